@@ -1,0 +1,83 @@
+# Every command of the project; `make help` lists them, CI runs the same ones.
+#
+# Everything lives in this checkout: .venv (Python), .cache (jars, pip's cache, temporary files), lake (the tables),
+# target and logs (dbt's). Another interpreter: make setup PYTHON=/path/to/python3.12. Arguments for pytest and for
+# the benchmark: make test PYTEST="-k aerospike", make bench BENCH="--lines 1000000".
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+
+BIN := .venv/bin
+PYTHON ?=
+PYTEST ?=
+BENCH ?=
+CAPTURES ?= seeds/*.jsonl
+# Generic tests are macros, and macros are no SQL before dbt renders them.
+SQL := models $(wildcard tests/*.sql)
+PYTHON_CODE := dbt_lakehouse python_udfs tests benchmarks seeds
+
+# The same result in everybody's shell: no other project's dbt profile, Spark installation, Python path or pip target.
+# For another target or profile, call dbt or lakehouse yourself.
+unexport $(filter DBT_% PYSPARK_% SPARK_%,$(.VARIABLES))
+unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV CLASSPATH HADOOP_CONF_DIR
+unexport PIP_USER PIP_TARGET PIP_PREFIX PIP_REQUIREMENT PIP_CONSTRAINT PIP_REQUIRE_VIRTUALENV
+export PIP_CACHE_DIR := $(CURDIR)/.cache/pip
+export TMPDIR := $(CURDIR)/.cache/tmp
+export PYTHON
+
+.PHONY: help setup run test lint format bench docs clean lock prerequisites
+
+help: ## list the commands
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' Makefile
+
+setup: .venv/.jars ## make .venv from the pinned requirements and fetch Spark's jars
+
+run: setup ## build the demo: land its captures, dbt build, print the gold tables
+	@$(BIN)/lakehouse land $(CAPTURES)
+	@$(BIN)/dbt build
+	@$(BIN)/lakehouse show
+
+test: setup .venv/.dev ## run all tests, through dbt too (PYTEST="-k name" chooses)
+	@$(BIN)/python -m pytest $(PYTEST)
+
+lint: setup .venv/.dev ## check Python and SQL: ruff, mypy, sqlfluff
+	@$(BIN)/ruff check --quiet $(PYTHON_CODE)
+	@$(BIN)/ruff format --check --quiet $(PYTHON_CODE)
+	@$(BIN)/mypy --no-error-summary
+	@$(BIN)/sqlfluff lint --disable-progress-bar $(SQL)
+
+format: setup .venv/.dev ## rewrite Python and SQL in the project's style
+	@$(BIN)/ruff check --fix $(PYTHON_CODE)
+	@$(BIN)/ruff format $(PYTHON_CODE)
+	@$(BIN)/sqlfluff fix --disable-progress-bar $(SQL)
+
+bench: setup ## measure lakehouse decode against a bare msgspec loop (BENCH="--help" for more)
+	@$(BIN)/python benchmarks/decode_cli.py $(BENCH)
+
+docs: setup ## write dbt's documentation site to target/
+	@$(BIN)/dbt docs generate
+
+clean: ## delete the lake, dbt's output, logs and temporary files; keep .venv and the jars
+	rm -rf lake target logs .cache/tmp .cache/test.log .pytest_cache .hypothesis .mypy_cache .ruff_cache
+
+lock: prerequisites ## pin and hash requirements*.in anew
+	@.ci/lock
+
+prerequisites:
+	@.ci/prerequisites >/dev/null
+	@mkdir -p "$$TMPDIR"
+
+# Stamps: an installation runs again when what it installs from has changed. Order-only: the prerequisites are looked
+# at each time, and first, without making anything out of date.
+.venv/.runtime: requirements-build.txt requirements.txt pyproject.toml | prerequisites
+	@.ci/install runtime
+	@touch $@
+
+.venv/.dev: requirements-dev.txt .venv/.runtime | prerequisites
+	@.ci/install dev
+	@touch $@
+
+.venv/.jars: dbt_lakehouse/jars.py .venv/.runtime | prerequisites
+	@$(BIN)/lakehouse jars
+	@touch $@

@@ -1,0 +1,49 @@
+"""The dbt plugin: opens the lake's Spark session before dbt asks for one, and lands what is configured."""
+
+from typing import Any, Final
+
+import click
+from dbt.plugins.manager import dbtPlugin
+from dbt_common.exceptions import DbtRuntimeError
+
+# The commands that never run SQL; each other one gets a session.
+COMMANDS_WITHOUT_SQL: Final = frozenset({"clean", "deps", "init", "list", "parse", "serve"})
+# The commands that change the lake, and so begin by landing what is new.
+COMMANDS_THAT_LAND: Final = frozenset({"build", "run"})
+# The commands that run data tests, some of which call the reference fold.
+COMMANDS_THAT_TEST: Final = frozenset({"build", "test"})
+
+
+class LakehousePlugin(dbtPlugin):
+    """Loaded by every dbt command once profile and project are known."""
+
+    def initialize(self) -> None:
+        """Open the session for commands that run SQL; land captures for ``run`` and ``build``."""
+        context: dict[str, Any] = click.get_current_context().obj
+        command = context["flags"].WHICH
+        credentials = context["profile"].credentials
+        if command in COMMANDS_WITHOUT_SQL or getattr(credentials, "method", None) != "session":
+            return
+        # Imported here: the other commands should not pay for Spark.
+        from dbt_lakehouse import landing
+        from dbt_lakehouse.functions import register_reference_fold
+        from dbt_lakehouse.jars import JarError
+        from dbt_lakehouse.session import ConfigurationError, open_session
+
+        try:
+            spark = open_session(credentials.server_side_parameters)
+            if command in COMMANDS_THAT_LAND:
+                landing.land_configured(spark, _variables(context))
+            if command in COMMANDS_THAT_TEST:
+                register_reference_fold(spark)
+        except (ConfigurationError, JarError, landing.LandingError) as error:
+            raise DbtRuntimeError(f"cdc_lakehouse\n{error}") from error
+        # dbt-spark would set these again before every statement, and so undo a model's own ``set``.
+        credentials.server_side_parameters.clear()
+
+
+def _variables(context: dict[str, Any]) -> dict[str, Any]:
+    """The project's vars, those of its own scope and of ``--vars`` on top."""
+    project = context["project"]
+    declared = project.vars.to_dict()
+    return {**declared, **declared.get(project.project_name, {}), **context["flags"].VARS}

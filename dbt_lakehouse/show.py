@@ -1,0 +1,43 @@
+"""Prints tables of the lake as a person would like to see them."""
+
+import io
+import json
+from contextlib import redirect_stdout
+
+from pyspark.sql import SparkSession
+
+from dbt_lakehouse.project import open_project_session
+from dbt_lakehouse.session import ConfigurationError
+
+_ROWS = 5
+_WIDTH = 28
+# Technical columns that would push a row out of the screen.
+_LEFT_OUT = ("_position", "_max_occurred_at", "_digest", "_namespace", "_set")
+
+
+def show_tables(tables: list[str], *, as_json: bool = False, **project: str | None) -> str:
+    """The tables (``gold.x`` or ``x``; all of gold if none are named) with row counts and first rows, or as JSON.
+
+    Raises ``ConfigurationError`` for a table that isn't there.
+    """
+    spark = open_project_session(**project)
+    names = [name if "." in name else f"gold.{name}" for name in tables] or _gold_tables(spark)
+    for name in names:
+        if not spark.catalog.tableExists(f"lake.{name}"):
+            raise ConfigurationError(f"there is no table {name}: build it with `dbt build`")
+    if as_json:
+        return json.dumps({name: spark.table(f"lake.{name}").count() for name in names})
+    return "\n".join(_picture(spark, name) for name in names)
+
+
+def _gold_tables(spark: SparkSession) -> list[str]:
+    tables = spark.sql("show tables in lake.gold").collect()
+    return sorted(f"gold.{row.tableName}" for row in tables)
+
+
+def _picture(spark: SparkSession, name: str) -> str:
+    rows = spark.table(f"lake.{name}")
+    first = io.StringIO()
+    with redirect_stdout(first):
+        rows.drop(*_LEFT_OUT).show(_ROWS, truncate=_WIDTH)
+    return f"{name}: {rows.count():,} rows\n{first.getvalue()}"

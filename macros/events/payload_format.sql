@@ -1,0 +1,23 @@
+{#
+  SQL for the wire format of a topic, from `vars.topics` (first match wins), or null where none matches.
+
+  Arguments:
+      topic: a SQL expression.
+#}
+{% macro payload_format(topic) -%}
+    case
+    {%- for entry in var('topics') %}
+        {%- if entry.format is not defined or (entry.topic is defined) == (entry.pattern is defined) %}
+            {%- do exceptions.raise_compiler_error(
+                'vars.topics: each entry needs a format and either a topic or a pattern, not ' ~ entry
+            ) %}
+        {%- endif %}
+        {%- if entry.topic is defined %}
+        when {{ topic }} = {{ sql_text(entry.topic) }} then {{ sql_text(entry.format) }}
+        {%- else %}
+        when {{ topic }} rlike {{ sql_text('^(?:' ~ entry.pattern ~ ')$') }} then {{ sql_text(entry.format) }}
+        {%- endif %}
+    {%- endfor %}
+        else cast(null as string)
+    end
+{%- endmacro %}

@@ -1,0 +1,306 @@
+{#
+  Brings a gold table up to date with its change log: the `current_state` strategy of the incremental materialization.
+
+  A rebuild runs the model's own SQL. An incremental run
+      1. takes the log's new events and the keys they touch, with the keys that a new delete without a set hits and
+         those that have expired;
+      2. adds what is known of those keys: their gold rows, or their remembered states in `deleted_keys`;
+      3. folds; keys with an event that belongs before what is known are folded from their whole log instead;
+      4. remembers the keys that end absent in `deleted_keys`, and only then
+      5. merges the states into gold.
+  Each step can be repeated: a crash between any two loses nothing. The small inputs are cached relations, not CTEs:
+  inlined into one statement, planning alone took longer than all the work.
+
+  Arguments:
+      sql: the model's compiled SQL.
+      staged: the name for a temporary view, whose name begins those of the other ones.
+      incremental: whether this is an incremental run.
+#}
+{% macro build_current_state(sql, staged, incremental) %}
+    {% set fold = config.get('meta').fold %}
+    {% set changes = ref(model.refs[0].name) %}
+    {% set deleted_keys = ref('deleted_keys') %}
+    {% set deletes = ref('set_less_deletes') if fold.namespace %}
+    {% do _check_as_of(incremental) %}
+    {# Without a namespace only the identity counts: whether the remembered states are still those of this table. #}
+    {% set memory = _table_state(deleted_keys) %}
+    {% do _note_read(deleted_keys, memory if fold.namespace else dict(memory, snapshot='any', sequence=0)) %}
+    {% if incremental %}
+        {% do _merge_new_events(fold, changes, deleted_keys, deletes, staged) %}
+        {% if has_news() or fold.namespace %}
+            {% do save_watermarks({'lakehouse.as_of': as_of_text()}) %}
+        {% endif %}
+    {% else %}
+        {% set states %}
+            with events as ({{ _log_events(fold, _as_noted(changes), deletes) }}),
+            {{ _fold_ctes(fold) }}
+            select * from states
+        {% endset %}
+        {% do _remember_absent_keys(fold, deleted_keys, '(' ~ states ~ ')') %}
+        {% call statement('main') %}
+            {{ create_table_as(false, this, sql) }}
+        {% endcall %}
+        {% do save_watermarks({'lakehouse.as_of': as_of_text()}) %}
+    {% endif %}
+{% endmacro %}
+
+{# An expired row is gone from gold, so judging it at an earlier moment takes a rebuild. #}
+{% macro _check_as_of(incremental) %}
+    {% set last = _properties(this).get('lakehouse.as_of') if incremental %}
+    {% if last and as_of_text() < last %}
+        {% do exceptions.raise_compiler_error(
+            'vars.as_of is ' ~ as_of_text() ~ ', but ' ~ this ~ ' has been built as of ' ~ last
+            ~ ': rows that expired in between can only come back with --full-refresh'
+        ) %}
+    {% endif %}
+{% endmacro %}
+
+{# The log as far as the model's own SQL, compiled a moment ago, reads it. #}
+{% macro _as_noted(relation) %}
+    {% set mark = _read_marks()['lakehouse.read.' ~ relation.schema ~ '.' ~ relation.identifier] %}
+    {% set snapshot = mark.split('|')[1] %}
+    {% do return(
+        '(select * from ' ~ relation
+        ~ (' where false' if snapshot == 'none' else ' version as of ' ~ snapshot) ~ ')'
+    ) %}
+{% endmacro %}
+
+{% macro _merge_new_events(fold, changes, deleted_keys, deletes, staged) %}
+    {% set key_list = fold.key | join(', ') %}
+    {% set name = staged.identifier ~ '__' %}
+    {% set cached = [] %}
+    {% set last_read = _marks()[deleted_keys.schema ~ '.' ~ deleted_keys.identifier].sequence %}
+
+    {% set new_log_rows = new_rows(changes) %}
+    {% do _cache(cached, name ~ 'new_events', _log_events(fold, new_log_rows, none)) %}
+
+    {# The deletes without a set of the namespace that are new since the last run, one or two events for each key. #}
+    {% if fold.namespace %}
+        {% set remembered_deletes %}
+            select
+                get_json_object(record_key, '$.digest') as _digest,
+                inline(filter(
+                    array(
+                        struct(max_occurred_at as _occurred_at, position as _position),
+                        struct(cast(null as timestamp) as _occurred_at, null_position as _position)
+                    ),
+                    -- A state without any time has its position in both.
+                    (event, i) -> event._position is not null and (event._occurred_at is not null or i = 1)
+                )),
+                _last_updated_sequence_number > {{ last_read }} as _is_new
+            from {{ deleted_keys }}
+            where scope = {{ namespace_scope(sql_text(fold.namespace)) }}
+        {% endset %}
+    {% endif %}
+
+    {% set touched %}
+        select {{ key_list }} from {{ name }}new_events
+        union
+        select {{ key_list }} from {{ this }} where {{ '_expires_at <= ' ~ as_of() if fold.namespace else 'false' }}
+        {% if fold.namespace %}
+        union
+        select _digest from {{ this }}
+        left semi join (select _digest from ({{ remembered_deletes }}) where _is_new) using (_digest)
+        {% endif %}
+    {% endset %}
+    {% do _cache(cached, name ~ 'touched', touched) %}
+
+    {% set touched_keys = _count(name ~ 'touched') %}
+    {% if touched_keys == 0 %}
+        {% do _uncache(cached) %}
+        {% call statement('main') %}
+            select 'no key is touched'
+        {% endcall %}
+        {% do return(none) %}
+    {% endif %}
+
+    {# What is known of the touched keys: the gold row of a live one, the remembered state of an absent one. #}
+    {% set known %}
+        select
+            {%- for column in fold.key %}
+            touched.{{ column }},
+            {%- endfor %}
+            {%- for column in fold.columns %}
+            gold.{{ column }},
+            {%- endfor %}
+            if(gold._position is null, 'delete', 'upsert') as _operation,
+            gold._occurred_at,
+            if(gold._position is null, absent.max_occurred_at, gold._max_occurred_at) as _guard_time,
+            coalesce(gold._position, absent.position) as _position,
+            {{ 'gold._expires_at' if fold.namespace else 'cast(null as timestamp) as _expires_at' }},
+            true as _is_state
+        from (select *, {{ record_key(fold.key) }} as record_key from {{ name }}touched) as touched
+        left join {{ this }} as gold
+            on {% for column in fold.key %}touched.{{ column }} = gold.{{ column }}{{ ' and ' if not loop.last }}{% endfor %}
+        left join (select * from {{ deleted_keys }} where scope = {{ table_scope(this) }}) as absent
+            on gold._position is null and touched.record_key = absent.record_key
+        where gold._position is not null or absent.position is not null
+    {% endset %}
+    {% do _cache(cached, name ~ 'known', known) %}
+
+    {# Events that every later step takes as new: those of the log, and the namespace's deletes for the touched keys. #}
+    {% set fresh %}
+        select * from {{ name }}new_events
+        {% if fold.namespace %}
+        union all
+        select
+            _digest,
+            {{ _no_columns(fold) }}
+            'delete' as _operation,
+            _occurred_at,
+            _occurred_at as _guard_time,
+            _position,
+            cast(null as timestamp) as _expires_at,
+            false as _is_state
+        from ({{ remembered_deletes }})
+        left semi join {{ name }}touched using (_digest)
+        {% endif %}
+    {% endset %}
+
+    {# Keys with an event that belongs before what is known of them. #}
+    {% set horizon = purge_horizon(deleted_keys) %}
+    {% set misplaced %}
+        select distinct {{ key_list }}
+        from (
+            select {{ key_list }}, _position, _guard_time from {{ name }}new_events
+            {% if fold.namespace %}
+            union all
+            select _digest, _position, _occurred_at from ({{ remembered_deletes }}) where _is_new
+            {% endif %}
+        ) as fresh
+        {{ 'inner' if not horizon else 'left' }} join (
+            select {{ key_list }}, _position as _known_position from {{ name }}known
+        ) using ({{ key_list }})
+        left semi join {{ name }}touched using ({{ key_list }})
+        where
+            _position <= _known_position
+            {%- if horizon %}
+            or (
+                _known_position is null
+                and (_position.log_time <= timestamp '{{ horizon }}' or _guard_time <= timestamp '{{ horizon }}')
+            )
+            {%- endif %}
+    {% endset %}
+    {% do _cache(cached, name ~ 'misplaced', misplaced) %}
+    {% set misplaced_keys = _count(name ~ 'misplaced') %}
+
+    {% set events %}
+        {% if misplaced_keys == 0 %}
+        select * from {{ name }}known
+        union all
+        {{ fresh }}
+        {% else %}
+        select * from {{ name }}known left anti join {{ name }}misplaced using ({{ key_list }})
+        union all
+        select * from ({{ fresh }}) left anti join {{ name }}misplaced using ({{ key_list }})
+        union all
+        select * from {{ name }}log
+        -- Where the log doesn't reach back to what is known, that is the best there is.
+        union all
+        select * from {{ name }}known as known
+        left semi join {{ name }}misplaced using ({{ key_list }})
+        left anti join {{ name }}log as log
+            on {% for column in fold.key %}log.{{ column }} = known.{{ column }} and {% endfor -%}
+            log._position = known._position
+        {% endif %}
+    {% endset %}
+    {% if misplaced_keys > 0 %}
+        {% do _cache(cached, name ~ 'log', _log_events(fold, changes, deletes, keys=name ~ 'misplaced')) %}
+    {% endif %}
+    {% set states %}
+        with events as ({{ events }}),
+        {{ _fold_ctes(fold) }}
+        select * from states
+    {% endset %}
+    {% do _cache(cached, name ~ 'states', states) %}
+    {% do log(
+        this ~ ': ' ~ _count(name ~ 'new_events') ~ ' new events, ' ~ touched_keys ~ ' keys touched, '
+        ~ misplaced_keys ~ ' refolded from the log', info=true
+    ) %}
+
+    {% do _remember_absent_keys(fold, deleted_keys, name ~ 'states') %}
+    {% set staged_states %}
+        select {{ _gold_columns(fold) | join(', ') }} from {{ name }}states
+    {% endset %}
+    {% call statement('stage') %}
+        {{ create_temporary_view(staged, staged_states) }}
+    {% endcall %}
+    {% do process_schema_changes(config.get('on_schema_change'), staged, this) %}
+    {% call statement('main') %}
+        {{ _merge_states_sql(fold, name ~ 'states') }}
+    {% endcall %}
+    {% do _uncache(cached) %}
+{% endmacro %}
+
+{# Evaluates a query once, for the statements that follow. #}
+{% macro _cache(cached, name, query) %}
+    {% do run_query('cache table ' ~ name ~ ' as ' ~ query) %}
+    {% do cached.append(name) %}
+{% endmacro %}
+
+{% macro _uncache(cached) %}
+    {% for relation in cached | reverse %}
+        {% do run_query('uncache table if exists ' ~ relation) %}
+    {% endfor %}
+{% endmacro %}
+
+{% macro _count(relation) %}
+    {% do return(run_query('select count(*) from ' ~ relation)[0][0]) %}
+{% endmacro %}
+
+{#
+  Keeps the state of keys that end absent, so that a late older write can't bring them back. A key that lives again
+  keeps its old entry, which its gold row outranks, until the entry is purged.
+#}
+{% macro _remember_absent_keys(fold, deleted_keys, states) %}
+    {% do run_query('
+        merge into ' ~ deleted_keys ~ ' as target
+        using (
+            select
+                ' ~ record_key(fold.key) ~ ' as record_key,
+                _max_occurred_at as max_occurred_at,
+                _position as position,
+                _null_position as null_position
+            from ' ~ states ~ '
+            where not _live
+        ) as source
+        on target.scope = ' ~ table_scope(this) ~ ' and target.record_key = source.record_key
+        when matched then update set
+            max_occurred_at = source.max_occurred_at,
+            position = source.position,
+            null_position = source.null_position,
+            recorded_at = ' ~ as_of() ~ '
+        when not matched then insert
+            (scope, record_key, max_occurred_at, position, null_position, recorded_at)
+        values (
+            ' ~ table_scope(this) ~ ', source.record_key, source.max_occurred_at, source.position,
+            source.null_position, ' ~ as_of() ~ '
+        )
+    ') %}
+{% endmacro %}
+
+{# Deletes what is absent, updates what has changed, inserts what is live and new; all else stays untouched. #}
+{% macro _merge_states_sql(fold, states) -%}
+    {%- set columns = _gold_columns(fold) -%}
+    merge into {{ this }} as target
+    using {{ states }} as source
+    on
+        {%- for column in fold.key %}
+        target.{{ column }} <=> source.{{ column }}{{ ' and' if not loop.last }}
+        {%- endfor %}
+    when matched and not source._live then delete
+    when matched and (
+        target._position <> source._position
+        or not target._max_occurred_at <=> source._max_occurred_at
+    ) then update set
+        {%- for column in columns %}
+        {{ column }} = source.{{ column }}{{ ',' if not loop.last }}
+        {%- endfor %}
+    when not matched and source._live then insert
+        ({{ columns | join(', ') }})
+    values (
+        {%- for column in columns %}
+        source.{{ column }}{{ ',' if not loop.last }}
+        {%- endfor %}
+    )
+{%- endmacro %}

@@ -1,0 +1,28 @@
+{#
+  Forgets the states of `silver.deleted_keys` that were recorded more than `vars.tombstone_retention_days` ago, and keeps
+  the newest time among them (of the log or of the source) as the table's `lakehouse.purge_horizon`: an event of an
+  unknown key whose log time or source time is not after the horizon may belong to a forgotten state, so it is folded
+  with its key's whole log.
+#}
+{% macro purge_deleted_keys() %}
+    {% if not execute %}{% do return('') %}{% endif %}
+    {% set old %}
+        recorded_at < {{ as_of() }} - interval {{ var('tombstone_retention_days') }} days
+    {% endset %}
+    {% set found = run_query(
+        'select count(*), cast(max(greatest(position.log_time, null_position.log_time, max_occurred_at)) as string) from '
+        ~ this ~ ' where ' ~ old
+    )[0] %}
+    {% if found[0] > 0 %}
+        {% set known = purge_horizon(this) %}
+        {% set horizon = [found[1] or '', known or ''] | max %}
+        {% do run_query("alter table " ~ this ~ " set tblproperties ('lakehouse.purge_horizon' = '" ~ horizon ~ "')") %}
+        {% do run_query('delete from ' ~ this ~ ' where ' ~ old) %}
+        {% do log(this ~ ': purged ' ~ found[0] ~ ' states, horizon ' ~ horizon, info=true) %}
+    {% endif %}
+{% endmacro %}
+
+{# The newest time that was ever purged, as text, or none. #}
+{% macro purge_horizon(deleted_keys) %}
+    {% do return(_properties(deleted_keys).get('lakehouse.purge_horizon')) %}
+{% endmacro %}

@@ -1,0 +1,25 @@
+{#
+  dbt's question with two more conditions: the command runs models (so `dbt show` and the docs show a model's whole
+  result), and every upstream is still the table that was read last. When one has been rebuilt, its old rows are in
+  this table and its new ones look new, so this table is rebuilt too.
+#}
+{% macro is_incremental() %}
+    {% if not execute or flags.WHICH not in ['run', 'build', 'retry'] %}
+        {% do return(false) %}
+    {% endif %}
+    {% set relation = load_relation(this) %}
+    {% if relation is none or not relation.is_table or should_full_refresh() %}
+        {% do return(false) %}
+    {% endif %}
+    {% set marks = _marks() %}
+    {% for upstream, mark in marks.items() %}
+        {% set schema, identifier = upstream.split('.') %}
+        {% set upstream_relation = load_relation(this.incorporate(path={'schema': schema, 'identifier': identifier})) %}
+        {% if upstream_relation is none
+            or _properties(upstream_relation).get('lakehouse.table_id', 'none') != mark.table_id %}
+            {% do log(this ~ ': ' ~ upstream ~ ' was rebuilt, so this table is rebuilt too', info=true) %}
+            {% do return(false) %}
+        {% endif %}
+    {% endfor %}
+    {% do return(marks | length > 0) %}
+{% endmacro %}

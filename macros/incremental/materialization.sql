@@ -1,0 +1,84 @@
+{#
+  dbt's `incremental` for Iceberg tables on Spark, in place of dbt-spark's. Strategies:
+
+      append          (default) the model's rows are added; for logs. `unique_key` names their position.
+      merge           the model's rows replace those with the same `unique_key`.
+      current_state   gold: the fold of a change log, see macros/fold/current_state.sql.
+
+  Unlike dbt-spark's, a rebuild is `create or replace` (history is kept and readers see no gap), temporary views carry
+  the schema in their names, and every strategy keeps watermarks (macros/incremental/watermarks.sql).
+#}
+{% materialization incremental, adapter='spark', supported_languages=['sql'] -%}
+    {%- set strategy = config.get('incremental_strategy') or 'append' -%}
+    {%- if strategy not in ['append', 'merge', 'current_state'] -%}
+        {%- do exceptions.raise_compiler_error(
+            "incremental_strategy is '" ~ strategy ~ "': use append, merge or current_state"
+        ) -%}
+    {%- endif -%}
+    {%- if not config.get('unique_key') -%}
+        {%- do exceptions.raise_compiler_error('an incremental model needs a unique_key') -%}
+    {%- endif -%}
+    {%- set existing = load_relation(this) -%}
+    {%- set incremental = is_incremental() -%}
+    {%- set staged = make_temp_relation(this, '__dbt_tmp') -%}
+
+    {{ run_hooks(pre_hooks) }}
+
+    {%- if existing is not none and existing.is_view -%}
+        {%- do adapter.drop_relation(existing) -%}
+    {%- endif -%}
+    {%- if strategy == 'current_state' -%}
+        {%- do build_current_state(sql, staged, incremental) -%}
+    {%- elif incremental and not has_news() -%}
+        {%- call statement('main') -%}
+            select 'nothing new to read'
+        {%- endcall -%}
+    {%- elif incremental -%}
+        {%- call statement('stage') -%}
+            {{ create_temporary_view(staged, sql) }}
+        {%- endcall -%}
+        {%- do process_schema_changes(config.get('on_schema_change', 'append_new_columns'), staged, existing) -%}
+        {%- call statement('main') -%}
+            {{ _append_sql(staged) if strategy == 'append' else _merge_sql(staged) }}
+        {%- endcall -%}
+        {%- do save_watermarks() -%}
+    {%- else -%}
+        {%- call statement('main') -%}
+            {{ create_table_as(false, this, sql) }}
+        {%- endcall -%}
+        {%- do save_watermarks() -%}
+    {%- endif -%}
+    {%- do persist_docs(this, model) -%}
+
+    {{ run_hooks(post_hooks) }}
+
+    {{ return({'relations': [this]}) }}
+{%- endmaterialization %}
+
+{# Adds the staged rows, but those that a crashed run has already added. #}
+{% macro _append_sql(staged) -%}
+    {%- set columns = adapter.get_columns_in_relation(this) | map(attribute='quoted') | join(', ') -%}
+    {%- set written = _properties(this).get('lakehouse.written', '0') | int -%}
+    insert into {{ this }} ({{ columns }})
+    select {{ columns }} from {{ staged }} as staged
+    {%- if _table_state(this).sequence > written %}
+    where not exists (
+        select 1 from {{ this }} as already
+        where already._last_updated_sequence_number > {{ written }}
+        {%- for column in config.get('unique_key') %}
+            and already.{{ column }} <=> staged.{{ column }}
+        {%- endfor %}
+    )
+    {%- endif -%}
+{%- endmacro %}
+
+{% macro _merge_sql(staged) -%}
+    merge into {{ this }} as target
+    using {{ staged }} as source
+    on
+        {%- for column in config.get('unique_key') %}
+        target.{{ column }} <=> source.{{ column }}{{ ' and' if not loop.last }}
+        {%- endfor %}
+    when matched then update set *
+    when not matched then insert *
+{%- endmacro %}

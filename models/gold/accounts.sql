@@ -1,0 +1,14 @@
+{{
+    current_state(
+        changes=ref("accounts_changes"),
+        key=["account_id"],
+        columns=[
+            "email",
+            "plan",
+            "monthly_fee",
+            "seats",
+            "active",
+            "created_at",
+        ],
+    )
+}}

@@ -1,0 +1,13 @@
+{{
+    current_state(
+        changes=ref("contacts_changes"),
+        key=["contact_id"],
+        columns=[
+            "name",
+            "city",
+            "age",
+            "points",
+            "photo",
+        ],
+    )
+}}

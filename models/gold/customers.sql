@@ -1,0 +1,14 @@
+{{
+    current_state(
+        changes=ref("customers_changes"),
+        key=["id"],
+        columns=[
+            "first_name",
+            "last_name",
+            "email",
+            "city",
+            "loyalty_points",
+            "newsletter",
+        ],
+    )
+}}

@@ -1,0 +1,19 @@
+{{
+    current_state(
+        changes=ref("devices_changes"),
+        key=["_digest"],
+        namespace="iot",
+        columns=[
+            "serial",
+            "model",
+            "firmware",
+            "battery",
+            "temperature",
+            "online",
+            "location",
+            "tags",
+            "settings",
+            "calibration",
+        ],
+    )
+}}

@@ -1,0 +1,15 @@
+{{
+    current_state(
+        changes=ref("orders_changes"),
+        key=["order_id"],
+        columns=[
+            "customer_id",
+            "status",
+            "amount",
+            "currency",
+            "placed_at",
+            "shipped_at_micros",
+            "note",
+        ],
+    )
+}}

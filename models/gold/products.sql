@@ -1,0 +1,22 @@
+{{
+    current_state(
+        changes=ref("products_changes"),
+        key=["id"],
+        columns=[
+            "sku",
+            "name",
+            "description",
+            "weight",
+            "price",
+            "tags",
+            "status",
+            "dims",
+            "released",
+            "updated_at",
+            "created_at",
+            "checked_at",
+            "year_made",
+            "duration",
+        ],
+    )
+}}

@@ -1,0 +1,21 @@
+{{
+    current_state(
+        changes=ref("profiles_changes"),
+        key=["_digest"],
+        namespace="users",
+        columns=[
+            "email",
+            "display_name",
+            "age",
+            "balance",
+            "is_vip",
+            "preferences",
+            "visited_cities",
+            "home",
+            "avatar",
+            "visitors",
+            "legacy_obj",
+            "places",
+        ],
+    )
+}}

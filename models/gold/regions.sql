@@ -1,0 +1,10 @@
+{{
+    current_state(
+        changes=ref("regions_changes"),
+        key=["r_regionkey"],
+        columns=[
+            "r_name",
+            "r_comment",
+        ],
+    )
+}}

@@ -1,0 +1,17 @@
+{{
+    current_state(
+        changes=ref("sessions_changes"),
+        key=["_digest"],
+        namespace="web",
+        columns=[
+            "user_id",
+            "user_agent",
+            "started_at",
+            "page_views",
+            "landing_page",
+            "cart",
+            "cart_total",
+            "utm",
+        ],
+    )
+}}

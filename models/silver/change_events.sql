@@ -1,0 +1,164 @@
+{{
+    config(
+        materialized="incremental",
+        incremental_strategy="append",
+        unique_key=["topic", "partition", "offset", "event_index"],
+        on_schema_change="append_new_columns",
+    )
+}}
+
+with payloads as (
+    select
+        topic,
+        partition,
+        offset,
+        timestamp,
+        key,
+        value
+    from {{ new_rows(source("bronze", "raw_payloads")) }}
+),
+
+{% if is_incremental() %}
+-- What earlier runs have given to the partitions that have new payloads. Payloads that come after later offsets of
+-- their partition (captures landed out of order) must not get a log time above that of the offsets behind them.
+first_offsets as (
+    select
+        topic,
+        partition,
+        min(offset) as first_offset
+    from payloads
+    group by topic, partition
+),
+
+given as (
+    select
+        earlier.topic,
+        earlier.partition,
+        case
+            when earlier.offset < first_offsets.first_offset then -1
+            else earlier.offset
+        end as offset,
+        max(earlier.log_time) as log_time
+    from {{ this }} as earlier
+    inner join first_offsets using (topic, partition)
+    group by 1, 2, 3
+),
+
+{% endif %}
+timeline as (
+    select
+        topic,
+        partition,
+        offset,
+        timestamp as seen,
+        timestamp,
+        cast(null as timestamp) as given_log_time
+    from payloads
+    {% if is_incremental() %}
+    union all
+    select
+        topic,
+        partition,
+        offset,
+        log_time,
+        cast(null as timestamp),
+        log_time
+    from given
+    {% endif %}
+),
+
+log_times as (
+    select
+        topic,
+        partition,
+        offset,
+        timestamp,
+        given_log_time,
+        least(
+            max(seen) over (
+                partition by topic, partition
+                order by offset
+                rows between unbounded preceding and current row
+            ),
+            min(given_log_time) over (
+                partition by topic, partition
+                order by offset
+                rows between 1 following and unbounded following
+            )
+        ) as log_time
+    from timeline
+),
+
+-- Few timestamps lie behind an earlier one: joining only those back spares a shuffle of all payloads.
+corrections as (
+    select
+        topic,
+        partition,
+        offset,
+        log_time
+    from log_times
+    where given_log_time is null and not log_time <=> timestamp
+),
+
+formatted as (
+    select
+        *,
+        {{ payload_format("topic") }} as format
+    from payloads
+),
+
+decoded as (
+    select
+        formatted.topic,
+        formatted.partition,
+        formatted.offset,
+        formatted.timestamp,
+        formatted.format,
+        event.*
+    from formatted
+    lateral view inline(decode_payload(format, key, value)) event as
+        event_index,
+        operation,
+        source_database,
+        source_schema,
+        source_table,
+        record_key,
+        before,
+        after,
+        occurred_at,
+        expires_at,
+        metadata,
+        error_code,
+        error_detail
+),
+
+final as (
+    select
+        decoded.topic,
+        decoded.partition,
+        decoded.offset,
+        decoded.event_index,
+        decoded.timestamp,
+        coalesce(corrections.log_time, decoded.timestamp) as log_time,
+        decoded.format,
+        decoded.operation,
+        decoded.source_database,
+        decoded.source_schema,
+        decoded.source_table,
+        decoded.record_key,
+        decoded.before,
+        decoded.after,
+        decoded.occurred_at,
+        decoded.expires_at,
+        decoded.metadata,
+        decoded.error_code,
+        decoded.error_detail
+    from decoded
+    left join corrections
+        on
+            decoded.topic = corrections.topic
+            and decoded.partition = corrections.partition
+            and decoded.offset = corrections.offset
+)
+
+select * from final

@@ -1,0 +1,25 @@
+{{
+    config(
+        materialized="incremental",
+        unique_key=["_position"],
+    )
+}}
+
+{{
+    change_log(
+        topic="lindorm\\.customers",
+        source_schema="default",
+        source_table="customers",
+        key={
+            "id": "string",
+        },
+        columns={
+            "first_name": "string",
+            "last_name": "string",
+            "email": "string",
+            "city": "string",
+            "loyalty_points": "int",
+            "newsletter": "boolean",
+        },
+    )
+}}

@@ -1,0 +1,76 @@
+{{
+    config(
+        materialized="incremental",
+        incremental_strategy="merge",
+        unique_key=["scope", "record_key"],
+        on_schema_change="append_new_columns",
+        partition_by=["scope"],
+        full_refresh=false,
+        post_hook="{{ purge_deleted_keys() }}",
+    )
+}}
+
+-- Of any number of deletes only two can matter to what comes before or after them: the one with the newest time, and
+-- the newest one without a time. Both are maxima, so runs may see the deletes in any order and repeat them.
+with new_deletes as (
+    select
+        {{ namespace_scope("_namespace") }} as scope,
+        {{ record_key(["_digest"]) }} as record_key,
+        {{ known_time("_occurred_at", "_kafka_timestamp") }} as occurred_at,
+        _position as position
+    from {{ new_rows(ref("set_less_deletes")) }}
+),
+
+summarised as (
+    select
+        scope,
+        record_key,
+        max(struct(occurred_at, position)) filter (where occurred_at is not null) as newest_timed,
+        max(position) filter (where occurred_at is null) as null_position
+    from new_deletes
+    group by scope, record_key
+),
+
+{% if is_incremental() %}
+-- Only scopes of namespaces: the states of single tables are written by the gold models.
+remembered as (
+    select
+        scope,
+        record_key,
+        struct(max_occurred_at as occurred_at, position) as newest_timed,
+        max_occurred_at,
+        null_position
+    from {{ this }}
+),
+
+combined as (
+    select
+        summarised.scope,
+        summarised.record_key,
+        greatest(
+            summarised.newest_timed,
+            case when remembered.max_occurred_at is not null then remembered.newest_timed end
+        ) as newest_timed,
+        greatest(summarised.null_position, remembered.null_position) as null_position
+    from summarised
+    left join remembered using (scope, record_key)
+),
+
+{% else %}
+combined as (
+    select * from summarised
+),
+
+{% endif %}
+final as (
+    select
+        scope,
+        record_key,
+        newest_timed.occurred_at as max_occurred_at,
+        coalesce(newest_timed.position, null_position) as position,
+        null_position,
+        {{ as_of() }} as recorded_at
+    from combined
+)
+
+select * from final

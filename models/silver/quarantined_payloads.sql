@@ -1,0 +1,44 @@
+{{
+    config(
+        materialized="incremental",
+        incremental_strategy="append",
+        unique_key=["topic", "partition", "offset", "event_index"],
+        on_schema_change="append_new_columns",
+    )
+}}
+
+with invalid_events as (
+    select
+        topic,
+        partition,
+        offset,
+        event_index,
+        timestamp,
+        format,
+        error_code,
+        error_detail
+    from {{ new_rows(ref("change_events")) }}
+    where operation = 'invalid'
+),
+
+raw_payloads as (
+    select * from {{ source("bronze", "raw_payloads") }}
+),
+
+final as (
+    select
+        invalid_events.topic,
+        invalid_events.partition,
+        invalid_events.offset,
+        invalid_events.event_index,
+        invalid_events.timestamp,
+        invalid_events.format,
+        invalid_events.error_code,
+        invalid_events.error_detail,
+        raw_payloads.key,
+        raw_payloads.value
+    from invalid_events
+    inner join raw_payloads using (topic, partition, offset)
+)
+
+select * from final

@@ -1,0 +1,29 @@
+{{
+    config(
+        materialized="incremental",
+        incremental_strategy="append",
+        unique_key=["_position"],
+        on_schema_change="append_new_columns",
+    )
+}}
+
+with change_events as (
+    select * from {{ new_rows(ref("change_events")) }}
+),
+
+final as (
+    select
+        source_schema as _namespace,
+        get_json_object(record_key, '$.digest') as _digest,
+        operation as _operation,
+        occurred_at as _occurred_at,
+        {{ event_position("change_events") }} as _position,
+        timestamp as _kafka_timestamp
+    from change_events
+    where
+        format in ('aerospike_messagepack', 'aerospike_json')
+        and operation = 'delete'
+        and source_table is null
+)
+
+select * from final

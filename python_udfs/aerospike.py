@@ -1,0 +1,161 @@
+"""What the two Aerospike wire formats share: keys, times, nested paths, batches and Kafka keys.
+
+Both formats ship ``[namespace, set, digest, user key]`` as a record's key, beside the record and
+again as the Kafka key; if a batch's keys are concatenated, the Kafka key is an array of such keys.
+
+``metadata.bins`` (both formats) is an object of bin name -> what ``after`` can't say about the bin.
+Its property ``nested``, where present, maps paths inside the value, as it stands in ``after``, to
+what was shipped there:
+
+    "bin"       binary, base64 in ``after``
+    "java"      a serialized Java object (MessagePack ext 7), base64
+    "geojson"   a GeoJSON object inside a list or map (ext 23), an object
+    "ext <n>"   any other MessagePack ext type (a timestamp is ext -1), base64; an ext 23 too that
+                holds no JSON object
+    "map"       a map whose keys aren't all strings, or not all different: an array of [key, value]
+    "float"     NaN or an infinity: the string NaN, Infinity or -Infinity
+    "text"      a GEOJSON bin whose text is no JSON object: that text as a string
+
+A path is ``$`` followed by steps ``[0]``, ``.name`` or ``["any other name"]``: ``$.tags[2]``.
+
+Policies where the pages say nothing:
+
+- ``expires_at`` is null for 0, -1 and nil only. 4294967295, which is -1 read as an unsigned number,
+  is the second of the year 2106 that it names.
+- A bin name that comes twice in one record is ``bad_field``: no column could keep both values.
+- A Kafka key that isn't an Aerospike key is kept as base64 text, one that is as an array.
+"""
+
+import json
+import re
+from binascii import b2a_base64
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+from python_udfs.events import MAX_TIME_MS, MIN_TIME_MS, TOMBSTONE, Event
+from python_udfs.limits import MAX_PAYLOAD_BYTES
+
+DIGEST_BYTES: Final = 20  # 160 bits
+
+# Connectors before 4.0 ship the last-update time in seconds. This number is March 1973 in
+# milliseconds and the year 5138 in seconds, so it tells the two apart.
+FIRST_LUT_MS: Final = 10**11
+
+NON_FINITE: Final = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+
+Path = tuple[Any, ...] | None
+"""A path as a chain: None is the root, ``(parent, step)`` an index or a name below the parent."""
+
+_IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_LONGEST_PATH: Final = 200
+
+
+class Pairs(list[Any]):
+    """A map as ``(key, value)`` pairs, because its keys aren't all strings or not all different."""
+
+    __slots__ = ()
+
+
+class EventKeys(NamedTuple):
+    """A Kafka key. ``keys`` are the Aerospike keys in it, each JSON-able; empty if it has none."""
+
+    raw: bytes
+    keys: list[list[Any]]
+    concatenated: bool = False
+
+
+def step_text(step: int | str) -> str:
+    """One step of a path as it is written: ``[0]``, ``.name`` or ``["other name"]``."""
+    if isinstance(step, int):
+        return f"[{step}]"
+    if _IDENTIFIER.fullmatch(step):
+        return f".{step}"
+    return f"[{json.dumps(step, ensure_ascii=False)}]"
+
+
+def path_text(path: Path, root: str = "$") -> str:
+    """The text of a path: ``$.tags[2]``."""
+    steps = []
+    while path is not None:
+        path, step = path
+        steps.append(step_text(step))
+    return root + "".join(reversed(steps))
+
+
+def shorten(path: str) -> str:
+    """A path for a sentence: the middle of a very long one is left out."""
+    if len(path) <= _LONGEST_PATH:
+        return path
+    half = _LONGEST_PATH // 2
+    return f"{path[:half]}...{path[-half:]}"
+
+
+def record_key(digest: bytes) -> bytes:
+    """The ``record_key`` column of a record: ``{"digest":"<base64>"}``."""
+    return b'{"digest":"' + b2a_base64(digest, newline=False) + b'"}'
+
+
+def occurred_at(lut: int | None) -> int | None:
+    """The last-update time in UTC milliseconds.
+
+    None if it is unknown, zero, in seconds, or beyond the year 9999.
+    """
+    return lut if lut is not None and FIRST_LUT_MS <= lut <= MAX_TIME_MS else None
+
+
+def expires_at(expiry: int | None) -> int | None:
+    """The expiry, shipped in seconds since the epoch, in UTC milliseconds.
+
+    None for never (0, -1), for not shipped, and for what no timestamp can hold.
+    """
+    if not expiry or expiry == -1:
+        return None
+    milliseconds = expiry * 1000
+    return milliseconds if MIN_TIME_MS <= milliseconds <= MAX_TIME_MS else None
+
+
+def event_key_metadata(keys: EventKeys | None, index: int, count: int) -> dict[str, Any]:
+    """The ``event_key`` part of the metadata of record ``index`` out of ``count``.
+
+    Concatenated keys are dealt out one to one. Any other key belongs to the whole batch: each
+    record gets it, but only the first one if the copies would exceed what a payload may hold.
+    """
+    if keys is None:
+        return {}
+    if keys.concatenated and len(keys.keys) == count:
+        shown = [keys.keys[index]]
+        key: Any = shown[0]
+    elif index and len(keys.raw) * count > MAX_PAYLOAD_BYTES:
+        return {}
+    else:
+        shown = keys.keys
+        if not shown:
+            key = b2a_base64(keys.raw, newline=False).decode()
+        else:
+            key = shown if keys.concatenated else shown[0]
+    metadata: dict[str, Any] = {"event_key": key}
+    for each in shown:
+        if type(each[3]) is bytes:
+            # In JSON a binary user key looks like a string, and the record's own may be another.
+            metadata["event_key_user_key_type"] = "bin"
+            break
+    return metadata
+
+
+def tombstone(
+    keys: EventKeys | None, digest: bytes | None, encode: Callable[[Any], bytes]
+) -> Event:
+    """The event of an empty value. ``digest`` is given if the Kafka key is one Aerospike key."""
+    metadata = event_key_metadata(keys, 0, 1)
+    encoded = encode(metadata) if metadata else None
+    if keys is None or digest is None:
+        return Event(0, TOMBSTONE, metadata=encoded)
+    namespace, set_name = keys.keys[0][:2]
+    return Event(
+        0,
+        TOMBSTONE,
+        source_schema=namespace,
+        source_table=set_name,
+        record_key=record_key(digest),
+        metadata=encoded,
+    )

@@ -1,0 +1,533 @@
+"""Aerospike Connect for Kafka, outbound JSON.
+
+Implements the vendor's page "JSON Format for Outbound". A payload is one record, or a batch: an
+array of records.
+
+    write    {"msg": "write", "key": key, "gen": number, "exp": number, "lut": number,
+              "bins": [bin]}
+    delete   {"msg": "delete", "key": key, "durable": bool, "gen": number, "lut": number}
+    key      [namespace, set | null, base64 digest, user key: string | number | null]
+    bin      {"name": string, "type": string, "value": any, "ordered": bool, "order": string}
+
+    {"msg":"write","key":["ns",null,"YWJjZGVmZ2hpamtsbW5vcHFyc3Q=",null],"gen":1,"exp":0,
+     "lut":1617167159548,"bins":[{"name":"n","type":"int","value":5}]}
+
+Quirks: the page's own examples have commas before a closing bracket, so they are tolerated.
+Real deletes carry the set name, may carry ``exp``, and may lack ``durable``, ``gen``, ``exp`` and
+``lut``; older connectors write ``lut`` 0. A binary user key is base64 text and can't be told from
+a string. Java writers put NaN and infinities of a double into strings.
+
+Policies, where the page is silent:
+
+- Numbers keep all their digits. ``gen``, ``exp``, ``lut`` and the value of an ``int`` bin must be
+  written as integers; a ``float`` may be any number, or one of the strings NaN, Infinity and
+  -Infinity. ``gen``, ``exp``, ``lut`` and ``durable`` may be null, as in MessagePack.
+- A value that doesn't fit its type, a blob that isn't base64 too, is ``bad_field``. A type that the
+  page doesn't list is kept, and its entry in ``metadata.bins`` says ``"unknown": true``.
+- What a record or a bin has beyond the page is kept: in ``metadata`` and in the bin's entry of
+  ``metadata.bins``, or, if its name is in use there, in their ``extra``.
+- A property that comes twice is ``bad_field``, but not inside maps and lists, where it is data: an
+  Aerospike map may hold the keys 1 and "1", which JSON writes alike. Such a map becomes an array of
+  [key, value] pairs, as in MessagePack.
+- Text that breaks off, or isn't JSON, in the middle of a batch: the records that can be told are
+  decoded, and the rest is reported.
+
+``metadata`` holds ``generation``, ``expiry``, ``lut`` and ``durable`` as far as they came,
+``user_key`` and ``user_key_type`` (``str``, ``int``, ``float``) if there is one, ``bins`` of writes
+as ``{name: {"type", "ordered", "order", ...}}``, ``batch_size`` in a batch, ``event_key``; see
+``aerospike`` for ``nested`` and the Kafka key.
+"""
+
+import binascii
+import json
+import re
+from decimal import Decimal
+from typing import Any, Final
+
+from python_udfs import json_text
+from python_udfs.aerospike import (
+    DIGEST_BYTES,
+    NON_FINITE,
+    EventKeys,
+    Pairs,
+    Path,
+    event_key_metadata,
+    expires_at,
+    occurred_at,
+    path_text,
+    record_key,
+    tombstone,
+)
+from python_udfs.errors import (
+    BadField,
+    BadShape,
+    BadType,
+    DecodeError,
+    NotJson,
+    TooLarge,
+    TrailingBytes,
+    Truncated,
+)
+from python_udfs.events import DELETE, INVALID, UPSERT, Event, invalid
+from python_udfs.limits import MAX_PAYLOAD_BYTES
+
+_NON_FINITE_TEXTS: Final = frozenset(NON_FINITE.values())
+
+# Properties of a record and the names that metadata has for them; the others are handled apart.
+_NUMBERS: Final = {"gen": "generation", "exp": "expiry", "lut": "lut"}
+_WRITE_PROPERTIES: Final = frozenset({"msg", "key", "gen", "exp", "lut", "durable", "bins"})
+_DELETE_PROPERTIES: Final = _WRITE_PROPERTIES - {"bins"}
+_METADATA_NAMES: Final = frozenset(
+    {
+        "generation",
+        "expiry",
+        "lut",
+        "durable",
+        "flags",
+        "user_key",
+        "user_key_type",
+        "bins",
+        "batch_size",
+        "event_key",
+        "extra",
+    }
+)
+_BIN_PROPERTIES: Final = frozenset({"name", "type", "value"})
+_NOTE_NAMES: Final = frozenset({"nested", "unknown", "extra"})
+
+# A JSON string, a bracket, a comma, a quote that opens no complete string, or anything else.
+_TOKEN: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},"]|[^ \t\r\n\[\]{},"]+', re.DOTALL)
+_TRAILING_COMMA: Final = re.compile(rb'("[^"\\]*(?:\\.[^"\\]*)*")|,(?=[ \t\r\n]*[\]}])', re.DOTALL)
+_NAME_END: Final = re.compile(rb'"[ \t\r\n]*:')
+_SPACE: Final = b" \t\r\n"
+_MISSING: Final = object()
+
+
+def decode(key: bytes | None, value: bytes | None) -> list[Event]:
+    """Decode one Kafka message: a record, a batch of records, or a tombstone.
+
+    Tombstones are an empty value, JSON ``null`` and the JSON string ``"default"``. Returns one
+    event per record, in the order of the batch; never empty. What is wrong with a payload becomes
+    an ``invalid`` event.
+    """
+    keys = _event_keys(key)
+    if not value:
+        return [_tombstone(keys)]
+    try:
+        if len(value) > MAX_PAYLOAD_BYTES:
+            raise TooLarge(f"the payload has {len(value)} bytes, at most {MAX_PAYLOAD_BYTES}")
+        tree = _parse(value)
+    except DecodeError as error:
+        items = [] if isinstance(error, TooLarge) else _split(value, error)
+        events = _batch(keys, items, whole=bool(items) and items[-1] is not error)
+        # Something to save, or a batch that is cut short; else one sentence about all of it.
+        if any(event.operation != INVALID for event in events) or (
+            items and isinstance(items[-1], Truncated)
+        ):
+            return events
+        return [_invalid(error, 0, event_key_metadata(keys, 0, 1))]
+    if tree is None or tree == "default":
+        return [_tombstone(keys)]
+    if type(tree) is list and tree:
+        return _batch(keys, tree)
+    metadata = event_key_metadata(keys, 0, 1)
+    try:
+        if type(tree) is list:
+            raise BadShape("$: expected a record or a batch of records, got an empty array")
+        return [_record(tree, 0, "$", metadata)]
+    except DecodeError as error:
+        return [_invalid(error, 0, metadata)]
+
+
+def _batch(keys: EventKeys | None, items: list[Any], whole: bool = True) -> list[Event]:
+    """One event per item of a batch; an item may be an error. If not ``whole``, some lack."""
+    size = len(items)
+    if not whole and keys is not None:
+        size = max(size, len(keys.keys))
+    events = []
+    for index, item in enumerate(items):
+        metadata = event_key_metadata(keys, index, size)
+        if whole:
+            metadata["batch_size"] = size
+        try:
+            if isinstance(item, DecodeError):
+                raise item
+            events.append(_record(item, index, f"$[{index}]", metadata))
+        except DecodeError as error:
+            events.append(_invalid(error, index, metadata))
+    return events
+
+
+def _parse(text: bytes) -> Any:
+    """The value of JSON text; an object with a name twice is ``Pairs`` instead of a dict."""
+    tree = json_text.parse(text, trailing_commas=True)
+    # A dict keeps one value per name. Each name ends in '":', so a lost one shows in how often that
+    # comes in the text and in what was read. Inside strings it counts on both sides, unless the
+    # text writes the quote as an escape; white space before a colon is looked for only if needed.
+    if b" :" in text or b"\n:" in text or b"\t:" in text or b"\r:" in text:
+        names = len(_NAME_END.findall(text))
+    else:
+        names = text.count(b'":')
+    if names == json_text.dumps(tree).count(b'":') and b"\\u0022" not in text:
+        return tree
+    return json.loads(
+        _TRAILING_COMMA.sub(lambda match: match[1] or b"", text.removeprefix(json_text.BOM)),
+        object_pairs_hook=_object,
+        parse_float=Decimal,
+        parse_int=_integer,
+    )
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any] | Pairs:
+    fields = dict(pairs)
+    return fields if len(fields) == len(pairs) else Pairs(pairs)
+
+
+def _integer(text: str) -> int | Decimal:
+    # As json_text: CPython converts no longer ones.
+    return int(text) if len(text) < 4300 else Decimal(text)
+
+
+def _split(text: bytes, error: DecodeError) -> list[Any]:
+    """The records, or errors in their places, of a batch that as a whole can't be parsed.
+
+    Splits at the commas of the outer array, with brackets counted and strings skipped. ``error`` is
+    what the parser said of the whole. Empty if the text is no array.
+    """
+    text = text.removeprefix(json_text.BOM)
+    opening = _TOKEN.search(text)
+    if opening is None or opening[0] != b"[":
+        return []
+    items: list[Any] = []
+    start = -1  # of the element that is being read
+    end = -1  # of that element, if it can't go on
+    depth = 0
+    for token in _TOKEN.finditer(text, opening.end()):
+        mark = token[0]
+        if depth == 0 and mark in (b",", b"]"):
+            if start >= 0:
+                items.append(_element(text, start, token.start(), len(items)))
+            elif mark == b",":
+                items.append(error)
+                return items
+            if mark == b"]":
+                rest = text[token.end() :].strip(_SPACE)
+                if rest:
+                    items.append(error)
+                return items
+            start = end = -1
+            continue
+        if mark == b'"':
+            break  # a string without its end
+        if depth == 0 and mark == b"}":
+            if start >= 0:
+                items.append(_element(text, start, token.start(), len(items)))
+            items.append(error)
+            return items
+        if start < 0:
+            start = token.start()
+        if mark in (b"[", b"{"):
+            depth += 1
+        elif mark in (b"]", b"}"):
+            depth -= 1
+            if depth == 0:
+                end = token.end()
+    if end >= 0 and depth == 0:
+        items.append(_element(text, start, end, len(items)))
+    items.append(error)
+    return items
+
+
+def _element(text: bytes, start: int, end: int, index: int) -> Any:
+    """One record of a batch, or the error that it is."""
+    try:
+        return _parse(text[start:end])
+    except DecodeError as error:
+        # The element has its end, so what lacks or is left over is in its middle.
+        kind = NotJson if isinstance(error, Truncated | TrailingBytes) else type(error)
+        return kind(f"$[{index}], from byte {start} on: {error}")
+
+
+def _record(record: Any, index: int, at: str, columns: dict[str, Any]) -> Event:
+    """The event of one record; ``columns`` is the metadata so far and is added to."""
+    if type(record) is Pairs:
+        raise BadField(f"{at}: the property {_twice(record)} comes twice")
+    if type(record) is not dict:
+        raise BadShape(f"{at}: expected an object, got {_kind(record)}")
+    message = record.get("msg", _MISSING)
+    if type(message) is not str:
+        raise BadField(f'{at}.msg: expected "write" or "delete", got {_kind(message)}')
+    if message == "write":
+        properties = _WRITE_PROPERTIES
+    elif message == "delete":
+        properties = _DELETE_PROPERTIES
+    else:
+        raise BadType(f'{at}.msg: expected "write" or "delete", got {message!r}')
+
+    namespace, set_name, digest, user_key = _key(record.get("key", _MISSING), at)
+    metadata: dict[str, Any] = {}
+    for name, column in _NUMBERS.items():
+        number = record.get(name, _MISSING)
+        if number is not _MISSING:
+            if type(number) is not int and number is not None:
+                raise BadField(f"{at}.{name}: expected an integer, got {_kind(number)}")
+            metadata[column] = number
+    durable = record.get("durable", _MISSING)
+    if durable is not _MISSING:
+        if type(durable) is not bool and durable is not None:
+            raise BadField(f"{at}.durable: expected true or false, got {_kind(durable)}")
+        metadata["durable"] = durable
+    if user_key is not None:
+        metadata["user_key"] = user_key
+        metadata["user_key_type"] = _USER_KEY_TYPES[type(user_key)]
+    after = None
+    if message == "write":
+        after, metadata["bins"] = _bins(record.get("bins", _MISSING), at)
+    metadata.update(columns)
+    _keep_others(record, properties, metadata, _METADATA_NAMES, at)
+    return Event(
+        index,
+        UPSERT if message == "write" else DELETE,
+        None,
+        namespace,
+        set_name,
+        record_key(digest),
+        None,
+        after,
+        occurred_at(metadata.get("lut")),
+        expires_at(metadata.get("expiry")),
+        json_text.dumps(metadata),
+    )
+
+
+def _key(key: Any, at: str) -> tuple[str, str | None, bytes, Any]:
+    """The parts of a record's key, the digest as bytes."""
+    if type(key) is not list:
+        raise BadField(
+            f"{at}.key: expected an array [namespace, set, digest, user key], got {_kind(key)}"
+        )
+    if len(key) != 4:
+        raise BadShape(
+            f"{at}.key: expected 4 elements [namespace, set, digest, user key], got {len(key)}"
+        )
+    namespace, set_name, digest, user_key = key
+    if type(namespace) is not str:
+        raise BadField(f"{at}.key[0] (namespace): expected a string, got {_kind(namespace)}")
+    if set_name is not None and type(set_name) is not str:
+        raise BadField(f"{at}.key[1] (set): expected a string or null, got {_kind(set_name)}")
+    if type(digest) is not str:
+        raise BadField(f"{at}.key[2] (digest): expected a string, got {_kind(digest)}")
+    raw = _base64(digest)
+    if raw is None or len(raw) != DIGEST_BYTES:
+        got = f"{len(raw)} bytes" if raw is not None else "text that is not base64"
+        raise BadField(f"{at}.key[2] (digest): expected base64 of {DIGEST_BYTES} bytes, got {got}")
+    if user_key is not None and type(user_key) not in _USER_KEY_TYPES:
+        raise BadField(
+            f"{at}.key[3] (user key): expected a string, number or null, got {_kind(user_key)}"
+        )
+    return namespace, set_name, raw, user_key
+
+
+def _bins(bins: Any, at: str) -> tuple[bytes, dict[str, Any]]:
+    """The row image of a write as JSON, and ``metadata.bins``."""
+    if type(bins) is not list:
+        raise BadField(f"{at}.bins: expected an array, got {_kind(bins)}")
+    after: dict[str, Any] = {}
+    notes: dict[str, Any] = {}
+    for index, each in enumerate(bins):
+        if type(each) is not dict:
+            if type(each) is Pairs:
+                raise BadField(f"{at}.bins[{index}]: the property {_twice(each)} comes twice")
+            raise BadShape(f"{at}.bins[{index}]: expected an object, got {_kind(each)}")
+        name = each.get("name", _MISSING)
+        code = each.get("type", _MISSING)
+        value = each.get("value", _MISSING)
+        if type(name) is not str:
+            raise BadField(f"{at}.bins[{index}].name: expected a string, got {_kind(name)}")
+        if type(code) is not str:
+            raise BadField(f"{at}.bins[{index}].type: expected a string, got {_kind(code)}")
+        if value is _MISSING:
+            raise BadField(f"{at}.bins[{index}].value: expected a value, got nothing")
+        if name in after:
+            # The first one's value would be lost.
+            raise BadField(f"{at}.bins[{index}].name: the name {name!r} came before")
+        note: dict[str, Any] = {"type": code}
+        kind = type(value)
+        if kind is not _TYPES.get(code):
+            expected = _EXPECTED.get(code)
+            if expected is None:
+                note["unknown"] = True
+            elif not (
+                (code == "float" and kind is int)
+                or (code == "float" and kind is str and value in _NON_FINITE_TEXTS)
+                or (code == "map" and kind is Pairs)
+            ):
+                raise BadField(
+                    f"{at}.bins[{index}].value: expected {expected} for type {code!r}, "
+                    f"got {_kind(value)}"
+                )
+        elif code == "blob" and _base64(value) is None:
+            raise BadField(f"{at}.bins[{index}].value: expected base64, got other text")
+        if kind in _CONTAINERS:
+            if code == "geojson":
+                _refuse_twice(value, f"{at}.bins[{index}].value")
+            else:
+                nested: dict[str, str] = {}
+                value = _with_pairs(value, None, nested)
+                if nested:
+                    note["nested"] = nested
+        if len(each) > 3:
+            if type(each.get("ordered")) not in _BOOL_OR_NULL:
+                got = _kind(each["ordered"])
+                raise BadField(f"{at}.bins[{index}].ordered: expected true or false, got {got}")
+            if type(each.get("order")) not in _STRING_OR_NULL:
+                got = _kind(each["order"])
+                raise BadField(f"{at}.bins[{index}].order: expected a string, got {got}")
+            _keep_others(each, _BIN_PROPERTIES, note, _NOTE_NAMES, f"{at}.bins[{index}]")
+        after[name] = value
+        notes[name] = note
+    return json_text.dumps(after), notes
+
+
+def _keep_others(
+    fields: dict[str, Any],
+    handled: frozenset[str],
+    target: dict[str, Any],
+    taken: frozenset[str],
+    at: str,
+) -> None:
+    """Copy the properties that aren't ``handled`` to ``target``, under ``extra`` if ``taken``."""
+    for name, value in fields.items():
+        if name not in handled:
+            if type(value) in _CONTAINERS:
+                _refuse_twice(value, path_text((None, name), at))
+            if name in taken:
+                target.setdefault("extra", {})[name] = value
+            else:
+                target[name] = value
+
+
+def _with_pairs(value: Any, path: Path, nested: dict[str, str]) -> Any:
+    """A list or map with objects that have a name twice as arrays of pairs, told in ``nested``."""
+    kind = type(value)
+    if kind is list:
+        for index, item in enumerate(value):
+            if type(item) in _CONTAINERS:
+                value[index] = _with_pairs(item, (path, index), nested)
+    elif kind is dict:
+        for name, item in value.items():
+            if type(item) in _CONTAINERS:
+                value[name] = _with_pairs(item, (path, name), nested)
+    elif kind is Pairs:
+        nested[path_text(path)] = "map"
+        for index, (name, item) in enumerate(value):
+            value[index] = [name, _with_pairs(item, ((path, index), 1), nested)]
+    return value
+
+
+def _refuse_twice(value: Any, at: str) -> None:
+    """Raise if an object in ``value`` has a name twice; such a value couldn't be kept."""
+    kind = type(value)
+    if kind is Pairs:
+        raise BadField(f"{at}: the property {_twice(value)} comes twice")
+    if kind is list:
+        for index, item in enumerate(value):
+            if type(item) in _CONTAINERS:
+                _refuse_twice(item, f"{at}[{index}]")
+    elif kind is dict:
+        for name, item in value.items():
+            if type(item) in _CONTAINERS:
+                _refuse_twice(item, path_text((None, name), at))
+
+
+def _twice(pairs: Pairs) -> str:
+    seen: set[str] = set()
+    for name, _ in pairs:
+        if name in seen:
+            return repr(name)
+        seen.add(name)
+    raise AssertionError("Pairs in JSON are made of a name that comes twice")
+
+
+def _base64(text: str) -> bytes | None:
+    try:
+        return binascii.a2b_base64(text, strict_mode=True)
+    except ValueError:
+        return None
+
+
+_CONTAINERS: Final = frozenset({list, dict, Pairs})
+_BOOL_OR_NULL: Final = frozenset({bool, type(None)})
+_STRING_OR_NULL: Final = frozenset({str, type(None)})
+_USER_KEY_TYPES: Final = {str: "str", int: "int", Decimal: "float"}
+_TYPES: Final[dict[str, type]] = {
+    "str": str,
+    "bool": bool,
+    "int": int,
+    "float": Decimal,
+    "blob": str,
+    "list": list,
+    "map": dict,
+    "geojson": dict,
+}
+_EXPECTED: Final = {
+    "str": "a string",
+    "bool": "true or false",
+    "int": "an integer",
+    "float": "a number",
+    "blob": "base64 text",
+    "list": "an array",
+    "map": "an object",
+    "geojson": "an object",
+}
+_KINDS: Final = {
+    type(None): "null",
+    bool: "a boolean",
+    int: "an integer",
+    Decimal: "a number with a fraction or exponent",
+    str: "a string",
+    list: "an array",
+    dict: "an object",
+    Pairs: "an object",
+    object: "nothing",
+}
+
+
+def _kind(value: Any) -> str:
+    return _KINDS[type(value)]
+
+
+def _invalid(error: DecodeError, index: int, metadata: dict[str, Any]) -> Event:
+    return invalid(error, index, json_text.dumps(metadata) if metadata else None)
+
+
+# Kafka keys
+
+
+def _tombstone(keys: EventKeys | None) -> Event:
+    digest = _base64(keys.keys[0][2]) if keys is not None and len(keys.keys) == 1 else None
+    return tombstone(keys, digest, json_text.dumps)
+
+
+def _event_keys(raw: bytes | None) -> EventKeys | None:
+    if raw is None:
+        return None
+    try:
+        tree = json_text.parse(raw, trailing_commas=True)
+    except DecodeError:
+        return EventKeys(raw, [])
+    if _is_key(tree):
+        return EventKeys(raw, [tree])
+    if type(tree) is list and tree and all(_is_key(each) for each in tree):
+        return EventKeys(raw, tree, concatenated=True)
+    return EventKeys(raw, [])
+
+
+def _is_key(key: Any) -> bool:
+    if type(key) is not list:
+        return False
+    try:
+        _key(key, "$")
+    except DecodeError:
+        return False
+    return True

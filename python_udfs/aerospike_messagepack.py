@@ -1,0 +1,881 @@
+"""Aerospike Connect for Kafka, outbound MessagePack: connectors before 4.0 and from 4.0 on.
+
+Implements both editions of the vendor's page "MessagePack Format for Outbound". A payload is one
+record, or a batch: an array of records. Every ``[...]`` is a MessagePack array:
+
+    record   [version = 1, type, payload]
+    WRITE    1, payload [key, generation, expiry, LUT, bins]
+    DELETE   2, payload [key, flags]                           connectors before 4.0
+                        [key, flags, generation, expiry, LUT]  connectors from 4.0 on
+    key      [namespace str, set str|nil, digest bin, user key str|int|bin|nil]
+    bin      [name str, type int, flags int, value]
+
+A write of bin ``n`` = 5 without expiry, digest and LUT shortened to ``..``:
+
+    93 01 01                           record: version 1, WRITE
+      95                               payload
+        94 a2 6e73 c0 c414.. c0        key: "ns", no set, 20 bytes, no user key
+        01 00 cf..                     generation 1, expiry 0, LUT as uint64
+        91 94 a1 6e 01 00 05           bins: [["n", INTEGER, 0, 5]]
+
+Quirks: the older page says that a write has four parts and draws five; five are shipped. LUT is in
+milliseconds from 4.0 on, in seconds or zero before; generation, expiry and LUT are nil from 4.0 on
+where the server doesn't ship them. Real servers also ship particle types NULL (0) and HLL (18).
+
+Policies, where the pages are silent:
+
+- A value of a listed type must have the MessagePack type that the page lists for it, else
+  ``bad_field``: a DOUBLE that is an int too. A value of another type is kept as it is, and its
+  entry in ``metadata.bins`` says ``"unknown": true``.
+- A digest has 20 bytes. Bin flags and delete flags that the page doesn't list are kept.
+- Integers keep all 64 bits, signed or not; float32 is the double of the same value.
+- An ext value is base64, but for an ext 23 that holds a JSON object. Ext types occur inside maps
+  and lists only: as the value of a bin they are ``bad_field``, unless its type is unknown.
+- Invalid UTF-8 is ``bad_field``; it is not a reason to guess at another encoding.
+- In a batch each record stands for itself. After a byte that can't be MessagePack nothing more can
+  be read: the records before it are kept, and one event reports it. The same goes for a batch that
+  ends too early and for bytes behind its end.
+
+``metadata`` holds ``generation``, ``expiry``, ``lut`` (null where nil was shipped), ``flags`` and
+``durable`` of deletes, ``user_key`` and ``user_key_type`` (``str``, ``int``, ``bin``) if there is
+one, ``bins`` of writes as ``{name: {"type", "flags", "nested", "unknown"}}``, ``batch_size`` in a
+batch, ``event_key``; see ``aerospike`` for ``nested`` and the Kafka key.
+
+The msgpack library decodes what is well-formed. Where it refuses, ``_Walker`` reads the same bytes
+slowly and either finds what is wrong, and where, or returns what the library would have returned.
+"""
+
+import re
+import struct
+from collections.abc import Callable
+from functools import partial
+from math import isfinite
+from typing import Any, Final, NamedTuple, NoReturn
+
+import msgpack
+import msgspec
+
+from python_udfs import json_text
+from python_udfs.aerospike import (
+    DIGEST_BYTES,
+    NON_FINITE,
+    EventKeys,
+    Pairs,
+    Path,
+    event_key_metadata,
+    expires_at,
+    occurred_at,
+    path_text,
+    record_key,
+    shorten,
+    step_text,
+    tombstone,
+)
+from python_udfs.errors import (
+    BadField,
+    BadShape,
+    BadType,
+    BadVersion,
+    DecodeError,
+    NotMessagePack,
+    TooDeep,
+    TooLarge,
+    TrailingBytes,
+    Truncated,
+)
+from python_udfs.events import DELETE as DELETE_OPERATION
+from python_udfs.events import UPSERT, Event, invalid
+from python_udfs.limits import MAX_DEPTH, MAX_PAYLOAD_BYTES
+
+VERSION: Final = 1
+WRITE: Final = 1
+DELETE: Final = 2
+DURABLE_DELETE: Final = 0x01
+
+# Particle types. NULL and HLL aren't on the page.
+NULL: Final = 0
+INTEGER: Final = 1
+DOUBLE: Final = 2
+STRING: Final = 3
+BLOB: Final = 4
+JAVA_OBJ: Final = 7
+BOOLEAN: Final = 17
+HLL: Final = 18
+MAP: Final = 19
+LIST: Final = 20
+GEOJSON: Final = 23
+
+# The MessagePack types by the names that the page uses, for error texts.
+_LISTED: Final = {
+    NULL: ("NULL", "nil"),
+    INTEGER: ("INTEGER", "int"),
+    DOUBLE: ("DOUBLE", "float"),
+    STRING: ("STRING", "str"),
+    BLOB: ("BLOB", "bin"),
+    JAVA_OBJ: ("JAVA OBJ", "bin"),
+    BOOLEAN: ("BOOLEAN", "bool"),
+    HLL: ("HLL", "bin"),
+    MAP: ("MAP", "map"),
+    LIST: ("LIST", "array"),
+    GEOJSON: ("GEOJSON", "str"),
+}
+# Values that go into JSON as they are: the encoder turns bytes into base64.
+_SCALARS: Final[dict[int, type]] = {
+    NULL: type(None),
+    INTEGER: int,
+    STRING: str,
+    BLOB: bytes,
+    JAVA_OBJ: bytes,
+    BOOLEAN: bool,
+    HLL: bytes,
+}
+# What metadata.bins says about a bin with flags 0, encoded once.
+_WITHOUT_FLAGS: Final = {
+    code: msgspec.Raw(msgspec.json.encode({"type": code, "flags": 0})) for code in _LISTED
+}
+_USER_KEY_TYPES: Final = {str: "str", int: "int", bytes: "bin"}
+_PLAIN: Final = frozenset({str, int, bool, type(None)})
+_KEY_PARTS: Final = ("namespace", "set", "digest", "user_key")
+_BIN_PARTS: Final = ("name", "type", "flags", "value")
+
+# The depth of a bin's value in a record that is no batch: record, payload, bins, bin, value.
+_VALUE_DEPTH: Final = 5
+# The library reserves an array's declared length before it reads it, at every level of nesting.
+_MAX_RESERVED: Final = 1 << 20
+# With binary text, one match at a time: a JSON string, or white space between tokens.
+_JSON_SPACE: Final = re.compile(rb'("[^"\\]*(?:\\.[^"\\]*)*")|[ \t\r\n]+', re.DOTALL)
+
+_encode = msgspec.json.Encoder().encode
+# An event from all of its fields in order, in half the time that Event() takes.
+_event: Callable[[tuple[Any, ...]], Event] = partial(tuple.__new__, Event)
+
+
+class Ext(NamedTuple):
+    """A MessagePack ext value; -1 is a timestamp."""
+
+    type: int
+    data: bytes
+
+
+class _NeedsWalker(Exception):
+    """The library decoded something so that its bytes can't be told any more."""
+
+
+def decode(key: bytes | None, value: bytes | None) -> list[Event]:
+    """Decode one Kafka message: a record, a batch of records, or an empty value (a tombstone).
+
+    Returns one event per record, in the order of the batch; never empty. What is wrong with a
+    payload becomes an ``invalid`` event.
+    """
+    if not value:
+        keys = _event_keys(key)
+        digest = keys.keys[0][2] if keys is not None and len(keys.keys) == 1 else None
+        return [tombstone(keys, digest, _encode)]
+    if len(value) > MAX_PAYLOAD_BYTES:
+        error = TooLarge(f"the payload has {len(value)} bytes, at most {MAX_PAYLOAD_BYTES}")
+        return [_invalid(error, 0, event_key_metadata(_event_keys(key), 0, 1))]
+    try:
+        tree = _unpack(value)
+    except _LIBRARY_ERRORS:
+        return _decode_walking(key, value)
+    try:
+        return _decode_tree(key, tree)
+    except _NeedsWalker:
+        return _decode_walking(key, value)
+
+
+def _decode_tree(key: bytes | None, tree: Any) -> list[Event]:
+    if type(tree) is not list:
+        error: DecodeError = BadShape(f"$: expected an array, got {_kind(tree)}")
+    elif not tree:
+        error = BadShape("$: expected a record or a batch of records, got an empty array")
+    elif _is_batch(tree):
+        return _batch(_event_keys(key), tree, len(tree))
+    else:
+        try:
+            return [_record(tree, 0, "$", _VALUE_DEPTH, _single_metadata(key))]
+        except DecodeError as caught:
+            error = caught
+    return [_invalid(error, 0, event_key_metadata(_event_keys(key), 0, 1))]
+
+
+def _decode_walking(key: bytes | None, value: bytes) -> list[Event]:
+    """Decode with ``_Walker``: says what is wrong and saves the good records of a batch."""
+    walker = _Walker(value)
+    try:
+        kind, length = walker.header()
+        if kind != "array":
+            raise BadShape(f"$: expected an array, got {kind}, byte 0x{value[0]:02x}")
+        if not (length and walker.at_array()):
+            walker.pos = 0
+            tree = walker.read(1)
+            if type(tree) is not list or not _is_batch(tree):
+                walker.expect_end()
+                return _decode_tree(key, tree)
+            items: list[Any] = tree
+            length = len(tree)
+        else:
+            items = _walk_batch(walker, length)
+    except DecodeError as error:
+        return [_invalid(error, 0, event_key_metadata(_event_keys(key), 0, 1))]
+    if not items or not isinstance(items[-1], Truncated | NotMessagePack):
+        try:
+            walker.expect_end()
+        except TrailingBytes as error:
+            items.append(error)
+    return _batch(_event_keys(key), items, length)
+
+
+def _walk_batch(walker: "_Walker", length: int) -> list[Any]:
+    """The records of a batch whose header was just read, with an error in place of a bad one."""
+    items: list[Any] = []
+    for index in range(length):
+        start = walker.pos
+        walker.root = f"$[{index}]"
+        walker.path.clear()
+        try:
+            items.append(walker.read(2))
+        except (Truncated, NotMessagePack) as error:
+            items.append(error)
+            break
+        except DecodeError as error:
+            items.append(error)
+            walker.pos = start
+            walker.path.clear()
+            try:
+                walker.skip()
+            except (Truncated, NotMessagePack) as end:
+                items[-1] = end
+                break
+    walker.root = "$"
+    walker.path.clear()
+    return items
+
+
+def _batch(keys: EventKeys | None, items: list[Any], size: int) -> list[Event]:
+    """One event per item of a batch that declares ``size`` records; an item may be an error."""
+    events = []
+    for index, item in enumerate(items):
+        metadata = event_key_metadata(keys, index, size) if index < size else {}
+        metadata["batch_size"] = size
+        try:
+            if isinstance(item, DecodeError):
+                raise item
+            events.append(_record(item, index, f"$[{index}]", _VALUE_DEPTH + 1, metadata))
+        except DecodeError as error:
+            events.append(_invalid(error, index, metadata))
+    return events
+
+
+def _is_batch(tree: list[Any]) -> bool:
+    """Tell an array of records from a record.
+
+    A record starts with its version, a batch with a record. If the first element is neither, it is
+    a batch if the rest holds a record: its good ones must not be lost to one bad neighbour.
+    """
+    if not tree:
+        return False
+    if type(tree[0]) is list:
+        return True
+    if len(tree) == 3 and type(tree[0]) is int and type(tree[1]) is int:
+        return False
+    return any(
+        type(each) is list
+        and len(each) == 3
+        and type(each[0]) is int
+        and type(each[1]) is int
+        and type(each[2]) is list
+        for each in tree
+    )
+
+
+def _record(record: Any, index: int, at: str, depth: int, metadata: dict[str, Any] | None) -> Event:
+    """The event of one record. ``depth`` is that of a bin's value; adds to its own metadata."""
+    if type(record) is not list:
+        raise BadShape(f"{at}: expected an array [version, type, payload], got {_kind(record)}")
+    if len(record) != 3:
+        raise BadShape(f"{at}: expected 3 elements [version, type, payload], got {len(record)}")
+    version, message_type, payload = record
+    if type(version) is not int:
+        if type(version) is list:
+            raise BadShape(f"{at}: expected [version, type, payload], got an array in an array")
+        raise BadField(f"{at}.version: expected int, got {_kind(version)}")
+    if version != VERSION:
+        raise BadVersion(f"{at}.version: expected {VERSION}, got {version}")
+    if type(message_type) is not int:
+        raise BadField(f"{at}.type: expected int, got {_kind(message_type)}")
+    if message_type != WRITE and message_type != DELETE:
+        raise BadType(
+            f"{at}.type: expected {WRITE} (WRITE) or {DELETE} (DELETE), got {message_type}"
+        )
+    if type(payload) is not list:
+        raise BadShape(f"{at}.payload: expected an array, got {_kind(payload)}")
+
+    generation: Any
+    expiry: Any
+    lut: Any
+    if message_type == WRITE:
+        if len(payload) != 5:
+            raise BadShape(
+                f"{at}.payload: expected 5 elements [key, generation, expiry, LUT, bins], "
+                f"got {len(payload)}"
+            )
+        key, generation, expiry, lut, bins = payload
+        dated = True
+    else:
+        if len(payload) == 5:
+            key, flags, generation, expiry, lut = payload
+            dated = True
+        elif len(payload) == 2:
+            key, flags = payload
+            generation = expiry = lut = None
+            dated = False
+        else:
+            raise BadShape(
+                f"{at}.payload: expected [key, flags] or [key, flags, generation, expiry, LUT], "
+                f"got {len(payload)} elements"
+            )
+        if type(flags) is not int:
+            raise BadField(f"{at}.flags: expected int, got {_kind(flags)}")
+
+    if type(key) is not list or len(key) != 4:
+        _bad_key(key, at)
+    namespace, set_name, digest, user_key = key
+    if (
+        type(namespace) is not str
+        or (set_name is not None and type(set_name) is not str)
+        or type(digest) is not bytes
+        or len(digest) != DIGEST_BYTES
+        or (user_key is not None and type(user_key) not in _USER_KEY_TYPES)
+    ):
+        _bad_key(key, at)
+
+    columns: dict[str, Any]
+    if dated:
+        if (
+            (type(generation) is not int and generation is not None)
+            or (type(expiry) is not int and expiry is not None)
+            or (type(lut) is not int and lut is not None)
+        ):
+            _bad_number(at, generation=generation, expiry=expiry, lut=lut)
+        columns = {"generation": generation, "expiry": expiry, "lut": lut}
+    else:
+        columns = {}
+    if user_key is not None:
+        columns["user_key"] = user_key
+        columns["user_key_type"] = _USER_KEY_TYPES[type(user_key)]
+    if message_type == WRITE:
+        after, columns["bins"] = _bins(bins, at, depth)
+        operation = UPSERT
+    else:
+        after = None
+        columns["flags"] = flags
+        columns["durable"] = flags & DURABLE_DELETE != 0
+        operation = DELETE_OPERATION
+    if metadata:
+        columns.update(metadata)
+    return _event(
+        (
+            index,
+            operation,
+            None,
+            namespace,
+            set_name,
+            record_key(digest),
+            None,
+            after,
+            occurred_at(lut),
+            expires_at(expiry),
+            _encode(columns),
+            None,
+            None,
+        )
+    )
+
+
+def _bins(bins: Any, at: str, depth: int) -> tuple[bytes, dict[str, Any]]:
+    """The row image of a write as JSON, and ``metadata.bins``."""
+    if type(bins) is not list:
+        raise BadField(f"{at}.bins: expected an array, got {_kind(bins)}")
+    after: dict[str, Any] = {}
+    notes: dict[str, Any] = {}
+    for each in bins:
+        try:
+            name, code, flags, value = each
+        except (TypeError, ValueError):
+            _bad_bin(bins, each, at)
+        # A str, bin or map of four unpacks too, but holds no ints where a type and flags belong.
+        if type(code) is not int or type(flags) is not int or type(name) is not str:
+            _bad_bin(bins, each, at)
+        kind = type(value)
+        if kind is _SCALARS.get(code) or (kind is float and code == DOUBLE and isfinite(value)):
+            after[name] = value
+            notes[name] = {"type": code, "flags": flags} if flags else _WITHOUT_FLAGS[code]
+            continue
+        nested: dict[str, str] = {}
+        try:
+            after[name] = _particle(code, value, depth, nested)
+        except DecodeError as error:
+            path = f"{at}.bins[{_index(bins, each)}].value"
+            raise type(error)(f"{path}{error}") from None
+        if nested or flags or code not in _LISTED:
+            notes[name] = _note(code, flags, nested)
+        else:
+            notes[name] = _WITHOUT_FLAGS[code]
+    if len(after) != len(bins):
+        seen: set[str] = set()
+        for index, each in enumerate(bins):
+            if each[0] in seen:
+                raise BadField(f"{at}.bins[{index}].name: the name {each[0]!r} came before")
+            seen.add(each[0])
+    return _encode(after), notes
+
+
+def _note(code: int, flags: int, nested: dict[str, str]) -> dict[str, Any]:
+    note: dict[str, Any] = {"type": code, "flags": flags}
+    if nested:
+        note["nested"] = nested
+    if code not in _LISTED:
+        note["unknown"] = True
+    return note
+
+
+def _particle(code: int, value: Any, depth: int, nested: dict[str, str]) -> Any:
+    """The JSON form of a bin's value; errors tell the path below the value, then the sentence."""
+    if code == LIST:
+        if type(value) is list:
+            return _json(value, None, depth, nested)
+    elif code == MAP:
+        if type(value) is dict or type(value) is Pairs:
+            return _json(value, None, depth, nested)
+    elif code == DOUBLE:
+        if type(value) is float:
+            return _json(value, None, depth, nested)
+    elif code == GEOJSON:
+        if type(value) is str:
+            text = _json_object(value.encode())
+            if text is None:
+                nested["$"] = "text"
+                return value
+            return text
+    elif code not in _LISTED:
+        return _json(value, None, depth, nested)
+    name, expected = _LISTED[code]
+    raise BadField(f": expected {expected} for type {code} ({name}), got {_kind(value)}")
+
+
+def _json(value: Any, path: Path, depth: int, nested: dict[str, str]) -> Any:
+    """The JSON form of a value that may hold others; changes lists and maps in place.
+
+    What JSON can't tell is added to ``nested``, path -> kind; see ``aerospike``.
+    """
+    kind = type(value)
+    if kind is list:
+        if depth > MAX_DEPTH:
+            _too_deep(path)
+        for index, item in enumerate(value):
+            if type(item) not in _PLAIN:
+                value[index] = _json(item, (path, index), depth + 1, nested)
+        return value
+    if kind is dict:
+        if depth > MAX_DEPTH:
+            _too_deep(path)
+        for name, item in value.items():
+            if type(item) not in _PLAIN:
+                value[name] = _json(item, (path, name), depth + 1, nested)
+        return value
+    if kind is float:
+        if isfinite(value):
+            return value
+        nested[path_text(path)] = "float"
+        return NON_FINITE[repr(value)]
+    if kind in _PLAIN:
+        return value
+    if kind is bytes:
+        nested[path_text(path)] = "bin"
+        return value
+    if kind is Pairs:
+        if depth > MAX_DEPTH:
+            _too_deep(path)
+        nested[path_text(path)] = "map"
+        # A loop: a comprehension would cost a second stack frame for each level of nesting.
+        for index, (name, item) in enumerate(value):
+            value[index] = [
+                _json(name, ((path, index), 0), depth + 1, nested),
+                _json(item, ((path, index), 1), depth + 1, nested),
+            ]
+        return value
+    if kind is Ext:
+        if value.type == GEOJSON:
+            text = _json_object(value.data)
+            if text is not None:
+                nested[path_text(path)] = "geojson"
+                return text
+        nested[path_text(path)] = "java" if value.type == JAVA_OBJ else f"ext {value.type}"
+        return value.data
+    if kind is msgpack.Timestamp:
+        raise _NeedsWalker
+    raise TypeError(f"unexpected {kind} in a decoded payload")
+
+
+def _json_object(text: bytes) -> msgspec.Raw | None:
+    """JSON text of an object, its white space removed and nothing else touched; else None."""
+    if text.startswith(json_text.BOM):
+        return None
+    try:
+        if type(json_text.parse(text)) is not dict:
+            return None
+    except DecodeError:
+        return None
+    return msgspec.Raw(_JSON_SPACE.sub(lambda match: match[1] or b"", text))
+
+
+def _invalid(error: DecodeError, index: int, metadata: dict[str, Any]) -> Event:
+    return invalid(error, index, _encode(metadata) if metadata else None)
+
+
+# Kafka keys
+
+
+def _single_metadata(raw: bytes | None) -> dict[str, Any] | None:
+    """``event_key_metadata`` for a payload of one record, quick for the usual key."""
+    if raw is None:
+        return None
+    try:
+        tree = _unpack(raw)
+    except _LIBRARY_ERRORS:
+        return {"event_key": raw}
+    if _is_key(tree) and type(tree[3]) is not bytes:
+        return {"event_key": tree}
+    return event_key_metadata(_event_keys(raw), 0, 1)
+
+
+def _event_keys(raw: bytes | None) -> EventKeys | None:
+    if raw is None:
+        return None
+    try:
+        tree = _unpack(raw)
+    except _LIBRARY_ERRORS:
+        return EventKeys(raw, [])
+    if _is_key(tree):
+        return EventKeys(raw, [tree])
+    if type(tree) is list and tree and all(_is_key(each) for each in tree):
+        return EventKeys(raw, tree, concatenated=True)
+    return EventKeys(raw, [])
+
+
+def _is_key(key: Any) -> bool:
+    return (
+        type(key) is list
+        and len(key) == 4
+        and type(key[0]) is str
+        and (key[1] is None or type(key[1]) is str)
+        and type(key[2]) is bytes
+        and len(key[2]) == DIGEST_BYTES
+        and (key[3] is None or type(key[3]) in _USER_KEY_TYPES)
+    )
+
+
+# Error texts
+
+
+def _kind(value: Any) -> str:
+    """The name of a decoded value's MessagePack type, as the page writes it."""
+    if type(value) is Ext:
+        return f"ext type {value.type}"
+    if type(value) is bytes:
+        return f"bin of {len(value)} bytes"
+    return _KINDS[type(value)]
+
+
+_KINDS: Final = {
+    type(None): "nil",
+    bool: "bool",
+    int: "int",
+    float: "float",
+    str: "str",
+    list: "array",
+    dict: "map",
+    Pairs: "map",
+    msgpack.Timestamp: "ext type -1",
+}
+
+
+def _bad_key(key: Any, at: str) -> NoReturn:
+    if type(key) is not list:
+        raise BadField(
+            f"{at}.key: expected an array [namespace, set, digest, user key], got {_kind(key)}"
+        )
+    if len(key) != 4:
+        raise BadShape(
+            f"{at}.key: expected 4 elements [namespace, set, digest, user key], got {len(key)}"
+        )
+    namespace, set_name, digest, user_key = key
+    if type(namespace) is not str:
+        raise BadField(f"{at}.key.namespace: expected str, got {_kind(namespace)}")
+    if set_name is not None and type(set_name) is not str:
+        raise BadField(f"{at}.key.set: expected str or nil, got {_kind(set_name)}")
+    if type(digest) is not bytes or len(digest) != DIGEST_BYTES:
+        raise BadField(
+            f"{at}.key.digest: expected bin of {DIGEST_BYTES} bytes, got {_kind(digest)}"
+        )
+    raise BadField(f"{at}.key.user_key: expected str, int, bin or nil, got {_kind(user_key)}")
+
+
+def _bad_number(at: str, **fields: Any) -> NoReturn:
+    name, value = next(
+        (name, value)
+        for name, value in fields.items()
+        if type(value) is not int and value is not None
+    )
+    raise BadField(f"{at}.{name}: expected int or nil, got {_kind(value)}")
+
+
+def _bad_bin(bins: list[Any], each: Any, at: str) -> NoReturn:
+    at = f"{at}.bins[{_index(bins, each)}]"
+    if type(each) is not list:
+        raise BadShape(f"{at}: expected an array [name, type, flags, value], got {_kind(each)}")
+    if len(each) != 4:
+        raise BadShape(f"{at}: expected 4 elements [name, type, flags, value], got {len(each)}")
+    name, code, flags, _ = each
+    if type(name) is not str:
+        raise BadField(f"{at}.name: expected str, got {_kind(name)}")
+    if type(code) is not int:
+        raise BadField(f"{at}.type: expected int, got {_kind(code)}")
+    raise BadField(f"{at}.flags: expected int, got {_kind(flags)}")
+
+
+def _index(bins: list[Any], each: Any) -> int:
+    # Looked for only when there is an error to tell; by identity, as two bins may be equal.
+    return next(index for index, other in enumerate(bins) if other is each)
+
+
+def _too_deep(path: Path) -> NoReturn:
+    where = shorten(path_text(path, ""))
+    raise TooDeep(f"{where}: nested deeper than {MAX_DEPTH} arrays and maps")
+
+
+# The library
+
+
+def _map(pairs: list[tuple[Any, Any]]) -> dict[str, Any] | Pairs:
+    """A decoded map: a dict if it loses nothing by that."""
+    for name, _ in pairs:
+        if type(name) is not str:
+            return Pairs(pairs)
+    fields = dict(pairs)
+    return fields if len(fields) == len(pairs) else Pairs(pairs)
+
+
+def _unpack(data: bytes) -> Any:
+    if len(data) <= _MAX_RESERVED:
+        return _unpackb(data, raw=False, strict_map_key=False, object_pairs_hook=_map, ext_hook=Ext)
+    return _unpackb(
+        data,
+        raw=False,
+        strict_map_key=False,
+        object_pairs_hook=_map,
+        ext_hook=Ext,
+        max_array_len=_MAX_RESERVED,
+        max_map_len=_MAX_RESERVED,
+    )
+
+
+_unpackb = msgpack.unpackb
+# What unpackb raises for bytes it can't decode: ExtraData, FormatError, StackError, incomplete
+# input, invalid UTF-8 and lengths beyond the limits are all ValueErrors. None of them decides what
+# is wrong with a payload: the walker does, and any payload it can read is good.
+_LIBRARY_ERRORS: Final = (ValueError, MemoryError)
+
+
+class _Walker:
+    """Reads MessagePack slowly and strictly and knows the position and the path of what it reads.
+
+    ``read`` returns what ``_unpack`` returns for good bytes, with timestamps as ``Ext``. It needs
+    one stack frame for each level of nesting, of which there are at most ``MAX_DEPTH``.
+    """
+
+    __slots__ = ("data", "path", "pos", "root")
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.pos = 0
+        self.root = "$"
+        self.path: list[int | str] = []
+
+    def read(self, depth: int) -> Any:
+        """The next value. ``depth`` is the number of containers around it plus one."""
+        start = self.pos
+        kind, length = self.header()
+        if kind == "array":
+            self.check_depth(depth, start)
+            items = []
+            for index in range(length):
+                self.path.append(index)
+                items.append(self.read(depth + 1))
+                self.path.pop()
+            return items
+        if kind == "map":
+            self.check_depth(depth, start)
+            pairs = []
+            for index in range(length):
+                self.path.append(index)
+                name = self.read(depth + 1)
+                self.path[-1] = name if type(name) is str else index
+                pairs.append((name, self.read(depth + 1)))
+                self.path.pop()
+            return _map(pairs)
+        if kind == "str":
+            text = self.take(length, start, kind)
+            try:
+                return text.decode()
+            except UnicodeDecodeError as error:
+                wrong = self.pos - length + error.start
+                raise BadField(
+                    f"{self.where()}: expected UTF-8 in the str at byte {start}, "
+                    f"got 0x{self.data[wrong]:02x} at byte {wrong}"
+                ) from None
+        if kind == "bin":
+            return self.take(length, start, kind)
+        if kind == "ext":
+            (code,) = _INT8.unpack(self.take(1, start, kind))
+            return Ext(code, self.take(length, start, kind))
+        return self.scalar(kind, start)
+
+    def skip(self) -> None:
+        """Pass over the next value, however deep it is nested, without looking into strings."""
+        values = 1
+        while values:
+            values -= 1
+            start = self.pos
+            kind, length = self.header()
+            if kind == "array":
+                values += length
+            elif kind == "map":
+                values += 2 * length
+            elif kind == "ext":
+                self.take(length + 1, start, kind)
+            elif kind in ("str", "bin"):
+                self.take(length, start, kind)
+            else:
+                self.scalar(kind, start)
+
+    def header(self) -> tuple[str, int]:
+        """The kind of the next value and, of what has one, its length."""
+        start = self.pos
+        first = self.take(1, start, "a value")[0]
+        if first <= 0x7F or first >= 0xE0:
+            return "int", 0
+        if first <= 0x8F:
+            return "map", first & 0x0F
+        if first <= 0x9F:
+            return "array", first & 0x0F
+        if first <= 0xBF:
+            return "str", first & 0x1F
+        if first == 0xC1:
+            raise NotMessagePack(f"{self.where()}: byte 0xc1 at byte {start} is never used")
+        kind, size = _KINDS_OF_BYTES[first]
+        if size == 0 or first in _NUMBERS:
+            return kind, 0
+        if first in _FIXEXT:
+            return kind, size
+        return kind, int.from_bytes(self.take(size, start, kind), "big")
+
+    def scalar(self, kind: str, start: int) -> Any:
+        """The value of a number, bool or nil whose first byte was just read."""
+        first = self.data[start]
+        number = _NUMBERS.get(first)
+        if number is not None:
+            return number.unpack(self.take(number.size, start, kind))[0]
+        if kind == "int":
+            return first if first <= 0x7F else first - 0x100
+        return None if kind == "nil" else first == 0xC3
+
+    def take(self, size: int, start: int, kind: str) -> bytes:
+        end = self.pos + size
+        if end > len(self.data):
+            raise Truncated(
+                f"{self.where()}: the payload ends at byte {len(self.data)}, "
+                f"{kind} at byte {start} needs {end - len(self.data)} more"
+            )
+        taken = self.data[self.pos : end]
+        self.pos = end
+        return taken
+
+    def at_array(self) -> bool:
+        """Whether the next value is an array."""
+        following = self.data[self.pos : self.pos + 1]
+        return bool(following) and (following[0] >> 4 == 0x9 or following in (b"\xdc", b"\xdd"))
+
+    def check_depth(self, depth: int, start: int) -> None:
+        if depth > MAX_DEPTH:
+            raise TooDeep(
+                f"{self.where()}: nested deeper than {MAX_DEPTH} arrays and maps at byte {start}"
+            )
+
+    def expect_end(self) -> None:
+        rest = len(self.data) - self.pos
+        if rest:
+            raise TrailingBytes(f"$: the value ends at byte {self.pos}, {rest} more bytes follow")
+
+    def where(self) -> str:
+        """The path of what is being read, in the names of the page."""
+        steps = self.path
+        text = self.root
+        if steps and isinstance(steps[0], int) and steps[0] < 3:
+            text += (".version", ".type", ".payload")[steps[0]]
+            rest = steps[1:]
+            if steps[:2] == [2, 0]:
+                text = f"{self.root}.key"
+                rest = steps[2:]
+                if rest and isinstance(rest[0], int) and rest[0] < 4:
+                    text += f".{_KEY_PARTS[rest[0]]}"
+                    rest = rest[1:]
+            elif steps[:2] == [2, 4] and len(steps) > 2:
+                text = f"{self.root}.bins[{steps[2]}]"
+                rest = steps[3:]
+                if rest and isinstance(rest[0], int) and rest[0] < 4:
+                    text += f".{_BIN_PARTS[rest[0]]}"
+                    rest = rest[1:]
+            steps = rest
+        return shorten(text + "".join(step_text(step) for step in steps))
+
+
+_INT8: Final = struct.Struct(">b")
+_FIXEXT: Final = {0xD4: 1, 0xD5: 2, 0xD6: 4, 0xD7: 8, 0xD8: 16}
+_NUMBERS: Final = {
+    0xCA: struct.Struct(">f"),
+    0xCB: struct.Struct(">d"),
+    0xCC: struct.Struct(">B"),
+    0xCD: struct.Struct(">H"),
+    0xCE: struct.Struct(">I"),
+    0xCF: struct.Struct(">Q"),
+    0xD0: _INT8,
+    0xD1: struct.Struct(">h"),
+    0xD2: struct.Struct(">i"),
+    0xD3: struct.Struct(">q"),
+}
+# First bytes from 0xc0 to 0xdf: the kind of value, and the size of the length that follows
+# (of fixext the length itself).
+_KINDS_OF_BYTES: Final = {
+    0xC0: ("nil", 0),
+    0xC2: ("bool", 0),
+    0xC3: ("bool", 0),
+    0xC4: ("bin", 1),
+    0xC5: ("bin", 2),
+    0xC6: ("bin", 4),
+    0xC7: ("ext", 1),
+    0xC8: ("ext", 2),
+    0xC9: ("ext", 4),
+    0xCA: ("float", 4),
+    0xCB: ("float", 8),
+    **{first: ("int", _NUMBERS[first].size) for first in range(0xCC, 0xD4)},
+    **{first: ("ext", size) for first, size in _FIXEXT.items()},
+    0xD9: ("str", 1),
+    0xDA: ("str", 2),
+    0xDB: ("str", 4),
+    0xDC: ("array", 2),
+    0xDD: ("array", 4),
+    0xDE: ("map", 2),
+    0xDF: ("map", 4),
+}

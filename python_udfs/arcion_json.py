@@ -1,0 +1,31 @@
+"""``arcion_json``: what Arcion Replicant writes to Kafka, its JSON CDC format.
+
+Implements Arcion's page "JSON CDC format for CDC changes in Kafka target", for the sources MySQL,
+PostgreSQL, Oracle, SAP ASE and SQL Server. It is Debezium's envelope with a schema block:
+
+    key    {"schema": {...}, "payload": {"r_regionkey": "0"}}     or "default"
+    value  {"schema": {...}, "payload": {
+             "before": null, "after": {"r_regionkey": "0", "r_name": "AFRICA", ...},
+             "source": {"connector": "MYSQL", "db": "tpch", "schema": null, "table": "region",
+                        "ts_ms": null, "server_id": "1", "thread": 160, ...},
+             "op": "r", "ts_ms": null, "transaction": {"id": "", "total_order": null}}}
+
+Quirks of the page's samples:
+
+- Values are text (``"0"``) that the schema block types (int32); later revisions ship numbers.
+- Fields declared not optional are null, others are not declared (``thread``) or declared with
+  another type (``server_id``).
+- A table without a primary or unique key has the key ``"default"``. After a delete comes a
+  tombstone, which is the text ``"default"``, or ``null`` in later revisions.
+- In snapshot mode positions and times are null. An absent image is null, ``{}`` or absent.
+- ``source.ts_ms`` is the source's local time.
+- A changed key is shipped as a delete and an insert.
+"""
+
+from python_udfs import debezium
+from python_udfs.events import Event
+
+
+def decode(key: bytes | None, value: bytes | None) -> list[Event]:
+    """The change event of one Kafka message: always one, ``invalid`` for a payload that is bad."""
+    return debezium.decode(key, value, text_values=True)

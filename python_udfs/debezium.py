@@ -1,0 +1,591 @@
+"""The envelope of the Debezium family, for ``debezium_json``, ``arcion_json``, ``lindorm_json``.
+
+A message is a Kafka key and a value, both JSON as Kafka Connect's JsonConverter writes it, with a
+schema block or without:
+
+    {"schema": {"type": "struct", "name": "tpch.region.Envelope", "fields": [   or absent, null, {}
+        {"field": "before", "type": "struct", "fields": [...]},                types of the images
+        {"field": "after",  "type": "struct", "fields": [...]}, ...]},
+     "payload": {"op": "u", "ts_ms": 1677138289062,                            or this object alone
+        "before": {"r_regionkey": "0", ...}, "after": {"r_regionkey": "0", ...},
+        "source": {"connector": "MYSQL", "db": "tpch", "schema": null, "table": "region",
+                   "ts_ms": 1677158088000, ...},
+        "transaction": {"id": "", "total_order": 1}}}
+
+The key is a row of the key columns, wrapped in the same way. Sources: the connector pages of
+Debezium's documentation ("Data change events"), the JSON CDC format page of Arcion, the Data format
+page of Lindorm. ``connect_types`` types the images by the schema block.
+
+What is no change of a row:
+
+- ``tombstone``: no value, zero bytes, JSON ``null``, ``"default"``, and either of them as payload
+- ``message``: op ``m``, heartbeats, transaction markers, notifications; all fields in ``metadata``
+- ``schema_change``: an object with ``ddl`` or ``tableChanges``; all fields in ``metadata``
+- ``invalid``, because they are other formats: an unwrapped row, a MongoDB envelope, a payload
+  framed by Confluent's schema registry
+
+``metadata``: ``connector``, ``snapshot``, ``source``, ``transaction``, ``ts_ms``, ``schema_name``
+and ``event_key`` (where the message has them), every other field of the envelope under its own
+name, and
+
+    event_key_encoding  "base64" if the key could not be decoded
+    untyped             paths of values that don't fit the type the schema declares: kept as sent
+    as_sent             path -> the text of a zoned timestamp with another offset than Z
+    envelope            fields of the envelope whose names are taken by one of the above
+    wrapper             fields beside ``schema`` and ``payload``; event_key_wrapper: in the key
+
+Policies where the documents say nothing:
+
+- A name that comes twice in one object is ``bad_field``: neither value may be dropped.
+- ``op`` missing or no string is ``bad_field``, an unknown one ``bad_type``.
+- Empty text in ``source.db``, ``schema``, ``namespace`` and ``table`` says nothing: null.
+- A key that is no JSON object (``"default"``, ``1001``) gives no ``record_key``, nor does ``{}``.
+"""
+
+from base64 import b64encode
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from python_udfs import json_text
+from python_udfs.connect_types import NOTHING, Notes, Schema, plain_placeholders, read_schema
+from python_udfs.errors import (
+    BadField,
+    BadShape,
+    BadType,
+    DecodeError,
+    NotJson,
+    TooLarge,
+)
+from python_udfs.events import (
+    DELETE,
+    INSERT,
+    MAX_TIME_MS,
+    MESSAGE,
+    MIN_TIME_MS,
+    SCHEMA_CHANGE,
+    SNAPSHOT,
+    TOMBSTONE,
+    TRUNCATE,
+    UPDATE,
+    Event,
+    invalid,
+)
+from python_udfs.limits import MAX_DEPTH, MAX_PAYLOAD_BYTES
+
+OPERATIONS: Final = {
+    "r": SNAPSHOT,
+    "c": INSERT,
+    "u": UPDATE,
+    "d": DELETE,
+    "t": TRUNCATE,
+    "m": MESSAGE,
+}
+_NEEDS_AFTER: Final = frozenset("rcu")
+
+# MySQL has databases and no schemas; Arcion ships the field, null.
+_WITHOUT_SCHEMAS: Final = frozenset({"mysql", "mariadb"})
+
+_ENVELOPE: Final = frozenset({"op", "before", "after", "source", "transaction", "ts_ms"})
+_MONGODB: Final = frozenset({"patch", "filter", "updateDescription"})
+_TRANSACTION_MARKER: Final = frozenset({"status", "id", "event_count", "data_collections", "ts_ms"})
+_NOTIFICATION: Final = frozenset({"id", "aggregate_type", "type", "additional_data"})
+_RESERVED: Final = frozenset(
+    {
+        "connector",
+        "snapshot",
+        "source",
+        "transaction",
+        "ts_ms",
+        "schema_name",
+        "event_key",
+        "event_key_encoding",
+        "event_key_wrapper",
+        "untyped",
+        "as_sent",
+        "envelope",
+        "wrapper",
+    }
+)
+
+
+class _Wrapped(msgspec.Struct):
+    """``{schema, payload}``, the schema block left as text: most messages repeat a known one."""
+
+    schema: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    payload: Any = msgspec.UNSET
+
+
+# Numbers with a fraction or exponent stay the text that was sent.
+_WRAPPED: Final = msgspec.json.Decoder(_Wrapped, float_hook=msgspec.Raw)
+_VALUE: Final = msgspec.json.Decoder(float_hook=msgspec.Raw)
+_FIELDS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_encode = msgspec.json.Encoder().encode
+_canonical = msgspec.json.Encoder(order="sorted").encode
+
+_NULL: Final = b"null"
+
+
+class _Content(NamedTuple):
+    """A JSON text taken apart. ``payload`` is the whole value if it is not wrapped."""
+
+    payload: Any
+    schema: Schema
+    wrapped: bool
+    beside: dict[str, Any] | None = None
+    """What a wrapper has beside schema and payload."""
+
+
+class _Key(NamedTuple):
+    record_key: bytes | None
+    metadata: dict[str, Any]
+    """The part of an event's metadata that the key gives; empty if there is no key."""
+    untyped: list[str]
+    as_sent: dict[str, str]
+
+
+_NO_KEY: Final = _Key(None, {}, [], {})
+
+
+def decode(key: bytes | None, value: bytes | None, *, text_values: bool = False) -> list[Event]:
+    """The one change event of a message of the Debezium family.
+
+    ``text_values``: the producer ships values as text, so a Decimal in a string is its digits
+    before it is base64.
+    """
+    event_key = _read_key(key, text_values) if key else _NO_KEY
+    try:
+        if not value:
+            return [_tombstone(event_key)]
+        return [_read_value(event_key, value, text_values)]
+    except DecodeError as error:
+        return [invalid(error, metadata=_metadata({}, event_key))]
+
+
+# --- The text -------------------------------------------------------------------------------------
+
+
+def _take_apart(text: bytes, text_values: bool) -> _Content:
+    """The schema and payload of a JSON text. Raises ``DecodeError`` for one that can't be read."""
+    size = len(text)
+    if size > MAX_PAYLOAD_BYTES:
+        raise TooLarge(f"{size} bytes: at most {MAX_PAYLOAD_BYTES} are decoded")
+    if text.startswith(json_text.BOM):
+        text = b" " * len(json_text.BOM) + text[len(json_text.BOM) :]
+    if text[:1] != b"{" and not text.lstrip(b" \t\n\r").startswith(b"{"):
+        json_text.check_depth(text)
+        return _Content(_load(text), NOTHING, False)
+    sent = text
+    try:
+        if b"\n" in text or b" :" in text or b"\t" in text or b"\r" in text:
+            # Names can be counted in compact text: each has its colon right behind it.
+            text = msgspec.json.format(text, indent=-1)
+        wrapped = _WRAPPED.decode(text)
+    except json_text.FAILURES:
+        # The positions of errors are those of the text as it was sent.
+        json_text.scan(sent)
+        # JSON after all: a number that msgspec does not convert.
+        return _take_apart_slowly(sent, text_values)
+    payload = wrapped.payload
+    if payload is msgspec.UNSET:
+        if wrapped.schema is not msgspec.UNSET:
+            return _take_apart_slowly(text, text_values)
+        payload = _load(text)
+        schema = NOTHING
+        names = _count_names(payload)
+    elif wrapped.schema is msgspec.UNSET:
+        schema = NOTHING
+        names = 1 + _count_names(payload)
+    else:
+        schema = read_schema(bytes(wrapped.schema), text_values)
+        names = 2 + schema.names + _count_names(payload)
+    # A text of that size can't nest too deep: each level takes two bytes.
+    if size > 2 * MAX_DEPTH:
+        brackets = text.count(b"[") + text.count(b"{") - schema.brackets
+        if brackets > MAX_DEPTH:
+            json_text.check_depth(sent)
+    if not _has_names(text, names):
+        return _take_apart_slowly(text, text_values)
+    if wrapped.payload is msgspec.UNSET:
+        return _Content(payload, NOTHING, False)
+    return _Content(payload, schema, True)
+
+
+def _count_names(value: Any) -> int:
+    """How many names the objects in a value have."""
+    if type(value) is dict:
+        count = len(value)
+        for item in value.values():
+            if type(item) is dict or type(item) is list:
+                count += _count_names(item)
+        return count
+    if type(value) is list:
+        return sum(map(_count_names, value))
+    return 0
+
+
+def _has_names(text: bytes, names: int) -> bool:
+    """Whether compact text has exactly that many names. False also if that can't be told.
+
+    If it has more, a name was dropped: one that comes twice, or one beside schema and payload.
+    """
+    found = text.count(b'":')
+    if found == names:
+        return True
+    # In a string the quote is escaped, which looks like a name that ends with a backslash.
+    return found - text.count(b'\\":') == names and b'\\\\"' not in text
+
+
+def _take_apart_slowly(text: bytes, text_values: bool) -> _Content:
+    """As ``_take_apart``, for an object that has something unusual; nothing in it is dropped."""
+    json_text.check_depth(text)
+    duplicate = json_text.duplicate_name(text)
+    if duplicate is not None:
+        raise BadField(f"the name {_shown(duplicate)} comes twice in one object")
+    fields = _FIELDS.decode(text)
+    if "payload" not in fields:
+        if fields.keys() == {"schema"}:
+            raise BadShape("$.payload: missing, there is only a schema")
+        return _Content(_load(text), NOTHING, False)
+    payload = _load(bytes(fields["payload"]))
+    beside = {name: _load(bytes(raw)) for name, raw in fields.items() if name not in _WRAPPER}
+    # "payload" may as well be a column of an unwrapped row, or an unknown field of an envelope.
+    is_wrapper = "op" not in fields and (
+        "schema" in fields or not beside or (type(payload) is dict and "op" in payload)
+    )
+    if not is_wrapper:
+        return _Content(_load(text), NOTHING, False)
+    schema = NOTHING
+    if "schema" in fields:
+        schema = read_schema(bytes(fields["schema"]), text_values)
+    return _Content(payload, schema, True, beside or None)
+
+
+_WRAPPER: Final = frozenset({"schema", "payload"})
+
+
+def _load(text: bytes) -> Any:
+    """The value of a JSON text; numbers with a fraction or exponent, and huge ones, as ``Raw``."""
+    try:
+        return _VALUE.decode(text)
+    except json_text.FAILURES:
+        json_text.scan(text)
+        return json_text.parse_slowly(text, msgspec.Raw)
+
+
+# --- Keys -----------------------------------------------------------------------------------------
+
+
+def _read_key(key: bytes, text_values: bool) -> _Key:
+    """A Kafka key. One that can't be decoded is no error: it is kept as base64."""
+    notes = Notes()
+    try:
+        content = _take_apart(key, text_values)
+    except DecodeError:
+        encoded = b64encode(key).decode()
+        return _Key(None, {"event_key": encoded, "event_key_encoding": "base64"}, [], {})
+    columns = content.schema.convert(content.payload, "$.event_key", notes)
+    if type(columns) is dict and columns:
+        record_key = _canonical(columns)
+        event_key = msgspec.Raw(record_key)
+    else:
+        record_key = None
+        event_key = msgspec.Raw(_canonical(columns))
+    metadata: dict[str, Any] = {"event_key": event_key}
+    if content.beside:
+        metadata["event_key_wrapper"] = content.beside
+    return _Key(record_key, metadata, notes.untyped, notes.as_sent)
+
+
+# --- Values ---------------------------------------------------------------------------------------
+
+
+def _read_value(key: _Key, value: bytes, text_values: bool) -> Event:
+    if value[0] == 0:
+        raise NotJson(_framed(value))
+    content = _take_apart(value, text_values)
+    envelope = content.payload
+    if type(envelope) is not dict:
+        if envelope is None or envelope == "default":
+            return _tombstone(key, content)
+        where = "$.payload" if content.wrapped else "$"
+        raise BadShape(f"{where}: expected an object, got {_kind(envelope)}")
+    if "op" not in envelope:
+        return _read_other(key, content, envelope)
+    return _read_change(key, content, envelope, value)
+
+
+def _read_change(key: _Key, content: _Content, envelope: dict[str, Any], value: bytes) -> Event:
+    root = "$.payload" if content.wrapped else "$"
+    op = envelope["op"]
+    before = envelope.get("before")
+    after = envelope.get("after")
+    source = envelope.get("source")
+    operation = OPERATIONS.get(op) if type(op) is str else None
+    if (
+        operation is None
+        or type(after) is str
+        or type(before) is str
+        or "table" not in (source if type(source) is dict else ())
+    ):
+        # None of these is common, some of them are other formats.
+        _check_not_mongodb(envelope)
+    if operation is None:
+        if type(op) is not str:
+            raise BadField(f"{root}.op: expected a string, got {_kind(op)}")
+        if not _looks_like_envelope(envelope) and envelope.keys() - _ENVELOPE - {"ts_us", "ts_ns"}:
+            raise BadShape(_unwrapped(root, envelope))
+        known = ", ".join(OPERATIONS)
+        raise BadType(f"{root}.op: expected one of {known}, got {_shown(op)}")
+    database, schema_name, table, occurred_at = _location(root, source)
+    _check_types(root, envelope)
+
+    notes = Notes(list(key.untyped), dict(key.as_sent)) if key.untyped or key.as_sent else Notes()
+    before_text = _image(f"{root}.before", before, content.schema.before, "$.before", notes, value)
+    after_text = _image(f"{root}.after", after, content.schema.after, "$.after", notes, value)
+    if after_text is None:
+        if op in _NEEDS_AFTER:
+            raise BadField(f"{root}.after: missing, although op is {op!r} ({operation})")
+        if op == "d" and before_text is None and key.record_key is None:
+            raise BadField(
+                f"{root}.before: missing, and the Kafka key names no row: what was deleted?"
+            )
+    return Event(
+        0,
+        operation,
+        database,
+        schema_name,
+        table,
+        key.record_key,
+        before_text,
+        after_text,
+        occurred_at,
+        None,
+        _metadata(envelope, key, content, notes),
+    )
+
+
+def _image(
+    where: str, image: Any, schema: Schema | None, path: str, notes: Notes, value: bytes
+) -> bytes | None:
+    """A row image as JSON text. Null, absent and ``{}`` mean the same in this family: None."""
+    if type(image) is not dict:
+        if image is None:
+            return None
+        raise BadField(f"{where}: expected an object or null, got {_kind(image)}")
+    if not image:
+        return None
+    plain_placeholders(image, value)
+    if schema is not None:
+        schema.convert(image, path, notes)
+    return _encode(image)
+
+
+def _location(root: str, source: Any) -> tuple[str | None, str | None, str | None, int | None]:
+    """Database, schema and table of a source block, and when the source changed the row."""
+    if type(source) is not dict:
+        if source is None:
+            return None, None, None, None
+        raise BadField(f"{root}.source: expected an object or null, got {_kind(source)}")
+    where = f"{root}.source"
+    connector = _text(where, source, "connector")
+    schema_name = _text(where, source, "schema")
+    namespace = _text(where, source, "namespace")
+    if connector is not None and connector.lower() in _WITHOUT_SCHEMAS:
+        schema_name = None
+    elif schema_name is None:
+        schema_name = namespace
+    milliseconds = _milliseconds(f"{where}.ts_ms", source.get("ts_ms"))
+    if not milliseconds or not MIN_TIME_MS <= milliseconds <= MAX_TIME_MS:
+        milliseconds = None
+    return _text(where, source, "db"), schema_name, _text(where, source, "table"), milliseconds
+
+
+def _text(where: str, fields: dict[str, Any], name: str) -> str | None:
+    value = fields.get(name)
+    if type(value) is str:
+        return value or None
+    if value is None:
+        return None
+    raise BadField(f"{where}.{name}: expected a string or null, got {_kind(value)}")
+
+
+def _milliseconds(where: str, value: Any) -> int | None:
+    """An integer, also as text or as a number with nothing behind the point; None for null."""
+    if type(value) is int or value is None:
+        return value
+    text = value if type(value) is str else bytes(value).decode() if _is_number(value) else ""
+    digits = text.removeprefix("-")
+    if type(value) is not str:
+        digits = digits.removesuffix(".0")
+    if digits.isdecimal() and digits.isascii() and len(digits) < 20:
+        return -int(digits) if text.startswith("-") else int(digits)
+    raise BadField(f"{where}: expected milliseconds, got {_kind(value)} {_shown(text)}".rstrip())
+
+
+def _check_types(root: str, envelope: dict[str, Any]) -> None:
+    _milliseconds(f"{root}.ts_ms", envelope.get("ts_ms"))
+    transaction = envelope.get("transaction")
+    if transaction is not None and type(transaction) is not dict:
+        raise BadField(f"{root}.transaction: expected an object or null, got {_kind(transaction)}")
+
+
+def _read_other(key: _Key, content: _Content, envelope: dict[str, Any]) -> Event:
+    """An object without ``op``: a message about something else than a row, or no envelope."""
+    root = "$.payload" if content.wrapped else "$"
+    names = envelope.keys()
+    schema_name = content.schema.name or ""
+    source = envelope.get("source")
+    if "before" not in names and "after" not in names:
+        if ("ddl" in names or "tableChanges" in names) and (
+            type(source) is dict or "databaseName" in names
+        ):
+            database, schema, table, occurred_at = _location(root, source)
+            return Event(
+                0,
+                SCHEMA_CHANGE,
+                _text(root, envelope, "databaseName") or database,
+                _text(root, envelope, "schemaName") or schema,
+                table,
+                key.record_key,
+                occurred_at=occurred_at,
+                metadata=_metadata(envelope, key, content),
+            )
+        if (
+            names == {"ts_ms"}
+            or schema_name.endswith((".Heartbeat", ".TransactionMetadataValue", ".Notification"))
+            or (
+                envelope.get("status") in ("BEGIN", "END")
+                and {"status", "id"} <= names <= _TRANSACTION_MARKER
+            )
+            or (names >= _NOTIFICATION and names <= _NOTIFICATION | {"timestamp"})
+        ):
+            return Event(
+                0, MESSAGE, record_key=key.record_key, metadata=_metadata(envelope, key, content)
+            )
+    _check_not_mongodb(envelope)
+    if _looks_like_envelope(envelope):
+        raise BadField(f"{root}.op: missing")
+    if not envelope:
+        raise BadShape(f"{root}: an empty object")
+    raise BadShape(_unwrapped(root, envelope))
+
+
+def _looks_like_envelope(envelope: dict[str, Any]) -> bool:
+    return (
+        type(envelope.get("source")) is dict
+        or ("before" in envelope and "after" in envelope)
+        or type(envelope.get("before")) is dict
+        or type(envelope.get("after")) is dict
+    )
+
+
+def _check_not_mongodb(envelope: dict[str, Any]) -> None:
+    source = envelope.get("source")
+    if type(source) is not dict:
+        source = {}
+    connector = source.get("connector")
+    if (
+        (type(connector) is str and connector.lower() == "mongodb")
+        or ("collection" in source and "table" not in source)
+        or (
+            not _MONGODB.isdisjoint(envelope)
+            and type(envelope.get("after")) in (str, type(None))
+            and ("op" in envelope or "source" in envelope)
+        )
+    ):
+        raise BadShape(
+            "a Debezium MongoDB envelope (documents as JSON text, changes as patches or update "
+            "descriptions): this format has row images"
+        )
+
+
+def _unwrapped(root: str, row: dict[str, Any]) -> str:
+    names = sorted(row)
+    shown = ", ".join(_shown(name) for name in names[:5]) + (", ..." if len(names) > 5 else "")
+    return (
+        f"{root}: an unwrapped row ({shown}) instead of an envelope with op, before and after: "
+        "as the transform ExtractNewRecordState makes it"
+    )
+
+
+def _framed(value: bytes) -> str:
+    schema = f" of schema {int.from_bytes(value[1:5], 'big')}" if len(value) >= 5 else ""
+    return (
+        f"a payload{schema} framed by Confluent's schema registry (Avro, Protobuf or JSON Schema "
+        "behind the byte 0x00 at byte 0), not plain JSON"
+    )
+
+
+def _tombstone(key: _Key, content: _Content | None = None) -> Event:
+    return Event(0, TOMBSTONE, record_key=key.record_key, metadata=_metadata({}, key, content))
+
+
+# --- Metadata and sentences -----------------------------------------------------------------------
+
+
+def _metadata(
+    envelope: dict[str, Any],
+    key: _Key,
+    content: _Content | None = None,
+    notes: Notes | None = None,
+) -> bytes | None:
+    """The metadata column: all that a message carries besides what has a column of its own."""
+    metadata = dict(key.metadata)
+    source = envelope.get("source")
+    if type(source) is dict:
+        if "connector" in source:
+            metadata["connector"] = source["connector"]
+        if "snapshot" in source:
+            metadata["snapshot"] = source["snapshot"]
+    taken: dict[str, Any] = {}
+    for name, value in envelope.items():
+        if name == "source" or name == "transaction" or name == "ts_ms":
+            metadata[name] = value
+        elif name not in _ENVELOPE:
+            if name in _RESERVED:
+                taken[name] = value
+            else:
+                metadata[name] = value
+    if taken:
+        metadata["envelope"] = taken
+    if content is not None:
+        if content.schema.name is not None:
+            metadata["schema_name"] = content.schema.name
+        if content.beside:
+            metadata["wrapper"] = content.beside
+    untyped, as_sent = (
+        (key.untyped, key.as_sent)
+        if notes is None
+        else (
+            notes.untyped,
+            notes.as_sent,
+        )
+    )
+    if untyped:
+        metadata["untyped"] = untyped
+    if as_sent:
+        metadata["as_sent"] = as_sent
+    return _encode(metadata) if metadata else None
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) is int or type(value) is msgspec.Raw
+
+
+def _kind(value: Any) -> str:
+    """What a JSON value is, for a sentence."""
+    if value is None:
+        return "null"
+    if type(value) is bool:
+        return "a boolean"
+    if _is_number(value):
+        return "a number"
+    if type(value) is str:
+        return "a string"
+    return "an array" if type(value) is list else "an object"
+
+
+def _shown(text: str) -> str:
+    """A name or value from the payload, quoted, for a sentence."""
+    return repr(text if len(text) <= 60 else f"{text[:57]}...")

@@ -1,0 +1,24 @@
+"""``debezium_json``: change events as Debezium's connectors write them, MongoDB's excepted.
+
+Implements the envelope of Debezium's relational connectors (MySQL, MariaDB, PostgreSQL, Oracle,
+SQL Server, Db2, ...), with Kafka Connect's JsonConverter in each of its forms:
+``{"schema": ..., "payload": ...}``, ``{"schema": null, "payload": ...}``, ``{"payload": ...}`` and,
+with ``schemas.enable=false``, the bare envelope:
+
+    {"before": null, "after": {"id": 1004, "first_name": "Anne"}, "op": "c",
+     "ts_ms": 1559729471739, "transaction": null,
+     "source": {"connector": "mysql", "db": "inventory", "table": "customers",
+                "ts_ms": 1559729468000, "snapshot": "false", ...}}
+
+Ops are ``r`` (snapshot), ``c``, ``u``, ``d``, ``t`` (truncate) and ``m`` (logical message). Schema
+changes, heartbeats and transaction markers are recognised; unwrapped rows, MongoDB's envelopes and
+payloads framed by a schema registry are ``invalid`` with a sentence that says what they are.
+"""
+
+from python_udfs import debezium
+from python_udfs.events import Event
+
+
+def decode(key: bytes | None, value: bytes | None) -> list[Event]:
+    """The change event of one Kafka message: always one, ``invalid`` for a payload that is bad."""
+    return debezium.decode(key, value)

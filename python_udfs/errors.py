@@ -1,0 +1,83 @@
+"""The one family of errors by which a decoder says that a payload is bad.
+
+A ``DecodeError`` never leaves ``decode``: it becomes an ``invalid`` event. Any other exception is a bug in a decoder
+and is meant to stop the run.
+"""
+
+from typing import ClassVar
+
+
+class DecodeError(Exception):
+    """A payload that can't be decoded.
+
+    ``code`` is stable and is stored as ``error_code``; the message names the field (``$.bins[2].value``) or the byte
+    position, what was expected and what was found, and is stored as ``error_detail``.
+    """
+
+    code: ClassVar[str]
+
+
+class Truncated(DecodeError):
+    """The bytes end before the value does."""
+
+    code = "truncated"
+
+
+class NotMessagePack(DecodeError):
+    """A byte that MessagePack never uses (0xc1)."""
+
+    code = "not_messagepack"
+
+
+class NotJson(DecodeError):
+    """Text that is no JSON."""
+
+    code = "not_json"
+
+
+class BadShape(DecodeError):
+    """Not the array or object expected here, the wrong number of elements, or an empty batch."""
+
+    code = "bad_shape"
+
+
+class BadVersion(DecodeError):
+    """A version of the format that is not known."""
+
+    code = "bad_version"
+
+
+class BadType(DecodeError):
+    """An unknown message type, ``msg`` or ``op``."""
+
+    code = "bad_type"
+
+
+class BadField(DecodeError):
+    """A field that is missing, has the wrong type, or holds invalid UTF-8."""
+
+    code = "bad_field"
+
+
+class TooDeep(DecodeError):
+    """Nested deeper than ``limits.MAX_DEPTH``."""
+
+    code = "too_deep"
+
+
+class TooLarge(DecodeError):
+    """Larger than ``limits.MAX_PAYLOAD_BYTES``."""
+
+    code = "too_large"
+
+
+class TrailingBytes(DecodeError):
+    """A complete value with more bytes behind it."""
+
+    code = "trailing_bytes"
+
+
+class UnknownFormat(DecodeError):
+    """No wire format is configured for the payload's topic."""
+
+    code = "unknown_format"

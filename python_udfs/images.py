@@ -1,0 +1,85 @@
+"""What a typed change log takes out of a row image: the exact text of its fields, and HBase's binary values.
+
+Spark's own ``from_json`` and ``get_json_object`` pass numbers through a double (``1.10`` becomes ``1.1``, thirty digits
+become seventeen), so the text is cut out of the JSON here and typed in SQL.
+"""
+
+import binascii
+import struct
+from base64 import b64decode
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Final
+
+import msgspec
+
+_decode_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_decode_string = msgspec.json.Decoder(str).decode
+
+
+def json_texts(image: str | None, fields: tuple[str, ...]) -> list[str | None] | None:
+    """The values of ``fields`` in a JSON object, as text: strings unquoted, everything else as it is written.
+
+    A field that is absent or null is None; so is the whole result for no image. ``image`` is what a decoder made, so
+    text that is no JSON object is a bug and raises ``msgspec.DecodeError``.
+    """
+    if image is None:
+        return None
+    values = _decode_object(image)
+    texts: list[str | None] = []
+    for field in fields:
+        raw = values.get(field)
+        if raw is None:
+            texts.append(None)
+            continue
+        encoded = bytes(raw)
+        if encoded[0] == 0x22:  # a quote
+            texts.append(_decode_string(encoded))
+        else:
+            texts.append(None if encoded == b"null" else encoded.decode())
+    return texts
+
+
+def _unpack(layout: str) -> Callable[[bytes], str]:
+    """A reader of one big-endian value that takes up all of its bytes, else ``struct.error``."""
+    return lambda value: str(struct.unpack(layout, value)[0])
+
+
+def _decimal(value: bytes) -> str:
+    """``Bytes.toBytes(BigDecimal)``: the scale in four bytes, then the unscaled value."""
+    (scale,) = struct.unpack(">i", value[:4])
+    unscaled = int.from_bytes(value[4:], "big", signed=True)
+    digits = tuple(int(digit) for digit in str(abs(unscaled)))
+    return f"{Decimal((int(unscaled < 0), digits, -scale)):f}"
+
+
+# How org.apache.hadoop.hbase.util.Bytes writes each type, by the Spark type that it becomes.
+_HBASE_READERS: Final[dict[str, Callable[[bytes], str]]] = {
+    "string": lambda value: value.decode(),
+    "boolean": lambda value: "true" if struct.unpack(">?", value)[0] else "false",
+    "tinyint": _unpack(">b"),
+    "smallint": _unpack(">h"),
+    "int": _unpack(">i"),
+    "bigint": _unpack(">q"),
+    "float": _unpack(">f"),
+    "double": _unpack(">d"),
+    "decimal": _decimal,
+}
+
+
+def decode_hbase(value: str | None, type_name: str) -> str | None:
+    """The text of an HBase value that is shipped as base64, for a column of a Spark SQL type.
+
+    ``binary`` stays base64. None for no value, and for bytes that can't be a value of the type (no base64, the wrong
+    length, no UTF-8): the change log reports those as misfits. ``ValueError`` for a type that HBase has no form for.
+    """
+    base_type = type_name.partition("(")[0]
+    if base_type == "binary" or value is None:
+        return value
+    read = _HBASE_READERS.get(base_type)
+    if read is None:
+        raise ValueError(f"no HBase form for type {type_name!r}: use {', '.join(_HBASE_READERS)}")
+    try:
+        return read(b64decode(value, validate=True))
+    except (binascii.Error, struct.error, UnicodeDecodeError):
+        return None

@@ -1,0 +1,25 @@
+"""``lindorm_json``: what a Lindorm data subscription writes, Debezium's format 2.0.
+
+Implements Alibaba Cloud's page "Lindorm: Data format", for SQL tables and HBase tables:
+
+    {"schema": {}, "payload": {"op": "c", "ts_ms": 1725258859839,
+       "after": {"ROW": "dXNlcjE=", "f_name": "bHVja3k="},
+       "source": {"version": "v2.0", "db": "ld-xxxx", "namespace": "default",
+                  "table": "customers", "ts_ms": 1725258833727}}}
+
+- ``schema`` may be empty; it may come before or behind ``payload``.
+- ``source`` names no connector: ``db`` is the instance, ``namespace`` the schema.
+- ``before`` may be absent.
+- A column delete is an update whose ``after`` lacks the column.
+- HBase rows have the key ``ROW`` and columns ``family_column``; all values are base64 and stay so:
+  only the model of a table knows their types.
+- The page documents no Kafka key: a table's model declares its key columns.
+"""
+
+from python_udfs import debezium
+from python_udfs.events import Event
+
+
+def decode(key: bytes | None, value: bytes | None) -> list[Event]:
+    """The change event of one Kafka message: always one, ``invalid`` for a payload that is bad."""
+    return debezium.decode(key, value)

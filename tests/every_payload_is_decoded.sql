@@ -1,0 +1,44 @@
+-- Nothing is lost between bronze and silver: every payload has events, numbered from 0 without a gap, and no event has
+-- come from anywhere else.
+with payloads as (
+    select
+        topic,
+        partition,
+        offset
+    from {{ source("bronze", "raw_payloads") }}
+),
+
+events as (
+    select
+        topic,
+        partition,
+        offset,
+        count(*) as events,
+        count(distinct event_index) as event_indexes,
+        min(event_index) as first_index,
+        max(event_index) as last_index
+    from {{ ref("change_events") }}
+    group by topic, partition, offset
+),
+
+final as (
+    select
+        coalesce(payloads.topic, events.topic) as topic,
+        coalesce(payloads.partition, events.partition) as partition,
+        coalesce(payloads.offset, events.offset) as offset,
+        events.events
+    from payloads
+    full join events
+        on
+            payloads.topic = events.topic
+            and payloads.partition = events.partition
+            and payloads.offset = events.offset
+    where
+        payloads.topic is null
+        or events.topic is null
+        or events.first_index <> 0
+        or events.last_index <> events.events - 1
+        or events.event_indexes <> events.events
+)
+
+select * from final

@@ -1,0 +1,24 @@
+{#
+  No row of a gold table has expired by the moment it was built for, and none belongs to a key that is remembered as
+  absent since the row's event or a later one.
+#}
+{% test no_absent_keys(model) %}
+{%- set deleted_keys = ref('deleted_keys') -%}
+{%- if execute -%}
+{%- set fold = fold_of(model) -%}
+with gold as (
+    select *, {{ record_key(fold.key) }} as record_key from {{ model }}
+)
+
+select gold.record_key, 'remembered as deleted or expired' as reason
+from gold
+inner join {{ deleted_keys }} as deleted_keys using (record_key)
+where deleted_keys.scope = {{ table_scope(model) }} and deleted_keys.position >= gold._position
+{%- if fold.namespace %}
+union all
+select record_key, 'expired'
+from gold
+where _expires_at <= timestamp '{{ built_as_of(model) }}'
+{%- endif %}
+{%- endif -%}
+{% endtest %}
