@@ -1,5 +1,6 @@
 """Finds the dbt project and its profile for the commands that dbt itself does not run."""
 
+import os
 from argparse import Namespace
 from pathlib import Path
 from typing import Final
@@ -7,6 +8,7 @@ from typing import Final
 from dbt.config.runtime import load_profile
 from dbt.exceptions import DbtProjectError
 from dbt.flags import set_from_args
+from dbt_common.context import set_invocation_context
 from dbt_common.exceptions import DbtBaseException
 from pyspark.sql import SparkSession
 
@@ -28,6 +30,8 @@ def open_project_session(
     if not project_dir and not (root / _PROJECT_FILE).exists():
         root = ROOT
     profiles = profiles_dir or str(root / "profiles")
+    # The environment that the profile's env_var reads; set anew, for it is a copy.
+    set_invocation_context(os.environ)
     set_from_args(Namespace(PROJECT_DIR=str(root), PROFILES_DIR=profiles), None)
     try:
         profile = load_profile(str(root), {}, target_override=target)

@@ -1186,7 +1186,7 @@ def regions() -> Topic:
     def change(op: str, key: int, after: Image | None = None, *, late: int = 0) -> bytes:
         """A realtime change; ``late`` moves the source's time back by so many milliseconds."""
         nonlocal when, pos
-        when += dice.between(9 * HOUR, 60 * HOUR)
+        when += dice.between(20 * HOUR, 90 * HOUR)
         pos += dice.between(300, 900)
         before = rows.pop(key, None)
         value = compact(
@@ -1319,7 +1319,7 @@ def accounts() -> Topic:
         op: str, key: int, after: Image | None = None, *, late: int = 0
     ) -> tuple[bytes, bytes]:
         nonlocal when, lsn
-        when += dice.between(5 * HOUR, 44 * HOUR)
+        when += dice.between(12 * HOUR, 70 * HOUR)
         lsn += dice.between(80, 4_000)
         before = rows.pop(key, None)
         value = compact(

@@ -3,6 +3,7 @@
         changes=ref("customers_changes"),
         key=["id"],
         columns=[
+            "name",
             "first_name",
             "last_name",
             "email",

@@ -19,7 +19,7 @@
             "monthly_fee": "decimal(10,2)",
             "seats": "int",
             "active": "boolean",
-            "created_at": "bigint",
+            "created_at": "timestamp",
         },
     )
 }}

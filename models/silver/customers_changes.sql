@@ -14,6 +14,7 @@
             "id": "string",
         },
         columns={
+            "name": "string",
             "first_name": "string",
             "last_name": "string",
             "email": "string",
