@@ -336,7 +336,9 @@ def _compile_block(block: Any, where: str, text_values: bool) -> Schema:
 
 
 def _compile_fields(schema: Schema, block: dict[str, Any], where: str, text_values: bool) -> None:
-    fields = block.get("fields", [])
+    fields = block.get("fields")
+    if fields is None:
+        return
     if not isinstance(fields, list):
         raise BadField(f"{where}.fields: expected an array")
     for index, field in enumerate(fields):
@@ -667,7 +669,8 @@ _TEMPORAL: Final[dict[str | None, _Leaf]] = {
 
 # --- Unavailable values ---------------------------------------------------------------------------
 
-_UNAVAILABLE_MARKS: Final = (b"__debezium_unav", b"X19kZWJleml1bV91bmF2", b"95,", b"b68a35a7-")
+_BASE64_MARK: Final = _UNAVAILABLE_BASE64.encode()
+_type_of: Callable[[Any], type] = type
 
 
 def plain_placeholders(image: dict[str, Any], text: bytes) -> None:
@@ -675,20 +678,17 @@ def plain_placeholders(image: dict[str, Any], text: bytes) -> None:
 
     ``text`` is the message that the image comes from: it tells quickly that there is none.
     """
-    for mark in _UNAVAILABLE_MARKS:
-        if mark in text:
-            break
-    else:
-        return
-    for name, value in image.items():
-        if type(value) is str:
-            if value in _UNAVAILABLE_TEXTS:
+    if text.find(_UNAVAILABLE_BYTES) >= 0 or text.find(_BASE64_MARK) >= 0:
+        for name, value in image.items():
+            if type(value) is str:
+                if value in _UNAVAILABLE_TEXTS:
+                    image[name] = UNAVAILABLE
+            elif value == {UNAVAILABLE: UNAVAILABLE}:
                 image[name] = UNAVAILABLE
-        elif type(value) is list:
-            if [_plain(item) for item in value] in _UNAVAILABLE_ARRAYS:
+    if list in map(_type_of, image.values()):
+        for name, value in image.items():
+            if type(value) is list and [_plain(item) for item in value[:30]] in _UNAVAILABLE_ARRAYS:
                 image[name] = UNAVAILABLE
-        elif value == {UNAVAILABLE: UNAVAILABLE}:
-            image[name] = UNAVAILABLE
 
 
 def _plain(item: Any) -> Any:

@@ -43,6 +43,7 @@ Policies where the documents say nothing:
 """
 
 from base64 import b64encode
+from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -86,6 +87,7 @@ _NEEDS_AFTER: Final = frozenset("rcu")
 # MySQL has databases and no schemas; Arcion ships the field, null.
 _WITHOUT_SCHEMAS: Final = frozenset({"mysql", "mariadb"})
 
+_WRAPPER: Final = frozenset({"schema", "payload"})
 _ENVELOPE: Final = frozenset({"op", "before", "after", "source", "transaction", "ts_ms"})
 _MONGODB: Final = frozenset({"patch", "filter", "updateDescription"})
 _TRANSACTION_MARKER: Final = frozenset({"status", "id", "event_count", "data_collections", "ts_ms"})
@@ -122,8 +124,6 @@ _VALUE: Final = msgspec.json.Decoder(float_hook=msgspec.Raw)
 _FIELDS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _encode = msgspec.json.Encoder().encode
 _canonical = msgspec.json.Encoder(order="sorted").encode
-
-_NULL: Final = b"null"
 
 
 class _Content(NamedTuple):
@@ -171,57 +171,66 @@ def _take_apart(text: bytes, text_values: bool) -> _Content:
     if size > MAX_PAYLOAD_BYTES:
         raise TooLarge(f"{size} bytes: at most {MAX_PAYLOAD_BYTES} are decoded")
     if text.startswith(json_text.BOM):
-        text = b" " * len(json_text.BOM) + text[len(json_text.BOM) :]
+        text = json_text.without_bom(text)
     if text[:1] != b"{" and not text.lstrip(b" \t\n\r").startswith(b"{"):
         json_text.check_depth(text)
         return _Content(_load(text), NOTHING, False)
-    sent = text
+    compact = text
     try:
-        if b"\n" in text or b" :" in text or b"\t" in text or b"\r" in text:
+        if 0x0A in text or 0x09 in text or 0x0D in text or text.find(b" :") >= 0:
             # Names can be counted in compact text: each has its colon right behind it.
-            text = msgspec.json.format(text, indent=-1)
-        wrapped = _WRAPPED.decode(text)
+            compact = msgspec.json.format(text, indent=-1)
+        wrapped = _WRAPPED.decode(compact)
+        payload = wrapped.payload
+        is_wrapped = payload is not msgspec.UNSET
+        if not is_wrapped:
+            payload = _VALUE.decode(compact)
     except json_text.FAILURES:
-        # The positions of errors are those of the text as it was sent.
-        json_text.scan(sent)
-        # JSON after all: a number that msgspec does not convert.
-        return _take_apart_slowly(sent, text_values)
-    payload = wrapped.payload
-    if payload is msgspec.UNSET:
+        # Wrong, or a number that msgspec does not convert.
+        return _take_apart_slowly(text, text_values)
+    schema = NOTHING
+    names = _count_names(payload)
+    if is_wrapped:
+        names += 1
         if wrapped.schema is not msgspec.UNSET:
-            return _take_apart_slowly(text, text_values)
-        payload = _load(text)
-        schema = NOTHING
-        names = _count_names(payload)
-    elif wrapped.schema is msgspec.UNSET:
-        schema = NOTHING
-        names = 1 + _count_names(payload)
-    else:
-        schema = read_schema(bytes(wrapped.schema), text_values)
-        names = 2 + schema.names + _count_names(payload)
+            try:
+                schema = read_schema(bytes(wrapped.schema), text_values)
+            except DecodeError:
+                # An error of the text has its position in the whole text.
+                json_text.scan(text)
+                raise
+            names += 1 + schema.names
     # A text of that size can't nest too deep: each level takes two bytes.
     if size > 2 * MAX_DEPTH:
-        brackets = text.count(b"[") + text.count(b"{") - schema.brackets
+        brackets = compact.count(b"[") + compact.count(b"{") - schema.brackets
         if brackets > MAX_DEPTH:
-            json_text.check_depth(sent)
-    if not _has_names(text, names):
+            json_text.check_depth(text)
+    if not _has_names(compact, names):
         return _take_apart_slowly(text, text_values)
-    if wrapped.payload is msgspec.UNSET:
-        return _Content(payload, NOTHING, False)
-    return _Content(payload, schema, True)
+    return _Content(payload, schema, is_wrapped)
+
+
+_PARTED: Final[frozenset[type]] = frozenset({dict, list})
+"""The types of values that have parts."""
+_type_of: Callable[[Any], type] = type
 
 
 def _count_names(value: Any) -> int:
     """How many names the objects in a value have."""
+    values: Iterable[Any]
     if type(value) is dict:
         count = len(value)
-        for item in value.values():
+        values = value.values()
+    elif type(value) is list:
+        count = 0
+        values = value
+    else:
+        return 0
+    if not _PARTED.isdisjoint(map(_type_of, values)):
+        for item in values:
             if type(item) is dict or type(item) is list:
                 count += _count_names(item)
-        return count
-    if type(value) is list:
-        return sum(map(_count_names, value))
-    return 0
+    return count
 
 
 def _has_names(text: bytes, names: int) -> bool:
@@ -233,19 +242,18 @@ def _has_names(text: bytes, names: int) -> bool:
     if found == names:
         return True
     # In a string the quote is escaped, which looks like a name that ends with a backslash.
-    return found - text.count(b'\\":') == names and b'\\\\"' not in text
+    return found - text.count(b'\\":') == names and text.find(b'\\\\"') < 0
 
 
 def _take_apart_slowly(text: bytes, text_values: bool) -> _Content:
     """As ``_take_apart``, for an object that has something unusual; nothing in it is dropped."""
-    json_text.check_depth(text)
+    # What msgspec skips it does not check for UTF-8.
+    json_text.scan(text)
     duplicate = json_text.duplicate_name(text)
     if duplicate is not None:
         raise BadField(f"the name {_shown(duplicate)} comes twice in one object")
     fields = _FIELDS.decode(text)
     if "payload" not in fields:
-        if fields.keys() == {"schema"}:
-            raise BadShape("$.payload: missing, there is only a schema")
         return _Content(_load(text), NOTHING, False)
     payload = _load(bytes(fields["payload"]))
     beside = {name: _load(bytes(raw)) for name, raw in fields.items() if name not in _WRAPPER}
@@ -259,9 +267,6 @@ def _take_apart_slowly(text: bytes, text_values: bool) -> _Content:
     if "schema" in fields:
         schema = read_schema(bytes(fields["schema"]), text_values)
     return _Content(payload, schema, True, beside or None)
-
-
-_WRAPPER: Final = frozenset({"schema", "payload"})
 
 
 def _load(text: bytes) -> Any:
@@ -468,6 +473,8 @@ def _read_other(key: _Key, content: _Content, envelope: dict[str, Any]) -> Event
         raise BadField(f"{root}.op: missing")
     if not envelope:
         raise BadShape(f"{root}: an empty object")
+    if names == {"schema"} and not content.wrapped:
+        raise BadShape("$.payload: missing, there is only a schema")
     raise BadShape(_unwrapped(root, envelope))
 
 

@@ -112,9 +112,14 @@ def checked(payload: bytes) -> bytes:
     if len(payload) > MAX_PAYLOAD_BYTES:
         raise TooLarge(f"{len(payload)} bytes: at most {MAX_PAYLOAD_BYTES} are decoded")
     if payload.startswith(BOM):
-        payload = b" " * len(BOM) + payload[len(BOM) :]
+        payload = without_bom(payload)
     check_depth(payload)
     return payload
+
+
+def without_bom(text: bytes) -> bytes:
+    """A text that starts with a byte order mark, with blanks instead: its positions stay."""
+    return text if text == BOM else b" " * len(BOM) + text[len(BOM) :]
 
 
 def check_depth(text: bytes) -> None:
@@ -173,6 +178,8 @@ def scan(text: bytes, *, trailing_commas: bool = False) -> list[int]:
     Returns the positions of the commas that only ``trailing_commas`` allows. Raises as ``parse``
     does, but for the limit of size.
     """
+    if text and BOM.startswith(text):
+        raise Truncated(f"the text ends at byte {len(text)}, inside or behind a byte order mark")
     try:
         text.decode("utf-8")
         bad_utf8 = None

@@ -69,12 +69,11 @@
     {% set key_list = fold.key | join(', ') %}
     {% set name = staged.identifier ~ '__' %}
     {% set cached = [] %}
+    {% set new_log_rows = new_rows(changes) %}
+    {% set has_new_events = has_news(changes) %}
     {% set last_read = _marks()[deleted_keys.schema ~ '.' ~ deleted_keys.identifier].sequence %}
 
-    {% set new_log_rows = new_rows(changes) %}
-    {% do _cache(cached, name ~ 'new_events', _log_events(fold, new_log_rows, none)) %}
-
-    {# The deletes without a set of the namespace that are new since the last run, one or two events for each key. #}
+    {# The namespace's deletes without a set, one or two events for each key, and whether they are new. #}
     {% if fold.namespace %}
         {% set remembered_deletes %}
             select
@@ -93,9 +92,7 @@
         {% endset %}
     {% endif %}
 
-    {% set touched %}
-        select {{ key_list }} from {{ name }}new_events
-        union
+    {% set hit_by_others %}
         select {{ key_list }} from {{ this }} where {{ '_expires_at <= ' ~ as_of() if fold.namespace else 'false' }}
         {% if fold.namespace %}
         union
@@ -103,16 +100,19 @@
         left semi join (select _digest from ({{ remembered_deletes }}) where _is_new) using (_digest)
         {% endif %}
     {% endset %}
-    {% do _cache(cached, name ~ 'touched', touched) %}
-
-    {% set touched_keys = _count(name ~ 'touched') %}
-    {% if touched_keys == 0 %}
-        {% do _uncache(cached) %}
+    {% if not has_new_events and (not fold.namespace or _count('(' ~ hit_by_others ~ ')') == 0) %}
         {% call statement('main') %}
             select 'no key is touched'
         {% endcall %}
         {% do return(none) %}
     {% endif %}
+    {% do _cache(cached, name ~ 'new_events', _log_events(fold, new_log_rows, none)) %}
+    {% set touched %}
+        select {{ key_list }} from {{ name }}new_events
+        union
+        {{ hit_by_others }}
+    {% endset %}
+    {% do _cache(cached, name ~ 'touched', touched) %}
 
     {# What is known of the touched keys: the gold row of a live one, the remembered state of an absent one. #}
     {% set known %}
@@ -214,7 +214,7 @@
     {% endset %}
     {% do _cache(cached, name ~ 'states', states) %}
     {% do log(
-        this ~ ': ' ~ _count(name ~ 'new_events') ~ ' new events, ' ~ touched_keys ~ ' keys touched, '
+        this ~ ': ' ~ _count(name ~ 'new_events') ~ ' new events, ' ~ _count(name ~ 'touched') ~ ' keys touched, '
         ~ misplaced_keys ~ ' refolded from the log', info=true
     ) %}
 

@@ -79,12 +79,19 @@
     {% do return(marks) %}
 {% endmacro %}
 
-{# Whether the running model has noted anything that it has not read before. #}
-{% macro has_news() %}
+{#
+  Whether what the running model has noted differs from what it read last.
+
+  Arguments:
+      relation: an upstream, or none for any.
+#}
+{% macro has_news(relation=none) %}
     {% set properties = _properties(this) %}
     {% set news = [] %}
     {% for name, mark in _read_marks().items() if properties.get(name) != mark %}
-        {% do news.append(name) %}
+        {% if not relation or name == 'lakehouse.read.' ~ relation.schema ~ '.' ~ relation.identifier %}
+            {% do news.append(name) %}
+        {% endif %}
     {% endfor %}
     {% do return(news | length > 0) %}
 {% endmacro %}

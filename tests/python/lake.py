@@ -7,24 +7,28 @@ test's temporary folder.
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from dbt.cli.main import dbtRunner
 from pyiceberg.catalog.sql import SqlCatalog
-from dbt_common.context import set_invocation_context
-from pyspark.sql import Row, SparkSession
+from pyspark.sql import SparkSession
 
 from dbt_lakehouse.landing import LandingResult, land_captures
 from dbt_lakehouse.paths import ROOT
 from dbt_lakehouse.project import open_project_session
 
 
+Rows = list[dict[str, Any]]
+
+
 class Snapshot(NamedTuple):
     """A commit of a table: Iceberg's operation and its summary of what was added and removed."""
 
+    snapshot_id: int
     operation: str
     summary: dict[str, str]
 
@@ -37,43 +41,105 @@ class Lake:
     project: Path = ROOT
 
     @property
+    def _storage(self) -> Path:
+        return self.folder / "lake"
+
+    @property
     def spark(self) -> SparkSession:
         """The session of this lake, opened if the process has none or another lake's."""
-        os.environ["LAKEHOUSE_LAKE"] = str(self.folder / "lake")
-        set_invocation_context(os.environ)
+        os.environ["LAKEHOUSE_LAKE"] = str(self._storage)
         return open_project_session(project_dir=str(self.project))
 
     def land(self, lines: Iterable[dict[str, Any]]) -> LandingResult:
         """Land capture lines in one commit."""
-        self.folder.mkdir(parents=True, exist_ok=True)
+        spark = self.spark
         capture = self.folder / "capture.jsonl"
         capture.write_text("".join(json.dumps(line) + "\n" for line in lines))
-        return land_captures(self.spark, [str(capture)])
+        return land_captures(spark, [str(capture)])
 
-    def dbt(self, *arguments: str, as_of: str | None = None, **variables: Any) -> dict[str, str]:
-        """Run a dbt command; the status of each node by its name, of data tests without hash.
+    def dbt(self, *arguments: str, as_of: str, **variables: Any) -> dict[str, str]:
+        """Run a dbt command; the status of each node by its name.
 
-        A command that failed to run at all (bad call, parse error) raises; failed nodes don't.
+        Failed nodes are for the caller to judge; a command that can't run at all (a bad call, a project that doesn't
+        parse) raises.
         """
-        os.environ["LAKEHOUSE_LAKE"] = str(self.folder / "lake")
-        variables = {"captures": [], "as_of": as_of, **variables}
-        result = dbtRunner().invoke(
-            [
-                "--quiet",
-                *arguments,
-                *("--vars", json.dumps(variables)),
-                *("--project-dir", str(self.project), "--profiles-dir", str(self.project / "profiles")),
-                *("--target-path", str(self.folder / "target")),
-                *("--log-path", str(self.folder / "logs")),
-            ]
-        )
+        os.environ["LAKEHOUSE_LAKE"] = str(self._storage)
+        options = {
+            "vars": json.dumps({"captures": [], "as_of": as_of, **variables}),
+            "project-dir": str(self.project),
+            "profiles-dir": str(self.project / "profiles"),
+            "target-path": str(self.folder / "target"),
+            "log-path": str(self.folder / "logs"),
+        }
+        flags = [text for name, value in options.items() for text in (f"--{name}", value)]
+        result = dbtRunner().invoke(["--quiet", "--no-use-colors", *arguments, *flags])
         if result.exception is not None:
             raise result.exception
-        statuses: dict[str, str] = {}
-        for each in getattr(result.result, "results", []):
-            statuses[each.node.name] = str(each.status)
-        return statuses
+        nodes = getattr(result.result, "results", [])
+        return {each.node.name: str(each.status) for each in nodes}
 
-    def sql(self, query: str) -> list[Row]:
-        """The rows of a query, through Spark."""
-        return self.spark.sql(query).collect()
+    def sql(self, query: str) -> Rows:
+        """The rows of a query through Spark, times in UTC."""
+        rows: Rows = self.spark.sql(query).toArrow().to_pylist()
+        return rows
+
+    def read(self, table: str) -> Rows:
+        """The rows of a table through PyIceberg: without Spark, as any other reader of the catalog sees them."""
+        catalog = SqlCatalog(
+            "lake",
+            uri=f"sqlite:///{self._storage / 'catalog.db'}",
+            warehouse=(self._storage / "warehouse").as_uri(),
+        )
+        try:
+            rows: Rows = catalog.load_table(table).scan().to_arrow().to_pylist()
+        finally:
+            catalog.engine.dispose()
+        return rows
+
+    def snapshots(self, table: str) -> list[Snapshot]:
+        """The commits of a table, the oldest first."""
+        rows = self.sql(
+            f"select snapshot_id, operation, summary from {table}.snapshots order by committed_at"
+        )
+        return [
+            Snapshot(row["snapshot_id"], row["operation"], dict(row["summary"])) for row in rows
+        ]
+
+    def current_snapshot(self, table: str) -> str:
+        """The id of the table's current snapshot, ``none`` for an empty one."""
+        return self.properties(table)["current-snapshot-id"]
+
+    def properties(self, table: str) -> dict[str, str]:
+        """The table's properties."""
+        return {row["key"]: row["value"] for row in self.sql(f"show tblproperties {table}")}
+
+    def set_properties(self, table: str, properties: dict[str, str]) -> None:
+        """Write the properties and leave all others."""
+        assignments = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
+        self.sql(f"alter table {table} set tblproperties ({assignments})")
+
+    def roll_back(self, table: str, snapshot: str) -> None:
+        """Make a snapshot the current one again."""
+        self.sql(f"call lake.system.set_current_snapshot('{table}', {snapshot})")
+
+    @contextmanager
+    def tampered(self, *statements: str) -> Iterator[None]:
+        """Run SQL that changes tables; on leaving, the tables are what they were."""
+        before = {table: self.current_snapshot(table) for table in self.tables()}
+        try:
+            for statement in statements:
+                self.sql(statement)
+            yield
+        finally:
+            for table, snapshot in before.items():
+                if self.current_snapshot(table) != snapshot:
+                    self.roll_back(table, snapshot)
+
+    def tables(self) -> list[str]:
+        """All tables of the lake, as ``schema.name``."""
+        return [
+            f"{row['namespace']}.{row['tableName']}"
+            for schema in ("bronze", "silver", "gold")
+            for row in self.sql(f"show tables in lake.{schema}")
+            if row["namespace"] == schema
+        ]

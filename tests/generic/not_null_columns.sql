@@ -1,0 +1,11 @@
+{#
+  None of the columns is ever null: dbt's `not_null` for several columns in one scan.
+
+  Arguments:
+      columns: the columns that must have a value in each row.
+#}
+{% test not_null_columns(model, columns) %}
+select {{ columns | join(', ') }}
+from {{ model }}
+where {% for column in columns %}{{ column }} is null{{ ' or ' if not loop.last }}{% endfor %}
+{% endtest %}
