@@ -12,7 +12,6 @@ BIN := .venv/bin
 PYTHON ?=
 PYTEST ?=
 BENCH ?=
-CAPTURES ?= seeds/*.jsonl
 # Generic tests are macros, and macros are no SQL before dbt renders them.
 SQL := models $(wildcard tests/*.sql)
 PYTHON_CODE := dbt_lakehouse python_udfs tests benchmarks seeds
@@ -25,6 +24,8 @@ unexport PIP_USER PIP_TARGET PIP_PREFIX PIP_REQUIREMENT PIP_CONSTRAINT PIP_REQUI
 export PIP_CACHE_DIR := $(CURDIR)/.cache/pip
 export TMPDIR := $(CURDIR)/.cache/tmp
 export PYTHON
+# The demo and the tests are small (profiles/profiles.yml).
+export LAKEHOUSE_SMALL := true
 
 .PHONY: help setup run test lint format bench docs clean lock prerequisites
 
@@ -34,7 +35,6 @@ help: ## list the commands
 setup: .venv/.jars ## make .venv from the pinned requirements and fetch Spark's jars
 
 run: setup ## build the demo: land its captures, dbt build, print the gold tables
-	@$(BIN)/lakehouse land $(CAPTURES)
 	@$(BIN)/dbt build
 	@$(BIN)/lakehouse show
 

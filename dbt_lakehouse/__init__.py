@@ -1,7 +1,8 @@
-"""What dbt and the command line need around the decoders: session, jars, functions, landing, commands.
+"""What dbt and the command line need around the decoders: session, jars, functions, landing,
+commands.
 
-dbt loads every top-level package whose name starts with ``dbt_`` and that has ``plugins``; that is how plain
-``dbt run`` finds an open Spark session with our functions in it.
+dbt loads every top-level package whose name starts with ``dbt_`` and that has ``plugins``; that is
+how plain ``dbt run`` finds an open Spark session with our functions in it.
 """
 
 from typing import Any

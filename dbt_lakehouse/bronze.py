@@ -1,4 +1,6 @@
-"""``bronze.raw_payloads``: every Kafka message exactly as it came, and the one way to append to it."""
+"""``bronze.raw_payloads``: every Kafka message exactly as it came, and the one way to append to
+it.
+"""
 
 from typing import Final
 
@@ -8,7 +10,9 @@ TABLE: Final = "lake.bronze.raw_payloads"
 
 
 def create_table(spark: SparkSession) -> None:
-    """Create the table if it is missing. It is no dbt model, so that no full refresh can drop it."""
+    """Create the table if it is missing. It is no dbt model, so that no full refresh can drop
+    it.
+    """
     spark.sql(
         f"""
         create table if not exists {TABLE} (

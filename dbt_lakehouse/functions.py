@@ -1,7 +1,7 @@
 """Registers the functions of ``python_udfs.registry`` with Spark SQL, as native Arrow functions.
 
-Spark hands each function a batch of rows as Arrow arrays; what is done here is only the way from arrays to Python
-values and back.
+Spark hands each function a batch of rows as Arrow arrays; what is done here is only the way from
+arrays to Python values and back.
 """
 
 import gc
@@ -13,39 +13,29 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
-from pyspark.sql.functions import arrow_udf
+from pyspark.sql.pandas.functions import ArrowUDFType, arrow_udf
 
 from dbt_lakehouse.paths import ROOT
 from python_udfs import registry
 from python_udfs.events import Event
 from python_udfs.images import decode_hbase, json_texts
 
-# Arrow and Spark SQL types of Event's fields, in its order.
-_EVENT_FIELDS: dict[str, tuple[pa.DataType, str]] = {
-    "event_index": (pa.int32(), "int"),
-    "operation": (pa.string(), "string"),
-    "source_database": (pa.string(), "string"),
-    "source_schema": (pa.string(), "string"),
-    "source_table": (pa.string(), "string"),
-    "record_key": (pa.string(), "string"),
-    "before": (pa.string(), "string"),
-    "after": (pa.string(), "string"),
-    "occurred_at": (pa.timestamp("ms", tz="UTC"), "timestamp"),
-    "expires_at": (pa.timestamp("ms", tz="UTC"), "timestamp"),
-    "metadata": (pa.string(), "string"),
-    "error_code": (pa.string(), "string"),
-    "error_detail": (pa.string(), "string"),
-}
+# Arrow's types of Event's fields; times become Spark's microseconds at the end.
 _SPARK_TIMESTAMP = pa.timestamp("us", tz="UTC")
-_EVENTS_DDL = (
-    "array<struct<" + ",".join(f"{name}:{ddl}" for name, (_, ddl) in _EVENT_FIELDS.items()) + ">>"
-)
+_ARROW_TYPES = {
+    "int": pa.int32(),
+    "string": pa.string(),
+    "timestamp": pa.timestamp("ms", tz="UTC"),
+}
+_EVENT_TYPES = [_ARROW_TYPES[name] for name in registry.EVENT_TYPES.values()]
 
 BatchFunction = Callable[..., pa.Array]
 
 
 def _without_collector(function: BatchFunction) -> BatchFunction:
-    """Pauses the cyclic collector for a batch: millions of small objects and no cycles (1.5x the time with it)."""
+    """Pauses the cyclic collector for a batch: millions of small objects and no cycles (1.5x the
+    time with it).
+    """
 
     @wraps(function)
     def paused(*arrays: pa.Array) -> pa.Array:
@@ -75,16 +65,16 @@ def _events_array(payloads: list[list[Event]]) -> pa.Array:
     for events in payloads:
         offsets.append(offsets[-1] + len(events))
     rows = list(chain.from_iterable(payloads))
-    columns: Any = zip(*rows, strict=True) if rows else ([] for _ in _EVENT_FIELDS)
+    columns: Any = zip(*rows, strict=True) if rows else ([] for _ in _EVENT_TYPES)
     arrays = [
         pa.array(column, type=arrow_type)
-        for column, (arrow_type, _) in zip(columns, _EVENT_FIELDS.values(), strict=True)
+        for column, arrow_type in zip(columns, _EVENT_TYPES, strict=True)
     ]
     arrays = [
         array.cast(_SPARK_TIMESTAMP) if pa.types.is_timestamp(array.type) else array
         for array in arrays
     ]
-    structs = pa.StructArray.from_arrays(arrays, names=list(_EVENT_FIELDS))
+    structs = pa.StructArray.from_arrays(arrays, names=list(registry.EVENT_TYPES))
     return pa.ListArray.from_arrays(pa.array(offsets, type=pa.int32()), structs)
 
 
@@ -103,18 +93,18 @@ def decode_hbase_batch(values: pa.Array, types: pa.Array) -> pa.Array:
     return pa.array([decode_hbase(value, type_name) for value in values.to_pylist()], pa.string())
 
 
-# SQL name: the function and its return type.
-SQL_FUNCTIONS: dict[str, tuple[BatchFunction, str]] = {
-    "decode_payload": (decode_payload_batch, _EVENTS_DDL),
-    "json_texts": (json_texts_batch, "array<string>"),
-    "decode_hbase": (decode_hbase_batch, "string"),
+_BATCH_FUNCTIONS: dict[str, BatchFunction] = {
+    "decode_payload": decode_payload_batch,
+    "json_texts": json_texts_batch,
+    "decode_hbase": decode_hbase_batch,
 }
 
 
 def register_functions(spark: SparkSession) -> None:
-    """Make the functions known to ``spark`` under their SQL names."""
-    for name, (function, ddl) in SQL_FUNCTIONS.items():
-        spark.udf.register(name, arrow_udf(function, ddl))
+    """Make the functions of the registry known to ``spark`` under their SQL names."""
+    for name, sql_function in registry.SQL_FUNCTIONS.items():
+        function = arrow_udf(_BATCH_FUNCTIONS[name], sql_function.returns, ArrowUDFType.SCALAR)
+        spark.udf.register(name, function)
 
 
 def register_reference_fold(spark: SparkSession) -> None:

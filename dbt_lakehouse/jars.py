@@ -1,8 +1,10 @@
-"""The jars that Spark needs beside PySpark's own: exact coordinates, resolved once, cached in the checkout.
+"""The jars that Spark needs beside PySpark's own: exact coordinates, resolved once, cached in the
+checkout.
 
-Each jar is named with its version and none is resolved transitively, so this list is the lock file. They come through
-the resolver that PySpark brings (Ivy, in a JVM without a Spark session), with settings and cache of our own:
-a half-filled Maven cache in the user's home breaks Ivy, and nothing is written outside the checkout.
+Each jar is named with its version and none is resolved transitively, so this list is the lock file.
+They come through the resolver that PySpark brings (Ivy, in a JVM without a Spark session), with
+settings and cache of our own: a half-filled Maven cache in the user's home breaks Ivy, and nothing
+is written outside the checkout.
 """
 
 import hashlib
@@ -33,17 +35,20 @@ class Jar(NamedTuple):
 
 JARS: Final = (
     # Iceberg for Spark 4.1: tables, catalogs, MERGE.
-    Jar("org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",
+    Jar(
+        "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",
         "3123c3798af642dd537230923548e013ef41cc28b6626e5225808cf5670a0f82",
-   ),
+    ),
     # The default catalog is a SQLite file.
-    Jar("org.xerial:sqlite-jdbc:3.51.0.0",
+    Jar(
+        "org.xerial:sqlite-jdbc:3.51.0.0",
         "b0ca8cf80d6eff80ee18aa6e8a6aa72f697af0bf9c822c4b2ad9e35c7a3146e1",
-   ),
+    ),
     # A shared catalog in PostgreSQL, chosen by the profile.
-    Jar("org.postgresql:postgresql:42.7.8",
+    Jar(
+        "org.postgresql:postgresql:42.7.8",
         "2a32a9dcbc42d67a50ad3a0de5efd102c8d2be46720045f2cbd6689f160ab7c7",
-   ),
+    ),
 )
 
 
@@ -70,7 +75,9 @@ def _resolve(jars: list[Jar]) -> None:
         for jar in jars:
             found = resolved.get(jar.coordinates)
             if found is None:
-                raise JarError(f"{jar.coordinates} could not be resolved: is the network reachable?")
+                raise JarError(
+                    f"{jar.coordinates} could not be resolved: is the network reachable?"
+                )
             digest = hashlib.sha256(found.read_bytes()).hexdigest()
             if digest != jar.sha256:
                 raise JarError(f"{jar.coordinates} has SHA-256 {digest}, locked is {jar.sha256}")

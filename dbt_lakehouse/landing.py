@@ -1,4 +1,6 @@
-"""Appends what is new to ``bronze.raw_payloads``: each call one atomic commit, each position once."""
+"""Appends what is new to ``bronze.raw_payloads``: each call one atomic commit, each position
+once.
+"""
 
 import glob
 import tempfile
@@ -27,6 +29,8 @@ _SCHEMA: Final = pa.schema(
         ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
     ]
 )
+# What tells messages apart; the hash alone passes over nulls.
+_FINGERPRINT: Final = "xxhash64(key, key is null, value, value is null)"
 
 
 class LandingError(Exception):
@@ -45,7 +49,10 @@ def land_configured(spark: SparkSession, variables: dict[str, Any]) -> None:
     patterns = variables.get("captures") or []
     paths = sorted({path for pattern in patterns for path in glob.glob(str(ROOT / pattern))})
     if paths:
-        land_captures(spark, paths)
+        result = land_captures(spark, paths)
+        print(
+            f"landed {result.landed} messages of {len(paths)} captures, {result.skipped} were there"
+        )
 
 
 def land_files(paths: list[str], **project: str | None) -> LandingResult:
@@ -56,8 +63,8 @@ def land_files(paths: list[str], **project: str | None) -> LandingResult:
 def land_captures(spark: SparkSession, paths: Iterable[str]) -> LandingResult:
     """Append the messages of JSON-lines captures that are not in bronze yet, in one commit.
 
-    Raises ``LandingError`` for a line that is no message with a position, and for a position that is there already,
-    or twice in the captures, with other bytes; nothing is appended then.
+    Raises ``LandingError`` for a line that is no message with a position, and for a position that
+    is there already, or twice in the captures, with other bytes; nothing is appended then.
     """
     scratch = CACHE / "tmp"
     scratch.mkdir(parents=True, exist_ok=True)
@@ -113,8 +120,8 @@ def _append(spark: SparkSession, parquet: str) -> LandingResult:
         f"""
         cache table incoming_positions as
         with incoming as (
-            select topic, partition, offset, min(xxhash64(key, value)) as fingerprint,
-                count(distinct xxhash64(key, value), key is null, value is null) as variants,
+            select topic, partition, offset, min({_FINGERPRINT}) as fingerprint,
+                count(distinct {_FINGERPRINT}) as variants,
                 count(*) as copies
             from incoming_messages
             group by topic, partition, offset
@@ -123,7 +130,7 @@ def _append(spark: SparkSession, parquet: str) -> LandingResult:
             variants > 1 or landed.fingerprint <> incoming.fingerprint as is_conflict
         from incoming
         left join (
-            select topic, partition, offset, xxhash64(key, value) as fingerprint
+            select topic, partition, offset, {_FINGERPRINT} as fingerprint
             from {bronze.TABLE}
             where topic in (select distinct topic from incoming_messages)
         ) as landed using (topic, partition, offset)
@@ -140,7 +147,8 @@ def _append(spark: SparkSession, parquet: str) -> LandingResult:
                 "is there already with other bytes: was the topic created anew? nothing was landed"
             )
         counts = spark.sql(
-            "select sum(copies) as messages, count_if(not is_landed) as landed from incoming_positions"
+            "select sum(copies) as messages, count_if(not is_landed) as landed "
+            "from incoming_positions"
         ).first()
         landed = counts.landed if counts is not None else 0
         total = (counts.messages or 0) if counts is not None else 0
@@ -157,5 +165,6 @@ def _append(spark: SparkSession, parquet: str) -> LandingResult:
                 """
             )
     finally:
-        spark.sql("uncache table if exists incoming_positions")
+        # Uncaches it too.
+        spark.catalog.dropTempView("incoming_positions")
     return LandingResult(landed=landed, skipped=total - landed)

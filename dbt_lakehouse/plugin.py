@@ -1,4 +1,6 @@
-"""The dbt plugin: opens the lake's Spark session before dbt asks for one, and lands what is configured."""
+"""The dbt plugin: opens the lake's Spark session before dbt asks for one, and lands what is
+configured.
+"""
 
 from typing import Any, Final
 
@@ -25,6 +27,8 @@ class LakehousePlugin(dbtPlugin):
         if command in COMMANDS_WITHOUT_SQL or getattr(credentials, "method", None) != "session":
             return
         # Imported here: the other commands should not pay for Spark.
+        from dbt.adapters.spark.session import SessionConnectionWrapper
+
         from dbt_lakehouse import landing
         from dbt_lakehouse.functions import register_reference_fold
         from dbt_lakehouse.jars import JarError
@@ -38,6 +42,11 @@ class LakehousePlugin(dbtPlugin):
                 register_reference_fold(spark)
         except (ConfigurationError, JarError, landing.LandingError) as error:
             raise DbtRuntimeError(f"cdc_lakehouse\n{error}") from error
+        # On Ctrl-C dbt asks each connection to cancel; dbt-spark's answer is nothing, so the
+        # statement would go on.
+        setattr(  # noqa: B010 (a typed assignment to a method is refused)
+            SessionConnectionWrapper, "cancel", lambda _: spark.sparkContext.cancelAllJobs()
+        )
         # dbt-spark would set these again before every statement, and so undo a model's own ``set``.
         credentials.server_side_parameters.clear()
 

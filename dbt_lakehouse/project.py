@@ -5,6 +5,7 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Final
 
+from dbt.adapters.spark.connections import SparkCredentials
 from dbt.config.runtime import load_profile
 from dbt.exceptions import DbtProjectError
 from dbt.flags import set_from_args
@@ -23,8 +24,8 @@ def open_project_session(
 ) -> SparkSession:
     """The session of the project's profile, as ``dbt run`` opens it.
 
-    The project is the given folder, else the current one if it is a dbt project, else the checkout. Raises
-    ``ConfigurationError`` if the profile can't be read or its method is not ``session``.
+    The project is the given folder, else the current one if it is a dbt project, else the checkout.
+    Raises ``ConfigurationError`` if the profile can't be read or its method is not ``session``.
     """
     root = Path(project_dir) if project_dir else Path.cwd()
     if not project_dir and not (root / _PROJECT_FILE).exists():
@@ -38,6 +39,6 @@ def open_project_session(
     except (DbtProjectError, DbtBaseException) as error:
         raise ConfigurationError(str(error)) from error
     credentials = profile.credentials
-    if getattr(credentials, "method", None) != "session":
+    if not isinstance(credentials, SparkCredentials) or credentials.method != "session":
         raise ConfigurationError(f"target {profile.target_name} is not of `method: session`")
     return open_session(credentials.server_side_parameters)

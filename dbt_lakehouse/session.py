@@ -1,7 +1,7 @@
 """The Spark session of the lake: its settings, its SQL functions, its schemas.
 
-dbt-spark's ``session`` method uses whatever Spark session the process has, so this module opens it first, with the
-profile's ``server_side_parameters``. The same function serves the command line.
+dbt-spark's ``session`` method uses whatever Spark session the process has, so this module opens it
+first, with the profile's ``server_side_parameters``. The same function serves the command line.
 """
 
 import os
@@ -32,13 +32,14 @@ class ConfigurationError(Exception):
 def open_session(parameters: Mapping[str, str]) -> SparkSession:
     """Open the lake with the profile's parameters, or return the session that already has it open.
 
-    Relative paths in the catalog's settings are relative to the checkout. Creates the schemas and the bronze table
-    where they are missing. Raises ``ConfigurationError``.
+    Relative paths in the catalog's settings are relative to the checkout. Creates the schemas and
+    the bronze table where they are missing. Raises ``ConfigurationError``.
     """
     settings = _resolved(parameters)
     active = SparkSession.getActiveSession()
     if active is not None and active.conf.get(CATALOG_URI, "") != settings.get(CATALOG_URI, ""):
-        # One process may serve several lakes one after the other (tests do); Spark keeps a catalog for good.
+        # One process may serve several lakes one after the other (tests do); Spark keeps a catalog
+        # for good.
         active.stop()
     for name in FOREIGN_ENVIRONMENT:
         os.environ.pop(name, None)
@@ -73,7 +74,9 @@ def open_session(parameters: Mapping[str, str]) -> SparkSession:
 
 
 def _resolved(parameters: Mapping[str, str]) -> dict[str, str]:
-    """The parameters with the lake's relative paths made absolute, and the folder of a SQLite catalog made."""
+    """The parameters with the lake's relative paths made absolute, and the folder of a SQLite
+    catalog made.
+    """
     settings = {name: str(value) for name, value in parameters.items()}
     if WAREHOUSE not in settings:
         raise ConfigurationError(

@@ -16,7 +16,8 @@ _LEFT_OUT = ("_position", "_max_occurred_at", "_digest", "_namespace", "_set")
 
 
 def show_tables(tables: list[str], *, as_json: bool = False, **project: str | None) -> str:
-    """The tables (``gold.x`` or ``x``; all of gold if none are named) with row counts and first rows, or as JSON.
+    """The tables (``gold.x`` or ``x``; all of gold if none are named) with row counts and first
+    rows, or as JSON.
 
     Raises ``ConfigurationError`` for a table that isn't there.
     """

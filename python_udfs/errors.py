@@ -1,7 +1,7 @@
 """The one family of errors by which a decoder says that a payload is bad.
 
-A ``DecodeError`` never leaves ``decode``: it becomes an ``invalid`` event. Any other exception is a bug in a decoder
-and is meant to stop the run.
+A ``DecodeError`` never leaves ``decode``: it becomes an ``invalid`` event. Any other exception is a
+bug in a decoder and is meant to stop the run.
 """
 
 from typing import ClassVar
@@ -10,8 +10,9 @@ from typing import ClassVar
 class DecodeError(Exception):
     """A payload that can't be decoded.
 
-    ``code`` is stable and is stored as ``error_code``; the message names the field (``$.bins[2].value``) or the byte
-    position, what was expected and what was found, and is stored as ``error_detail``.
+    ``code`` is stable and is stored as ``error_code``; the message names the field
+    (``$.bins[2].value``) or the byte position, what was expected and what was found, and is stored
+    as ``error_detail``.
     """
 
     code: ClassVar[str]

@@ -1,8 +1,8 @@
 """The uniform change event: what every decoder returns, one per change in a payload.
 
-The fields are the columns of ``silver.change_events`` that come out of a payload; position and Kafka timestamp are
-added by whoever holds them. JSON columns are UTF-8 JSON text in ``bytes``, ready for an Arrow string array or for
-``msgspec.Raw``.
+The fields are the columns of ``silver.change_events`` that come out of a payload; position and
+Kafka timestamp are added by whoever holds them. JSON columns are UTF-8 JSON text in ``bytes``,
+ready for an Arrow string array or for ``msgspec.Raw``.
 """
 
 from typing import NamedTuple
@@ -22,8 +22,8 @@ MESSAGE = "message"
 SCHEMA_CHANGE = "schema_change"
 INVALID = "invalid"
 
-# First and last millisecond that a Spark timestamp, a Python datetime and ISO 8601 text can all hold:
-# 0001-01-01T00:00:00.000Z and 9999-12-31T23:59:59.999Z.
+# First and last millisecond that a Spark timestamp, a Python datetime and ISO 8601 text can all
+# hold: 0001-01-01T00:00:00.000Z and 9999-12-31T23:59:59.999Z.
 MIN_TIME_MS = -62_135_596_800_000
 MAX_TIME_MS = 253_402_300_799_999
 

@@ -1,7 +1,8 @@
-"""What a typed change log takes out of a row image: the exact text of its fields, and HBase's binary values.
+"""What a typed change log takes out of a row image: the exact text of its fields, and HBase's
+binary values.
 
-Spark's own ``from_json`` and ``get_json_object`` pass numbers through a double (``1.10`` becomes ``1.1``, thirty digits
-become seventeen), so the text is cut out of the JSON here and typed in SQL.
+Spark's own ``from_json`` and ``get_json_object`` pass numbers through a double (``1.10`` becomes
+``1.1``, thirty digits become seventeen), so the text is cut out of the JSON here and typed in SQL.
 """
 
 import binascii
@@ -18,10 +19,11 @@ _decode_string = msgspec.json.Decoder(str).decode
 
 
 def json_texts(image: str | None, fields: tuple[str, ...]) -> list[str | None] | None:
-    """The values of ``fields`` in a JSON object, as text: strings unquoted, everything else as it is written.
+    """The values of ``fields`` in a JSON object, as text: strings unquoted, everything else as it
+    is written.
 
-    A field that is absent or null is None; so is the whole result for no image. ``image`` is what a decoder made, so
-    text that is no JSON object is a bug and raises ``msgspec.DecodeError``.
+    A field that is absent or null is None; so is the whole result for no image. ``image`` is what a
+    decoder made, so text that is no JSON object is a bug and raises ``msgspec.DecodeError``.
     """
     if image is None:
         return None
@@ -70,8 +72,9 @@ _HBASE_READERS: Final[dict[str, Callable[[bytes], str]]] = {
 def decode_hbase(value: str | None, type_name: str) -> str | None:
     """The text of an HBase value that is shipped as base64, for a column of a Spark SQL type.
 
-    ``binary`` stays base64. None for no value, and for bytes that can't be a value of the type (no base64, the wrong
-    length, no UTF-8): the change log reports those as misfits. ``ValueError`` for a type that HBase has no form for.
+    ``binary`` stays base64. None for no value, and for bytes that can't be a value of the type (no
+    base64, the wrong length, no UTF-8): the change log reports those as misfits. ``ValueError`` for
+    a type that HBase has no form for.
     """
     base_type = type_name.partition("(")[0]
     if base_type == "binary" or value is None:

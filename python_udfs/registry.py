@@ -1,11 +1,11 @@
 """The one list of wire formats, and of the SQL functions made from Python.
 
-A wire format is a row of ``FORMATS``; a SQL function is a row of ``SQL_FUNCTIONS``. Adding a format is one module
-with ``decode(key, value) -> list[Event]`` and one row here.
+A wire format is a row of ``FORMATS``; a SQL function is a row of ``SQL_FUNCTIONS``. Adding a format
+is one module with ``decode(key, value) -> list[Event]`` and one row here.
 """
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 from python_udfs import (
     aerospike_json,
@@ -16,6 +16,7 @@ from python_udfs import (
 )
 from python_udfs.errors import UnknownFormat
 from python_udfs.events import Event, invalid
+from python_udfs.images import decode_hbase, json_texts
 
 Decode = Callable[[bytes | None, bytes | None], list[Event]]
 
@@ -31,8 +32,8 @@ FORMATS: Final[dict[str, Decode]] = {
 def decode_payload(format: str | None, key: bytes | None, value: bytes | None) -> list[Event]:
     """Decode one Kafka message of a wire format into its change events; never empty.
 
-    ``format`` None (no configuration matches the topic) gives one ``unknown_format`` event. A format name that is
-    not in ``FORMATS`` is a wrong configuration: ``ValueError``.
+    ``format`` None (no configuration matches the topic) gives one ``unknown_format`` event. A
+    format name that is not in ``FORMATS`` is a wrong configuration: ``ValueError``.
     """
     if format is None:
         return [invalid(UnknownFormat("no entry of vars.topics matches the topic of this payload"))]
@@ -40,3 +41,35 @@ def decode_payload(format: str | None, key: bytes | None, value: bytes | None) -
     if decode is None:
         raise ValueError(f"unknown wire format {format!r}: use one of {', '.join(FORMATS)}")
     return decode(key, value)
+
+
+class SqlFunction(NamedTuple):
+    """A function that SQL can call: of one row's values, and its return type in Spark's DDL."""
+
+    function: Callable[..., Any]
+    returns: str
+
+
+# The SQL types of Event's fields, in its order.
+EVENT_TYPES: Final = {
+    "event_index": "int",
+    "operation": "string",
+    "source_database": "string",
+    "source_schema": "string",
+    "source_table": "string",
+    "record_key": "string",
+    "before": "string",
+    "after": "string",
+    "occurred_at": "timestamp",
+    "expires_at": "timestamp",
+    "metadata": "string",
+    "error_code": "string",
+    "error_detail": "string",
+}
+_EVENT_FIELDS: Final = ",".join(f"{name}:{ddl}" for name, ddl in EVENT_TYPES.items())
+
+SQL_FUNCTIONS: Final[dict[str, SqlFunction]] = {
+    "decode_payload": SqlFunction(decode_payload, f"array<struct<{_EVENT_FIELDS}>>"),
+    "json_texts": SqlFunction(json_texts, "array<string>"),
+    "decode_hbase": SqlFunction(decode_hbase, "string"),
+}

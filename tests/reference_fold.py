@@ -1,18 +1,20 @@
 """The semantics of current state as a plain fold: what every gold table is held against.
 
-It follows the definition word for word and shares nothing with the SQL that builds gold. As the SQL function
-``reference_fold`` it serves ``dbt test``; the scenario tests call ``fold`` themselves.
+It follows the definition word for word and shares nothing with the SQL that builds gold. As the SQL
+function ``reference_fold`` it serves ``dbt test``; the scenario tests call ``fold`` themselves.
 
     for each key, its events in log order:
-        late = event.occurred_at < state.max, both known, and the table is ordered by source time
-        if not late: apply it; state.position, state.occurred_at = the event's own; state.max = max(both)
+        late = event.occurred_at < state.max, both known, and the table is ordered by source time if
+        not late: apply it; state.position, state.occurred_at = the event's own; state.max =
+        max(both)
     at the end of a run: a row with expires_at <= as_of is absent, but its state stays
 """
 
 from collections.abc import Iterable
 from typing import NamedTuple
 
-# A source time further ahead of Kafka's timestamp than this comes from a wrong clock and counts as unknown.
+# A source time further ahead of Kafka's timestamp than this comes from a wrong clock and counts as
+# unknown.
 DAY_IN_MICROSECONDS = 24 * 60 * 60 * 1_000_000
 
 

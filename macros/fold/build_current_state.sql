@@ -128,7 +128,8 @@
             if(gold._position is null, absent.max_occurred_at, gold._max_occurred_at) as _guard_time,
             coalesce(gold._position, absent.position) as _position,
             {{ 'gold._expires_at' if fold.namespace else 'cast(null as timestamp) as _expires_at' }},
-            true as _is_state
+            true as _is_state,
+            false as _is_clock_ahead
         from (select *, {{ record_key(fold.key) }} as record_key from {{ name }}touched) as touched
         left join {{ this }} as gold
             on {% for column in fold.key %}touched.{{ column }} = gold.{{ column }}{{ ' and ' if not loop.last }}{% endfor %}
@@ -151,7 +152,8 @@
             _occurred_at as _guard_time,
             _position,
             cast(null as timestamp) as _expires_at,
-            false as _is_state
+            false as _is_state,
+            false as _is_clock_ahead
         from ({{ remembered_deletes }})
         left semi join {{ name }}touched using (_digest)
         {% endif %}
@@ -213,11 +215,6 @@
         select * from states
     {% endset %}
     {% do _cache(cached, name ~ 'states', states) %}
-    {% do log(
-        this ~ ': ' ~ _count(name ~ 'new_events') ~ ' new events, ' ~ _count(name ~ 'touched') ~ ' keys touched, '
-        ~ misplaced_keys ~ ' refolded from the log', info=true
-    ) %}
-
     {% do _remember_absent_keys(fold, deleted_keys, name ~ 'states') %}
     {% set staged_states %}
         select {{ _gold_columns(fold) | join(', ') }} from {{ name }}states
@@ -229,18 +226,47 @@
     {% call statement('main') %}
         {{ _merge_states_sql(fold, name ~ 'states') }}
     {% endcall %}
+    {% do _count_run(name, misplaced_keys, key_list) %}
     {% do _uncache(cached) %}
+{% endmacro %}
+
+{# Adds the run's row to `fold_counters`, and tells the user. #}
+{% macro _count_run(name, misplaced_keys, key_list) %}
+    {% set beyond_log = 0 if misplaced_keys == 0 else _count(
+        '(select ' ~ key_list ~ ' from ' ~ name ~ 'misplaced left semi join ' ~ name ~ 'known using (' ~ key_list ~ ')'
+        ~ ' left anti join (select ' ~ key_list ~ ', _position from ' ~ name ~ 'log left semi join ' ~ name
+        ~ 'known using (' ~ key_list ~ ', _position)) using (' ~ key_list ~ '))'
+    ) %}
+    {% set new, clock_ahead = run_query(
+        'select count(*), count_if(_is_clock_ahead) from ' ~ name ~ 'new_events'
+    )[0] %}
+    {% set touched, late = run_query(
+        'select count(*), coalesce(sum(_late_events), 0) from ' ~ name ~ 'states'
+    )[0] %}
+    {% do run_query(
+        'insert into ' ~ ref('fold_counters') ~ ' (invocation_id, gold_table, as_of, new_events, touched_keys,'
+        ~ ' refolded_keys, keys_beyond_log, late_events, clock_ahead_events) values ('
+        ~ [sql_text(invocation_id), table_scope(this), as_of(), new, touched, misplaced_keys, beyond_log, late,
+            clock_ahead] | join(', ') ~ ')'
+    ) %}
+    {% do log(
+        this ~ ': ' ~ new ~ ' new events, ' ~ touched ~ ' keys touched, ' ~ late ~ ' late events rejected, '
+        ~ misplaced_keys ~ ' keys refolded from the log', info=true
+    ) %}
 {% endmacro %}
 
 {# Evaluates a query once, for the statements that follow. #}
 {% macro _cache(cached, name, query) %}
+    {# What a failed run of the same session has left would be in the way. #}
+    {% do run_query('drop view if exists ' ~ name) %}
     {% do run_query('cache table ' ~ name ~ ' as ' ~ query) %}
     {% do cached.append(name) %}
 {% endmacro %}
 
 {% macro _uncache(cached) %}
     {% for relation in cached | reverse %}
-        {% do run_query('uncache table if exists ' ~ relation) %}
+        {# Uncaching alone would leave the view. #}
+        {% do run_query('drop view if exists ' ~ relation) %}
     {% endfor %}
 {% endmacro %}
 

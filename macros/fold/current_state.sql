@@ -28,7 +28,8 @@
         'order_by_source_time': (namespace is not none) if order_by_source_time is none else order_by_source_time,
     } -%}
     {{ config(unique_key=key, meta={'fold': fold}) }}
-    {%- set deleted_keys = ref('deleted_keys') -%}
+    {#- What the incremental runs read and write beside the log. -#}
+    {%- do [ref('deleted_keys'), ref('fold_counters')] -%}
     {%- set deletes = ref('set_less_deletes') if namespace -%}
 with events as (
     {{ _log_events(fold, new_rows(changes), deletes) | indent(4) }}
@@ -49,7 +50,8 @@ where _live
 
 {#
   The events of a change log as the fold takes them: key, columns, and `_operation`, `_occurred_at`, `_guard_time` (what
-  later events are held against), `_position`, `_expires_at`, `_is_state` (false: no summary of earlier events).
+  later events are held against), `_position`, `_expires_at`, `_is_state` (false: no summary of earlier events),
+  `_is_clock_ahead`.
 
   Arguments:
       changes: the log to select from.
@@ -66,7 +68,8 @@ select
     {{ known }} as _guard_time,
     _position,
     {{ '_expires_at' if fold.namespace else 'cast(null as timestamp) as _expires_at' }},
-    false as _is_state
+    false as _is_state,
+    _occurred_at is not null and {{ known }} is null as _is_clock_ahead
 from {{ changes }} as changes
 {{ 'left semi join ' ~ keys ~ ' using (' ~ key_list ~ ')' if keys }}
 where
@@ -84,7 +87,8 @@ select
     {{ known }} as _guard_time,
     _position,
     cast(null as timestamp) as _expires_at,
-    false as _is_state
+    false as _is_state,
+    _occurred_at is not null and {{ known }} is null as _is_clock_ahead
 from {{ deletes }} as deletes
 left semi join (select _digest from {{ keys or changes }}) using (_digest)
 where _namespace = {{ sql_text(fold.namespace) }}
@@ -100,7 +104,8 @@ where _namespace = {{ sql_text(fold.namespace) }}
 
 {#
   The fold itself, from a CTE `events` to a CTE `states`: one row per key with the columns of the last applied event,
-  `_max_occurred_at`, `_position`, `_null_position` (of the newest event without a time) and `_live`.
+  `_max_occurred_at`, `_position`, `_null_position` (of the newest event without a time), `_late_events` (how many were
+  rejected) and `_live`.
 #}
 {% macro _fold_ctes(fold) -%}
     {%- set key_list = fold.key | join(', ') -%}
@@ -131,7 +136,8 @@ folded as (
         max_by(struct({{ winner | join(', ') }}), _position) filter (where _applied) as winner,
         max(_guard_time) as _max_occurred_at,
         max(_position) filter (where _applied) as _position,
-        max(_position) filter (where _guard_time is null) as _null_position
+        max(_position) filter (where _guard_time is null) as _null_position,
+        count_if(not _applied) as _late_events
     from judged
     group by {{ key_list }}
 ),
@@ -147,6 +153,7 @@ states as (
         _position,
         winner._expires_at,
         _null_position,
+        _late_events,
         winner._operation <> 'delete' and coalesce(winner._expires_at > {{ as_of() }}, true) as _live
     from folded
 )

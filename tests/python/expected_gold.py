@@ -1,7 +1,7 @@
 """What gold must hold after a set of messages, worked out in plain Python.
 
-The way from bytes to rows without Spark: ``decode_payload`` (what ``lakehouse decode`` prints), a running maximum for
-the log time, and ``reference_fold.fold``. It shares no SQL with the pipeline.
+The way from bytes to rows without Spark: ``decode_payload`` (what ``lakehouse decode`` prints), a
+running maximum for the log time, and ``reference_fold.fold``. It shares no SQL with the pipeline.
 """
 
 import json
@@ -133,7 +133,10 @@ _RENAMED: Final = {"shipped_at": "shipped_at_micros"}
 
 
 def log_of(messages: Iterable[Message]) -> list[Logged]:
-    """All events of the messages, each with its log time: the largest timestamp so far in its partition."""
+    """All events of the messages, each with its log time.
+
+    That is the largest timestamp so far in the event's partition.
+    """
     log = []
     newest: dict[tuple[str, int], int | None] = {}
     for message in sorted(messages, key=lambda each: each[:3]):
@@ -145,8 +148,8 @@ def log_of(messages: Iterable[Message]) -> list[Logged]:
     return log
 
 
-def states(table: Table, log: Iterable[Logged], as_of: datetime) -> dict[Any, tuple[State, Event]]:
-    """The state of each key of the table and the event that made it so, absent keys too."""
+def changes_by_key(table: Table, log: Iterable[Logged]) -> dict[Any, list[Logged]]:
+    """The changes of each key of the table, with the namespace's deletes without a set."""
     changes: dict[Any, list[Logged]] = defaultdict(list)
     deletes: dict[Any, list[Logged]] = defaultdict(list)
     for logged in log:
@@ -157,16 +160,21 @@ def states(table: Table, log: Iterable[Logged], as_of: datetime) -> dict[Any, tu
             changes[_key(table, event)].append(logged)
         elif event.source_table is None and event.operation == "delete":
             deletes[_key(table, event)].append(logged)
+    return {key: [*own, *deletes[key]] for key, own in changes.items()}
+
+
+def states(table: Table, log: Iterable[Logged], as_of: datetime) -> dict[Any, tuple[State, Event]]:
+    """The state of each key of the table and the event that made it so, absent keys too."""
     found = {}
-    for key, own in changes.items():
-        events = {each.change.position: each for each in [*own, *deletes[key]]}
+    for key, own in changes_by_key(table, log).items():
+        events = {logged.change.position: logged.event for logged in own}
         state = fold(
-            [each.change for each in events.values()],
+            [logged.change for logged in own],
             order_by_source_time=table.order_by_source_time,
             as_of=micros_of(as_of),
         )
         assert state is not None
-        found[key] = state, events[state.position].event
+        found[key] = state, events[state.position]
     return found
 
 

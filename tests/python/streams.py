@@ -1,8 +1,9 @@
 """Random streams of Kafka messages for the demo's topics, for tests of the whole pipeline.
 
-A stream holds what real topics hold: inserts, updates, deletes, re-inserts, late events, duplicates, ties, unknown
-times, wrong clocks, expiry, batches, poison. The same seed gives the same stream; a *clone* is the same stream for
-records and partitions of its own, so that several batchings of it can be built side by side in one lake and compared.
+A stream holds what real topics hold: inserts, updates, deletes, re-inserts, late events,
+duplicates, ties, unknown times, wrong clocks, expiry, batches, poison. The same seed gives the same
+stream; a *clone* is the same stream for records and partitions of its own, so that several
+batchings of it can be built side by side in one lake and compared.
 """
 
 import json
@@ -70,11 +71,11 @@ def order_id(clone: int, number: int) -> int:
 
 
 def stream(seed: int, clone: int = 0, messages: int = 60) -> list[Message]:
-    """The messages of three topics with two partitions each, ``messages`` in every partition, in order of offsets.
+    """Three topics with two partitions each and ``messages`` in each of those, ordered by offset.
 
-    Partition 0's timestamps go back and forth and are sometimes missing; partition 1's never go back, for offsets that
-    arrive out of order can get the log time they would have had in order only there. Timestamps of both are rounded,
-    so that the partitions tie.
+    Partition 0's timestamps go back and forth and are sometimes missing; partition 1's never go
+    back, for offsets that arrive out of order can get the log time they would have had in order
+    only there. Timestamps of both are rounded, so that the partitions tie.
     """
     makers: dict[str, Callable[[random.Random], Maker]] = {
         PROFILES: lambda dice: _Aerospike(dice, clone, "users", "profiles", _profile_bins),
@@ -149,7 +150,7 @@ class _Aerospike(Maker):
         roll = self.dice.random()
         set_name: str | None = self.set_name
         if roll < 0.07:
-            # Another set of the namespace, where no table is made of it: its records have digests of their own.
+            # Another set of the namespace, of which no table is made: it has digests of its own.
             set_name, number = "archive", number + 100
         lut = self._lut(number, clock)
         expiry = self.dice.choice(
@@ -175,7 +176,10 @@ class _Aerospike(Maker):
         lut = self.dice.choice(
             [
                 *(clock, clock, clock + 7, clock - 2),
-                *(clock - self.dice.randint(1, 40) * MINUTE, clock - self.dice.randint(1, 40) * MINUTE),
+                *(
+                    clock - self.dice.randint(1, 40) * MINUTE,
+                    clock - self.dice.randint(1, 40) * MINUTE,
+                ),
                 *(clock - 3 * HOUR, self.last_lut.get(number, clock)),
                 *(None, 0, clock // 1000),
                 # 2 days ahead is a wrong clock, 2 minutes is not.
@@ -247,7 +251,8 @@ class _Orders(Maker):
             # Without the old row, only the message key says which order is gone.
             payload["before"] = self._image(number) if self.dice.random() < 0.5 else None
         else:
-            payload["before"] = self._image(number) if op == "u" and self.dice.random() < 0.5 else None
+            if op == "u" and self.dice.random() < 0.5:
+                payload["before"] = self._image(number)
             payload["after"] = self._image(number)
         message = key, _compact(wrap(payload))
         self.sent.append(message)

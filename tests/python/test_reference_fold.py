@@ -1,4 +1,4 @@
-"""The reference fold by hand: each rule of current state as one small log with an obvious result."""
+"""The reference fold by hand: each rule of current state as a small log with an obvious result."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ def change(
 
 
 def folded(*changes: Change, as_of: int = FOREVER, by_time: bool = True) -> State:
-    """The state after the changes, which must be the same in whatever order they are handed over."""
+    """The state after the changes, the same in whatever order they are handed over."""
     state = fold(changes, order_by_source_time=by_time, as_of=as_of)
     assert state == fold(reversed(changes), order_by_source_time=by_time, as_of=as_of)
     assert state is not None

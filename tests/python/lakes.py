@@ -1,8 +1,8 @@
 """A lake of a test's own: captures landed, dbt run in this process, tables read back.
 
-One Spark session serves all dbt commands on a lake, so that each costs seconds instead of the time that Spark takes to
-start. The project is the checkout itself, or a changed copy of it; the lake, dbt's target and its logs are in the
-test's temporary folder.
+One Spark session serves all dbt commands on a lake, so that each costs seconds instead of the time
+that Spark takes to start. The project is the checkout itself, or a changed copy of it; the lake,
+dbt's target and its logs are in the test's temporary folder.
 """
 
 import json
@@ -20,7 +20,6 @@ from pyspark.sql import SparkSession
 from dbt_lakehouse.landing import LandingResult, land_captures
 from dbt_lakehouse.paths import ROOT
 from dbt_lakehouse.project import open_project_session
-
 
 Rows = list[dict[str, Any]]
 
@@ -55,20 +54,23 @@ class Lake:
         spark = self.spark
         capture = self.folder / "capture.jsonl"
         capture.write_text("".join(json.dumps(line) + "\n" for line in lines))
-        return land_captures(spark, [str(capture)])
+        try:
+            return land_captures(spark, [str(capture)])
+        finally:
+            spark.catalog.dropTempView("incoming_positions")
 
     def dbt(self, *arguments: str, as_of: str, **variables: Any) -> dict[str, str]:
         """Run a dbt command; the status of each node by its name.
 
-        Failed nodes are for the caller to judge; a command that can't run at all (a bad call, a project that doesn't
-        parse) raises.
+        Failed nodes are for the caller to judge; a command that can't run at all (a bad call, a
+        project that doesn't parse) raises.
         """
         os.environ["LAKEHOUSE_LAKE"] = str(self._storage)
         options = {
             "vars": json.dumps({"captures": [], "as_of": as_of, **variables}),
             "project-dir": str(self.project),
             "profiles-dir": str(self.project / "profiles"),
-            "target-path": str(self.folder / "target"),
+            "target-path": str(self.folder / f"target-{self.project.name}"),
             "log-path": str(self.folder / "logs"),
         }
         flags = [text for name, value in options.items() for text in (f"--{name}", value)]
@@ -84,7 +86,7 @@ class Lake:
         return rows
 
     def read(self, table: str) -> Rows:
-        """The rows of a table through PyIceberg: without Spark, as any other reader of the catalog sees them."""
+        """The rows of a table through PyIceberg, as any reader but Spark sees them."""
         catalog = SqlCatalog(
             "lake",
             uri=f"sqlite:///{self._storage / 'catalog.db'}",

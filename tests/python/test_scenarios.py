@@ -1,0 +1,701 @@
+"""The whole pipeline through dbt: random streams in many batchings against the plain reference.
+
+And the proof that each data test fails when it should. One lake serves all tests, for a dbt run
+costs seconds. Five clones of one random stream (the same events for other records and partitions)
+come in five different batchings within the same four runs. What a test changes in the lake, it puts
+back.
+"""
+
+import json
+import random
+import re
+import shutil
+from base64 import b64encode
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+import expected_gold
+import pytest
+import streams
+from aerospike_encoder import pack
+from expected_gold import (
+    EPOCH,
+    TABLES,
+    Logged,
+    Row,
+    Table,
+    changes_by_key,
+    expected_rows,
+    log_of,
+    micros_of,
+    states,
+)
+from lakes import Lake
+from reference_fold import Change, known_time, log_order
+from streams import DAY, HOUR, MINUTE, ORDERS, PROFILES, SESSIONS, START, Message
+
+from dbt_lakehouse.paths import ROOT
+
+# Everything that the three tables need, and the quarantine.
+MODELS: Final = ("+profiles", "+sessions", "+orders", "quarantined_payloads")
+GOLD: Final = {table.name: table for table in TABLES}
+# The moments the four runs are for. From the third on, states are old enough to be purged.
+RUNS: Final = tuple(
+    EPOCH + timedelta(milliseconds=START + ms) for ms in (2 * HOUR, DAY, 9 * DAY, 10 * DAY)
+)
+LAST: Final = RUNS[-1]
+CLONES: Final = (
+    "in order",
+    "a partition late",
+    "out of order",
+    "all in the first run",
+    "all in the last run",
+)
+MESSAGES: Final = 60
+# Records of these clones are written by hand, by the tests themselves.
+BY_HAND: Final = 7
+
+
+def text(moment: datetime) -> str:
+    """A moment as ``vars.as_of`` takes it."""
+    return moment.strftime("%Y-%m-%d %H:%M:%S")
+
+
+# --- batchings ------------------------------------------------------------------------------------
+
+
+def batches(clones: list[list[Message]]) -> list[list[Message]]:
+    """The messages of all clones, dealt out to the runs, each clone in its own way."""
+    dice = random.Random("batches")
+    runs: list[list[Message]] = [[] for _ in RUNS]
+    for kind, messages in zip(CLONES, clones, strict=True):
+        partitions: dict[tuple[str, int], list[Message]] = {}
+        for message in messages:
+            partitions.setdefault(message[:2], []).append(message)
+        for (topic, partition), own in partitions.items():
+            first = partition % streams.PARTITIONS_PER_CLONE == 0
+            for message, run in zip(own, _runs(kind, topic, first, len(own), dice), strict=True):
+                runs[run].append(message)
+    for run in runs:
+        dice.shuffle(run)
+    return runs
+
+
+def _runs(kind: str, topic: str, first: bool, count: int, dice: random.Random) -> list[int]:
+    """The run that each message of a partition comes in. ``first``: a topic's partition 0."""
+    last = len(RUNS) - 1
+    if kind == "all in the first run":
+        return [0] * count
+    if kind == "all in the last run" or (
+        kind == "a partition late" and first == (topic == SESSIONS)
+    ):
+        return [last] * count
+    scattered = [dice.randint(0, last) for _ in range(count)]
+    # Only timestamps that never go back keep their log time when offsets come out of order.
+    return scattered if kind == "out of order" and not first else sorted(scattered)
+
+
+# --- what was built -------------------------------------------------------------------------------
+
+
+@dataclass
+class Scenario:
+    """A lake after the four runs, and what was seen on the way."""
+
+    lake: Lake
+    landed: list[Message] = field(default_factory=list)
+    differences: list[list[str]] = field(default_factory=list)
+    live: list[dict[str, set[Any]]] = field(default_factory=list)
+
+    def run(self, *arguments: str) -> None:
+        """``dbt run`` as of the last run, which must succeed."""
+        succeed(self.lake.dbt("run", *(arguments or ("-s", *MODELS)), as_of=text(LAST)))
+
+    def differences_now(self, as_of: datetime = LAST) -> list[str]:
+        """How gold, as PyIceberg reads it, differs from the reference for what has landed."""
+        log = log_of(self.landed)
+        found = []
+        for name, table in GOLD.items():
+            expected = expected_rows(table, log, as_of)
+            actual = gold(self.lake, name)
+            for key in sorted({*expected, *actual}, key=str):
+                if expected.get(key) != actual.get(key):
+                    found.append(
+                        f"{name} {key}: {expected.get(key)} expected, not {actual.get(key)}"
+                    )
+        return found
+
+
+def gold(lake: Lake, name: str) -> dict[Any, Row]:
+    """A gold table by key, read with PyIceberg."""
+    return by_key(name, lake.read(f"gold.{name}"))
+
+
+def by_key(name: str, rows: list[Row]) -> dict[Any, Row]:
+    """Rows of a gold table by key, maps as dicts."""
+    for row in rows:
+        if row.get("utm") is not None:
+            row["utm"] = dict(row["utm"])
+    keyed = {row[GOLD[name].key]: row for row in rows}
+    assert len(keyed) == len(rows), f"{name}: a key has two rows"
+    return keyed
+
+
+def succeed(statuses: dict[str, str]) -> None:
+    """Every node of a dbt command ran without error."""
+    assert statuses and set(statuses.values()) <= {"success", "pass", "warn"}, statuses
+
+
+@pytest.fixture(scope="module")
+def scenario(tmp_path_factory: pytest.TempPathFactory) -> Scenario:
+    """The clones' messages in four runs, gold compared after each."""
+    scenario = Scenario(Lake(tmp_path_factory.mktemp("scenario")))
+    clones = [streams.stream(1, clone, MESSAGES) for clone in range(len(CLONES))]
+    for as_of, messages in zip(RUNS, batches(clones), strict=True):
+        if as_of == LAST:
+            messages += by_hand_before()
+        # What has landed before is skipped: a consumer that starts over.
+        again = scenario.landed[-20:]
+        result = scenario.lake.land(each.line() for each in [*again, *messages])
+        assert result == (len(messages), len(again))
+        scenario.landed += messages
+        succeed(scenario.lake.dbt("run", "-s", *MODELS, as_of=text(as_of)))
+        scenario.differences.append(scenario.differences_now(as_of))
+        scenario.live.append({name: set(gold(scenario.lake, name)) for name in GOLD})
+    return scenario
+
+
+# --- the scenario ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("run", range(len(RUNS)))
+def test_gold_equals_the_reference_after_each_run(scenario: Scenario, run: int) -> None:
+    assert scenario.differences[run] == []
+
+
+def test_every_batching_gives_the_same_rows(scenario: Scenario) -> None:
+    for name, table in GOLD.items():
+        clones: list[dict[Any, Row]] = [{} for _ in CLONES]
+        for row in gold(scenario.lake, name).values():
+            clone, row["_position"]["partition"] = divmod(
+                row["_position"]["partition"], streams.PARTITIONS_PER_CLONE
+            )
+            if clone < len(CLONES):
+                number = row.pop(table.key)
+                clones[clone][plain_key(number, clone)] = row
+        assert clones[0]
+        for kind, rows in zip(CLONES, clones, strict=True):
+            assert rows == clones[0], f"{name}: {kind}"
+
+
+def plain_key(key: Any, clone: int) -> int:
+    """The number of a record within its clone."""
+    numbers = {streams.order_id(clone, n): n for n in range(streams.KEYS)} | {
+        digest(clone, n): n for n in range(streams.KEYS)
+    }
+    return numbers[key]
+
+
+def digest(clone: int, number: int) -> str:
+    """The ``_digest`` of a record."""
+    return b64encode(streams.digest(clone, number)).decode()
+
+
+def situations(table: Table, log: list[Logged]) -> set[str]:
+    """What happens to the keys of a table."""
+    found = set()
+    for own in changes_by_key(table, log).values():
+        newest: int | None = None
+        before: Change | None = None
+        for change in sorted((logged.change for logged in own), key=log_order):
+            time = known_time(change)
+            found.add("delete" if change.operation == "delete" else "write")
+            if before and before.operation == "delete" and change.operation != "delete":
+                found.add("write after delete")
+            if before and before.position.partition != change.position.partition:
+                found.add("other partition")
+                if before.position.log_time == change.position.log_time:
+                    found.add("tie of partitions")
+            if time is None:
+                found.add("no time" if change.occurred_at is None else "wrong clock")
+            elif newest is not None and time <= newest:
+                found.add("tie" if time == newest else "late")
+            newest = max((known for known in (time, newest) if known is not None), default=None)
+            if change.position.log_time is None:
+                found.add("no log time")
+            if change.position.event_index:
+                found.add("batch")
+            if change.expires_at is not None:
+                past = change.expires_at <= micros_of(LAST)
+                found.add("expired" if past else "expires later")
+            before = change
+        if any(logged.event.source_table is None for logged in own):
+            found.add("delete without a set")
+    return found
+
+
+def test_the_stream_holds_every_situation(scenario: Scenario) -> None:
+    log = log_of(scenario.landed)
+    of_any = {
+        *("write", "delete", "write after delete", "other partition", "tie of partitions"),
+        *("no time", "wrong clock", "tie", "late", "no log time"),
+    }
+    of_aerospike = of_any | {"batch", "expired", "expires later", "delete without a set"}
+    for table in TABLES:
+        wanted = of_any if table is expected_gold.ORDERS else of_aerospike
+        assert wanted == situations(table, log), table.name
+    assert {"invalid", "tombstone", "message"} <= {logged.event.operation for logged in log}
+    # Rows that are gone in one run and back in a later one.
+    history = [
+        "".join(str(int(key in run[name])) for run in scenario.live)
+        for name in GOLD
+        for key in set().union(*(run[name] for run in scenario.live))
+    ]
+    assert any(re.search("10+1", each) for each in history)
+
+
+def test_every_way_of_the_fold_was_taken(scenario: Scenario) -> None:
+    counters = scenario.lake.sql("select gold_table, refolded_keys from silver.fold_counters")
+    refolded = [row["refolded_keys"] for row in counters]
+    assert any(refolded) and not all(refolded)
+    assert "lakehouse.purge_horizon" in scenario.lake.properties("silver.deleted_keys")
+
+
+def test_spark_and_pyiceberg_read_the_same_rows(merged: "Merged") -> None:
+    lake = merged.scenario.lake
+    for name in GOLD:
+        deletion_vectors = lake.sql(
+            f"select count(*) as files from gold.{name}.delete_files where file_format = 'PUFFIN'"
+        )
+        assert deletion_vectors[0]["files"] > 0
+        assert gold(lake, name) == by_key(name, lake.sql(f"select * from gold.{name}"))
+
+
+# --- a second run is a merge ----------------------------------------------------------------------
+
+
+def aerospike_write(topic: str, number: int, offset: int, minute: int, expiry: int = 0) -> Message:
+    """A write by hand; ``minute`` dates it by the source and, with the offset, by Kafka."""
+    namespace, set_name, name = {
+        PROFILES: ("users", "profiles", "display_name"),
+        SESSIONS: ("web", "sessions", "user_agent"),
+    }[topic]
+    key = [namespace, set_name, streams.digest(BY_HAND, number), None]
+    bins = [[name, streams.STRING, 0, f"minute {minute}"]]
+    value = pack([1, 1, [key, 1, expiry, START + minute * MINUTE, bins]])
+    return _by_hand(topic, offset, None, value)
+
+
+def aerospike_delete(topic: str, number: int, offset: int, minute: int) -> Message:
+    """A delete without a set by hand."""
+    namespace = {PROFILES: "users", SESSIONS: "web"}[topic]
+    key = [namespace, None, streams.digest(BY_HAND, number), None]
+    value = pack([1, 2, [key, 0, 1, 0, START + minute * MINUTE]])
+    return _by_hand(topic, offset, None, value)
+
+
+def order_change(op: str, number: int, offset: int, minute: int) -> Message:
+    """A change of an order by hand."""
+    key = {"order_id": streams.order_id(BY_HAND, number)}
+    image = {**key, "status": f"minute {minute}", "amount": minute}
+    source = {"connector": "postgresql", "db": "shop", "schema": "sales", "table": "orders"}
+    value = {
+        "before": None,
+        "after": None if op == "d" else image,
+        "source": {**source, "ts_ms": START + minute * MINUTE},
+        "op": op,
+    }
+    return _by_hand(ORDERS, offset, json.dumps(key).encode(), json.dumps(value).encode())
+
+
+def _by_hand(topic: str, offset: int, key: bytes | None, value: bytes) -> Message:
+    # Behind every stream in the log, so that nothing is out of place.
+    timestamp = START + 3 * HOUR + offset * MINUTE
+    return Message(topic, streams.clone_partition(BY_HAND, 0), offset, timestamp, key, value)
+
+
+def by_hand_before() -> list[Message]:
+    """Four rows of each table, for the next run to change."""
+    return [
+        *(aerospike_write(t, n, n, minute=100) for t in (PROFILES, SESSIONS) for n in range(4)),
+        *(order_change("c", n, n, minute=100) for n in range(4)),
+    ]
+
+
+def by_hand_changes() -> list[Message]:
+    """Row 0 is updated, 1 deleted, 2 written late, 3 left alone; row 4 is new."""
+    return [
+        *(aerospike_write(topic, 0, 4, minute=110) for topic in (PROFILES, SESSIONS)),
+        *(aerospike_delete(topic, 1, 5, minute=110) for topic in (PROFILES, SESSIONS)),
+        *(aerospike_write(topic, 2, 6, minute=90) for topic in (PROFILES, SESSIONS)),
+        *(aerospike_write(topic, 4, 7, minute=90) for topic in (PROFILES, SESSIONS)),
+        order_change("u", 0, 4, minute=90),
+        order_change("d", 1, 5, minute=110),
+        order_change("c", 4, 6, minute=110),
+    ]
+
+
+@dataclass
+class Merged:
+    """The lake after one more run with changes by hand, and what it was before that run."""
+
+    scenario: Scenario
+    properties: dict[str, dict[str, str]]
+    sequence_numbers: dict[str, dict[Any, int]]
+    rows: dict[str, dict[Any, Row]]
+    commits: dict[str, int]
+
+
+def sequence_numbers(lake: Lake, name: str) -> dict[Any, int]:
+    """The commit that last wrote each row of a gold table."""
+    key = GOLD[name].key
+    rows = lake.sql(f"select {key}, _last_updated_sequence_number as number from gold.{name}")
+    return {row[key]: row["number"] for row in rows}
+
+
+@pytest.fixture(scope="module")
+def merged(scenario: Scenario) -> Merged:
+    lake = scenario.lake
+    merged = Merged(
+        scenario,
+        {table: lake.properties(table) for table in lake.tables()},
+        {name: sequence_numbers(lake, name) for name in GOLD},
+        {name: gold(lake, name) for name in GOLD},
+        {table: len(lake.snapshots(table)) for table in lake.tables()},
+    )
+    messages = by_hand_changes()
+    lake.land(each.line() for each in messages)
+    scenario.landed += messages
+    scenario.run()
+    return merged
+
+
+def test_a_run_merges_and_changes_only_what_it_should(merged: Merged) -> None:
+    lake = merged.scenario.lake
+    assert merged.scenario.differences_now() == []
+    for name, table in GOLD.items():
+        by_hand = [
+            streams.order_id(BY_HAND, n) if table is expected_gold.ORDERS else digest(BY_HAND, n)
+            for n in range(5)
+        ]
+        before, after = merged.rows[name], gold(lake, name)
+        old, new = merged.sequence_numbers[name], sequence_numbers(lake, name)
+        assert set(before) - set(after) == {by_hand[1]}
+        assert set(after) - set(before) == {by_hand[4]}
+        assert {key for key in old if old[key] != new.get(key)} == {by_hand[0], by_hand[1]}
+        assert {key for key in before if before[key] != after.get(key)} == {by_hand[0], by_hand[1]}
+
+        properties = lake.properties(f"gold.{name}")
+        previous = merged.properties[f"gold.{name}"]
+        assert properties["lakehouse.table_id"] == previous["lakehouse.table_id"]
+        commits = lake.snapshots(f"gold.{name}")[merged.commits[f"gold.{name}"] :]
+        assert [commit.operation for commit in commits] == ["overwrite"]
+        summary = commits[0].summary
+        # An update is the old row deleted and the new one added; no data file is written anew.
+        assert int(summary["added-records"]) == 2
+        assert (
+            int(summary["added-position-deletes"]) - int(summary.get("removed-position-deletes", 0))
+            == 2
+        )
+        assert "deleted-data-files" not in summary
+    for table in lake.tables():
+        if table.startswith("silver") and table != "silver.deleted_keys":
+            commits = lake.snapshots(table)[merged.commits[table] :]
+            assert {commit.operation for commit in commits} <= {"append"}, table
+
+
+def test_a_run_with_nothing_new_commits_nothing(merged: Merged) -> None:
+    lake = merged.scenario.lake
+    before = {table: lake.current_snapshot(table) for table in lake.tables()}
+    merged.scenario.run()
+    assert {table: lake.current_snapshot(table) for table in lake.tables()} == before
+
+
+# --- crashes --------------------------------------------------------------------------------------
+
+
+def silver_rows(lake: Lake) -> dict[str, list[str]]:
+    """Every row of the silver logs, as text and in order."""
+    logs = [table for table in lake.tables() if table.startswith("silver")]
+    logs.remove("silver.deleted_keys")
+    return {table: sorted(map(repr, lake.read(table))) for table in logs}
+
+
+def test_a_crash_before_the_watermark_repeats_without_effect(merged: Merged) -> None:
+    lake = merged.scenario.lake
+    silver = silver_rows(lake)
+    rows = {name: gold(lake, name) for name in GOLD}
+    for table, properties in merged.properties.items():
+        ours = {name: value for name, value in properties.items() if name.startswith("lakehouse.")}
+        if ours:
+            lake.set_properties(table, ours)
+    # And one table where the run had remembered the absent keys, but not merged yet.
+    lake.roll_back("gold.profiles", merged.properties["gold.profiles"]["current-snapshot-id"])
+    merged.scenario.run()
+    assert silver_rows(lake) == silver
+    assert {name: gold(lake, name) for name in GOLD} == rows
+    properties = lake.properties("silver.change_events")
+    assert int(properties["lakehouse.written"]) > int(
+        merged.properties["silver.change_events"]["lakehouse.written"]
+    )
+
+
+# --- the data tests can fail ----------------------------------------------------------------------
+
+
+def failing_tests(lake: Lake, *names: str) -> set[str]:
+    """Which of the data tests fail; a name may end in ``*``."""
+    statuses = lake.dbt("test", "-s", *names, as_of=text(LAST))
+    assert set(statuses.values()) <= {"pass", "fail"}, statuses
+    return {name for name, status in statuses.items() if status == "fail"}
+
+
+def refold_test(name: str) -> str:
+    """The test that a gold table equals the refold of its log."""
+    return f"equals_refold_{name}_{name}_changes"
+
+
+def absent_test(name: str) -> str:
+    """The test that a gold table has no deleted or expired key."""
+    return f"no_absent_keys_{name}_"
+
+
+GOLD_TESTS: Final = tuple(test(name) for name in GOLD for test in (refold_test, absent_test))
+DECODED: Final = "every_payload_is_decoded"
+ACCOUNTED: Final = "every_event_is_accounted_for"
+LOG_TIME: Final = "log_time_follows_the_offsets"
+
+
+def put_back(lake: Lake, name: str, key: Any) -> str:
+    """SQL that puts the last row that a key's log wrote into gold."""
+    columns = [row["col_name"] for row in lake.sql(f"describe gold.{name}")]
+    logged = ["_occurred_at" if column == "_max_occurred_at" else column for column in columns]
+    return f"""
+        insert into gold.{name} ({", ".join(columns)})
+        select {", ".join(logged)} from silver.{name}_changes
+        where {GOLD[name].key} = {key!r} and _operation <> 'delete'
+        order by _position desc limit 1
+    """
+
+
+def expired_key(scenario: Scenario, name: str) -> Any:
+    """A key that is absent because its last write has expired."""
+    for key, (state, event) in states(GOLD[name], log_of(scenario.landed), LAST).items():
+        if not state.is_live and event.operation != "delete":
+            return key
+    raise AssertionError(f"nothing has expired in {name}")
+
+
+def test_all_data_tests_pass(merged: Merged) -> None:
+    tests = (*GOLD_TESTS, DECODED, ACCOUNTED, LOG_TIME)
+    statuses = merged.scenario.lake.dbt("test", "-s", *tests, as_of=text(LAST))
+    assert statuses == dict.fromkeys(tests, "pass")
+
+
+def test_changes_of_gold_are_found(merged: Merged) -> None:
+    lake = merged.scenario.lake
+    altered, missing = digest(BY_HAND, 0), streams.order_id(BY_HAND, 0)
+    with lake.tampered(
+        f"update gold.profiles set display_name = 'altered' where _digest = '{altered}'",
+        put_back(lake, "sessions", digest(BY_HAND, 1)),
+        f"delete from gold.orders where order_id = {missing}",
+    ):
+        assert failing_tests(lake, *GOLD_TESTS) == {
+            refold_test("profiles"),
+            refold_test("sessions"),
+            absent_test("sessions"),
+            refold_test("orders"),
+        }
+
+
+def test_absent_keys_and_wrong_times_are_found(merged: Merged) -> None:
+    lake = merged.scenario.lake
+    redated = digest(BY_HAND, 0)
+    with lake.tampered(
+        put_back(lake, "profiles", expired_key(merged.scenario, "profiles")),
+        "update gold.sessions set _max_occurred_at = _max_occurred_at + interval 1 second "
+        f"where _digest = '{redated}'",
+        put_back(lake, "orders", streams.order_id(BY_HAND, 1)),
+    ):
+        assert failing_tests(lake, *GOLD_TESTS) == {
+            refold_test("profiles"),
+            absent_test("profiles"),
+            refold_test("sessions"),
+            refold_test("orders"),
+            absent_test("orders"),
+        }
+
+
+# Places of events by hand in silver.change_events.
+EVENT_1: Final = f"topic = '{PROFILES}' and partition = {BY_HAND * 10} and offset = 1"
+EVENT_2: Final = f"topic = '{PROFILES}' and partition = {BY_HAND * 10} and offset = 2"
+
+
+@pytest.mark.parametrize(
+    ("statements", "failing"),
+    [
+        pytest.param(
+            [
+                f"delete from silver.change_events where {EVENT_1}",
+                "update silver.change_events set log_time = log_time - interval 1 day "
+                f"where {EVENT_2}",
+            ],
+            {DECODED, LOG_TIME},
+            id="event deleted, another's log time set back",
+        ),
+        pytest.param(
+            [
+                "insert into silver.change_events select * from silver.change_events "
+                f"where {EVENT_1}",
+            ],
+            {DECODED},
+            id="event duplicated",
+        ),
+        pytest.param(
+            [f"delete from bronze.raw_payloads where {EVENT_1}"],
+            {DECODED},
+            id="payload deleted",
+        ),
+        pytest.param(
+            [f"update silver.change_events set operation = 'other' where {EVENT_1}"],
+            {ACCOUNTED},
+            id="operation of no kind",
+        ),
+        pytest.param(
+            ["delete from silver.quarantined_payloads where error_code = 'truncated'"],
+            {ACCOUNTED},
+            id="quarantined payload deleted",
+        ),
+        pytest.param(
+            [
+                "update silver.change_events set error_code = null "
+                "where operation = 'invalid' and error_code = 'truncated'"
+            ],
+            {ACCOUNTED},
+            id="error without a code",
+        ),
+    ],
+)
+def test_lost_and_doubled_events_are_found(
+    merged: Merged, statements: list[str], failing: set[str]
+) -> None:
+    lake = merged.scenario.lake
+    with lake.tampered(*statements):
+        assert failing_tests(lake, DECODED, ACCOUNTED, LOG_TIME) == failing
+
+
+@pytest.fixture
+def copied_project(tmp_path: Path) -> Path:
+    """A copy of the dbt project, for a test to change."""
+    project = tmp_path / "project"
+    project.mkdir()
+    shutil.copy(ROOT / "dbt_project.yml", project)
+    for folder in ("models", "macros", "profiles", "seeds"):
+        shutil.copytree(ROOT / folder, project / folder)
+    # The tests would come along as Python too, and this process has those loaded.
+    shutil.copytree(
+        ROOT / "tests", project / "tests", ignore=shutil.ignore_patterns("*.py", "python")
+    )
+    return project
+
+
+def test_a_missing_stale_guard_is_found(merged: Merged, copied_project: Path) -> None:
+    lake = merged.scenario.lake
+    macro = copied_project / "macros" / "fold" / "current_state.sql"
+    guard = "{% if fold.order_by_source_time -%}"
+    assert macro.read_text().count(guard) == 1
+    macro.write_text(macro.read_text().replace(guard, "{% if false -%}"))
+    unguarded = Lake(lake.folder, copied_project)
+    try:
+        arguments = ("run", "--full-refresh", "-s", "profiles", "sessions", "orders")
+        succeed(unguarded.dbt(*arguments, as_of=text(LAST)))
+        assert failing_tests(lake, *GOLD_TESTS) >= {
+            refold_test("profiles"),
+            refold_test("sessions"),
+        }
+        assert not failing_tests(lake, refold_test("orders"))
+    finally:
+        merged.scenario.run("--full-refresh", "-s", "profiles", "sessions", "orders")
+
+
+# --- rebuilds -------------------------------------------------------------------------------------
+
+
+def test_what_reads_a_rebuilt_table_is_rebuilt(merged: Merged) -> None:
+    scenario = merged.scenario
+    before = {table: scenario.lake.properties(table) for table in scenario.lake.tables()}
+    scenario.run("--full-refresh", "-s", "change_events")
+    scenario.run()
+    assert scenario.differences_now() == []
+    tests = (*GOLD_TESTS, DECODED, ACCOUNTED)
+    assert not failing_tests(scenario.lake, *tests)
+    for table, properties in before.items():
+        is_rebuilt = table != "bronze.raw_payloads"
+        after = scenario.lake.properties(table)
+        changed = after.get("lakehouse.table_id") != properties.get("lakehouse.table_id")
+        assert changed == is_rebuilt, table
+
+
+def test_a_full_refresh_gives_the_same_rows(merged: Merged) -> None:
+    scenario = merged.scenario
+    scenario.run("--full-refresh", "-s", *MODELS)
+    assert scenario.differences_now() == []
+    assert not failing_tests(scenario.lake, *GOLD_TESTS)
+
+
+# --- temporary views ------------------------------------------------------------------------------
+
+TWINS_PROJECT: Final = """
+name: twins
+profile: cdc_lakehouse
+version: "1.0"
+models: {twins: {+file_format: iceberg, +materialized: incremental}}
+"""
+TWINS_SOURCE: Final = """
+sources: [{name: bronze, schema: bronze, tables: [{name: raw_payloads}]}]
+"""
+TWIN: Final = """
+{{{{ config(schema="{schema}", alias="{alias}", unique_key=["topic", "partition", "offset"]) }}}}
+select '{schema}' as owner, topic, partition, offset
+from {{{{ new_rows(source("bronze", "raw_payloads")) }}}}
+"""
+
+
+def test_models_of_one_name_in_two_schemas_stay_apart(
+    scenario: Scenario, copied_project: Path
+) -> None:
+    """Incremental models with the same alias, run by several threads at once."""
+    shutil.rmtree(copied_project / "models")
+    shutil.rmtree(copied_project / "tests")
+    models = copied_project / "models"
+    models.mkdir()
+    (copied_project / "dbt_project.yml").write_text(TWINS_PROJECT)
+    (models / "sources.yml").write_text(TWINS_SOURCE)
+    aliases = ["twins_1", "twins_2"]
+    for alias in aliases:
+        for schema in ("silver", "gold"):
+            model = TWIN.format(schema=schema, alias=alias)
+            (models / f"{schema}_{alias}.sql").write_text(model)
+    lake = Lake(scenario.lake.folder, copied_project)
+    try:
+        succeed(lake.dbt("run", as_of=text(LAST)))
+        message = Message("nobody.knows", 0, 0, START, None, b"twins")
+        lake.land([message.line()])
+        succeed(lake.dbt("run", "--threads", "4", as_of=text(LAST)))
+        views = {row["viewName"] for row in lake.sql("show views") if row["isTemporary"]}
+        for alias in aliases:
+            for schema in ("silver", "gold"):
+                assert len(lake.snapshots(f"{schema}.{alias}")) == 2
+                owners = lake.sql(
+                    f"select owner, count(distinct topic, partition, offset) as positions, "
+                    f"count(*) as copies from {schema}.{alias} group by owner"
+                )
+                landed = lake.sql("select count(*) as copies from bronze.raw_payloads")[0]["copies"]
+                assert owners == [{"owner": schema, "positions": landed, "copies": landed}]
+                assert f"{schema}__{alias}__dbt_tmp" in views
+    finally:
+        for alias in aliases:
+            for schema in ("silver", "gold"):
+                lake.sql(f"drop table if exists {schema}.{alias} purge")
