@@ -35,7 +35,7 @@ help: ## list the commands
 setup: .venv/.jars ## make .venv from the pinned requirements and fetch Spark's jars
 
 run: setup ## build the demo: land its captures, dbt build, print the gold tables
-	@$(BIN)/dbt build
+	@$(BIN)/dbt build --exclude-resource-type unit_test
 	@$(BIN)/lakehouse show
 
 test: setup .venv/.dev ## run all tests, through dbt too (PYTEST="-k name" chooses)

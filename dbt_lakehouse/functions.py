@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
-from pyspark.sql.pandas.functions import ArrowUDFType, arrow_udf
+from pyspark.sql.pandas.functions import arrow_udf
 
 from dbt_lakehouse.paths import ROOT
 from python_udfs import registry
@@ -103,8 +103,9 @@ _BATCH_FUNCTIONS: dict[str, BatchFunction] = {
 def register_functions(spark: SparkSession) -> None:
     """Make the functions of the registry known to ``spark`` under their SQL names."""
     for name, sql_function in registry.SQL_FUNCTIONS.items():
-        function = arrow_udf(_BATCH_FUNCTIONS[name], sql_function.returns, ArrowUDFType.SCALAR)
-        spark.udf.register(name, function)
+        # By the functions' type hints; PySpark's own stubs know only the form that warns of it.
+        make_udf: Any = arrow_udf
+        spark.udf.register(name, make_udf(_BATCH_FUNCTIONS[name], sql_function.returns))
 
 
 def register_reference_fold(spark: SparkSession) -> None:

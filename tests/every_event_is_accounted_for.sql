@@ -1,5 +1,6 @@
--- For each position, changes + tombstones + messages + schema changes + invalid events are all its events, every
--- invalid event is quarantined with its raw bytes, and only invalid events carry an error.
+-- For each position, changes + tombstones + messages + schema changes + invalid events are all its
+-- events, every invalid event is quarantined with its raw bytes, and only invalid events carry an
+-- error.
 with events as (
     select
         topic,

@@ -1,5 +1,5 @@
--- Nothing is lost between bronze and silver: every payload has events, numbered from 0 without a gap, and no event has
--- come from anywhere else.
+-- Nothing is lost between bronze and silver: every payload has events, numbered from 0 without a
+-- gap, and no event has come from anywhere else.
 with payloads as (
     select
         topic,

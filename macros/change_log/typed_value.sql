@@ -9,7 +9,8 @@
     {%- if type == 'string' -%}
         {{ text }}
     {%- elif type == 'binary' -%}
-        try_to_binary({{ text }}, 'base64')
+        {#- The function alone passes over characters that are no base64. #}
+        case when {{ text }} rlike '^[A-Za-z0-9+/]*={0,2}$' then try_to_binary({{ text }}, 'base64') end
     {%- elif type.startswith('decimal') -%}
         {%- set scale = type.split(',')[1].strip(' )') if ',' in type else '0' -%}
         case when {{ _fraction_digits(text) }} <= {{ scale }} then try_cast({{ text }} as {{ type }}) end

@@ -19,8 +19,9 @@ with payloads as (
 ),
 
 {% if is_incremental() %}
--- What earlier runs have given to the partitions that have new payloads. Payloads that come after later offsets of
--- their partition (captures landed out of order) must not get a log time above that of the offsets behind them.
+-- What earlier runs have given to the partitions that have new payloads. Payloads that come after
+-- later offsets of their partition (captures landed out of order) must not get a log time above
+-- that of the offsets behind them. Nothing is lost by this window: it adds no payloads.
 first_offsets as (
     select
         topic,
@@ -30,7 +31,7 @@ first_offsets as (
     group by topic, partition
 ),
 
-given as (
+earlier_events as (
     select
         earlier.topic,
         earlier.partition,
@@ -38,10 +39,19 @@ given as (
             when earlier.offset < first_offsets.first_offset then -1
             else earlier.offset
         end as offset,
-        max(earlier.log_time) as log_time
+        earlier.log_time
     from {{ this }} as earlier
     inner join first_offsets using (topic, partition)
-    group by 1, 2, 3
+),
+
+given as (
+    select
+        topic,
+        partition,
+        offset,
+        max(log_time) as given_log_time
+    from earlier_events
+    group by topic, partition, offset
 ),
 
 {% endif %}
@@ -60,9 +70,9 @@ timeline as (
         topic,
         partition,
         offset,
-        log_time,
-        cast(null as timestamp),
-        log_time
+        given_log_time as seen,
+        cast(null as timestamp) as timestamp,
+        given_log_time
     from given
     {% endif %}
 ),
@@ -89,7 +99,8 @@ log_times as (
     from timeline
 ),
 
--- Few timestamps lie behind an earlier one: joining only those back spares a shuffle of all payloads.
+-- Few timestamps lie behind an earlier one: joining only those back spares a shuffle of all
+-- payloads.
 corrections as (
     select
         topic,
@@ -116,7 +127,7 @@ decoded as (
         formatted.format,
         event.*
     from formatted
-    lateral view inline(decode_payload(format, key, value)) event as
+        lateral view inline(decode_payload(format, key, value)) event as
         event_index,
         operation,
         source_database,

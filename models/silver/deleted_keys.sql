@@ -10,8 +10,9 @@
     )
 }}
 
--- Of any number of deletes only two can matter to what comes before or after them: the one with the newest time, and
--- the newest one without a time. Both are maxima, so runs may see the deletes in any order and repeat them.
+-- Of any number of deletes only two can matter to what comes before or after them: the one with
+-- the newest time, and the newest one without a time. Both are maxima, so runs may see the deletes
+-- in any order and repeat them.
 with new_deletes as (
     select
         {{ namespace_scope("_namespace") }} as scope,

@@ -8,7 +8,8 @@
     )
 }}
 
--- Only the shape: each gold model adds its row when it has folded new events (macros/fold/build_current_state.sql).
+-- Only the shape: each gold model adds its row when it has folded new events
+-- (macros/fold/build_current_state.sql).
 select
     cast(null as string) as invocation_id,
     cast(null as string) as gold_table,

@@ -77,8 +77,7 @@ where
     or not gold._position <=> live._position
     or not unix_micros(gold._occurred_at) <=> live.state.occurred_at
     or not unix_micros(gold._max_occurred_at) <=> live.state.max_occurred_at
-    {%- for column in fold.columns %}
-    or not to_json(struct(gold.{{ column }})) <=> to_json(struct(live.{{ column }}))
-    {%- endfor %}
+    or to_json(struct(gold.{{ fold.columns | join(', gold.') }}))
+    <> to_json(struct(live.{{ fold.columns | join(', live.') }}))
 {%- endif -%}
 {% endtest %}

@@ -1,12 +1,6 @@
-"""What all tests need: the reference fold, and quiet about what isn't ours to close."""
-
-import sys
-from pathlib import Path
+"""Settings of all Python tests."""
 
 import pytest
-
-# tests/reference_fold.py is dbt's too, so it lives one folder up.
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -21,6 +21,9 @@ from dbt_lakehouse.landing import LandingResult, land_captures
 from dbt_lakehouse.paths import ROOT
 from dbt_lakehouse.project import open_project_session
 
+# Spark as the Makefile sets it up for small lakes, whoever starts pytest.
+os.environ.setdefault("LAKEHOUSE_SMALL", "true")
+
 Rows = list[dict[str, Any]]
 
 
@@ -54,10 +57,7 @@ class Lake:
         spark = self.spark
         capture = self.folder / "capture.jsonl"
         capture.write_text("".join(json.dumps(line) + "\n" for line in lines))
-        try:
-            return land_captures(spark, [str(capture)])
-        finally:
-            spark.catalog.dropTempView("incoming_positions")
+        return land_captures(spark, [str(capture)])
 
     def dbt(self, *arguments: str, as_of: str, **variables: Any) -> dict[str, str]:
         """Run a dbt command; the status of each node by its name.

@@ -73,9 +73,10 @@ def order_id(clone: int, number: int) -> int:
 def stream(seed: int, clone: int = 0, messages: int = 60) -> list[Message]:
     """Three topics with two partitions each and ``messages`` in each of those, ordered by offset.
 
-    Partition 0's timestamps go back and forth and are sometimes missing; partition 1's never go
-    back, for offsets that arrive out of order can get the log time they would have had in order
-    only there. Timestamps of both are rounded, so that the partitions tie.
+    Partition 0's timestamps go back and forth; some are missing, the first ones too, so that those
+    events have no log time. Partition 1's never go back: only there can offsets that arrive out of
+    order get the log time they would have had in order. Timestamps of both are rounded, so that the
+    partitions tie.
     """
     makers: dict[str, Callable[[random.Random], Maker]] = {
         PROFILES: lambda dice: _Aerospike(dice, clone, "users", "profiles", _profile_bins),
@@ -91,8 +92,8 @@ def stream(seed: int, clone: int = 0, messages: int = 60) -> list[Message]:
                 clock = START + offset * MINUTE
                 timestamp: int | None = clock
                 if partition == 0:
-                    timestamp = clock + 10 * SECOND * dice.randint(-30, 30)
-                    if dice.random() < 0.04:
+                    timestamp = clock + 30 * SECOND * dice.randint(-10, 10)
+                    if offset < 4 or dice.random() < 0.04:
                         timestamp = None
                 key, value = maker.message(clock)
                 result.append(
