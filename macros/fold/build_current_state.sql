@@ -26,7 +26,7 @@
     {% set memory = _table_state(deleted_keys) %}
     {% do _note_read(deleted_keys, memory if fold.namespace else dict(memory, snapshot='any', sequence=0)) %}
     {% if incremental %}
-        {% do _merge_new_events(fold, changes, deleted_keys, deletes, staged) %}
+        {% do _merge_new_events(fold, changes, deleted_keys, _pinned(deleted_keys, memory), deletes, staged) %}
         {% if has_news() or fold.namespace %}
             {% do save_watermarks({'lakehouse.as_of': as_of_text()}) %}
         {% endif %}
@@ -58,14 +58,29 @@
 {# The log as far as the model's own SQL, compiled a moment ago, reads it. #}
 {% macro _as_noted(relation) %}
     {% set mark = _read_marks()['lakehouse.read.' ~ relation.schema ~ '.' ~ relation.identifier] %}
-    {% set snapshot = mark.split('|')[1] %}
+    {% do return(_pinned(relation, {'snapshot': mark.split('|')[1]})) %}
+{% endmacro %}
+
+{#
+  A table as it is now, to select from. Spark evaluates a cached relation anew when a table that it reads is written to
+  in the same session, and this model writes to the tables it reads, as others do at the same time: only relations of
+  fixed snapshots stay what they were.
+#}
+{% macro _pinned(relation, state=none) %}
+    {% set snapshot = (state or _table_state(relation)).snapshot %}
+    {# Not a subquery of the one with rows: that would hide the rows' sequence numbers. #}
     {% do return(
-        '(select * from ' ~ relation
-        ~ (' where false' if snapshot == 'none' else ' version as of ' ~ snapshot) ~ ')'
+        '(select *, cast(null as bigint) as _last_updated_sequence_number from ' ~ relation ~ ' where false)'
+        if snapshot == 'none' else relation ~ ' version as of ' ~ snapshot
     ) %}
 {% endmacro %}
 
-{% macro _merge_new_events(fold, changes, deleted_keys, deletes, staged) %}
+{#
+  Arguments, besides those of build_current_state:
+      remembered: `deleted_keys` as it is to be read.
+#}
+{% macro _merge_new_events(fold, changes, deleted_keys, remembered, deletes, staged) %}
+    {% set gold = _pinned(this) %}
     {% set key_list = fold.key | join(', ') %}
     {% set name = staged.identifier ~ '__' %}
     {% set cached = [] %}
@@ -87,16 +102,16 @@
                     (event, i) -> event._position is not null and (event._occurred_at is not null or i = 1)
                 )),
                 _last_updated_sequence_number > {{ last_read }} as _is_new
-            from {{ deleted_keys }}
+            from {{ remembered }}
             where scope = {{ namespace_scope(sql_text(fold.namespace)) }}
         {% endset %}
     {% endif %}
 
     {% set hit_by_others %}
-        select {{ key_list }} from {{ this }} where {{ '_expires_at <= ' ~ as_of() if fold.namespace else 'false' }}
+        select {{ key_list }} from {{ gold }} where {{ '_expires_at <= ' ~ as_of() if fold.namespace else 'false' }}
         {% if fold.namespace %}
         union
-        select _digest from {{ this }}
+        select _digest from {{ gold }}
         left semi join (select _digest from ({{ remembered_deletes }}) where _is_new) using (_digest)
         {% endif %}
     {% endset %}
@@ -131,9 +146,9 @@
             true as _is_state,
             false as _is_clock_ahead
         from (select *, {{ record_key(fold.key) }} as record_key from {{ name }}touched) as touched
-        left join {{ this }} as gold
+        left join {{ gold }} as gold
             on {% for column in fold.key %}touched.{{ column }} = gold.{{ column }}{{ ' and ' if not loop.last }}{% endfor %}
-        left join (select * from {{ deleted_keys }} where scope = {{ table_scope(this) }}) as absent
+        left join (select * from {{ remembered }} where scope = {{ table_scope(this) }}) as absent
             on gold._position is null and touched.record_key = absent.record_key
         where gold._position is not null or absent.position is not null
     {% endset %}
@@ -207,7 +222,9 @@
         {% endif %}
     {% endset %}
     {% if misplaced_keys > 0 %}
-        {% do _cache(cached, name ~ 'log', _log_events(fold, changes, deletes, keys=name ~ 'misplaced')) %}
+        {% do _cache(cached, name ~ 'log', _log_events(
+            fold, _as_noted(changes), _pinned(deletes) if deletes, keys=name ~ 'misplaced'
+        )) %}
     {% endif %}
     {% set states %}
         with events as ({{ events }}),

@@ -317,24 +317,31 @@ def _by_hand(topic: str, offset: int, key: bytes | None, value: bytes) -> Messag
 
 
 def by_hand_before() -> list[Message]:
-    """Four rows of each table, for the next run to change."""
+    """Five rows of each table, for the next run to change."""
     return [
-        *(aerospike_write(t, n, n, minute=100) for t in (PROFILES, SESSIONS) for n in range(4)),
-        *(order_change("c", n, n, minute=100) for n in range(4)),
+        *(aerospike_write(t, n, n, minute=100) for t in (PROFILES, SESSIONS) for n in range(5)),
+        *(order_change("c", n, n, minute=100) for n in range(5)),
     ]
 
 
 def by_hand_changes() -> list[Message]:
-    """Row 0 is updated, 1 deleted, 2 written late, 3 left alone; row 4 is new."""
-    return [
-        *(aerospike_write(topic, 0, 4, minute=110) for topic in (PROFILES, SESSIONS)),
-        *(aerospike_delete(topic, 1, 5, minute=110) for topic in (PROFILES, SESSIONS)),
-        *(aerospike_write(topic, 2, 6, minute=90) for topic in (PROFILES, SESSIONS)),
-        *(aerospike_write(topic, 4, 7, minute=90) for topic in (PROFILES, SESSIONS)),
-        order_change("u", 0, 4, minute=90),
-        order_change("d", 1, 5, minute=110),
-        order_change("c", 4, 6, minute=110),
+    """Row 0 is updated, 1 deleted, 2 written late, 3 left alone, 4 late, then on time; 5 is new."""
+    changes = [
+        order_change("u", 0, 5, minute=90),
+        order_change("d", 1, 6, minute=110),
+        order_change("u", 4, 7, minute=110),
+        order_change("c", 5, 8, minute=110),
     ]
+    for topic in (PROFILES, SESSIONS):
+        changes += [
+            aerospike_write(topic, 0, 5, minute=110),
+            aerospike_delete(topic, 1, 6, minute=110),
+            aerospike_write(topic, 2, 7, minute=90),
+            aerospike_write(topic, 4, 8, minute=90),
+            aerospike_write(topic, 4, 9, minute=110),
+            aerospike_write(topic, 5, 10, minute=90),
+        ]
+    return changes
 
 
 @dataclass
@@ -378,14 +385,15 @@ def test_a_run_merges_and_changes_only_what_it_should(merged: Merged) -> None:
     for name, table in GOLD.items():
         by_hand = [
             streams.order_id(BY_HAND, n) if table is expected_gold.ORDERS else digest(BY_HAND, n)
-            for n in range(5)
+            for n in range(6)
         ]
+        updated = {by_hand[0], by_hand[4]}
         before, after = merged.rows[name], gold(lake, name)
         old, new = merged.sequence_numbers[name], sequence_numbers(lake, name)
         assert set(before) - set(after) == {by_hand[1]}
-        assert set(after) - set(before) == {by_hand[4]}
-        assert {key for key in old if old[key] != new.get(key)} == {by_hand[0], by_hand[1]}
-        assert {key for key in before if before[key] != after.get(key)} == {by_hand[0], by_hand[1]}
+        assert set(after) - set(before) == {by_hand[5]}
+        assert {key for key in after if old.get(key) != new[key]} == {*updated, by_hand[5]}
+        assert {key for key in after if before.get(key) != after[key]} == {*updated, by_hand[5]}
 
         properties = lake.properties(f"gold.{name}")
         previous = merged.properties[f"gold.{name}"]
@@ -394,15 +402,37 @@ def test_a_run_merges_and_changes_only_what_it_should(merged: Merged) -> None:
         assert [commit.operation for commit in commits] == ["overwrite"]
         summary = commits[0].summary
         # An update is the old row deleted and the new one added; no data file is written anew.
-        assert int(summary["added-records"]) == 2
-        assert (
-            int(summary["added-position-deletes"]) - int(summary.get("removed-position-deletes", 0))
-            == 2
-        )
+        assert int(summary["added-records"]) == 3
+        replaced = int(summary.get("removed-position-deletes", 0))
+        assert int(summary["added-position-deletes"]) - replaced == 3
         assert "deleted-data-files" not in summary
     for log in silver_logs(lake):
         commits = lake.snapshots(log)[merged.commits[log] :]
         assert {commit.operation for commit in commits} <= {"append"}, log
+
+
+def test_a_run_counts_what_it_did(merged: Merged) -> None:
+    counters = {
+        row.pop("gold_table"): row
+        for row in merged.scenario.lake.sql(
+            """
+            select gold_table, new_events, touched_keys, refolded_keys, late_events
+            from silver.fold_counters
+            where invocation_id = (
+                select max_by(invocation_id, _last_updated_sequence_number)
+                from silver.fold_counters
+            )
+            """
+        )
+    }
+    refolded = {"refolded_keys": 0}
+    aerospike = {"new_events": 5, "touched_keys": 5, "late_events": 2} | refolded
+    orders = {"new_events": 4, "touched_keys": 4, "late_events": 0} | refolded
+    assert counters == {
+        "gold.profiles": aerospike,
+        "gold.sessions": aerospike,
+        "gold.orders": orders,
+    }
 
 
 def test_a_run_with_nothing_new_commits_nothing(merged: Merged) -> None:

@@ -1,0 +1,78 @@
+"""The exact text of a row image's fields, and HBase's binary values."""
+
+import base64
+
+import msgspec
+import pytest
+
+from python_udfs.images import decode_hbase, json_texts
+
+
+def test_texts_keep_every_digit_and_the_form_of_nested_values() -> None:
+    image = (
+        '{"price":1.10,"id":123456789012345678901234567890,"tags":["a",1.50],"name":"O\\"Neil",'
+        '"gone":null,"flag":true}'
+    )
+    fields = ("price", "id", "tags", "name", "gone", "flag", "absent")
+    assert json_texts(image, fields) == [
+        "1.10",
+        "123456789012345678901234567890",
+        '["a",1.50]',
+        'O"Neil',
+        None,
+        "true",
+        None,
+    ]
+
+
+def test_no_image_has_no_texts() -> None:
+    assert json_texts(None, ("a",)) is None
+    assert json_texts("{}", ("a",)) == [None]
+
+
+def test_an_image_that_is_no_object_is_a_bug() -> None:
+    with pytest.raises(msgspec.DecodeError):
+        json_texts("[1]", ("a",))
+
+
+# What org.apache.hadoop.hbase.util.Bytes.toBytes writes: big-endian, two's complement.
+@pytest.mark.parametrize(
+    ("type_name", "hexadecimal", "text"),
+    [
+        ("string", "6c75636b79", "lucky"),
+        ("string", "", ""),
+        ("boolean", "ff", "true"),
+        ("boolean", "00", "false"),
+        ("tinyint", "80", "-128"),
+        ("smallint", "7fff", "32767"),
+        ("int", "80000000", "-2147483648"),
+        ("int", "00000023", "35"),
+        ("bigint", "7fffffffffffffff", "9223372036854775807"),
+        ("bigint", "ffffffffffffffff", "-1"),
+        ("float", "3fc00000", "1.5"),
+        ("double", "c004000000000000", "-2.5"),
+        ("decimal(10,2)", "0000000204d2", "12.34"),
+        ("decimal(10,2)", "00000002ff", "-0.01"),
+    ],
+)
+def test_hbase_values(type_name: str, hexadecimal: str, text: str) -> None:
+    shipped = base64.b64encode(bytes.fromhex(hexadecimal)).decode()
+    assert decode_hbase(shipped, type_name) == text
+
+
+@pytest.mark.parametrize(
+    ("type_name", "shipped"),
+    [("int", "AAAAAAAAACM="), ("bigint", ""), ("string", "/w=="), ("int", "no base64")],
+)
+def test_bytes_that_are_no_value_of_the_type_give_nothing(type_name: str, shipped: str) -> None:
+    assert decode_hbase(shipped, type_name) is None
+
+
+def test_binary_stays_base64_and_null_stays_null() -> None:
+    assert decode_hbase("/w==", "binary") == "/w=="
+    assert decode_hbase(None, "int") is None
+
+
+def test_a_type_that_hbase_has_no_form_for_is_a_wrong_configuration() -> None:
+    with pytest.raises(ValueError, match="no HBase form for type 'date'"):
+        decode_hbase("AAAA", "date")
