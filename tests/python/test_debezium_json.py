@@ -2,6 +2,7 @@
 
 import base64
 import json
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
@@ -67,7 +68,7 @@ def refused(value: Any, code: str, *says: str) -> None:
 
 # --- Forms ----------------------------------------------------------------------------------------
 
-FORMS = {
+FORMS: dict[str, Callable[[bytes], bytes]] = {
     "bare": lambda text: text,
     "payload": lambda text: b'{"payload":' + text + b"}",
     "null schema": lambda text: b'{"schema":null,"payload":' + text + b"}",

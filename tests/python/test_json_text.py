@@ -2,6 +2,7 @@
 
 import json
 from decimal import Decimal
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -19,7 +20,7 @@ from python_udfs.errors import (
 )
 from python_udfs.limits import MAX_DEPTH, MAX_PAYLOAD_BYTES
 
-VALUES = [
+VALUES: list[tuple[bytes, Any]] = [
     (b"null", None),
     (b" \t\r\n true ", True),
     (b"0", 0),
