@@ -34,7 +34,7 @@ def _project_options(command: Callable[..., None]) -> Callable[..., None]:
     """The options that say which lake, named as dbt names them. What is not given is None."""
     for name, text in (
         ("--project-dir", "Folder of dbt_project.yml (default: the checkout)."),
-        ("--profiles-dir", "Folder of profiles.yml (default: as dbt finds it)."),
+        ("--profiles-dir", "Folder of profiles.yml (default: profiles/ in the project)."),
         ("--target", "Target of the profile (default: the profile's)."),
     ):
         command = click.option(name, help=text)(command)
@@ -115,7 +115,7 @@ def show(tables: tuple[str, ...], as_json: bool, **project: str | None) -> None:
 
 @lakehouse.command()
 def jars() -> None:
-    """Fetch the jars that Spark needs into the checkout's cache, and check those that are there."""
+    """Fetch the jars that Spark needs and the checkout's cache does not hold yet."""
     from dbt_lakehouse.jars import JarError, ensure_jars
 
     try:

@@ -18,7 +18,7 @@ from pyspark.sql.pandas.functions import arrow_udf
 from dbt_lakehouse.paths import ROOT
 from python_udfs import registry
 from python_udfs.events import Event
-from python_udfs.images import decode_hbase, json_texts
+from python_udfs.images import decode_hbase, json_elements, json_entries, json_texts
 
 # Arrow's types of Event's fields; times become Spark's microseconds at the end.
 _SPARK_TIMESTAMP = pa.timestamp("us", tz="UTC")
@@ -87,6 +87,23 @@ def json_texts_batch(images: pa.Array, fields: pa.Array) -> pa.Array:
 
 
 @_without_collector
+def json_elements_batch(texts: pa.Array) -> pa.Array:
+    """JSON arrays (string) to a list of texts each."""
+    elements = [json_elements(text) for text in texts.to_pylist()]
+    return pa.array(elements, type=pa.list_(pa.string()))
+
+
+@_without_collector
+def json_entries_batch(texts: pa.Array) -> pa.Array:
+    """JSON objects (string) to a map of texts each."""
+    entries = [json_entries(text) for text in texts.to_pylist()]
+    return pa.array(
+        [None if each is None else list(each.items()) for each in entries],
+        type=pa.map_(pa.string(), pa.string()),
+    )
+
+
+@_without_collector
 def decode_hbase_batch(values: pa.Array, types: pa.Array) -> pa.Array:
     """Base64 values (string) and a constant type name to their text."""
     type_name = types[0].as_py() if len(types) else "binary"
@@ -96,6 +113,8 @@ def decode_hbase_batch(values: pa.Array, types: pa.Array) -> pa.Array:
 _BATCH_FUNCTIONS: dict[str, BatchFunction] = {
     "decode_payload": decode_payload_batch,
     "json_texts": json_texts_batch,
+    "json_elements": json_elements_batch,
+    "json_entries": json_entries_batch,
     "decode_hbase": decode_hbase_batch,
 }
 

@@ -12,8 +12,6 @@ from dbt_common.exceptions import DbtRuntimeError
 COMMANDS_WITHOUT_SQL: Final = frozenset({"clean", "deps", "init", "list", "parse", "serve"})
 # The commands that change the lake, and so begin by landing what is new.
 COMMANDS_THAT_LAND: Final = frozenset({"build", "run"})
-# The commands that run data tests, some of which call the reference fold.
-COMMANDS_THAT_TEST: Final = frozenset({"build", "test"})
 
 
 class LakehousePlugin(dbtPlugin):
@@ -38,8 +36,7 @@ class LakehousePlugin(dbtPlugin):
             spark = open_session(credentials.server_side_parameters)
             if command in COMMANDS_THAT_LAND:
                 landing.land_configured(spark, _variables(context))
-            if command in COMMANDS_THAT_TEST:
-                register_reference_fold(spark)
+            register_reference_fold(spark)
         except (ConfigurationError, JarError, landing.LandingError) as error:
             raise DbtRuntimeError(f"cdc_lakehouse\n{error}") from error
         # On Ctrl-C dbt asks each connection to cancel; dbt-spark's answer is nothing, so the

@@ -18,6 +18,7 @@ from dbt_lakehouse.paths import CACHE, ROOT
 
 CATALOG: Final = "lake"
 WAREHOUSE: Final = f"spark.sql.catalog.{CATALOG}.warehouse"
+CATALOG_TYPE: Final = f"spark.sql.catalog.{CATALOG}.type"
 CATALOG_URI: Final = f"spark.sql.catalog.{CATALOG}.uri"
 SQLITE: Final = "jdbc:sqlite:"
 
@@ -82,7 +83,8 @@ def _resolved(parameters: Mapping[str, str]) -> dict[str, str]:
         raise ConfigurationError(
             f"the profile's server_side_parameters lack {WAREHOUSE}: see profiles/profiles.yml"
         )
-    if "://" not in settings[WAREHOUSE]:
+    # A REST catalog's warehouse is a name that the server knows.
+    if settings.get(CATALOG_TYPE) == "jdbc" and "://" not in settings[WAREHOUSE]:
         settings[WAREHOUSE] = (ROOT / settings[WAREHOUSE]).as_uri()
     uri = settings.get(CATALOG_URI, "")
     if uri.startswith(SQLITE):

@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 
 _decode_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_decode_array = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _decode_string = msgspec.json.Decoder(str).decode
 
 
@@ -28,18 +29,36 @@ def json_texts(image: str | None, fields: tuple[str, ...]) -> list[str | None] |
     if image is None:
         return None
     values = _decode_object(image)
-    texts: list[str | None] = []
-    for field in fields:
-        raw = values.get(field)
-        if raw is None:
-            texts.append(None)
-            continue
-        encoded = bytes(raw)
-        if encoded[0] == 0x22:  # a quote
-            texts.append(_decode_string(encoded))
-        else:
-            texts.append(None if encoded == b"null" else encoded.decode())
-    return texts
+    return [_text(values.get(field)) for field in fields]
+
+
+def json_elements(text: str | None) -> list[str | None] | None:
+    """The elements of a JSON array as ``json_texts`` gives them, None for any other text."""
+    if text is None or not text.startswith("["):
+        return None
+    try:
+        return [_text(raw) for raw in _decode_array(text)]
+    except msgspec.DecodeError:
+        return None
+
+
+def json_entries(text: str | None) -> dict[str, str | None] | None:
+    """The values of a JSON object as ``json_texts`` gives them, None for any other text."""
+    if text is None or not text.startswith("{"):
+        return None
+    try:
+        return {name: _text(raw) for name, raw in _decode_object(text).items()}
+    except msgspec.DecodeError:
+        return None
+
+
+def _text(raw: msgspec.Raw | None) -> str | None:
+    if raw is None:
+        return None
+    encoded = bytes(raw)
+    if encoded[0] == 0x22:  # a quote
+        return _decode_string(encoded)
+    return None if encoded == b"null" else encoded.decode()
 
 
 def _unpack(layout: str) -> Callable[[bytes], str]:

@@ -16,7 +16,7 @@ from python_udfs import (
 )
 from python_udfs.errors import UnknownFormat
 from python_udfs.events import Event, invalid
-from python_udfs.images import decode_hbase, json_texts
+from python_udfs.images import decode_hbase, json_elements, json_entries, json_texts
 
 Decode = Callable[[bytes | None, bytes | None], list[Event]]
 
@@ -71,5 +71,7 @@ _EVENT_FIELDS: Final = ",".join(f"{name}:{ddl}" for name, ddl in EVENT_TYPES.ite
 SQL_FUNCTIONS: Final[dict[str, SqlFunction]] = {
     "decode_payload": SqlFunction(decode_payload, f"array<struct<{_EVENT_FIELDS}>>"),
     "json_texts": SqlFunction(json_texts, "array<string>"),
+    "json_elements": SqlFunction(json_elements, "array<string>"),
+    "json_entries": SqlFunction(json_entries, "map<string,string>"),
     "decode_hbase": SqlFunction(decode_hbase, "string"),
 }

@@ -1,6 +1,5 @@
 {#
-  The body of a typed change log of the Debezium family (debezium_json, arcion_json, lindorm_json): one row per change
-  of one source table.
+  The body of a typed change log of any format but Aerospike's: one row per change of one source table.
 
       {{ change_log(
           source_table="region", source_database="tpch",
@@ -24,7 +23,7 @@
 #}
 {% macro change_log(key, columns, source_table, source_schema=none, source_database=none, topic=none) -%}
     {%- set specs = _column_specs(key, columns) -%}
-    {%- set conditions = ["format in ('debezium_json', 'arcion_json', 'lindorm_json')"] -%}
+    {%- set conditions = ["format not in ('aerospike_messagepack', 'aerospike_json')"] -%}
     {%- for name, value in [
         ('source_table', source_table), ('source_schema', source_schema), ('source_database', source_database)
     ] if value is not none -%}

@@ -1,47 +1,59 @@
 {#
   A value of a declared type from its JSON text, or null if the text does not fit: nothing is rounded, cut or guessed.
+  Spark's casts alone are too kind: `19754` would be a date in that year, `10:00:00` a time of today.
 
   Arguments:
       text: a SQL expression, the value's JSON text with strings unquoted.
       type: a Spark SQL type in lower case.
 #}
 {% macro typed_value(text, type) -%}
+    {%- set date = '[+-]?[0-9]{4,}-[0-9]{2}-[0-9]{2}' -%}
+    {%- set date_time = date ~ '[T ][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:[.][0-9]{1,6}0*)?)?' -%}
     {%- if type == 'string' -%}
         {{ text }}
     {%- elif type == 'binary' -%}
-        {#- The function alone passes over characters that are no base64. #}
-        case when {{ text }} rlike '^[A-Za-z0-9+/]*={0,2}$' then try_to_binary({{ text }}, 'base64') end
+        {{ _if_shaped(text, '[A-Za-z0-9+/]*={0,2}', "try_to_binary(" ~ text ~ ", 'base64')") }}
     {%- elif type.startswith('decimal') -%}
         {%- set scale = type.split(',')[1].strip(' )') if ',' in type else '0' -%}
-        case when {{ _fraction_digits(text) }} <= {{ scale }} then try_cast({{ text }} as {{ type }}) end
-    {%- elif type in ['timestamp', 'timestamp_ntz'] -%}
-        case when {{ _fraction_digits(text) }} <= 6 then try_cast({{ text }} as {{ type }}) end
-    {%- elif type.startswith('array<') -%}
-        {{ _collection_value(text, type, 'array<string>', '{}') }}
-    {%- elif type.startswith('map<string,') -%}
-        {{ _collection_value(text, type, 'map<string,string>', 'map_values({})') }}
-    {%- elif type in ['boolean', 'tinyint', 'smallint', 'int', 'bigint', 'float', 'double', 'date'] -%}
+        case
+            when {{ text }} rlike '[eE]'
+                then case
+                    when try_cast({{ text }} as {{ type }}) = try_cast({{ text }} as decimal(38, 18))
+                        then try_cast({{ text }} as {{ type }})
+                end
+            when length(regexp_extract({{ text }}, '[.]([0-9]*?)0*$', 1)) <= {{ scale }}
+                then try_cast({{ text }} as {{ type }})
+        end
+    {%- elif type == 'date' -%}
+        {{ _if_shaped(text, date, 'try_cast(' ~ text ~ ' as date)') }}
+    {%- elif type == 'timestamp_ntz' -%}
+        {{ _if_shaped(text, date_time, 'try_cast(' ~ text ~ ' as timestamp_ntz)') }}
+    {%- elif type == 'timestamp' -%}
+        {%- set zone = '(?:Z|[+-][0-9]{2}(?::?[0-9]{2})?)' -%}
+        {{ _if_shaped(text, date_time ~ zone, 'try_cast(' ~ text ~ ' as timestamp)') }}
+    {%- elif type in ['boolean', 'tinyint', 'smallint', 'int', 'bigint', 'float', 'double'] -%}
         try_cast({{ text }} as {{ type }})
+    {%- elif type.startswith('array<') -%}
+        {%- set element = typed_value('element', type[6:-1].strip()) -%}
+        case
+            when forall(json_elements({{ text }}), element -> element is null or ({{ element }}) is not null)
+                then transform(json_elements({{ text }}), element -> {{ element }})
+        end
+    {%- elif type.startswith('map<string,') -%}
+        {%- set element = typed_value('element', type[11:-1].strip()) -%}
+        case
+            when forall(map_values(json_entries({{ text }})), element -> element is null or ({{ element }}) is not null)
+                then transform_values(json_entries({{ text }}), (name, element) -> {{ element }})
+        end
     {%- else -%}
         {%- do exceptions.raise_compiler_error(
-            "a change log column can't have type '" ~ type ~ "': use a scalar type, array<...>, map<string,...>, or"
+            "a change log column can't have type '" ~ type ~ "': use a scalar type, array<scalar>, map<string,scalar>, or"
             ~ " string for JSON text"
         ) -%}
     {%- endif -%}
 {%- endmacro %}
 
-{# Digits behind the point but trailing zeros; those of numbers with an exponent are left to the cast. #}
-{% macro _fraction_digits(text) -%}
-    length(regexp_extract({{ text }}, '\\.([0-9]*?)0*(?:[^0-9].*)?$', 1))
-{%- endmacro %}
-
-{# An array or map, unless one of its elements would be lost: from_json makes null of an element that doesn't fit. #}
-{% macro _collection_value(text, type, text_type, elements) -%}
-    {%- set count = "size(filter({}, element -> element is not null))" -%}
-    case
-        when
-            {{ count.format(elements.format("from_json(" ~ text ~ ", '" ~ type ~ "')")) }}
-            = {{ count.format(elements.format("from_json(" ~ text ~ ", '" ~ text_type ~ "')")) }}
-            then from_json({{ text }}, '{{ type }}')
-    end
+{# An expression's value if the whole text has a shape, else null. #}
+{% macro _if_shaped(text, pattern, value) -%}
+    case when {{ text }} rlike '^{{ pattern }}$' then {{ value }} end
 {%- endmacro %}

@@ -21,5 +21,5 @@
             {% do return(false) %}
         {% endif %}
     {% endfor %}
-    {% do return(marks | length > 0) %}
+    {% do return(marks | length > 0 or model.depends_on.nodes | length == 0) %}
 {% endmacro %}

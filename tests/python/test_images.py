@@ -5,7 +5,7 @@ import base64
 import msgspec
 import pytest
 
-from python_udfs.images import decode_hbase, json_texts
+from python_udfs.images import decode_hbase, json_elements, json_entries, json_texts
 
 
 def test_texts_keep_every_digit_and_the_form_of_nested_values() -> None:
@@ -33,6 +33,17 @@ def test_no_image_has_no_texts() -> None:
 def test_an_image_that_is_no_object_is_a_bug() -> None:
     with pytest.raises(msgspec.DecodeError):
         json_texts("[1]", ("a",))
+
+
+def test_elements_and_entries_keep_every_digit() -> None:
+    assert json_elements('[1.10,"a",null,[1.0]]') == ["1.10", "a", None, "[1.0]"]
+    assert json_entries('{"a":1.10,"b":"x","c":null}') == {"a": "1.10", "b": "x", "c": None}
+
+
+@pytest.mark.parametrize("text", [None, "", "1", "text", "[1", "{", '"[]"'])
+def test_what_is_no_collection_has_none(text: str | None) -> None:
+    assert json_elements(text) is None
+    assert json_entries(text) is None
 
 
 # What org.apache.hadoop.hbase.util.Bytes.toBytes writes: big-endian, two's complement.
