@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from py4j.protocol import Py4JJavaError
 from pyspark.java_gateway import launch_gateway
 
-from dbt_lakehouse.paths import CACHE
+from dbt_lakehouse.paths import CACHE, LOG4J, LOOPBACK
 
 
 class Jar(NamedTuple):
@@ -91,7 +91,8 @@ def _run_ivy(coordinates: list[str], ivy_dir: str) -> dict[str, Path]:
     """Where Ivy has put each of the coordinates, those it could not resolve left out."""
     # An empty user home keeps Ivy and Spark's resolver away from ~/.m2 and ~/.ivy2.
     previous = os.environ.get("SPARK_SUBMIT_OPTS")
-    os.environ["SPARK_SUBMIT_OPTS"] = f"-Duser.home={ivy_dir}"
+    os.environ["SPARK_SUBMIT_OPTS"] = f"-Duser.home={ivy_dir} -Dlog4j2.configurationFile={LOG4J}"
+    os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
     gateway = launch_gateway()
     try:
         jvm = gateway.jvm

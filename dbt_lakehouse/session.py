@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from dbt_lakehouse import bronze
 from dbt_lakehouse.functions import register_functions
 from dbt_lakehouse.jars import ensure_jars
-from dbt_lakehouse.paths import CACHE, ROOT
+from dbt_lakehouse.paths import CACHE, LOG4J, LOOPBACK, ROOT
 
 CATALOG: Final = "lake"
 WAREHOUSE: Final = f"spark.sql.catalog.{CATALOG}.warehouse"
@@ -45,12 +45,10 @@ def open_session(parameters: Mapping[str, str]) -> SparkSession:
     for name in FOREIGN_ENVIRONMENT:
         os.environ.pop(name, None)
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    # A host name that does not resolve must not stop a local session.
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
     temporary = CACHE / "tmp"
     temporary.mkdir(parents=True, exist_ok=True)
     class_path = os.pathsep.join(str(path) for path in ensure_jars())
-    log4j = ROOT / "dbt_lakehouse" / "log4j2.properties"
     builder = (
         SparkSession.builder.appName("cdc_lakehouse")
         .config("spark.driver.extraClassPath", class_path)
@@ -58,7 +56,7 @@ def open_session(parameters: Mapping[str, str]) -> SparkSession:
         .config(
             "spark.driver.extraJavaOptions",
             f"-Djava.io.tmpdir={temporary} -Dorg.sqlite.tmpdir={temporary} "
-            f"-Dderby.system.home={temporary} -Dlog4j2.configurationFile={log4j}",
+            f"-Dderby.system.home={temporary} -Dlog4j2.configurationFile={LOG4J}",
         )
         .config("spark.local.dir", str(temporary))
         .config("spark.ui.enabled", "false")
