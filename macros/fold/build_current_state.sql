@@ -232,7 +232,9 @@
         select * from states
     {% endset %}
     {% do _cache(cached, name ~ 'states', states) %}
-    {% do _remember_absent_keys(fold, deleted_keys, name ~ 'states') %}
+    {% if _count('(select 1 from ' ~ name ~ 'states where not _live)') > 0 %}
+        {% do _remember_absent_keys(fold, deleted_keys, name ~ 'states') %}
+    {% endif %}
     {% set staged_states %}
         select {{ _gold_columns(fold) | join(', ') }} from {{ name }}states
     {% endset %}
