@@ -8,6 +8,8 @@ import click
 from dbt.plugins.manager import dbtPlugin
 from dbt_common.exceptions import DbtRuntimeError
 
+from python_udfs.registry import FORMATS
+
 # The commands that never run SQL; each other one gets a session.
 COMMANDS_WITHOUT_SQL: Final = frozenset({"clean", "deps", "init", "list", "parse", "serve"})
 # The commands that change the lake, and so begin by landing what is new.
@@ -33,6 +35,7 @@ class LakehousePlugin(dbtPlugin):
         from dbt_lakehouse.session import ConfigurationError, open_session
 
         try:
+            _check_topics(_variables(context))
             spark = open_session(credentials.server_side_parameters)
             if command in COMMANDS_THAT_LAND:
                 landing.land_configured(spark, _variables(context))
@@ -46,6 +49,19 @@ class LakehousePlugin(dbtPlugin):
         )
         # dbt-spark would set these again before every statement, and so undo a model's own ``set``.
         credentials.server_side_parameters.clear()
+
+
+def _check_topics(variables: dict[str, Any]) -> None:
+    """Raises ``ConfigurationError`` for an entry of ``vars.topics`` that can't be meant."""
+    from dbt_lakehouse.session import ConfigurationError
+
+    for entry in variables.get("topics") or []:
+        named = [name for name in ("topic", "pattern") if name in entry]
+        if len(named) != 1 or entry.get("format") not in FORMATS:
+            raise ConfigurationError(
+                f"vars.topics in dbt_project.yml: {entry} needs a topic or a pattern, and a format:"
+                f" one of {', '.join(FORMATS)}"
+            )
 
 
 def _variables(context: dict[str, Any]) -> dict[str, Any]:

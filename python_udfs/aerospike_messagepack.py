@@ -135,6 +135,7 @@ _WITHOUT_FLAGS: Final = {
 }
 _USER_KEY_TYPES: Final = {str: "str", int: "int", bytes: "bin"}
 _PLAIN: Final = frozenset({str, int, bool, type(None)})
+_is_plain = _PLAIN.issuperset
 _KEY_PARTS: Final = ("namespace", "set", "digest", "user_key")
 _BIN_PARTS: Final = ("name", "type", "flags", "value")
 
@@ -408,7 +409,13 @@ def _bins(bins: Any, at: str, depth: int) -> tuple[bytes, dict[str, Any]]:
         if type(code) is not int or type(flags) is not int or type(name) is not str:
             _bad_bin(bins, each, at)
         kind = type(value)
-        if kind is _SCALARS.get(code) or (kind is float and code == DOUBLE and isfinite(value)):
+        if (
+            kind is _SCALARS.get(code)
+            or (kind is float and code == DOUBLE and isfinite(value))
+            # Lists and maps of nothing but texts, ints and booleans, without a call for each.
+            or (kind is list and code == LIST and _is_plain(map(type, value)))
+            or (kind is dict and code == MAP and _is_plain(map(type, value.values())))
+        ):
             after[name] = value
             notes[name] = {"type": code, "flags": flags} if flags else _WITHOUT_FLAGS[code]
             continue

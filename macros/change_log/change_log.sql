@@ -22,6 +22,12 @@
   null) and `_kafka_timestamp`. Of a delete, the values are those before it, where shipped.
 #}
 {% macro change_log(key, columns, source_table, source_schema=none, source_database=none, topic=none) -%}
+    {%- if not key -%}
+        {%- do exceptions.raise_compiler_error(
+            'the change log of ' ~ source_table ~ ' needs its key columns: key={"column": "type"}. Lindorm and Arcion tables'
+            ~ ' without a key ship none, so they must be declared'
+        ) -%}
+    {%- endif -%}
     {%- set specs = _column_specs(key, columns) -%}
     {%- set conditions = ["format not in ('aerospike_messagepack', 'aerospike_json')"] -%}
     {%- for name, value in [

@@ -7,11 +7,6 @@
 {% macro payload_format(topic) -%}
     case
     {%- for entry in var('topics') %}
-        {%- if entry.format is not defined or (entry.topic is defined) == (entry.pattern is defined) %}
-            {%- do exceptions.raise_compiler_error(
-                'vars.topics: each entry needs a format and either a topic or a pattern, not ' ~ entry
-            ) %}
-        {%- endif %}
         {%- if entry.topic is defined %}
         when {{ topic }} = {{ sql_text(entry.topic) }} then {{ sql_text(entry.format) }}
         {%- else %}

@@ -1,6 +1,6 @@
 {#
   No row of a gold table has expired by the moment it was built for, and none belongs to a key that is remembered as
-  absent since the row's event or a later one.
+  absent since a later event.
 #}
 {% test no_absent_keys(model) %}
 {%- set deleted_keys = ref('deleted_keys') -%}
@@ -13,7 +13,7 @@ with gold as (
 select gold.record_key, 'remembered as deleted or expired' as reason
 from gold
 inner join {{ deleted_keys }} as deleted_keys using (record_key)
-where deleted_keys.scope = {{ table_scope(model) }} and deleted_keys.position >= gold._position
+where deleted_keys.scope = {{ table_scope(model) }} and deleted_keys.position > gold._position
 {%- if fold.namespace %}
 union all
 select record_key, 'expired'

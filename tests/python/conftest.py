@@ -4,5 +4,6 @@ import pytest
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Allow for py4j, which leaves its threads' sockets to the garbage collector."""
-    config.addinivalue_line("filterwarnings", "ignore:unclosed <socket.socket:ResourceWarning")
+    """Allow for what others leave to the garbage collector: py4j its sockets, dbt its log files."""
+    for message in ("unclosed <socket.socket", "unclosed file <_io.TextIOWrapper name='.*dbt.log'"):
+        config.addinivalue_line("filterwarnings", f"ignore:{message}:ResourceWarning")
