@@ -1,9 +1,6 @@
 {{
     config(
-        materialized="incremental",
-        incremental_strategy="append",
         unique_key=["topic", "partition", "offset", "event_index"],
-        on_schema_change="append_new_columns",
     )
 }}
 

@@ -1,9 +1,7 @@
 {{
     config(
-        materialized="incremental",
         incremental_strategy="merge",
         unique_key=["scope", "record_key"],
-        on_schema_change="append_new_columns",
         partition_by=["scope"],
         full_refresh=false,
         post_hook="{{ purge_deleted_keys() }}",

@@ -1,9 +1,6 @@
 {{
     config(
-        materialized="incremental",
-        incremental_strategy="append",
         unique_key=["invocation_id", "gold_table"],
-        on_schema_change="append_new_columns",
         full_refresh=false,
     )
 }}

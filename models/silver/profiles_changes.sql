@@ -1,9 +1,4 @@
-{{
-    config(
-        materialized="incremental",
-        unique_key=["_position"],
-    )
-}}
+{{ config(unique_key=["_position"]) }}
 
 {{
     aerospike_change_log(

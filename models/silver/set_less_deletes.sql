@@ -1,11 +1,4 @@
-{{
-    config(
-        materialized="incremental",
-        incremental_strategy="append",
-        unique_key=["_position"],
-        on_schema_change="append_new_columns",
-    )
-}}
+{{ config(unique_key=["_position"]) }}
 
 with change_events as (
     select * from {{ new_rows(ref("change_events")) }}
