@@ -8,6 +8,7 @@ batchings of it can be built side by side in one lake and compared.
 
 import json
 import random
+from abc import ABC, abstractmethod
 from base64 import b64encode
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -102,12 +103,12 @@ def stream(seed: int, clone: int = 0, messages: int = 60) -> list[Message]:
     return result
 
 
-class Maker:
+class Maker(ABC):
     """Makes the messages of one topic."""
 
+    @abstractmethod
     def message(self, clock: int) -> tuple[bytes | None, bytes | None]:
         """Key and value of a message sent about ``clock`` (milliseconds)."""
-        raise NotImplementedError
 
 
 @dataclass
