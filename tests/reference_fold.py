@@ -11,7 +11,7 @@ function ``reference_fold`` it serves ``dbt test``; the scenario tests call ``fo
 """
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 # A source time further ahead of Kafka's timestamp than this comes from a wrong clock and counts as
 # unknown.
@@ -91,7 +91,9 @@ STATE_TYPE = (
 )
 
 
-def reference_fold(rows: list[tuple], order_by_source_time: bool, as_of: int) -> State | None:  # type: ignore[type-arg]
+def reference_fold(
+    rows: list[tuple[Any, ...]], order_by_source_time: bool, as_of: int
+) -> State | None:
     """``fold`` for Spark: each row is a ``Change`` whose position is a row too."""
     changes = [
         Change(operation, occurred_at, kafka_timestamp, Position(*position), expires_at)

@@ -156,6 +156,15 @@ def test_log_order(first: dict[str, Any], second: dict[str, Any]) -> None:
 
 def test_the_sql_function_is_the_fold() -> None:
     log = [change(1, 20), change(2, 10, "delete"), change(3, 20, expires_at=7)]
-    rows = [tuple(each._replace(position=tuple(each.position))) for each in log]  # type: ignore[arg-type]
+    rows = [
+        (
+            each.operation,
+            each.occurred_at,
+            each.kafka_timestamp,
+            tuple(each.position),
+            each.expires_at,
+        )
+        for each in log
+    ]
     assert reference_fold(rows, True, 6) == fold(log, order_by_source_time=True, as_of=6)
     assert reference_fold(rows, True, 7) == fold(log, order_by_source_time=True, as_of=7)
