@@ -10,13 +10,19 @@ import json
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable, Sequence
-from typing import Any, BinaryIO, Final, NoReturn
+from functools import wraps
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, NoReturn
 
 import click
 
 from dbt_lakehouse.captures import CaptureError
+from dbt_lakehouse.errors import LakehouseError
 from python_udfs.registry import FORMATS
+
+if TYPE_CHECKING:
+    from dbt_lakehouse.project import Project
 
 FAILED: Final = 1
 UNUSABLE: Final = 2
@@ -31,14 +37,31 @@ def lakehouse() -> None:
 
 
 def _project_options(command: Callable[..., None]) -> Callable[..., None]:
-    """The options that say which lake, named as dbt names them. What is not given is None."""
-    for name, text in (
-        ("--project-dir", "Folder of dbt_project.yml (default: the checkout)."),
-        ("--profiles-dir", "Folder of profiles.yml (default: profiles/ in the project)."),
-        ("--target", "Target of the profile (default: the profile's)."),
+    """The options that say which lake, named as dbt names them; the command gets them as one
+    ``ProjectOptions``.
+    """
+
+    @wraps(command)
+    def with_project(
+        project_dir: str | None,
+        profiles_dir: str | None,
+        target: str | None,
+        variables: str | None,
+        **options: Any,
+    ) -> None:
+        from dbt_lakehouse.project import ProjectOptions, load
+
+        command(load(ProjectOptions(project_dir, profiles_dir, target, variables)), **options)
+
+    decorated: Callable[..., None] = with_project
+    for names, text in (
+        (("--project-dir",), "Folder of dbt_project.yml (default: the checkout)."),
+        (("--profiles-dir",), "Folder of profiles.yml (default: profiles/ in the project)."),
+        (("--target",), "Target of the profile (default: the profile's)."),
+        (("--vars", "variables"), "YAML or JSON that overrides vars of dbt_project.yml."),
     ):
-        command = click.option(name, help=text)(command)
-    return command
+        decorated = click.option(*names, help=text)(decorated)
+    return decorated
 
 
 @lakehouse.command()
@@ -69,59 +92,158 @@ def decode(format_name: str, file: str) -> None:
 
 
 @lakehouse.command()
-@click.argument("files", nargs=-1, required=True)
+@click.argument("files", nargs=-1)
+@click.option("--kafka", "from_kafka", is_flag=True, help="Land what is new in Kafka.")
+@click.option(
+    "--until-caught-up",
+    is_flag=True,
+    help="With --kafka: go on, vars.max_messages_per_run at a time, up to the logs' ends.",
+)
+@click.option(
+    "--accept-loss",
+    is_flag=True,
+    help="With --kafka: go on behind messages that Kafka has deleted unread, and record the gap.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the counts as JSON.")
 @_project_options
-def land(files: tuple[str, ...], as_json: bool, **project: str | None) -> None:
-    """Append captured messages to bronze.raw_payloads, those that are there already left out.
+def land(
+    project: "Project",
+    files: tuple[str, ...],
+    from_kafka: bool,
+    until_caught_up: bool,
+    accept_loss: bool,
+    as_json: bool,
+) -> None:
+    """Append messages to bronze.raw_payloads, those that are there already left out.
 
-    FILES hold JSON lines as `decode` reads them; topic, partition and offset are required here. All
-    are appended in one commit or, if one line can't be used or another message has its position
-    already, none is.
+    FILES hold captured messages: JSON lines as `decode` reads them; topic, partition and offset are
+    required here. All are appended in one commit or, if one line can't be used or another message
+    has its position already, none is. With --kafka, what is new in the topics of vars.topics is
+    appended, in one commit too.
     """
-    from dbt_lakehouse import landing
-    from dbt_lakehouse.jars import JarError
-    from dbt_lakehouse.session import ConfigurationError
+    from dbt_lakehouse.landing import land_captures
+    from dbt_lakehouse.project import lock_patience
 
-    try:
-        result = landing.land_files(list(files), **project)
-    except (landing.LandingError, ConfigurationError) as error:
-        _fail(str(error))
-    except JarError as error:
-        _fail(str(error), FAILED)
+    if bool(files) == from_kafka:
+        _fail("land needs either capture files or --kafka")
+    if (until_caught_up or accept_loss) and not from_kafka:
+        _fail("--until-caught-up and --accept-loss go with --kafka")
+    if from_kafka:
+        _land_from_kafka(project, until_caught_up, accept_loss, as_json)
+        return
+    patience = lock_patience(project.variables)
+    result = land_captures(project.open_session(), files, patience)
     if as_json:
         click.echo(json.dumps({"landed": result.landed, "skipped": result.skipped}))
     else:
         click.echo(f"landed {result.landed}, skipped {result.skipped}")
 
 
+def _land_from_kafka(
+    project: "Project", until_caught_up: bool, accept_loss: bool, as_json: bool
+) -> None:
+    from dbt_lakehouse.kafka.batch import land_kafka, landing_text
+
+    source = project.require_kafka()
+    spark = project.open_session()
+    landed = 0
+    while True:
+        result = land_kafka(spark, source, accept_loss=accept_loss)
+        landed += result.landed
+        if not as_json:
+            click.echo(landing_text(result))
+        if not (until_caught_up and result.remaining):
+            break
+    if as_json:
+        left = sorted(result.left_to_stream)
+        click.echo(
+            json.dumps({"landed": landed, "remaining": result.remaining, "left_to_stream": left})
+        )
+
+
+@lakehouse.command()
+@click.option("--topic", "topics", multiple=True, help="Only this topic; can be given again.")
+@click.option(
+    "--interval",
+    type=click.FloatRange(min=0, min_open=True),
+    default=5.0,
+    show_default=True,
+    help="Seconds from one commit to the next.",
+)
+@click.option("--available-now", is_flag=True, help="End when all that is in Kafka now has landed.")
+@click.option(
+    "--max-offsets-per-trigger",
+    type=click.IntRange(min=1),
+    default=500_000,
+    show_default=True,
+    help="Offsets for one commit at most.",
+)
+@click.option(
+    "--accept-loss",
+    is_flag=True,
+    help="Go on behind messages that Kafka has deleted unread, and record the gap.",
+)
+@_project_options
+def stream(
+    project: "Project",
+    topics: tuple[str, ...],
+    interval: float,
+    available_now: bool,
+    max_offsets_per_trigger: int,
+    accept_loss: bool,
+) -> None:
+    """Land from Kafka every few seconds, until SIGTERM or Ctrl-C.
+
+    Begins where bronze is. While it runs, `dbt run` leaves its topics to it and builds from what
+    has landed.
+    """
+    from dbt_lakehouse.kafka.stream import StreamOptions, run_stream
+
+    source = project.require_kafka()
+    spark = project.open_session()
+    stopping = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stopping.set())
+    options = StreamOptions(
+        topics=topics,
+        interval_seconds=interval,
+        available_now=available_now,
+        max_offsets=max_offsets_per_trigger,
+        accept_loss=accept_loss,
+    )
+    landed = run_stream(spark, source, options, stopping)
+    click.echo(f"kafka: landed {landed:,} messages")
+
+
+@lakehouse.command()
+@click.option("--json", "as_json", is_flag=True, help="Print the partitions as JSON.")
+@_project_options
+def status(project: "Project", as_json: bool) -> None:
+    """Print how far bronze lags behind Kafka, by topic and partition."""
+    from dbt_lakehouse.kafka.status import read_status, status_text
+
+    source = project.require_kafka()
+    rows = read_status(project.open_session(), source)
+    click.echo(json.dumps(rows, default=str) if as_json else status_text(rows))
+
+
 @lakehouse.command()
 @click.argument("tables", nargs=-1)
-@click.option("--json", "as_json", is_flag=True, help="Print the tables as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the row counts as JSON.")
 @_project_options
-def show(tables: tuple[str, ...], as_json: bool, **project: str | None) -> None:
+def show(project: "Project", tables: tuple[str, ...], as_json: bool) -> None:
     """Print tables with their row counts; without TABLES, all of gold."""
-    from dbt_lakehouse.jars import JarError
-    from dbt_lakehouse.session import ConfigurationError
     from dbt_lakehouse.show import show_tables
 
-    try:
-        click.echo(show_tables(list(tables), as_json=as_json, **project))
-    except ConfigurationError as error:
-        _fail(str(error))
-    except JarError as error:
-        _fail(str(error), FAILED)
+    click.echo(show_tables(project.open_session(), tables, as_json=as_json))
 
 
 @lakehouse.command()
 def jars() -> None:
     """Fetch the jars that Spark needs and the checkout's cache does not hold yet."""
-    from dbt_lakehouse.jars import JarError, ensure_jars
+    from dbt_lakehouse.jars import ensure_jars
 
-    try:
-        ensure_jars()
-    except JarError as error:
-        _fail(str(error), FAILED)
+    ensure_jars()
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -132,13 +254,20 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         code = UNUSABLE
+    except LakehouseError as error:
+        _print_failure(str(error))
+        code = error.exit_code
     except click.ClickException as error:
-        # One line, whatever the message: scripts and logs read it.
-        click.echo("lakehouse: " + " ".join(error.format_message().split()), err=True)
+        _print_failure(error.format_message())
         code = error.code if isinstance(error, _Failure) else error.exit_code
     except click.Abort:
         code = INTERRUPTED
     sys.exit(code)
+
+
+def _print_failure(message: str) -> None:
+    """One line, whatever the message: scripts and logs read it."""
+    click.echo("lakehouse: " + " ".join(message.split()), err=True)
 
 
 def _write(block: bytes) -> None:

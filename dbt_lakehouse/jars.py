@@ -11,12 +11,14 @@ import hashlib
 import os
 import shutil
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from py4j.protocol import Py4JJavaError
 from pyspark.java_gateway import launch_gateway
 
+from dbt_lakehouse.errors import JarError
 from dbt_lakehouse.paths import CACHE, LOG4J, LOOPBACK
 
 
@@ -49,22 +51,38 @@ JARS: Final = (
         "org.postgresql:postgresql:42.7.8",
         "2a32a9dcbc42d67a50ad3a0de5efd102c8d2be46720045f2cbd6689f160ab7c7",
     ),
+    # Spark's Kafka source.
+    Jar(
+        "org.apache.spark:spark-sql-kafka-0-10_2.13:4.1.3",
+        "cb31ffd9c8f5527dba061db8af671d295562092e4f3f5ff42fc249fab8a8fde6",
+    ),
+    # Its authentication; the one version that repositories have for certain, and its methods match.
+    Jar(
+        "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",
+        "f2be3b76f9e6cbe63379d4e4e0dc14f59dbf056ae2ad16ff15ac108004c86767",
+    ),
+    # Kafka's own clients: the source's consumer, and the AdminClient that looks before it reads.
+    Jar(
+        "org.apache.kafka:kafka-clients:3.9.1",
+        "7568b998572d256f0b7bc0afdc1b7a2588b8b08415c62ce314c864a6851ae9d9",
+    ),
+    # Where the source keeps its consumers.
+    Jar(
+        "org.apache.commons:commons-pool2:2.12.1",
+        "5273c8bc8c0dca2211175c0d27efbd7228efae99689aac001a8e1ef8e872e9ef",
+    ),
 )
 
 
-class JarError(Exception):
-    """A jar that can't be resolved, or isn't the one that was locked."""
-
-
-def ensure_jars() -> list[Path]:
-    """The paths of all jars, resolving those that the cache doesn't hold.
+def ensure_jars(jars: Sequence[Jar] = JARS) -> list[Path]:
+    """The paths of the jars, Spark's or others, resolving those that the cache doesn't hold.
 
     Raises ``JarError`` if one can't be had or differs from its locked checksum.
     """
-    missing = [jar for jar in JARS if not jar.path.exists()]
+    missing = [jar for jar in jars if not jar.path.exists()]
     if missing:
         _resolve(missing)
-    return [jar.path for jar in JARS]
+    return [jar.path for jar in jars]
 
 
 def _resolve(jars: list[Jar]) -> None:

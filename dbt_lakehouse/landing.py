@@ -1,21 +1,23 @@
-"""Appends what is new to ``bronze.raw_payloads``: each call one atomic commit, each position
+"""Captures as a transport into ``bronze.raw_payloads``: each call one atomic commit, each position
 once.
 """
 
 import glob
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+import click
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from dbt_lakehouse import bronze
 from dbt_lakehouse.captures import CaptureError, read_captures
+from dbt_lakehouse.errors import LandingError
+from dbt_lakehouse.locks import landing_lock
 from dbt_lakehouse.paths import CACHE, ROOT
-from dbt_lakehouse.project import open_project_session
 
 _BATCH_ROWS: Final = 20_000
 _SCHEMA: Final = pa.schema(
@@ -29,12 +31,6 @@ _SCHEMA: Final = pa.schema(
         ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
     ]
 )
-# What tells messages apart; the hash alone passes over nulls.
-_FINGERPRINT: Final = "xxhash64(key, key is null, value, value is null)"
-
-
-class LandingError(Exception):
-    """Input that can't be landed; one line that names the file and says why."""
 
 
 class LandingResult(NamedTuple):
@@ -44,24 +40,16 @@ class LandingResult(NamedTuple):
     skipped: int
 
 
-def land_configured(spark: SparkSession, variables: dict[str, Any]) -> None:
-    """Land the captures that ``vars.captures`` names (globs, relative to the checkout)."""
+def configured_captures(variables: Mapping[str, Any]) -> list[str]:
+    """The files that ``vars.captures`` names (globs, relative to the checkout)."""
     patterns = variables.get("captures") or []
-    paths = sorted({path for pattern in patterns for path in glob.glob(str(ROOT / pattern))})
-    if paths:
-        result = land_captures(spark, paths)
-        print(
-            f"landed {result.landed} messages of {len(paths)} captures, {result.skipped} were there"
-        )
+    return sorted({path for pattern in patterns for path in glob.glob(str(ROOT / pattern))})
 
 
-def land_files(paths: list[str], **project: str | None) -> LandingResult:
-    """``land_captures`` in a session of its own, for the command line."""
-    return land_captures(open_project_session(**project), paths)
-
-
-def land_captures(spark: SparkSession, paths: Iterable[str]) -> LandingResult:
+def land_captures(spark: SparkSession, paths: Iterable[str], patience: float) -> LandingResult:
     """Append the messages of JSON-lines captures that are not in bronze yet, in one commit.
+
+    Waits ``patience`` seconds at most for another process that lands.
 
     Raises ``LandingError`` for a line that is no message with a position, and for a position that
     is there already, or twice in the captures, with other bytes; nothing is appended then.
@@ -74,7 +62,8 @@ def land_captures(spark: SparkSession, paths: Iterable[str]) -> LandingResult:
         with pq.ParquetWriter(parquet, _SCHEMA) as writer:
             for batch in _batches(paths):
                 writer.write_table(pa.Table.from_pylist(batch, schema=_SCHEMA))
-        return _append(spark, parquet.as_uri())
+        with landing_lock(spark).held("landing captures", patience):
+            return _append(spark, parquet.as_uri())
 
 
 def _batches(paths: Iterable[str]) -> Iterator[list[dict[str, Any]]]:
@@ -114,14 +103,27 @@ def _batches(paths: Iterable[str]) -> Iterator[list[dict[str, Any]]]:
 
 def _append(spark: SparkSession, parquet: str) -> LandingResult:
     """Append what bronze doesn't hold of a Parquet file with the columns of ``_SCHEMA``."""
-    messages = spark.read.parquet(parquet)
-    messages.createOrReplaceTempView("incoming_messages")
+    spark.read.parquet(parquet).createOrReplaceTempView("incoming_messages")
+    while True:
+        snapshot = bronze.current_snapshot(spark)
+        _choose(spark)
+        try:
+            return _append_chosen(spark, snapshot)
+        except bronze.ConcurrentAppendError:
+            click.echo("another host has landed meanwhile: starting over", err=True)
+        finally:
+            # Uncaches it too.
+            spark.catalog.dropTempView("incoming_positions")
+
+
+def _choose(spark: SparkSession) -> None:
+    """Cache ``incoming_positions``: each position of the captures, and whether it is landed."""
     spark.sql(
         f"""
         cache table incoming_positions as
         with incoming as (
-            select topic, partition, offset, min({_FINGERPRINT}) as fingerprint,
-                count(distinct {_FINGERPRINT}) as variants,
+            select topic, partition, offset, min({bronze.FINGERPRINT}) as fingerprint,
+                count(distinct {bronze.FINGERPRINT}) as variants,
                 count(*) as copies
             from incoming_messages
             group by topic, partition, offset
@@ -130,41 +132,40 @@ def _append(spark: SparkSession, parquet: str) -> LandingResult:
             variants > 1 or landed.fingerprint <> incoming.fingerprint as is_conflict
         from incoming
         left join (
-            select topic, partition, offset, {_FINGERPRINT} as fingerprint
+            select topic, partition, offset, {bronze.FINGERPRINT} as fingerprint
             from {bronze.TABLE}
             where topic in (select distinct topic from incoming_messages)
         ) as landed using (topic, partition, offset)
         """
     )
-    try:
-        conflict = spark.sql(
-            "select topic, partition, offset from incoming_positions where is_conflict "
-            "order by topic, partition, offset limit 1"
-        ).first()
-        if conflict is not None:
-            raise LandingError(
-                f"topic {conflict.topic}, partition {conflict.partition}, offset {conflict.offset} "
-                "is there already with other bytes: was the topic created anew? nothing was landed"
-            )
-        counts = spark.sql(
-            "select sum(copies) as messages, count_if(not is_landed) as landed "
-            "from incoming_positions"
-        ).first()
-        landed = counts.landed if counts is not None else 0
-        total = (counts.messages or 0) if counts is not None else 0
-        if landed:
-            spark.sql(
-                f"""
-                insert into {bronze.TABLE}
-                select topic, partition, offset, any_value(timestamp), 0 as timestamp_type,
-                    any_value(key), any_value(value), any_value(headers), current_timestamp()
-                from incoming_messages
-                left semi join (select * from incoming_positions where not is_landed)
-                    using (topic, partition, offset)
-                group by topic, partition, offset
-                """
-            )
-    finally:
-        # Uncaches it too.
-        spark.catalog.dropTempView("incoming_positions")
-    return LandingResult(landed=landed, skipped=total - landed)
+
+
+def _append_chosen(spark: SparkSession, snapshot: int | None) -> LandingResult:
+    """Append the messages at new positions; ``snapshot`` told which those are."""
+    conflict = spark.sql(
+        "select topic, partition, offset from incoming_positions where is_conflict "
+        "order by topic, partition, offset limit 1"
+    ).first()
+    if conflict is not None:
+        raise LandingError(
+            f"topic {conflict.topic}, partition {conflict.partition}, offset {conflict.offset} "
+            "is there already with other bytes: was the topic created anew? nothing was landed"
+        )
+    counts = spark.sql(
+        "select coalesce(sum(copies), 0) as messages, count_if(not is_landed) as new "
+        "from incoming_positions"
+    ).collect()[0]
+    if counts.new:
+        rows = spark.sql(
+            """
+            select topic, partition, offset, any_value(timestamp) as timestamp, 0 as timestamp_type,
+                any_value(key) as key, any_value(value) as value, any_value(headers) as headers,
+                current_timestamp() as landed_at
+            from incoming_messages
+            left semi join (select * from incoming_positions where not is_landed)
+                using (topic, partition, offset)
+            group by topic, partition, offset
+            """
+        )
+        bronze.append(rows, snapshot)
+    return LandingResult(landed=counts.new, skipped=counts.messages - counts.new)

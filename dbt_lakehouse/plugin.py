@@ -2,25 +2,34 @@
 configured.
 """
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 from dbt.plugins.manager import dbtPlugin
 from dbt_common.exceptions import DbtRuntimeError
 
-from python_udfs.registry import FORMATS
+from dbt_lakehouse.errors import LakehouseError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from dbt_lakehouse.project import Project
 
 # The commands that never run SQL; each other one gets a session.
 COMMANDS_WITHOUT_SQL: Final = frozenset({"clean", "deps", "init", "list", "parse", "serve"})
 # The commands that change the lake, and so begin by landing what is new.
 COMMANDS_THAT_LAND: Final = frozenset({"build", "run"})
+# The commands that write tables from what they read of others.
+COMMANDS_THAT_BUILD: Final = COMMANDS_THAT_LAND | {"retry"}
 
 
 class LakehousePlugin(dbtPlugin):
     """Loaded by every dbt command once profile and project are known."""
 
     def initialize(self) -> None:
-        """Open the session for commands that run SQL; land captures for ``run`` and ``build``."""
+        """Open the session for commands that run SQL, and land what is new for those that
+        build.
+        """
         context: dict[str, Any] = click.get_current_context().obj
         command = context["flags"].WHICH
         credentials = context["profile"].credentials
@@ -29,19 +38,18 @@ class LakehousePlugin(dbtPlugin):
         # Imported here: the other commands should not pay for Spark.
         from dbt.adapters.spark.session import SessionConnectionWrapper
 
-        from dbt_lakehouse import landing
         from dbt_lakehouse.functions import register_reference_fold
-        from dbt_lakehouse.jars import JarError
-        from dbt_lakehouse.session import ConfigurationError, open_session
+        from dbt_lakehouse.project import Project, variables_of
 
+        project = Project(
+            dict(credentials.server_side_parameters),
+            variables_of(context["project"], context["flags"].VARS),
+        )
         try:
-            _check_topics(_variables(context))
-            spark = open_session(credentials.server_side_parameters)
-            if command in COMMANDS_THAT_LAND:
-                landing.land_configured(spark, _variables(context))
-            register_reference_fold(spark)
-        except (ConfigurationError, JarError, landing.LandingError) as error:
+            spark = _open(project, command)
+        except LakehouseError as error:
             raise DbtRuntimeError(f"cdc_lakehouse\n{error}") from error
+        register_reference_fold(spark)
         # On Ctrl-C dbt asks each connection to cancel; dbt-spark's answer is nothing, so the
         # statement would go on.
         setattr(  # noqa: B010 (a typed assignment to a method is refused)
@@ -51,21 +59,30 @@ class LakehousePlugin(dbtPlugin):
         credentials.server_side_parameters.clear()
 
 
-def _check_topics(variables: dict[str, Any]) -> None:
-    """Raises ``ConfigurationError`` for an entry of ``vars.topics`` that can't be meant."""
-    from dbt_lakehouse.session import ConfigurationError
+def _open(project: "Project", command: str) -> "SparkSession":
+    """The session for a command, with the run's lock and what is new landed if it builds."""
+    from dbt_lakehouse.kafka.batch import land_kafka, landing_text
+    from dbt_lakehouse.landing import configured_captures, land_captures
+    from dbt_lakehouse.locks import run_lock
+    from dbt_lakehouse.project import lock_patience
+    from dbt_lakehouse.topics import topic_rules
 
-    for entry in variables.get("topics") or []:
-        named = [name for name in ("topic", "pattern") if name in entry]
-        if len(named) != 1 or entry.get("format") not in FORMATS:
-            raise ConfigurationError(
-                f"vars.topics in dbt_project.yml: {entry} needs a topic or a pattern, and a format:"
-                f" one of {', '.join(FORMATS)}"
+    topic_rules(project.variables.get("topics"))
+    kafka = project.kafka() if command in COMMANDS_THAT_LAND else None
+    spark = project.open_session()
+    if command in COMMANDS_THAT_BUILD:
+        patience = lock_patience(project.variables)
+        lock = run_lock(spark)
+        lock.wait(f"dbt {command}", patience)
+        # When dbt is done with the command; a process can run several.
+        click.get_current_context().call_on_close(lock.release)
+    if command in COMMANDS_THAT_LAND:
+        if captures := configured_captures(project.variables):
+            result = land_captures(spark, captures, patience)
+            print(
+                f"landed {result.landed} messages of {len(captures)} captures,"
+                f" {result.skipped} were there"
             )
-
-
-def _variables(context: dict[str, Any]) -> dict[str, Any]:
-    """The project's vars, those of its own scope and of ``--vars`` on top."""
-    project = context["project"]
-    declared = project.vars.to_dict()
-    return {**declared, **declared.get(project.project_name, {}), **context["flags"].VARS}
+        if kafka is not None:
+            print(landing_text(land_kafka(spark, kafka)))
+    return spark

@@ -2,43 +2,124 @@
 
 import os
 from argparse import Namespace
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 from dbt.adapters.spark.connections import SparkCredentials
-from dbt.config.runtime import load_profile
+from dbt.config.project import Project as DbtProject
+from dbt.config.runtime import load_profile, load_project
+from dbt.config.utils import parse_cli_yaml_string
 from dbt.exceptions import DbtProjectError
 from dbt.flags import set_from_args
 from dbt_common.context import set_invocation_context
 from dbt_common.exceptions import DbtBaseException
 from pyspark.sql import SparkSession
 
+from dbt_lakehouse.errors import ConfigurationError
+from dbt_lakehouse.kafka.admin import probe
+from dbt_lakehouse.kafka.batch import KafkaSource
+from dbt_lakehouse.kafka.settings import kafka_settings
 from dbt_lakehouse.paths import ROOT
-from dbt_lakehouse.session import ConfigurationError, open_session
+from dbt_lakehouse.session import open_session
+from dbt_lakehouse.topics import topic_rules
 
 _PROJECT_FILE: Final = "dbt_project.yml"
 
 
-def open_project_session(
-    project_dir: str | None = None, profiles_dir: str | None = None, target: str | None = None
-) -> SparkSession:
-    """The session of the project's profile, as ``dbt run`` opens it.
+class ProjectOptions(NamedTuple):
+    """Which project, as dbt's own options name it; what is None is dbt's default."""
 
-    The project is the given folder, else the current one if it is a dbt project, else the checkout.
-    Raises ``ConfigurationError`` if the profile can't be read or its method is not ``session``.
+    project_dir: str | None = None
+    profiles_dir: str | None = None
+    target: str | None = None
+    vars: str | None = None
+
+
+class Project(NamedTuple):
+    """A dbt project as far as landing and showing need it."""
+
+    parameters: Mapping[str, str]
+    variables: Mapping[str, Any]
+
+    def open_session(self) -> SparkSession:
+        """The session of the project's profile, as ``dbt run`` opens it."""
+        return open_session(self.parameters)
+
+    def kafka(self) -> KafkaSource | None:
+        """Kafka as the project configures it, None if it names no broker.
+
+        Raises ``ConfigurationError``, and ``KafkaError`` if no broker can be reached: that is
+        cheaper to find out before Spark starts.
+        """
+        rules = topic_rules(self.variables.get("topics"))
+        settings = kafka_settings(self.parameters)
+        if settings is None:
+            return None
+        if not any(rule.from_kafka for rule in rules):
+            raise ConfigurationError(
+                "the profile names a Kafka broker, but vars.topics in dbt_project.yml no topic to"
+                " land from it"
+            )
+        probe(settings)
+        return KafkaSource(
+            settings=settings,
+            rules=rules,
+            max_messages=_positive(self.variables, "max_messages_per_run"),
+            patience=lock_patience(self.variables),
+        )
+
+    def require_kafka(self) -> KafkaSource:
+        """As ``kafka``, for commands that are about it."""
+        source = self.kafka()
+        if source is None:
+            raise ConfigurationError(
+                "no Kafka broker is configured: set kafka.bootstrap.servers in the profile, or the"
+                " environment variable KAFKA_BOOTSTRAP_SERVERS that the project's own reads"
+            )
+        return source
+
+
+def load(options: ProjectOptions) -> Project:
+    """The project of the given folder, else of the current one if it is a dbt project, else of the
+    checkout.
+
+    Raises ``ConfigurationError`` if it can't be read or its profile's method is not ``session``.
     """
-    root = Path(project_dir) if project_dir else Path.cwd()
-    if not project_dir and not (root / _PROJECT_FILE).exists():
+    root = Path(options.project_dir) if options.project_dir else Path.cwd()
+    if not options.project_dir and not (root / _PROJECT_FILE).exists():
         root = ROOT
-    profiles = profiles_dir or str(root / "profiles")
+    profiles = options.profiles_dir or str(root / "profiles")
     # The environment that the profile's env_var reads; set anew, for it is a copy.
     set_invocation_context(os.environ)
     set_from_args(Namespace(PROJECT_DIR=str(root), PROFILES_DIR=profiles), None)
     try:
-        profile = load_profile(str(root), {}, target_override=target)
+        given = parse_cli_yaml_string(options.vars or "{}", "vars")
+        profile = load_profile(str(root), given, target_override=options.target)
+        project = load_project(str(root), False, profile, given)
     except (DbtProjectError, DbtBaseException) as error:
         raise ConfigurationError(str(error)) from error
     credentials = profile.credentials
     if not isinstance(credentials, SparkCredentials) or credentials.method != "session":
         raise ConfigurationError(f"target {profile.target_name} is not of `method: session`")
-    return open_session(credentials.server_side_parameters)
+    return Project(credentials.server_side_parameters, variables_of(project, given))
+
+
+def variables_of(project: DbtProject, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The project's vars, those of its own scope and of ``--vars`` on top."""
+    declared: dict[str, Any] = project.vars.to_dict()  # type: ignore[no-untyped-call]
+    return {**declared, **declared.get(project.project_name, {}), **given}
+
+
+def lock_patience(variables: Mapping[str, Any]) -> float:
+    """How many seconds to wait for another process at work on the lake."""
+    return float(_positive(variables, "lock_timeout_seconds"))
+
+
+def _positive(variables: Mapping[str, Any], name: str) -> int:
+    value = variables.get(name)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise ConfigurationError(
+            f"vars.{name} in dbt_project.yml is {value!r}, not a number from 1"
+        )
+    return value

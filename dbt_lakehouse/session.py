@@ -12,8 +12,10 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from dbt_lakehouse import bronze
+from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.functions import register_functions
 from dbt_lakehouse.jars import ensure_jars
+from dbt_lakehouse.kafka.settings import PREFIX as KAFKA_PREFIX
 from dbt_lakehouse.paths import CACHE, LOG4J, LOOPBACK, ROOT
 
 CATALOG: Final = "lake"
@@ -24,10 +26,6 @@ SQLITE: Final = "jdbc:sqlite:"
 
 # What another Spark installation may have exported; each would lead this one astray.
 FOREIGN_ENVIRONMENT: Final = ("SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_DRIVER_PYTHON", "PYTHONPATH")
-
-
-class ConfigurationError(Exception):
-    """A setting that can't work; the message says what to change."""
 
 
 def open_session(parameters: Mapping[str, str]) -> SparkSession:
@@ -76,7 +74,10 @@ def _resolved(parameters: Mapping[str, str]) -> dict[str, str]:
     """The parameters with the lake's relative paths made absolute, and the folder of a SQLite
     catalog made.
     """
-    settings = {name: str(value) for name, value in parameters.items()}
+    # Kafka's are none of Spark's, and Spark would show them on its command line.
+    settings = {
+        name: str(value) for name, value in parameters.items() if not name.startswith(KAFKA_PREFIX)
+    }
     if WAREHOUSE not in settings:
         raise ConfigurationError(
             f"the profile's server_side_parameters lack {WAREHOUSE}: see profiles/profiles.yml"

@@ -2,12 +2,12 @@
 
 import io
 import json
+from collections.abc import Sequence
 from contextlib import redirect_stdout
 
 from pyspark.sql import SparkSession
 
-from dbt_lakehouse.project import open_project_session
-from dbt_lakehouse.session import ConfigurationError
+from dbt_lakehouse.errors import ConfigurationError
 
 _ROWS = 5
 _WIDTH = 28
@@ -15,13 +15,12 @@ _WIDTH = 28
 _LEFT_OUT = ("_position", "_max_occurred_at", "_digest", "_namespace", "_set")
 
 
-def show_tables(tables: list[str], *, as_json: bool = False, **project: str | None) -> str:
+def show_tables(spark: SparkSession, tables: Sequence[str], *, as_json: bool = False) -> str:
     """The tables (``gold.x`` or ``x``; all of gold if none are named) with row counts and first
     rows, or as JSON.
 
     Raises ``ConfigurationError`` for a table that isn't there.
     """
-    spark = open_project_session(**project)
     names = [name if "." in name else f"gold.{name}" for name in tables] or _gold_tables(spark)
     for name in names:
         if not spark.catalog.tableExists(f"lake.{name}"):

@@ -8,7 +8,7 @@
     case
     {%- for entry in var('topics') %}
         {%- if entry.topic is defined %}
-        when {{ topic }} = {{ sql_text(entry.topic) }} then {{ sql_text(entry.format) }}
+        when {{ topic }} in ({{ sql_text(entry.topic) }}, {{ sql_text(entry.land_as or entry.topic) }}) then {{ sql_text(entry.format) }}
         {%- else %}
         when {{ topic }} rlike {{ sql_text('^(?:' ~ entry.pattern ~ ')$') }} then {{ sql_text(entry.format) }}
         {%- endif %}

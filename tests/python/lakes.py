@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 
 from dbt_lakehouse.landing import LandingResult, land_captures
 from dbt_lakehouse.paths import ROOT
-from dbt_lakehouse.project import open_project_session
+from dbt_lakehouse.project import ProjectOptions, load
 
 # Spark as the Makefile sets it up for small lakes, whoever starts pytest.
 os.environ.setdefault("LAKEHOUSE_SMALL", "true")
@@ -50,14 +50,14 @@ class Lake:
     def spark(self) -> SparkSession:
         """The session of this lake, opened if the process has none or another lake's."""
         os.environ["LAKEHOUSE_LAKE"] = str(self._storage)
-        return open_project_session(project_dir=str(self.project))
+        return load(ProjectOptions(project_dir=str(self.project))).open_session()
 
     def land(self, lines: Iterable[dict[str, Any]]) -> LandingResult:
         """Land capture lines in one commit."""
         spark = self.spark
         capture = self.folder / "capture.jsonl"
         capture.write_text("".join(json.dumps(line) + "\n" for line in lines))
-        return land_captures(spark, [str(capture)])
+        return land_captures(spark, [str(capture)], patience=60)
 
     def dbt(self, *arguments: str, as_of: str, **variables: Any) -> dict[str, str]:
         """Run a dbt command; the status of each node by its name.

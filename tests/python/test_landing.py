@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from lakes import Lake
 
-from dbt_lakehouse.landing import LandingError, LandingResult
+from dbt_lakehouse.errors import LandingError
+from dbt_lakehouse.landing import LandingResult
 
 
 @pytest.fixture(scope="module")

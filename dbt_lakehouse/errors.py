@@ -1,0 +1,45 @@
+"""The errors that a user can do something about; each message says what.
+
+The command line prints them as one line, dbt as a runtime error. Anything else is a bug and shows
+its traceback.
+"""
+
+from typing import ClassVar
+
+
+class LakehouseError(Exception):
+    """``exit_code`` is the command line's: 1, the machine or a server failed; 2, the call or what
+    it was given can't be used.
+    """
+
+    exit_code: ClassVar[int] = 2
+
+
+class ConfigurationError(LakehouseError):
+    """A setting that can't work; the message says what to change."""
+
+
+class LandingError(LakehouseError):
+    """Input that can't be landed; the message names the file and says why."""
+
+
+class DataLossError(LakehouseError):
+    """Messages that were not landed are gone, or the topic is not the one that was landed."""
+
+
+class KafkaError(LakehouseError):
+    """The brokers can't be used now; the message names which, and what to look at."""
+
+    exit_code = 1
+
+
+class LockedError(LakehouseError):
+    """Another process is at work on the lake; the message says which."""
+
+    exit_code = 1
+
+
+class JarError(LakehouseError):
+    """A jar that can't be resolved, or isn't the one that was locked."""
+
+    exit_code = 1

@@ -1,0 +1,9 @@
+"""Kafka as a transport into ``bronze.raw_payloads``, in batches and as a stream.
+
+settings    the profile's ``kafka.*``
+admin       what the broker says of topics, partitions and offsets, quickly or not at all
+positions   where bronze is, read from bronze itself
+batch       one atomic append of what is new
+stream      the same, every few seconds
+status      how far behind
+"""

@@ -1,0 +1,257 @@
+"""Where Kafka's topics are to be continued, read from bronze itself.
+
+``bronze.topic_partitions`` has one row per topic and partition: how far it is landed and, for those
+of Kafka, how far it lags. It is a summary of bronze as of one snapshot, so that a run has to look
+only at what was added since; without it, or if its snapshot is no longer in bronze's history (a
+rollback, expired snapshots), all of bronze is looked at. It can be dropped at any time.
+
+A partition's ``next_offset`` is the first offset that may not be there: everything before it is in
+bronze, was taken away by Kafka (compaction, aborted transactions) or is in ``bronze.kafka_gaps``.
+Rows at and behind it can exist: a run that was killed after its append, captures that were landed.
+If they leave no hole they move it; else what is read from there on is compared with them.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from dbt_lakehouse import bronze
+from dbt_lakehouse.kafka.admin import PartitionLog
+
+TABLE: Final = "lake.bronze.topic_partitions"
+GAPS: Final = "lake.bronze.kafka_gaps"
+
+
+class Position(NamedTuple):
+    """How far one partition is landed.
+
+    ``landed_offset`` and ``landed_timestamp`` are the last row's in bronze, None while it has none.
+    ``topic_id`` is the one that Kafka last gave the topic, None while only captures were landed.
+    """
+
+    next_offset: int
+    landed_offset: int | None
+    landed_timestamp: datetime | None
+    topic_id: str | None
+
+    @property
+    def overlaps(self) -> bool:
+        """Whether bronze holds rows at or behind ``next_offset``."""
+        return self.landed_offset is not None and self.landed_offset >= self.next_offset
+
+
+class Positions(NamedTuple):
+    """The positions by topic and partition, as of a snapshot of bronze (None: it is empty)."""
+
+    snapshot: int | None
+    by_partition: dict[tuple[str, int], Position]
+
+
+_LAGS: Final = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("topic_id", pa.string()),
+        ("next_offset", pa.int64()),
+        ("landed_offset", pa.int64()),
+        ("landed_timestamp", pa.timestamp("us", tz="UTC")),
+        ("log_start_offset", pa.int64()),
+        ("log_end_offset", pa.int64()),
+        ("lag_messages", pa.int64()),
+        ("lag_seconds", pa.float64()),
+        ("checked_at", pa.timestamp("us", tz="UTC")),
+        ("bronze_snapshot_id", pa.int64()),
+    ]
+)
+_FLOORS: Final = pa.schema(
+    [("topic", pa.string()), ("partition", pa.int32()), ("floor", pa.int64())]
+)
+
+
+def create_tables(spark: SparkSession) -> None:
+    """Create the tables of positions and gaps if they are missing."""
+    spark.sql(
+        f"""
+        create table if not exists {TABLE} (
+            topic string not null comment 'topic as bronze.raw_payloads names it',
+            partition int not null comment 'Kafka partition',
+            topic_id string comment 'id that Kafka gave the topic, null if only captures landed',
+            next_offset bigint not null comment 'where the next run continues',
+            landed_offset bigint comment 'largest offset in bronze',
+            landed_timestamp timestamp comment 'Kafka timestamp of that message',
+            log_start_offset bigint comment 'first offset that the broker holds',
+            log_end_offset bigint comment 'offset behind the last message that can be read',
+            lag_messages bigint comment 'log_end_offset - next_offset: at most so many are missing',
+            lag_seconds double comment 'checked_at - landed_timestamp if messages are missing',
+            checked_at timestamp comment 'when the broker was asked',
+            bronze_snapshot_id bigint comment 'snapshot of bronze.raw_payloads that this sums up'
+        )
+        using iceberg
+        """
+    )
+    spark.sql(
+        f"""
+        create table if not exists {GAPS} (
+            topic string not null comment 'topic as bronze.raw_payloads names it',
+            partition int not null comment 'Kafka partition',
+            first_offset bigint not null comment 'first offset that was not landed',
+            next_offset bigint not null comment 'first offset behind the gap',
+            messages_at_most bigint not null comment 'offsets in the gap; not each was a message',
+            reason string not null comment 'retention: Kafka had deleted them',
+            accepted_at timestamp not null comment 'when somebody chose to go on without them'
+        )
+        using iceberg
+        """
+    )
+
+
+def read_positions(spark: SparkSession, logs: Sequence[PartitionLog]) -> Positions:
+    """Where each partition stands: those in bronze, and those of ``logs`` (at their start, if
+    nothing of them has landed).
+    """
+    snapshot = bronze.current_snapshot(spark)
+    rows = _collected(spark.table(TABLE))
+    known_snapshot = rows[0]["bronze_snapshot_id"] if rows else None
+    if known_snapshot is None or not _is_in_history(spark, known_snapshot):
+        rows = []
+        added: str | None = bronze.TABLE if snapshot is not None else None
+    elif known_snapshot == snapshot:
+        added = None
+    else:
+        added = (
+            f"{bronze.TABLE} with ('start-snapshot-id' = '{known_snapshot}',"
+            f" 'end-snapshot-id' = '{snapshot}')"
+        )
+    positions = {
+        (row["topic"], row["partition"]): Position(
+            row["next_offset"], row["landed_offset"], row["landed_timestamp"], row["topic_id"]
+        )
+        for row in rows
+    }
+    for log in logs:
+        key = (log.topic, log.partition)
+        known = positions.get(key)
+        if known is None or (known.landed_offset is None and known.topic_id != log.topic_id):
+            positions[key] = Position(log.start, None, None, None)
+        elif known.topic_id is None:
+            # Only captures so far, and Kafka no longer has what came before its log's start.
+            positions[key] = known._replace(next_offset=max(known.next_offset, log.start))
+    if added is not None:
+        _add_rows(spark, added, positions)
+    for log in logs:
+        key = (log.topic, log.partition)
+        known = positions[key]
+        landed_offset = known.landed_offset
+        if known.topic_id is None and landed_offset is not None and landed_offset + 1 < log.start:
+            # What lies between the last landed message and the log's start is gone.
+            positions[key] = known._replace(next_offset=landed_offset + 1)
+    for gap in _collected(spark.table(GAPS)):
+        key = (gap["topic"], gap["partition"])
+        if key in positions:
+            position = positions[key]
+            positions[key] = position._replace(
+                next_offset=max(position.next_offset, gap["next_offset"])
+            )
+    return Positions(snapshot, positions)
+
+
+def _is_in_history(spark: SparkSession, snapshot: int) -> bool:
+    return not spark.sql(
+        f"select 1 from {bronze.TABLE}.history"
+        f" where snapshot_id = {snapshot} and is_current_ancestor"
+    ).isEmpty()
+
+
+def _add_rows(spark: SparkSession, added: str, positions: dict[tuple[str, int], Position]) -> None:
+    """Move the positions by rows of bronze (a SQL relation) that they don't know yet."""
+    floors = [
+        {"topic": topic, "partition": partition, "floor": position.next_offset}
+        for (topic, partition), position in positions.items()
+    ]
+    local_relation(spark, floors, _FLOORS).createOrReplaceTempView("position_floors")
+    counted = spark.sql(
+        f"""
+        select
+            topic,
+            partition,
+            coalesce(min(floor), 0) as floor,
+            count_if(offset >= coalesce(floor, 0)) as behind_floor,
+            max(offset) as landed_offset,
+            max_by(timestamp, offset) as landed_timestamp
+        from (select topic, partition, offset, timestamp from {added})
+        left join position_floors using (topic, partition)
+        group by topic, partition
+        """
+    )
+    for row in _collected(counted):
+        key = (row["topic"], row["partition"])
+        last = row["landed_offset"]
+        known = positions.get(key, Position(0, None, None, None))
+        next_offset = known.next_offset
+        # Offsets are unique, so as many as fit between floor and last are all of them. What was
+        # there before counts only if it leaves no hole either.
+        if not known.overlaps and row["behind_floor"] == last + 1 - row["floor"] > 0:
+            next_offset = last + 1
+        if known.landed_offset is None or last > known.landed_offset:
+            known = known._replace(landed_offset=last, landed_timestamp=row["landed_timestamp"])
+        positions[key] = known._replace(next_offset=next_offset)
+
+
+def save_positions(
+    spark: SparkSession, positions: Positions, logs: Iterable[PartitionLog], checked_at: datetime
+) -> None:
+    """Replace the table of positions, with the lag behind ``logs`` as of ``checked_at`` (UTC)."""
+    rows = lags(positions, logs, checked_at)
+    # One commit that readers see whole. Two hosts may do it at the same time: either's rows are
+    # true as of their own snapshot.
+    local_relation(spark, rows, _LAGS).coalesce(1).createOrReplaceTempView("partition_lags")
+    spark.sql(f"insert overwrite {TABLE} select * from partition_lags")
+
+
+def lags(
+    positions: Positions, logs: Iterable[PartitionLog], checked_at: datetime
+) -> list[dict[str, object]]:
+    """A row of ``bronze.topic_partitions`` for each position, ordered by topic and partition."""
+    by_partition = {(log.topic, log.partition): log for log in logs}
+    rows = []
+    for (topic, partition), position in sorted(positions.by_partition.items()):
+        log = by_partition.get((topic, partition))
+        lag = None if log is None else max(0, log.end - position.next_offset)
+        seconds = None
+        if lag == 0:
+            seconds = 0.0
+        elif lag and position.landed_timestamp is not None:
+            seconds = max(0.0, (checked_at - position.landed_timestamp).total_seconds())
+        rows.append(
+            {
+                "topic": topic,
+                "partition": partition,
+                "topic_id": position.topic_id if log is None else log.topic_id,
+                "next_offset": position.next_offset,
+                "landed_offset": position.landed_offset,
+                "landed_timestamp": position.landed_timestamp,
+                "log_start_offset": None if log is None else log.start,
+                "log_end_offset": None if log is None else log.end,
+                "lag_messages": lag,
+                "lag_seconds": seconds,
+                "checked_at": None if log is None else checked_at,
+                "bronze_snapshot_id": positions.snapshot,
+            }
+        )
+    return rows
+
+
+def _collected(relation: DataFrame) -> list[dict[str, Any]]:
+    """The rows, with times that know they are UTC (``collect`` makes them local ones)."""
+    rows: list[dict[str, Any]] = relation.toArrow().to_pylist()
+    return rows
+
+
+def local_relation(
+    spark: SparkSession, rows: Sequence[dict[str, object]], schema: pa.Schema
+) -> DataFrame:
+    """A small relation of Python rows."""
+    return spark.createDataFrame(pa.Table.from_pylist(list(rows), schema=schema))

@@ -1,0 +1,63 @@
+"""``vars.topics`` of the project: which topic has which wire format, and which Kafka brings.
+
+An entry is ``{topic: name}`` or ``{pattern: Java regular expression for the whole name}`` with a
+``format``; the first that matches a topic counts. Two more fields concern Kafka:
+
+    kafka: false        the topic's messages come from captures only
+    land_as: name       bronze knows the topic by this name; for one that was deleted and created
+                        anew, whose offsets begin again
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from dbt_lakehouse.errors import ConfigurationError
+from python_udfs.registry import FORMATS
+
+_FIELDS = frozenset({"topic", "pattern", "format", "kafka", "land_as"})
+
+
+class TopicRule(NamedTuple):
+    """One entry of ``vars.topics``; either ``topic`` or ``pattern`` is given."""
+
+    topic: str | None
+    pattern: str | None
+    format: str
+    from_kafka: bool
+    land_as: str | None
+
+
+def topic_rules(entries: Iterable[Mapping[str, Any]] | None) -> list[TopicRule]:
+    """The entries of ``vars.topics``. Raises ``ConfigurationError`` for one that can't be meant."""
+    return [_rule(entry) for entry in entries or []]
+
+
+def _rule(entry: Mapping[str, Any]) -> TopicRule:
+    named = [name for name in ("topic", "pattern") if entry.get(name)]
+    if len(named) != 1 or entry.get("format") not in FORMATS:
+        raise ConfigurationError(
+            f"vars.topics in dbt_project.yml: {dict(entry)} needs a topic or a pattern, and a"
+            f" format: one of {', '.join(FORMATS)}"
+        )
+    unknown = sorted(set(entry) - _FIELDS)
+    if unknown:
+        raise ConfigurationError(
+            f"vars.topics in dbt_project.yml: {dict(entry)} has {', '.join(unknown)};"
+            f" known are {', '.join(sorted(_FIELDS))}"
+        )
+    if not isinstance(entry.get("kafka", True), bool):
+        raise ConfigurationError(
+            f"vars.topics in dbt_project.yml: {dict(entry)}: kafka is true or false"
+        )
+    if "land_as" in entry and named != ["topic"]:
+        raise ConfigurationError(
+            f"vars.topics in dbt_project.yml: {dict(entry)}: land_as names one topic, so it goes"
+            " with `topic`, not with a pattern"
+        )
+    return TopicRule(
+        topic=entry.get("topic"),
+        pattern=entry.get("pattern"),
+        format=entry["format"],
+        from_kafka=entry.get("kafka", True),
+        land_as=entry.get("land_as"),
+    )
