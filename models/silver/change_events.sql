@@ -87,10 +87,12 @@ log_times as (
                 order by offset
                 rows between unbounded preceding and current row
             ),
+            -- The rows behind, as the rows before in the other order: Spark computes a frame
+            -- that has no end anew for every row.
             min(given_log_time) over (
                 partition by topic, partition
-                order by offset
-                rows between 1 following and unbounded following
+                order by offset desc
+                rows between unbounded preceding and 1 preceding
             )
         ) as log_time
     from timeline
