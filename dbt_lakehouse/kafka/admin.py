@@ -5,6 +5,8 @@ source would retry for minutes and then say ``listNodes``.
 """
 
 import socket
+import ssl
+import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
@@ -17,6 +19,7 @@ from dbt_lakehouse.kafka.settings import PREFIX, KafkaSettings
 from dbt_lakehouse.topics import TopicRule
 
 _CONNECT_SECONDS: Final = 3.0
+_ANSWER_SECONDS: Final = 4.0
 _KAFKA: Final = "org.apache.kafka"
 # A broker that doesn't know topic ids reports this one for each.
 _NO_TOPIC_ID: Final = "AAAAAAAAAAAAAAAAAAAAAA"
@@ -40,21 +43,60 @@ class PartitionLog(NamedTuple):
 
 
 def probe(settings: KafkaSettings) -> None:
-    """Raise ``KafkaError`` unless one of the bootstrap servers accepts a connection.
+    """Raise ``KafkaError`` unless one of the bootstrap servers speaks Kafka's protocol.
 
-    Needs no JVM, so it can be asked before Spark starts.
+    Needs no JVM, so it can be asked before Spark starts; the AdminClient would take its whole
+    timeout to find out.
     """
+    secure = settings.security_protocol in ("SSL", "SASL_SSL")
     reasons = []
-    for server in settings.servers.split(","):
+    for server in (each.strip() for each in settings.servers.split(",")):
         try:
-            with socket.create_connection(_address(server.strip()), timeout=_CONNECT_SECONDS):
-                return
+            with socket.create_connection(_address(server), timeout=_CONNECT_SECONDS) as connection:
+                connection.settimeout(_ANSWER_SECONDS)
+                if secure:
+                    _shake_hands(connection)
+                else:
+                    _ask_versions(connection)
         except OSError as error:
-            reasons.append(f"{server.strip()} ({error.strerror or error})")
+            reasons.append(f"{server} ({error.strerror or error})")
+        else:
+            return
     raise KafkaError(
-        f"no Kafka broker can be reached: {', '.join(reasons)}. Is it running, and is"
-        f" {PREFIX}bootstrap.servers in the profile right?"
+        f"no Kafka broker can be reached: {', '.join(reasons)}. Is it running, and are"
+        f" {PREFIX}bootstrap.servers and {PREFIX}security.protocol"
+        f" ({settings.security_protocol}) in the profile right?"
     )
+
+
+def _ask_versions(connection: socket.socket) -> None:
+    """Send ApiVersions, the request that a broker answers before all others, without a login too.
+
+    Raises ``OSError`` if no answer comes. Source: Kafka's protocol guide, ApiVersions, version 0.
+    """
+    api_versions, version, correlation = 18, 0, 1
+    request = struct.pack(">hhih", api_versions, version, correlation, -1)
+    connection.sendall(struct.pack(">i", len(request)) + request)
+    answer = connection.recv(8, socket.MSG_WAITALL)
+    if len(answer) < 8 or struct.unpack(">ii", answer)[1] != correlation:
+        raise ConnectionError("it accepts connections, but does not answer as Kafka does")
+
+
+def _shake_hands(connection: socket.socket) -> None:
+    """Begin TLS. Raises ``OSError`` if the other side doesn't; whom to trust, and a certificate of
+    our own, are for Kafka's client.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    try:
+        context.wrap_socket(connection).close()
+    except ssl.SSLEOFError:
+        raise ConnectionError("it accepts connections, but does not speak TLS") from None
+    except ssl.SSLError as error:
+        # An alert is an answer.
+        if "ALERT" not in (error.reason or ""):
+            raise
 
 
 def _address(server: str) -> tuple[str, int]:

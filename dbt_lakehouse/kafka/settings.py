@@ -7,6 +7,7 @@ from dbt_lakehouse.errors import ConfigurationError
 
 PREFIX: Final = "kafka."
 _SERVERS: Final = "bootstrap.servers"
+_PROTOCOL: Final = "security.protocol"
 _ISOLATION: Final = "isolation.level"
 _LEVELS: Final = ("read_committed", "read_uncommitted")
 _REQUEST_TIMEOUT: Final = "request.timeout.ms"
@@ -26,6 +27,11 @@ class KafkaSettings(NamedTuple):
     def servers(self) -> str:
         """The bootstrap servers."""
         return self.given[_SERVERS]
+
+    @property
+    def security_protocol(self) -> str:
+        """How the listener of the bootstrap servers is secured; Kafka's default is not at all."""
+        return self.given.get(_PROTOCOL, "PLAINTEXT").upper()
 
     @property
     def isolation_level(self) -> str:
