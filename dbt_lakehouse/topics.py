@@ -8,8 +8,10 @@ An entry is ``{topic: name}`` or ``{pattern: Java regular expression for the who
                         anew, whose offsets begin again
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
+
+from pyspark.errors.exceptions.captured import IllegalArgumentException
 
 from dbt_lakehouse.errors import ConfigurationError
 from python_udfs.registry import FORMATS
@@ -25,6 +27,35 @@ class TopicRule(NamedTuple):
     format: str
     from_kafka: bool
     land_as: str | None
+
+
+class TopicMatcher:
+    """Finds the rule of a topic; patterns are Java's, so they are asked in Spark's JVM.
+
+    Raises ``ConfigurationError`` for a pattern that is none.
+    """
+
+    def __init__(self, jvm: Any, rules: Sequence[TopicRule]) -> None:
+        self._patterns = [(rule, _compiled(jvm, rule.pattern)) for rule in rules]
+
+    def rule(self, topic: str) -> TopicRule | None:
+        """The first rule that matches."""
+        for rule, pattern in self._patterns:
+            if rule.topic == topic or (pattern is not None and pattern.matcher(topic).matches()):
+                return rule
+        return None
+
+
+def _compiled(jvm: Any, pattern: str | None) -> Any:
+    if pattern is None:
+        return None
+    try:
+        return jvm.java.util.regex.Pattern.compile(pattern)
+    except IllegalArgumentException as error:
+        raise ConfigurationError(
+            f"vars.topics has the pattern {pattern!r}, which is no Java regular expression:"
+            f" {' '.join(str(error).split())}"
+        ) from None
 
 
 def topic_rules(entries: Iterable[Mapping[str, Any]] | None) -> list[TopicRule]:

@@ -7,7 +7,7 @@ source would retry for minutes and then say ``listNodes``.
 import socket
 import ssl
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from dbt_lakehouse.errors import ConfigurationError, KafkaError
 from dbt_lakehouse.kafka.settings import PREFIX, KafkaSettings
-from dbt_lakehouse.topics import TopicRule
+from dbt_lakehouse.topics import TopicMatcher, TopicRule
 
 _CONNECT_SECONDS: Final = 3.0
 _ANSWER_SECONDS: Final = 4.0
@@ -160,17 +160,15 @@ def _admin(spark: SparkSession, settings: KafkaSettings) -> Iterator[tuple[Any, 
 
 def _topics(jvm: Any, admin: Any, rules: Sequence[TopicRule]) -> dict[str, str]:
     """Kafka's name of each topic to land, with bronze's name for it."""
-    matches: Callable[[str, str], bool] = jvm.java.util.regex.Pattern.matches
+    matcher = TopicMatcher(jvm, rules)
     names = [rule.topic for rule in rules if rule.topic is not None]
     if any(rule.pattern is not None and rule.from_kafka for rule in rules):
         names += sorted(admin.listTopics().names().get())
     topics: dict[str, str] = {}
     for name in names:
-        for rule in rules:
-            if rule.topic == name or (rule.pattern is not None and matches(rule.pattern, name)):
-                if rule.from_kafka:
-                    topics[name] = rule.land_as or name
-                break
+        rule = matcher.rule(name)
+        if rule is not None and rule.from_kafka:
+            topics[name] = rule.land_as or name
     if len(set(topics.values())) < len(topics):
         raise ConfigurationError(
             "vars.topics lets two topics land under one name, where their offsets would collide:"
@@ -292,7 +290,8 @@ def _explained(error: Py4JJavaError, settings: KafkaSettings) -> Exception:
     if "Timeout" in kind:
         return KafkaError(
             f"{where} accepts connections but did not answer within {settings.timeout_ms} ms"
-            f" ({reason}). Is it a Kafka listener, does {PREFIX}security.protocol in the profile"
-            " match it, and can the addresses that it advertises be reached from here?"
+            f" ({reason}). Is it a Kafka listener, do {PREFIX}security.protocol and {PREFIX}sasl.*"
+            " in the profile fit it and each other, and can the addresses that it advertises be"
+            " reached from here?"
         )
     return KafkaError(f"{where} could not be asked: {kind}: {reason}")

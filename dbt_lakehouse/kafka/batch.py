@@ -109,7 +109,8 @@ def land_kafka(
                 raise
             except IllegalArgumentException as error:
                 raise ConfigurationError(
-                    f"Spark's Kafka source refuses the profile's kafka.* settings: {error}"
+                    f"Spark's Kafka source refuses the profile's kafka.* settings:"
+                    f" {error_text(error)}"
                 ) from error
             except (Py4JJavaError, CapturedException) as error:
                 # If the brokers can't be asked any more, or have deleted what was being read, that
@@ -338,12 +339,13 @@ def _refuse_other_topics(
     for log, position in _paired(logs, positions):
         landed = position.landed_offset
         same = position.topic_id is not None and position.topic_id == log.topic_id
-        if log.end < position.next_offset or (landed is not None and log.end <= landed):
+        read = max(position.next_offset, 0 if landed is None else landed + 1)
+        if log.end < read:
             raise DataLossError(
                 _other_topic_text(
                     log,
-                    f"partition {log.partition} ends before offset {log.end}, but"
-                    f" {position.next_offset - 1} is landed already",
+                    f"partition {log.partition} ends before offset {log.end}, but bronze has"
+                    f" got to {read - 1} already",
                 )
             )
         if landed is None or same:

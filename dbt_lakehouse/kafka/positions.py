@@ -131,10 +131,18 @@ def read_positions(spark: SparkSession, logs: Sequence[PartitionLog]) -> Positio
         )
         for row in rows
     }
+    known_topics = {
+        (topic, position.topic_id)
+        for (topic, _), position in positions.items()
+        if position.topic_id is not None
+    }
     for log in logs:
         key = (log.topic, log.partition)
         known = positions.get(key)
-        if known is None or (known.landed_offset is None and known.topic_id != log.topic_id):
+        if known is None and (log.topic, log.topic_id) in known_topics:
+            # Added since the topic was last landed, so nothing of it has been.
+            positions[key] = Position(0, None, None, log.topic_id)
+        elif known is None or (known.landed_offset is None and known.topic_id != log.topic_id):
             positions[key] = Position(log.start, None, None, None)
         elif known.topic_id is None:
             # Only captures so far, and Kafka no longer has what came before its log's start.

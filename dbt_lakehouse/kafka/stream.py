@@ -6,7 +6,6 @@ micro-batch lands only what bronze does not hold. So neither a lost checkpoint n
 """
 
 import json
-import re
 import tempfile
 import threading
 import time
@@ -42,7 +41,7 @@ from dbt_lakehouse.kafka.positions import (
 )
 from dbt_lakehouse.locks import landing_lock, stream_lock
 from dbt_lakehouse.paths import CACHE
-from dbt_lakehouse.topics import TopicRule
+from dbt_lakehouse.topics import TopicMatcher, TopicRule
 
 # How often the stream looks whether it shall stop, and reports.
 _POLL_SECONDS: Final = 0.3
@@ -70,7 +69,7 @@ def run_stream(
 
     Raises ``LockedError`` for a topic that another stream lands, and what batch landing raises.
     """
-    source = source._replace(rules=_chosen(source.rules, options.topics))
+    source = source._replace(rules=_chosen(spark, source.rules, options.topics))
     with ExitStack() as held:
         with landing_lock(spark).held("lakehouse stream", source.patience):
             logs, positions = prepare(spark, source, accept_loss=options.accept_loss)
@@ -87,20 +86,19 @@ def run_stream(
         return _Stream(spark, source, options, logs, positions).run(stopping)
 
 
-def _chosen(rules: Sequence[TopicRule], topics: Sequence[str]) -> list[TopicRule]:
+def _chosen(
+    spark: SparkSession, rules: Sequence[TopicRule], topics: Sequence[str]
+) -> list[TopicRule]:
     """The rules, cut down to the named topics."""
     if not topics:
         return list(rules)
+    matcher = TopicMatcher(spark._jvm, rules)
     chosen = []
     for topic in topics:
-        for rule in rules:
-            if rule.topic == topic or (
-                rule.pattern is not None and re.fullmatch(rule.pattern, topic)
-            ):
-                chosen.append(rule._replace(topic=topic, pattern=None))
-                break
-        else:
-            raise ConfigurationError(f"vars.topics has no entry for the topic {topic}")
+        rule = matcher.rule(topic)
+        if rule is None or not rule.from_kafka:
+            raise ConfigurationError(f"vars.topics has no entry for {topic} from Kafka")
+        chosen.append(rule._replace(topic=topic, pattern=None))
     return chosen
 
 
