@@ -12,9 +12,13 @@ BIN := .venv/bin
 PYTHON ?=
 PYTEST ?=
 BENCH ?=
+# Not from the environment, where such names are often somebody else's.
+PORT := 9092
+KAFKA :=
+DEMO :=
 # Generic tests are macros, and macros are no SQL before dbt renders them.
 SQL := models $(wildcard tests/*.sql)
-PYTHON_CODE := dbt_lakehouse python_udfs tests benchmarks seeds
+PYTHON_CODE := dbt_lakehouse python_udfs local_kafka tests benchmarks seeds
 
 # The same result in everybody's shell: no other project's dbt profile, Spark installation, Python path or pip target.
 # For another target or profile, call dbt or lakehouse yourself.
@@ -27,10 +31,10 @@ export PYTHON
 # The demo and the tests are small (profiles/profiles.yml).
 export LAKEHOUSE_SMALL := true
 
-.PHONY: help setup run test lint format bench docs clean lock prerequisites
+.PHONY: help setup run test lint format bench bench-kafka kafka demo-kafka docs clean lock prerequisites
 
 help: ## list the commands
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
 
 setup: .venv/.jars ## make .venv from the pinned requirements and fetch Spark's jars
 
@@ -54,6 +58,15 @@ format: setup .venv/.dev ## rewrite Python and SQL in the project's style
 
 bench: setup ## measure lakehouse decode against a bare msgspec loop (BENCH="--help" for more)
 	@$(BIN)/python benchmarks/decode_cli.py $(BENCH)
+
+bench-kafka: setup .venv/.dev ## measure landing from Kafka against a plain Spark job (BENCH="--messages 2000000")
+	@LAKEHOUSE_SMALL=false $(BIN)/python benchmarks/kafka_landing.py $(BENCH)
+
+kafka: setup .venv/.dev ## run a Kafka broker with the demo's topics until Ctrl-C (PORT=9192, KAFKA="--fresh")
+	@$(BIN)/python -m local_kafka --port $(PORT) $(KAFKA)
+
+demo-kafka: setup .venv/.dev ## watch events flow from Kafka to gold while a producer writes (DEMO="--rounds 5")
+	@$(BIN)/python -m local_kafka.demo $(DEMO)
 
 docs: setup ## write dbt's documentation site to target/
 	@$(BIN)/dbt docs generate
