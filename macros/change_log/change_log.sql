@@ -18,8 +18,10 @@
           HBase's Bytes.toBytes made of the value.
 
   Adds `_operation`, `_occurred_at`, `_position`, `_changed_columns` (columns that differ between before and after, null
-  where one of them was not shipped), `_misfits` (values that don't fit their declared type, as text: their columns are
-  null) and `_kafka_timestamp`. Of a delete, the values are those before it, where shipped.
+  where one of them was not shipped), `_unchanged_columns` (columns that the change leaves as they were and whose value
+  it does not say, as Debezium does with large values), `_previous_key` (the key that an update has replaced),
+  `_misfits` (values that don't fit their declared type, as text: their columns are null) and `_kafka_timestamp`. Of a
+  delete, the values are those before it, where shipped.
 #}
 {% macro change_log(key, columns, source_table, source_schema=none, source_database=none, topic=none) -%}
     {%- if not key -%}
@@ -53,15 +55,20 @@
       namespace: the namespace.
       set: the set, or none for records without one.
       columns: bins and their types, as in change_log.
+      topic: as in change_log.
 
-  Adds what change_log adds, and `_namespace`, `_set`, `_digest` and `_expires_at`.
+  Adds what change_log adds, but for `_unchanged_columns` and `_previous_key`, and `_namespace`, `_set`, `_digest` and
+  `_expires_at`.
 #}
-{% macro aerospike_change_log(namespace, set, columns) -%}
+{% macro aerospike_change_log(namespace, set, columns, topic=none) -%}
     {%- set conditions = [
         "format in ('aerospike_messagepack', 'aerospike_json')",
         'source_schema = ' ~ sql_text(namespace),
         'source_table = ' ~ sql_text(set) if set is not none else 'source_table is null',
     ] -%}
+    {%- if topic -%}
+        {%- do conditions.append('topic rlike ' ~ sql_text('^(?:' ~ topic ~ ')$')) -%}
+    {%- endif -%}
     {%- set technical = [
         "source_schema as _namespace",
         "source_table as _set",
@@ -92,6 +99,11 @@
         {%- do fields.append(sql_text(spec.field)) -%}
     {%- endfor -%}
     {%- set fields = 'array(' ~ fields | join(', ') ~ ')' -%}
+    {#- For tests of the log: what it takes of which events. -#}
+    {{- config(meta={'change_log': {
+        'fields': specs | map(attribute='field') | list,
+        'conditions': conditions,
+    }}) -}}
 with change_events as (
     select * from {{ new_rows(ref('change_events')) }}
 ),
@@ -121,10 +133,15 @@ texts as (
         {%- for spec in specs %}
         {% set shipped = 'coalesce(after_texts, before_texts)[' ~ loop.index0 ~ ']' -%}
         {% if spec.column in key -%}
-        coalesce({{ shipped }}, key_texts[{{ loop.index0 }}]) as `shipped_{{ spec.column }}`{{ ',' if not loop.last }}
+        coalesce({{ shipped }}, key_texts[{{ loop.index0 }}])
+        {%- elif key -%}
+        nullif(
+            case when {{ _is_unavailable('after_texts', loop.index0) }} then before_texts[{{ loop.index0 }}] else {{ shipped }} end,
+            '__debezium_unavailable_value'
+        )
         {%- else -%}
-        {{ shipped }} as `shipped_{{ spec.column }}`{{ ',' if not loop.last }}
-        {%- endif %}
+        {{ shipped }}
+        {%- endif %} as `shipped_{{ spec.column }}`{{ ',' if not loop.last }}
         {%- endfor %}
     from parsed
 ),
@@ -168,7 +185,11 @@ final as (
                 array(
                     {%- for spec in specs %}
                     case
-                        when not before_texts[{{ loop.index0 }}] <=> after_texts[{{ loop.index0 }}]
+                        when
+                            not before_texts[{{ loop.index0 }}] <=> after_texts[{{ loop.index0 }}]
+                            {%- if key %}
+                            and not {{ _is_unavailable('after_texts', loop.index0) }}
+                            {%- endif %}
                             then {{ sql_text(spec.column) }}
                     end{{ ',' if not loop.last }}
                     {%- endfor %}
@@ -176,6 +197,36 @@ final as (
                 name -> name is not null
             )
         end as _changed_columns,
+        {%- if key %}
+        filter(
+            array(
+                {%- for spec in specs %}
+                case
+                    when
+                        {{ _is_unavailable('after_texts', loop.index0) }}
+                        and `shipped_{{ spec.column }}` is null
+                        then {{ sql_text(spec.column) }}
+                end{{ ',' if not loop.last }}
+                {%- endfor %}
+            ),
+            name -> name is not null
+        ) as _unchanged_columns,
+        case
+            when
+                operation = 'update'
+                and (
+                    {%- for spec in specs if spec.column in key %}
+                    not {{ _previous_value(spec, specs) }} <=> `value_{{ spec.column }}`
+                    {{- ' or' if not loop.last }}
+                    {%- endfor %}
+                )
+                then named_struct(
+                    {%- for spec in specs if spec.column in key %}
+                    {{ sql_text(spec.column) }}, {{ _previous_value(spec, specs) }}{{ ',' if not loop.last }}
+                    {%- endfor %}
+                )
+        end as _previous_key,
+        {%- endif %}
         filter(
             array(
                 {%- for spec in specs %}
@@ -192,4 +243,18 @@ final as (
 )
 
 select * from final
+{%- endmacro %}
+
+{# Whether an image has Debezium's placeholder for a value that was too large to be in the source's log. #}
+{% macro _is_unavailable(texts, index) -%}
+    {{ texts }}[{{ index }}] <=> '__debezium_unavailable_value'
+{%- endmacro %}
+
+{# A key column's value before an update; that after it where the image before has none. #}
+{% macro _previous_value(spec, specs) -%}
+    {%- if spec.encoding -%}
+        `value_{{ spec.column }}`
+    {%- else -%}
+        coalesce({{ typed_value('before_texts[' ~ specs.index(spec) ~ ']', spec.type) }}, `value_{{ spec.column }}`)
+    {%- endif -%}
 {%- endmacro %}

@@ -1,9 +1,10 @@
 {#
   Brings a gold table up to date with its change log: the `current_state` strategy of the incremental materialization.
 
-  A rebuild runs the model's own SQL. An incremental run
-      1. takes the log's new events and the keys they touch, with the keys that a new delete without a set hits and
-         those that have expired;
+  A rebuild folds the whole log. An incremental run
+      0. empties the table of what lies before a new truncate, which `deleted_keys` remembers for the table as a whole;
+      1. takes the log's new events and the keys they touch, with the keys that a new delete without a set hits, those
+         that have expired, and those behind a truncate that comes late;
       2. adds what is known of those keys: their gold rows, or their remembered states in `deleted_keys`;
       3. folds; keys with an event that belongs before what is known are folded from their whole log instead;
       4. remembers the keys that end absent in `deleted_keys`, and only then
@@ -12,11 +13,10 @@
   inlined into one statement, planning alone took longer than all the work.
 
   Arguments:
-      sql: the model's compiled SQL.
       staged: the name for a temporary view, whose name begins those of the other ones.
       incremental: whether this is an incremental run.
 #}
-{% macro build_current_state(sql, staged, incremental) %}
+{% macro build_current_state(staged, incremental) %}
     {% set fold = config.get('meta').fold %}
     {% set changes = ref(model.refs[0].name) %}
     {% set deleted_keys = ref('deleted_keys') %}
@@ -31,14 +31,18 @@
             {% do save_watermarks({'lakehouse.as_of': as_of_text()}) %}
         {% endif %}
     {% else %}
-        {% set states %}
-            with events as ({{ _log_events(fold, _as_noted(changes), deletes) }}),
-            {{ _fold_ctes(fold) }}
-            select * from states
+        {% set log = _as_noted(changes) %}
+        {% set truncation = _newest_truncate(fold, log, none) %}
+        {% set folded %}
+            with events as ({{ _log_events(fold, log, deletes) }}),
+            {{ _fold_ctes(fold, truncation, fills=_leaves_columns(fold, log)) }}
         {% endset %}
-        {% do _remember_absent_keys(fold, deleted_keys, '(' ~ states ~ ')', refolded=true) %}
+        {% do _remember_truncate(deleted_keys, truncation) %}
+        {% do _remember_absent_keys(fold, deleted_keys, '(' ~ folded ~ ' select * from states)', refolded=true) %}
         {% call statement('main') %}
-            {{ create_table_as(false, this, sql) }}
+            {{ create_table_as(
+                false, this, folded ~ ' select ' ~ _gold_columns(fold) | join(', ') ~ ' from states where _live'
+            ) }}
         {% endcall %}
         {% do save_watermarks({'lakehouse.as_of': as_of_text()}) %}
     {% endif %}
@@ -80,12 +84,17 @@
       remembered: `deleted_keys` as it is to be read.
 #}
 {% macro _merge_new_events(fold, changes, deleted_keys, remembered, deletes, staged) %}
-    {% set gold = _pinned(this) %}
     {% set key_list = fold.key | join(', ') %}
     {% set name = staged.identifier ~ '__' %}
     {% set cached = [] %}
     {% set new_log_rows = new_rows(changes) %}
     {% set has_new_events = has_news(changes) %}
+    {% set truncation = _newest_truncate(fold, new_log_rows, remembered) if has_new_events %}
+    {% if truncation and truncation.is_new %}
+        {% do _remember_truncate(deleted_keys, truncation) %}
+        {% do run_query('delete from ' ~ this ~ ' where _position < ' ~ truncation.position) %}
+    {% endif %}
+    {% set gold = _pinned(this) %}
     {% set last_read = _marks()[deleted_keys.schema ~ '.' ~ deleted_keys.identifier].sequence %}
 
     {# The namespace's deletes without a set, one or two events for each key, and whether they are new. #}
@@ -122,10 +131,16 @@
         {% do return(none) %}
     {% endif %}
     {% do _cache(cached, name ~ 'new_events', _log_events(fold, new_log_rows, none)) %}
+    {% set has_late_truncate = truncation and truncation.is_new
+        and _cache_behind_truncate(cached, name, fold, _as_noted(changes), gold, remembered, truncation) %}
     {% set touched %}
         select {{ key_list }} from {{ name }}new_events
         union
         {{ hit_by_others }}
+        {% if has_late_truncate %}
+        union
+        select {{ key_list }} from {{ name }}behind_truncate
+        {% endif %}
     {% endset %}
     {% do _cache(cached, name ~ 'touched', touched) %}
 
@@ -144,13 +159,18 @@
             coalesce(gold._position, absent.position) as _position,
             {{ 'gold._expires_at' if fold.namespace else 'cast(null as timestamp) as _expires_at' }},
             true as _is_state,
-            false as _is_clock_ahead
-        from (select *, {{ record_key(fold.key) }} as record_key from {{ name }}touched) as touched
+            false as _is_clock_ahead,
+            cast(null as array<string>) as _unchanged_columns
+        from (select *, {{ record_key(fold.key) }} as _record_key from {{ name }}touched) as touched
         left join {{ gold }} as gold
             on {% for column in fold.key %}touched.{{ column }} = gold.{{ column }}{{ ' and ' if not loop.last }}{% endfor %}
         left join (select * from {{ remembered }} where scope = {{ table_scope(this) }}) as absent
-            on gold._position is null and touched.record_key = absent.record_key
-        where gold._position is not null or absent.position is not null
+            on gold._position is null and touched._record_key = absent.record_key
+        where
+            coalesce(gold._position, absent.position) is not null
+            {%- if truncation %}
+            and coalesce(gold._position, absent.position) > {{ truncation.position }}
+            {%- endif %}
     {% endset %}
     {% do _cache(cached, name ~ 'known', known) %}
 
@@ -168,7 +188,8 @@
             _position,
             cast(null as timestamp) as _expires_at,
             false as _is_state,
-            false as _is_clock_ahead
+            false as _is_clock_ahead,
+            cast(null as array<string>) as _unchanged_columns
         from ({{ remembered_deletes }})
         left semi join {{ name }}touched using (_digest)
         {% endif %}
@@ -202,6 +223,10 @@
                 )
             )
             {%- endif %}
+        {% if has_late_truncate %}
+        union
+        select {{ key_list }} from {{ name }}behind_truncate
+        {% endif %}
     {% endset %}
     {% do _cache(cached, name ~ 'misplaced', misplaced) %}
     {% set misplaced_keys = _count(name ~ 'misplaced') %}
@@ -231,9 +256,11 @@
             fold, _as_noted(changes), _pinned(deletes) if deletes, keys=name ~ 'misplaced'
         )) %}
     {% endif %}
+    {% set fills = _leaves_columns(fold, name ~ 'new_events')
+        or (misplaced_keys > 0 and _leaves_columns(fold, name ~ 'log')) %}
     {% set states %}
         with events as ({{ events }}),
-        {{ _fold_ctes(fold) }}
+        {{ _fold_ctes(fold, truncation, fills) }}
         select * from states
     {% endset %}
     {% do _cache(cached, name ~ 'states', states) %}
@@ -246,9 +273,9 @@
     {% call statement('stage') %}
         {{ create_temporary_view(staged, staged_states) }}
     {% endcall %}
-    {% do process_schema_changes(config.get('on_schema_change'), staged, this) %}
+    {% do follow_schema(staged) %}
     {% call statement('main') %}
-        {{ _merge_states_sql(fold, name ~ 'states') }}
+        {{ _merge_states_sql(fold, name ~ 'states', refolded=misplaced_keys > 0) }}
     {% endcall %}
     {% do _count_run(name, misplaced_keys, key_list) %}
     {% do _uncache(cached) %}
@@ -335,8 +362,107 @@
     ') %}
 {% endmacro %}
 
-{# Deletes what is absent, updates what has changed, inserts what is live and new; all else stays untouched. #}
-{% macro _merge_states_sql(fold, states) -%}
+{#
+  The newest truncate of a table, or none: {position, time} as SQL literals, and whether it `is_new`.
+
+  Arguments:
+      log: the new rows of the change log.
+      remembered: `deleted_keys` as it is to be read, or none for a rebuild.
+#}
+{% macro _newest_truncate(fold, log, remembered) %}
+    {% if fold.namespace %}
+        {% do return(none) %}
+    {% endif %}
+    {% set found = run_query('
+        select
+            unix_micros(_position.log_time), _position.topic, _position.partition, _position.offset,
+            _position.event_index, unix_micros(_time), _is_new
+        from (
+            select _position, ' ~ known_time('_occurred_at', '_kafka_timestamp') ~ ' as _time, true as _is_new
+            from ' ~ log ~ '
+            where ' ~ fold.key[0] ~ " is null and _operation = 'truncate'" ~ ('' if not remembered else '
+            union all
+            select position, max_occurred_at, false
+            from ' ~ remembered ~ ' where scope = ' ~ truncate_scope(this)) ~ '
+        )
+        order by _position desc, _is_new desc
+        limit 1
+    ') %}
+    {% if found | length == 0 %}
+        {% do return(none) %}
+    {% endif %}
+    {% set log_time, topic, partition, offset, event_index, time, is_new = found[0] %}
+    {% do return({
+        'position': "named_struct('log_time', " ~ _moment(log_time) ~ ", 'topic', " ~ sql_text(topic)
+            ~ ", 'partition', " ~ partition ~ ", 'offset', cast(" ~ offset ~ " as bigint), 'event_index', "
+            ~ event_index ~ ')',
+        'time': _moment(time),
+        'is_new': is_new,
+    }) %}
+{% endmacro %}
+
+{# A timestamp literal from microseconds since the epoch, or a null of that type. #}
+{% macro _moment(micros) -%}
+    {{ 'cast(null as timestamp)' if micros is none else 'timestamp_micros(' ~ micros ~ ')' }}
+{%- endmacro %}
+
+{# Keeps the newest truncate of the running model's table, for events that come after it, or late. #}
+{% macro _remember_truncate(deleted_keys, truncation) %}
+    {% if truncation %}
+        {% do run_query('
+            merge into ' ~ deleted_keys ~ ' as target
+            using (select ' ~ truncation.position ~ ' as position, ' ~ truncation.time ~ ' as time) as source
+            on target.scope = ' ~ truncate_scope(this) ~ '
+            when matched and target.position < source.position then update set
+                max_occurred_at = source.time, position = source.position, recorded_at = ' ~ as_of() ~ "
+            when not matched then insert (scope, record_key, max_occurred_at, position, null_position, recorded_at)
+            values (" ~ truncate_scope(this) ~ ", '', source.time, source.position, null, " ~ as_of() ~ ')
+        ') %}
+    {% endif %}
+{% endmacro %}
+
+{#
+  Caches the keys with a state behind a new truncate: it comes late, so what they are may rest on what it took away.
+  Returns whether there are any.
+#}
+{% macro _cache_behind_truncate(cached, name, fold, log, gold, remembered, truncation) %}
+    {% set key_list = fold.key | join(', ') %}
+    {% set absent %}
+        (
+            select record_key as _record_key from {{ remembered }}
+            where scope = {{ table_scope(this) }} and position > {{ truncation.position }}
+        )
+    {% endset %}
+    {% set behind %}
+        select {{ key_list }} from {{ gold }} where _position > {{ truncation.position }}
+        {% if _count(absent) > 0 %}
+        union
+        -- Only the log has the columns of an absent key.
+        select {{ key_list }}
+        from (select {{ key_list }}, {{ record_key(fold.key) }} as _record_key from {{ log }})
+        left semi join {{ absent }} using (_record_key)
+        {% endif %}
+    {% endset %}
+    {% do _cache(cached, name ~ 'behind_truncate', behind) %}
+    {% do return(_count(name ~ 'behind_truncate') > 0) %}
+{% endmacro %}
+
+{# Whether an event of a log leaves columns as they were without saying their values. #}
+{% macro _leaves_columns(fold, log) %}
+    {% if fold.namespace %}
+        {% do return(false) %}
+    {% endif %}
+    {% set found = run_query('select 1 from ' ~ log ~ ' where size(_unchanged_columns) > 0 limit 1') %}
+    {% do return(found | length > 0) %}
+{% endmacro %}
+
+{#
+  Deletes what is absent, updates what has changed, inserts what is live and new; all else stays untouched.
+
+  Arguments:
+      refolded: whether keys were folded from their whole log: then columns can change though the last event is the same.
+#}
+{% macro _merge_states_sql(fold, states, refolded) -%}
     {%- set columns = _gold_columns(fold) -%}
     merge into {{ this }} as target
     using {{ states }} as source
@@ -348,6 +474,10 @@
     when matched and (
         target._position <> source._position
         or not target._max_occurred_at <=> source._max_occurred_at
+        {%- if refolded and fold.columns %}
+        or to_json(struct(target.{{ fold.columns | join(', target.') }}))
+        <> to_json(struct(source.{{ fold.columns | join(', source.') }}))
+        {%- endif %}
     ) then update set
         {%- for column in columns %}
         {{ column }} = source.{{ column }}{{ ',' if not loop.last }}

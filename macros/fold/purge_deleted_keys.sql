@@ -1,5 +1,5 @@
 {#
-  Forgets the states of `silver.deleted_keys` that were recorded more than `vars.tombstone_retention_days` ago, and keeps
+  Forgets the states of keys in `silver.deleted_keys` that were recorded more than `vars.tombstone_retention_days` ago, and keeps
   the newest time among them (of the log or of the source) as the table's `lakehouse.purge_horizon`: an event of an
   unknown key whose log time or source time is not after the horizon may belong to a forgotten state, so it is folded
   with its key's whole log.
@@ -8,6 +8,7 @@
     {% if not execute %}{% do return('') %}{% endif %}
     {% set old %}
         recorded_at < {{ as_of() }} - interval {{ var('tombstone_retention_days') }} days
+        and scope not like 'truncated:%'
     {% endset %}
     {% set found = run_query(
         'select count(*), cast(max(greatest(position.log_time, null_position.log_time, max_occurred_at)) as string) from '

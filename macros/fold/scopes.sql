@@ -1,8 +1,13 @@
 {#
-  What a row of `silver.deleted_keys` speaks of: one gold table, or one Aerospike namespace.
+  What a row of `silver.deleted_keys` speaks of: one key of a gold table, all keys of one, or an Aerospike namespace's.
 #}
 {% macro table_scope(relation) -%}
     {{ sql_text(relation.schema ~ '.' ~ relation.identifier) }}
+{%- endmacro %}
+
+{# Of the newest truncate of a gold table. #}
+{% macro truncate_scope(relation) -%}
+    {{ sql_text('truncated:' ~ relation.schema ~ '.' ~ relation.identifier) }}
 {%- endmacro %}
 
 {# Arguments: namespace: a SQL expression. #}
@@ -15,12 +20,12 @@
   not part of the name: `_digest` is {"digest":...}.
 
   Arguments:
-      key: the key columns of the row.
+      key: the key columns of the row, quoted or not.
 #}
 {% macro record_key(key) -%}
     to_json(named_struct(
         {%- for column in key | sort %}
-        '{{ column.lstrip("_") }}', {{ column }}{{ ',' if not loop.last }}
+        {{ sql_text(column.strip("`").lstrip("_")) }}, {{ column }}{{ ',' if not loop.last }}
         {%- endfor %}
     ))
 {%- endmacro %}

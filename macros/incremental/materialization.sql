@@ -28,7 +28,7 @@
         {%- do adapter.drop_relation(existing) -%}
     {%- endif -%}
     {%- if strategy == 'current_state' -%}
-        {%- do build_current_state(sql, staged, incremental) -%}
+        {%- do build_current_state(staged, incremental) -%}
     {%- elif incremental and not has_news() -%}
         {%- call statement('main') -%}
             select 'nothing new to read'
@@ -37,7 +37,7 @@
         {%- call statement('stage') -%}
             {{ create_temporary_view(staged, sql) }}
         {%- endcall -%}
-        {%- do process_schema_changes(config.get('on_schema_change', 'append_new_columns'), staged, existing) -%}
+        {%- do follow_schema(staged) -%}
         {%- call statement('main') -%}
             {{ _append_sql(staged) if strategy == 'append' else _merge_sql(staged) }}
         {%- endcall -%}
@@ -66,7 +66,7 @@
         select 1 from {{ this }} as already
         where already._last_updated_sequence_number > {{ written }}
         {%- for column in config.get('unique_key') %}
-            and already.{{ column }} <=> staged.{{ column }}
+            and already.{{ adapter.quote(column) }} <=> staged.{{ adapter.quote(column) }}
         {%- endfor %}
     )
     {%- endif -%}
@@ -77,7 +77,7 @@
     using {{ staged }} as source
     on
         {%- for column in config.get('unique_key') %}
-        target.{{ column }} <=> source.{{ column }}{{ ' and' if not loop.last }}
+        target.{{ adapter.quote(column) }} <=> source.{{ adapter.quote(column) }}{{ ' and' if not loop.last }}
         {%- endfor %}
     when matched then update set *
     when not matched then insert *

@@ -7,16 +7,16 @@
 {%- if execute -%}
 {%- set fold = fold_of(model) -%}
 with gold as (
-    select *, {{ record_key(fold.key) }} as record_key from {{ model }}
+    select *, {{ record_key(fold.key) }} as _record_key from {{ model }}
 )
 
-select gold.record_key, 'remembered as deleted or expired' as reason
+select gold._record_key, 'remembered as deleted or expired' as reason
 from gold
-inner join {{ deleted_keys }} as deleted_keys using (record_key)
+inner join {{ deleted_keys }} as deleted_keys on gold._record_key = deleted_keys.record_key
 where deleted_keys.scope = {{ table_scope(model) }} and deleted_keys.position > gold._position
 {%- if fold.namespace %}
 union all
-select record_key, 'expired'
+select _record_key, 'expired'
 from gold
 where _expires_at <= timestamp '{{ built_as_of(model) }}'
 {%- endif %}

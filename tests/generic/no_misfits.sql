@@ -11,8 +11,8 @@ from {{ model }}
 lateral view explode(
     _misfits
     || case
-        when _operation <> 'truncate' and ({{ key | join(' is null or ') }} is null)
-            then array(named_struct('column', '{{ key | join(", ") }}', 'text', 'no key'))
+        when _operation <> 'truncate' and ({{ quoted(key) | join(' is null or ') }} is null)
+            then array(named_struct('column', {{ sql_text(key | join(", ")) }}, 'text', 'no key'))
         else array()
     end
 ) as misfit

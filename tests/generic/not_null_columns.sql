@@ -5,7 +5,7 @@
       columns: the columns that must have a value in each row.
 #}
 {% test not_null_columns(model, columns) %}
-select {{ columns | join(', ') }}
+select {{ quoted(columns) | join(', ') }}
 from {{ model }}
-where {% for column in columns %}{{ column }} is null{{ ' or ' if not loop.last }}{% endfor %}
+where {% for column in quoted(columns) %}{{ column }} is null{{ ' or ' if not loop.last }}{% endfor %}
 {% endtest %}

@@ -5,8 +5,8 @@
       columns: the columns that together identify a row.
 #}
 {% test unique_combination(model, columns) %}
-select {{ columns | join(', ') }}, count(*) as copies
+select {{ quoted(columns) | join(', ') }}, count(*) as copies
 from {{ model }}
-group by {{ columns | join(', ') }}
+group by {{ quoted(columns) | join(', ') }}
 having count(*) > 1
 {% endtest %}

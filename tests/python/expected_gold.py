@@ -27,7 +27,7 @@ FORMATS: Final = {
     streams.SESSIONS: "aerospike_messagepack",
     streams.ORDERS: "debezium_json",
 }
-CHANGES: Final = ("snapshot", "insert", "update", "upsert", "delete")
+WRITES: Final = ("snapshot", "insert", "update", "upsert")
 
 
 class Logged(NamedTuple):
@@ -149,18 +149,29 @@ def log_of(messages: Iterable[Message]) -> list[Logged]:
 
 
 def changes_by_key(table: Table, log: Iterable[Logged]) -> dict[Any, list[Logged]]:
-    """The changes of each key of the table, with the namespace's deletes without a set."""
+    """The changes of each key of the table: with the namespace's deletes without a set, the
+    table's truncates, and updates to another key as deletes.
+    """
     changes: dict[Any, list[Logged]] = defaultdict(list)
     deletes: dict[Any, list[Logged]] = defaultdict(list)
+    truncates = []
     for logged in log:
         event = logged.event
-        if event.operation not in CHANGES or event.source_schema != table.source_schema:
+        if event.source_schema != table.source_schema:
             continue
         if event.source_table == table.source_table:
-            changes[_key(table, event)].append(logged)
+            if event.operation == "truncate":
+                truncates.append(logged)
+            elif event.operation in (*WRITES, "delete"):
+                key = _key(table, event)
+                changes[key].append(logged)
+                previous = _image(event.before).get(table.key, key)
+                if event.operation == "update" and previous != key:
+                    gone = event._replace(operation="delete", before=None, after=None)
+                    changes[previous].append(logged._replace(event=gone))
         elif event.source_table is None and event.operation == "delete":
             deletes[_key(table, event)].append(logged)
-    return {key: [*own, *deletes[key]] for key, own in changes.items()}
+    return {key: [*own, *deletes[key], *truncates] for key, own in changes.items()}
 
 
 def states(table: Table, log: Iterable[Logged], as_of: datetime) -> dict[Any, tuple[State, Event]]:
@@ -169,7 +180,7 @@ def states(table: Table, log: Iterable[Logged], as_of: datetime) -> dict[Any, tu
     for key, own in changes_by_key(table, log).items():
         events = {logged.change.position: logged.event for logged in own}
         state = fold(
-            [logged.change for logged in own],
+            [_with_values(table, logged) for logged in own],
             order_by_source_time=table.order_by_source_time,
             as_of=micros_of(as_of),
         )
@@ -184,13 +195,11 @@ def expected_rows(table: Table, log: Iterable[Logged], as_of: datetime) -> dict[
     for key, (state, event) in states(table, log, as_of).items():
         if not state.is_live:
             continue
-        assert event.after is not None
-        image = json.loads(event.after, parse_float=Decimal)
         row: Row = {table.key: key}
         if table.key == "_digest":
             row |= {"_namespace": table.source_schema, "_set": table.source_table}
-        for field, convert in table.columns.items():
-            value = image.get(field)
+        for (field, convert), text in zip(table.columns.items(), state.values, strict=True):
+            value = None if text is None else json.loads(text, parse_float=Decimal)
             row[_RENAMED.get(field, field)] = None if value is None else convert(value)
         position = state.position
         row |= {
@@ -207,6 +216,27 @@ def expected_rows(table: Table, log: Iterable[Logged], as_of: datetime) -> dict[
 def micros_of(moment: datetime) -> int:
     """UTC microseconds since the epoch."""
     return (moment - EPOCH) // timedelta(microseconds=1)
+
+
+def _with_values(table: Table, logged: Logged) -> Change:
+    """The event as the reference takes it, with the row's values as JSON."""
+    before, after = _image(logged.event.before), _image(logged.event.after)
+    values: list[str | None] = []
+    unchanged = []
+    for place, field in enumerate(table.columns):
+        value = after.get(field)
+        if value == streams.UNAVAILABLE:
+            value = before.get(field)
+            if value in (None, streams.UNAVAILABLE):
+                unchanged.append(place)
+                value = None
+        values.append(None if value is None else json.dumps(value, default=str))
+    return logged.change._replace(values=values, unchanged=unchanged)
+
+
+def _image(text: bytes | str | None) -> Row:
+    image: Row = json.loads(text) if text else {}
+    return image
 
 
 def _key(table: Table, event: Event) -> Any:

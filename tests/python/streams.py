@@ -28,6 +28,8 @@ DAY: Final = 24 * HOUR
 START: Final = 1_790_812_800_000
 
 KEYS: Final = 9
+# Debezium's placeholder for a value that it can't say.
+UNAVAILABLE: Final = "__debezium_unavailable_value"
 # Partition numbers of a clone start here; clones never share a partition.
 PARTITIONS_PER_CLONE: Final = 10
 # As Aerospike numbers its particle types.
@@ -71,18 +73,18 @@ def order_id(clone: int, number: int) -> int:
     return clone * 1000 + number
 
 
-def stream(seed: int, clone: int = 0, messages: int = 60) -> list[Message]:
+def stream(seed: int, clone: int = 0, messages: int = 60, truncates: float = 0.0) -> list[Message]:
     """Three topics with two partitions each and ``messages`` in each of those, ordered by offset.
 
     Partition 0's timestamps go back and forth; some are missing, the first ones too, so that those
     events have no log time. Partition 1's never go back: only there can offsets that arrive out of
     order get the log time they would have had in order. Timestamps of both are rounded, so that the
-    partitions tie.
+    partitions tie. ``truncates`` is their part of the orders; they empty the table for all clones.
     """
     makers: dict[str, Callable[[random.Random], Maker]] = {
         PROFILES: lambda dice: _Aerospike(dice, clone, "users", "profiles", _profile_bins),
         SESSIONS: lambda dice: _Aerospike(dice, clone, "web", "sessions", _session_bins),
-        ORDERS: lambda dice: _Orders(dice, clone),
+        ORDERS: lambda dice: _Orders(dice, clone, truncates),
     }
     result = []
     for topic, maker_of in makers.items():
@@ -221,11 +223,13 @@ def _session_bins(dice: random.Random, written: int) -> list[Any]:
 class _Orders(Maker):
     dice: random.Random
     clone: int
+    truncates: float
     written: int = 0
     sent: list[tuple[bytes, bytes]] = field(default_factory=list)
 
     def message(self, clock: int) -> tuple[bytes | None, bytes | None]:
         roll = self.dice.random()
+        payload: dict[str, Any]
         number = order_id(self.clone, self.dice.randrange(KEYS))
         wrap = self.dice.choice(
             [lambda payload: payload, lambda payload: {"payload": payload}, _with_null_schema]
@@ -240,6 +244,9 @@ class _Orders(Maker):
             return None, _compact(wrap(payload))
         if roll < 0.18 and self.sent:
             return self.dice.choice(self.sent)
+        if roll > 1 - self.truncates:
+            payload = {"op": "t", "ts_ms": clock, "source": self._source(clock)}
+            return None, _compact(wrap(payload))
         op = self.dice.choice("rccuuuuddd")
         payload = {
             "before": None,
@@ -253,9 +260,18 @@ class _Orders(Maker):
             # Without the old row, only the message key says which order is gone.
             payload["before"] = self._image(number) if self.dice.random() < 0.5 else None
         else:
-            if op == "u" and self.dice.random() < 0.5:
-                payload["before"] = self._image(number)
             payload["after"] = self._image(number)
+            if op == "u" and self.dice.random() < 0.5:
+                # Sometimes another order's: the update has changed the key.
+                changes = self.dice.random() < 0.2
+                other = order_id(self.clone, self.dice.randrange(KEYS)) if changes else number
+                payload["before"] = self._image(other)
+            if op == "u":
+                # What was too large to be in the source's log, and has not changed.
+                for name in self.dice.sample(["note", "status"], self.dice.choice([0, 0, 1, 2])):
+                    payload["after"][name] = UNAVAILABLE
+                    if payload["before"] and self.dice.random() < 0.5:
+                        payload["before"][name] = UNAVAILABLE
         message = key, _compact(wrap(payload))
         self.sent.append(message)
         return message
