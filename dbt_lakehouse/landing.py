@@ -86,9 +86,12 @@ def _batches(paths: Iterable[str]) -> Iterator[list[dict[str, Any]]]:
                             else capture.timestamp_ms * 1000,
                             "key": capture.key,
                             "value": capture.value,
-                            "headers": None
-                            if capture.headers is None
-                            else [{"key": key, "value": value} for key, value in capture.headers],
+                            # As Kafka's source says it, for messages without any.
+                            "headers": [
+                                {"key": key, "value": value} for key, value in capture.headers
+                            ]
+                            if capture.headers
+                            else None,
                         }
                     )
                     if len(batch) == _BATCH_ROWS:

@@ -277,7 +277,7 @@ def _explained(error: Py4JJavaError, settings: KafkaSettings) -> Exception:
     kind = _kind(error)
     reason = error_text(error)
     where = f"the Kafka broker at {settings.servers}"
-    if "Authentication" in kind or "Ssl" in kind:
+    if any(word in kind for word in ("Authentication", "Sasl", "Ssl")):
         return ConfigurationError(
             f"{where} refused to authenticate us: {reason}. Look at {PREFIX}security.protocol,"
             f" {PREFIX}sasl.* and {PREFIX}ssl.* in the profile"
