@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, NoReturn
@@ -154,6 +155,8 @@ def _land_from_kafka(
             click.echo(landing_text(result))
         if not (until_caught_up and result.remaining):
             break
+        # Others wait for the lake too, and look for it less often than this takes.
+        time.sleep(0.5)
     if as_json:
         left = sorted(result.left_to_stream)
         click.echo(
@@ -225,6 +228,45 @@ def status(project: "Project", as_json: bool) -> None:
     source = project.require_kafka()
     rows = read_status(project.open_session(), source)
     click.echo(json.dumps(rows, default=str) if as_json else status_text(rows))
+
+
+@lakehouse.command()
+@click.option("--topic", "topics", multiple=True, required=True, help="A topic that has landed.")
+@click.option("--table", help="Only this source table: TABLE, SCHEMA.TABLE or DB.SCHEMA.TABLE.")
+@click.option("--name", help="Name of the gold table (default: like the source table).")
+@click.option("--key", metavar="COLUMN,...", help="Key columns, where the messages have no key.")
+@click.option(
+    "--format",
+    "format_name",
+    type=click.Choice(list(FORMATS)),
+    metavar="FORMAT",
+    help="Wire format of a topic that vars.topics does not list: adds it there.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print what was written as JSON.")
+@_project_options
+def generate(
+    project: "Project",
+    topics: tuple[str, ...],
+    table: str | None,
+    name: str | None,
+    key: str | None,
+    format_name: str | None,
+    as_json: bool,
+) -> None:
+    """Write the models of a topic's tables: change log, gold table, descriptions and tests.
+
+    Looks at every message of the topic that has landed. Where the models are there already, shows
+    what has changed at the source and changes only that. --topic can be given again: the same table
+    in two topics becomes one.
+    """
+    from dbt_lakehouse.generate.command import Options
+    from dbt_lakehouse.generate.command import generate as write_models
+
+    columns = [each.strip() for each in key.split(",")] if key else []
+    report = write_models(project, Options(topics, table, name, columns, format_name))
+    click.echo(report.json() if as_json else report.text())
+    if report.failed:
+        _fail(f"{len(report.failed)} of {len(report.tables)} tables got no models")
 
 
 @lakehouse.command()

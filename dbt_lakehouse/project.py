@@ -41,6 +41,8 @@ class Project(NamedTuple):
 
     parameters: Mapping[str, str]
     variables: Mapping[str, Any]
+    root: Path = ROOT
+    """The folder of dbt_project.yml."""
 
     def open_session(self) -> SparkSession:
         """The session of the project's profile, as ``dbt run`` opens it."""
@@ -65,7 +67,7 @@ class Project(NamedTuple):
         return KafkaSource(
             settings=settings,
             rules=rules,
-            max_messages=_positive(self.variables, "max_messages_per_run"),
+            max_messages=_positive(self.variables, "max_messages_per_run", 10_000_000),
             patience=lock_patience(self.variables),
         )
 
@@ -102,7 +104,7 @@ def load(options: ProjectOptions) -> Project:
     credentials = profile.credentials
     if not isinstance(credentials, SparkCredentials) or credentials.method != "session":
         raise ConfigurationError(f"target {profile.target_name} is not of `method: session`")
-    return Project(credentials.server_side_parameters, variables_of(project, given))
+    return Project(credentials.server_side_parameters, variables_of(project, given), root)
 
 
 def variables_of(project: DbtProject, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -113,11 +115,11 @@ def variables_of(project: DbtProject, given: Mapping[str, Any]) -> dict[str, Any
 
 def lock_patience(variables: Mapping[str, Any]) -> float:
     """How many seconds to wait for another process at work on the lake."""
-    return float(_positive(variables, "lock_timeout_seconds"))
+    return float(_positive(variables, "lock_timeout_seconds", 600))
 
 
-def _positive(variables: Mapping[str, Any], name: str) -> int:
-    value = variables.get(name)
+def _positive(variables: Mapping[str, Any], name: str, default: int) -> int:
+    value = variables.get(name, default)
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise ConfigurationError(
             f"vars.{name} in dbt_project.yml is {value!r}, not a number from 1"

@@ -1,9 +1,37 @@
-"""Settings of all Python tests."""
+"""Settings of all Python tests, and the broker that they share."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
+
+from local_kafka.broker import Broker
+
+if TYPE_CHECKING:
+    from kafka_topics import Kafka
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Allow for what others leave to the garbage collector: py4j its sockets, dbt its log files."""
     for message in ("unclosed <socket.socket", "unclosed file <_io.TextIOWrapper name='.*dbt.log'"):
         config.addinivalue_line("filterwarnings", f"ignore:{message}:ResourceWarning")
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A broker for all tests that don't change it; each makes topics of its own."""
+    # Topics are compacted at once rather than every 15 s.
+    settings = {"log.cleaner.backoff.ms": "100"}
+    with Broker(tmp_path_factory.mktemp("kafka"), settings=settings) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="module")
+def kafka(broker: Broker) -> Iterator["Kafka"]:
+    """The topics of that broker, which the profile names as long as the module's tests run."""
+    # Imported here: dbt and Spark take seconds, and most tests need neither.
+    from kafka_topics import Kafka
+
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("KAFKA_BOOTSTRAP_SERVERS", broker.bootstrap_servers)
+        yield Kafka({"bootstrap.servers": broker.bootstrap_servers})

@@ -7,7 +7,7 @@ dbt's target and its logs are in the test's temporary folder.
 
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +17,7 @@ from dbt.cli.main import dbtRunner
 from pyiceberg.catalog.sql import SqlCatalog
 from pyspark.sql import SparkSession
 
+from dbt_lakehouse.kafka.batch import KafkaLanding, KafkaSource, land_kafka
 from dbt_lakehouse.landing import LandingResult, land_captures
 from dbt_lakehouse.paths import ROOT
 from dbt_lakehouse.project import ProjectOptions, load
@@ -35,6 +36,14 @@ class Snapshot(NamedTuple):
     summary: dict[str, str]
 
 
+def topic_entries(topics: Iterable[str | dict[str, Any]]) -> list[dict[str, Any]]:
+    """Entries of ``vars.topics``; a name becomes one with some format."""
+    return [
+        {"topic": each, "format": "debezium_json"} if isinstance(each, str) else each
+        for each in topics
+    ]
+
+
 @dataclass
 class Lake:
     """A lake in ``folder``. ``project`` is the dbt project that builds it."""
@@ -47,9 +56,14 @@ class Lake:
         return self.folder / "lake"
 
     @property
+    def environment(self) -> dict[str, str]:
+        """What leads commands to this lake."""
+        return {"LAKEHOUSE_LAKE": str(self._storage)}
+
+    @property
     def spark(self) -> SparkSession:
         """The session of this lake, opened if the process has none or another lake's."""
-        os.environ["LAKEHOUSE_LAKE"] = str(self._storage)
+        os.environ.update(self.environment)
         return load(ProjectOptions(project_dir=str(self.project))).open_session()
 
     def land(self, lines: Iterable[dict[str, Any]]) -> LandingResult:
@@ -59,13 +73,29 @@ class Lake:
         capture.write_text("".join(json.dumps(line) + "\n" for line in lines))
         return land_captures(spark, [str(capture)], patience=60)
 
+    def kafka(self, topics: Sequence[str | dict[str, Any]], **variables: Any) -> KafkaSource:
+        """Kafka as the environment names it, for names of topics or entries of ``vars.topics``."""
+        os.environ.update(self.environment)
+        given = json.dumps({"topics": topic_entries(topics), **variables})
+        return load(ProjectOptions(project_dir=str(self.project), vars=given)).require_kafka()
+
+    def land_kafka(
+        self,
+        topics: Sequence[str | dict[str, Any]],
+        *,
+        accept_loss: bool = False,
+        **variables: Any,
+    ) -> KafkaLanding:
+        """Land what is new in Kafka, for the topics of ``kafka``."""
+        return land_kafka(self.spark, self.kafka(topics, **variables), accept_loss=accept_loss)
+
     def dbt(self, *arguments: str, as_of: str, **variables: Any) -> dict[str, str]:
         """Run a dbt command; the status of each node by its name.
 
         Failed nodes are for the caller to judge; a command that can't run at all (a bad call, a
         project that doesn't parse) raises.
         """
-        os.environ["LAKEHOUSE_LAKE"] = str(self._storage)
+        os.environ.update(self.environment)
         options = {
             "vars": json.dumps({"captures": [], "as_of": as_of, **variables}),
             "project-dir": str(self.project),

@@ -1,0 +1,323 @@
+"""Topics of a real broker, made, filled, cut off and read back, and commands of the project as
+processes of their own.
+
+What Kafka holds is read by another client (librdkafka) than the one that lands it, so a test can
+compare bronze with it message by message.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from confluent_kafka import (
+    TIMESTAMP_LOG_APPEND_TIME,
+    Consumer,
+    KafkaError,
+    Message,
+    Producer,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewPartitions, NewTopic
+from lakes import Lake
+
+from dbt_lakehouse.paths import ROOT
+from local_kafka.captures import QUIET
+
+# How long to wait for what comes within a few seconds unless the machine has other work.
+SECONDS: Final = 240.0
+# Messages get this time and one millisecond more each, if a test gives them none.
+START_MS: Final = 1_790_000_000_000
+
+
+class Outgoing(NamedTuple):
+    """A message to send."""
+
+    value: bytes | None
+    key: bytes | None = None
+    headers: list[tuple[str, bytes | None]] | None = None
+    partition: int = 0
+    timestamp_ms: int = START_MS
+
+
+class Record(NamedTuple):
+    """A message as Kafka or bronze holds it; ``timestamp_type`` is 0 for CreateTime, 1 for
+    LogAppendTime.
+    """
+
+    partition: int
+    offset: int
+    timestamp_ms: int
+    timestamp_type: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] | None
+
+
+def numbered(
+    count: int, partitions: int = 1, *, start: int = 0, padding: bytes = b""
+) -> Iterator[Outgoing]:
+    """Messages that all differ, dealt to the partitions in turn."""
+    for number in range(start, start + count):
+        yield Outgoing(
+            value=b"value %d %b" % (number, padding),
+            key=b"key %d" % number,
+            partition=number % partitions,
+            timestamp_ms=START_MS + number,
+        )
+
+
+class Kafka:
+    """The topics of one broker. ``settings`` are those of a Kafka client."""
+
+    def __init__(self, settings: Mapping[str, str]) -> None:
+        self.settings: Final[dict[str, Any]] = {**QUIET, **settings}
+        self._admin: Final = AdminClient(self.settings)
+
+    def create(self, topic: str, partitions: int = 1, **config: str) -> str:
+        """Create the topic; its name. ``config`` has underscores in place of dots."""
+        settings = {name.replace("_", "."): value for name, value in config.items()}
+        new = NewTopic(topic, partitions, 1, config=settings)
+        for created in self._admin.create_topics([new], operation_timeout=SECONDS).values():
+            created.result(SECONDS)
+        return topic
+
+    def add_partitions(self, topic: str, total: int) -> None:
+        """Give the topic more partitions, ``total`` in all."""
+        grown = self._admin.create_partitions([NewPartitions(topic, total)])
+        grown[topic].result(SECONDS)
+        wait_until(lambda: self.partitions(topic) == total, "the new partitions are there")
+
+    def delete(self, topic: str) -> None:
+        """Delete the topic and wait until it is gone."""
+        self._admin.delete_topics([topic], operation_timeout=SECONDS)[topic].result(SECONDS)
+        wait_until(lambda: not self.partitions(topic), "the topic is gone")
+
+    def cut_off(self, topic: str, partition: int, offset: int) -> None:
+        """Delete all messages before ``offset``, as retention does."""
+        place = TopicPartition(topic, partition, offset)
+        self._admin.delete_records([place])[place].result(SECONDS)
+
+    def partitions(self, topic: str) -> int:
+        """How many partitions the topic has, 0 if it isn't there."""
+        there = self._admin.list_topics(timeout=SECONDS).topics
+        return len(there[topic].partitions) if topic in there else 0
+
+    def send(self, topic: str, messages: Iterable[Outgoing], **settings: str) -> None:
+        """Send messages, in their order, and wait until the broker has them. ``settings`` of the
+        producer have underscores in place of dots.
+        """
+        more = {name.replace("_", "."): value for name, value in settings.items()}
+        options = {"enable.idempotence": True, "message.max.bytes": 12_000_000, "linger.ms": 5}
+        producer = Producer({**self.settings, **options, **more})
+        produce(producer, topic, messages)
+
+    def records(self, topic: str) -> list[Record]:
+        """What the topic holds, without what open and aborted transactions wrote, by partition and
+        offset.
+        """
+        consumer = Consumer(
+            {
+                **self.settings,
+                "group.id": "test",
+                "enable.auto.commit": False,
+                "isolation.level": "read_committed",
+                "auto.offset.reset": "earliest",
+                "enable.partition.eof": True,
+                # An end is told when a request for more has come back empty.
+                "fetch.wait.max.ms": 10,
+            }
+        )
+        records: list[Record] = []
+        ended: set[int | None] = set()
+        deadline = time.monotonic() + SECONDS
+        try:
+            count = self.partitions(topic)
+            # -2: from the beginning, wherever that is.
+            consumer.assign([TopicPartition(topic, number, -2) for number in range(count)])
+            while len(ended) < count:
+                assert time.monotonic() < deadline, f"{topic} has no end"
+                for message in consumer.consume(10_000, timeout=0.1):
+                    error = message.error()
+                    if error is None:
+                        records.append(_record(message))
+                        continue
+                    assert error.code() == KafkaError._PARTITION_EOF, error
+                    ended.add(message.partition())
+        finally:
+            consumer.close()
+        return sorted(records, key=lambda record: (record.partition, record.offset))
+
+
+def produce(producer: Producer, topic: str, messages: Iterable[Outgoing]) -> None:
+    """Send messages with a producer of one's own and wait until the broker has them."""
+    problems: list[KafkaError] = []
+
+    def delivered(error: KafkaError | None, _: Message) -> None:
+        if error is not None:
+            problems.append(error)
+
+    for message in messages:
+        # Of Any: a list of the type that librdkafka wants could hold text too.
+        headers: list[Any] = list(message.headers or ())
+        send = partial(
+            producer.produce,
+            topic,
+            value=message.value,
+            key=message.key,
+            partition=message.partition,
+            headers=headers,
+            timestamp=message.timestamp_ms,
+            on_delivery=delivered,
+        )
+        try:
+            send()
+        except BufferError:
+            # The queue is full: wait until part of it is delivered.
+            producer.poll(SECONDS)
+            send()
+        producer.poll(0)
+    assert producer.flush(SECONDS) == 0
+    assert not problems
+
+
+def _record(message: Message) -> Record:
+    kind, timestamp = message.timestamp()
+    headers: Any = message.headers()
+    partition, offset = message.partition(), message.offset()
+    key: Any = message.key()
+    value: Any = message.value()
+    assert partition is not None and offset is not None
+    return Record(
+        partition=partition,
+        offset=offset,
+        timestamp_ms=timestamp,
+        timestamp_type=int(kind == TIMESTAMP_LOG_APPEND_TIME),
+        key=key,
+        value=value,
+        headers=tuple(headers) if headers else None,
+    )
+
+
+def landed(lake: Lake, topic: str) -> list[Record]:
+    """What bronze holds of a topic, by partition and offset; duplicates too."""
+    rows = lake.sql(
+        f"""
+        select partition, offset, unix_millis(timestamp) as timestamp_ms, timestamp_type, key,
+            value, headers
+        from bronze.raw_payloads where topic = '{topic}' order by partition, offset
+        """
+    )
+    return [
+        Record(
+            **{
+                **row,
+                "headers": row["headers"]
+                and tuple((header["key"], header["value"]) for header in row["headers"]),
+            }
+        )
+        for row in rows
+    ]
+
+
+def positions(records: Iterable[Record]) -> list[tuple[int, int]]:
+    """Partition and offset of each."""
+    return [(record.partition, record.offset) for record in records]
+
+
+def wait_until(condition: Callable[[], bool], what: str, seconds: float = SECONDS) -> None:
+    """Wait until the condition holds; fail with ``what`` should have come if it does not."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"not after {seconds:g} s: {what}"
+        time.sleep(0.05)
+
+
+class Command:
+    """A command of the project in a process of its own, and what it has said so far."""
+
+    def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
+        self.process: Final = process
+        self._log: Final = log
+
+    @property
+    def said(self) -> str:
+        """Its output and its errors as they came."""
+        return self._log.read_text()
+
+    def wait_for(self, text: str, times: int = 1) -> None:
+        """Wait until it has said this, so many times."""
+        wait_until(lambda: self._has_said(text, times), f"{text!r} in {self.said!r}")
+
+    def _has_said(self, text: str, times: int) -> bool:
+        # Whether it has ended is asked first: what it says last counts.
+        ended = self.process.poll() is not None
+        if self.said.count(text) >= times:
+            return True
+        assert not ended, f"ended without {text!r}: {self.said}"
+        return False
+
+    def end(self, code: int = 0) -> str:
+        """Wait until it ends, with this exit code; what it has said."""
+        assert self.process.wait(SECONDS) == code, self.said
+        return self.said
+
+    def kill(self) -> None:
+        """Kill the Python process. Its JVM ends by itself a moment later."""
+        self.process.kill()
+        self.process.wait()
+
+    def leave_nothing(self) -> None:
+        """Kill what is still there, the JVM too."""
+        # The group outlives its first process, and its id is nobody else's as long as it does.
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+
+@contextmanager
+def lakehouse(lake: Lake, *arguments: str, **variables: Any) -> Iterator[Command]:
+    """The `lakehouse` command in a process of its own."""
+    options = ["--vars", json.dumps(variables)]
+    with _command(lake, ["-m", "dbt_lakehouse.cli", *arguments, *options]) as command:
+        yield command
+
+
+@contextmanager
+def dbt(lake: Lake, *arguments: str, **variables: Any) -> Iterator[Command]:
+    """The `dbt` command in a process of its own."""
+    program = "from dbt.cli.main import cli; cli()"
+    options = ["--vars", json.dumps({"captures": [], **variables}), "--no-use-colors"]
+    options += ["--target-path", str(lake.folder / f"target-{time.monotonic_ns()}")]
+    options += ["--log-path", str(lake.folder / "logs")]
+    with _command(lake, ["-c", program, *arguments, *options]) as command:
+        yield command
+
+
+@contextmanager
+def _command(lake: Lake, arguments: list[str]) -> Iterator[Command]:
+    log = lake.folder / f"command-{time.monotonic_ns()}.log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [sys.executable, *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            cwd=ROOT,
+            env={**os.environ, **lake.environment},
+            # A group of its own, so that no JVM stays behind.
+            start_new_session=True,
+        )
+        command = Command(process, log)
+        try:
+            yield command
+        finally:
+            command.leave_nothing()

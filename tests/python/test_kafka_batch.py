@@ -1,0 +1,461 @@
+"""Batch landing from a real broker: everything new, once, byte for byte, in one commit."""
+
+import base64
+import itertools
+import json
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from kafka_topics import (
+    SECONDS,
+    START_MS,
+    Kafka,
+    Outgoing,
+    Record,
+    landed,
+    numbered,
+    positions,
+    produce,
+    wait_until,
+)
+from lakes import Lake, topic_entries
+from pyspark.sql import SparkSession
+
+from dbt_lakehouse import bronze
+from dbt_lakehouse.cli import main
+from dbt_lakehouse.kafka.batch import KafkaLanding, land_kafka
+from dbt_lakehouse.landing import LandingResult
+
+BRONZE = "bronze.raw_payloads"
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory, kafka: Kafka) -> Iterator[Lake]:
+    yield Lake(tmp_path_factory.mktemp("kafka-batch"))
+
+
+def capture(topic: str, record: Record) -> dict[str, Any]:
+    """A capture line of a message that Kafka holds."""
+
+    def text(value: bytes | None) -> str | None:
+        return None if value is None else base64.b64encode(value).decode()
+
+    return {
+        "topic": topic,
+        "partition": record.partition,
+        "offset": record.offset,
+        "timestamp_ms": record.timestamp_ms,
+        "key_b64": text(record.key),
+        "value_b64": text(record.value),
+        "headers": record.headers and [[name, text(value)] for name, value in record.headers],
+    }
+
+
+def expire_snapshots(lake: Lake) -> None:
+    """Leave bronze its current snapshot only."""
+    lake.sql(
+        f"call lake.system.expire_snapshots(table => '{BRONZE}', retain_last => 1,"
+        " older_than => timestamp '2999-01-01')"
+    )
+    assert len(lake.snapshots(BRONZE)) == 1
+
+
+def compact(lake: Lake) -> None:
+    """Rewrite bronze's files as few."""
+    lake.sql(
+        f"call lake.system.rewrite_data_files(table => '{BRONZE}',"
+        " options => map('rewrite-all', 'true'))"
+    )
+
+
+def test_messages_land_once_in_one_commit_byte_for_byte(lake: Lake, kafka: Kafka) -> None:
+    topic = kafka.create("bytes", 2)
+    repeated: list[tuple[str, bytes | None]] = [("h", b"\x00\xff"), ("h", None), ("", b"")]
+    kafka.send(
+        topic,
+        [
+            Outgoing(b"value", key=b"key", headers=repeated, timestamp_ms=START_MS + 999),
+            Outgoing(None, key=b"tombstone"),
+            Outgoing(b"", key=b""),
+            Outgoing(b"no key, an early time", timestamp_ms=1),
+            Outgoing(bytes(range(256)), key=bytes(range(255, -1, -1)), partition=1),
+            Outgoing("\u00e4\U0001f600".encode(), headers=[("gr\u00fcn", b"x")], partition=1),
+        ],
+    )
+    before = len(lake.snapshots(BRONZE))
+    assert lake.land_kafka([topic]) == KafkaLanding(6, 0, {})
+    assert len(lake.snapshots(BRONZE)) == before + 1
+    assert landed(lake, topic) == kafka.records(topic)
+    first = landed(lake, topic)[0]
+    assert first == Record(0, 0, START_MS + 999, 0, b"key", b"value", tuple(repeated))
+    assert [record.headers for record in landed(lake, topic)[1:5]] == [None] * 4
+
+
+def test_without_new_messages_nothing_is_committed(lake: Lake, kafka: Kafka) -> None:
+    topic = kafka.create("quiet")
+    before = lake.snapshots(BRONZE)
+    assert lake.land_kafka([topic]) == KafkaLanding(0, 0, {})
+    assert lake.snapshots(BRONZE) == before
+    kafka.send(topic, numbered(3))
+    assert lake.land_kafka([topic]) == KafkaLanding(3, 0, {})
+    after = lake.snapshots(BRONZE)
+    assert lake.land_kafka([topic]) == KafkaLanding(0, 0, {})
+    assert lake.snapshots(BRONZE) == after
+
+
+def test_the_time_of_the_broker_is_kept_as_such(lake: Lake, kafka: Kafka) -> None:
+    topic = kafka.create("append-time", message_timestamp_type="LogAppendTime")
+    kafka.send(topic, numbered(3))
+    lake.land_kafka([topic])
+    got = landed(lake, topic)
+    assert got == kafka.records(topic)
+    assert [record.timestamp_type for record in got] == [1, 1, 1]
+    assert all(record.timestamp_ms != START_MS for record in got)
+
+
+def test_compressed_topics_land(lake: Lake, kafka: Kafka) -> None:
+    codecs = ("gzip", "snappy", "lz4", "zstd")
+    topics = [kafka.create(f"compressed-{codec}", compression_type=codec) for codec in codecs]
+    for topic in topics:
+        kafka.send(topic, numbered(500, padding=b"and so on " * 20))
+    assert lake.land_kafka(topics).landed == 2_000
+    for topic in topics:
+        assert landed(lake, topic) == kafka.records(topic)
+
+
+def test_a_message_of_10_mb_lands_among_small_ones(lake: Lake, kafka: Kafka) -> None:
+    topic = kafka.create("large", max_message_bytes="12582912")
+    large = os.urandom(10_000_000)
+    kafka.send(topic, [*numbered(50), Outgoing(large), *numbered(50, start=50)])
+    assert lake.land_kafka([topic]).landed == 101
+    got = landed(lake, topic)
+    assert got == kafka.records(topic)
+    assert got[50].value == large
+
+
+def test_new_partitions_and_new_topics_of_a_pattern_land(lake: Lake, kafka: Kafka) -> None:
+    entries = [{"pattern": r"grow\.[a-z]+", "format": "debezium_json"}]
+    first = kafka.create("grow.first", 1)
+    # The expression is for the whole name.
+    for other in ("grow.first-2", "not.grow.first"):
+        kafka.create(other)
+        kafka.send(other, numbered(1))
+    kafka.send(first, numbered(10))
+    assert lake.land_kafka(entries).landed == 10
+    kafka.add_partitions(first, 3)
+    second = kafka.create("grow.second", 2)
+    kafka.send(first, numbered(30, 3, start=10))
+    kafka.send(second, numbered(20, 2))
+    assert lake.land_kafka(entries) == KafkaLanding(50, 0, {})
+    assert lake.land_kafka(entries) == KafkaLanding(0, 0, {})
+    for topic in (first, second):
+        assert landed(lake, topic) == kafka.records(topic)
+    assert landed(lake, "grow.first-2") == landed(lake, "not.grow.first") == []
+
+
+def test_the_first_entry_that_matches_says_whether_kafka_brings_a_topic(
+    lake: Lake, kafka: Kafka
+) -> None:
+    for topic in ("match.a", "match.b", "match.c"):
+        kafka.create(topic)
+        kafka.send(topic, numbered(2))
+    some_format = {"format": "debezium_json"}
+    entries: list[str | dict[str, Any]] = [
+        # Not in Kafka, but nobody asks for it there.
+        {"topic": "match.captured", "kafka": False, **some_format},
+        {"topic": "match.a", "kafka": False, **some_format},
+        {"topic": "match.b", **some_format},
+        {"pattern": r"match\.[bc]", "kafka": False, **some_format},
+        {"pattern": r"match\..*", **some_format},
+    ]
+    assert lake.land_kafka(entries).landed == 2
+    counts = [len(landed(lake, topic)) for topic in ("match.a", "match.b", "match.c")]
+    assert counts == [0, 2, 0]
+
+
+def test_committed_transactions_land_and_aborted_ones_do_not(lake: Lake, kafka: Kafka) -> None:
+    topic = kafka.create("transactions", 2)
+    producer = Producer({**kafka.settings, "transactional.id": "committed-and-aborted"})
+    producer.init_transactions(SECONDS)
+    for start, ends in ((0, producer.commit_transaction), (10, producer.abort_transaction)):
+        producer.begin_transaction()
+        produce(producer, topic, numbered(10, 2, start=start))
+        ends(SECONDS)
+    kafka.send(topic, numbered(2, 2, start=20))
+    lake.land_kafka([topic])
+    got = landed(lake, topic)
+    assert got == kafka.records(topic)
+    assert sorted(record.key or b"" for record in got) == sorted(
+        b"key %d" % number for number in (*range(10), 20, 21)
+    )
+
+
+def test_an_open_transaction_holds_back_what_is_behind_it(lake: Lake, kafka: Kafka) -> None:
+    topic = kafka.create("open-transaction")
+    kafka.send(topic, numbered(3))
+    producer = Producer({**kafka.settings, "transactional.id": "open"})
+    producer.init_transactions(SECONDS)
+    producer.begin_transaction()
+    produce(producer, topic, numbered(3, start=3))
+    kafka.send(topic, numbered(3, start=6))
+    assert lake.land_kafka([topic]) == KafkaLanding(3, 0, {})
+    assert lake.land_kafka([topic]) == KafkaLanding(0, 0, {})
+    producer.commit_transaction(SECONDS)
+    assert lake.land_kafka([topic]) == KafkaLanding(6, 0, {})
+    assert landed(lake, topic) == kafka.records(topic)
+    assert [record.key for record in landed(lake, topic)] == [b"key %d" % i for i in range(9)]
+
+
+def test_the_end_of_a_transaction_is_no_message_and_makes_no_commit(
+    lake: Lake, kafka: Kafka
+) -> None:
+    topics = [kafka.create(f"control-records-{end}", 2) for end in ("commit", "abort")]
+    producer = Producer({**kafka.settings, "transactional.id": "control-records"})
+    producer.init_transactions(SECONDS)
+    for topic, ends in zip(
+        topics, (producer.commit_transaction, producer.abort_transaction), strict=True
+    ):
+        producer.begin_transaction()
+        produce(producer, topic, numbered(4, 2))
+        ends(SECONDS)
+    assert lake.land_kafka(topics).landed == 4
+    before = lake.snapshots(BRONZE)
+    assert lake.land_kafka(topics) == KafkaLanding(0, 0, {})
+    # Without the summary, the logs' ends are looked at once more.
+    lake.sql("drop table bronze.topic_partitions")
+    assert lake.land_kafka(topics) == KafkaLanding(0, 0, {})
+    assert lake.snapshots(BRONZE) == before
+    for topic in topics:
+        assert landed(lake, topic) == kafka.records(topic)
+
+
+def test_a_backlog_is_eaten_in_bites_and_no_partition_waits(lake: Lake, kafka: Kafka) -> None:
+    topic = kafka.create("backlog", 3)
+    # Unequal partitions: 700, 200 and 100 messages.
+    for partition, count in enumerate((700, 200, 100)):
+        kafka.send(topic, (each._replace(partition=partition) for each in numbered(count)))
+    first = lake.land_kafka([topic], max_messages_per_run=400)
+    assert first == KafkaLanding(400, 600, {})
+    assert {record.partition for record in landed(lake, topic)} == {0, 1, 2}
+    runs = [first]
+    while runs[-1].remaining:
+        runs.append(lake.land_kafka([topic], max_messages_per_run=400))
+    assert [run.landed for run in runs] == [400, 400, 200]
+    assert [run.remaining for run in runs] == [600, 200, 0]
+    assert landed(lake, topic) == kafka.records(topic)
+
+
+def test_a_bite_of_transaction_ends_only_does_not_stop_the_landing(
+    lake: Lake, kafka: Kafka
+) -> None:
+    topic = kafka.create("small-bites")
+    producer = Producer({**kafka.settings, "transactional.id": "small-bites"})
+    producer.init_transactions(SECONDS)
+    producer.begin_transaction()
+    produce(producer, topic, numbered(2))
+    producer.abort_transaction(SECONDS)
+    kafka.send(topic, numbered(1, start=2))
+    # Two aborted messages, the marker behind them, one message.
+    runs = [lake.land_kafka([topic], max_messages_per_run=1) for _ in range(4)]
+    assert [(run.landed, run.remaining) for run in runs] == [(0, 3), (0, 2), (0, 1), (1, 0)]
+    assert positions(landed(lake, topic)) == [(0, 3)]
+
+
+def test_the_command_lands_bite_by_bite_until_it_has_caught_up(
+    lake: Lake, kafka: Kafka, capsys: pytest.CaptureFixture[str]
+) -> None:
+    topic = kafka.create("command", 2)
+    kafka.send(topic, numbered(250, 2))
+    variables = json.dumps({"topics": topic_entries([topic]), "max_messages_per_run": 100})
+    before = len(lake.snapshots(BRONZE))
+
+    def land(*options: str) -> tuple[str, str]:
+        with pytest.raises(SystemExit) as ended:
+            main(["land", "--kafka", *options, "--vars", variables])
+        assert not ended.value.code
+        captured = capsys.readouterr()
+        return captured.out, captured.err
+
+    out, err = land()
+    assert out == "kafka: landed 100 messages, 150 offsets are left for the next run\n"
+    assert f"kafka: reading 100 of 250 offsets in 2 partitions of {topic}\n" in err
+    out, _ = land("--until-caught-up", "--json")
+    assert json.loads(out) == {"landed": 150, "remaining": 0, "left_to_stream": []}
+    assert len(lake.snapshots(BRONZE)) == before + 3
+    assert landed(lake, topic) == kafka.records(topic)
+
+
+def test_bronze_alone_tells_where_to_go_on(lake: Lake, kafka: Kafka) -> None:
+    topic = kafka.create("upkeep", 2)
+
+    def round_of_messages(number: int) -> None:
+        kafka.send(topic, numbered(20, 2, start=20 * number))
+        assert lake.land_kafka([topic]) == KafkaLanding(20, 0, {})
+        assert lake.land_kafka([topic]) == KafkaLanding(0, 0, {})
+
+    round_of_messages(0)
+    lake.sql("drop table bronze.topic_partitions")
+    round_of_messages(1)
+    compact(lake)
+    round_of_messages(2)
+    expire_snapshots(lake)
+    round_of_messages(3)
+    compact(lake)
+    expire_snapshots(lake)
+    round_of_messages(4)
+    lake.sql("drop table bronze.topic_partitions")
+    expire_snapshots(lake)
+    round_of_messages(5)
+    assert landed(lake, topic) == kafka.records(topic)
+
+
+def test_what_a_rollback_of_bronze_takes_away_lands_again(lake: Lake, kafka: Kafka) -> None:
+    topic = kafka.create("rollback", 2)
+    kafka.send(topic, numbered(20, 2))
+    lake.land_kafka([topic])
+    earlier = lake.current_snapshot(BRONZE)
+    kafka.send(topic, numbered(30, 2, start=20))
+    lake.land_kafka([topic])
+    lake.roll_back(BRONZE, earlier)
+    assert len(landed(lake, topic)) == 20
+    kafka.send(topic, numbered(10, 2, start=50))
+    assert lake.land_kafka([topic]) == KafkaLanding(40, 0, {})
+    assert landed(lake, topic) == kafka.records(topic)
+
+
+def test_captures_are_completed_from_kafka(lake: Lake, kafka: Kafka) -> None:
+    captured: dict[str, Callable[[int], bool]] = {
+        "captured-even-offsets": lambda offset: offset % 2 == 0,
+        "captured-end": lambda offset: offset >= 15,
+        "captured-beginning": lambda offset: offset < 5,
+        "captured-all": lambda offset: True,
+    }
+    headers: list[tuple[str, bytes | None]] = [("a", None), ("a", b"1")]
+    for topic in captured:
+        kafka.create(topic, 2)
+        kafka.send(topic, (each._replace(headers=headers) for each in numbered(40, 2)))
+    lines = [
+        capture(topic, record)
+        for topic, keep in captured.items()
+        for record in kafka.records(topic)
+        if keep(record.offset)
+    ]
+    assert lake.land(lines) == LandingResult(20 + 10 + 10 + 40, 0)
+    assert lake.land_kafka([*captured]).landed == 4 * 40 - len(lines)
+    for topic in captured:
+        assert landed(lake, topic) == kafka.records(topic)
+    # Both transports go on after that.
+    for topic in captured:
+        kafka.send(topic, numbered(10, 2, start=40))
+    assert lake.land_kafka([*captured]) == KafkaLanding(40, 0, {})
+    lines = [capture(topic, record) for topic in captured for record in kafka.records(topic)]
+    assert lake.land(lines) == LandingResult(0, 4 * 50)
+    for topic in captured:
+        assert landed(lake, topic) == kafka.records(topic)
+
+
+def test_captures_ahead_of_kafkas_position_leave_no_hole(lake: Lake, kafka: Kafka) -> None:
+    topic = kafka.create("captured-ahead")
+    kafka.send(topic, numbered(10))
+    assert lake.land_kafka([topic], max_messages_per_run=3).landed == 3
+    records = kafka.records(topic)
+    # Behind a hole, which the capped runs then reach and pass.
+    assert lake.land([capture(topic, each) for each in records[5:7]]).landed == 2
+    landings = [lake.land_kafka([topic], max_messages_per_run=3) for _ in range(3)]
+    assert sum(each.landed for each in landings) == 5
+    assert landed(lake, topic) == records
+    assert lake.land_kafka([topic]) == KafkaLanding(0, 0, {})
+
+
+def test_an_append_chosen_by_a_stale_snapshot_is_refused(lake: Lake, kafka: Kafka) -> None:
+    topic = kafka.create("stale")
+    kafka.send(topic, numbered(1))
+    lake.land_kafka([topic])
+    stale = bronze.current_snapshot(lake.spark)
+    kafka.send(topic, numbered(1, start=1))
+    lake.land_kafka([topic])
+    before = lake.snapshots(BRONZE)
+    rows = lake.spark.table(bronze.TABLE).where(f"topic = '{topic}'")
+    for chosen_by in (stale, None):
+        with pytest.raises(bronze.ConcurrentAppendError):
+            bronze.append(rows, chosen_by)
+    assert lake.snapshots(BRONZE) == before
+    # What was appended since is not known any more: that must not look like nothing.
+    expire_snapshots(lake)
+    for chosen_by in (stale, None):
+        with pytest.raises(bronze.ConcurrentAppendError):
+            bronze.append(rows, chosen_by)
+    assert lake.snapshots(BRONZE) == before[-1:]
+    assert landed(lake, topic) == kafka.records(topic)
+
+
+def test_two_hosts_that_land_at_once_land_each_position_once(
+    lake: Lake, kafka: Kafka, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Locks are for other processes, so two threads are to each other as two hosts are; each with
+    # a session of its own, for temporary views are the session's.
+    topic = kafka.create("two-hosts-land", 2)
+    kafka.send(topic, numbered(3_000, 2))
+    source = lake.kafka([topic], max_messages_per_run=500)
+    runs: list[KafkaLanding] = []
+
+    def land(spark: SparkSession) -> None:
+        while True:
+            runs.append(land_kafka(spark, source))
+            if not runs[-1].remaining:
+                return
+
+    with ThreadPoolExecutor() as hosts:
+        for host in [hosts.submit(land, lake.spark.newSession()) for _ in range(2)]:
+            host.result()
+    assert sum(run.landed for run in runs) == 3_000
+    assert "another host has landed meanwhile: starting over" in capsys.readouterr().err
+    assert landed(lake, topic) == kafka.records(topic)
+
+
+def test_compaction_is_no_conflict_for_an_append(lake: Lake, kafka: Kafka) -> None:
+    topic = kafka.create("compacted")
+    for number in range(2):
+        kafka.send(topic, numbered(1, start=number))
+        lake.land_kafka([topic])
+    chosen_by = bronze.current_snapshot(lake.spark)
+    compact(lake)
+    assert bronze.current_snapshot(lake.spark) != chosen_by
+    rows = lake.spark.table(bronze.TABLE).where(f"topic = '{topic}' and offset = 1")
+    new = rows.selectExpr(
+        *(name if name != "offset" else "offset + 1 as offset" for name in bronze.COLUMNS)
+    )
+    commit = bronze.append(new, chosen_by)
+    assert commit == bronze.Commit(bronze.current_snapshot(lake.spark) or 0, 1)
+    assert positions(landed(lake, topic)) == [(0, 0), (0, 1), (0, 2)]
+
+
+def test_log_compaction_leaves_holes_that_are_not_waited_for(lake: Lake, kafka: Kafka) -> None:
+    topic = kafka.create(
+        "log-compacted",
+        cleanup_policy="compact",
+        segment_ms="100",
+        min_cleanable_dirty_ratio="0.01",
+        max_compaction_lag_ms="100",
+    )
+    kafka.send(topic, (Outgoing(b"%d" % number, key=b"same") for number in range(50)))
+    kafka.send(topic, [Outgoing(b"last", key=b"other")])
+    ticks = itertools.count()
+
+    def compacted() -> bool:
+        # A segment is closed, and so compacted, when a message comes that is later by its time.
+        later = START_MS + 1_000 * next(ticks)
+        kafka.send(topic, [Outgoing(b"tick", key=b"tick", timestamp_ms=later)])
+        return len(kafka.records(topic)) < 20
+
+    wait_until(compacted, "the log is compacted")
+    lake.land_kafka([topic])
+    records = kafka.records(topic)
+    assert records[0].offset > 0 or records[1].offset > 1
+    assert landed(lake, topic) == records
+    lake.sql("drop table bronze.topic_partitions")
+    assert lake.land_kafka([topic]) == KafkaLanding(0, 0, {})

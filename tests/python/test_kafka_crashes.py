@@ -1,0 +1,137 @@
+"""``kill -9`` at random moments of landing, in both modes, with upkeep of bronze in between: each
+position lands exactly once.
+
+``land_through_kills`` takes the numbers, so that the same can be tried with a million messages.
+"""
+
+import random
+import time
+import zlib
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, ExitStack
+from typing import Any, Final, NamedTuple
+
+import pytest
+from kafka_topics import Command, Kafka, lakehouse, numbered
+from lakes import Lake, topic_entries
+
+BRONZE: Final = "lake.bronze.raw_payloads"
+
+
+class Plan(NamedTuple):
+    """What to try: ``messages`` in ``partitions``, at most ``bite`` for each commit, and a kill for
+    each of ``modes`` (``batch`` or ``stream``), up to ``longest`` seconds after it began to read or
+    has landed its first bite or its second.
+    """
+
+    messages: int
+    partitions: int
+    bite: int
+    modes: Sequence[str]
+    longest: float
+    seed: int
+
+
+def land_through_kills(lake: Lake, kafka: Kafka, topic: str, plan: Plan) -> list[int]:
+    """Fill the topic and land it by commands of which each but the last, which lands the rest, is
+    killed; the rows in bronze after each kill.
+    """
+    kafka.create(topic, plan.partitions)
+    kafka.send(topic, numbered(plan.messages, plan.partitions))
+    chance = random.Random(plan.seed)
+    landed = []
+    with ExitStack() as commands:
+        for number, mode in enumerate(plan.modes):
+            command = commands.enter_context(_command(lake, topic, mode, plan))
+            command.wait_for("kafka: reading" if mode == "batch" else "streaming ")
+            command.wait_for("landed ", chance.randint(0, 2))
+            time.sleep(chance.uniform(0, plan.longest))
+            assert command.process.poll() is None, f"too late for a kill: {command.said}"
+            command.kill()
+            # Its JVM may still commit: what follows, and the next command, do not wait for it.
+            lake.sql(_upkeep(number))
+            landed.append(_count(lake, topic))
+        rest = plan._replace(bite=plan.messages)
+        commands.enter_context(_command(lake, topic, "batch", rest)).end()
+    return landed
+
+
+def _command(lake: Lake, topic: str, mode: str, plan: Plan) -> AbstractContextManager[Command]:
+    variables: dict[str, Any] = {"topics": topic_entries([topic])}
+    if mode == "batch":
+        arguments = ["land", "--kafka", "--until-caught-up"]
+        return lakehouse(lake, *arguments, **variables, max_messages_per_run=plan.bite)
+    options = ["--available-now", "--max-offsets-per-trigger", str(plan.bite)]
+    return lakehouse(lake, "stream", *options, **variables)
+
+
+def _upkeep(number: int) -> str:
+    """Expiry, compaction, the loss of the summary, in turn."""
+    return (
+        f"call lake.system.expire_snapshots(table => '{BRONZE}', retain_last => 1,"
+        " older_than => timestamp '2999-01-01')",
+        f"call lake.system.rewrite_data_files(table => '{BRONZE}',"
+        " options => map('rewrite-all', 'true'))",
+        "drop table if exists lake.bronze.topic_partitions",
+    )[number % 3]
+
+
+def _count(lake: Lake, topic: str) -> int:
+    rows = lake.sql(f"select count(*) as rows from {BRONZE} where topic = '{topic}'")
+    return int(rows[0]["rows"])
+
+
+def contents(lake: Lake, topic: str) -> list[tuple[int, int, int, int, int, int]]:
+    """Of each partition: its number, rows, positions, first and last offset, and the sum of the
+    values' CRC-32.
+    """
+    rows = lake.sql(
+        f"""
+        select partition, count(*) as rows, count(distinct offset) as positions,
+            min(offset) as first, max(offset) as last, sum(crc32(value)) as checksum
+        from {BRONZE} where topic = '{topic}' group by partition order by partition
+        """
+    )
+    return [
+        (
+            row["partition"],
+            row["rows"],
+            row["positions"],
+            row["first"],
+            row["last"],
+            row["checksum"],
+        )
+        for row in rows
+    ]
+
+
+def expected_contents(plan: Plan) -> list[tuple[int, int, int, int, int, int]]:
+    """What ``contents`` says if each message has landed once."""
+    counts = [0] * plan.partitions
+    checksums = [0] * plan.partitions
+    for message in numbered(plan.messages, plan.partitions):
+        counts[message.partition] += 1
+        checksums[message.partition] += zlib.crc32(message.value or b"")
+    return [
+        (number, count, count, 0, count - 1, checksum)
+        for number, (count, checksum) in enumerate(zip(counts, checksums, strict=True))
+    ]
+
+
+def test_kills_lose_nothing_and_land_nothing_twice(
+    tmp_path_factory: pytest.TempPathFactory, kafka: Kafka
+) -> None:
+    plan = Plan(
+        messages=60_000,
+        partitions=8,
+        bite=3_000,
+        modes=("batch", "stream") * 2,
+        longest=1.5,
+        seed=4,
+    )
+    lake = Lake(tmp_path_factory.mktemp("kafka-crashes"))
+    landed = land_through_kills(lake, kafka, "crashes", plan)
+    assert contents(lake, "crashes") == expected_contents(plan)
+    # Some of them hit a landing that had begun, and all one that was not done.
+    assert 0 < landed[-1] < plan.messages
+    assert landed == sorted(landed)

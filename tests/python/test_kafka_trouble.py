@@ -1,0 +1,497 @@
+"""When Kafka is not well: what is said, how fast, and that nothing lands, or is lost, silently."""
+
+import json
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dbt_common.exceptions import DbtRuntimeError
+from kafka_topics import (
+    Kafka,
+    Outgoing,
+    lakehouse,
+    landed,
+    numbered,
+    positions,
+    wait_until,
+)
+from lakes import Lake, topic_entries
+
+from dbt_lakehouse.cli import main
+from dbt_lakehouse.errors import ConfigurationError, DataLossError, KafkaError, LakehouseError
+from dbt_lakehouse.kafka.batch import KafkaLanding, land_kafka
+from dbt_lakehouse.kafka.settings import KafkaSettings
+from dbt_lakehouse.paths import LOOPBACK
+from local_kafka.broker import Broker
+
+BRONZE = "bronze.raw_payloads"
+AS_OF = "2026-11-21 00:00:00"
+# What a landing in an open session, and a command, may take at most to say that a broker is down.
+QUICK = 12.0
+QUICK_COMMAND = 30.0
+PASSWORD = "the-right-word"
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory, kafka: Kafka) -> Iterator[Lake]:
+    yield Lake(tmp_path_factory.mktemp("kafka-trouble"))
+
+
+@pytest.fixture(scope="module")
+def mortal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A broker that tests may stop and kill."""
+    with Broker(tmp_path_factory.mktemp("mortal")) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A broker that asks for a password."""
+    users = {"reader": PASSWORD}
+    with Broker(tmp_path_factory.mktemp("guarded"), users=users) as broker:
+        yield broker
+
+
+def topics_of(broker: Broker, **settings: str) -> Kafka:
+    """The topics of another broker."""
+    more = {name.replace("_", "."): value for name, value in settings.items()}
+    return Kafka({"bootstrap.servers": broker.bootstrap_servers, **more})
+
+
+@contextmanager
+def refused(lake: Lake, error: type[LakehouseError], *texts: str) -> Iterator[None]:
+    """The block fails with this error, whose one line has these texts, and bronze stays as it
+    was.
+    """
+    before = lake.snapshots(BRONZE)
+    with pytest.raises(error) as caught:
+        yield
+    for text in texts:
+        assert text in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert lake.snapshots(BRONZE) == before
+
+
+@contextmanager
+def within(seconds: float) -> Iterator[None]:
+    """The block takes less."""
+    started = time.monotonic()
+    yield
+    assert time.monotonic() - started < seconds
+
+
+@pytest.fixture
+def free_address() -> Iterator[str]:
+    """An address where nobody listens, and nobody else will."""
+    with socket.socket() as reserved:
+        reserved.bind((LOOPBACK, 0))
+        yield f"{LOOPBACK}:{reserved.getsockname()[1]}"
+
+
+def test_a_broker_that_is_down_is_named_before_anything_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free_address: str
+) -> None:
+    nowhere = Lake(tmp_path)
+    monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", free_address)
+    with within(QUICK_COMMAND), lakehouse(nowhere, "land", "--kafka") as command:
+        said = command.end(code=1)
+    assert said.startswith(f"lakehouse: no Kafka broker can be reached: {free_address} (")
+    assert len(said.splitlines()) == 1
+    with pytest.raises(DbtRuntimeError, match=f"no Kafka broker can be reached: {free_address}"):
+        nowhere.dbt("run", as_of=AS_OF)
+    assert not (tmp_path / "lake").exists()
+
+
+def test_the_brokers_that_are_down_do_not_matter_if_one_is_up(
+    lake: Lake, kafka: Kafka, broker: Broker, monkeypatch: pytest.MonkeyPatch, free_address: str
+) -> None:
+    topic = kafka.create("second-server")
+    kafka.send(topic, numbered(1))
+    servers = f"{free_address},{broker.bootstrap_servers}"
+    monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", servers)
+    assert lake.land_kafka([topic]).landed == 1
+
+
+def test_a_broker_that_has_gone_or_hangs_stops_a_landing_within_seconds(
+    lake: Lake, mortal: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", mortal.bootstrap_servers)
+    kafka = topics_of(mortal)
+    topic = kafka.create("gone")
+    kafka.send(topic, numbered(10))
+    source, spark = lake.kafka([topic]), lake.spark
+    where = mortal.bootstrap_servers
+
+    os.kill(mortal.pid, signal.SIGSTOP)
+    try:
+        with within(QUICK), refused(lake, KafkaError, where, "timed out"):
+            land_kafka(spark, source)
+    finally:
+        os.kill(mortal.pid, signal.SIGCONT)
+
+    mortal.stop()
+    with within(QUICK), refused(lake, KafkaError, where, "Connection refused"):
+        land_kafka(spark, source)
+    mortal.start()
+    assert land_kafka(spark, source) == KafkaLanding(10, 0, {})
+
+
+def test_a_broker_killed_in_mid_read_lands_nothing_and_the_next_run_all(
+    lake: Lake, mortal: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", mortal.bootstrap_servers)
+    kafka = topics_of(mortal)
+    topic = kafka.create("killed", 4)
+    kafka.send(topic, numbered(20_000, 4, padding=b"x" * 3_000))
+    source, spark = lake.kafka([topic]), lake.spark
+    # By default a read waits longer for a broker to come back, and asks for more at a time.
+    patience = {"request.timeout.ms": "3000", "default.api.timeout.ms": "4000"}
+    slow = {"fetch.max.bytes": "20000", "max.partition.fetch.bytes": "20000"}
+    changed = KafkaSettings({**source.settings.given, **patience, **slow})
+    impatient = source._replace(settings=changed)
+    errors: list[BaseException] = []
+
+    def land() -> None:
+        try:
+            land_kafka(spark, impatient)
+        except BaseException as error:
+            errors.append(error)
+
+    data = lake.folder / "lake" / "warehouse" / "bronze" / "raw_payloads" / "data"
+    there = set(data.rglob("*.parquet"))
+    before = lake.snapshots(BRONZE)
+    # A file is begun when its first row group is full, so long before the last message is read.
+    lake.set_properties(BRONZE, {"write.parquet.row-group-size-bytes": "1000000"})
+    landing = threading.Thread(target=land)
+    landing.start()
+    wait_until(lambda: bool(set(data.rglob("*.parquet")) - there), "messages are read")
+    mortal.kill()
+    landing.join()
+    assert [type(error) for error in errors] == [KafkaError]
+    assert mortal.bootstrap_servers in str(errors[0])
+    assert lake.snapshots(BRONZE) == before
+
+    mortal.start()
+    assert land_kafka(spark, source) == KafkaLanding(20_000, 0, {})
+    assert positions(landed(lake, topic)) == positions(kafka.records(topic))
+
+
+def test_a_topic_that_is_not_there_is_named(lake: Lake, kafka: Kafka) -> None:
+    topic = kafka.create("there")
+    kafka.send(topic, numbered(1))
+    with refused(lake, ConfigurationError, "vars.topics names misspelt, not-there,"):
+        lake.land_kafka(["misspelt", topic, "not-there"])
+    # A pattern need not match anything yet.
+    nothing = {"pattern": "nothing-yet.*", "format": "debezium_json"}
+    assert lake.land_kafka([nothing]) == KafkaLanding(0, 0, {})
+
+
+def test_a_password_is_asked_for_used_and_never_shown(
+    lake: Lake,
+    guarded: Broker,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    kafka = topics_of(
+        guarded,
+        security_protocol="SASL_PLAINTEXT",
+        sasl_mechanism="PLAIN",
+        sasl_username="reader",
+        sasl_password=PASSWORD,
+    )
+    topic = kafka.create("guarded")
+    kafka.send(topic, numbered(3))
+    where = guarded.bootstrap_servers
+    monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", where)
+    # Its start is not part of what is measured.
+    assert lake.spark
+
+    # Without settings we speak another protocol: the broker hangs up, and we try until it is late.
+    with within(QUICK), refused(lake, KafkaError, where, "kafka.security.protocol"):
+        lake.land_kafka([topic])
+
+    def log_in(password: str, mechanism: str = "PLAIN", end: str = ";") -> None:
+        module = {
+            "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
+            "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
+        }[mechanism]
+        monkeypatch.setenv("KAFKA_SECURITY_PROTOCOL", "SASL_PLAINTEXT")
+        monkeypatch.setenv("KAFKA_SASL_MECHANISM", mechanism)
+        monkeypatch.setenv(
+            "DBT_ENV_SECRET_KAFKA_SASL_JAAS_CONFIG",
+            f'{module} required username="reader" password="{password}"{end}',
+        )
+
+    log_in("a-wrong-word")
+    with within(QUICK), refused(lake, ConfigurationError, where, "refused to auth", "kafka.sasl.*"):
+        lake.land_kafka([topic])
+    log_in(PASSWORD, mechanism="SCRAM-SHA-256")
+    with within(QUICK), refused(lake, ConfigurationError, "SCRAM-SHA-256", "kafka.sasl."):
+        lake.land_kafka([topic])
+    log_in(PASSWORD, end="")
+    with refused(lake, ConfigurationError, "kafka.*"):
+        try:
+            lake.land_kafka([topic])
+        except LakehouseError as error:
+            assert PASSWORD not in str(error)
+            raise
+
+    log_in(PASSWORD)
+    variables: dict[str, Any] = {"topics": topic_entries([topic])}
+    assert lake.dbt("run", "-s", "change_events", as_of=AS_OF, **variables) == {
+        "change_events": "success"
+    }
+    assert landed(lake, topic) == kafka.records(topic)
+    shown = capfd.readouterr()
+    logs = "".join(path.read_text() for path in (lake.folder / "logs").iterdir())
+    settings = str(lake.spark.sparkContext.getConf().getAll())
+    assert "change_events" in logs
+    for text in (shown.out, shown.err, logs, settings):
+        assert PASSWORD not in text and "a-wrong-word" not in text
+
+
+def test_a_wrong_protocol_is_explained(lake: Lake, kafka: Kafka, broker: Broker) -> None:
+    topic = kafka.create("protocol")
+    source = lake.kafka([topic])
+
+    def with_settings(**settings: str) -> None:
+        given = {name.replace("_", "."): value for name, value in settings.items()}
+        changed = KafkaSettings({**source.settings.given, **given})
+        with within(QUICK):
+            land_kafka(lake.spark, source._replace(settings=changed))
+
+    with refused(lake, LakehouseError, broker.bootstrap_servers, "kafka.security.protocol"):
+        with_settings(security_protocol="SSL")
+    with refused(lake, ConfigurationError, "kafka.*", "PLAINTEKST"):
+        with_settings(security_protocol="PLAINTEKST")
+
+
+def test_messages_that_retention_has_deleted_stop_the_landing(lake: Lake, kafka: Kafka) -> None:
+    topic, other = kafka.create("retention", 2), kafka.create("retention-other")
+    kafka.send(topic, numbered(20, 2))
+    assert lake.land_kafka([topic]).landed == 20
+    kafka.send(topic, numbered(20, 2, start=20))
+    kafka.send(other, numbered(1))
+    kafka.cut_off(topic, 1, 15)
+    message = f"topic {topic} partition 1: offsets 10 to 14"
+    with refused(lake, DataLossError, message, "at most 5 ", "--accept-loss", "kafka_gaps"):
+        lake.land_kafka([topic, other])
+    # The loss is seen without the summary too.
+    lake.sql("drop table bronze.topic_partitions")
+    with refused(lake, DataLossError, message, "at most 5 "):
+        lake.land_kafka([topic, other])
+    variables: dict[str, Any] = {"topics": topic_entries([topic])}
+    with pytest.raises(DbtRuntimeError, match=message):
+        lake.dbt("run", "-s", "change_events", as_of=AS_OF, **variables)
+
+    assert lake.land_kafka([topic, other], accept_loss=True) == KafkaLanding(16, 0, {})
+    expected = [(0, offset) for offset in range(20)]
+    expected += [(1, offset) for offset in range(20) if not 10 <= offset < 15]
+    assert positions(landed(lake, topic)) == expected
+
+    gaps = f"select * from bronze.kafka_gaps where topic = '{topic}'"
+    recorded = lake.sql(gaps)
+    assert [
+        (gap["partition"], gap["first_offset"], gap["next_offset"], gap["messages_at_most"])
+        for gap in recorded
+    ] == [(1, 10, 15, 5)]
+    assert recorded[0]["reason"] == "retention"
+    # Once is enough, also for those who look at all of bronze again.
+    assert lake.land_kafka([topic], accept_loss=True) == KafkaLanding(0, 0, {})
+    lake.sql("drop table bronze.topic_partitions")
+    assert lake.land_kafka([topic]) == KafkaLanding(0, 0, {})
+    assert lake.sql(gaps) == recorded
+    kafka.send(topic, numbered(2, 2, start=40))
+    assert lake.land_kafka([topic]) == KafkaLanding(2, 0, {})
+
+
+def test_the_command_says_what_retention_has_deleted(
+    lake: Lake, kafka: Kafka, capsys: pytest.CaptureFixture[str]
+) -> None:
+    topic = kafka.create("retention-command")
+    kafka.send(topic, numbered(4))
+    lake.land_kafka([topic], max_messages_per_run=1)
+    kafka.cut_off(topic, 0, 4)
+    capsys.readouterr()
+    variables = json.dumps({"topics": topic_entries([topic])})
+    with pytest.raises(SystemExit, match="2"):
+        main(["land", "--kafka", "--vars", variables])
+    error = capsys.readouterr().err
+    assert error.startswith("lakehouse: Kafka has deleted messages that were not landed, at most 3")
+    assert len(error.splitlines()) == 1
+    with pytest.raises(SystemExit) as ended:
+        main(["land", "--kafka", "--accept-loss", "--json", "--vars", variables])
+    assert not ended.value.code
+    shown = capsys.readouterr()
+    assert json.loads(shown.out) == {"landed": 0, "remaining": 0, "left_to_stream": []}
+    assert f"topic {topic} partition 0 lacks offsets 1 to 3" in shown.err
+
+
+def test_what_was_deleted_before_the_first_landing_is_no_loss(lake: Lake, kafka: Kafka) -> None:
+    topic = kafka.create("begins-late")
+    kafka.send(topic, numbered(10))
+    kafka.cut_off(topic, 0, 6)
+    assert lake.land_kafka([topic]) == KafkaLanding(4, 0, {})
+    assert landed(lake, topic) == kafka.records(topic)
+    assert lake.land_kafka([topic]) == KafkaLanding(0, 0, {})
+
+
+def test_what_a_known_topics_new_partition_has_lost_is_a_loss(lake: Lake, kafka: Kafka) -> None:
+    topic = kafka.create("new-partition-cut-off")
+    kafka.send(topic, numbered(1))
+    lake.land_kafka([topic])
+    kafka.add_partitions(topic, 2)
+    kafka.send(topic, [Outgoing(b"%d" % number, partition=1) for number in range(5)])
+    kafka.cut_off(topic, 1, 3)
+    with refused(lake, DataLossError, f"topic {topic} partition 1: offsets 0 to 2"):
+        lake.land_kafka([topic])
+    assert lake.land_kafka([topic], accept_loss=True).landed == 2
+
+
+def test_a_topic_that_was_created_anew_is_told_from_the_landed_one(
+    lake: Lake, kafka: Kafka
+) -> None:
+    fewer, as_many, more, cut, empty = topics = [
+        kafka.create(f"anew-{case}") for case in ("fewer", "as-many", "more", "cut-off", "empty")
+    ]
+    for topic in topics[:-1]:
+        kafka.send(topic, numbered(10))
+    lake.land_kafka(topics)
+    old = {topic: landed(lake, topic) for topic in topics}
+    for topic, count in zip(topics, (3, 10, 12, 30, 1), strict=True):
+        kafka.delete(topic)
+        kafka.create(topic)
+        kafka.send(topic, numbered(count, start=1_000))
+    kafka.cut_off(cut, 0, 20)
+
+    start = "topic {} is not the one that was landed: "
+    ends = "partition 0 ends before offset 3, but bronze has got to 9 already"
+    other = "partition 0 holds another message at offset 9 than the one that is landed"
+
+    def all_are_refused(told_by_its_id: str) -> None:
+        with refused(lake, DataLossError, start.format(fewer) + ends, f"`land_as: {fewer}.2`"):
+            lake.land_kafka([fewer])
+        for topic in (as_many, more):
+            with refused(lake, DataLossError, start.format(topic) + other, f"as: {topic}.2`"):
+                lake.land_kafka([topic])
+        with refused(lake, DataLossError, told_by_its_id):
+            lake.land_kafka([cut])
+
+    all_are_refused(start.format(cut) + "its id is ")
+    # Without the summary nobody knows the ids: bytes are compared and, where Kafka holds nothing
+    # to compare with, offsets are missing.
+    lake.sql("drop table bronze.topic_partitions")
+    all_are_refused(f"topic {cut} partition 0: offsets 10 to 19")
+    # Nothing was landed of the old one: the new one is just the topic.
+    assert lake.land_kafka([empty]).landed == 1
+
+    entries = [
+        {**entry, "land_as": f"{entry['topic']}.2"} for entry in topic_entries([fewer, more])
+    ]
+    assert lake.land_kafka(entries) == KafkaLanding(15, 0, {})
+    assert lake.land_kafka(entries) == KafkaLanding(0, 0, {})
+    for topic in (fewer, more):
+        assert landed(lake, topic) == old[topic]
+        assert landed(lake, f"{topic}.2") == kafka.records(topic)
+
+
+def test_both_names_of_a_topic_created_anew_have_its_format(lake: Lake, kafka: Kafka) -> None:
+    topic = kafka.create("anew-format")
+    kafka.send(topic, numbered(2))
+    entry = {"topic": topic, "format": "arcion_json"}
+    lake.land_kafka([entry])
+    kafka.delete(topic)
+    kafka.create(topic)
+    kafka.send(topic, numbered(1))
+    renamed: dict[str, Any] = {"topics": [{**entry, "land_as": "anew-format.2"}]}
+    assert lake.dbt("run", "-s", "change_events", as_of=AS_OF, **renamed) == {
+        "change_events": "success"
+    }
+    events = lake.sql(
+        "select topic, offset, format from silver.change_events"
+        " where topic like 'anew-format%' order by topic, offset"
+    )
+    assert [tuple(event.values()) for event in events] == [
+        (topic, 0, "arcion_json"),
+        (topic, 1, "arcion_json"),
+        (f"{topic}.2", 0, "arcion_json"),
+    ]
+
+
+def test_a_topic_created_anew_and_filled_with_the_same_goes_on(lake: Lake, kafka: Kafka) -> None:
+    # A copy of the topic, with offsets and times: what is landed is what it holds.
+    topic = kafka.create("restored")
+    kafka.send(topic, numbered(5))
+    lake.land_kafka([topic])
+    kafka.delete(topic)
+    kafka.create(topic)
+    kafka.send(topic, numbered(7))
+    assert lake.land_kafka([topic]) == KafkaLanding(2, 0, {})
+    assert landed(lake, topic) == kafka.records(topic)
+
+
+def test_a_capture_behind_the_logs_end_is_not_of_this_topic(lake: Lake, kafka: Kafka) -> None:
+    topic = kafka.create("short")
+    kafka.send(topic, numbered(8))
+    line = {"topic": topic, "partition": 0, "offset": 100, "key_b64": None, "value_b64": None}
+    assert lake.land([line]).landed == 1
+    with refused(lake, DataLossError, "ends before offset 8, but bronze has got to 100 already"):
+        lake.land_kafka([topic])
+
+
+@pytest.mark.parametrize(
+    ("variables", "text"),
+    [
+        ({"max_messages_per_run": 0}, "vars.max_messages_per_run in dbt_project.yml is 0"),
+        (
+            {"max_messages_per_run": "many"},
+            "vars.max_messages_per_run in dbt_project.yml is 'many'",
+        ),
+        ({"max_messages_per_run": True}, "vars.max_messages_per_run in dbt_project.yml is True"),
+        ({"topics": []}, "vars.topics in dbt_project.yml no topic to land"),
+        ({"topics": [{"topic": "t", "pattern": "t"}]}, "needs a topic or a pattern"),
+        ({"topics": [{}]}, "needs a topic or a pattern"),
+        ({"topics": [{"topic": "t", "format": "avro"}]}, "aerospike_messagepack, "),
+        ({"topics": [{"topic": "t", "formt": "x"}]}, "has formt; known are format, kafka, "),
+        ({"topics": [{"topic": "t", "kafka": "no"}]}, "kafka is true or false"),
+        ({"topics": [{"pattern": "t", "land_as": "u"}]}, "not with a pattern"),
+    ],
+)
+def test_a_variable_that_can_not_be_meant_is_refused(
+    lake: Lake, variables: dict[str, Any], text: str
+) -> None:
+    some = {"format": "debezium_json"}
+    topics = [{**some, **entry} for entry in variables.get("topics", [{"topic": "t"}])]
+    with pytest.raises(ConfigurationError) as caught:
+        lake.kafka(**{**variables, "topics": topics})
+    assert text in str(caught.value)
+
+
+def test_a_pattern_that_is_no_regular_expression_is_refused(lake: Lake, kafka: Kafka) -> None:
+    kafka.create("any")
+    with refused(lake, ConfigurationError, "vars.topics", "bad["):
+        lake.land_kafka([{"pattern": "bad[", "format": "debezium_json"}])
+
+
+def test_two_topics_can_not_land_under_one_name(lake: Lake, kafka: Kafka) -> None:
+    first, second = kafka.create("collide-1"), kafka.create("collide-2")
+    entries = [{**entry, "land_as": first} for entry in topic_entries([second])]
+    with refused(lake, ConfigurationError, first, second):
+        lake.land_kafka([first, *entries])
+
+
+@pytest.mark.parametrize("servers", ["localhost", "localhost:", "localhost:port", ":9092"])
+def test_servers_without_host_or_port_are_refused(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, servers: str
+) -> None:
+    monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", servers)
+    with pytest.raises(ConfigurationError, match="write host:port") as caught:
+        lake.kafka(["t"])
+    assert repr(servers) in str(caught.value)

@@ -1,0 +1,158 @@
+"""Two processes at one lake: one works, the other waits and says for whom."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from kafka_topics import Kafka, dbt, lakehouse, landed, numbered, positions
+from lakes import Lake, topic_entries
+
+from dbt_lakehouse.errors import LockedError
+from dbt_lakehouse.kafka.batch import KafkaLanding, land_kafka
+from dbt_lakehouse.locks import LakeLock, landing_lock, run_lock
+from dbt_lakehouse.paths import ROOT
+
+# Holds a lock until its input ends. A lock asks of a session only where the lake is.
+HOLDER = """
+import sys
+from types import SimpleNamespace
+from dbt_lakehouse.kafka.batch import KafkaLanding, land_kafka
+from dbt_lakehouse.locks import LakeLock
+lock = LakeLock(SimpleNamespace(conf={"spark.sql.catalog.lake.uri": sys.argv[1]}), sys.argv[2])
+assert lock.take("a test")
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory, kafka: Kafka) -> Iterator[Lake]:
+    yield Lake(tmp_path_factory.mktemp("locks"))
+
+
+@contextmanager
+def held_elsewhere(lake: Lake, name: str) -> Iterator[subprocess.Popen[str]]:
+    """Another process holds the lock."""
+    uri = lake.spark.conf.get("spark.sql.catalog.lake.uri") or ""
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER, uri, name],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "held\n"
+            yield process
+        finally:
+            process.kill()
+
+
+def test_a_lock_is_given_to_one_process_and_given_back_when_it_is_killed(lake: Lake) -> None:
+    lock = LakeLock(lake.spark, "any")
+    with held_elsewhere(lake, "any") as holder:
+        assert not lock.take("me")
+        assert lock.holder().startswith(f"`a test` (process {holder.pid}, since 20")
+        # Another name is another lock.
+        other = LakeLock(lake.spark, "other")
+        assert other.take("me")
+        other.release()
+        holder.kill()
+        holder.wait()
+        assert lock.take("me")
+        lock.release()
+
+
+def test_who_waits_says_for_whom_and_gives_up_when_patience_ends(
+    lake: Lake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with held_elsewhere(lake, "landing") as holder:
+        given_up = rf"gave up after 0\.5 s: `a test` \(process {holder.pid}, since "
+        with (
+            pytest.raises(LockedError, match=given_up),
+            landing_lock(lake.spark).held("me", patience=0.5),
+        ):
+            pytest.fail("the lock was given to two")
+        assert capsys.readouterr().err.count(f"waiting for `a test` (process {holder.pid}") == 1
+
+
+def test_a_process_may_take_its_lock_again(lake: Lake) -> None:
+    lock = run_lock(lake.spark)
+    with lock.held("outer", 0), run_lock(lake.spark).held("inner", 0):
+        pass
+    # It is free now, for another process too.
+    with held_elsewhere(lake, "run"):
+        assert not lock.take("me")
+
+
+def test_a_lock_is_given_back_after_an_error(lake: Lake) -> None:
+    with pytest.raises(ZeroDivisionError), landing_lock(lake.spark).held("me", 0):
+        _ = 1 / 0
+    with held_elsewhere(lake, "landing"):
+        pass
+
+
+def test_locks_of_two_lakes_are_two(lake: Lake) -> None:
+    with held_elsewhere(lake, "run"):
+        elsewhere = {"spark.sql.catalog.lake.uri": f"jdbc:sqlite:{lake.folder}/other/catalog.db"}
+        program = HOLDER.replace("sys.argv[1]", repr(elsewhere["spark.sql.catalog.lake.uri"]))
+        done = subprocess.run(
+            [sys.executable, "-c", program, "", "run"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            cwd=ROOT,
+            check=True,
+        )
+        assert done.stdout == "held\n"
+
+
+def test_two_landings_at_once_land_each_position_once(
+    lake: Lake, kafka: Kafka, capsys: pytest.CaptureFixture[str]
+) -> None:
+    topic = kafka.create("two-landings", 4)
+    kafka.send(topic, numbered(20_000, 4))
+    variables = {"topics": topic_entries([topic])}
+    source, spark = lake.kafka([topic]), lake.spark
+    with lakehouse(lake, "land", "--kafka", **variables) as other:
+        other.wait_for("kafka: reading 20,000 offsets")
+        kafka.send(topic, numbered(1_000, 4, start=20_000))
+        landing = land_kafka(spark, source)
+        waiting = f"waiting for `landing from Kafka` (process {other.process.pid}, since "
+        assert capsys.readouterr().err.startswith(waiting)
+        assert "kafka: landed 20,000 messages" in other.end()
+    assert landing == KafkaLanding(1_000, 0, {})
+    assert landed(lake, topic) == kafka.records(topic)
+
+
+def test_two_dbt_runs_at_once_build_each_position_once(
+    lake: Lake, kafka: Kafka, capfd: pytest.CaptureFixture[str]
+) -> None:
+    topic = kafka.create("two-runs", 2)
+    kafka.send(topic, numbered(1_000, 2))
+    variables: dict[str, Any] = {"topics": topic_entries([topic])}
+    arguments = ("run", "-s", "change_events")
+    with dbt(lake, *arguments, **variables) as other:
+        with landing_lock(lake.spark).held("a landing", patience=60):
+            # It has the run's lock now, and waits for the other.
+            other.wait_for(f"waiting for `a landing` (process {os.getpid()}, since ")
+        other.wait_for("kafka: landed 1,000 messages")
+        # What the second run lands, the first one would build too if they were not kept apart.
+        kafka.send(topic, numbered(1_000, 2, start=1_000))
+        capfd.readouterr()
+        assert lake.dbt(*arguments, as_of="2026-11-21", **variables) == {"change_events": "success"}
+        shown = capfd.readouterr()
+        assert f"waiting for `dbt run` (process {other.process.pid}, since " in shown.err
+        assert "kafka: landed 1,000 messages" in shown.out
+        other.end()
+    assert landed(lake, topic) == kafka.records(topic)
+    events = lake.sql(
+        "select partition, offset from silver.change_events"
+        f" where topic = '{topic}' order by partition, offset"
+    )
+    assert [tuple(event.values()) for event in events] == positions(kafka.records(topic))
