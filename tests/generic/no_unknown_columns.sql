@@ -1,0 +1,45 @@
+{#
+  The events of a typed change log carry no field that the log does not declare: a column that is new at the source
+  fails this test, one row for each, with the types of its values (as Spark's VARIANT tells them) and the position of its
+  first event. Nothing of it is lost: it is in change_events, and `lakehouse generate --topic ...` adds it to the models.
+
+  It reads the images of the table's events, and takes apart only those that have such a field.
+#}
+{% test no_unknown_columns(model) %}
+{{- config(severity='warn') -}}
+{%- set events = ref('change_events') -%}
+{%- if execute -%}
+{%- set nodes = graph.nodes.values() | selectattr('resource_type', 'equalto', 'model')
+    | selectattr('alias', 'equalto', model.identifier) | selectattr('schema', 'equalto', model.schema) | list -%}
+{%- set log = nodes[0].config.meta.change_log -%}
+{%- set fields = [] -%}
+{%- for field in log.fields -%}
+    {%- do fields.append(sql_text(field)) -%}
+{%- endfor -%}
+{%- set fields = 'array(' ~ fields | join(', ') ~ ')' if fields else 'cast(array() as array<string>)' -%}
+with images as (
+    select {{ event_position('events') }} as position, image
+    from {{ events }} as events
+    lateral view explode(array(before, after)) as image
+    where
+        operation in ('snapshot', 'insert', 'update', 'upsert', 'delete')
+        {%- for condition in log.conditions %}
+        and {{ condition }}
+        {%- endfor %}
+),
+
+unknown as (
+    select position, image
+    from images
+    where size(array_except(json_object_keys(image), {{ fields }})) > 0
+)
+
+select
+    field.key as column,
+    schema_of_variant_agg(field.value) as observed_type,
+    min(position) as first_position
+from unknown, lateral variant_explode(try_parse_json(image)) as field
+where not array_contains({{ fields }}, field.key)
+group by field.key
+{%- endif -%}
+{% endtest %}

@@ -1,0 +1,1367 @@
+"""`lakehouse generate`: captures that nobody wrote a model for, landed, generated, built and read.
+
+One lake and one copy of the project serve all tests that build, for a dbt command costs seconds.
+What gold should hold is written down beside each message, and not computed by the project.
+"""
+
+import json
+import re
+import shutil
+from base64 import b64encode
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from decimal import Decimal, localcontext
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import pytest
+import yaml
+from aerospike_encoder import Ext, Map, pack
+from lakes import Lake
+
+from dbt_lakehouse.cli import lakehouse as command_line
+from dbt_lakehouse.errors import LakehouseError
+from dbt_lakehouse.generate import edit, models, naming, sources, types
+from dbt_lakehouse.generate.command import Options, Outcome, Report, generate
+from dbt_lakehouse.generate.profile import Declared, TableId, declared_type
+from dbt_lakehouse.generate.types import Values, column_type, observed_type
+from dbt_lakehouse.paths import ROOT
+from dbt_lakehouse.project import ProjectOptions, load
+
+AS_OF: Final = "2026-11-21 00:00:00"
+NOW_MS: Final = 1_790_000_000_000
+Line = dict[str, Any]
+Row = dict[str, Any]
+
+
+# --- Messages -------------------------------------------------------------------------------------
+
+
+def b64(value: bytes) -> str:
+    return b64encode(value).decode()
+
+
+class Capture:
+    """The lines of a topic, one partition, offsets and times counting up."""
+
+    def __init__(self, topic: str) -> None:
+        self.topic = topic
+        self._offset = 0
+
+    def raw(self, key: bytes | None, value: bytes | None) -> Line:
+        self._offset += 1
+        return {
+            "topic": self.topic,
+            "partition": 0,
+            "offset": self._offset,
+            "timestamp_ms": NOW_MS + self._offset * 1000,
+            "key_b64": None if key is None else b64(key),
+            "value_b64": None if value is None else b64(value),
+        }
+
+    def json(self, key: Any, value: Any) -> Line:
+        return self.raw(None if key is None else dumps(key), dumps(value))
+
+
+def dumps(value: Any) -> bytes:
+    return msgspec.json.encode(value)
+
+
+def source(table: str, **more: Any) -> dict[str, Any]:
+    return {"connector": "postgresql", "db": "shop", "schema": "public", "table": table, **more}
+
+
+def change(op: str, table: Mapping[str, Any], before: Row | None, after: Row | None) -> Row:
+    """A Debezium envelope without a schema."""
+    return {"op": op, "before": before, "after": after, "source": table, "ts_ms": NOW_MS}
+
+
+def column(name: str, type_name: str, logical: str | None = None, **more: Any) -> Row:
+    """A column of a schema block."""
+    block = {"field": name, "type": type_name, "optional": True, **more}
+    return {**block, "name": logical} if logical else block
+
+
+def with_schema(columns: list[Row], payload: Row) -> Row:
+    """An envelope with its schema block."""
+    images = [
+        {"type": "struct", "optional": True, "field": image, "fields": columns}
+        for image in ("before", "after")
+    ]
+    fields = [*images, {"type": "string", "optional": False, "field": "op"}]
+    return {
+        "schema": {"type": "struct", "name": "v.Envelope", "fields": fields},
+        "payload": payload,
+    }
+
+
+def key_of(columns: list[Row], payload: Row) -> Row:
+    keys = [block for block in columns if block["field"] in payload]
+    return {"schema": {"type": "struct", "name": "v.Key", "fields": keys}, "payload": payload}
+
+
+def unscaled(number: str, scale: int) -> str:
+    """A Decimal as Connect ships it."""
+    with localcontext(prec=200):
+        value = int(Decimal(number).scaleb(scale))
+    return b64(value.to_bytes((value.bit_length() + 8) // 8, "big", signed=True))
+
+
+def decimal_column(name: str, precision: int | None, scale: int) -> Row:
+    parameters = {"scale": str(scale)}
+    if precision is not None:
+        parameters["connect.decimal.precision"] = str(precision)
+    return column(name, "bytes", "org.apache.kafka.connect.data.Decimal", parameters=parameters)
+
+
+# --- All types ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A column with what is shipped for two rows, and what gold should have."""
+
+    block: Row
+    type: str
+    shipped: tuple[Any, Any]
+    expected: tuple[Any, Any]
+
+    @property
+    def name(self) -> str:
+        return str(self.block["field"])
+
+
+def sample(block: Row, type_name: str, *values: tuple[Any, Any]) -> Sample:
+    (one, want_one), (two, want_two) = values
+    return Sample(block, type_name, (one, two), (want_one, want_two))
+
+
+def same(block: Row, type_name: str, one: Any, two: Any) -> Sample:
+    return Sample(block, type_name, (one, two), (one, two))
+
+
+def _declared_samples() -> list[Sample]:
+    time, data, connect = "io.debezium.time", "io.debezium.data", "org.apache.kafka.connect.data"
+    most = "9" * 38
+    wide = "1" * 35 + "." + "2" * 30
+    samples = [
+        same(column("c_int8", "int8"), "int", -128, 127),
+        same(column("c_int16", "int16"), "int", -32768, 32767),
+        same(column("c_int32", "int32"), "int", -(2**31), 2**31 - 1),
+        same(column("c_int64", "int64"), "bigint", -(2**63), 2**63 - 1),
+        same(column("c_float32", "float32"), "double", 3.14, -0.1),
+        same(column("c_float64", "float64"), "double", 5e-324, 1.7976931348623157e308),
+        sample(column("c_nan", "double"), "double", ("Infinity", float("inf")), (0.5, 0.5)),
+        same(column("c_boolean", "boolean"), "boolean", True, False),
+        same(column("c_string", "string"), "string", "", "Łódź 😀 \\ \" ' \n\t{{ x }} {% y %}"),
+        same(column("c_digits", "string"), "string", "007", "1e5"),
+        same(column("c_null", "string"), "string", None, None),
+        sample(column("c_bytes", "bytes"), "binary", (b64(b"\0\xff"), b"\0\xff"), ("", b"")),
+        sample(column("c_bits", "bytes", f"{data}.Bits"), "binary", ("AQ==", b"\1"), (None, None)),
+        sample(
+            decimal_column("c_decimal", 10, 2),
+            "decimal(10,2)",
+            (unscaled("120.50", 2), Decimal("120.50")),
+            (unscaled("-99999999.99", 2), Decimal("-99999999.99")),
+        ),
+        sample(
+            decimal_column("c_decimal38", 38, 0),
+            "decimal(38,0)",
+            (unscaled(most, 0), Decimal(most)),
+            (unscaled("-" + most, 0), Decimal("-" + most)),
+        ),
+        sample(
+            decimal_column("c_decimal3838", 38, 38),
+            "decimal(38,38)",
+            (unscaled(f"0.{most}", 38), Decimal(f"0.{most}")),
+            (unscaled(f"-0.{'0' * 37}1", 38), Decimal(f"-0.{'0' * 37}1")),
+        ),
+        sample(
+            decimal_column("c_decimal65", 65, 30),
+            "string",
+            (unscaled(wide, 30), wide),
+            (unscaled("0", 30), f"0.{'0' * 30}"),
+        ),
+        sample(
+            decimal_column("c_decimal_unknown", None, 3),
+            "decimal(38,3)",
+            (unscaled("1.250", 3), Decimal("1.250")),
+            (unscaled("0.001", 3), Decimal("0.001")),
+        ),
+        sample(
+            decimal_column("c_decimal_rounded", 5, -2),
+            "decimal(7,0)",
+            (unscaled("1500", -2), Decimal(1500)),
+            (unscaled("9999900", -2), Decimal(9999900)),
+        ),
+        sample(
+            column("c_variable", "struct", f"{data}.VariableScaleDecimal"),
+            "string",
+            ({"scale": 1, "value": unscaled("1.5", 1)}, "1.5"),
+            ({"scale": 4, "value": unscaled("1.2500", 4)}, "1.2500"),
+        ),
+        sample(
+            column("c_date", "int32", f"{time}.Date"),
+            "date",
+            (-719_162, date(1, 1, 1)),
+            (2_932_896, date(9999, 12, 31)),
+        ),
+        sample(
+            column("c_connect_date", "int32", f"{connect}.Date"),
+            "date",
+            (0, date(1970, 1, 1)),
+            (20_778, date(2026, 11, 21)),
+        ),
+        sample(
+            column("c_time", "int32", f"{time}.Time"),
+            "string",
+            (1, "00:00:00.001"),
+            (86_399_999, "23:59:59.999"),
+        ),
+        sample(
+            column("c_micro_time", "int64", f"{time}.MicroTime"),
+            "string",
+            (-3_020_399_000_000, "-838:59:59.000000"),
+            (1, "00:00:00.000001"),
+        ),
+        sample(
+            column("c_nano_time", "int64", f"{time}.NanoTime"),
+            "string",
+            (1, "00:00:00.000000001"),
+            (None, None),
+        ),
+        sample(
+            column("c_timestamp", "int64", f"{time}.Timestamp"),
+            "timestamp_ntz",
+            (1, datetime(1970, 1, 1, 0, 0, 0, 1000)),
+            (-1, datetime(1969, 12, 31, 23, 59, 59, 999000)),
+        ),
+        sample(
+            column("c_micro_timestamp", "int64", f"{time}.MicroTimestamp"),
+            "timestamp_ntz",
+            (1, datetime(1970, 1, 1, 0, 0, 0, 1)),
+            (253_402_300_799_999_999, datetime(9999, 12, 31, 23, 59, 59, 999999)),
+        ),
+        sample(
+            column("c_infinite", "int64", f"{time}.MicroTimestamp"),
+            "string",
+            (2**63 - 1, "infinity"),
+            (0, "1970-01-01T00:00:00.000000"),
+        ),
+        sample(
+            column("c_nano_timestamp", "int64", f"{time}.NanoTimestamp"),
+            "string",
+            (1, "1970-01-01T00:00:00.000000001"),
+            (None, None),
+        ),
+        sample(
+            column("c_zoned", "string", f"{time}.ZonedTimestamp"),
+            "timestamp",
+            ("2026-11-21T10:00:00.123456Z", datetime(2026, 11, 21, 10, 0, 0, 123456, UTC)),
+            ("2026-11-21T10:00:00+02:00", datetime(2026, 11, 21, 8, 0, 0, 0, UTC)),
+        ),
+        sample(
+            column("c_connect_timestamp", "int64", f"{connect}.Timestamp"),
+            "timestamp",
+            (1, datetime(1970, 1, 1, 0, 0, 0, 1000, UTC)),
+            (None, None),
+        ),
+        same(column("c_zoned_time", "string", f"{time}.ZonedTime"), "string", "10:00:00Z", None),
+        same(column("c_year", "int32", f"{time}.Year"), "int", 2026, 1901),
+        same(
+            column("c_interval", "string", f"{time}.Interval"), "string", "P1Y2M3DT4H5M6.7S", None
+        ),
+        sample(
+            column("c_duration", "int64", f"{time}.MicroDuration"),
+            "string",
+            (93_784_000_005, "PT26H3M4.000005S"),
+            (None, None),
+        ),
+        same(column("c_enum", "string", f"{data}.Enum"), "string", "small", "2026-01-01"),
+        same(column("c_set", "string", f"{data}.EnumSet"), "string", "a,b", ""),
+        same(column("c_json", "string", f"{data}.Json"), "string", '{"a": 1.10}', "[]"),
+        same(column("c_xml", "string", f"{data}.Xml"), "string", "<a/>", None),
+        same(
+            column("c_uuid", "string", f"{data}.Uuid"),
+            "string",
+            "b68a35a7-17ad-35b3-af2a-ae46edb4545a",
+            None,
+        ),
+        same(column("c_ltree", "string", f"{data}.Ltree"), "string", "a.b", None),
+        sample(
+            column("c_point", "struct", f"{data}.geometry.Point"),
+            "string",
+            ({"x": 1.5, "y": -2, "wkb": "AQ==", "srid": None},) * 1
+            + ('{"x":1.5,"y":-2,"wkb":"AQ==","srid":null}',),
+            (None, None),
+        ),
+        same(
+            column("c_ints", "array", items={"type": "int32", "optional": True}),
+            "array<int>",
+            [1, None, -3],
+            [],
+        ),
+        same(
+            column("c_texts", "array", items={"type": "string", "optional": True}),
+            "array<string>",
+            ["a", "", None],
+            None,
+        ),
+        sample(
+            column("c_dates", "array", items={"type": "int32", "name": f"{time}.Date"}),
+            "array<date>",
+            ([0, 1], [date(1970, 1, 1), date(1970, 1, 2)]),
+            ([], []),
+        ),
+        sample(
+            column(
+                "c_map", "map", keys={"type": "string"}, values={"type": "string", "optional": True}
+            ),
+            "map<string,string>",
+            ({"a": "1", "b": None}, {"a": "1", "b": None}),
+            ({}, {}),
+        ),
+        sample(
+            column("c_int_map", "map", keys={"type": "int32"}, values={"type": "string"}),
+            "string",
+            ([[1, "a"]], '[[1,"a"]]'),
+            (None, None),
+        ),
+        sample(
+            column(
+                "c_structs", "array", items={"type": "struct", "fields": [column("a", "int32")]}
+            ),
+            "string",
+            ([{"a": 1}], '[{"a":1}]'),
+            (None, None),
+        ),
+        sample(
+            column("c_iso_date", "string", f"{time}.IsoDate"),
+            "date",
+            ("2026-11-21Z", date(2026, 11, 21)),
+            (None, None),
+        ),
+        sample(
+            column("c_iso_timestamp", "string", f"{time}.IsoTimestamp"),
+            "timestamp_ntz",
+            ("2026-11-21T10:00:00.5Z", datetime(2026, 11, 21, 10, 0, 0, 500000)),
+            (None, None),
+        ),
+    ]
+    # Decimals of many shapes, until there are 77 beside the key.
+    for number in range(77 - len(samples)):
+        precision, scale = 3 + number, number
+        digits = "9" * precision
+        text = f"{digits[: precision - scale]}.{digits[:scale]}".rstrip(".")
+        samples.append(
+            sample(
+                decimal_column(f"c_decimal_{precision}_{scale}", precision, scale),
+                f"decimal({precision},{scale})",
+                (unscaled(text, scale), Decimal(text)),
+                (None, None),
+            )
+        )
+    return samples
+
+
+def _observed_samples() -> list[Sample]:
+    """Columns that nobody declares, with what their values make of them."""
+    values: list[tuple[str, str, tuple[Any, Any], tuple[Any, Any] | None]] = [
+        ("int", "int", (-(2**31), 2**31 - 1), (-(2**31), 2**31 - 1)),
+        ("bigint", "bigint", (1, 2**31), (1, 2**31)),
+        ("least", "bigint", (-(2**63), 0), (-(2**63), 0)),
+        ("huge", "decimal(19,0)", (2**63, 1), (Decimal(2**63), Decimal(1))),
+        ("longest", "decimal(38,0)", (msgspec.Raw("9" * 38), 0), (Decimal("9" * 38), Decimal(0))),
+        ("too_long", "string", (msgspec.Raw("9" * 39), 0), ("9" * 39, "0")),
+        ("double", "double", (1.5, 2), (1.5, 2.0)),
+        ("small", "double", (1e-300, 12345678.9), (1e-300, 12345678.9)),
+        ("nan", "double", ("NaN", 1.25), (float("nan"), 1.25)),
+        ("price", "decimal(9,2)", (msgspec.Raw("120.50"), 3), (Decimal("120.50"), Decimal("3.00"))),
+        (
+            "exact",
+            "decimal(38,20)",
+            (msgspec.Raw("0.12345678901234567890"), None),
+            (Decimal("0.12345678901234567890"), None),
+        ),
+        ("endless", "string", (msgspec.Raw("1." + "1" * 40), 2), ("1." + "1" * 40, "2")),
+        ("boolean", "boolean", (True, False), (True, False)),
+        ("flag_or_number", "string", (True, 1), ("true", "1")),
+        ("text_or_number", "string", ("x", 1), ("x", "1")),
+        ("empty", "string", (None, None), (None, None)),
+        ("date", "date", ("2026-02-28", None), (date(2026, 2, 28), None)),
+        ("no_date", "string", ("2026-02-29", "2026-02-28"), ("2026-02-29", "2026-02-28")),
+        ("date_or_text", "string", ("2026-02-28", "n/a"), ("2026-02-28", "n/a")),
+        ("zip", "string", ("01234", "98765"), ("01234", "98765")),
+        ("year_text", "string", ("2026", "2027"), ("2026", "2027")),
+        (
+            "local",
+            "timestamp_ntz",
+            ("2026-11-21T10:00:00.123456", "2026-11-21 10:00:00"),
+            (datetime(2026, 11, 21, 10, 0, 0, 123456), datetime(2026, 11, 21, 10)),
+        ),
+        (
+            "instant",
+            "timestamp",
+            ("2026-11-21T10:00:00Z", None),
+            (datetime(2026, 11, 21, 10, tzinfo=UTC), None),
+        ),
+        (
+            "offset",
+            "string",
+            ("2026-11-21T10:00:00+02:00", None),
+            ("2026-11-21T10:00:00+02:00", None),
+        ),
+        (
+            "nanos",
+            "string",
+            ("2026-11-21T10:00:00.123456789Z", None),
+            ("2026-11-21T10:00:00.123456789Z", None),
+        ),
+        ("year_10000", "string", ("+10000-01-01", None), ("+10000-01-01", None)),
+        ("ints", "array<int>", ([1, None], []), ([1, None], [])),
+        ("longs", "array<bigint>", ([2**40], None), ([2**40], None)),
+        ("doubles", "array<double>", ([0.5, 1], None), ([0.5, 1.0], None)),
+        ("texts", "array<string>", (["2026-01-01"], None), (["2026-01-01"], None)),
+        ("flags", "array<boolean>", ([True], None), ([True], None)),
+        ("mixed", "string", ([1, "1"], None), ('[1,"1"]', None)),
+        ("nested", "string", ([[1]], []), ("[[1]]", "[]")),
+        ("no_elements", "string", ([], None), ("[]", None)),
+        ("map", "map<string,int>", ({"a": 1}, {}), ({"a": 1}, {})),
+        ("text_map", "map<string,string>", ({"a": "x"}, None), ({"a": "x"}, None)),
+        ("object", "string", ({"a": 1, "b": "x"}, None), ('{"a":1,"b":"x"}', None)),
+        ("geometry", "string", ({"wkb": "AQ==", "srid": None}, None), None),
+        ("scaled", "string", ({"scale": 2, "value": "AQ=="}, None), None),
+        ("base64", "string", ("AQ==", "Ag=="), ("AQ==", "Ag==")),
+        ("uuid", "string", ("b68a35a7-17ad-35b3-af2a-ae46edb4545a", None), None),
+    ]
+    samples = []
+    for name, type_name, shipped, expected in values:
+        if expected is None:
+            one, two = shipped
+            expected = (one if isinstance(one, str) else json.dumps(one).replace(" ", ""), two)
+        samples.append(Sample({"field": name}, type_name, shipped, expected))
+    return samples
+
+
+DECLARED: Final = _declared_samples()
+OBSERVED: Final = _observed_samples()
+
+
+def all_types() -> list[Line]:
+    """A table of 78 columns with schema blocks, two rows; and one of 42 without."""
+    capture = Capture("types.with.schema")
+    columns = [column("pk", "int32"), *(each.block for each in DECLARED)]
+    lines = []
+    for row in (0, 1):
+        image = {"pk": row, **{each.name: each.shipped[row] for each in DECLARED}}
+        payload = change("c", source("typed"), None, image)
+        lines.append(capture.json(key_of(columns, {"pk": row}), with_schema(columns, payload)))
+    bare = Capture("types.without.schema")
+    for row in (0, 1):
+        image = {"pk": row, **{each.name: each.shipped[row] for each in OBSERVED}}
+        lines.append(bare.json({"pk": row}, change("c", source("untyped"), None, image)))
+    return lines
+
+
+# --- Tables with names ----------------------------------------------------------------------------
+
+# The source's name, and the column's.
+NAMES: Final = {
+    "order": "order",
+    "select": "select",
+    "state": "state",
+    "change": "change",
+    "null": "null",
+    "topic": "topic",
+    "yes": "yes",
+    "CustomerID": "CustomerID",
+    "customerid": "customerid_2",
+    "first name": "first_name",
+    "first.name": "first_name_2",
+    "größe": "größe",
+    "名前": "名前",
+    "1st": "c_1st",
+    "_position": "source_position",
+    "it's": "it_s",
+    'a"b\\c': "a_b_c",
+    "{{ x }}": "x",
+    "`": "column",
+}
+
+
+def named_tables() -> list[Line]:
+    """Tables of one topic: odd names, a key of two columns, nothing but keys, moved rows."""
+    capture = Capture("shop.cdc")
+    lines = []
+    image = {"user": 1, **{name: f"value of {name}" for name in NAMES}}
+    lines.append(capture.json({"user": 1}, change("c", source("order"), None, image)))
+    lines.append(
+        capture.json({"user": 2}, change("c", source("order"), None, {**image, "user": 2}))
+    )
+    lines.append(capture.json({"user": 2}, change("d", source("order"), {"user": 2}, None)))
+    for order, line, tag in ((1, 1, "a"), (1, 2, "b"), (2, 1, "c")):
+        row = {"order_id": order, "line_no": line, "tag": tag}
+        key = {"line_no": line, "order_id": order}
+        lines.append(capture.json(key, change("r", source("OrderLines"), None, row)))
+    key = {"line_no": 2, "order_id": 1}
+    lines.append(capture.json(key, change("d", source("OrderLines"), {**key, "tag": "b"}, None)))
+    for left, right in ((1, 1), (1, 2), (2, 1)):
+        link = {"left": left, "right": right}
+        lines.append(capture.json(link, change("c", source("links"), None, link)))
+    lines.append(capture.json({"left": 1, "right": 2}, change("d", source("links"), None, None)))
+    # The same table in another database, with other columns.
+    other = {**source("links"), "db": "archive"}
+    lines.append(capture.json({"id": 7}, change("c", other, None, {"id": 7, "url": "x"})))
+    # A message that is none, a heartbeat, a tombstone: no tables.
+    lines.append(capture.raw(None, b"not json"))
+    lines.append(capture.json(None, {"ts_ms": 1}))
+    lines.append(capture.raw(dumps({"user": 2}), None))
+    return lines
+
+
+# --- Other writers --------------------------------------------------------------------------------
+
+
+def arcion_line(capture: Capture, op: str, before: Row | None, after: Row | None) -> Line:
+    columns = [
+        column("code", "string"),
+        column("pop", "int64"),
+        decimal_column("area", 12, 2),
+        column("since", "int32", "io.debezium.time.Date"),
+    ]
+    table = {"connector": "MYSQL", "db": "geo", "schema": None, "table": "country", "ts_ms": None}
+    payload = {"op": op, "before": before, "after": after, "source": table, "ts_ms": None}
+    return capture.raw(b'"default"', dumps(with_schema(columns, payload)))
+
+
+def keyless_arcion() -> list[Line]:
+    capture = Capture("arcion_geo")
+    peru = {"code": "PE", "pop": "34000000", "area": "1285216.00", "since": "2026-01-31"}
+    chad = {"code": "TD", "pop": "18000000", "area": "1284000.50", "since": "2026-02-01"}
+    return [
+        arcion_line(capture, "r", None, peru),
+        arcion_line(capture, "c", {}, chad),
+        arcion_line(capture, "u", peru, {**peru, "pop": "5000000000"}),
+        arcion_line(capture, "d", chad, {}),
+    ]
+
+
+def lindorm() -> list[Line]:
+    capture = Capture("lindorm_members")
+    table = {"version": "v1.0", "db": "ld-1", "namespace": "default", "table": "members"}
+    ana = {"id": "1004", "name": "Ana", "points": 12}
+
+    def line(op: str, before: Row | None, after: Row | None) -> Line:
+        payload = change(op, {**table, "ts_ms": NOW_MS}, before, after)
+        return capture.json(None, {"schema": {}, "payload": payload})
+
+    hbase = Capture("lindorm_hbase")
+
+    def put(row: bytes, **cells: bytes) -> Line:
+        after = {"ROW": b64(row), **{name: b64(value) for name, value in cells.items()}}
+        payload = change("c", {**table, "table": "cells"}, None, after)
+        return hbase.json(None, {"schema": {}, "payload": payload})
+
+    return [
+        line("c", None, ana),
+        line("c", None, {"id": "1005", "name": "Bo", "points": None}),
+        line("u", ana, {"id": "1004", "points": 13}),
+        line("d", {"id": "1005"}, None),
+        put(b"user1", f_name=b"lucky", f_age=b"\0\0\0\x32"),
+        put("größe".encode(), f_name=b"", f_age=b"\0\0\0\x33"),
+    ]
+
+
+def aerospike() -> list[Line]:
+    capture = Capture("aero.msgpack")
+
+    def write(set_name: str | None, number: int, bins: list[Any], expiry: int = 0) -> Line:
+        key = ["game", set_name, bytes([number]) * 20, None]
+        return capture.raw(None, pack([1, 1, [key, 1, expiry, NOW_MS + number, bins]]))
+
+    def delete(number: int) -> Line:
+        key = ["game", None, bytes([number]) * 20, None]
+        return capture.raw(None, pack([1, 2, [key, 0, 1, 0, NOW_MS + 999]]))
+
+    lines = [
+        write(
+            "players",
+            1,
+            [
+                ["name", 3, 0, "Ana"],
+                ["score", 1, 0, 7],
+                ["ratio", 2, 0, 0.5],
+                ["alive", 17, 0, True],
+                ["blob", 4, 0, b"\0\1"],
+                ["tags", 20, 0, ["a", "b"]],
+                ["levels", 19, 0, Map([("one", 1), ("two", 2**40)])],
+                ["odd", 20, 0, [b"\1", "x"]],
+                ["seen", 3, 0, "2026-01-01"],
+                ["ext", 20, 0, [Ext(7, b"j")]],
+                ["python", 9, 0, b"\2"],
+            ],
+        ),
+        write(
+            "players", 2, [["name", 3, 0, "Bo"], ["score", 1, 0, -(2**63)], ["ratio", 2, 0, 2.0]]
+        ),
+        write("players", 3, [["name", 3, 0, "gone"]]),
+        delete(3),
+        write(None, 4, [["any", 1, 0, 1]]),
+        write("players", 5, [["name", 3, 0, "expired"]], expiry=1_700_000_000),
+    ]
+    texts = Capture("aero.json")
+    key = ["iot", "sensors", b64(b"\7" * 20), None]
+    record = {"msg": "write", "key": key, "gen": 1, "exp": 0, "lut": NOW_MS}
+    bins = [
+        {"name": "temp", "type": "float", "value": 21},
+        {"name": "raw", "type": "blob", "value": "AAE="},
+        {"name": "event-id", "type": "str", "value": "e1"},
+        {"name": "count", "type": "int", "value": 3},
+    ]
+    lines.append(texts.json(None, {**record, "bins": bins}))
+    return lines
+
+
+def evolving(capture: Capture, version: int) -> list[Line]:
+    """A table whose columns come and widen; each version updates row 1 and adds a row."""
+    quantity = column("quantity", "int64" if version > 1 else "int32")
+    columns = [column("id", "int32"), quantity, decimal_column("price", 6 + version, 2)]
+    if version > 1:
+        columns.append(column("Discount %", "float64"))
+    lines = []
+    for row in (1, version):
+        image: Row = {"id": row, "quantity": 10 * version if version < 2 else 2**40 + version}
+        image["price"] = unscaled(f"{version}.50", 2)
+        if version > 1:
+            image["Discount %"] = 0.25 * version
+        op = "u" if row < version else "c"
+        payload = change(op, source("stock"), None, image)
+        lines.append(capture.json(key_of(columns, {"id": row}), with_schema(columns, payload)))
+    return lines if version > 1 else lines[:1]
+
+
+# --- The lake -------------------------------------------------------------------------------------
+
+
+def copy_project(project: Path) -> Path:
+    """A copy of the dbt project, for generate to write to."""
+    project.mkdir()
+    shutil.copy(ROOT / "dbt_project.yml", project)
+    for folder in ("models", "macros", "profiles", "seeds"):
+        shutil.copytree(ROOT / folder, project / folder)
+    # The tests would come along as Python too, and this process has those loaded.
+    shutil.copytree(
+        ROOT / "tests", project / "tests", ignore=shutil.ignore_patterns("*.py", "python")
+    )
+    return project
+
+
+@dataclass
+class World:
+    """A lake with every capture landed, the project that generate wrote to, and what it said."""
+
+    lake: Lake
+    reports: dict[str, Report] = field(default_factory=dict)
+    stock: Capture = field(default_factory=lambda: Capture("shop.stock"))
+
+    @property
+    def project(self) -> Path:
+        return self.lake.project
+
+    def generate(self, *topics: str, **options: Any) -> Report:
+        self.lake.spark  # noqa: B018 (leads the project to this lake)
+        return generate(
+            load(ProjectOptions(project_dir=str(self.project))), Options(topics, **options)
+        )
+
+    def files(self) -> dict[Path, str]:
+        """All that generate may write."""
+        paths = [self.project / "dbt_project.yml", *(self.project / "models").rglob("*.*")]
+        return {path: path.read_text() for path in paths}
+
+    def rows(self, table: str, *key: str) -> dict[Any, Row]:
+        """A gold table by key, technical columns left out, maps as dicts."""
+        rows = {}
+        for row in self.lake.read(f"gold.{table}"):
+            plain = {name: plain_value(value) for name, value in row.items() if name[:1] != "_"}
+            rows[tuple(row[each] for each in key) if len(key) > 1 else row[key[0]]] = plain
+        return rows
+
+
+def plain_value(value: Any) -> Any:
+    is_map = isinstance(value, list) and value and isinstance(value[0], tuple)
+    return dict(value) if is_map else value
+
+
+def the_table(report: Report, source_table: str) -> Outcome:
+    return next(each for each in report.tables if each.source == source_table)
+
+
+TOPICS: Final = {
+    "types.with.schema": "debezium_json",
+    "types.without.schema": "debezium_json",
+    "shop.cdc": "debezium_json",
+    "arcion_geo": "arcion_json",
+    "lindorm_members": "lindorm_json",
+    "lindorm_hbase": "lindorm_json",
+    "aero.msgpack": "aerospike_messagepack",
+    "aero.json": "aerospike_json",
+    "shop.stock": "debezium_json",
+}
+KEYS: Final[dict[str, list[str]]] = {"arcion_geo": ["code"], "lindorm_members": ["id"]}
+BUILT: Final = (
+    "+typed",
+    "+untyped",
+    "+shop_order",
+    "+order_lines",
+    "+shop_links",
+    "+country",
+    "+members",
+    "+cells",
+    "+players",
+    "+sensors",
+    "+stock",
+)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    """Everything landed, in a lake that has never been built, and every topic generated."""
+    folder = tmp_path_factory.mktemp("generate")
+    world = World(Lake(folder, copy_project(folder / "project")))
+    lines = [*all_types(), *named_tables(), *keyless_arcion(), *lindorm(), *aerospike()]
+    world.lake.land([*lines, *evolving(world.stock, 1)])
+    for topic, format_name in TOPICS.items():
+        world.reports[topic] = world.generate(topic, format=format_name, key=KEYS.get(topic, ()))
+    return world
+
+
+@pytest.fixture(scope="module")
+def built(world: World) -> World:
+    """The generated tables built and tested by dbt, nothing else done by hand."""
+    statuses = world.lake.dbt(
+        "build",
+        "-s",
+        *BUILT,
+        "--indirect-selection",
+        "buildable",
+        "--exclude-resource-type",
+        "unit_test",
+        as_of=AS_OF,
+    )
+    failed = {name: status for name, status in statuses.items() if status not in OK}
+    assert not failed
+    assert len(statuses) > 90
+    return world
+
+
+OK: Final = ("success", "pass")
+
+
+# --- What was written -----------------------------------------------------------------------------
+
+
+def declared_types(world: World, model: str) -> dict[str, str]:
+    """The columns of a gold table's description."""
+    text = (world.project / "models" / "gold" / f"{model}.yml").read_text()
+    columns = yaml.safe_load(text)["models"][0]["columns"]
+    return {each["name"]: each["data_type"] for each in columns if each["name"][:1] != "_"}
+
+
+def test_declared_types_become_spark_types(world: World) -> None:
+    expected = {"pk": "int", **{each.name: each.type for each in DECLARED}}
+    assert len(expected) == 78
+    assert declared_types(world, "typed") == expected
+
+
+def test_values_that_nobody_declares_get_the_narrowest_type(world: World) -> None:
+    expected = {"pk": "int", **{each.name: each.type for each in OBSERVED}}
+    assert len(expected) == 42
+    assert declared_types(world, "untyped") == expected
+
+
+def test_topics_get_their_formats(world: World) -> None:
+    project = yaml.safe_load((world.project / "dbt_project.yml").read_text())
+    original = yaml.safe_load((ROOT / "dbt_project.yml").read_text())
+    added = [{"topic": topic, "format": name} for topic, name in TOPICS.items()]
+    assert project["vars"]["topics"] == [*original["vars"]["topics"], *added]
+    without = [
+        line
+        for line in (world.project / "dbt_project.yml").read_text().splitlines()
+        if not any(f"topic: {topic}," in line for topic in TOPICS)
+    ]
+    assert without == (ROOT / "dbt_project.yml").read_text().splitlines()
+
+
+def test_names(world: World) -> None:
+    names = {each.source: each.name for report in world.reports.values() for each in report.tables}
+    assert names == {
+        "shop.public.typed": "typed",
+        "shop.public.untyped": "untyped",
+        # `order` is SQL's, and two tables would both be `links`.
+        "shop.public.order": "shop_order",
+        "shop.public.OrderLines": "order_lines",
+        "shop.public.links": "shop_links",
+        "archive.public.links": "archive_links",
+        "geo.country": "country",
+        "ld-1.default.members": "members",
+        "ld-1.default.cells": "cells",
+        "game.players": "players",
+        "game (no set)": "game",
+        "iot.sensors": "sensors",
+        "shop.public.stock": "stock",
+    }
+
+
+def test_the_report_says_what_was_written_and_what_was_not_read(world: World) -> None:
+    report = world.reports["shop.cdc"]
+    assert report.messages == 15
+    text = report.text()
+    assert "shop.public.OrderLines -> order_lines: created" in text
+    assert "  order_id int, key" in text
+    assert "  wrote models/silver/order_lines_changes.sql" in text
+    assert "note: payloads that can't be decoded say nothing here: 1 not_json" in text
+    files = the_table(report, "shop.public.links").files
+    assert files == [
+        "models/silver/shop_links_changes.sql",
+        "models/silver/shop_links_changes.yml",
+        "models/gold/shop_links.sql",
+        "models/gold/shop_links.yml",
+    ]
+    assert json.loads(report.json())["tables"][0]["status"] == "created"
+
+
+def test_a_model_is_written_as_by_hand(world: World) -> None:
+    models_folder = world.project / "models"
+    assert (models_folder / "silver" / "order_lines_changes.sql").read_text() == (
+        '{{ config(unique_key=["_position"]) }}\n'
+        "\n"
+        "{{\n"
+        "    change_log(\n"
+        '        topic="shop\\\\.cdc",\n'
+        '        source_database="shop",\n'
+        '        source_schema="public",\n'
+        '        source_table="OrderLines",\n'
+        "        key={\n"
+        '            "order_id": "int",\n'
+        '            "line_no": "int",\n'
+        "        },\n"
+        "        columns={\n"
+        '            "tag": "string",\n'
+        "        },\n"
+        "    )\n"
+        "}}\n"
+    )
+    assert (models_folder / "gold" / "order_lines.sql").read_text() == (
+        "{{\n"
+        "    current_state(\n"
+        '        changes=ref("order_lines_changes"),\n'
+        '        key=["order_id", "line_no"],\n'
+        "        columns=[\n"
+        '            "tag",\n'
+        "        ],\n"
+        "    )\n"
+        "}}\n"
+    )
+
+
+def test_descriptions_say_where_a_column_comes_from(world: World) -> None:
+    text = (world.project / "models" / "gold" / "typed.yml").read_text()
+    columns = {each["name"]: each for each in yaml.safe_load(text)["models"][0]["columns"]}
+    assert columns["c_date"]["description"] == (
+        "Field `c_date` of the source, declared as `int32`, `io.debezium.time.Date`."
+    )
+    assert columns["c_infinite"]["description"].endswith(
+        "; text, because no other type holds all its values."
+    )
+    assert columns["pk"]["data_tests"] == ["not_null", "unique"]
+
+
+def test_no_line_is_too_long(world: World) -> None:
+    for report in world.reports.values():
+        for name in (name for table in report.tables for name in table.files):
+            lines = (world.project / name).read_text().splitlines()
+            # One type is longer, in models by hand too.
+            assert not [line for line in lines if len(line) > 100 and "struct<log" not in line]
+
+
+# --- What was built -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("table", "samples"), [("typed", DECLARED), ("untyped", OBSERVED)])
+def test_no_digit_is_lost(built: World, table: str, samples: list[Sample]) -> None:
+    rows = built.rows(table, "pk")
+    assert rows.keys() == {0, 1}
+    for each in samples:
+        for row in (0, 1):
+            value, expected = rows[row][each.name], each.expected[row]
+            if isinstance(expected, float) and expected != expected:
+                assert value != value, each.name
+                continue
+            if each.type.startswith("map"):
+                value = None if value is None else dict(value)
+            assert value == expected, each.name
+            assert type(value) is type(expected), each.name
+            if isinstance(expected, Decimal):
+                assert value.as_tuple() == expected.as_tuple(), each.name
+
+
+def test_nothing_is_a_misfit(built: World) -> None:
+    for name in ("typed", "untyped", "country", "players", "cells"):
+        found = built.lake.sql(f"select * from silver.{name}_changes where size(_misfits) > 0")
+        assert not found, name
+
+
+def test_columns_with_any_name_are_built(built: World) -> None:
+    rows = built.rows("shop_order", "user")
+    expected = {column_name: f"value of {name}" for name, column_name in NAMES.items()}
+    assert rows == {1: {"user": 1, **expected}}
+
+
+def test_keys_of_several_columns(built: World) -> None:
+    rows = built.rows("order_lines", "order_id", "line_no")
+    assert {key: row["tag"] for key, row in rows.items()} == {(1, 1): "a", (2, 1): "c"}
+    assert built.rows("shop_links", "left", "right").keys() == {(1, 1), (2, 1)}
+
+
+def test_a_table_without_keys_takes_the_given_one(built: World) -> None:
+    assert built.rows("country", "code") == {
+        "PE": {
+            "code": "PE",
+            "pop": 5_000_000_000,
+            "area": Decimal("1285216.00"),
+            "since": date(2026, 1, 31),
+        }
+    }
+    assert built.rows("members", "id") == {"1004": {"id": "1004", "name": None, "points": 13}}
+
+
+def test_an_hbase_table_has_the_key_row(built: World) -> None:
+    assert built.rows("cells", "ROW") == {
+        "user1": {"ROW": "user1", "f_name": "lucky", "f_age": b"\0\0\0\x32"},
+        "größe": {"ROW": "größe", "f_name": "", "f_age": b"\0\0\0\x33"},
+    }
+
+
+def test_aerospike_bins(built: World) -> None:
+    rows = {row["name"]: row for row in built.rows("players", "_digest").values()}
+    assert rows.keys() == {"Ana", "Bo"}
+    ana = rows["Ana"]
+    assert (ana["score"], rows["Bo"]["score"]) == (7, -(2**63))
+    assert (ana["ratio"], ana["alive"], ana["blob"], ana["tags"]) == (
+        0.5,
+        True,
+        b"\0\1",
+        ["a", "b"],
+    )
+    assert ana["levels"] == {"one": 1, "two": 2**40}
+    # Binary in a list is JSON text; text bins stay text.
+    assert (ana["ext"], ana["python"]) == ('["ag=="]', b"\2")
+    assert (ana["odd"], ana["seen"]) == ('["AQ==","x"]', "2026-01-01")
+    sensors = built.rows("sensors", "_digest")
+    assert list(sensors.values()) == [{"temp": 21.0, "raw": b"\0\1", "event_id": "e1", "count": 3}]
+
+
+def test_every_column_is_described(built: World) -> None:
+    for name in ("typed", "shop_order", "players"):
+        for schema, model in (("silver", f"{name}_changes"), ("gold", name)):
+            path = built.project / "models" / schema / f"{model}.yml"
+            described = yaml.safe_load(path.read_text())["models"][0]["columns"]
+            actual = built.lake.sql(f"describe {schema}.{model}")
+            names = [row["col_name"] for row in actual if row["col_name"][:1] not in ("#", "")]
+            names = names[: len(described)]
+            assert [each["name"] for each in described] == names
+            types_now = {row["col_name"]: row["data_type"] for row in actual}
+            for each in described:
+                declared = each["data_type"].replace("`", "")
+                assert types_now[each["name"]].replace("`", "") == declared
+
+
+# --- Again ----------------------------------------------------------------------------------------
+
+
+def test_generate_again_changes_nothing(world: World) -> None:
+    before = world.files()
+    report = world.generate(*TOPICS)
+    assert len(report.tables) == 13
+    assert {each.status for each in report.tables} == {"unchanged"}, report.text()
+    assert world.files() == before
+
+
+def test_a_source_that_grows(built: World) -> None:
+    """New columns and wider types: a warning, the difference, an incremental run, all rows."""
+    lake = built.lake
+    hand = built.project / "models" / "gold" / "stock.yml"
+    described = "Field `quantity` of the source, declared as `int32`."
+    by_hand = hand.read_text().replace(
+        f"description: {described}", "# Counted by hand.\n        description: What is there."
+    )
+    assert by_hand != hand.read_text()
+    hand.write_text(by_hand)
+    silver = built.project / "models" / "silver" / "stock_changes.sql"
+    silver.write_text("-- A comment.\n" + silver.read_text())
+    lake.land(evolving(built.stock, 2))
+
+    test = "no_unknown_columns_stock_changes_"
+    statuses = lake.dbt("run", "-s", "+stock_changes", as_of=AS_OF)
+    assert set(statuses.values()) == {"success"}
+    assert lake.dbt("test", "-s", test, as_of=AS_OF) == {test: "warn"}
+
+    report = built.generate("shop.stock")
+    (outcome,) = report.tables
+    assert (outcome.status, outcome.changes) == (
+        "changed",
+        [
+            "+ Discount double (from Discount %)",
+            "~ quantity: int -> bigint",
+            "~ price: decimal(7,2) -> decimal(8,2)",
+        ],
+    )
+    assert len(outcome.files) == 4
+    assert hand.read_text() == by_hand.replace(
+        "description: What is there.\n        data_type: int",
+        "description: What is there.\n        data_type: bigint",
+    ).replace(
+        '"decimal(7,2)"\n',
+        (
+            '"decimal(8,2)"\n'
+            "      - name: Discount\n"
+            "        description: Field `Discount %` of the source, declared as `float64`.\n"
+            "        data_type: double\n"
+        ),
+    )
+    assert silver.read_text().startswith("-- A comment.\n{{ config")
+    statuses = lake.dbt("build", "--full-refresh", "-s", "stock_changes+", as_of=AS_OF)
+    assert set(statuses.values()) <= set(OK), statuses
+    stock = {"quantity": 2**40 + 2, "price": Decimal("2.50"), "Discount": 0.5}
+    assert built.rows("stock", "id") == {1: {"id": 1, **stock}, 2: {"id": 2, **stock}}
+    assert lake.dbt("test", "-s", test, as_of=AS_OF) == {test: "pass"}
+    assert built.generate("shop.stock").tables[0].status == "unchanged"
+
+
+# --- What can't be done ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("topics", "options", "message"),
+    [
+        (["nowhere"], {}, r"no message of the topic nowhere: land it first .*It holds aero\.json"),
+        (["shop.cdc"], {"table": "nothing"}, r"no such table in the topic. There are archive"),
+        (["shop.cdc"], {"table": "links"}, r"ambiguous: it may be archive.public.links, shop"),
+        (["shop.cdc"], {"name": "x"}, r"--name is for one table: add --table"),
+        (["shop.cdc"], {"key": ["x"]}, r"--key is for one table: add --table"),
+        (["aero.json"], {"name": "No-Name"}, r"--name No-Name: a model's name is of lower-case"),
+        (["aero.json"], {"name": "orders"}, r"--name orders: models/silver/orders_changes.sql is"),
+        (["aero.json"], {"name": "change_events"}, r"project has a model of that name"),
+        (["aero.json"], {"format": "lindorm_json"}, r"aero.json is aerospike_json by 'aero.json'"),
+        (["lindorm_members"], {"key": ["name"]}, r"has the key id: another one is another table"),
+        (["lindorm_members"], {"name": "m2"}, r"no key: give --key COLUMN,\.\.\. \(.* are id\)"),
+        (
+            ["lindorm_members"],
+            {"name": "m2", "key": ["x"]},
+            r"--key x: no such column. There are id",
+        ),
+    ],
+)
+def test_errors(world: World, topics: list[str], options: dict[str, Any], message: str) -> None:
+    before = world.files()
+    with pytest.raises(LakehouseError, match=message):
+        world.generate(*topics, **options)
+    assert world.files() == before
+
+
+def test_a_topic_without_a_format(world: World) -> None:
+    capture = Capture("nobody.knows")
+    world.lake.land([capture.json({"id": 1}, change("c", source("mystery"), None, {"id": 1}))])
+    with pytest.raises(LakehouseError, match=r"nobody\.knows: give --format.*like debezium_json"):
+        world.generate("nobody.knows")
+
+
+def test_tables_without_keys_don_t_keep_the_others_from_being_made(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capture = Capture("half.keyed")
+    world.lake.land(
+        [
+            capture.json({"id": 1}, change("c", source("keyed"), None, {"id": 1})),
+            capture.json(None, change("c", source("unkeyed"), None, {"a": 1, "b": None})),
+        ]
+    )
+    arguments = ["generate", "--topic", "half.keyed", "--format", "debezium_json"]
+    with pytest.raises(Exception, match="1 of 2 tables got no models"):
+        command_line.main([*arguments, "--project-dir", str(world.project)], standalone_mode=False)
+    printed = capsys.readouterr().out
+    assert "shop.public.keyed -> keyed: created" in printed
+    assert "give --table shop.public.unkeyed --key COLUMN,... (columns that always have" in printed
+    command_line.main(
+        [
+            *("generate", "--topic", "half.keyed", "--table", "unkeyed", "--key", "A,b", "--json"),
+            *("--name", "unkeyed_rows", "--project-dir", str(world.project)),
+        ],
+        standalone_mode=False,
+    )
+    report = json.loads(capsys.readouterr().out)
+    assert report["tables"][0]["changes"] == ["a int, key", "b string, key"]
+
+
+def test_a_demo_table_in_another_topic_gets_models_of_its_own(world: World) -> None:
+    capture = Capture("other.inventory.products")
+    table = {"connector": "mysql", "db": "inventory", "table": "products"}
+    world.lake.land([capture.json({"no": 1}, change("c", table, None, {"no": 1, "label": "x"}))])
+    report = world.generate("other.inventory.products", format="debezium_json")
+    (outcome,) = report.tables
+    assert (outcome.name, outcome.status) == ("inventory_products", "created")
+    assert "products_changes.sql names no topic" in outcome.notes[0]
+
+
+# --- Types ----------------------------------------------------------------------------------------
+
+
+def values_of(values: Iterable[Any]) -> Values:
+    seen = Values()
+    for value in values:
+        seen.add(value)
+    return seen
+
+
+def test_values_add_up_in_any_parts() -> None:
+    values = [
+        1,
+        2**70,
+        -5,
+        msgspec.Raw("1.50"),
+        "x",
+        "2026-01-01",
+        [1, "a"],
+        {"k": 1},
+        True,
+        "AQ==",
+    ]
+    whole = values_of(values)
+    for cut in range(len(values) + 1):
+        parts = values_of(values[:cut])
+        parts.merge(values_of(values[cut:]))
+        for name in Values.__slots__:
+            if name != "elements":
+                assert getattr(parts, name) == getattr(whole, name), name
+
+
+@pytest.mark.parametrize(
+    ("declared", "values", "expected"),
+    [
+        (["int", "bigint"], [1], "bigint"),
+        (["bigint", "int"], [1], "bigint"),
+        (["int", "decimal(10,2)"], [1], "decimal(12,2)"),
+        (["decimal(10,2)", "decimal(12,4)"], [1], "decimal(12,4)"),
+        (["decimal(38,0)", "decimal(38,10)"], [1], "string"),
+        (["int", "double"], [1, 2], "double"),
+        (["bigint", "double"], [2**53 + 1], "string"),
+        (["bigint", "double"], [1], "double"),
+        (["int", "string"], [1, "a"], "string"),
+        (["date", "timestamp_ntz"], ["2026-01-01"], "string"),
+        (["int"], [2**31], "bigint"),
+        (["int"], ["abc"], "string"),
+        (["double"], [msgspec.Raw("0.12345678901234567890")], "decimal(38,20)"),
+        (["array<int>", "array<bigint>"], [[1]], "array<bigint>"),
+        (["array<int>", "array<string>"], [[1]], "string"),
+        (["map<string,int>"], [{"a": "x"}], "string"),
+        ([None], [1], "int"),
+        ([], [], "string"),
+    ],
+)
+def test_several_declarations_and_values(
+    declared: list[str | None], values: list[Any], expected: str
+) -> None:
+    assert column_type(declared, values_of(values)) == expected
+
+
+def test_text_of_a_key_stays_text() -> None:
+    days = values_of(["2026-01-01"])
+    assert observed_type(days) == "date"
+    assert column_type([], days, is_key=True) == "string"
+
+
+def test_wider_is_the_same_from_both_sides() -> None:
+    names = ["int", "bigint", "double", "string", "decimal(5,2)", "date", "array<int>", "boolean"]
+    for one in names:
+        for other in names:
+            assert types.wider(one, other) == types.wider(other, one)
+            assert types.holds(types.wider(one, other), one)
+
+
+def test_a_propagated_source_type_is_named() -> None:
+    block = column("x", "int64", parameters={"__debezium.source.column.type": "INT UNSIGNED"})
+    assert declared_type(block) == Declared("`INT UNSIGNED`, shipped as `int64`", "bigint")
+
+
+# --- Names ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("OrderItems", "order_items"),
+        ("HTTPServer2", "http_server2"),
+        ("T_ORDER", "t_order"),
+        ("  Straße nr. 5 ", "strasse_nr_5"),
+        ("Crème", "creme"),
+        ("客户", "u5ba2u6237"),
+        ("2026", "t_2026"),
+        ("--", ""),
+    ],
+)
+def test_snake_case(text: str, name: str) -> None:
+    assert naming.snake(text) == name
+
+
+def test_names_of_tables_are_never_the_same() -> None:
+    tables = {
+        TableId("a", "s", "t"): "x",
+        TableId("b", "s", "t"): "x",
+        TableId("a", "public", "user"): "x",
+        TableId("a", None, "t_changes"): "x",
+        TableId("a", None, "taken"): "x",
+        TableId(None, None, None): "my.topic",
+        TableId(None, "ns", None, True): "x",
+        TableId(None, None, "table"): "only.topic",
+    }
+    names = naming.entity_names(tables, {"taken", "s_t"})
+    assert len(set(names.values())) == len(tables)
+    assert names == {
+        TableId("a", "s", "t"): "a_t",
+        TableId("b", "s", "t"): "b_t",
+        TableId("a", "public", "user"): "a_user",
+        TableId("a", None, "t_changes"): "t_changes",
+        TableId("a", None, "taken"): "a_taken",
+        TableId(None, None, None): "topic",
+        TableId(None, "ns", None, True): "ns",
+        TableId(None, None, "table"): "only_topic",
+    }
+
+
+# --- Editing --------------------------------------------------------------------------------------
+
+BY_HAND: Final = """{# change_log(source_table="not this one") #}
+{{ config(unique_key=["_position"]) }}
+
+{{-
+    change_log(source_table="t", topic="a\\\\.b",
+        key={"id": "int"},
+        columns={
+            "größe": {"name": "f}}", "type": "int"},  "b":"decimal( 5, 2 )"
+        }
+    )
+-}}
+"""
+
+
+def parsed(text: str, tmp_path: Path) -> sources.ChangeLog:
+    path = tmp_path / "t_changes.sql"
+    path.write_text(text)
+    return sources.read_models([path]).logs[0]
+
+
+def test_a_model_by_hand_is_read(tmp_path: Path) -> None:
+    log = parsed(BY_HAND, tmp_path)
+    assert (log.model, log.source, log.topic) == ("t_changes", TableId(None, None, "t"), "a\\.b")
+    assert log.reads(TableId("any", "any", "t"), ["a.b"])
+    assert not log.reads(TableId("any", "any", "t"), ["a_b"])
+    assert log.key == ["id"]
+    assert {each.column: (each.field, each.type) for each in log.entries.values()} == {
+        "id": ("id", "int"),
+        "größe": ("f}}", "int"),
+        "b": ("b", "decimal( 5, 2 )"),
+    }
+
+
+def test_a_model_by_hand_is_edited_in_place(tmp_path: Path) -> None:
+    log = parsed(BY_HAND, tmp_path)
+    text = edit.edited(
+        BY_HAND,
+        [
+            edit.retype(log.entries["größe"].type_at, "bigint"),
+            edit.more_entries(log.call, [models.Spec("c", "C c", "date", "")]),
+        ],
+    )
+    assert text == BY_HAND.replace('"type": "int"', '"type": "bigint"').replace(
+        '"decimal( 5, 2 )"\n',
+        '"decimal( 5, 2 )",\n            "c": {"name": "C c", "type": "date"},\n',
+    )
+    assert parsed(text, tmp_path).entries["c"].field == "C c"
+
+
+@pytest.mark.parametrize(
+    ("columns", "expected"),
+    [
+        ("columns={}", 'columns={\n    "c": "int",\n}'),
+        ('columns={"a": "int"}', 'columns={"a": "int", "c": "int"}'),
+        ('columns={"a": "int",}', 'columns={"a": "int", "c": "int",}'),
+    ],
+)
+def test_short_dicts_grow(tmp_path: Path, columns: str, expected: str) -> None:
+    text = f'{{{{ change_log(source_table="t", key={{"k": "int"}}, {columns}) }}}}'
+    log = parsed(text, tmp_path)
+    piece = edit.more_entries(log.call, [models.Spec("c", "c", "int", "")])
+    assert edit.edited(text, [piece]) == text.replace(columns, expected)
+
+
+def test_a_model_with_expressions_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "t_changes.sql"
+    path.write_text('{{ change_log(source_table=var("t"), key={"k": "int"}, columns={}) }}')
+    found = sources.read_models([path])
+    assert (found.logs, found.unreadable) == ([], [path])
+
+
+def test_a_description_by_hand_grows_in_place() -> None:
+    text = (
+        "# A file by hand.\n"
+        "models:\n"
+        "- name: other\n"
+        "- name: t\n"
+        "  columns:\n"
+        "  - name: id   # the key\n"
+        "    data_tests: [not_null]\n"
+        "    data_type: int # whole\n"
+        "\n"
+        "  # The end.\n"
+        "  - {name: _occurred_at, data_type: timestamp}\n"
+    )
+    described = edit.Described(text, "t")
+    pieces = [described.add([models.Spec("c", "c", "date", "C.")], ["id"])]
+    retyped = described.retype("id", "decimal(5,2)")
+    assert retyped is not None
+    assert edit.edited(text, [*pieces, retyped]) == text.replace(
+        "data_type: int # whole\n",
+        'data_type: "decimal(5,2)" # whole\n'
+        "  - name: c\n"
+        "    description: C.\n"
+        "    data_type: date\n",
+    )
+    with pytest.raises(LookupError):
+        edit.Described(text, "nobody")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "vars:\n  # The list.\n  topics: []  # none yet\n  captures: []\n",
+        "vars:\n  topics:\n    # One.\n    - { topic: a, format: x } # it\n\n  captures: []\n",
+        "vars:\n  topics:\n  - topic: a\n    format: x\n",
+        "vars:\n  topics:\n",
+    ],
+)
+def test_a_topic_is_added_to_the_project_file(text: str) -> None:
+    changed = edit.with_topic(text, "t.1", "debezium_json")
+    before = yaml.safe_load(text)["vars"]
+    after = yaml.safe_load(changed)["vars"]
+    entry = {"topic": "t.1", "format": "debezium_json"}
+    assert after == {**before, "topics": [*(before["topics"] or []), entry]}
+    assert re.findall("#.*", changed) == re.findall("#.*", text)
+
+
+@pytest.mark.parametrize("text", ["a: b", "yes", "- x", "`x` y", "#", "", "a, b", "{{ x }}", "é"])
+def test_scalars_are_read_back(text: str) -> None:
+    assert yaml.safe_load(f"[{models.scalar(text)}]") == [text]
+    assert yaml.safe_load(f"- {models.scalar(text)}") == [text]
