@@ -415,16 +415,6 @@ class _Writer:
         self._fill_gaps(table_id, log, gold, outcome)
         if outcome.files:
             outcome.status = "changed"
-        rebuilt = [
-            column
-            for column, type_name in retyped.items()
-            if not _is_in_place(log.entries[column].type, type_name)
-        ]
-        if rebuilt:
-            outcome.notes.append(
-                f"no table can change {', '.join(rebuilt)} in place: if it is built already,"
-                f" `dbt run --full-refresh -s {log.model}+`"
-            )
 
     def _new_specs(self, profile: TableProfile, log: ChangeLog) -> list[Spec]:
         fields = [
@@ -686,15 +676,6 @@ def _spellings(table: TableId) -> set[str]:
     return {".".join([*(part for part in prefix if part), name]) for prefix in prefixes} | {
         str(table)
     }
-
-
-def _is_in_place(old: str, new: str) -> bool:
-    """Whether a table takes a new type without being built anew."""
-    old, new = old.replace(" ", "").lower(), new.replace(" ", "").lower()
-    old_decimal, new_decimal = types.precision_of(old), types.precision_of(new)
-    if old_decimal and new_decimal:
-        return old_decimal[1] == new_decimal[1]
-    return (old, new) in {("int", "bigint"), ("float", "double")}
 
 
 def _shown(spec: Spec) -> str:

@@ -7,6 +7,9 @@
     {%- if config.get('materialized') == 'incremental' -%}
         {%- do properties.update({'lakehouse.table_id': invocation_id}) -%}
         {%- do properties.update(_read_marks()) -%}
+        {%- if declared_columns() -%}
+            {%- do properties.update({'lakehouse.declared': declared_columns()}) -%}
+        {%- endif -%}
     {%- endif -%}
     {%- if properties %}
     tblproperties (

@@ -102,6 +102,8 @@
     {#- For tests of the log: what it takes of which events. -#}
     {{- config(meta={'change_log': {
         'fields': specs | map(attribute='field') | list,
+        'columns': specs,
+        'key': key,
         'conditions': conditions,
     }}) -}}
 with change_events as (

@@ -1,7 +1,8 @@
 {#
   dbt's question with two more conditions: the command runs models (so `dbt show` and the docs show a model's whole
   result), and every upstream is still the table that was read last. When one has been rebuilt, its old rows are in
-  this table and its new ones look new, so this table is rebuilt too.
+  this table and its new ones look new, so this table is rebuilt too. So is a change log or a gold table whose model
+  declares other columns than the table was made of: what was read before has values for them too.
 #}
 {% macro is_incremental() %}
     {% if not execute or flags.WHICH not in ['run', 'build', 'retry'] %}
@@ -11,7 +12,12 @@
     {% if relation is none or not relation.is_table or should_full_refresh() %}
         {% do return(false) %}
     {% endif %}
-    {% set marks = _marks() %}
+    {% set properties = _properties(this) %}
+    {% set marks = _marks(properties) %}
+    {% if declared_columns() and properties.get('lakehouse.declared', declared_columns()) != declared_columns() %}
+        {% do log(this ~ ': its model declares other columns than it was made of, so it is rebuilt', info=true) %}
+        {% do return(false) %}
+    {% endif %}
     {% for upstream, mark in marks.items() %}
         {% set schema, identifier = upstream.split('.') %}
         {% set upstream_relation = load_relation(this.incorporate(path={'schema': schema, 'identifier': identifier})) %}

@@ -43,9 +43,9 @@
 {% endmacro %}
 
 {# The marks that the model `this` has on its upstreams: {upstream name: {table_id, snapshot, sequence}}. #}
-{% macro _marks() %}
+{% macro _marks(properties=none) %}
     {% set marks = {} %}
-    {% for name, value in _properties(this).items() if name.startswith('lakehouse.read.') %}
+    {% for name, value in (properties or _properties(this)).items() if name.startswith('lakehouse.read.') %}
         {% set parts = value.split('|') %}
         {% do marks.update({
             name[15:]: {'table_id': parts[0], 'snapshot': parts[1], 'sequence': parts[2] | int}
@@ -105,6 +105,9 @@
 {% macro save_watermarks(more={}) %}
     {% set properties = dict(_read_marks(), **more) %}
     {% do properties.update({'lakehouse.written': _table_state(this).sequence}) %}
+    {% if declared_columns() %}
+        {% do properties.update({'lakehouse.declared': declared_columns()}) %}
+    {% endif %}
     {% set assignments = [] %}
     {% for name, value in properties.items() %}
         {% do assignments.append("'" ~ name ~ "' = '" ~ value ~ "'") %}

@@ -1033,7 +1033,7 @@ def test_a_source_that_grows(built: World) -> None:
         ),
     )
     assert silver.read_text().startswith("-- A comment.\n{{ config")
-    statuses = lake.dbt("build", "--full-refresh", "-s", "stock_changes+", as_of=AS_OF)
+    statuses = lake.dbt("build", "-s", "stock_changes+", as_of=AS_OF)
     assert set(statuses.values()) <= set(OK), statuses
     stock = {"quantity": 2**40 + 2, "price": Decimal("2.50"), "Discount": 0.5}
     assert built.rows("stock", "id") == {1: {"id": 1, **stock}, 2: {"id": 2, **stock}}
