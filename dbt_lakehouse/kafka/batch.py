@@ -57,7 +57,7 @@ _GAP_ROWS: Final = pa.schema(
     ]
 )
 # How often a run begins anew because another host has appended meanwhile.
-_ATTEMPTS: Final = 5
+_ATTEMPTS: Final = 10
 
 
 class KafkaSource(NamedTuple):
@@ -103,7 +103,7 @@ def land_kafka(
                 return _land(spark, source, accept_loss=accept_loss)
             except bronze.ConcurrentAppendError:
                 click.echo("another host has landed meanwhile: starting over", err=True)
-                time.sleep(attempt)
+                time.sleep(min(attempt, 3))
             except (AnalysisException, ParseException):
                 # A mistake of ours.
                 raise
@@ -169,6 +169,10 @@ def prepare(
     logs = read_logs(spark, source.settings, source.rules)
     create_tables(spark)
     positions = read_positions(spark, logs)
+    if any(log.end < position.read_to for log, position in _paired(logs, positions)):
+        # Another host may have landed what came after the first look.
+        logs = read_logs(spark, source.settings, source.rules)
+        positions = read_positions(spark, logs)
     _refuse_other_topics(spark, source.settings, logs, positions)
     lost = [
         Range(log, position, position.next_offset, log.start)
@@ -339,13 +343,12 @@ def _refuse_other_topics(
     for log, position in _paired(logs, positions):
         landed = position.landed_offset
         same = position.topic_id is not None and position.topic_id == log.topic_id
-        read = max(position.next_offset, 0 if landed is None else landed + 1)
-        if log.end < read:
+        if log.end < position.read_to:
             raise DataLossError(
                 _other_topic_text(
                     log,
                     f"partition {log.partition} ends before offset {log.end}, but bronze has"
-                    f" got to {read - 1} already",
+                    f" got to {position.read_to - 1} already",
                 )
             )
         if landed is None or same:

@@ -38,6 +38,12 @@ class Position(NamedTuple):
     topic_id: str | None
 
     @property
+    def read_to(self) -> int:
+        """The offset behind all that was ever read or landed: no log of this topic ends before."""
+        landed = 0 if self.landed_offset is None else self.landed_offset + 1
+        return max(self.next_offset, landed)
+
+    @property
     def overlaps(self) -> bool:
         """Whether bronze holds rows at or behind ``next_offset``."""
         return self.landed_offset is not None and self.landed_offset >= self.next_offset
@@ -112,8 +118,10 @@ def read_positions(spark: SparkSession, logs: Sequence[PartitionLog]) -> Positio
     """Where each partition stands: those in bronze, and those of ``logs`` (at their start, if
     nothing of them has landed).
     """
-    snapshot = bronze.current_snapshot(spark)
+    # In this order: another host may land and save in between, and the summary must not be of a
+    # later snapshot than the one that it is brought up to.
     rows = _collected(spark.table(TABLE))
+    snapshot = bronze.current_snapshot(spark)
     known_snapshot = rows[0]["bronze_snapshot_id"] if rows else None
     if known_snapshot is None or not _is_in_history(spark, known_snapshot):
         rows = []
