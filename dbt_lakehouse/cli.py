@@ -126,7 +126,7 @@ def land(
     from dbt_lakehouse.project import lock_patience
 
     if bool(files) == from_kafka:
-        _fail("land needs either capture files or --kafka")
+        _fail("land needs either capture FILES or --kafka")
     if (until_caught_up or accept_loss) and not from_kafka:
         _fail("--until-caught-up and --accept-loss go with --kafka")
     if from_kafka:
