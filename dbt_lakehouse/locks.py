@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import click
 from pyspark.sql import SparkSession
@@ -30,7 +30,7 @@ class LakeLock:
     """One named lock of a lake. A process may take it again while it holds it."""
 
     # Open files by path: what this process holds, and how often.
-    _held: dict[Path, tuple[int, int]] = {}  # noqa: RUF012
+    _held: ClassVar[dict[Path, tuple[int, int]]] = {}
 
     def __init__(self, spark: SparkSession, name: str) -> None:
         self._path = _folder(spark) / f"{name}.lock"

@@ -52,9 +52,8 @@ class LakehousePlugin(dbtPlugin):
         register_reference_fold(spark)
         # On Ctrl-C dbt asks each connection to cancel; dbt-spark's answer is nothing, so the
         # statement would go on.
-        setattr(  # noqa: B010 (a typed assignment to a method is refused)
-            SessionConnectionWrapper, "cancel", lambda _: spark.sparkContext.cancelAllJobs()
-        )
+        wrapper: Any = SessionConnectionWrapper
+        wrapper.cancel = lambda _: spark.sparkContext.cancelAllJobs()
         # dbt-spark would set these again before every statement, and so undo a model's own ``set``.
         credentials.server_side_parameters.clear()
 

@@ -7,6 +7,7 @@ dbt's target and its logs are in the test's temporary folder.
 
 import json
 import os
+import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from pyspark.sql import SparkSession
 from dbt_lakehouse.kafka.batch import KafkaLanding, KafkaSource, land_kafka
 from dbt_lakehouse.landing import LandingResult, land_captures
 from dbt_lakehouse.paths import ROOT
-from dbt_lakehouse.project import ProjectOptions, load
+from dbt_lakehouse.project import Project, ProjectOptions, load
 
 # Spark as the Makefile sets it up for small lakes, whoever starts pytest.
 os.environ.setdefault("LAKEHOUSE_SMALL", "true")
@@ -34,6 +35,19 @@ class Snapshot(NamedTuple):
     snapshot_id: int
     operation: str
     summary: dict[str, str]
+
+
+def copy_project(project: Path) -> Path:
+    """A copy of the dbt project, for a test to change."""
+    project.mkdir()
+    shutil.copy(ROOT / "dbt_project.yml", project)
+    for folder in ("models", "macros", "profiles", "seeds"):
+        shutil.copytree(ROOT / folder, project / folder)
+    # The tests would come along as Python too, and this process has those loaded.
+    shutil.copytree(
+        ROOT / "tests", project / "tests", ignore=shutil.ignore_patterns("*.py", "python")
+    )
+    return project
 
 
 def topic_entries(topics: Iterable[str | dict[str, Any]]) -> list[dict[str, Any]]:
@@ -63,8 +77,12 @@ class Lake:
     @property
     def spark(self) -> SparkSession:
         """The session of this lake, opened if the process has none or another lake's."""
+        return self.load().open_session()
+
+    def load(self, **variables: Any) -> Project:
+        """The project as the ``lakehouse`` command loads it for this lake, with ``--vars``."""
         os.environ.update(self.environment)
-        return load(ProjectOptions(project_dir=str(self.project))).open_session()
+        return load(ProjectOptions(project_dir=str(self.project), vars=json.dumps(variables)))
 
     def land(self, lines: Iterable[dict[str, Any]]) -> LandingResult:
         """Land capture lines in one commit."""
@@ -75,9 +93,7 @@ class Lake:
 
     def kafka(self, topics: Sequence[str | dict[str, Any]], **variables: Any) -> KafkaSource:
         """Kafka as the environment names it, for names of topics or entries of ``vars.topics``."""
-        os.environ.update(self.environment)
-        given = json.dumps({"topics": topic_entries(topics), **variables})
-        return load(ProjectOptions(project_dir=str(self.project), vars=given)).require_kafka()
+        return self.load(topics=topic_entries(topics), **variables).require_kafka()
 
     def land_kafka(
         self,

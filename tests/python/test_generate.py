@@ -6,7 +6,6 @@ What gold should hold is written down beside each message, and not computed by t
 
 import json
 import re
-import shutil
 from base64 import b64encode
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -19,7 +18,7 @@ import msgspec
 import pytest
 import yaml
 from aerospike_encoder import Ext, Map, pack
-from lakes import Lake
+from lakes import Lake, copy_project
 
 from dbt_lakehouse.cli import lakehouse as command_line
 from dbt_lakehouse.errors import LakehouseError
@@ -28,7 +27,6 @@ from dbt_lakehouse.generate.command import Options, Outcome, Report, generate
 from dbt_lakehouse.generate.profile import Declared, TableId, declared_type
 from dbt_lakehouse.generate.types import Values, column_type, observed_type
 from dbt_lakehouse.paths import ROOT
-from dbt_lakehouse.project import ProjectOptions, load
 
 AS_OF: Final = "2026-11-21 00:00:00"
 NOW_MS: Final = 1_790_000_000_000
@@ -645,19 +643,6 @@ def evolving(capture: Capture, version: int) -> list[Line]:
 # --- The lake -------------------------------------------------------------------------------------
 
 
-def copy_project(project: Path) -> Path:
-    """A copy of the dbt project, for generate to write to."""
-    project.mkdir()
-    shutil.copy(ROOT / "dbt_project.yml", project)
-    for folder in ("models", "macros", "profiles", "seeds"):
-        shutil.copytree(ROOT / folder, project / folder)
-    # The tests would come along as Python too, and this process has those loaded.
-    shutil.copytree(
-        ROOT / "tests", project / "tests", ignore=shutil.ignore_patterns("*.py", "python")
-    )
-    return project
-
-
 @dataclass
 class World:
     """A lake with every capture landed, the project that generate wrote to, and what it said."""
@@ -671,10 +656,7 @@ class World:
         return self.lake.project
 
     def generate(self, *topics: str, **options: Any) -> Report:
-        self.lake.spark  # noqa: B018 (leads the project to this lake)
-        return generate(
-            load(ProjectOptions(project_dir=str(self.project))), Options(topics, **options)
-        )
+        return generate(self.lake.load(), Options(topics, **options))
 
     def files(self) -> dict[Path, str]:
         """All that generate may write."""

@@ -32,11 +32,9 @@ from expected_gold import (
     micros_of,
     states,
 )
-from lakes import Lake
+from lakes import Lake, copy_project
 from reference_fold import Change, known_time, log_order
 from streams import DAY, HOUR, MINUTE, ORDERS, PROFILES, SESSIONS, START, Message
-
-from dbt_lakehouse.paths import ROOT
 
 # Everything that the three tables need, and the quarantine.
 MODELS: Final = ("+profiles", "+sessions", "+orders", "quarantined_payloads")
@@ -628,16 +626,7 @@ def test_lost_and_doubled_events_are_found(
 @pytest.fixture
 def copied_project(tmp_path: Path) -> Path:
     """A copy of the dbt project, for a test to change."""
-    project = tmp_path / "project"
-    project.mkdir()
-    shutil.copy(ROOT / "dbt_project.yml", project)
-    for folder in ("models", "macros", "profiles", "seeds"):
-        shutil.copytree(ROOT / folder, project / folder)
-    # The tests would come along as Python too, and this process has those loaded.
-    shutil.copytree(
-        ROOT / "tests", project / "tests", ignore=shutil.ignore_patterns("*.py", "python")
-    )
-    return project
+    return copy_project(tmp_path / "project")
 
 
 def test_a_missing_stale_guard_is_found(merged: Merged, copied_project: Path) -> None:
