@@ -132,6 +132,8 @@ def _run_ivy(coordinates: list[str], ivy_dir: str) -> dict[str, Path]:
         raise JarError(f"jars could not be resolved: {error.java_exception.getMessage()}") from None
     finally:
         gateway.shutdown()
+        # The JVM ends with its standard input.
+        gateway.proc.communicate()
         if previous is None:
             del os.environ["SPARK_SUBMIT_OPTS"]
         else:
