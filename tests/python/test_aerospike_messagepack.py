@@ -821,7 +821,7 @@ def test_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_list_longer_than_the_library_may_reserve(monkeypatch: pytest.MonkeyPatch) -> None:
     value = write(["l", 20, 0, [0] * 200], ["m", 19, 0, Map([("k", 1)])])
     expected = good(value)
-    monkeypatch.setattr("python_udfs.aerospike_messagepack._MAX_RESERVED", 100)
+    monkeypatch.setattr("python_udfs.messagepack._MAX_RESERVED", 100)
     assert good(value) == expected
 
 

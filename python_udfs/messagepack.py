@@ -1,0 +1,248 @@
+"""MessagePack as Python values: by its library, and slowly by a walker that says what is wrong.
+
+The library decodes what is well-formed, and only says that it can't decode the rest. The walker
+reads the same bytes strictly and either finds what is wrong, at which byte and below which path, or
+returns what the library would have returned, had it got so far.
+
+Values are None, bool, int, float, str, bytes, list, dict, ``Pairs`` for a map that no dict can
+hold, and ``Ext``; a timestamp (ext -1) is a ``msgpack.Timestamp`` from the library and an ``Ext``
+from the walker.
+
+Source: the MessagePack specification.
+"""
+
+import struct
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+import msgpack
+
+from python_udfs.aerospike import Pairs
+from python_udfs.errors import BadField, NotMessagePack, TooDeep, TrailingBytes, Truncated
+from python_udfs.limits import MAX_DEPTH
+
+# The library reserves an array's declared length before it reads it, at every level of nesting.
+_MAX_RESERVED: Final = 1 << 20
+
+
+class Ext(NamedTuple):
+    """A MessagePack ext value; -1 is a timestamp."""
+
+    type: int
+    data: bytes
+
+
+# The library
+
+# Found once, not for each payload.
+_unpackb = msgpack.unpackb
+# What unpackb raises for bytes it can't decode: ExtraData, FormatError, StackError, incomplete
+# input, invalid UTF-8 and lengths beyond the limits are all ValueErrors. None of them decides what
+# is wrong with a payload: the walker does, and any payload it can read is good.
+LIBRARY_ERRORS: Final = (ValueError, MemoryError)
+
+
+def _map(pairs: list[tuple[Any, Any]]) -> dict[str, Any] | Pairs:
+    """A decoded map: a dict if it loses nothing by that."""
+    for name, _ in pairs:
+        if type(name) is not str:
+            return Pairs(pairs)
+    fields = dict(pairs)
+    return fields if len(fields) == len(pairs) else Pairs(pairs)
+
+
+def unpack(data: bytes) -> Any:
+    """The value that the bytes hold. Raises one of ``LIBRARY_ERRORS``."""
+    if len(data) <= _MAX_RESERVED:
+        return _unpackb(data, raw=False, strict_map_key=False, object_pairs_hook=_map, ext_hook=Ext)
+    return _unpackb(
+        data,
+        raw=False,
+        strict_map_key=False,
+        object_pairs_hook=_map,
+        ext_hook=Ext,
+        max_array_len=_MAX_RESERVED,
+        max_map_len=_MAX_RESERVED,
+    )
+
+
+# The walker
+
+
+class Walker:
+    """Reads MessagePack slowly and strictly and knows the position and the path of what it reads.
+
+    ``read`` returns what ``unpack`` returns for good bytes, with timestamps as ``Ext``. It needs
+    one stack frame for each level of nesting, of which there are at most ``MAX_DEPTH``.
+
+    ``name`` writes a path, of a root and steps from there, for the texts of errors. Who uses the
+    walker sets ``root`` and empties ``path`` when it begins another value.
+    """
+
+    __slots__ = ("data", "name", "path", "pos", "root")
+
+    def __init__(self, data: bytes, name: Callable[[str, list[int | str]], str]) -> None:
+        self.data = data
+        self.name = name
+        self.pos = 0
+        self.root = "$"
+        self.path: list[int | str] = []
+
+    def read(self, depth: int) -> Any:
+        """The next value. ``depth`` is the number of containers around it plus one."""
+        start = self.pos
+        kind, length = self.header()
+        if kind == "array":
+            self.check_depth(depth, start)
+            items = []
+            for index in range(length):
+                self.path.append(index)
+                items.append(self.read(depth + 1))
+                self.path.pop()
+            return items
+        if kind == "map":
+            self.check_depth(depth, start)
+            pairs = []
+            for index in range(length):
+                self.path.append(index)
+                name = self.read(depth + 1)
+                self.path[-1] = name if type(name) is str else index
+                pairs.append((name, self.read(depth + 1)))
+                self.path.pop()
+            return _map(pairs)
+        if kind == "str":
+            text = self.take(length, start, kind)
+            try:
+                return text.decode()
+            except UnicodeDecodeError as error:
+                wrong = self.pos - length + error.start
+                raise BadField(
+                    f"{self.where()}: expected UTF-8 in the str at byte {start}, "
+                    f"got 0x{self.data[wrong]:02x} at byte {wrong}"
+                ) from None
+        if kind == "bin":
+            return self.take(length, start, kind)
+        if kind == "ext":
+            (code,) = _INT8.unpack(self.take(1, start, kind))
+            return Ext(code, self.take(length, start, kind))
+        return self.scalar(kind, start)
+
+    def skip(self) -> None:
+        """Pass over the next value, however deep it is nested, without looking into strings."""
+        values = 1
+        while values:
+            values -= 1
+            start = self.pos
+            kind, length = self.header()
+            if kind == "array":
+                values += length
+            elif kind == "map":
+                values += 2 * length
+            elif kind == "ext":
+                self.take(length + 1, start, kind)
+            elif kind in ("str", "bin"):
+                self.take(length, start, kind)
+            else:
+                self.scalar(kind, start)
+
+    def header(self) -> tuple[str, int]:
+        """The kind of the next value and, of what has one, its length."""
+        start = self.pos
+        first = self.take(1, start, "a value")[0]
+        if first <= 0x7F or first >= 0xE0:
+            return "int", 0
+        if first <= 0x8F:
+            return "map", first & 0x0F
+        if first <= 0x9F:
+            return "array", first & 0x0F
+        if first <= 0xBF:
+            return "str", first & 0x1F
+        if first == 0xC1:
+            raise NotMessagePack(f"{self.where()}: byte 0xc1 at byte {start} is never used")
+        kind, size = _KINDS_OF_BYTES[first]
+        if size == 0 or first in _NUMBERS:
+            return kind, 0
+        if first in _FIXEXT:
+            return kind, size
+        return kind, int.from_bytes(self.take(size, start, kind), "big")
+
+    def scalar(self, kind: str, start: int) -> Any:
+        """The value of a number, bool or nil whose first byte was just read."""
+        first = self.data[start]
+        number = _NUMBERS.get(first)
+        if number is not None:
+            return number.unpack(self.take(number.size, start, kind))[0]
+        if kind == "int":
+            return first if first <= 0x7F else first - 0x100
+        return None if kind == "nil" else first == 0xC3
+
+    def take(self, size: int, start: int, kind: str) -> bytes:
+        end = self.pos + size
+        if end > len(self.data):
+            raise Truncated(
+                f"{self.where()}: the payload ends at byte {len(self.data)}, "
+                f"{kind} at byte {start} needs {end - len(self.data)} more"
+            )
+        taken = self.data[self.pos : end]
+        self.pos = end
+        return taken
+
+    def at_array(self) -> bool:
+        """Whether the next value is an array."""
+        following = self.data[self.pos : self.pos + 1]
+        return bool(following) and (following[0] >> 4 == 0x9 or following in (b"\xdc", b"\xdd"))
+
+    def check_depth(self, depth: int, start: int) -> None:
+        if depth > MAX_DEPTH:
+            raise TooDeep(
+                f"{self.where()}: nested deeper than {MAX_DEPTH} arrays and maps at byte {start}"
+            )
+
+    def expect_end(self) -> None:
+        rest = len(self.data) - self.pos
+        if rest:
+            raise TrailingBytes(f"$: the value ends at byte {self.pos}, {rest} more bytes follow")
+
+    def where(self) -> str:
+        """The path of what is being read, as errors show it."""
+        return self.name(self.root, self.path)
+
+
+_INT8: Final = struct.Struct(">b")
+_FIXEXT: Final = {0xD4: 1, 0xD5: 2, 0xD6: 4, 0xD7: 8, 0xD8: 16}
+_NUMBERS: Final = {
+    0xCA: struct.Struct(">f"),
+    0xCB: struct.Struct(">d"),
+    0xCC: struct.Struct(">B"),
+    0xCD: struct.Struct(">H"),
+    0xCE: struct.Struct(">I"),
+    0xCF: struct.Struct(">Q"),
+    0xD0: _INT8,
+    0xD1: struct.Struct(">h"),
+    0xD2: struct.Struct(">i"),
+    0xD3: struct.Struct(">q"),
+}
+# First bytes from 0xc0 to 0xdf: the kind of value, and the size of the length that follows
+# (of fixext the length itself).
+_KINDS_OF_BYTES: Final = {
+    0xC0: ("nil", 0),
+    0xC2: ("bool", 0),
+    0xC3: ("bool", 0),
+    0xC4: ("bin", 1),
+    0xC5: ("bin", 2),
+    0xC6: ("bin", 4),
+    0xC7: ("ext", 1),
+    0xC8: ("ext", 2),
+    0xC9: ("ext", 4),
+    0xCA: ("float", 4),
+    0xCB: ("float", 8),
+    **{first: ("int", _NUMBERS[first].size) for first in range(0xCC, 0xD4)},
+    **{first: ("ext", size) for first, size in _FIXEXT.items()},
+    0xD9: ("str", 1),
+    0xDA: ("str", 2),
+    0xDB: ("str", 4),
+    0xDC: ("array", 2),
+    0xDD: ("array", 4),
+    0xDE: ("map", 2),
+    0xDF: ("map", 4),
+}
