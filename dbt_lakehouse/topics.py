@@ -8,7 +8,7 @@ An entry is ``{topic: name}`` or ``{pattern: Java regular expression for the who
                         anew, whose offsets begin again
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pyspark.errors.exceptions.captured import IllegalArgumentException
@@ -39,9 +39,16 @@ class TopicMatcher:
         self._patterns = [(rule, _compiled(jvm, rule.pattern)) for rule in rules]
 
     def rule(self, topic: str) -> TopicRule | None:
-        """The first rule that matches."""
+        """The first rule that matches a topic as Kafka calls it."""
+        return self._first(topic, lambda rule: rule.topic == topic)
+
+    def rule_in_bronze(self, topic: str) -> TopicRule | None:
+        """The first rule that matches a topic as bronze calls it, which the models follow."""
+        return self._first(topic, lambda rule: topic in (rule.topic, rule.land_as))
+
+    def _first(self, topic: str, is_named: Callable[[TopicRule], bool]) -> TopicRule | None:
         for rule, pattern in self._patterns:
-            if rule.topic == topic or (pattern is not None and pattern.matcher(topic).matches()):
+            if is_named(rule) or (pattern is not None and pattern.matcher(topic).matches()):
                 return rule
         return None
 

@@ -6,11 +6,13 @@ messages out (``scan``).
 """
 
 from collections import Counter
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from dbt_lakehouse.generate.types import Values, decimal_type
+from dbt_lakehouse.generate.schema_blocks import Block, Declared, block_of
+from dbt_lakehouse.generate.values import Values
 from python_udfs import json_text
 from python_udfs.connect_types import UNAVAILABLE
 from python_udfs.events import (
@@ -28,7 +30,6 @@ from python_udfs.registry import decode_payload
 AEROSPIKE: Final = frozenset({"aerospike_messagepack", "aerospike_json"})
 _ROW_OPERATIONS: Final = frozenset({SNAPSHOT, INSERT, UPDATE, UPSERT, DELETE})
 _DECODER: Final = msgspec.json.Decoder(float_hook=msgspec.Raw)
-_RAW_FIELDS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 class Position(NamedTuple):
@@ -39,15 +40,6 @@ class Position(NamedTuple):
     topic: str
     partition: int
     offset: int
-
-
-class Declared(NamedTuple):
-    """What a schema says about a column."""
-
-    source: str
-    """For the description: `int64`, `io.debezium.time.MicroTimestamp`."""
-    type: str | None
-    """The Spark type; None if the schema leaves it to the values."""
 
 
 class TableId(NamedTuple):
@@ -64,23 +56,21 @@ class TableId(NamedTuple):
         return ".".join(part for part in self[:3] if part) or "(no table)"
 
 
+@dataclass(slots=True, eq=False)
 class Column:
     """A field of a table's row images and keys."""
 
-    __slots__ = ("afters", "declared", "first", "in_image", "unavailable", "values")
-
-    def __init__(self, first: tuple[Position, int]) -> None:
-        self.first = first
-        """Where it was seen or declared first, and its place there."""
-        self.values = Values()
-        self.declared: dict[Declared, tuple[Position, Position]] = {}
-        """Each declaration with its first and its last position."""
-        self.in_image = False
-        """False for what only keys have."""
-        self.afters = 0
-        """In how many images after a change it has a value."""
-        self.unavailable = 0
-        """How many values Debezium could not read."""
+    first: tuple[Position, int]
+    """Where it was seen or declared first, and its place there."""
+    values: Values = field(default_factory=Values)
+    declared: dict[Declared, tuple[Position, Position]] = field(default_factory=dict)
+    """Each declaration with its first and its last position."""
+    in_image: bool = False
+    """False for what only keys have."""
+    afters: int = 0
+    """In how many images after a change it has a value."""
+    unavailable: int = 0
+    """How many values Debezium could not read."""
 
     def declare(self, declared: Declared, first: Position, last: Position) -> None:
         """Note that a schema between two positions has it."""
@@ -103,39 +93,26 @@ class Column:
         self.unavailable += other.unavailable
 
 
+@dataclass(slots=True, eq=False)
 class TableProfile:
     """All that the messages say about one source table."""
 
-    __slots__ = (
-        "afters",
-        "blocks",
-        "columns",
-        "events",
-        "formats",
-        "images",
-        "keyless",
-        "keys",
-        "schemas",
-        "topics",
-    )
-
-    def __init__(self) -> None:
-        self.blocks: dict[Block, tuple[Position, Position]] = {}
-        """Schema blocks with their first and last position, until ``settle``."""
-        self.events = 0
-        self.images = 0
-        """How many row images there were."""
-        self.afters = 0
-        """How many of them show a row after a change: those are whole."""
-        self.formats: set[str] = set()
-        self.topics: set[str] = set()
-        self.columns: dict[str, Column] = {}
-        self.keys: dict[tuple[str, ...], Position] = {}
-        """The names of the keys' fields, and where such a key was last."""
-        self.keyless = 0
-        """How many changes of a row came without a key."""
-        self.schemas: dict[tuple[str, ...], Position] = {}
-        """The columns of each schema version in its order, and where it was last."""
+    blocks: dict[Block, tuple[Position, Position]] = field(default_factory=dict)
+    """Schema blocks with their first and last position, until ``settle``."""
+    events: int = 0
+    images: int = 0
+    """How many row images there were."""
+    afters: int = 0
+    """How many of them show a row after a change: those are whole."""
+    formats: set[str] = field(default_factory=set)
+    topics: set[str] = field(default_factory=set)
+    columns: dict[str, Column] = field(default_factory=dict)
+    keys: dict[tuple[str, ...], Position] = field(default_factory=dict)
+    """The names of the keys' fields, and where such a key was last."""
+    keyless: int = 0
+    """How many changes of a row came without a key."""
+    schemas: dict[tuple[str, ...], Position] = field(default_factory=dict)
+    """The columns of each schema version in its order, and where it was last."""
 
     def column(self, name: str, position: Position, place: int) -> Column:
         """The column of a field, made if it is new."""
@@ -146,7 +123,7 @@ class TableProfile:
             column.first = (position, place)
         return column
 
-    def declare(self, block: "Block", position: Position) -> None:
+    def declare(self, block: Block, position: Position) -> None:
         """Note that a message has a schema block."""
         first, last = self.blocks.get(block, (position, position))
         self.blocks[block] = (min(first, position), max(last, position))
@@ -220,7 +197,7 @@ class TopicProfile:
                 _add_bins(table, event, position)
                 continue
             for text, is_image in ((value, True), (key, False)):
-                block = _block_of(text, is_image)
+                block = block_of(text, is_image)
                 if block is not None:
                     table.declare(block, position)
             if event.operation != TRUNCATE:
@@ -350,173 +327,3 @@ def _add_bins(table: TableProfile, event: Event, position: Position) -> None:
             # Binary values in a list look like text; NaN among numbers is one of them.
             if any(kind != "float" for kind in nested.values()):
                 column.values.opaque = True
-
-
-# --- Connect's schema blocks ----------------------------------------------------------------------
-
-
-class _Wrapper(msgspec.Struct):
-    """A message's schema block as text, its payload passed over."""
-
-    schema: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-
-
-_WRAPPER: Final = msgspec.json.Decoder(_Wrapper)
-_BLOCK: Final = msgspec.json.Decoder()
-_MAX_CACHED: Final = 2048
-
-_LOGICAL_TYPES: Final[dict[str, str]] = {
-    "org.apache.kafka.connect.data.Date": "date",
-    "org.apache.kafka.connect.data.Time": "string",
-    "org.apache.kafka.connect.data.Timestamp": "timestamp",
-    "io.debezium.time.Date": "date",
-    "io.debezium.time.Time": "string",
-    "io.debezium.time.MicroTime": "string",
-    "io.debezium.time.NanoTime": "string",
-    "io.debezium.time.Timestamp": "timestamp_ntz",
-    "io.debezium.time.MicroTimestamp": "timestamp_ntz",
-    "io.debezium.time.NanoTimestamp": "string",
-    "io.debezium.time.ZonedTimestamp": "timestamp",
-    "io.debezium.time.IsoDate": "date",
-    "io.debezium.time.IsoTime": "string",
-    "io.debezium.time.IsoTimestamp": "timestamp_ntz",
-    "io.debezium.time.MicroDuration": "string",
-    "io.debezium.time.NanoDuration": "string",
-    "io.debezium.data.VariableScaleDecimal": "string",
-}
-_PLAIN_TYPES: Final[dict[str, str]] = {
-    "int8": "int",
-    "int16": "int",
-    "int32": "int",
-    "int64": "bigint",
-    "float32": "double",
-    "float64": "double",
-    "float": "double",
-    "double": "double",
-    "boolean": "boolean",
-    "string": "string",
-    "bytes": "binary",
-    "struct": "string",
-}
-
-
-def declared_type(block: Any) -> Declared:
-    """What a column's schema block says, the type of its values as ``connect_types`` makes them."""
-    if type(block) is not dict:
-        return Declared("", None)
-    type_name, name = block.get("type"), block.get("name")
-    parameters = block.get("parameters")
-    if type(parameters) is not dict:
-        parameters = {}
-    shown = f"`{type_name}`"
-    if type(name) is str:
-        shown += f", `{name}`"
-    # The connectors' column.propagate.source.type.
-    source_type = parameters.get("__debezium.source.column.type")
-    if type(source_type) is str:
-        shown = f"`{source_type}`, shipped as {shown}"
-    return Declared(shown, _type_of_block(type_name, name, block, parameters))
-
-
-def _type_of_block(
-    type_name: Any, name: Any, block: dict[str, Any], parameters: dict[str, Any]
-) -> str | None:
-    if name == "org.apache.kafka.connect.data.Decimal":
-        return _type_of_decimal(parameters)
-    if type(name) is str and name in _LOGICAL_TYPES:
-        return _LOGICAL_TYPES[name]
-    if type_name == "array":
-        return _type_of_parts("array<{}>", block.get("items"))
-    if type_name == "map":
-        keys = block.get("keys")
-        if type(keys) is dict and keys.get("type") == "string":
-            return _type_of_parts("map<string,{}>", block.get("values"))
-        # Its entries are shipped as pairs.
-        return "string"
-    return _PLAIN_TYPES.get(type_name) if type(type_name) is str else None
-
-
-def _type_of_decimal(parameters: dict[str, Any]) -> str | None:
-    scale = _whole(parameters.get("scale"))
-    precision = _whole(parameters.get("connect.decimal.precision"))
-    if scale is None:
-        return None
-    if scale < 0:
-        return "string" if precision is None else decimal_type(precision - scale, 0)
-    return decimal_type(38 if precision is None else precision, scale)
-
-
-def _whole(value: Any) -> int | None:
-    if type(value) is str and value.lstrip("-").isdecimal() and len(value) < 8:
-        return int(value)
-    return value if type(value) is int else None
-
-
-def _type_of_parts(form: str, block: Any) -> str | None:
-    if type(block) is not dict or block.get("type") in ("struct", "array", "map"):
-        return "string"
-    part = declared_type(block).type
-    return None if part is None else form.format(part)
-
-
-class Block:
-    """The columns that a message's schema block declares, each in one or more ways. One that comes
-    again is the same object.
-    """
-
-    __slots__ = ("columns", "is_image")
-
-    def __init__(self, columns: dict[str, tuple[Declared, ...]], is_image: bool) -> None:
-        self.columns = columns
-        self.is_image = is_image
-        """False for a key's."""
-
-
-_cached: dict[tuple[bytes, bool], Block] = {}
-
-
-def _block_of(text: bytes | None, is_image: bool) -> Block | None:
-    """The schema block of a JsonConverter text, None if it has none."""
-    if not text or not text.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
-        return None
-    try:
-        raw = _WRAPPER.decode(text.removeprefix(b"\xef\xbb\xbf")).schema
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        # A key that is no JSON, or a text so unusual that only the decoder's slow path reads it.
-        return None
-    if raw is msgspec.UNSET:
-        return None
-    schema = bytes(raw)
-    block = _cached.get((schema, is_image))
-    if block is None:
-        block = Block(_declared_columns(schema, is_image), is_image)
-        if len(_cached) >= _MAX_CACHED:
-            _cached.clear()
-        _cached[schema, is_image] = block
-    return block if block.columns else None
-
-
-def _declared_columns(schema: bytes, is_image: bool) -> dict[str, tuple[Declared, ...]]:
-    found: dict[str, tuple[Declared, ...]] = {}
-    try:
-        whole = _BLOCK.decode(schema)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return {}
-    for block in _image_blocks(whole) if is_image else [whole]:
-        for field in _fields(block):
-            declared = declared_type(field)
-            name = field["field"]
-            known = found.get(name, ())
-            found[name] = known if declared in known else (*known, declared)
-    return found
-
-
-def _image_blocks(schema: Any) -> list[Any]:
-    return [field for field in _fields(schema) if field["field"] in ("before", "after")]
-
-
-def _fields(block: Any) -> list[Any]:
-    fields = block.get("fields") if type(block) is dict else None
-    if type(fields) is not list:
-        return []
-    return [each for each in fields if type(each) is dict and type(each.get("field")) is str]

@@ -18,7 +18,6 @@ from pyspark.sql.pandas.functions import arrow_udf
 from dbt_lakehouse import bronze
 from dbt_lakehouse.functions import BatchFunction
 from dbt_lakehouse.generate.profile import Position, TopicProfile
-from dbt_lakehouse.topics import TopicRule
 from python_udfs.events import INVALID
 from python_udfs.registry import FORMATS, decode_payload
 
@@ -32,20 +31,6 @@ def landed_topics(spark: SparkSession) -> list[str]:
     """The topics that bronze holds."""
     rows = spark.table(bronze.TABLE).select("topic").distinct().collect()
     return sorted(row.topic for row in rows)
-
-
-def matching_rule(spark: SparkSession, rules: Sequence[TopicRule], topic: str) -> TopicRule | None:
-    """The entry of ``vars.topics`` that counts for a topic, found as the models find it."""
-    for rule in rules:
-        if rule.pattern is None:
-            if topic in (rule.topic, rule.land_as):
-                return rule
-        else:
-            matches = F.lit(topic).rlike(f"^(?:{rule.pattern})$")
-            row = spark.range(1).select(matches.alias("matches")).collect()[0]
-            if row.matches:
-                return rule
-    return None
 
 
 def profile_topics(spark: SparkSession, formats: Mapping[str, str]) -> TopicProfile:
