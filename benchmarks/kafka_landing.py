@@ -24,8 +24,9 @@ from confluent_kafka.cimpl import NewTopic
 from pyspark.sql import SparkSession
 
 from dbt_lakehouse import bronze
-from dbt_lakehouse.kafka.batch import KafkaSource, land_kafka
+from dbt_lakehouse.kafka.batch import land_kafka
 from dbt_lakehouse.kafka.positions import GAPS, TABLE
+from dbt_lakehouse.kafka.settings import KafkaSource
 from dbt_lakehouse.kafka.stream import StreamOptions, run_stream
 from dbt_lakehouse.project import ProjectOptions, load
 from local_kafka.broker import Broker

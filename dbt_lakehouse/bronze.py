@@ -3,11 +3,13 @@ it.
 """
 
 import uuid
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import lit
+
+from dbt_lakehouse.errors import LakehouseError
 
 TABLE: Final = "lake.bronze.raw_payloads"
 COLUMNS: Final = (
@@ -21,8 +23,16 @@ COLUMNS: Final = (
     "headers",
     "landed_at",
 )
-# What tells messages apart; the hash alone passes over nulls.
-FINGERPRINT: Final = "xxhash64(key, key is null, value, value is null)"
+# What the headers of a message are once `lakehouse forget` has taken bytes out of it.
+FORGOTTEN_HEADERS: Final = (
+    "array(named_struct('key', 'lakehouse.forgotten', 'value', cast(null as binary)))"
+)
+# What tells messages apart; the hash alone passes over nulls. Null where something was forgotten:
+# such a message can't be compared with the one that Kafka or a capture still has.
+FINGERPRINT: Final = (
+    "if(exists(headers, header -> header.key = 'lakehouse.forgotten'), null,"
+    " xxhash64(key, key is null, value, value is null))"
+)
 
 # Names a commit in the summary of its snapshot.
 _LANDING_ID: Final = "lakehouse.landing-id"
@@ -30,6 +40,12 @@ _LANDING_ID: Final = "lakehouse.landing-id"
 
 class ConcurrentAppendError(Exception):
     """Somebody else has appended since the snapshot that the rows were chosen by."""
+
+
+class ExpiredCommitError(LakehouseError):
+    """The rows are appended, but the snapshot that tells how many is gone already."""
+
+    exit_code = 1
 
 
 class Commit(NamedTuple):
@@ -71,15 +87,42 @@ def create_table(spark: SparkSession) -> None:
 
 def current_snapshot(spark: SparkSession) -> int | None:
     """The id of the table's current snapshot; None while it is empty."""
-    row = spark.sql(f"select snapshot_id from {TABLE}.refs where name = 'main'").first()
-    return None if row is None else int(row.snapshot_id)
+    snapshot = _metadata(spark).currentSnapshot()
+    return None if snapshot is None else int(snapshot.snapshotId())
+
+
+def is_in_history(spark: SparkSession, snapshot: int) -> bool:
+    """Whether the current snapshot has come from this one, which is still there."""
+    jvm: Any = spark._jvm
+    table = _metadata(spark)
+    return table.currentSnapshot() is not None and bool(
+        jvm.org.apache.iceberg.util.SnapshotUtil.isAncestorOf(table, snapshot)
+    )
+
+
+def added_between(since: int | None, until: int | None) -> str | None:
+    """A relation, for SQL, of the rows that were added behind the snapshot ``since``, which is in
+    the history of ``until``; None if that can't be any. Before the first snapshot there is None.
+    """
+    if since == until:
+        return None
+    if since is None:
+        return TABLE
+    return f"{TABLE} with ('start-snapshot-id' = '{since}', 'end-snapshot-id' = '{until}')"
+
+
+def _metadata(spark: SparkSession) -> Any:
+    """The table as Iceberg has it now. A question to it is no Spark job."""
+    jvm: Any = spark._jvm
+    return jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, TABLE)
 
 
 def append(rows: DataFrame, chosen_by: int | None) -> Commit:
     """Append rows (all columns of the table, in any order) in one commit.
 
     ``chosen_by`` is the snapshot that told which rows are new. Raises ``ConcurrentAppendError``,
-    and appends nothing, if rows have been added since; compaction does not count.
+    and appends nothing, if rows have been added since; compaction does not count. What
+    ``commit_of`` raises comes after the append.
     """
     landing_id = str(uuid.uuid4())
     # A plain append never conflicts. An overwrite of nothing appends too, and Iceberg compares it
@@ -101,8 +144,21 @@ def append(rows: DataFrame, chosen_by: int | None) -> Commit:
                 raise ConcurrentAppendError(cause.getMessage()) from error
             cause = cause.getCause()
         raise
-    commit = rows.sparkSession.sql(
-        "select snapshot_id, cast(summary['added-records'] as bigint) as added"
-        f" from {TABLE}.snapshots where summary['{_LANDING_ID}'] = '{landing_id}'"
-    ).collect()[0]
-    return Commit(snapshot=commit.snapshot_id, rows=commit.added)
+    return commit_of(rows.sparkSession, landing_id)
+
+
+def commit_of(spark: SparkSession, landing_id: str) -> Commit:
+    """The commit of a landing that has just succeeded. Raises ``ExpiredCommitError``."""
+    table = _metadata(spark)
+    snapshot = table.currentSnapshot()
+    while snapshot is not None:
+        summary = snapshot.summary()
+        if summary.get(_LANDING_ID) == landing_id:
+            return Commit(snapshot.snapshotId(), int(summary.get("added-records") or 0))
+        parent = snapshot.parentId()
+        snapshot = None if parent is None else table.snapshot(parent)
+    raise ExpiredCommitError(
+        f"messages have landed in {TABLE}, but before they could be counted somebody has expired"
+        " their snapshot: start again, it goes on behind them. Let expire_snapshots keep the last"
+        " minutes at least"
+    )

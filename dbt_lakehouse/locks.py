@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -35,11 +35,20 @@ class LakeLock:
     def __init__(self, spark: SparkSession, name: str) -> None:
         self._path = _folder(spark) / f"{name}.lock"
 
-    def take(self, purpose: str) -> bool:
-        """Take the lock unless another process holds it; whether this one has it now.
+    def take(self, purpose: str, patience: float = 0.0) -> bool:
+        """Take the lock unless another process holds it, ``patience`` seconds long; whether this
+        one has it now.
 
         ``purpose`` is what others are told while it is held.
         """
+        deadline = time.monotonic() + patience
+        while not self._take(purpose):
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(_RETRY_SECONDS)
+        return True
+
+    def _take(self, purpose: str) -> bool:
         if self._path in self._held:
             descriptor, count = self._held[self._path]
             self._held[self._path] = (descriptor, count + 1)
@@ -79,17 +88,24 @@ class LakeLock:
 
     def wait(self, purpose: str, patience: float) -> None:
         """Take the lock as ``held`` does."""
-        deadline = time.monotonic() + patience
-        told = False
-        while not self.take(purpose):
-            if time.monotonic() >= deadline:
-                raise LockedError(
-                    f"gave up after {patience:g} s: {self.holder()} is at work on this lake"
-                )
-            if not told:
-                click.echo(f"waiting for {self.holder()}", err=True)
-                told = True
-            time.sleep(_RETRY_SECONDS)
+        if self.take(purpose):
+            return
+        click.echo(f"waiting for {self.holder()}", err=True)
+        if not self.take(purpose, patience):
+            raise LockedError(
+                f"gave up after {patience:g} s: {self.holder()} is at work on this lake"
+            )
+
+    def held_elsewhere(self) -> bool:
+        """Whether another process has the lock now. Who looks does not hinder another who looks."""
+        if self._path in self._held or not self._path.exists():
+            return False
+        with self._path.open("rb") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+        return False
 
     def holder(self) -> str:
         """Who holds the lock, in words."""
@@ -116,6 +132,12 @@ def landing_lock(spark: SparkSession) -> LakeLock:
 def stream_lock(spark: SparkSession, topic: str) -> LakeLock:
     """What a stream holds as long as it lands a topic (bronze's name)."""
     return LakeLock(spark, f"stream-{topic}")
+
+
+def streamed_topics(spark: SparkSession, topics: Iterable[str]) -> dict[str, str]:
+    """The topics that a stream of another process lands now, and which."""
+    locks = {topic: stream_lock(spark, topic) for topic in sorted(topics)}
+    return {topic: lock.holder() for topic, lock in locks.items() if lock.held_elsewhere()}
 
 
 def _folder(spark: SparkSession) -> Path:

@@ -11,12 +11,13 @@ Rows at and behind it can exist: a run that was killed after its append, capture
 If they leave no hole they move it; else what is read from there on is compared with them.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from dbt_lakehouse import bronze
 from dbt_lakehouse.kafka.admin import PartitionLog
@@ -54,27 +55,6 @@ class Positions(NamedTuple):
 
     snapshot: int | None
     by_partition: dict[tuple[str, int], Position]
-
-
-_LAGS: Final = pa.schema(
-    [
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("topic_id", pa.string()),
-        ("next_offset", pa.int64()),
-        ("landed_offset", pa.int64()),
-        ("landed_timestamp", pa.timestamp("us", tz="UTC")),
-        ("log_start_offset", pa.int64()),
-        ("log_end_offset", pa.int64()),
-        ("lag_messages", pa.int64()),
-        ("lag_seconds", pa.float64()),
-        ("checked_at", pa.timestamp("us", tz="UTC")),
-        ("bronze_snapshot_id", pa.int64()),
-    ]
-)
-_FLOORS: Final = pa.schema(
-    [("topic", pa.string()), ("partition", pa.int32()), ("floor", pa.int64())]
-)
 
 
 def create_tables(spark: SparkSession) -> None:
@@ -122,17 +102,9 @@ def read_positions(spark: SparkSession, logs: Sequence[PartitionLog]) -> Positio
     # later snapshot than the one that it is brought up to.
     rows = _collected(spark.table(TABLE))
     snapshot = bronze.current_snapshot(spark)
-    known_snapshot = rows[0]["bronze_snapshot_id"] if rows else None
-    if known_snapshot is None or not _is_in_history(spark, known_snapshot):
-        rows = []
-        added: str | None = bronze.TABLE if snapshot is not None else None
-    elif known_snapshot == snapshot:
-        added = None
-    else:
-        added = (
-            f"{bronze.TABLE} with ('start-snapshot-id' = '{known_snapshot}',"
-            f" 'end-snapshot-id' = '{snapshot}')"
-        )
+    summed_up = rows[0]["bronze_snapshot_id"] if rows else None
+    if summed_up is None or not bronze.is_in_history(spark, summed_up):
+        rows, summed_up = [], None
     positions = {
         (row["topic"], row["partition"]): Position(
             row["next_offset"], row["landed_offset"], row["landed_timestamp"], row["topic_id"]
@@ -155,8 +127,7 @@ def read_positions(spark: SparkSession, logs: Sequence[PartitionLog]) -> Positio
         elif known.topic_id is None:
             # Only captures so far, and Kafka no longer has what came before its log's start.
             positions[key] = known._replace(next_offset=max(known.next_offset, log.start))
-    if added is not None:
-        _add_rows(spark, added, positions)
+    _add_rows(spark, bronze.added_between(summed_up, snapshot), positions)
     for log in logs:
         key = (log.topic, log.partition)
         known = positions[key]
@@ -174,20 +145,27 @@ def read_positions(spark: SparkSession, logs: Sequence[PartitionLog]) -> Positio
     return Positions(snapshot, positions)
 
 
-def _is_in_history(spark: SparkSession, snapshot: int) -> bool:
-    return not spark.sql(
-        f"select 1 from {bronze.TABLE}.history"
-        f" where snapshot_id = {snapshot} and is_current_ancestor"
-    ).isEmpty()
+def behind_own_append(
+    spark: SparkSession, logs: Sequence[PartitionLog], positions: Positions, snapshot: int
+) -> Positions:
+    """What ``read_positions`` says after an append that was chosen by ``positions`` and made
+    ``snapshot``: nobody else has added rows in between.
+    """
+    if positions.snapshot is not None and not bronze.is_in_history(spark, positions.snapshot):
+        return read_positions(spark, logs)
+    by_partition = dict(positions.by_partition)
+    _add_rows(spark, bronze.added_between(positions.snapshot, snapshot), by_partition)
+    return Positions(snapshot, by_partition)
 
 
-def _add_rows(spark: SparkSession, added: str, positions: dict[tuple[str, int], Position]) -> None:
+def _add_rows(
+    spark: SparkSession, added: str | None, positions: dict[tuple[str, int], Position]
+) -> None:
     """Move the positions by rows of bronze (a SQL relation) that they don't know yet."""
-    floors = [
-        {"topic": topic, "partition": partition, "floor": position.next_offset}
-        for (topic, partition), position in positions.items()
-    ]
-    local_relation(spark, floors, _FLOORS).createOrReplaceTempView("position_floors")
+    if added is None:
+        return
+    floors = {key: position.next_offset for key, position in positions.items()}
+    partition_relation(spark, floors, "floor").createOrReplaceTempView("position_floors")
     counted = spark.sql(
         f"""
         select
@@ -216,6 +194,15 @@ def _add_rows(spark: SparkSession, added: str, positions: dict[tuple[str, int], 
         positions[key] = known._replace(next_offset=next_offset)
 
 
+def advanced(positions: Positions, ends: Mapping[tuple[str, int], int]) -> Positions:
+    """The positions, none of them before where its partition was read to by ``ends``."""
+    moved = {
+        key: position._replace(next_offset=max(position.next_offset, ends.get(key, 0)))
+        for key, position in positions.by_partition.items()
+    }
+    return positions._replace(by_partition=moved)
+
+
 def save_positions(
     spark: SparkSession, positions: Positions, logs: Iterable[PartitionLog], checked_at: datetime
 ) -> None:
@@ -223,7 +210,7 @@ def save_positions(
     rows = lags(positions, logs, checked_at)
     # One commit that readers see whole. Two hosts may do it at the same time: either's rows are
     # true as of their own snapshot.
-    local_relation(spark, rows, _LAGS).coalesce(1).createOrReplaceTempView("partition_lags")
+    rows_like(spark, TABLE, rows).createOrReplaceTempView("partition_lags")
     spark.sql(f"insert overwrite {TABLE} select * from partition_lags")
 
 
@@ -266,8 +253,19 @@ def _collected(relation: DataFrame) -> list[dict[str, Any]]:
     return rows
 
 
-def local_relation(
-    spark: SparkSession, rows: Sequence[dict[str, object]], schema: pa.Schema
+def rows_like(spark: SparkSession, table: str, rows: Sequence[dict[str, object]]) -> DataFrame:
+    """Python rows as a relation with the columns of a table, for one file of it."""
+    schema = to_arrow_schema(spark.table(table).schema)
+    return spark.createDataFrame(pa.Table.from_pylist(list(rows), schema=schema)).coalesce(1)
+
+
+def partition_relation(
+    spark: SparkSession, numbers: Mapping[tuple[str, int], int], name: str
 ) -> DataFrame:
-    """A small relation of Python rows."""
-    return spark.createDataFrame(pa.Table.from_pylist(list(rows), schema=schema))
+    """A relation of partitions, by topic and number, with one more number each, called ``name``."""
+    schema = pa.schema([("topic", pa.string()), ("partition", pa.int32()), (name, pa.int64())])
+    rows = [
+        {"topic": topic, "partition": partition, name: number}
+        for (topic, partition), number in numbers.items()
+    ]
+    return spark.createDataFrame(pa.Table.from_pylist(rows, schema=schema))

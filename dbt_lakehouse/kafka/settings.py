@@ -1,9 +1,10 @@
 """The profile's ``kafka.*`` entries: one place for everything that speaks to the brokers."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from dbt_lakehouse.errors import ConfigurationError
+from dbt_lakehouse.topics import TopicRule
 
 PREFIX: Final = "kafka."
 _SERVERS: Final = "bootstrap.servers"
@@ -67,6 +68,17 @@ class KafkaSettings(NamedTuple):
         request = int(self.given.get(_REQUEST_TIMEOUT, defaults[_REQUEST_TIMEOUT]))
         overall = int(self.given.get(_API_TIMEOUT, max(defaults[_API_TIMEOUT], request)))
         return {_REQUEST_TIMEOUT: str(min(request, overall)), _API_TIMEOUT: str(overall)}
+
+
+class KafkaSource(NamedTuple):
+    """What Kafka landing needs to know of the project: ``max_messages`` is for one batch,
+    ``patience`` the seconds to wait for another process at most.
+    """
+
+    settings: KafkaSettings
+    rules: Sequence[TopicRule]
+    max_messages: int
+    patience: float
 
 
 def kafka_settings(parameters: Mapping[str, object]) -> KafkaSettings | None:

@@ -5,8 +5,10 @@ from datetime import UTC, datetime
 from pyspark.sql import SparkSession
 
 from dbt_lakehouse.kafka.admin import read_logs
-from dbt_lakehouse.kafka.batch import KafkaSource, streamed_topics
 from dbt_lakehouse.kafka.positions import create_tables, lags, read_positions
+from dbt_lakehouse.kafka.settings import KafkaSource
+from dbt_lakehouse.locks import streamed_topics
+from dbt_lakehouse.wording import counted
 
 _COLUMNS = (
     "topic",
@@ -44,7 +46,7 @@ def status_text(rows: list[dict[str, object]]) -> str:
         for line in cells
     ]
     behind = sum(int(str(row["lag_messages"])) for row in rows if row["lag_messages"] is not None)
-    return "\n".join([*lines, f"{behind:,} messages behind at most"])
+    return "\n".join([*lines, f"{counted(behind, 'message')} behind at most"])
 
 
 def _cell(value: object) -> str:

@@ -15,7 +15,6 @@ from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple, NoReturn
 
 import click
-import pyarrow as pa
 from py4j.protocol import Py4JJavaError
 from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.sql import DataFrame, SparkSession
@@ -26,28 +25,29 @@ from pyspark.sql.streaming.query import StreamingQuery
 from dbt_lakehouse import bronze
 from dbt_lakehouse.errors import ConfigurationError, KafkaError, LockedError
 from dbt_lakehouse.kafka.admin import PartitionLog, error_text, read_logs
-from dbt_lakehouse.kafka.batch import (
-    KafkaSource,
-    advanced,
-    bronze_rows,
-    prepare,
-    without_landed,
-)
+from dbt_lakehouse.kafka.continuity import prepare
 from dbt_lakehouse.kafka.positions import (
     Positions,
-    local_relation,
+    advanced,
+    partition_relation,
     read_positions,
     save_positions,
 )
+from dbt_lakehouse.kafka.reading import bronze_rows, renamed, without_landed
+from dbt_lakehouse.kafka.settings import KafkaSource
 from dbt_lakehouse.locks import landing_lock, stream_lock
 from dbt_lakehouse.paths import CACHE
 from dbt_lakehouse.topics import TopicMatcher, TopicRule
+from dbt_lakehouse.wording import counted
 
 # How often the stream looks whether it shall stop, and reports.
 _POLL_SECONDS: Final = 0.3
+# How long a stream that is stopped waits for the report of its last micro-batch.
+_REPORT_SECONDS: Final = 10.0
 # How often bronze.topic_partitions is brought up to date.
 _SAVE_SECONDS: Final = 30.0
-_ENDS: Final = pa.schema([("topic", pa.string()), ("partition", pa.int32()), ("end", pa.int64())])
+# Others only look who has a stream's lock, but keep it away for that instant.
+_LOCK_SECONDS: Final = 1.0
 
 
 class StreamOptions(NamedTuple):
@@ -73,13 +73,14 @@ def run_stream(
     with ExitStack() as held:
         with landing_lock(spark).held("lakehouse stream", source.patience):
             logs, positions = prepare(spark, source, accept_loss=options.accept_loss)
-            for topic in sorted({log.topic for log in logs}):
+            topics = sorted({log.topic for log in logs})
+            for topic in topics:
                 lock = stream_lock(spark, topic)
-                if not lock.take("lakehouse stream"):
+                if not lock.take("lakehouse stream", _LOCK_SECONDS):
                     raise LockedError(f"topic {topic} is landed already, by {lock.holder()}")
                 held.callback(lock.release)
         click.echo(
-            f"streaming {len(logs)} partitions of {len({log.topic for log in logs})} topics"
+            f"streaming {counted(len(logs), 'partition')} of {counted(len(topics), 'topic')}"
             f" from {source.settings.servers}",
             err=True,
         )
@@ -118,13 +119,15 @@ class _Stream:
         self._options = options
         self._logs = logs
         self._positions = positions
-        self._names = {log.kafka_topic: log.topic for log in logs if log.kafka_topic != log.topic}
+        self._names = renamed(logs)
         self._query: StreamingQuery | None = None
         # Held while a micro-batch is landed, so that nobody stops it halfway.
         self._landing = threading.Lock()
         self._stopped = False
         self._error: Exception | None = None
-        self._landed: dict[int, int] = {}
+        self._landed = 0
+        # The messages of micro-batches that nobody has been told of, by the batch's number.
+        self._untold: dict[int, int] = {}
         self._saved_at = time.monotonic()
 
     def run(self, stopping: threading.Event) -> int:
@@ -135,18 +138,22 @@ class _Stream:
             dir=scratch, prefix="stream-", ignore_cleanup_errors=True
         ) as checkpoint:
             self._query = query = self._start(checkpoint)
-            told = -1
             while query.isActive and not stopping.wait(_POLL_SECONDS):
-                told = self._report(told)
+                self._report(query)
             with self._landing:
                 self._stopped = True
+            # Spark reports what has landed a moment later, if it is let to.
+            deadline = time.monotonic() + _REPORT_SECONDS
+            while self._untold and query.isActive and time.monotonic() < deadline:
+                time.sleep(_POLL_SECONDS)
+                self._report(query)
             query.stop()
-            self._report(told)
+            self._report(query)
             if query.exception() is not None or self._error is not None:
                 self._fail(query.exception())
         with landing_lock(self._spark).held("lakehouse stream", self._source.patience):
-            self._save(read_logs(self._spark, self._source.settings, self._source.rules))
-        return sum(self._landed.values())
+            self._save()
+        return self._landed
 
     def _start(self, checkpoint: str) -> StreamingQuery:
         starts: dict[str, dict[str, int]] = {}
@@ -182,17 +189,19 @@ class _Stream:
                 return
             try:
                 with landing_lock(self._spark).held("lakehouse stream", self._source.patience):
-                    self._landed[batch_id] = self._append(messages)
+                    if landed := self._append(messages):
+                        self._landed += landed
+                        self._untold[batch_id] = landed
                     if time.monotonic() - self._saved_at >= _SAVE_SECONDS:
-                        self._save(
-                            read_logs(self._spark, self._source.settings, self._source.rules)
-                        )
+                        self._save()
             except Exception as error:
                 # Spark would only hand on its text.
                 self._error = error
                 raise
 
     def _append(self, messages: DataFrame) -> int:
+        # The source has a task, and so a file, for each of Kafka's partitions.
+        messages = messages.coalesce(self._spark.sparkContext.defaultParallelism)
         while True:
             if bronze.current_snapshot(self._spark) != self._positions.snapshot:
                 # Somebody else has appended since.
@@ -212,11 +221,8 @@ class _Stream:
     def _without_landed(self, rows: DataFrame) -> DataFrame:
         """The rows that were not there when the positions were read."""
         positions = self._positions.by_partition
-        ends = [
-            {"topic": topic, "partition": partition, "end": position.next_offset}
-            for (topic, partition), position in positions.items()
-        ]
-        known = broadcast(local_relation(self._spark, ends, _ENDS)).alias("known")
+        ends = {key: position.next_offset for key, position in positions.items()}
+        known = broadcast(partition_relation(self._spark, ends, "end")).alias("known")
         is_landed = (
             "rows.topic = known.topic and rows.partition = known.partition"
             " and rows.offset < known.end"
@@ -224,14 +230,10 @@ class _Stream:
         new = rows.alias("rows").join(known, expr(is_landed), "left_anti")
         return without_landed(new, positions)
 
-    def _save(self, logs: Sequence[PartitionLog]) -> None:
-        positions = read_positions(self._spark, logs)
-        ends = {
-            key: max(end, positions.by_partition[key].next_offset)
-            for key, end in self._read_ends().items()
-            if key in positions.by_partition
-        }
-        save_positions(self._spark, advanced(positions, ends), logs, datetime.now(UTC))
+    def _save(self) -> None:
+        logs = read_logs(self._spark, self._source.settings, self._source.rules)
+        positions = advanced(read_positions(self._spark, logs), self._read_ends())
+        save_positions(self._spark, positions, logs, datetime.now(UTC))
         self._saved_at = time.monotonic()
 
     def _read_ends(self) -> dict[tuple[str, int], int]:
@@ -244,25 +246,25 @@ class _Stream:
             for (topic, partition), end in _offsets(progress, "endOffset").items()
         }
 
-    def _report(self, told: int) -> int:
-        """Print a line for each micro-batch that has landed something since ``told``."""
-        if self._query is None:
-            return told
-        for progress in self._query.recentProgress:
-            number = progress.batchId
-            if number <= told or not self._landed.get(number):
+    def _report(self, query: StreamingQuery) -> None:
+        """Print a line for each micro-batch that has landed something and is done."""
+        if not self._untold:
+            return
+        for progress in query.recentProgress:
+            if progress.batchId not in self._untold:
                 continue
-            told = number
-            latest = _offsets(progress, "latestOffset")
-            read = _offsets(progress, "endOffset")
+            read, latest = _offsets(progress, "endOffset"), _offsets(progress, "latestOffset")
+            if read == _offsets(progress, "startOffset"):
+                # A report of having nothing to do has the number of the micro-batch to come.
+                continue
+            landed = self._untold.pop(progress.batchId)
             seconds = max(progress.batchDuration, 1) / 1000
             behind = sum(max(0, end - read.get(key, 0)) for key, end in latest.items())
             click.echo(
-                f"{datetime.now(UTC):%H:%M:%S} landed {self._landed[number]:,} messages,"
-                f" {self._landed[number] / seconds:,.0f} a second; {behind:,} offsets behind",
+                f"{datetime.now(UTC):%H:%M:%S} landed {counted(landed, 'message')},"
+                f" {landed / seconds:,.0f} a second; {counted(behind, 'offset')} behind",
                 err=True,
             )
-        return told
 
     def _fail(self, error: Exception | None) -> NoReturn:
         """Raise what stopped the query, as a user should read it."""

@@ -9,6 +9,7 @@ from local_kafka.broker import Broker
 
 if TYPE_CHECKING:
     from kafka_topics import Kafka
+    from lakes import Lake
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -35,3 +36,17 @@ def kafka(broker: Broker) -> Iterator["Kafka"]:
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("KAFKA_BOOTSTRAP_SERVERS", broker.bootstrap_servers)
         yield Kafka({"bootstrap.servers": broker.bootstrap_servers})
+
+
+@pytest.fixture(scope="session")
+def kafka_lake(tmp_path_factory: pytest.TempPathFactory) -> "Lake":
+    """The lake of all tests that land from Kafka; each looks at its own topics."""
+    from lakes import Lake
+
+    return Lake(tmp_path_factory.mktemp("kafka-lake"))
+
+
+@pytest.fixture(scope="module")
+def lake(kafka: "Kafka", kafka_lake: "Lake") -> "Lake":
+    """That lake with that broker. Other modules make a lake of their own under this name."""
+    return kafka_lake

@@ -34,6 +34,9 @@ from local_kafka.captures import QUIET
 
 # How long to wait for what comes within a few seconds unless the machine has other work.
 SECONDS: Final = 240.0
+BRONZE: Final = "bronze.raw_payloads"
+# When the dbt runs of these tests are.
+AS_OF: Final = "2026-11-21 00:00:00"
 # Messages get this time and one millisecond more each, if a test gives them none.
 START_MS: Final = 1_790_000_000_000
 
@@ -119,6 +122,25 @@ class Kafka:
         options = {"enable.idempotence": True, "message.max.bytes": 12_000_000, "linger.ms": 5}
         producer = Producer({**self.settings, **options, **more})
         produce(producer, topic, messages)
+
+    def send_in_transaction(
+        self, topic: str, messages: Iterable[Outgoing], *, commit: bool = True
+    ) -> None:
+        """Send messages in a transaction, which is committed or else aborted."""
+        producer = self.transactional_producer(topic)
+        producer.begin_transaction()
+        produce(producer, topic, messages)
+        (producer.commit_transaction if commit else producer.abort_transaction)(SECONDS)
+
+    def transactional_producer(self, name: str) -> Producer:
+        """A producer that can begin its first transaction."""
+        producer = Producer({**self.settings, "transactional.id": name})
+        producer.init_transactions(SECONDS)
+        return producer
+
+    def records_by_topic(self, topics: Iterable[str]) -> dict[str, list[Record]]:
+        """``records`` of each topic."""
+        return {topic: self.records(topic) for topic in topics}
 
     def records(self, topic: str) -> list[Record]:
         """What the topic holds, without what open and aborted transactions wrote, by partition and
@@ -209,23 +231,45 @@ def _record(message: Message) -> Record:
 
 def landed(lake: Lake, topic: str) -> list[Record]:
     """What bronze holds of a topic, by partition and offset; duplicates too."""
+    return landed_by_topic(lake, [topic])[topic]
+
+
+def landed_by_topic(lake: Lake, topics: Iterable[str]) -> dict[str, list[Record]]:
+    """What bronze holds of each topic, by one query."""
+    records: dict[str, list[Record]] = {topic: [] for topic in topics}
+    names = ", ".join(f"'{topic}'" for topic in records)
     rows = lake.sql(
         f"""
-        select partition, offset, unix_millis(timestamp) as timestamp_ms, timestamp_type, key,
-            value, headers
-        from bronze.raw_payloads where topic = '{topic}' order by partition, offset
+        select topic, partition, offset, unix_millis(timestamp) as timestamp_ms, timestamp_type,
+            key, value, headers
+        from bronze.raw_payloads where topic in ({names}) order by partition, offset
         """
     )
-    return [
-        Record(
-            **{
-                **row,
-                "headers": row["headers"]
-                and tuple((header["key"], header["value"]) for header in row["headers"]),
-            }
-        )
-        for row in rows
-    ]
+    for row in rows:
+        headers = row["headers"] and tuple((each["key"], each["value"]) for each in row["headers"])
+        records[row.pop("topic")].append(Record(**{**row, "headers": headers}))
+    return records
+
+
+def expire_snapshots(lake: Lake) -> None:
+    """Leave bronze its current snapshot only."""
+    lake.sql(
+        f"call lake.system.expire_snapshots(table => '{BRONZE}', retain_last => 1,"
+        " older_than => timestamp '2999-01-01')"
+    )
+
+
+def compact(lake: Lake) -> None:
+    """Rewrite bronze's files as few."""
+    lake.sql(
+        f"call lake.system.rewrite_data_files(table => '{BRONZE}',"
+        " options => map('rewrite-all', 'true'))"
+    )
+
+
+def forget_positions(lake: Lake) -> None:
+    """Drop the summary, so that the next landing looks at all of bronze."""
+    lake.sql("drop table if exists bronze.topic_partitions")
 
 
 def positions(records: Iterable[Record]) -> list[tuple[int, int]]:

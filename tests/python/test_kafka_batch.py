@@ -4,19 +4,23 @@ import base64
 import itertools
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
 from kafka_topics import (
+    BRONZE,
     SECONDS,
     START_MS,
     Kafka,
     Outgoing,
     Record,
+    compact,
+    expire_snapshots,
+    forget_positions,
     landed,
+    landed_by_topic,
     numbered,
     positions,
     produce,
@@ -29,13 +33,6 @@ from dbt_lakehouse import bronze
 from dbt_lakehouse.cli import main
 from dbt_lakehouse.kafka.batch import KafkaLanding, land_kafka
 from dbt_lakehouse.landing import LandingResult
-
-BRONZE = "bronze.raw_payloads"
-
-
-@pytest.fixture(scope="module")
-def lake(tmp_path_factory: pytest.TempPathFactory, kafka: Kafka) -> Iterator[Lake]:
-    yield Lake(tmp_path_factory.mktemp("kafka-batch"))
 
 
 def capture(topic: str, record: Record) -> dict[str, Any]:
@@ -53,23 +50,6 @@ def capture(topic: str, record: Record) -> dict[str, Any]:
         "value_b64": text(record.value),
         "headers": record.headers and [[name, text(value)] for name, value in record.headers],
     }
-
-
-def expire_snapshots(lake: Lake) -> None:
-    """Leave bronze its current snapshot only."""
-    lake.sql(
-        f"call lake.system.expire_snapshots(table => '{BRONZE}', retain_last => 1,"
-        " older_than => timestamp '2999-01-01')"
-    )
-    assert len(lake.snapshots(BRONZE)) == 1
-
-
-def compact(lake: Lake) -> None:
-    """Rewrite bronze's files as few."""
-    lake.sql(
-        f"call lake.system.rewrite_data_files(table => '{BRONZE}',"
-        " options => map('rewrite-all', 'true'))"
-    )
 
 
 def test_messages_land_once_in_one_commit_byte_for_byte(lake: Lake, kafka: Kafka) -> None:
@@ -123,8 +103,7 @@ def test_compressed_topics_land(lake: Lake, kafka: Kafka) -> None:
     for topic in topics:
         kafka.send(topic, numbered(500, padding=b"and so on " * 20))
     assert lake.land_kafka(topics).landed == 2_000
-    for topic in topics:
-        assert landed(lake, topic) == kafka.records(topic)
+    assert landed_by_topic(lake, topics) == kafka.records_by_topic(topics)
 
 
 def test_a_message_of_10_mb_lands_among_small_ones(lake: Lake, kafka: Kafka) -> None:
@@ -141,7 +120,8 @@ def test_new_partitions_and_new_topics_of_a_pattern_land(lake: Lake, kafka: Kafk
     entries = [{"pattern": r"grow\.[a-z]+", "format": "debezium_json"}]
     first = kafka.create("grow.first", 1)
     # The expression is for the whole name.
-    for other in ("grow.first-2", "not.grow.first"):
+    others = ("grow.first-2", "not.grow.first")
+    for other in others:
         kafka.create(other)
         kafka.send(other, numbered(1))
     kafka.send(first, numbered(10))
@@ -152,9 +132,8 @@ def test_new_partitions_and_new_topics_of_a_pattern_land(lake: Lake, kafka: Kafk
     kafka.send(second, numbered(20, 2))
     assert lake.land_kafka(entries) == KafkaLanding(50, 0, {})
     assert lake.land_kafka(entries) == KafkaLanding(0, 0, {})
-    for topic in (first, second):
-        assert landed(lake, topic) == kafka.records(topic)
-    assert landed(lake, "grow.first-2") == landed(lake, "not.grow.first") == []
+    assert landed_by_topic(lake, (first, second)) == kafka.records_by_topic((first, second))
+    assert landed_by_topic(lake, others) == {other: [] for other in others}
 
 
 def test_the_first_entry_that_matches_says_whether_kafka_brings_a_topic(
@@ -173,18 +152,14 @@ def test_the_first_entry_that_matches_says_whether_kafka_brings_a_topic(
         {"pattern": r"match\..*", **some_format},
     ]
     assert lake.land_kafka(entries).landed == 2
-    counts = [len(landed(lake, topic)) for topic in ("match.a", "match.b", "match.c")]
-    assert counts == [0, 2, 0]
+    records = landed_by_topic(lake, ["match.a", "match.b", "match.c"])
+    assert [len(each) for each in records.values()] == [0, 2, 0]
 
 
 def test_committed_transactions_land_and_aborted_ones_do_not(lake: Lake, kafka: Kafka) -> None:
     topic = kafka.create("transactions", 2)
-    producer = Producer({**kafka.settings, "transactional.id": "committed-and-aborted"})
-    producer.init_transactions(SECONDS)
-    for start, ends in ((0, producer.commit_transaction), (10, producer.abort_transaction)):
-        producer.begin_transaction()
-        produce(producer, topic, numbered(10, 2, start=start))
-        ends(SECONDS)
+    kafka.send_in_transaction(topic, numbered(10, 2))
+    kafka.send_in_transaction(topic, numbered(10, 2, start=10), commit=False)
     kafka.send(topic, numbered(2, 2, start=20))
     lake.land_kafka([topic])
     got = landed(lake, topic)
@@ -197,8 +172,7 @@ def test_committed_transactions_land_and_aborted_ones_do_not(lake: Lake, kafka: 
 def test_an_open_transaction_holds_back_what_is_behind_it(lake: Lake, kafka: Kafka) -> None:
     topic = kafka.create("open-transaction")
     kafka.send(topic, numbered(3))
-    producer = Producer({**kafka.settings, "transactional.id": "open"})
-    producer.init_transactions(SECONDS)
+    producer = kafka.transactional_producer(topic)
     producer.begin_transaction()
     produce(producer, topic, numbered(3, start=3))
     kafka.send(topic, numbered(3, start=6))
@@ -214,23 +188,16 @@ def test_the_end_of_a_transaction_is_no_message_and_makes_no_commit(
     lake: Lake, kafka: Kafka
 ) -> None:
     topics = [kafka.create(f"control-records-{end}", 2) for end in ("commit", "abort")]
-    producer = Producer({**kafka.settings, "transactional.id": "control-records"})
-    producer.init_transactions(SECONDS)
-    for topic, ends in zip(
-        topics, (producer.commit_transaction, producer.abort_transaction), strict=True
-    ):
-        producer.begin_transaction()
-        produce(producer, topic, numbered(4, 2))
-        ends(SECONDS)
+    for topic, commit in zip(topics, (True, False), strict=True):
+        kafka.send_in_transaction(topic, numbered(4, 2), commit=commit)
     assert lake.land_kafka(topics).landed == 4
     before = lake.snapshots(BRONZE)
     assert lake.land_kafka(topics) == KafkaLanding(0, 0, {})
     # Without the summary, the logs' ends are looked at once more.
-    lake.sql("drop table bronze.topic_partitions")
+    forget_positions(lake)
     assert lake.land_kafka(topics) == KafkaLanding(0, 0, {})
     assert lake.snapshots(BRONZE) == before
-    for topic in topics:
-        assert landed(lake, topic) == kafka.records(topic)
+    assert landed_by_topic(lake, topics) == kafka.records_by_topic(topics)
 
 
 def test_a_backlog_is_eaten_in_bites_and_no_partition_waits(lake: Lake, kafka: Kafka) -> None:
@@ -253,11 +220,7 @@ def test_a_bite_of_transaction_ends_only_does_not_stop_the_landing(
     lake: Lake, kafka: Kafka
 ) -> None:
     topic = kafka.create("small-bites")
-    producer = Producer({**kafka.settings, "transactional.id": "small-bites"})
-    producer.init_transactions(SECONDS)
-    producer.begin_transaction()
-    produce(producer, topic, numbered(2))
-    producer.abort_transaction(SECONDS)
+    kafka.send_in_transaction(topic, numbered(2), commit=False)
     kafka.send(topic, numbered(1, start=2))
     # Two aborted messages, the marker behind them, one message.
     runs = [lake.land_kafka([topic], max_messages_per_run=1) for _ in range(4)]
@@ -297,15 +260,17 @@ def test_bronze_alone_tells_where_to_go_on(lake: Lake, kafka: Kafka) -> None:
         assert lake.land_kafka([topic]) == KafkaLanding(20, 0, {})
 
     round_of_messages(0)
-    lake.sql("drop table bronze.topic_partitions")
+    forget_positions(lake)
     round_of_messages(1)
     compact(lake)
     round_of_messages(2)
     expire_snapshots(lake)
+    assert len(lake.snapshots(BRONZE)) == 1
     round_of_messages(3)
-    lake.sql("drop table bronze.topic_partitions")
+    forget_positions(lake)
     compact(lake)
     expire_snapshots(lake)
+    assert len(lake.snapshots(BRONZE)) == 1
     assert lake.land_kafka([topic]) == KafkaLanding(0, 0, {})
     round_of_messages(4)
     assert landed(lake, topic) == kafka.records(topic)
@@ -344,16 +309,14 @@ def test_captures_are_completed_from_kafka(lake: Lake, kafka: Kafka) -> None:
     ]
     assert lake.land(lines) == LandingResult(20 + 10 + 10 + 40, 0)
     assert lake.land_kafka([*captured]).landed == 4 * 40 - len(lines)
-    for topic in captured:
-        assert landed(lake, topic) == kafka.records(topic)
+    assert landed_by_topic(lake, captured) == kafka.records_by_topic(captured)
     # Both transports go on after that.
     for topic in captured:
         kafka.send(topic, numbered(10, 2, start=40))
     assert lake.land_kafka([*captured]) == KafkaLanding(40, 0, {})
     lines = [capture(topic, record) for topic in captured for record in kafka.records(topic)]
     assert lake.land(lines) == LandingResult(0, 4 * 50)
-    for topic in captured:
-        assert landed(lake, topic) == kafka.records(topic)
+    assert landed_by_topic(lake, captured) == kafka.records_by_topic(captured)
 
 
 def test_captures_ahead_of_kafkas_position_leave_no_hole(lake: Lake, kafka: Kafka) -> None:
@@ -384,11 +347,18 @@ def test_an_append_chosen_by_a_stale_snapshot_is_refused(lake: Lake, kafka: Kafk
     assert lake.snapshots(BRONZE) == before
     # What was appended since is not known any more: that must not look like nothing.
     expire_snapshots(lake)
+    assert len(lake.snapshots(BRONZE)) == 1
     for chosen_by in (stale, None):
         with pytest.raises(bronze.ConcurrentAppendError):
             bronze.append(rows, chosen_by)
     assert lake.snapshots(BRONZE) == before[-1:]
     assert landed(lake, topic) == kafka.records(topic)
+
+
+def test_an_append_that_can_not_be_counted_any_more_says_so(lake: Lake) -> None:
+    # As if somebody had expired its snapshot in between.
+    with pytest.raises(bronze.ExpiredCommitError, match="start again, it goes on behind them"):
+        bronze.commit_of(lake.spark, "a landing whose snapshot is gone")
 
 
 def test_two_hosts_that_land_at_once_land_each_position_once(lake: Lake, kafka: Kafka) -> None:
@@ -452,5 +422,5 @@ def test_log_compaction_leaves_holes_that_are_not_waited_for(lake: Lake, kafka: 
     records = kafka.records(topic)
     assert records[0].offset > 0 or records[1].offset > 1
     assert landed(lake, topic) == records
-    lake.sql("drop table bronze.topic_partitions")
+    forget_positions(lake)
     assert lake.land_kafka([topic]) == KafkaLanding(0, 0, {})

@@ -11,11 +11,20 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any, Final, NamedTuple
 
-import pytest
-from kafka_topics import Command, Kafka, lakehouse, numbered
+from kafka_topics import (
+    BRONZE,
+    Command,
+    Kafka,
+    compact,
+    expire_snapshots,
+    forget_positions,
+    lakehouse,
+    numbered,
+)
 from lakes import Lake, topic_entries
 
-BRONZE: Final = "lake.bronze.raw_payloads"
+# What is done to bronze after each kill, in turn.
+UPKEEP: Final = (expire_snapshots, compact, forget_positions)
 
 
 class Plan(NamedTuple):
@@ -33,8 +42,8 @@ class Plan(NamedTuple):
 
 
 def land_through_kills(lake: Lake, kafka: Kafka, topic: str, plan: Plan) -> list[int]:
-    """Fill the topic and land it by commands of which each but the last, which lands the rest, is
-    killed; the rows in bronze after each kill.
+    """Fill the topic, land it by commands that are killed, and the rest undisturbed; the rows in
+    bronze after each kill.
     """
     kafka.create(topic, plan.partitions)
     kafka.send(topic, numbered(plan.messages, plan.partitions))
@@ -48,11 +57,10 @@ def land_through_kills(lake: Lake, kafka: Kafka, topic: str, plan: Plan) -> list
             time.sleep(chance.uniform(0, plan.longest))
             assert command.process.poll() is None, f"too late for a kill: {command.said}"
             command.kill()
-            # Its JVM may still commit: what follows, and the next command, do not wait for it.
-            lake.sql(_upkeep(number))
+            # Its JVM may still commit: what follows, and the next landing, do not wait for it.
+            UPKEEP[number % len(UPKEEP)](lake)
             landed.append(_count(lake, topic))
-        rest = plan._replace(bite=plan.messages)
-        commands.enter_context(_command(lake, topic, "batch", rest)).end()
+        lake.land_kafka([topic])
     return landed
 
 
@@ -63,17 +71,6 @@ def _command(lake: Lake, topic: str, mode: str, plan: Plan) -> AbstractContextMa
         return lakehouse(lake, *arguments, **variables, max_messages_per_run=plan.bite)
     options = ["--available-now", "--max-offsets-per-trigger", str(plan.bite)]
     return lakehouse(lake, "stream", *options, **variables)
-
-
-def _upkeep(number: int) -> str:
-    """Expiry, compaction, the loss of the summary, in turn."""
-    return (
-        f"call lake.system.expire_snapshots(table => '{BRONZE}', retain_last => 1,"
-        " older_than => timestamp '2999-01-01')",
-        f"call lake.system.rewrite_data_files(table => '{BRONZE}',"
-        " options => map('rewrite-all', 'true'))",
-        "drop table if exists lake.bronze.topic_partitions",
-    )[number % 3]
 
 
 def _count(lake: Lake, topic: str) -> int:
@@ -118,9 +115,7 @@ def expected_contents(plan: Plan) -> list[tuple[int, int, int, int, int, int]]:
     ]
 
 
-def test_kills_lose_nothing_and_land_nothing_twice(
-    tmp_path_factory: pytest.TempPathFactory, kafka: Kafka
-) -> None:
+def test_kills_lose_nothing_and_land_nothing_twice(lake: Lake, kafka: Kafka) -> None:
     plan = Plan(
         messages=60_000,
         partitions=8,
@@ -129,7 +124,6 @@ def test_kills_lose_nothing_and_land_nothing_twice(
         longest=1.5,
         seed=4,
     )
-    lake = Lake(tmp_path_factory.mktemp("kafka-crashes"))
     landed = land_through_kills(lake, kafka, "crashes", plan)
     assert contents(lake, "crashes") == expected_contents(plan)
     # Some of them hit a landing that had begun, and all one that was not done.

@@ -13,16 +13,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
 from kafka_topics import (
+    AS_OF,
+    BRONZE,
     SECONDS,
     Kafka,
     Outgoing,
+    compact,
+    expire_snapshots,
+    forget_positions,
     lakehouse,
     landed,
     numbered,
     positions,
-    produce,
     wait_until,
 )
 from lakes import Lake, topic_entries
@@ -30,23 +33,16 @@ from pyspark.sql import SparkSession
 
 from dbt_lakehouse.cli import main
 from dbt_lakehouse.errors import ConfigurationError, DataLossError, KafkaError, LockedError
-from dbt_lakehouse.kafka.batch import KafkaLanding, KafkaSource, landing_text
-from dbt_lakehouse.kafka.settings import KafkaSettings
+from dbt_lakehouse.kafka.batch import KafkaLanding, landing_text
+from dbt_lakehouse.kafka.settings import KafkaSettings, KafkaSource
 from dbt_lakehouse.kafka.status import read_status
 from dbt_lakehouse.kafka.stream import StreamOptions, run_stream
 from local_kafka.broker import Broker
 
-BRONZE = "bronze.raw_payloads"
-AS_OF = "2026-11-21 00:00:00"
 UNTIL_CAUGHT_UP = StreamOptions(
     topics=(), interval_seconds=0.5, available_now=True, max_offsets=1_000, accept_loss=False
 )
 GOES_ON = UNTIL_CAUGHT_UP._replace(available_now=False)
-
-
-@pytest.fixture(scope="module")
-def lake(tmp_path_factory: pytest.TempPathFactory, kafka: Kafka) -> Iterator[Lake]:
-    yield Lake(tmp_path_factory.mktemp("kafka-stream"))
 
 
 def stream_all(
@@ -103,27 +99,26 @@ def has_landed(lake: Lake, topic: str, count: int) -> Callable[[], bool]:
 
 
 def test_what_is_there_lands_byte_for_byte_and_the_stream_ends(lake: Lake, kafka: Kafka) -> None:
-    topic = kafka.create("stream-all", 2)
+    topic = kafka.create("stream-all", 8)
     repeated: list[tuple[str, bytes | None]] = [("h", b"\x00"), ("h", None), ("", b"")]
     kafka.send(topic, [Outgoing(None, key=b""), Outgoing(b"", headers=repeated, partition=1)])
-    kafka.send(topic, numbered(2_500, 2), compression_type="zstd")
+    kafka.send(topic, numbered(2_500, 8), compression_type="zstd")
     before = len(lake.snapshots(BRONZE))
     assert stream_all(lake, [topic]) == 2_502
     assert landed(lake, topic) == kafka.records(topic)
-    # So many offsets at a time.
-    assert len(lake.snapshots(BRONZE)) == before + 3
+    # So many offsets at a time, and not a file for each of Kafka's partitions.
+    commits = lake.snapshots(BRONZE)[before:]
+    assert len(commits) == 3
+    files = [int(commit.summary["added-data-files"]) for commit in commits]
+    assert max(files) <= lake.spark.sparkContext.defaultParallelism
     assert stream_all(lake, [topic]) == 0
     assert len(lake.snapshots(BRONZE)) == before + 3
 
 
 def test_transactions_land_as_in_batches(lake: Lake, kafka: Kafka) -> None:
     topic = kafka.create("stream-transactions", 2)
-    producer = Producer({**kafka.settings, "transactional.id": "stream"})
-    producer.init_transactions(SECONDS)
-    for start, ends in ((0, producer.commit_transaction), (10, producer.abort_transaction)):
-        producer.begin_transaction()
-        produce(producer, topic, numbered(10, 2, start=start))
-        ends(SECONDS)
+    kafka.send_in_transaction(topic, numbered(10, 2))
+    kafka.send_in_transaction(topic, numbered(10, 2, start=10), commit=False)
     assert stream_all(lake, [topic]) == 10
     before = lake.snapshots(BRONZE)
     assert stream_all(lake, [topic]) == 0
@@ -136,19 +131,12 @@ def test_each_mode_goes_on_where_the_other_ended_whatever_was_done_to_bronze(
     lake: Lake, kafka: Kafka
 ) -> None:
     topic = kafka.create("stream-or-batch", 2)
-    upkeep = [
-        "drop table bronze.topic_partitions",
-        f"call lake.system.rewrite_data_files(table => '{BRONZE}',"
-        " options => map('rewrite-all', 'true'))",
-        f"call lake.system.expire_snapshots(table => '{BRONZE}', retain_last => 1,"
-        " older_than => timestamp '2999-01-01')",
-    ]
-    for number, statement in enumerate(upkeep):
+    for number, upkeep in enumerate((forget_positions, compact, expire_snapshots)):
         kafka.send(topic, numbered(10, 2, start=20 * number))
         assert stream_all(lake, [topic]) == 10
         kafka.send(topic, numbered(10, 2, start=20 * number + 10))
         assert lake.land_kafka([topic]).landed == 10
-        lake.sql(statement)
+        upkeep(lake)
     assert stream_all(lake, [topic]) == 0
     assert landed(lake, topic) == kafka.records(topic)
 
@@ -206,7 +194,9 @@ def test_a_running_stream_has_its_topics_to_itself(
         kafka.send(live, numbered(20_000, 2, start=200))
         os.kill(stream.process.pid, signal.SIGTERM)
         said = stream.end(code=0)
-    reported = re.findall(r"landed ([\d,]+) messages, [\d,]+ a second; [\d,]+ offsets behind", said)
+    reported = re.findall(
+        r"landed ([\d,]+) messages?, [\d,]+ a second; [\d,]+ offsets? behind", said
+    )
     total = sum(int(count.replace(",", "")) for count in reported)
     assert said.endswith(f"kafka: landed {total:,} messages\n")
     # What it said has landed is there, no less and no more.
@@ -259,14 +249,8 @@ def test_upkeep_of_bronze_does_not_disturb_a_running_stream(lake: Lake, kafka: K
         for number in range(2):
             kafka.send(topic, numbered(50, 2, start=50 * number))
             wait_until(has_landed(lake, topic, 50 * (number + 1)), "what came has landed")
-            lake.sql(
-                f"call lake.system.rewrite_data_files(table => '{BRONZE}',"
-                " options => map('rewrite-all', 'true'))"
-            )
-            lake.sql(
-                f"call lake.system.expire_snapshots(table => '{BRONZE}', retain_last => 1,"
-                " older_than => timestamp '2999-01-01')"
-            )
+            compact(lake)
+            expire_snapshots(lake)
         assert stream.stop() == 100
     assert landed(lake, topic) == kafka.records(topic)
 
@@ -387,11 +371,7 @@ def test_the_lag_is_told_before_and_after_a_landing(
 
 def test_a_stream_that_ends_leaves_its_positions(lake: Lake, kafka: Kafka) -> None:
     topic = kafka.create("stream-positions")
-    producer = Producer({**kafka.settings, "transactional.id": "stream-positions"})
-    producer.init_transactions(SECONDS)
-    producer.begin_transaction()
-    produce(producer, topic, numbered(3))
-    producer.commit_transaction(SECONDS)
+    kafka.send_in_transaction(topic, numbered(3))
     assert stream_all(lake, [topic]) == 3
     table = lake.sql(
         "select next_offset, landed_offset, log_end_offset, lag_messages, lag_seconds"

@@ -14,10 +14,14 @@ from typing import Any
 import pytest
 from dbt_common.exceptions import DbtRuntimeError
 from kafka_topics import (
+    AS_OF,
+    BRONZE,
     Kafka,
     Outgoing,
+    forget_positions,
     lakehouse,
     landed,
+    landed_by_topic,
     numbered,
     positions,
     wait_until,
@@ -31,17 +35,10 @@ from dbt_lakehouse.kafka.settings import KafkaSettings
 from dbt_lakehouse.paths import LOOPBACK
 from local_kafka.broker import Broker
 
-BRONZE = "bronze.raw_payloads"
-AS_OF = "2026-11-21 00:00:00"
 # What a landing in an open session, and a command, may take at most to say that a broker is down.
 QUICK = 12.0
 QUICK_COMMAND = 30.0
 PASSWORD = "the-right-word"
-
-
-@pytest.fixture(scope="module")
-def lake(tmp_path_factory: pytest.TempPathFactory, kafka: Kafka) -> Iterator[Lake]:
-    yield Lake(tmp_path_factory.mktemp("kafka-trouble"))
 
 
 @pytest.fixture(scope="module")
@@ -174,6 +171,7 @@ def test_a_broker_killed_in_mid_read_lands_nothing_and_the_next_run_all(
     wait_until(lambda: bool(set(data.rglob("*.parquet")) - there), "messages are read")
     mortal.kill()
     landing.join()
+    lake.sql(f"alter table {BRONZE} unset tblproperties ('write.parquet.row-group-size-bytes')")
     assert [type(error) for error in errors] == [KafkaError]
     assert mortal.bootstrap_servers in str(errors[0])
     assert lake.snapshots(BRONZE) == before
@@ -284,7 +282,7 @@ def test_messages_that_retention_has_deleted_stop_the_landing(lake: Lake, kafka:
     with refused(lake, DataLossError, message, "at most 5 ", "--accept-loss", "kafka_gaps"):
         lake.land_kafka([topic, other])
     # The loss is seen without the summary too.
-    lake.sql("drop table bronze.topic_partitions")
+    forget_positions(lake)
     with refused(lake, DataLossError, message, "at most 5 "):
         lake.land_kafka([topic, other])
     assert lake.land_kafka([topic, other], accept_loss=True) == KafkaLanding(16, 0, {})
@@ -301,7 +299,7 @@ def test_messages_that_retention_has_deleted_stop_the_landing(lake: Lake, kafka:
     assert recorded[0]["reason"] == "retention"
     # Once is enough, also for those who look at all of bronze again.
     assert lake.land_kafka([topic], accept_loss=True) == KafkaLanding(0, 0, {})
-    lake.sql("drop table bronze.topic_partitions")
+    forget_positions(lake)
     assert lake.land_kafka([topic]) == KafkaLanding(0, 0, {})
     assert lake.sql(gaps) == recorded
     kafka.send(topic, numbered(2, 2, start=40))
@@ -360,7 +358,7 @@ def test_a_topic_that_was_created_anew_is_told_from_the_landed_one(
     for topic in topics[:-1]:
         kafka.send(topic, numbered(10))
     lake.land_kafka(topics)
-    old = {topic: landed(lake, topic) for topic in topics}
+    old = landed_by_topic(lake, topics)
     for topic, count in zip(topics, (3, 10, 12, 30, 1), strict=True):
         kafka.delete(topic)
         kafka.create(topic)
@@ -383,7 +381,7 @@ def test_a_topic_that_was_created_anew_is_told_from_the_landed_one(
     all_are_refused(start.format(cut) + "its id is ")
     # Without the summary nobody knows the ids: bytes are compared and, where Kafka holds nothing
     # to compare with, offsets are missing.
-    lake.sql("drop table bronze.topic_partitions")
+    forget_positions(lake)
     all_are_refused(f"topic {cut} partition 0: offsets 10 to 19")
     # Nothing was landed of the old one: the new one is just the topic.
     assert lake.land_kafka([empty]).landed == 1

@@ -4,17 +4,14 @@ import json
 import os
 import signal
 import socket
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
+from processes import python, said
 
 from dbt_lakehouse.paths import LOOPBACK, ROOT
 from local_kafka.broker import Broker, BrokerError, PortError
@@ -67,31 +64,6 @@ def wait_until_silent(port: int) -> None:
     while listens(port):
         assert time.monotonic() < deadline, f"somebody still listens on {port}"
         time.sleep(0.05)
-
-
-@contextmanager
-def python(*arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """A Python of its own, killed on leaving."""
-    with subprocess.Popen(
-        [sys.executable, *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=ROOT,
-    ) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
-
-
-def said(process: subprocess.Popen[str], start: str) -> str:
-    """What follows ``start`` in the first line of the output that begins so."""
-    assert process.stdout is not None and process.stderr is not None
-    for line in process.stdout:
-        if line.startswith(start):
-            return line.removeprefix(start).strip()
-    raise AssertionError(f"ended without {start!r}: {process.stderr.read()}")
 
 
 def test_keeps_address_and_data_over_stop_and_kill(tmp_path: Path) -> None:

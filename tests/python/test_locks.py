@@ -2,25 +2,24 @@
 
 import os
 import subprocess
-import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from kafka_topics import Kafka, dbt, lakehouse, landed, numbered, positions
+from kafka_topics import SECONDS, Kafka, dbt, lakehouse, landed, numbered, positions
 from lakes import Lake, topic_entries
+from processes import python, said
 
 from dbt_lakehouse.errors import LockedError
 from dbt_lakehouse.kafka.batch import KafkaLanding, land_kafka
 from dbt_lakehouse.locks import LakeLock, landing_lock, run_lock
-from dbt_lakehouse.paths import ROOT
 
 # Holds a lock until its input ends. A lock asks of a session only where the lake is.
 HOLDER = """
 import sys
 from types import SimpleNamespace
-from dbt_lakehouse.kafka.batch import KafkaLanding, land_kafka
 from dbt_lakehouse.locks import LakeLock
 lock = LakeLock(SimpleNamespace(conf={"spark.sql.catalog.lake.uri": sys.argv[1]}), sys.argv[2])
 assert lock.take("a test")
@@ -29,28 +28,20 @@ sys.stdin.read()
 """
 
 
-@pytest.fixture(scope="module")
-def lake(tmp_path_factory: pytest.TempPathFactory, kafka: Kafka) -> Iterator[Lake]:
-    yield Lake(tmp_path_factory.mktemp("locks"))
+@contextmanager
+def held_at(uri: str, name: str) -> Iterator[subprocess.Popen[str]]:
+    """Another process holds the lock of that name in the lake with this catalog."""
+    with python("-c", HOLDER, uri, name) as process:
+        said(process, "held")
+        yield process
 
 
 @contextmanager
 def held_elsewhere(lake: Lake, name: str) -> Iterator[subprocess.Popen[str]]:
     """Another process holds the lock."""
     uri = lake.spark.conf.get("spark.sql.catalog.lake.uri") or ""
-    with subprocess.Popen(
-        [sys.executable, "-c", HOLDER, uri, name],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=ROOT,
-    ) as process:
-        try:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "held\n"
-            yield process
-        finally:
-            process.kill()
+    with held_at(uri, name) as process:
+        yield process
 
 
 def test_a_lock_is_given_to_one_process_and_given_back_when_it_is_killed(lake: Lake) -> None:
@@ -98,18 +89,34 @@ def test_a_lock_is_given_back_after_an_error(lake: Lake) -> None:
 
 
 def test_locks_of_two_lakes_are_two(lake: Lake) -> None:
-    with held_elsewhere(lake, "run"):
-        elsewhere = {"spark.sql.catalog.lake.uri": f"jdbc:sqlite:{lake.folder}/other/catalog.db"}
-        program = HOLDER.replace("sys.argv[1]", repr(elsewhere["spark.sql.catalog.lake.uri"]))
-        done = subprocess.run(
-            [sys.executable, "-c", program, "", "run"],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            cwd=ROOT,
-            check=True,
-        )
-        assert done.stdout == "held\n"
+    elsewhere = f"jdbc:sqlite:{lake.folder}/other/catalog.db"
+    with held_elsewhere(lake, "run"), held_at(elsewhere, "run"):
+        pass
+
+
+def test_who_looks_whether_a_lock_is_held_keeps_nobody_away(lake: Lake) -> None:
+    lock = LakeLock(lake.spark, "looked-at")
+    assert not lock.held_elsewhere()
+    with held_elsewhere(lake, "looked-at") as holder:
+        assert lock.held_elsewhere()
+        holder.kill()
+        holder.wait()
+        assert not lock.held_elsewhere()
+    # Nobody had it, and what looked has left nothing behind: it is free for others.
+    with held_elsewhere(lake, "looked-at"):
+        assert lock.held_elsewhere()
+    assert lock.take("me")
+    assert not lock.held_elsewhere()
+    lock.release()
+
+
+def test_who_has_patience_gets_a_lock_that_is_held_for_a_moment(lake: Lake) -> None:
+    lock = LakeLock(lake.spark, "momentary")
+    with held_elsewhere(lake, "momentary") as holder:
+        assert not lock.take("me")
+        threading.Timer(0.3, holder.kill).start()
+        assert lock.take("me", patience=SECONDS)
+    lock.release()
 
 
 def test_two_landings_at_once_land_each_position_once(
