@@ -127,8 +127,9 @@ def register_functions(spark: SparkSession) -> None:
         spark.udf.register(name, make_udf(_BATCH_FUNCTIONS[name], sql_function.returns))
 
 
-def register_reference_fold(spark: SparkSession) -> None:
-    """Make the tests' reference fold known as ``reference_fold``, for ``dbt test``."""
-    spark.sparkContext.addPyFile(str(ROOT / "tests" / "reference_fold.py"))
-    module = importlib.import_module("reference_fold")
-    spark.udf.register("reference_fold", module.reference_fold, module.STATE_TYPE)
+def register_references(spark: SparkSession) -> None:
+    """Make the tests' plain folds known under their own names, for ``dbt test``."""
+    for name, returns in (("reference_fold", "STATE_TYPE"), ("reference_history", "HISTORY_TYPE")):
+        spark.sparkContext.addPyFile(str(ROOT / "tests" / f"{name}.py"))
+        module = importlib.import_module(name)
+        spark.udf.register(name, getattr(module, name), getattr(module, returns))

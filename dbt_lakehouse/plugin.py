@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 COMMANDS_WITHOUT_SQL: Final = frozenset({"clean", "deps", "init", "list", "parse", "serve"})
 # The commands that change the lake, and so begin by landing what is new.
 COMMANDS_THAT_LAND: Final = frozenset({"build", "run"})
-# The commands that write tables from what they read of others.
-COMMANDS_THAT_BUILD: Final = COMMANDS_THAT_LAND | {"retry"}
+# The commands that write tables from what they read of others; a macro that is run may do so.
+COMMANDS_THAT_BUILD: Final = COMMANDS_THAT_LAND | {"retry", "run-operation"}
 
 
 class LakehousePlugin(dbtPlugin):
@@ -36,9 +36,10 @@ class LakehousePlugin(dbtPlugin):
         if command in COMMANDS_WITHOUT_SQL or getattr(credentials, "method", None) != "session":
             return
         # Imported here: the other commands should not pay for Spark.
-        from dbt.adapters.spark.session import SessionConnectionWrapper
+        from dbt.adapters.spark.session import Cursor, SessionConnectionWrapper
 
-        from dbt_lakehouse.functions import register_reference_fold
+        from dbt_lakehouse import evaluated_views
+        from dbt_lakehouse.functions import register_references
         from dbt_lakehouse.project import Project, variables_of
 
         project = Project(
@@ -49,7 +50,9 @@ class LakehousePlugin(dbtPlugin):
             spark = _open(project, command)
         except LakehouseError as error:
             raise DbtRuntimeError(f"cdc_lakehouse\n{error}") from error
-        register_reference_fold(spark)
+        register_references(spark)
+        cursor: Any = Cursor
+        cursor.execute = evaluated_views.execute
         # On Ctrl-C dbt asks each connection to cancel; dbt-spark's answer is nothing, so the
         # statement would go on.
         wrapper: Any = SessionConnectionWrapper

@@ -7,14 +7,14 @@
     {%- if config.get('materialized') == 'incremental' -%}
         {%- do properties.update({'lakehouse.table_id': invocation_id}) -%}
         {%- do properties.update(_read_marks()) -%}
-        {%- if declared_columns() -%}
-            {%- do properties.update({'lakehouse.declared': declared_columns()}) -%}
+        {%- if declaration() -%}
+            {%- do properties.update({'lakehouse.declared': declaration()}) -%}
         {%- endif -%}
     {%- endif -%}
     {%- if properties %}
     tblproperties (
         {%- for name, value in properties.items() %}
-        '{{ name }}' = '{{ value }}'{{ ',' if not loop.last }}
+        {{ sql_text(name) }} = {{ sql_text(value) }}{{ ',' if not loop.last }}
         {%- endfor %}
     )
     {%- endif -%}

@@ -8,7 +8,8 @@
       ) }}
 
   Arguments:
-      source_table, source_schema, source_database: which events of change_events; none matches any.
+      source_table, source_schema, source_database: which events of change_events; a name, or a list of names for tables
+          of one shape that make one (shards, partitions); none matches any.
       topic: a Java regular expression for the topics to read; none for all. Needed where two topics carry tables of
           the same name.
       key: the key columns and their types. Their values come from the row image, else from the record key.
@@ -16,32 +17,64 @@
           double, decimal(p,s), date, timestamp, timestamp_ntz, binary, array<...>, map<string,...>), or a mapping
           {type, name: the field in the image, encoding: hbase}, where hbase says that the image holds base64 of what
           HBase's Bytes.toBytes made of the value.
+      keyless: whether the table has no key: then each row image as a whole is one, see macros/fold/current_rows.sql.
+      partial: whether images name only some of the columns: one that is absent from an image is unchanged then, and
+          not null.
 
   Adds `_operation`, `_occurred_at`, `_position`, `_changed_columns` (columns that differ between before and after, null
   where one of them was not shipped), `_unchanged_columns` (columns that the change leaves as they were and whose value
-  it does not say, as Debezium does with large values), `_previous_key` (the key that an update has replaced),
-  `_misfits` (values that don't fit their declared type, as text: their columns are null) and `_kafka_timestamp`. Of a
-  delete, the values are those before it, where shipped.
+  it does not say, as Debezium does with large values), `_previous_key` (the key that an update has replaced; of a
+  keyless table, the row), `_misfits` (values that don't fit their declared type, as text: their columns are null) and
+  `_kafka_timestamp`. Of a delete, the values are those before it, where shipped.
 #}
-{% macro change_log(key, columns, source_table, source_schema=none, source_database=none, topic=none) -%}
-    {%- if not key -%}
+{% macro change_log(
+    columns, source_table, key={}, source_schema=none, source_database=none, topic=none, keyless=false, partial=false
+) -%}
+    {%- if not key and not keyless -%}
         {%- do exceptions.raise_compiler_error(
             'the change log of ' ~ source_table ~ ' needs its key columns: key={"column": "type"}. Lindorm and Arcion tables'
-            ~ ' without a key ship none, so they must be declared'
+            ~ ' without a key ship none, so they must be declared. A table that has none at all is keyless=true'
+        ) -%}
+    {%- elif keyless and (key or partial) -%}
+        {%- do exceptions.raise_compiler_error(
+            'the change log of ' ~ source_table ~ ' is keyless: it can have neither a key nor partial images'
         ) -%}
     {%- endif -%}
-    {%- set specs = _column_specs(key, columns) -%}
     {%- set conditions = ["format not in ('aerospike_messagepack', 'aerospike_json')"] -%}
     {%- for name, value in [
         ('source_table', source_table), ('source_schema', source_schema), ('source_database', source_database)
     ] if value is not none -%}
-        {%- do conditions.append(name ~ ' = ' ~ sql_text(value)) -%}
+        {%- do conditions.append(_has_value(name, value)) -%}
     {%- endfor -%}
     {%- if topic -%}
-        {%- do conditions.append('topic rlike ' ~ sql_text('^(?:' ~ topic ~ ')$')) -%}
+        {%- do conditions.append(_matches('topic', topic)) -%}
     {%- endif -%}
-    {{ _change_log(specs, key.keys() | list, conditions, []) }}
+    {{ _declare_change_log({
+        'columns': _column_specs(key, columns),
+        'key': (columns if keyless else key).keys() | list,
+        'conditions': conditions,
+        'technical': [],
+        'keyless': keyless,
+        'partial': partial,
+    }) }}
 {%- endmacro %}
+
+{# A condition: a column has a value, or one of several. #}
+{% macro _has_value(column, values) %}
+    {% if values is string %}
+        {% do return(column ~ ' = ' ~ sql_text(values)) %}
+    {% endif %}
+    {% set texts = [] %}
+    {% for value in values %}
+        {% do texts.append(sql_text(value)) %}
+    {% endfor %}
+    {% do return(column ~ ' in (' ~ texts | join(', ') ~ ')') %}
+{% endmacro %}
+
+{# A condition: a Java regular expression matches the whole of a column. #}
+{% macro _matches(column, pattern) %}
+    {% do return(column ~ ' rlike ' ~ sql_text('^(?:' ~ pattern ~ ')$')) %}
+{% endmacro %}
 
 {#
   The body of a typed change log of an Aerospike set: one row per write or delete of a record.
@@ -56,26 +89,33 @@
       set: the set, or none for records without one.
       columns: bins and their types, as in change_log.
       topic: as in change_log.
+      partial: as in change_log: for connectors that ship changed bins only (`bin-policy`).
 
-  Adds what change_log adds, but for `_unchanged_columns` and `_previous_key`, and `_namespace`, `_set`, `_digest` and
-  `_expires_at`.
+  Adds what change_log adds, but for `_previous_key`, and `_unchanged_columns` only if partial; and `_namespace`, `_set`,
+  `_digest` and `_expires_at`.
 #}
-{% macro aerospike_change_log(namespace, set, columns, topic=none) -%}
+{% macro aerospike_change_log(namespace, set, columns, topic=none, partial=false) -%}
     {%- set conditions = [
         "format in ('aerospike_messagepack', 'aerospike_json')",
         'source_schema = ' ~ sql_text(namespace),
         'source_table = ' ~ sql_text(set) if set is not none else 'source_table is null',
     ] -%}
     {%- if topic -%}
-        {%- do conditions.append('topic rlike ' ~ sql_text('^(?:' ~ topic ~ ')$')) -%}
+        {%- do conditions.append(_matches('topic', topic)) -%}
     {%- endif -%}
-    {%- set technical = [
-        "source_schema as _namespace",
-        "source_table as _set",
-        "get_json_object(record_key, '$.digest') as _digest",
-        "expires_at as _expires_at",
-    ] -%}
-    {{ _change_log(_column_specs({}, columns), [], conditions, technical) }}
+    {{ _declare_change_log({
+        'columns': _column_specs({}, columns),
+        'key': [],
+        'conditions': conditions,
+        'technical': [
+            "source_schema as _namespace",
+            "source_table as _set",
+            "get_json_object(record_key, '$.digest') as _digest",
+            "expires_at as _expires_at",
+        ],
+        'keyless': false,
+        'partial': partial,
+    }) }}
 {%- endmacro %}
 
 {# Every column with its type, its field in the image, and its encoding. #}
@@ -93,28 +133,34 @@
     {% do return(specs) %}
 {% endmacro %}
 
-{% macro _change_log(specs, key, conditions, technical) -%}
-    {%- set fields = [] -%}
-    {%- for spec in specs -%}
-        {%- do fields.append(sql_text(spec.field)) -%}
-    {%- endfor -%}
-    {%- set fields = 'array(' ~ fields | join(', ') ~ ')' -%}
-    {#- For tests of the log: what it takes of which events. -#}
-    {{- config(meta={'change_log': {
-        'fields': specs | map(attribute='field') | list,
-        'columns': specs,
-        'key': key,
-        'conditions': conditions,
-    }}) -}}
+{#
+  Declares a model a change log, and gives the SQL of its body. The declaration stays in the model's meta: tests of the
+  log read it, and so does a run that finds columns declared which were not before.
+#}
+{% macro _declare_change_log(log) -%}
+    {{- config(meta={'change_log': dict(log, fields=log.columns | map(attribute='field') | list)}) -}}
+    {{ change_log_sql(log, new_rows(ref('change_events'))) }}
+{%- endmacro %}
+
+{#
+  The rows of a change log.
+
+  Arguments:
+      log: its declaration.
+      change_events: the rows of change_events to make them from, as SQL of a relation.
+#}
+{% macro change_log_sql(log, change_events) -%}
+    {%- set specs = log.columns -%}
+    {%- set fields = _texts(log.columns | map(attribute='field')) -%}
 with change_events as (
-    select * from {{ new_rows(ref('change_events')) }}
+    select * from {{ change_events }}
 ),
 
 relevant as (
     select * from change_events
     where
         operation in ('snapshot', 'insert', 'update', 'upsert', 'delete', 'truncate')
-        {%- for condition in conditions %}
+        {%- for condition in log.conditions %}
         and {{ condition }}
         {%- endfor %}
 ),
@@ -126,6 +172,10 @@ parsed as (
         json_texts(before, {{ fields }}) as before_texts,
         json_texts(after, {{ fields }}) as after_texts,
         json_texts(record_key, {{ fields }}) as key_texts
+        {%- if log.partial %},
+        json_object_keys(after) as after_names,
+        json_object_keys(before) as before_names
+        {%- endif %}
     from relevant
 ),
 
@@ -133,10 +183,10 @@ texts as (
     select
         *,
         {%- for spec in specs %}
-        {% set shipped = 'coalesce(after_texts, before_texts)[' ~ loop.index0 ~ ']' -%}
-        {% if spec.column in key -%}
+        {% set shipped = _shipped_text(log, spec, loop.index0) -%}
+        {% if spec.column in log.key and not log.keyless -%}
         coalesce({{ shipped }}, key_texts[{{ loop.index0 }}])
-        {%- elif key -%}
+        {%- elif log.key -%}
         nullif(
             case when {{ _is_unavailable('after_texts', loop.index0) }} then before_texts[{{ loop.index0 }}] else {{ shipped }} end,
             '__debezium_unavailable_value'
@@ -173,7 +223,7 @@ typed as (
 
 final as (
     select
-        {%- for column in technical %}
+        {%- for column in log.technical %}
         {{ column }},
         {%- endfor %}
         {%- for spec in specs %}
@@ -189,8 +239,11 @@ final as (
                     case
                         when
                             not before_texts[{{ loop.index0 }}] <=> after_texts[{{ loop.index0 }}]
-                            {%- if key %}
+                            {%- if log.key %}
                             and not {{ _is_unavailable('after_texts', loop.index0) }}
+                            {%- endif %}
+                            {%- if log.partial %}
+                            and array_contains(after_names, {{ sql_text(spec.field) }})
                             {%- endif %}
                             then {{ sql_text(spec.column) }}
                     end{{ ',' if not loop.last }}
@@ -199,32 +252,26 @@ final as (
                 name -> name is not null
             )
         end as _changed_columns,
-        {%- if key %}
-        filter(
-            array(
-                {%- for spec in specs %}
-                case
-                    when
-                        {{ _is_unavailable('after_texts', loop.index0) }}
-                        and `shipped_{{ spec.column }}` is null
-                        then {{ sql_text(spec.column) }}
-                end{{ ',' if not loop.last }}
-                {%- endfor %}
-            ),
-            name -> name is not null
-        ) as _unchanged_columns,
+        {%- if log.key or log.partial %}
+        {{ _unchanged_columns(log) | indent(8) }} as _unchanged_columns,
+        {%- endif %}
+        {%- if log.key %}
         case
+            {%- if log.keyless %}
+            when operation = 'update' and before_texts is not null
+            {%- else %}
             when
                 operation = 'update'
                 and (
-                    {%- for spec in specs if spec.column in key %}
-                    not {{ _previous_value(spec, specs) }} <=> `value_{{ spec.column }}`
+                    {%- for spec in specs if spec.column in log.key %}
+                    not {{ _previous_value(log, spec) }} <=> `value_{{ spec.column }}`
                     {{- ' or' if not loop.last }}
                     {%- endfor %}
                 )
+            {%- endif %}
                 then named_struct(
-                    {%- for spec in specs if spec.column in key %}
-                    {{ sql_text(spec.column) }}, {{ _previous_value(spec, specs) }}{{ ',' if not loop.last }}
+                    {%- for spec in specs if spec.column in log.key %}
+                    {{ sql_text(spec.column) }}, {{ _previous_value(log, spec) }}{{ ',' if not loop.last }}
                     {%- endfor %}
                 )
         end as _previous_key,
@@ -252,11 +299,56 @@ select * from final
     {{ texts }}[{{ index }}] <=> '__debezium_unavailable_value'
 {%- endmacro %}
 
-{# A key column's value before an update; that after it where the image before has none. #}
-{% macro _previous_value(spec, specs) -%}
-    {%- if spec.encoding -%}
-        `value_{{ spec.column }}`
+{# The text of a column in the image that says it: of a full image, one that lacks it says null. #}
+{% macro _shipped_text(log, spec, index) -%}
+    {%- if log.partial -%}
+        if(array_contains(after_names, {{ sql_text(spec.field) }}), after_texts[{{ index }}], before_texts[{{ index }}])
     {%- else -%}
-        coalesce({{ typed_value('before_texts[' ~ specs.index(spec) ~ ']', spec.type) }}, `value_{{ spec.column }}`)
+        coalesce(after_texts, before_texts)[{{ index }}]
     {%- endif -%}
 {%- endmacro %}
+
+{# The columns that a change leaves as they were without saying their values. #}
+{% macro _unchanged_columns(log) -%}
+filter(
+    array(
+        {%- for spec in log.columns %}
+        case
+            {%- if log.key %}
+            when {{ _is_unavailable('after_texts', loop.index0) }} and `shipped_{{ spec.column }}` is null
+                then {{ sql_text(spec.column) }}
+            {%- endif %}
+            {%- if log.partial and spec.column not in log.key %}
+            when
+                after is not null
+                and not array_contains(after_names, {{ sql_text(spec.field) }})
+                and not coalesce(array_contains(before_names, {{ sql_text(spec.field) }}), false)
+                then {{ sql_text(spec.column) }}
+            {%- endif %}
+        end{{ ',' if not loop.last }}
+        {%- endfor %}
+    ),
+    name -> name is not null
+)
+{%- endmacro %}
+
+{# A key column's value before an update; that after it where the image before has none. #}
+{% macro _previous_value(log, spec) -%}
+    {%- set before = typed_value('before_texts[' ~ log.columns.index(spec) ~ ']', spec.type) -%}
+    {%- if log.keyless -%}
+        {{ before }}
+    {%- elif spec.encoding -%}
+        `value_{{ spec.column }}`
+    {%- else -%}
+        coalesce({{ before }}, `value_{{ spec.column }}`)
+    {%- endif -%}
+{%- endmacro %}
+
+{# An array of texts. #}
+{% macro _texts(values) %}
+    {% set texts = [] %}
+    {% for value in values %}
+        {% do texts.append(sql_text(value)) %}
+    {% endfor %}
+    {% do return('array(' ~ texts | join(', ') ~ ')') %}
+{% endmacro %}

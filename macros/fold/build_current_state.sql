@@ -9,7 +9,7 @@
       3. folds; keys with an event that belongs before what is known are folded from their whole log instead;
       4. remembers the keys that end absent in `deleted_keys`, and only then
       5. merges the states into gold.
-  Each step can be repeated: a crash between any two loses nothing. The small inputs are cached relations, not CTEs:
+  Each step can be repeated: a crash between any two loses nothing. The small inputs are evaluated views, not CTEs:
   inlined into one statement, planning alone took longer than all the work.
 
   Arguments:
@@ -48,6 +48,21 @@
     {% endif %}
 {% endmacro %}
 
+{# Brings gold's columns up to those of its change log; as follow_schema. #}
+{% macro _follow_log(fold, changes, staged) %}
+    {% set gold_columns %}
+        select
+            {{ (fold.key + fold.columns) | join(', ') }},
+            _occurred_at,
+            _occurred_at as _max_occurred_at,
+            _position
+            {{- ', _expires_at' if fold.namespace }}
+        from {{ changes }}
+        where false
+    {% endset %}
+    {% do return(follow_schema_of(staged, gold_columns)) %}
+{% endmacro %}
+
 {# An expired row is gone from gold, so judging it at an earlier moment takes a rebuild. #}
 {% macro _check_as_of(incremental) %}
     {% set last = _properties(this).get('lakehouse.as_of') if incremental %}
@@ -59,26 +74,6 @@
     {% endif %}
 {% endmacro %}
 
-{# The log as far as the model's own SQL, compiled a moment ago, reads it. #}
-{% macro _as_noted(relation) %}
-    {% set mark = _read_marks()['lakehouse.read.' ~ relation.schema ~ '.' ~ relation.identifier] %}
-    {% do return(_pinned(relation, {'snapshot': mark.split('|')[1]})) %}
-{% endmacro %}
-
-{#
-  A table as it is now, to select from. Spark evaluates a cached relation anew when a table that it reads is written to
-  in the same session, and this model writes to the tables it reads, as others do at the same time: only relations of
-  fixed snapshots stay what they were.
-#}
-{% macro _pinned(relation, state=none) %}
-    {% set snapshot = (state or _table_state(relation)).snapshot %}
-    {# Not a subquery of the one with rows: that would hide the rows' sequence numbers. #}
-    {% do return(
-        '(select *, cast(null as bigint) as _last_updated_sequence_number from ' ~ relation ~ ' where false)'
-        if snapshot == 'none' else relation ~ ' version as of ' ~ snapshot
-    ) %}
-{% endmacro %}
-
 {#
   Arguments, besides those of build_current_state:
       remembered: `deleted_keys` as it is to be read.
@@ -86,7 +81,7 @@
 {% macro _merge_new_events(fold, changes, deleted_keys, remembered, deletes, staged) %}
     {% set key_list = fold.key | join(', ') %}
     {% set name = staged.identifier ~ '__' %}
-    {% set cached = [] %}
+    {% set evaluated = [] %}
     {% set new_log_rows = new_rows(changes) %}
     {% set has_new_events = has_news(changes) %}
     {% set truncation = _newest_truncate(fold, new_log_rows, remembered) if has_new_events %}
@@ -94,7 +89,6 @@
         {% do _remember_truncate(deleted_keys, truncation) %}
         {% do run_query('delete from ' ~ this ~ ' where _position < ' ~ truncation.position) %}
     {% endif %}
-    {% set gold = _pinned(this) %}
     {% set last_read = _marks()[deleted_keys.schema ~ '.' ~ deleted_keys.identifier].sequence %}
 
     {# The namespace's deletes without a set, one or two events for each key, and whether they are new. #}
@@ -116,6 +110,8 @@
         {% endset %}
     {% endif %}
 
+    {% set to_fill = _follow_log(fold, changes, staged) if has_new_events or has_new_declaration() else {} %}
+    {% set gold = pinned_self(to_fill) %}
     {% set hit_by_others %}
         select {{ key_list }} from {{ gold }} where {{ '_expires_at <= ' ~ as_of() if fold.namespace else 'false' }}
         {% if fold.namespace %}
@@ -124,25 +120,30 @@
         left semi join (select _digest from ({{ remembered_deletes }}) where _is_new) using (_digest)
         {% endif %}
     {% endset %}
-    {% if not has_new_events and (not fold.namespace or _count('(' ~ hit_by_others ~ ')') == 0) %}
+    {% if not has_new_events and not to_fill and (not fold.namespace or count_rows('(' ~ hit_by_others ~ ')') == 0) %}
         {% call statement('main') %}
             select 'no key is touched'
         {% endcall %}
         {% do return(none) %}
     {% endif %}
-    {% do _cache(cached, name ~ 'new_events', _log_events(fold, new_log_rows, none)) %}
+    {% do evaluate(evaluated, name ~ 'new_events', _log_events(fold, new_log_rows, none)) %}
     {% set has_late_truncate = truncation and truncation.is_new
-        and _cache_behind_truncate(cached, name, fold, _as_noted(changes), gold, remembered, truncation) %}
+        and _evaluate_behind_truncate(evaluated, name, fold, _as_noted(changes), gold, remembered, truncation) %}
+    {% set refolded = [name ~ 'behind_truncate'] if has_late_truncate else [] %}
+    {% if to_fill %}
+        {% do evaluate(evaluated, name ~ 'to_fill', keys_to_fill(fold, _as_noted(changes), to_fill)) %}
+        {% do refolded.append(name ~ 'to_fill') %}
+    {% endif %}
     {% set touched %}
         select {{ key_list }} from {{ name }}new_events
         union
         {{ hit_by_others }}
-        {% if has_late_truncate %}
+        {% for keys in refolded %}
         union
-        select {{ key_list }} from {{ name }}behind_truncate
-        {% endif %}
+        select {{ key_list }} from {{ keys }}
+        {% endfor %}
     {% endset %}
-    {% do _cache(cached, name ~ 'touched', touched) %}
+    {% do evaluate(evaluated, name ~ 'touched', touched) %}
 
     {# What is known of the touched keys: the gold row of a live one, the remembered state of an absent one. #}
     {% set known %}
@@ -172,11 +173,24 @@
             and coalesce(gold._position, absent.position) > {{ truncation.position }}
             {%- endif %}
     {% endset %}
-    {% do _cache(cached, name ~ 'known', known) %}
+    {% do evaluate(evaluated, name ~ 'known', known) %}
+
+    {% set horizon = purge_horizon(deleted_keys) %}
+    {% set late_after_purge = 0 %}
+    {% set new_events = name ~ 'new_events' %}
+    {% if horizon %}
+        {% set late_after_purge = evaluate(
+            evaluated, name ~ 'late_after_purge', _late_after_purge(fold, name, horizon)
+        ) %}
+        {% if late_after_purge > 0 and _refuses_late_after_purge() %}
+            {% set new_events = '(select * from ' ~ name ~ 'new_events left anti join ' ~ name
+                ~ 'late_after_purge using (' ~ key_list ~ ', _position))' %}
+        {% endif %}
+    {% endif %}
 
     {# Events that every later step takes as new: those of the log, and the namespace's deletes for the touched keys. #}
     {% set fresh %}
-        select * from {{ name }}new_events
+        select * from {{ new_events }}
         {% if fold.namespace %}
         union all
         select
@@ -196,40 +210,42 @@
     {% endset %}
 
     {# Keys with an event that belongs before what is known of them. #}
-    {% set horizon = purge_horizon(deleted_keys) %}
     {% set misplaced %}
         select distinct {{ key_list }}
         from (
-            select {{ key_list }}, _position, _guard_time from {{ name }}new_events
+            select {{ key_list }}, _position, _guard_time from {{ new_events }}
             {% if fold.namespace %}
             union all
             select _digest, _position, _occurred_at from ({{ remembered_deletes }}) where _is_new
             {% endif %}
         ) as fresh
         {{ 'inner' if not horizon else 'left' }} join (
-            select {{ key_list }}, _position as _known_position from {{ name }}known
+            select
+                {{ key_list }},
+                _position as _known_position,
+                _guard_time as _known_time,
+                _operation <> 'delete' as _is_known_live
+            from {{ name }}known
         ) using ({{ key_list }})
         left semi join {{ name }}touched using ({{ key_list }})
         where
             _position <= _known_position
-            {%- if horizon %}
-            or (
-                _known_position is null
-                and (
-                    -- Without a log time, an event comes before all that have one.
-                    _position.log_time is null
-                    or _position.log_time <= timestamp '{{ horizon }}'
-                    or _guard_time <= timestamp '{{ horizon }}'
-                )
-            )
+            {%- if _takes_late_events(fold) %}
+            or _guard_time < _known_time
             {%- endif %}
-        {% if has_late_truncate %}
+            {%- if _ends_lives(fold) %}
+            -- Absent for its expiry, the row has columns that an event from before that leaves as they were.
+            or not _is_known_live
+            {%- endif %}
+            {%- if horizon %}
+            or (_known_position is null and {{ _is_behind(horizon) }})
+            {%- endif %}
+        {% for keys in refolded %}
         union
-        select {{ key_list }} from {{ name }}behind_truncate
-        {% endif %}
+        select {{ key_list }} from {{ keys }}
+        {% endfor %}
     {% endset %}
-    {% do _cache(cached, name ~ 'misplaced', misplaced) %}
-    {% set misplaced_keys = _count(name ~ 'misplaced') %}
+    {% set misplaced_keys = evaluate(evaluated, name ~ 'misplaced', misplaced) %}
 
     {% set events %}
         {% if misplaced_keys == 0 %}
@@ -252,7 +268,7 @@
         {% endif %}
     {% endset %}
     {% if misplaced_keys > 0 %}
-        {% do _cache(cached, name ~ 'log', _log_events(
+        {% do evaluate(evaluated, name ~ 'log', _log_events(
             fold, _as_noted(changes), _pinned(deletes) if deletes, keys=name ~ 'misplaced'
         )) %}
     {% endif %}
@@ -263,27 +279,46 @@
         {{ _fold_ctes(fold, truncation, fills) }}
         select * from states
     {% endset %}
-    {% do _cache(cached, name ~ 'states', states) %}
-    {% if misplaced_keys > 0 or _count('(select 1 from ' ~ name ~ 'states where not _live)') > 0 %}
+    {% do evaluate(evaluated, name ~ 'states', states) %}
+    {% if misplaced_keys > 0 or count_rows('(select 1 from ' ~ name ~ 'states where not _live)') > 0 %}
         {% do _remember_absent_keys(fold, deleted_keys, name ~ 'states', refolded=misplaced_keys > 0) %}
     {% endif %}
-    {% set staged_states %}
-        select {{ _gold_columns(fold) | join(', ') }} from {{ name }}states
-    {% endset %}
-    {% call statement('stage') %}
-        {{ create_temporary_view(staged, staged_states) }}
-    {% endcall %}
-    {% do follow_schema(staged) %}
     {% call statement('main') %}
         {{ _merge_states_sql(fold, name ~ 'states', refolded=misplaced_keys > 0) }}
     {% endcall %}
-    {% do _count_run(name, misplaced_keys, key_list) %}
-    {% do _uncache(cached) %}
+    {% do _count_run(name, misplaced_keys, late_after_purge, key_list) %}
+    {% do forget_evaluated(evaluated) %}
+{% endmacro %}
+
+{# New events that may belong before a state that was forgotten: of keys of which nothing is known. #}
+{% macro _late_after_purge(fold, name, horizon) -%}
+select {{ fold.key | join(', ') }}, _position
+from {{ name }}new_events
+left anti join {{ name }}known using ({{ fold.key | join(', ') }})
+where {{ _is_behind(horizon) }}
+{%- endmacro %}
+
+{# Whether an event lies behind the purge horizon; without a log time, it comes before all that have one. #}
+{% macro _is_behind(horizon) -%}
+    (
+        _position.log_time is null
+        or _position.log_time <= timestamp '{{ horizon }}'
+        or _guard_time <= timestamp '{{ horizon }}'
+    )
+{%- endmacro %}
+
+{# Whether such events are left out of gold: `vars.late_after_purge`. #}
+{% macro _refuses_late_after_purge() %}
+    {% set choice = var('late_after_purge') %}
+    {% if choice not in ['fold', 'refuse'] %}
+        {% do exceptions.raise_compiler_error("vars.late_after_purge is '" ~ choice ~ "': use fold or refuse") %}
+    {% endif %}
+    {% do return(choice == 'refuse') %}
 {% endmacro %}
 
 {# Adds the run's row to `fold_counters`, and tells the user. #}
-{% macro _count_run(name, misplaced_keys, key_list) %}
-    {% set beyond_log = 0 if misplaced_keys == 0 else _count(
+{% macro _count_run(name, misplaced_keys, late_after_purge, key_list) %}
+    {% set beyond_log = 0 if misplaced_keys == 0 else count_rows(
         '(select ' ~ key_list ~ ' from ' ~ name ~ 'misplaced left semi join ' ~ name ~ 'known using (' ~ key_list ~ ')'
         ~ ' left anti join (select ' ~ key_list ~ ', _position from ' ~ name ~ 'log left semi join ' ~ name
         ~ 'known using (' ~ key_list ~ ', _position)) using (' ~ key_list ~ '))'
@@ -291,166 +326,29 @@
     {% set new, clock_ahead = run_query(
         'select count(*), count_if(_is_clock_ahead) from ' ~ name ~ 'new_events'
     )[0] %}
-    {% set touched, late = run_query(
-        'select count(*), coalesce(sum(_late_events), 0) from ' ~ name ~ 'states'
+    {% set touched, late, expired = run_query(
+        'select count(*), coalesce(sum(_late_events), 0), count_if(_expires_at <= ' ~ as_of() ~ ') from ' ~ name ~ 'states'
     )[0] %}
-    {% do run_query(
-        'insert into ' ~ ref('fold_counters') ~ ' (invocation_id, gold_table, as_of, new_events, touched_keys,'
-        ~ ' refolded_keys, keys_beyond_log, late_events, clock_ahead_events) values ('
-        ~ [sql_text(invocation_id), table_scope(this), as_of(), new, touched, misplaced_keys, beyond_log, late,
-            clock_ahead] | join(', ') ~ ')'
-    ) %}
+    {% do add_counters(table_scope(this), {
+        'new_events': new,
+        'touched_keys': touched,
+        'refolded_keys': misplaced_keys,
+        'keys_beyond_log': beyond_log,
+        'late_events': late,
+        'clock_ahead_events': clock_ahead,
+        'expired_keys': expired,
+        'late_after_purge': late_after_purge,
+    }) %}
     {% do log(
         this ~ ': ' ~ new ~ ' new events, ' ~ touched ~ ' keys touched, ' ~ late ~ ' late events rejected, '
         ~ misplaced_keys ~ ' keys refolded from the log', info=true
     ) %}
 {% endmacro %}
 
-{# Evaluates a query once, for the statements that follow. #}
-{% macro _cache(cached, name, query) %}
-    {# What a failed run of the same session has left would be in the way. #}
-    {% do run_query('drop view if exists ' ~ name) %}
-    {% do run_query('cache table ' ~ name ~ ' as ' ~ query) %}
-    {% do cached.append(name) %}
-{% endmacro %}
-
-{% macro _uncache(cached) %}
-    {% for relation in cached | reverse %}
-        {# Uncaching alone would leave the view. #}
-        {% do run_query('drop view if exists ' ~ relation) %}
-    {% endfor %}
-{% endmacro %}
-
-{% macro _count(relation) %}
-    {% do return(run_query('select count(*) from ' ~ relation)[0][0]) %}
-{% endmacro %}
-
-{#
-  Keeps the state of keys that end absent, so that a late older write can't bring them back. A key that lives again
-  keeps its old entry, which its gold row outranks, until the entry is purged. But if its row is of an event before the
-  entry's (a delete that came first is late, now that the write it should have come after is known), the entry goes
-  back to that event: nothing remembered is newer than gold.
-
-  Arguments:
-      states: the relation with the folded keys.
-      refolded: whether it holds keys that were folded from their whole log, which alone can go back.
-#}
-{% macro _remember_absent_keys(fold, deleted_keys, states, refolded) %}
-    {% do run_query('
-        merge into ' ~ deleted_keys ~ ' as target
-        using (
-            select
-                ' ~ record_key(fold.key) ~ ' as record_key,
-                _max_occurred_at as max_occurred_at,
-                _position as position,
-                _null_position as null_position,
-                _live
-            from ' ~ states ~ ('' if refolded else ' where not _live') ~ '
-        ) as source
-        on target.scope = ' ~ table_scope(this) ~ ' and target.record_key = source.record_key
-        when matched and (not source._live or target.position > source.position) then update set
-            max_occurred_at = source.max_occurred_at,
-            position = source.position,
-            null_position = source.null_position,
-            recorded_at = ' ~ as_of() ~ '
-        when not matched and not source._live then insert
-            (scope, record_key, max_occurred_at, position, null_position, recorded_at)
-        values (
-            ' ~ table_scope(this) ~ ', source.record_key, source.max_occurred_at, source.position,
-            source.null_position, ' ~ as_of() ~ '
-        )
-    ') %}
-{% endmacro %}
-
-{#
-  The newest truncate of a table, or none: {position, time} as SQL literals, and whether it `is_new`.
-
-  Arguments:
-      log: the new rows of the change log.
-      remembered: `deleted_keys` as it is to be read, or none for a rebuild.
-#}
-{% macro _newest_truncate(fold, log, remembered) %}
-    {% if fold.namespace %}
-        {% do return(none) %}
-    {% endif %}
-    {% set found = run_query('
-        select
-            unix_micros(_position.log_time), _position.topic, _position.partition, _position.offset,
-            _position.event_index, unix_micros(_time), _is_new
-        from (
-            select _position, ' ~ known_time('_occurred_at', '_kafka_timestamp') ~ ' as _time, true as _is_new
-            from ' ~ log ~ '
-            where ' ~ fold.key[0] ~ " is null and _operation = 'truncate'" ~ ('' if not remembered else '
-            union all
-            select position, max_occurred_at, false
-            from ' ~ remembered ~ ' where scope = ' ~ truncate_scope(this)) ~ '
-        )
-        order by _position desc, _is_new desc
-        limit 1
-    ') %}
-    {% if found | length == 0 %}
-        {% do return(none) %}
-    {% endif %}
-    {% set log_time, topic, partition, offset, event_index, time, is_new = found[0] %}
-    {% do return({
-        'position': "named_struct('log_time', " ~ _moment(log_time) ~ ", 'topic', " ~ sql_text(topic)
-            ~ ", 'partition', " ~ partition ~ ", 'offset', cast(" ~ offset ~ " as bigint), 'event_index', "
-            ~ event_index ~ ')',
-        'time': _moment(time),
-        'is_new': is_new,
-    }) %}
-{% endmacro %}
-
-{# A timestamp literal from microseconds since the epoch, or a null of that type. #}
-{% macro _moment(micros) -%}
-    {{ 'cast(null as timestamp)' if micros is none else 'timestamp_micros(' ~ micros ~ ')' }}
-{%- endmacro %}
-
-{# Keeps the newest truncate of the running model's table, for events that come after it, or late. #}
-{% macro _remember_truncate(deleted_keys, truncation) %}
-    {% if truncation %}
-        {% do run_query('
-            merge into ' ~ deleted_keys ~ ' as target
-            using (select ' ~ truncation.position ~ ' as position, ' ~ truncation.time ~ ' as time) as source
-            on target.scope = ' ~ truncate_scope(this) ~ '
-            when matched and target.position < source.position then update set
-                max_occurred_at = source.time, position = source.position, recorded_at = ' ~ as_of() ~ "
-            when not matched then insert (scope, record_key, max_occurred_at, position, null_position, recorded_at)
-            values (" ~ truncate_scope(this) ~ ", '', source.time, source.position, null, " ~ as_of() ~ ')
-        ') %}
-    {% endif %}
-{% endmacro %}
-
-{#
-  Caches the keys with a state behind a new truncate: it comes late, so what they are may rest on what it took away.
-  Returns whether there are any.
-#}
-{% macro _cache_behind_truncate(cached, name, fold, log, gold, remembered, truncation) %}
-    {% set key_list = fold.key | join(', ') %}
-    {% set absent %}
-        (
-            select record_key as _record_key from {{ remembered }}
-            where scope = {{ table_scope(this) }} and position > {{ truncation.position }}
-        )
-    {% endset %}
-    {% set behind %}
-        select {{ key_list }} from {{ gold }} where _position > {{ truncation.position }}
-        {% if _count(absent) > 0 %}
-        union
-        -- Only the log has the columns of an absent key.
-        select {{ key_list }}
-        from (select {{ key_list }}, {{ record_key(fold.key) }} as _record_key from {{ log }})
-        left semi join {{ absent }} using (_record_key)
-        {% endif %}
-    {% endset %}
-    {% do _cache(cached, name ~ 'behind_truncate', behind) %}
-    {% do return(_count(name ~ 'behind_truncate') > 0) %}
-{% endmacro %}
-
 {# Whether an event of a log leaves columns as they were without saying their values. #}
 {% macro _leaves_columns(fold, log) %}
-    {% if fold.namespace %}
-        {% do return(false) %}
+    {% if fold.partial or fold.namespace %}
+        {% do return(fold.partial) %}
     {% endif %}
     {% set found = run_query('select 1 from ' ~ log ~ ' where size(_unchanged_columns) > 0 limit 1') %}
     {% do return(found | length > 0) %}

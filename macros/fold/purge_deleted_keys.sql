@@ -5,6 +5,7 @@
   with its key's whole log.
 #}
 {% macro purge_deleted_keys() %}
+    {% do ref('fold_counters') %}
     {% if not execute %}{% do return('') %}{% endif %}
     {% set old %}
         recorded_at < {{ as_of() }} - interval {{ var('tombstone_retention_days') }} days
@@ -19,6 +20,7 @@
         {% set horizon = [found[1] or '', known or ''] | max %}
         {% do run_query("alter table " ~ this ~ " set tblproperties ('lakehouse.purge_horizon' = '" ~ horizon ~ "')") %}
         {% do run_query('delete from ' ~ this ~ ' where ' ~ old) %}
+        {% do add_counters(table_scope(this), {'purged_keys': found[0]}) %}
         {% do log(this ~ ': purged ' ~ found[0] ~ ' states, horizon ' ~ horizon, info=true) %}
     {% endif %}
 {% endmacro %}

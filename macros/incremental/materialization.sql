@@ -4,15 +4,16 @@
       append          (default) the model's rows are added; for logs. `unique_key` names their position.
       merge           the model's rows replace those with the same `unique_key`.
       current_state   gold: the fold of a change log, see macros/fold/current_state.sql.
+      refold          gold: other folds of a change log, see macros/incremental/build_by_refolding.sql.
 
   Unlike dbt-spark's, a rebuild is `create or replace` (history is kept and readers see no gap), temporary views carry
   the schema in their names, and every strategy keeps watermarks (macros/incremental/watermarks.sql).
 #}
 {% materialization incremental, adapter='spark', supported_languages=['sql'] -%}
     {%- set strategy = config.get('incremental_strategy') or 'append' -%}
-    {%- if strategy not in ['append', 'merge', 'current_state'] -%}
+    {%- if strategy not in ['append', 'merge', 'current_state', 'refold'] -%}
         {%- do exceptions.raise_compiler_error(
-            "incremental_strategy is '" ~ strategy ~ "': use append, merge or current_state"
+            "incremental_strategy is '" ~ strategy ~ "': use append, merge, current_state or refold"
         ) -%}
     {%- endif -%}
     {%- if not config.get('unique_key') -%}
@@ -29,15 +30,21 @@
     {%- endif -%}
     {%- if strategy == 'current_state' -%}
         {%- do build_current_state(staged, incremental) -%}
-    {%- elif incremental and not has_news() -%}
+    {%- elif strategy == 'refold' and incremental -%}
+        {%- do build_by_refolding(staged) -%}
+    {%- elif incremental and not has_news() and not has_new_declaration() -%}
+        {%- if not model.depends_on.nodes -%}
+            {#- Others write its rows. -#}
+            {%- do follow_schema_of(staged, sql) -%}
+        {%- endif -%}
         {%- call statement('main') -%}
             select 'nothing new to read'
         {%- endcall -%}
     {%- elif incremental -%}
-        {%- call statement('stage') -%}
-            {{ create_temporary_view(staged, sql) }}
-        {%- endcall -%}
-        {%- do follow_schema(staged) -%}
+        {%- set to_fill = follow_schema_of(staged, sql) -%}
+        {%- if to_fill and config.get('meta', {}).get('change_log') -%}
+            {%- do fill_change_log(to_fill) -%}
+        {%- endif -%}
         {%- call statement('main') -%}
             {{ _append_sql(staged) if strategy == 'append' else _merge_sql(staged) }}
         {%- endcall -%}
@@ -46,7 +53,7 @@
         {%- call statement('main') -%}
             {{ create_table_as(false, this, sql) }}
         {%- endcall -%}
-        {%- do save_watermarks() -%}
+        {%- do save_watermarks({'lakehouse.as_of': as_of_text()} if strategy == 'refold' else {}) -%}
     {%- endif -%}
     {%- do persist_docs(this, model) -%}
 

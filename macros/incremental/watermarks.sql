@@ -105,12 +105,17 @@
 {% macro save_watermarks(more={}) %}
     {% set properties = dict(_read_marks(), **more) %}
     {% do properties.update({'lakehouse.written': _table_state(this).sequence}) %}
-    {% if declared_columns() %}
-        {% do properties.update({'lakehouse.declared': declared_columns()}) %}
+    {% if declaration() %}
+        {% do properties.update({'lakehouse.declared': declaration(), 'lakehouse.to_fill': '{}'}) %}
     {% endif %}
+    {% do set_properties(this, properties) %}
+{% endmacro %}
+
+{# Sets properties of a table in one commit. #}
+{% macro set_properties(relation, properties) %}
     {% set assignments = [] %}
     {% for name, value in properties.items() %}
-        {% do assignments.append("'" ~ name ~ "' = '" ~ value ~ "'") %}
+        {% do assignments.append(sql_text(name) ~ ' = ' ~ sql_text(value)) %}
     {% endfor %}
-    {% do run_query('alter table ' ~ this ~ ' set tblproperties (' ~ assignments | join(', ') ~ ')') %}
+    {% do run_query('alter table ' ~ relation ~ ' set tblproperties (' ~ assignments | join(', ') ~ ')') %}
 {% endmacro %}

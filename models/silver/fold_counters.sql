@@ -6,7 +6,7 @@
 }}
 
 -- Only the shape: each gold model adds its row when it has folded new events
--- (macros/fold/build_current_state.sql).
+-- (macros/fold/build_current_state.sql), and deleted_keys when it has purged states.
 select
     cast(null as string) as invocation_id,
     cast(null as string) as gold_table,
@@ -16,6 +16,9 @@ select
     cast(null as bigint) as refolded_keys,
     cast(null as bigint) as keys_beyond_log,
     cast(null as bigint) as late_events,
-    cast(null as bigint) as clock_ahead_events
+    cast(null as bigint) as clock_ahead_events,
+    cast(null as bigint) as expired_keys,
+    cast(null as bigint) as late_after_purge,
+    cast(null as bigint) as purged_keys
 from (select 1) as nothing
 where false

@@ -8,66 +8,20 @@
 {% test equals_refold(model, changes) %}
 {%- set log, deletes = ref(changes), ref('set_less_deletes') -%}
 {%- if execute -%}
-{%- set fold = fold_of(model) -%}
+{%- set fold = model_meta(model).fold -%}
 {%- set key_list = fold.key | join(', ') -%}
-{%- set change -%}
-    struct(
-        {operation},
-        unix_micros(_occurred_at),
-        unix_micros(_kafka_timestamp),
-        struct(unix_micros(_position.log_time), _position.topic, _position.partition, _position.offset, _position.event_index),
-        {expires_at},
-        {values},
-        {unchanged}
-    ) as _change
-{%- endset -%}
-{%- set bare = change
-    | replace('{expires_at}', 'cast(null as bigint)')
-    | replace('{values}', 'array_repeat(cast(null as string), ' ~ fold.columns | length ~ ')')
-    | replace('{unchanged}', 'cast(array() as array<int>)') -%}
-with log as (
-    select * from {{ log }}
-    where _operation <> 'truncate' {% for column in fold.key %} and {{ column }} is not null{% endfor %}
-),
-
-changes as (
-    select
-        {{ key_list }},
-        {{ change
-            | replace('{operation}', '_operation')
-            | replace('{expires_at}', 'unix_micros(_expires_at)' if fold.namespace else 'cast(null as bigint)')
-            | replace('{values}', column_texts('log', fold.columns))
-            | replace('{unchanged}', 'cast(array() as array<int>)' if fold.namespace else unchanged_places(fold.columns)) }}
-    from log
-    {%- if fold.namespace %}
-    union all
-    select _digest, {{ bare | replace('{operation}', '_operation') }}
-    from {{ deletes }}
-    where _namespace = {{ sql_text(fold.namespace) }} and _digest in (select _digest from log)
-    {%- else %}
-    -- An update that has replaced its key is a delete of the old one.
-    union all
-    select _previous_key.*, {{ bare | replace('{operation}', "'delete'") }}
-    from log
-    where _previous_key is not null
-    union all
-    select {{ key_list }}, _change
-    from (
-        select {{ key_list }} from log
-        union
-        select _previous_key.* from log where _previous_key is not null
-    )
-    cross join (
-        select {{ bare | replace('{operation}', '_operation') }} from {{ ref(changes) }} where _operation = 'truncate'
-    )
-    {%- endif %}
+with changes as (
+    {{ reference_changes(fold, log, deletes) | indent(4) }}
 ),
 
 expected as (
     select
         {{ key_list }},
         reference_fold(
-            collect_list(_change), {{ fold.order_by_source_time }}, unix_micros(timestamp '{{ built_as_of(model) }}')
+            collect_list(_change),
+            {{ fold.order_by_source_time }},
+            unix_micros(timestamp '{{ built_as_of(model) }}'),
+            {{ fold.partial }}
         ) as _state
     from changes
     group by {{ key_list }}

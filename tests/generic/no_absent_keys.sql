@@ -5,7 +5,7 @@
 {% test no_absent_keys(model) %}
 {%- set deleted_keys = ref('deleted_keys') -%}
 {%- if execute -%}
-{%- set fold = fold_of(model) -%}
+{%- set fold = model_meta(model).fold -%}
 with gold as (
     select *, {{ record_key(fold.key) }} as _record_key from {{ model }}
 )

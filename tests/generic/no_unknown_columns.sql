@@ -9,9 +9,7 @@
 {{- config(severity='warn') -}}
 {%- set events = ref('change_events') -%}
 {%- if execute -%}
-{%- set nodes = graph.nodes.values() | selectattr('resource_type', 'equalto', 'model')
-    | selectattr('alias', 'equalto', model.identifier) | selectattr('schema', 'equalto', model.schema) | list -%}
-{%- set log = nodes[0].config.meta.change_log -%}
+{%- set log = model_meta(model).change_log -%}
 {%- set fields = [] -%}
 {%- for field in log.fields -%}
     {%- do fields.append(sql_text(field)) -%}

@@ -18,10 +18,12 @@ from dbt.cli.main import dbtRunner
 from pyiceberg.catalog.sql import SqlCatalog
 from pyspark.sql import SparkSession
 
-from dbt_lakehouse.kafka.batch import KafkaLanding, KafkaSource, land_kafka
+from dbt_lakehouse.kafka.batch import KafkaLanding, land_kafka
+from dbt_lakehouse.kafka.settings import KafkaSource
 from dbt_lakehouse.landing import LandingResult, land_captures
 from dbt_lakehouse.paths import ROOT
 from dbt_lakehouse.project import Project, ProjectOptions, load
+from dbt_lakehouse.session import CATALOG_URI, SQLITE
 
 # Spark as the Makefile sets it up for small lakes, whoever starts pytest.
 os.environ.setdefault("LAKEHOUSE_SMALL", "true")
@@ -77,6 +79,11 @@ class Lake:
     @property
     def spark(self) -> SparkSession:
         """The session of this lake, opened if the process has none or another lake's."""
+        active = SparkSession.getActiveSession()
+        catalog = f"{SQLITE}{self._storage / 'catalog.db'}?"
+        if active is not None and str(active.conf.get(CATALOG_URI)).startswith(catalog):
+            os.environ.update(self.environment)
+            return active
         return self.load().open_session()
 
     def load(self, **variables: Any) -> Project:
@@ -163,7 +170,10 @@ class Lake:
 
     def set_properties(self, table: str, properties: dict[str, str]) -> None:
         """Write the properties and leave all others."""
-        assignments = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
+        escaped = str.maketrans({"\\": "\\\\", "'": "\\'"})
+        assignments = ", ".join(
+            f"'{name}' = '{value.translate(escaped)}'" for name, value in properties.items()
+        )
         self.sql(f"alter table {table} set tblproperties ({assignments})")
 
     def roll_back(self, table: str, snapshot: str) -> None:

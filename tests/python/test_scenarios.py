@@ -631,7 +631,7 @@ def copied_project(tmp_path: Path) -> Path:
 
 def test_a_missing_stale_guard_is_found(merged: Merged, copied_project: Path) -> None:
     lake = merged.scenario.lake
-    macro = copied_project / "macros" / "fold" / "current_state.sql"
+    macro = copied_project / "macros" / "fold" / "fold_ctes.sql"
     guard = "{% if fold.order_by_source_time -%}"
     assert macro.read_text().count(guard) == 1
     macro.write_text(macro.read_text().replace(guard, "{% if false -%}"))

@@ -1,7 +1,7 @@
-{# The fold's arguments of a gold model, as macros/fold/current_state.sql keeps them. #}
-{% macro fold_of(relation) %}
+{# The meta of the model that a relation is of: what macros like change_log and current_state keep there. #}
+{% macro model_meta(relation) %}
     {% set nodes = graph.nodes.values() | selectattr('resource_type', 'equalto', 'model')
         | selectattr('alias', 'equalto', relation.identifier)
         | selectattr('schema', 'equalto', relation.schema) | list %}
-    {% do return(nodes[0].config.meta.fold) %}
+    {% do return(nodes[0].config.meta) %}
 {% endmacro %}

@@ -1,0 +1,15 @@
+{{
+    history(
+        changes=ref("orders_changes"),
+        key=["order_id"],
+        columns=[
+            "customer_id",
+            "status",
+            "amount",
+            "currency",
+            "placed_at",
+            "shipped_at_micros",
+            "note",
+        ],
+    )
+}}

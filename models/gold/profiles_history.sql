@@ -1,0 +1,22 @@
+{{
+    history(
+        changes=ref("profiles_changes"),
+        key=["_digest"],
+        namespace="users",
+        track_columns=["email", "display_name", "is_vip", "home"],
+        columns=[
+            "email",
+            "display_name",
+            "age",
+            "balance",
+            "is_vip",
+            "preferences",
+            "visited_cities",
+            "home",
+            "avatar",
+            "visitors",
+            "legacy_obj",
+            "places",
+        ],
+    )
+}}

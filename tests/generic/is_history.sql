@@ -1,0 +1,101 @@
+{#
+  A history has the versions that the plain Python reference in tests/reference_history.py makes of the change log, each
+  with the same time and values: so it has no overlap, and no gap but where the row was gone. And what is current is what
+  the gold table holds.
+
+  Arguments:
+      current: the name of the gold table of the same change log.
+      changes: the name of the change log.
+#}
+{% test is_history(model, current, changes) %}
+{%- set gold, log, deletes = ref(current), ref(changes), ref('set_less_deletes') -%}
+{%- if execute -%}
+{%- set fold = model_meta(model).history -%}
+{%- set key_list = fold.key | join(', ') -%}
+{%- set places = [] -%}
+{%- for column in fold.columns if fold.track_columns and column in fold.track_columns -%}
+    {%- do places.append(loop.index0) -%}
+{%- endfor -%}
+{%- set compared = (fold.columns + ['_position']) -%}
+with changes as (
+    {{ reference_changes(fold, log, deletes) | indent(4) }}
+),
+
+expected as (
+    select
+        {{ key_list }},
+        explode(reference_history(
+            collect_list(_change),
+            {{ fold.order_by_source_time }},
+            unix_micros(timestamp '{{ built_as_of(model) }}'),
+            {{ 'array(' ~ places | join(', ') ~ ')' if fold.track_columns else 'cast(null as array<int>)' }}
+        )) as _version
+    from changes
+    group by {{ key_list }}
+),
+
+history as (
+    select
+        {{ key_list }},
+        is_current = (valid_to is null) as _is_consistent,
+        struct(
+            unix_micros(valid_from) as valid_from,
+            unix_micros(valid_to) as valid_to,
+            struct(
+                unix_micros(_position.log_time) as log_time,
+                _position.topic,
+                _position.partition,
+                _position.offset,
+                _position.event_index
+            ) as position,
+            {{ column_texts('model', fold.columns) }} as values
+        ) as _version
+    from {{ model }} as model
+)
+
+select
+    {%- for column in fold.key %}
+    coalesce(expected.{{ column }}, history.{{ column }}) as {{ column }},
+    {%- endfor %}
+    coalesce(expected._version.position, history._version.position) as _position,
+    case
+        when history._version is null then 'missing in the history'
+        when expected._version is null then 'should not be in the history'
+        else 'has the wrong time or values'
+    end as fault
+from expected
+full join history
+    on
+        {%- for column in fold.key %}
+        expected.{{ column }} = history.{{ column }} and
+        {%- endfor %}
+        expected._version.position <=> history._version.position
+where
+    not coalesce(history._is_consistent, false)
+    or expected._version is null
+    or not history._version <=> struct(
+        expected._version.valid_from,
+        expected._version.valid_to,
+        expected._version.position,
+        expected._version.values
+    )
+union all
+select
+    {%- for column in fold.key %}
+    coalesce(gold.{{ column }}, history.{{ column }}),
+    {%- endfor %}
+    null,
+    case
+        when history.is_current is null then 'is in the gold table and has no current version'
+        when gold._position is null then 'is current and not in the gold table'
+        else 'differs from the row in the gold table'
+    end
+from {{ gold }} as gold
+full join (select * from {{ model }} where is_current) as history
+    on {% for column in fold.key %}gold.{{ column }} = history.{{ column }}{{ ' and ' if not loop.last }}{% endfor %}
+where
+    gold._position is null
+    or history.is_current is null
+    or not {{ column_texts('gold', compared) }} <=> {{ column_texts('history', compared) }}
+{%- endif -%}
+{% endtest %}

@@ -1,0 +1,189 @@
+"""A source's table grows: what is declared later is filled from earlier events, in place."""
+
+import json
+from base64 import b64encode
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from lakes import Lake, Rows, copy_project
+
+TOPIC: Final = "debezium.shop.stock"
+NOW: Final = 1_790_812_800_000
+AS_OF: Final = "2026-11-21 00:00:00"
+TABLES: Final = ("silver.stock_changes", "gold.stock", "gold.stock_history")
+
+LOG: Final = """
+{{{{ config(unique_key=["_position"]) }}}}
+{{{{ change_log(source_table="stock", key={{"id": "int"}}, columns={columns}) }}}}
+"""
+FOLD: Final = """
+{{{{ config(contract={{"enforced": false}}) }}}}
+{{{{ {macro}(changes=ref("stock_changes"), key=["id"], columns={names}) }}}}
+"""
+
+
+class Stock:
+    """The table's project, its lake, and its messages."""
+
+    def __init__(self, folder: Path) -> None:
+        self.lake = Lake(folder, copy_project(folder / "project"))
+        self.offset = 0
+
+    def declare(self, columns: dict[str, str]) -> None:
+        """Write the models."""
+        models = self.lake.project / "models"
+        names = json.dumps(list(columns))
+        log = LOG.format(columns=json.dumps(columns))
+        (models / "silver" / "stock_changes.sql").write_text(log)
+        for name, macro in (("stock", "current_state"), ("stock_history", "history")):
+            (models / "gold" / f"{name}.sql").write_text(FOLD.format(macro=macro, names=names))
+
+    def change(self, op: str, before: dict[str, Any] | None, after: dict[str, Any] | None) -> None:
+        """Land a message."""
+        image = after or before or {}
+        payload = {
+            "op": op,
+            "before": before,
+            "after": after,
+            "source": {"connector": "mysql", "db": "shop", "table": "stock", "ts_ms": self.time},
+        }
+        self.lake.land(
+            [
+                {
+                    "topic": TOPIC,
+                    "partition": 0,
+                    "offset": self.offset,
+                    "timestamp_ms": self.time,
+                    "key_b64": _base64({"id": image["id"]}),
+                    "value_b64": _base64(payload),
+                }
+            ]
+        )
+        self.offset += 1
+
+    @property
+    def time(self) -> int:
+        return NOW + 1000 * self.offset
+
+    def run(self) -> None:
+        statuses = self.lake.dbt("run", "-s", "+stock", "+stock_history", as_of=AS_OF)
+        assert set(statuses.values()) == {"success"}
+
+    def gold(self) -> Rows:
+        rows = self.lake.read("gold.stock")
+        return sorted(
+            ({name: row[name] for name in row if name[:1] != "_"} for row in rows),
+            key=lambda row: int(row["id"]),
+        )
+
+    def files(self, table: str) -> set[str]:
+        rows = self.lake.sql(f"select file_path from {table}.files where content = 0")
+        return {row["file_path"] for row in rows}
+
+
+def _base64(document: object) -> str:
+    return b64encode(json.dumps(document).encode()).decode()
+
+
+@pytest.fixture(scope="module")
+def stock(tmp_path_factory: pytest.TempPathFactory) -> Stock:
+    """The table with two columns declared, of rows that have one more and a larger value."""
+    stock = Stock(tmp_path_factory.mktemp("drift"))
+    stock.declare({"quantity": "int"})
+    stock.change("c", None, {"id": 1, "quantity": 10})
+    stock.change("c", None, {"id": 2, "quantity": 2**40})
+    stock.change("c", None, {"id": 3, "quantity": 30, "shelf": "A"})
+    stock.run()
+    stock.change(
+        "u", {"id": 3, "quantity": 30, "shelf": "A"}, {"id": 3, "quantity": 30, "shelf": "B"}
+    )
+    stock.change("c", None, {"id": 4, "quantity": 40, "shelf": "C"})
+    stock.change("d", {"id": 4, "quantity": 40, "shelf": "C"}, None)
+    stock.run()
+    return stock
+
+
+def test_what_is_declared_later_is_filled_in_place(stock: Stock) -> None:
+    lake = stock.lake
+    assert stock.gold() == [
+        {"id": 1, "quantity": 10},
+        {"id": 2, "quantity": None},
+        {"id": 3, "quantity": 30},
+    ]
+    before = {table: (lake.properties(table), stock.files(table)) for table in TABLES}
+
+    stock.declare({"quantity": "bigint", "shelf": "string"})
+    stock.change("u", None, {"id": 1, "quantity": 11})
+    stock.run()
+
+    assert stock.gold() == [
+        {"id": 1, "quantity": 11, "shelf": None},
+        {"id": 2, "quantity": 2**40, "shelf": None},
+        {"id": 3, "quantity": 30, "shelf": "B"},
+    ]
+    log = lake.sql(
+        "select id, quantity, shelf, _changed_columns, size(_misfits) as misfits"
+        " from silver.stock_changes order by _position"
+    )
+    assert [tuple(row.values()) for row in log] == [
+        (1, 10, None, None, 0),
+        (2, 2**40, None, None, 0),
+        (3, 30, "A", None, 0),
+        (3, 30, "B", ["shelf"], 0),
+        (4, 40, "C", None, 0),
+        (4, 40, "C", None, 0),
+        (1, 11, None, None, 0),
+    ]
+    versions = lake.sql(
+        "select id, quantity, shelf, is_current from gold.stock_history order by id, valid_from"
+    )
+    assert [tuple(row.values()) for row in versions] == [
+        (1, 10, None, False),
+        (1, 11, None, True),
+        (2, 2**40, None, True),
+        (3, 30, "A", False),
+        (3, 30, "B", True),
+        (4, 40, "C", False),
+    ]
+    for table, (properties, files) in before.items():
+        after = lake.properties(table)
+        assert after["lakehouse.table_id"] == properties["lakehouse.table_id"], table
+        # Old files stay: rows that changed are marked in them and written anew.
+        assert stock.files(table) > files, table
+    assert lake.properties("gold.stock")["lakehouse.to_fill"] == "{}"
+
+
+def test_a_run_that_died_before_it_filled_is_repeated(stock: Stock) -> None:
+    """The columns are there already, but not their values."""
+    lake = stock.lake
+    stock.declare({"quantity": "bigint", "shelf": "string"})
+    stock.run()
+    expected = stock.gold(), lake.read("gold.stock_history"), lake.read("silver.stock_changes")
+    for table in TABLES:
+        lake.sql(f"update {table} set shelf = null")
+        declared = json.loads(lake.properties(table)["lakehouse.declared"])
+        columns = declared["of"]["columns"]
+        declared["of"]["columns"] = [each for each in columns if "shelf" not in json.dumps(each)]
+        lake.set_properties(
+            table,
+            {"lakehouse.declared": json.dumps(declared), "lakehouse.to_fill": '{"shelf": null}'},
+        )
+    stock.run()
+    found = stock.gold(), lake.read("gold.stock_history"), lake.read("silver.stock_changes")
+    for rows, again in zip(expected, found, strict=True):
+        assert sorted(map(str, rows)) == sorted(map(str, again))
+
+
+def test_a_column_that_goes_takes_a_rebuild(stock: Stock) -> None:
+    lake = stock.lake
+    before = {table: lake.properties(table)["lakehouse.table_id"] for table in TABLES}
+    stock.declare({"shelf": "string"})
+    stock.run()
+    for table in TABLES:
+        assert lake.properties(table)["lakehouse.table_id"] != before[table], table
+    assert stock.gold() == [
+        {"id": 1, "shelf": None},
+        {"id": 2, "shelf": None},
+        {"id": 3, "shelf": "B"},
+    ]
