@@ -13,8 +13,8 @@
 {%- set fold = model_meta(model).history -%}
 {%- set key_list = fold.key | join(', ') -%}
 {%- set places = [] -%}
-{%- for column in fold.columns if fold.track_columns and column in fold.track_columns -%}
-    {%- do places.append(loop.index0) -%}
+{%- for column in fold.track_columns or [] -%}
+    {%- do places.append(fold.columns.index(column)) -%}
 {%- endfor -%}
 {%- set compared = (fold.columns + ['_position']) -%}
 with changes as (

@@ -1,0 +1,95 @@
+"""The lake that test_history, test_partial_rows and test_keyless share, for a dbt run is dear.
+
+A plugin of those tests: random streams in several batchings and the examples by hand have come in
+three runs, and what was seen on the way is kept.
+"""
+
+from typing import NamedTuple
+
+import history_tables
+import keyless_tables
+import partial_tables
+import pytest
+from expected_gold import Row
+from lakes import Lake
+from row_lake import RUNS, RowLake, bare_project, differences
+from row_streams import BATCHINGS, in_runs
+
+MODULES = (history_tables, partial_tables, keyless_tables)
+
+
+class Built(NamedTuple):
+    """The lake, and by table: how it differed from the reference after each run, its identities,
+    its rows in the end, those of its change log, and those after a full refresh; the tables that a
+    run with nothing new has changed; the data tests, and those of them that failed.
+    """
+
+    lake: RowLake
+    differences: list[dict[str, list[str]]]
+    identities: dict[str, set[str]]
+    rows: dict[str, list[Row]]
+    changes: dict[str, list[Row]]
+    changed_by_nothing: set[str]
+    data_tests: set[str]
+    failing_tests: set[str]
+    refreshed: dict[str, list[Row]]
+
+
+def _rows(lake: RowLake, tables: list[str]) -> dict[str, list[Row]]:
+    return {table: sorted(lake.lake.read(f"gold.{table}"), key=str) for table in tables}
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    """All tables, built in three runs, looked at, and built anew."""
+    folder = tmp_path_factory.mktemp("rows")
+    project = bare_project(folder / "project")
+    for module in MODULES:
+        module.add_models(project)
+    lake = RowLake(Lake(folder, project))
+    clones = [
+        [event for module in MODULES for event in module.stream(clone)]
+        for clone in range(len(BATCHINGS))
+    ]
+    batches = in_runs(clones, len(RUNS))
+    for module in MODULES:
+        for run, event in module.example_events():
+            batches[run].append(event)
+
+    found = []
+    identities: dict[str, set[str]] = {}
+    for as_of, batch in zip(RUNS, batches, strict=True):
+        lake.run(events=batch, as_of=as_of)
+        expected = {
+            table: rows
+            for module in MODULES
+            for table, rows in module.expected(lake.landed, as_of).items()
+        }
+        actual = _rows(lake, [*expected])
+        found.append({table: differences(rows, actual[table]) for table, rows in expected.items()})
+        for table in expected:
+            identity = lake.lake.properties(f"gold.{table}")["lakehouse.table_id"]
+            identities.setdefault(table, set()).add(identity)
+    logs = [each for each in expected if f"silver.{each}_changes" in lake.lake.tables()]
+    changes = {table: lake.lake.read(f"silver.{table}_changes") for table in logs}
+
+    snapshots = {table: lake.lake.current_snapshot(f"gold.{table}") for table in expected}
+    lake.run()
+    changed = {
+        table
+        for table, snapshot in snapshots.items()
+        if lake.lake.current_snapshot(f"gold.{table}") != snapshot
+    }
+    tests = lake.data_tests("gold")
+    lake.run("--full-refresh", "-s", *(f"{table}_changes" for table in logs), *expected)
+    return Built(
+        lake,
+        found,
+        identities,
+        rows=actual,
+        changes=changes,
+        changed_by_nothing=changed,
+        data_tests={*tests},
+        failing_tests={name for name, status in tests.items() if status != "pass"},
+        refreshed=_rows(lake, [*expected]),
+    )

@@ -1,0 +1,194 @@
+"""Random streams of row events, and their batchings.
+
+They hold what real topics hold: late events, duplicates, ties, unknown times, wrong clocks, expiry,
+images that leave columns out, updates that change the key, truncates. Each *clone* has a seed,
+records and partitions of its own, so that several batchings can be built side by side in one lake.
+"""
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+from row_events import COLUMNS, NOTHING, Event, Image, Source, Value
+from streams import DAY, HOUR, MINUTE, SECOND, START, UNAVAILABLE, clone_partition
+
+# How the events of a clone come: one clone for each.
+BATCHINGS: Final = (
+    "in order",
+    "a partition late",
+    "out of order",
+    "all in the first run",
+    "all in the last run",
+)
+KEYS: Final = 5
+# The events of each partition of a clone.
+EVENTS: Final = 22
+# Truncates come among the first of them, so that they leave something.
+_TRUNCATES_BEFORE: Final = 5
+
+# What happens at a place of the log, about that time.
+Make = Callable[[Event, int], Event]
+
+
+def key_number(clone: int, number: int) -> int:
+    """The key of a row of a clone."""
+    return clone * 1000 + number
+
+
+def aerospike_stream(source: Source, seed: int, clone: int) -> list[Event]:
+    """Writes and deletes of a set's records."""
+    dice = random.Random(f"{seed} {source.table}")
+    luts: list[int] = [START]
+
+    def make(place: Event, clock: int) -> Event:
+        luts.append(clock)
+        time = dice.choice(
+            [
+                *(clock, clock, clock + 3, dice.choice(luts[-6:]), dice.choice(luts[-6:])),
+                *(clock - dice.randint(1, 20) * MINUTE, clock - dice.randint(1, 20) * MINUTE),
+                # Unknown; a wrong clock; one that is hardly ahead.
+                *(None, clock + 2 * DAY, clock + 2 * MINUTE),
+            ]
+        )
+        event = place._replace(key=key_number(clone, dice.randrange(KEYS)), time_ms=time)
+        if dice.random() < 0.25:
+            return event._replace(operation="delete", has_set=dice.random() < 0.6)
+        expiry = dice.choice([None] * 5 + [-HOUR, HOUR // 2, 12 * HOUR, 5 * DAY, 60 * DAY])
+        return event._replace(
+            named=_image(dice, clone, dice.randint(0, len(COLUMNS))),
+            expires_s=None if expiry is None else (START + expiry) // SECOND,
+        )
+
+    return list(_places(source, "upsert", dice, clone, make))
+
+
+def debezium_stream(
+    source: Source, seed: int, clone: int, *, truncates: float = 0.0, lane: int = 0
+) -> list[Event]:
+    """Changes of a table with a key. ``lane`` keeps tables of one topic in partitions apart."""
+    dice = random.Random(f"{seed} {source.table}")
+
+    def make(place: Event, clock: int) -> Event:
+        hours = dice.choice([0, 0, 0, -5, 5, 72, None])
+        time = None if hours is None else clock + hours * HOUR + dice.randint(-3, 3) * MINUTE
+        event = place._replace(time_ms=time)
+        if event.offset < _TRUNCATES_BEFORE and dice.random() < truncates:
+            return event._replace(operation="truncate")
+        event = event._replace(key=key_number(clone, dice.randrange(KEYS)))
+        operation = dice.choice(["snapshot", "insert", "update", "update", "update", "delete"])
+        event = event._replace(operation=operation, before=dice.choice([None, NOTHING]))
+        if operation == "delete":
+            return event
+        size = dice.randint(0, len(COLUMNS)) if source.partial else dice.choice([2, 3, 3])
+        named = dict(_image(dice, clone, size))
+        if operation == "update":
+            if dice.random() < 0.1:
+                event = event._replace(previous_key=key_number(clone, dice.randrange(KEYS)))
+            for column in dice.sample([*named], dice.choice([0, 0, min(1, len(named))])):
+                if column != "level":
+                    # Only texts can be too large for the source's log.
+                    named[column] = UNAVAILABLE
+                    if event.before is not None and dice.random() < 0.3:
+                        event = event._replace(before={column: f"before {dice.randrange(9)}"})
+        if event.previous_key == event.key:
+            event = event._replace(previous_key=None)
+        return event._replace(named=named)
+
+    return list(_places(source, "update", dice, clone, make, lane))
+
+
+def keyless_stream(source: Source, seed: int, clone: int, *, truncates: float = 0.0) -> list[Event]:
+    """Changes of a table without a key, whose images before are shipped in full, or not at all."""
+    dice = random.Random(f"{seed} {source.topic} {source.table}")
+
+    def make(place: Event, clock: int) -> Event:
+        event = place._replace(time_ms=dice.choice([clock, clock - HOUR, None]))
+        if event.offset < _TRUNCATES_BEFORE and dice.random() < truncates:
+            return event._replace(operation="truncate")
+        operation = dice.choice(["snapshot", "insert", "insert", "update", "update", "delete"])
+        before = _one_of_few(dice, clone)
+        if operation == "delete":
+            return event._replace(operation=operation, before=before)
+        named = dict(_one_of_few(dice, clone))
+        if operation != "update" or dice.random() < 0.15:
+            return event._replace(operation=operation, named=named)
+        if dice.random() < 0.3:
+            named["note"] = UNAVAILABLE
+        return event._replace(operation=operation, named=named, before=before)
+
+    return list(_places(source, "insert", dice, clone, make))
+
+
+def _image(dice: random.Random, clone: int, size: int) -> Image:
+    values: dict[str, Value] = {
+        "level": dice.choice([None, 1, 2, 3]),
+        "label": dice.choice([None, "", "a", "b", f"{clone} \u00e9"]),
+        "note": dice.choice([None, f"note {dice.randrange(10**6)}", 'with "quotes"']),
+    }
+    return {column: values[column] for column in dice.sample([*values], size)}
+
+
+def _one_of_few(dice: random.Random, clone: int) -> Image:
+    return {
+        "level": dice.choice([None, 1]),
+        "label": f"clone {clone}",
+        "note": dice.choice([None, "a"]),
+    }
+
+
+def _places(
+    source: Source, operation: str, dice: random.Random, clone: int, make: Make, lane: int = 0
+) -> Iterator[Event]:
+    """The events of two partitions, some of them sent again later.
+
+    Partition 0's timestamps go back and forth, and the first are missing. Partition 1's never go
+    back: only there can offsets that come out of order have the log time that they would have had.
+    """
+    sent: list[Event] = []
+    for partition in (0, 1):
+        for offset in range(EVENTS):
+            clock = START + offset * 3 * MINUTE
+            timestamp: int | None = clock
+            if partition == 0:
+                timestamp = clock + dice.randint(-8, 8) * MINUTE
+                if offset < 2 or dice.random() < 0.05:
+                    timestamp = None
+            number = clone_partition(clone, 2 * lane + partition)
+            place = Event(source, number, offset, timestamp, operation)
+            event = make(place, clock)
+            again = [each for each in sent if each.operation != "truncate"]
+            if again and dice.random() < 0.08:
+                event = dice.choice(again)._replace(
+                    partition=number, offset=offset, sent_ms=timestamp
+                )
+            sent.append(event)
+            yield event
+
+
+def in_runs(clones: Sequence[Sequence[Event]], runs: int) -> list[list[Event]]:
+    """The events of all clones dealt out to the runs, those of each clone in its own batching."""
+    dice = random.Random("runs")
+    batches: list[list[Event]] = [[] for _ in range(runs)]
+    for batching, events in zip(BATCHINGS, clones, strict=True):
+        partitions: dict[tuple[str, int], list[Event]] = {}
+        for event in events:
+            partitions.setdefault((event.source.topic, event.partition), []).append(event)
+        for (_, partition), own in partitions.items():
+            places = _runs(batching, partition % 2 == 1, len(own), runs, dice)
+            for event, run in zip(own, places, strict=True):
+                batches[run].append(event)
+    for batch in batches:
+        dice.shuffle(batch)
+    return batches
+
+
+def _runs(
+    batching: str, never_goes_back: bool, count: int, runs: int, dice: random.Random
+) -> list[int]:
+    last = runs - 1
+    if batching == "all in the first run":
+        return [0] * count
+    if batching == "all in the last run" or (batching == "a partition late" and never_goes_back):
+        return [last] * count
+    scattered = [dice.randint(0, last) for _ in range(count)]
+    return scattered if batching == "out of order" and never_goes_back else sorted(scattered)
