@@ -270,6 +270,68 @@ def generate(
 
 
 @lakehouse.command()
+@click.option("--code", "codes", multiple=True, help="Only this error code; can be given again.")
+@click.option("--topic", "topics", multiple=True, help="Only this topic; can be given again.")
+@click.option("--json", "as_json", is_flag=True, help="Print the counts as JSON.")
+@_project_options
+def redrive(
+    project: "Project", codes: tuple[str, ...], topics: tuple[str, ...], as_json: bool
+) -> None:
+    """Decode quarantined payloads again, with today's decoders and vars.topics.
+
+    What can be decoded now goes to silver.change_events in its place in the log; the next `dbt run`
+    takes it on. What fails still stays in quarantine, with today's reason.
+    """
+    from dbt_lakehouse.redrive import redrive as decode_again
+
+    done = decode_again(project, codes, topics)
+    click.echo(done.json() if as_json else done.text())
+
+
+@lakehouse.command()
+@click.option("--table", help="The gold table whose key it is.")
+@click.option(
+    "--key",
+    "keys",
+    multiple=True,
+    metavar="JSON",
+    help='Its key columns: {"id": 7}; can be given again. `-` reads one key per line from standard'
+    " input, which no process list shows.",
+)
+@click.option(
+    "--purge",
+    is_flag=True,
+    help="Rewrite the files that hold what was forgotten, now or before, and expire all earlier"
+    " snapshots of their tables.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print what was done as JSON.")
+@_project_options
+def forget(
+    project: "Project", table: str | None, keys: tuple[str, ...], purge: bool, as_json: bool
+) -> None:
+    """Remove all data of a key: from bronze, silver, gold, history and quarantine.
+
+    Of messages that had only this key's data, their place in the log stays; of a batch, the other
+    records. What was done is in bronze.forgotten, without personal data. Kafka, capture files and
+    the source are not touched.
+    """
+    from dbt_lakehouse.forget.command import Options
+    from dbt_lakehouse.forget.command import forget as forget_keys
+
+    given = [line for key in keys for line in _key_lines(key)]
+    report = forget_keys(project, Options(table, given, purge))
+    click.echo(report.json() if as_json else report.text())
+
+
+def _key_lines(key: str) -> list[str]:
+    """A key, or those on standard input."""
+    if key != "-":
+        return [key]
+    with _opened("-", "standard input") as stream:
+        return [line.decode(errors="replace") for line in stream.read().splitlines() if line]
+
+
+@lakehouse.command()
 @click.argument("tables", nargs=-1)
 @click.option("--json", "as_json", is_flag=True, help="Print the row counts as JSON.")
 @_project_options

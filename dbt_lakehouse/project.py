@@ -18,8 +18,7 @@ from pyspark.sql import SparkSession
 
 from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.kafka.admin import probe
-from dbt_lakehouse.kafka.batch import KafkaSource
-from dbt_lakehouse.kafka.settings import kafka_settings
+from dbt_lakehouse.kafka.settings import KafkaSource, kafka_settings
 from dbt_lakehouse.paths import ROOT
 from dbt_lakehouse.session import open_session
 from dbt_lakehouse.topics import topic_rules
@@ -43,6 +42,8 @@ class Project(NamedTuple):
     variables: Mapping[str, Any]
     root: Path = ROOT
     """The folder of dbt_project.yml."""
+    options: ProjectOptions = ProjectOptions()
+    """What led to it, for other commands on the same project."""
 
     def open_session(self) -> SparkSession:
         """The session of the project's profile, as ``dbt run`` opens it."""
@@ -104,7 +105,7 @@ def load(options: ProjectOptions) -> Project:
     credentials = profile.credentials
     if not isinstance(credentials, SparkCredentials) or credentials.method != "session":
         raise ConfigurationError(f"target {profile.target_name} is not of `method: session`")
-    return Project(credentials.server_side_parameters, variables_of(project, given), root)
+    return Project(credentials.server_side_parameters, variables_of(project, given), root, options)
 
 
 def variables_of(project: DbtProject, given: Mapping[str, Any]) -> dict[str, Any]:

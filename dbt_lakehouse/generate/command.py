@@ -114,5 +114,5 @@ def _list_topics(
     if scan.decoded_without_format(spark, topics):
         report.notes.append(
             "payloads of it were quarantined as unknown_format by earlier runs:"
-            " `dbt run --full-refresh -s change_events+` decodes them anew"
+            " `lakehouse redrive --code unknown_format` decodes them again"
         )

@@ -110,36 +110,8 @@ corrections as (
     where given_log_time is null and not log_time <=> timestamp
 ),
 
-formatted as (
-    select
-        *,
-        {{ payload_format("topic") }} as format
-    from payloads
-),
-
 decoded as (
-    select
-        formatted.topic,
-        formatted.partition,
-        formatted.offset,
-        formatted.timestamp,
-        formatted.format,
-        event.*
-    from formatted
-        lateral view inline(decode_payload(format, key, value)) event as
-        event_index,
-        operation,
-        source_database,
-        source_schema,
-        source_table,
-        record_key,
-        before,
-        after,
-        occurred_at,
-        expires_at,
-        metadata,
-        error_code,
-        error_detail
+    select * from {{ decoded_events("payloads") }}
 ),
 
 final as (

@@ -1,0 +1,33 @@
+{#
+  The events of payloads as today's decoders and `vars.topics` read them, to select from: topic, partition, offset,
+  timestamp, format, and what `decode_payload` says of each event.
+
+  Arguments:
+      payloads: a relation with topic, partition, offset, timestamp, key and value.
+#}
+{% macro decoded_events(payloads) -%}
+    (
+        select
+            payloads.topic,
+            payloads.partition,
+            payloads.offset,
+            payloads.timestamp,
+            payloads.format,
+            event.*
+        from (select *, {{ payload_format('topic') | indent(8) }} as format from {{ payloads }}) as payloads
+            lateral view inline(decode_payload(format, key, value)) event as
+            event_index,
+            operation,
+            source_database,
+            source_schema,
+            source_table,
+            record_key,
+            before,
+            after,
+            occurred_at,
+            expires_at,
+            metadata,
+            error_code,
+            error_detail
+    )
+{%- endmacro %}

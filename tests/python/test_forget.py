@@ -1,0 +1,479 @@
+"""`lakehouse forget`: a key's data out of all tables, and with --purge out of all files."""
+
+import json
+import struct
+import zlib
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow.parquet as pq
+import pytest
+from aerospike_encoder import pack
+from lakes import Lake, Rows
+from small_messages import digest, digest_text, order, order_key, profile, profile_key
+from streams import MINUTE, ORDERS, PROFILES, START, Message
+
+from dbt_lakehouse.errors import LakehouseError
+from dbt_lakehouse.forget.command import Options, Report, forget
+from dbt_lakehouse.forget.payloads import without_records
+from python_udfs.registry import decode_payload
+
+AS_OF: Final = "2026-10-03 00:00:00"
+MODELS: Final = ("-s", "+profiles", "+orders", "+profiles_history", "quarantined_payloads")
+GOLD: Final = ("profiles", "orders")
+# The two who are to be forgotten; a key of the second was another one before.
+DIGEST: Final = 0xA7
+NUMBER: Final = 7_770_123_456_789
+OLD_NUMBER: Final = 7_770_123_456_788
+MARKER: Final = "FORGET-ME-7f3a"
+NEEDLES: Final = [
+    MARKER.encode(),
+    digest(DIGEST),
+    digest_text(DIGEST).encode(),
+    *(str(number).encode() for number in (NUMBER, OLD_NUMBER)),
+    # As Parquet and Iceberg's bounds have them.
+    *(struct.pack("<q", number) for number in (NUMBER, OLD_NUMBER)),
+]
+
+
+# --- messages -------------------------------------------------------------------------------------
+
+
+def send(topic: str, offset: int, key: bytes | None, value: bytes | None) -> Message:
+    return Message(topic, 0, offset, START + offset * MINUTE, key, value)
+
+
+def at(offset: int) -> int:
+    return START + offset * MINUTE
+
+
+def mine(clock: int, name: str) -> list[Any]:
+    """A write of the profile that is to be forgotten, with a user key."""
+    bins = [["display_name", 3, 0, f"{MARKER} {name}"], ["email", 3, 0, f"{MARKER}@example.org"]]
+    return [1, 1, [profile_key(DIGEST, f"{MARKER} key"), 1, 0, clock, bins]]
+
+
+def moved(offset: int, before: int, after: int) -> Message:
+    """An update that changes an order's key."""
+    message = order(ORDERS, offset, at(offset), "u", after, f"{MARKER} moved")
+    assert message.value is not None
+    value = json.loads(message.value)
+    value["before"] = {"order_id": before, "status": f"{MARKER} new"}
+    value["source"]["query"] = f"update orders set note = '{MARKER}'"
+    return message._replace(value=json.dumps(value).encode())
+
+
+FIRST: Final = [
+    send(PROFILES, 0, pack(profile_key(1)), pack(profile(1, at(0), "one"))),
+    send(PROFILES, 1, pack(profile_key(DIGEST)), pack(mine(at(1), "first"))),
+    # A batch of three people, with their keys concatenated.
+    send(
+        PROFILES,
+        2,
+        pack([profile_key(2), profile_key(DIGEST), profile_key(3)]),
+        pack([profile(2, at(2), "two"), mine(at(2), "second"), profile(3, at(2), "three")]),
+    ),
+    # The key of the first is the key of all; one can't be decoded, and whose it is is unknown.
+    send(
+        PROFILES,
+        3,
+        pack(profile_key(DIGEST)),
+        pack([mine(at(3), "third"), [9, 1, [MARKER]], profile(4, at(3), "four")]),
+    ),
+    order(ORDERS, 0, at(0), "c", 1, "new"),
+    order(ORDERS, 1, at(1), "c", OLD_NUMBER, f"{MARKER} new"),
+    order(ORDERS, 2, at(2), "c", 2, "new"),
+]
+SECOND: Final = [
+    # A delete without a set, and one in a batch behind another person's.
+    send(PROFILES, 4, None, pack([1, 2, [["users", None, digest(DIGEST), None], 0]])),
+    send(PROFILES, 5, None, pack([profile(1, at(5), "one again"), mine(at(5), "back")])),
+    # Poison with the key of the profile.
+    send(PROFILES, 6, pack(profile_key(DIGEST)), b"\x93\x01" + MARKER.encode()),
+    moved(3, OLD_NUMBER, NUMBER),
+    order(ORDERS, 4, at(4), "d", 2, "new"),
+    send(ORDERS, 5, order_key(2), None),
+    send(ORDERS, 6, order_key(NUMBER), f'{{"op":"{MARKER}'.encode()),
+    send(ORDERS, 7, order_key(NUMBER), None),
+    # A key that many rows have says nothing of the poison behind it.
+    order(ORDERS, 8, at(8), "u", NUMBER, f"{MARKER} again")._replace(key=b'"default"'),
+    send(ORDERS, 9, b'"default"', b'{"op":'),
+]
+
+
+# --- what is in the files ------------------------------------------------------------------------
+
+
+def holders(folder: Path) -> set[Path]:
+    """The files under a folder that hold one of the needles, compressed or not."""
+    return {path for path in folder.rglob("*") if path.is_file() and _holds(path)}
+
+
+def _holds(path: Path) -> bool:
+    texts = [path.read_bytes()]
+    if path.suffix == ".parquet":
+        table = pq.read_table(path)
+        texts += [repr(column.to_pylist()).encode() for column in table.columns]
+        texts += [_bytes_in(column.to_pylist()) for column in table.columns]
+    elif path.suffix == ".avro":
+        texts += _avro_blocks(path.read_bytes())
+    return any(needle in text for needle in NEEDLES for text in texts)
+
+
+def _bytes_in(value: Any) -> bytes:
+    if isinstance(value, bytes):
+        return value
+    if isinstance(value, dict):
+        value = list(value.values())
+    return b"|".join(map(_bytes_in, value)) if isinstance(value, list) else b""
+
+
+def _avro_blocks(data: bytes) -> list[bytes]:
+    """The blocks of an Avro file, inflated."""
+    assert data.startswith(b"Obj\x01") and b"avro.codec\x0edeflate" in data
+    # The header is a map of text to bytes, and 16 bytes that are behind each block too.
+    position = 4
+    while count := _take_long(data, position)[0]:
+        position = _take_long(data, position)[1]
+        for _ in range(2 * count):
+            length, position = _take_long(data, position)
+            position += length
+    position += 1 + 16
+    blocks = []
+    while position < len(data):
+        _, position = _take_long(data, position)
+        length, position = _take_long(data, position)
+        blocks.append(zlib.decompress(data[position : position + length], -15))
+        position += length + 16
+    return blocks
+
+
+def _take_long(data: bytes, position: int) -> tuple[int, int]:
+    """A number in Avro's form, and where it ends."""
+    value = shift = 0
+    while True:
+        byte = data[position]
+        value |= (byte & 0x7F) << shift
+        position, shift = position + 1, shift + 7
+        if byte < 0x80:
+            return (value >> 1) ^ -(value & 1), position
+
+
+# --- the lake -------------------------------------------------------------------------------------
+
+
+class Told:
+    """What the calls in the module's lake have reported, and how its gold was before them."""
+
+    def __init__(self, lake: Lake) -> None:
+        self.lake = lake
+        self.held = holders(lake.folder / "lake")
+        self.gold = {name: lake.read(f"gold.{name}") for name in GOLD}
+        self.profile = self.forget("profiles", {"digest": digest_text(DIGEST)})
+        self.after_profile = self.snapshots()
+        self.order = self.forget("orders", {"order_id": NUMBER}, purge=True)
+
+    def forget(self, table: str | None, *keys: str | dict[str, Any], purge: bool = False) -> Report:
+        texts = [key if isinstance(key, str) else json.dumps(key) for key in keys]
+        options = Options(table, texts, purge)
+        return forget(self.lake.load(captures=[], as_of=AS_OF), options)
+
+    def snapshots(self) -> dict[str, str]:
+        return {table: self.lake.current_snapshot(table) for table in self.lake.tables()}
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
+    """A lake built in two runs, in which both have been forgotten."""
+    lake = Lake(tmp_path_factory.mktemp("forget"))
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("DBT_TARGET_PATH", str(lake.folder / "target"))
+        environment.setenv("DBT_LOG_PATH", str(lake.folder / "logs"))
+        for messages in (FIRST, SECOND):
+            lake.land(each.line() for each in messages)
+            run(lake)
+        # What a rebuild has replaced is in the files too.
+        run(lake, "-s", "orders", "--full-refresh")
+        (lake.folder / "capture.jsonl").unlink()
+        yield Told(lake)
+
+
+def run(lake: Lake, *arguments: str) -> None:
+    statuses = lake.dbt("run", *(arguments or MODELS), as_of=AS_OF)
+    assert set(statuses.values()) == {"success"}
+
+
+def test_it_tells_how_much_was_forgotten(told: Told) -> None:
+    # Alone 1, 4 and the poison at 6; in batches 2, 3 (with what can't be decoded) and 5.
+    assert (told.profile.payloads, told.profile.records) == (6, 7)
+    assert told.profile.rows == {
+        "silver.quarantined_payloads": 2,
+        "bronze.raw_payloads": 6,
+        "gold.profiles": 1,
+        **{
+            name: rows
+            for name, rows in told.profile.rows.items()
+            if name == "gold.profiles_history"
+        },
+        "silver.deleted_keys": 1,
+        "silver.set_less_deletes": 1,
+        "silver.change_events": 7,
+        "silver.profiles_changes": 4,
+    }
+    assert told.profile.to_purge and not told.profile.purged
+    # 1, 3 and 8, poison and tombstone.
+    assert (told.order.payloads, told.order.records, told.order.linked_keys) == (5, 5, 1)
+    assert "1 more key" in told.order.text() and MARKER not in told.order.text()
+
+
+def test_gold_has_all_others_as_they_were(told: Told) -> None:
+    assert rest(told.gold["profiles"], "_digest") == {digest_text(n) for n in (1, 2, 3, 4, DIGEST)}
+    profiles = [row for row in told.gold["profiles"] if row["_digest"] != digest_text(DIGEST)]
+    assert ordered(told.lake.read("gold.profiles")) == ordered(profiles)
+    orders = [row for row in told.gold["orders"] if row["order_id"] != NUMBER]
+    assert rest(told.gold["orders"], "order_id") == {1, NUMBER}
+    assert ordered(told.lake.read("gold.orders")) == ordered(orders)
+
+
+def test_bronze_keeps_the_places_and_the_others_bytes(told: Told) -> None:
+    rows = {(row["topic"], row["offset"]): row for row in told.lake.read("bronze.raw_payloads")}
+    assert len(rows) == len(FIRST) + len(SECOND)
+    assert rows[PROFILES, 0]["value"] == FIRST[0].value
+    for offset in (1, 4, 6):
+        assert (rows[PROFILES, offset]["key"], rows[PROFILES, offset]["value"]) == (None, None)
+    assert rows[PROFILES, 2]["key"] == pack([profile_key(2), profile_key(3)])
+    assert rows[PROFILES, 2]["value"] == pack(
+        [profile(2, at(2), "two"), profile(3, at(2), "three")]
+    )
+    assert rows[PROFILES, 3]["key"] is None
+    assert rows[PROFILES, 3]["value"] == pack([profile(4, at(3), "four")])
+    for offset in (1, 3, 6, 7, 8):
+        assert (rows[ORDERS, offset]["key"], rows[ORDERS, offset]["value"]) == (None, None)
+    assert rows[ORDERS, 5]["key"] == order_key(2)
+    assert rows[ORDERS, 9]["value"] == b'{"op":'
+
+
+def test_no_file_holds_any_of_it(told: Told) -> None:
+    # The same look found it before: in data, in bounds.
+    assert {path.suffix for path in told.held} >= {".parquet", ".avro"}
+    assert holders(told.lake.folder) == set()
+    assert all(each["expired_snapshots"] for each in told.order.purged.values())
+
+
+def test_the_request_is_remembered_without_personal_data(told: Told) -> None:
+    rows = sorted(told.lake.read("bronze.forgotten"), key=lambda row: str(row["requested_at"]))
+    assert [row["table_name"] for row in rows] == ["gold.profiles", "gold.orders"]
+    assert [row["request_id"] for row in rows] == [told.profile.request_id, told.order.request_id]
+    assert all(row["forgotten_at"] and row["purged_at"] for row in rows)
+    assert dict(rows[0]["table_rows"]) == told.profile.rows
+
+
+def test_a_run_finds_nothing_new(told: Told) -> None:
+    before = told.snapshots()
+    run(told.lake)
+    after = told.snapshots()
+    changed = {table for table in before if before[table] != after[table]}
+    assert changed == set()
+    tests = ("test", *MODELS, "--exclude", "test_type:unit", "quarantine_rate")
+    statuses = told.lake.dbt(*tests, "--indirect-selection", "cautious", as_of=AS_OF)
+    assert len(statuses) > 20 and set(statuses.values()) == {"pass"}, statuses
+
+
+def test_done_again_it_finds_nothing(told: Told) -> None:
+    again = told.forget("orders", {"order_id": NUMBER}, {"order_id": OLD_NUMBER})
+    assert again.text() == "orders: nothing is known of 2 keys"
+    assert told.forget(None, purge=True).text() == "nothing to purge"
+
+
+def test_what_was_landed_lands_again_without_a_conflict(told: Told) -> None:
+    result = told.lake.land(each.line() for each in [*FIRST, *SECOND])
+    (told.lake.folder / "capture.jsonl").unlink()
+    assert result == (0, len(FIRST) + len(SECOND))
+
+
+def test_new_events_of_the_key_make_a_new_row(told: Told) -> None:
+    lake = told.lake
+    before = lake.read("gold.orders")
+    lake.land(
+        each.line()
+        for each in [
+            send(PROFILES, 8, None, pack(profile(DIGEST, at(8), "new here"))),
+            order(ORDERS, 10, at(10), "u", NUMBER, "new here"),
+        ]
+    )
+    run(lake)
+    names = {row["_digest"]: row["display_name"] for row in lake.read("gold.profiles")}
+    assert names[digest_text(DIGEST)] == "new here"
+    states = {row["order_id"]: row["status"] for row in lake.read("gold.orders")}
+    assert states == {1: "new", NUMBER: "new here"}
+
+    last = told.snapshots()
+    assert told.forget("orders", {"order_id": NUMBER}).records == 1
+    assert ordered(lake.read("gold.orders")) == ordered(before)
+
+    # Had it broken off when bronze and gold were done, the same call would do the rest.
+    done = {table: lake.read(table) for table in ("silver.change_events", "silver.orders_changes")}
+    for table in done:
+        lake.roll_back(table, last[table])
+    assert told.forget("orders", {"order_id": NUMBER}).records == 1
+    for table, rows in done.items():
+        assert ordered(lake.read(table)) == ordered(rows)
+
+
+def test_a_full_refresh_gives_the_same(told: Told) -> None:
+    before = {name: told.lake.read(f"gold.{name}") for name in GOLD}
+    run(told.lake, *MODELS, "--full-refresh")
+    for name, rows in before.items():
+        # Only the records of batches are numbered anew.
+        assert ordered(told.lake.read(f"gold.{name}"), False) == ordered(rows, False)
+
+
+@pytest.mark.parametrize(
+    ("table", "key", "message"),
+    [
+        ("orders", "7", "--key: expected a JSON object with order_id"),
+        ("orders", "{", "--key is no JSON: expected a JSON object with order_id"),
+        ("orders", '{"id": 7}', "--key: expected a JSON object with order_id, and nothing else"),
+        ("orders", '{"order_id": "x7"}', "--key: a value of order_id is no bigint"),
+        ("orders", '{"order_id": null}', "expected text, a number or true or false as order_id"),
+        ("no_such", '{"order_id": 7}', "no_such is no table of keys; such are .*orders"),
+        ("orders_changes", '{"order_id": 7}', "orders_changes is no table of keys"),
+        (None, None, "forget needs --table and --key, or --purge"),
+        ("orders", None, "forget needs --table and --key, or --purge"),
+    ],
+)
+def test_what_can_not_be_meant(told: Told, table: str, key: str | None, message: str) -> None:
+    with pytest.raises(LakehouseError, match=message):
+        told.forget(table, *([] if key is None else [key]))
+
+
+def test_what_is_on_its_way_comes_first(told: Told) -> None:
+    lake = told.lake
+    lake.land([order(ORDERS, 20, at(20), "u", 1, "paid").line()])
+    unread = "silver.change_events has not read all of bronze.raw_payloads: `dbt run` first"
+    with pytest.raises(LakehouseError, match=unread):
+        told.forget("orders", {"order_id": 1})
+    run(lake, "-s", "+orders_changes", "+deleted_keys", "quarantined_payloads")
+    unread = "gold.orders has not read all of silver.orders_changes: `dbt run` first"
+    with pytest.raises(LakehouseError, match=unread):
+        told.forget("orders", {"order_id": 1})
+    run(lake)
+    assert told.forget("orders", {"order_id": 1}).records == 2
+
+
+def rest(rows: Rows, key: str) -> set[Any]:
+    return {row[key] for row in rows}
+
+
+def ordered(rows: Rows, numbered: bool = True) -> list[str]:
+    """Rows in an order of their own, without the places in their batches if not ``numbered``."""
+    if not numbered:
+        rows = [{**row, "_position": {**row["_position"], "event_index": 0}} for row in rows]
+    return sorted(json.dumps(row, default=_plain, sort_keys=True) for row in rows)
+
+
+def _plain(value: Any) -> str:
+    return value.isoformat() if isinstance(value, datetime) else repr(value)
+
+
+# --- batches --------------------------------------------------------------------------------------
+
+
+def json_record(number: int, extra: str = "") -> bytes:
+    key = json.dumps(["users", "profiles", digest_text(number), None])
+    return f'{{"msg":"write", "key":{key},"bins":[ ]{extra}}}'.encode()
+
+
+JSON_KEY: Final = json.dumps(["users", "profiles", digest_text(1), None]).encode()
+OTHER_JSON_KEY: Final = json.dumps(["users", "profiles", digest_text(2), None]).encode()
+
+
+@pytest.mark.parametrize(
+    ("format", "value", "left"),
+    [
+        ("aerospike_messagepack", pack([profile(1, 1, "x")]), None),
+        ("aerospike_messagepack", pack(profile(1, 1, "x")), None),
+        (
+            "aerospike_messagepack",
+            pack([profile(2, 1, "x"), profile(1, 1, "x"), profile(1, 2, "y")]),
+            pack([profile(2, 1, "x")]),
+        ),
+        # Sixteen records need a longer header than the fifteen that stay.
+        (
+            "aerospike_messagepack",
+            pack([profile(n, 1, "x") for n in range(1, 17)]),
+            pack([profile(n, 1, "x") for n in range(2, 17)]),
+        ),
+        # Cut short, with bytes behind, with something unreadable in it.
+        (
+            "aerospike_messagepack",
+            pack([profile(2, 1, "x"), profile(3, 1, "x")])[:-1],
+            pack([profile(2, 1, "x")]),
+        ),
+        (
+            "aerospike_messagepack",
+            pack([profile(2, 1, "x"), profile(1, 1, "x")]) + b"rest",
+            pack([profile(2, 1, "x")]),
+        ),
+        (
+            "aerospike_messagepack",
+            pack([None, profile(2, 1, "x"), [1, 3, []]]),
+            pack([profile(2, 1, "x")]),
+        ),
+        ("aerospike_messagepack", b"", None),
+        ("aerospike_messagepack", None, None),
+        ("aerospike_json", b"[" + json_record(1) + b"]", None),
+        ("aerospike_json", json_record(1), None),
+        (
+            "aerospike_json",
+            b" [ " + json_record(2, ',"a]":"\\"]"') + b" , " + json_record(1) + b" , ]",
+            b"[" + json_record(2, ',"a]":"\\"]"') + b"]",
+        ),
+        (
+            "aerospike_json",
+            b"[" + json_record(2) + b",null," + json_record(3) + b',{"msg":"write"',
+            b"[" + json_record(2) + b"," + json_record(3) + b"]",
+        ),
+        ("aerospike_json", b"[" + json_record(2) + b"}", b"[" + json_record(2) + b"]"),
+        ("aerospike_json", b"[" + json_record(2), b"[" + json_record(2) + b"]"),
+        ("aerospike_json", b'["', None),
+    ],
+)
+def test_a_batch_without_a_record(format: str, value: bytes | None, left: bytes | None) -> None:
+    meant = ("users", frozenset([digest_text(1)]))
+    key, rest = without_records(format, None, value, *meant)
+    assert (key, rest) == (None, left)
+    assert without_records(format, None, rest, *meant) == (None, rest)
+    if rest is not None:
+        events = decode_payload(format, None, rest)
+        assert events and all(event.operation == "upsert" for event in events)
+
+
+@pytest.mark.parametrize(
+    ("format", "key", "left"),
+    [
+        ("aerospike_messagepack", pack(profile_key(1)), None),
+        ("aerospike_messagepack", pack(profile_key(2)), pack(profile_key(2))),
+        (
+            "aerospike_messagepack",
+            pack([profile_key(1), profile_key(2)]),
+            pack([profile_key(2)]),
+        ),
+        ("aerospike_messagepack", pack([profile_key(1)]), None),
+        # Nobody can tell what is in it.
+        ("aerospike_messagepack", b"user 1", None),
+        ("aerospike_messagepack", b"", b""),
+        ("aerospike_json", JSON_KEY, None),
+        ("aerospike_json", b"[" + JSON_KEY + b"]", None),
+        (
+            "aerospike_json",
+            b"[" + OTHER_JSON_KEY + b"," + JSON_KEY + b"]",
+            b"[" + OTHER_JSON_KEY + b"]",
+        ),
+    ],
+)
+def test_a_key_without_a_record(format: str, key: bytes, left: bytes | None) -> None:
+    meant = ("users", frozenset([digest_text(1)]))
+    assert without_records(format, key, None, *meant) == (left, None)

@@ -1,0 +1,176 @@
+"""`lakehouse redrive`: quarantined payloads that can be decoded now take their places."""
+
+import json
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any, Final
+
+import pytest
+from aerospike_encoder import pack
+from lakes import Lake, Rows
+from small_messages import digest_text, order, profile
+from streams import HOUR, MINUTE, ORDERS, PROFILES, START, Message
+
+from dbt_lakehouse.project import Project
+from dbt_lakehouse.redrive import Redriven, redrive
+
+AS_OF: Final = "2026-10-03 00:00:00"
+# Carries the same source table as the demo's topic of orders, and no entry matches it at first.
+ERP: Final = "erp.orders"
+OTHER: Final = "erp.invoices"
+ENTRIES: Final = [
+    {"topic": ORDERS, "format": "debezium_json"},
+    {"topic": PROFILES, "format": "aerospike_messagepack"},
+]
+MODELS: Final = ("-s", "+orders", "+profiles", "quarantined_payloads")
+TESTS: Final = (
+    "-s",
+    *("every_payload_is_decoded", "every_event_is_accounted_for", "log_time_follows_the_offsets"),
+    *("equals_refold_orders_orders_changes", "quarantined_payloads", "change_events"),
+    *("--exclude", "quarantine_rate"),
+)
+
+
+MESSAGES: Final = [
+    order(ORDERS, 0, START + HOUR, "u", 1, "paid"),
+    order(ORDERS, 1, START + HOUR, "c", 3, "new"),
+    order(ERP, 0, START, "c", 1, "new"),
+    order(ERP, 1, START + MINUTE, "c", 2, "new"),
+    # Breaks off.
+    Message(ERP, 0, 2, START + 2 * MINUTE, None, b'{"op":'),
+    order(ERP, 3, START + 2 * HOUR, "d", 3, "new"),
+    order(OTHER, 0, START, "c", 4, "new"),
+    Message(
+        PROFILES,
+        0,
+        0,
+        START,
+        None,
+        pack([profile(1, START, "one"), profile(2, START, "two"), profile(1, START + 1, "again")]),
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
+    """A lake whose quarantine holds what no topic matched, and a record of a batch that an older
+    decoder could not read.
+    """
+    lake = Lake(tmp_path_factory.mktemp("redrive"))
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("DBT_TARGET_PATH", str(lake.folder / "target"))
+        environment.setenv("DBT_LOG_PATH", str(lake.folder / "logs"))
+        lake.land(each.line() for each in MESSAGES)
+        run(lake, "-s", "change_events")
+        lake.sql(
+            "update lake.silver.change_events set operation = 'invalid', source_schema = null,"
+            " source_table = null, record_key = null, after = null, occurred_at = null,"
+            " error_code = 'bad_field', error_detail = 'a defect of that time'"
+            f" where topic = '{PROFILES}' and event_index = 1"
+        )
+        # Another build of the table: a reader takes what it holds now, not what was appended to it.
+        lake.set_properties("silver.change_events", {"lakehouse.table_id": "older decoder"})
+        run(lake)
+        yield lake
+
+
+def run(lake: Lake, *arguments: str, entries: list[dict[str, Any]] | None = None) -> None:
+    statuses = lake.dbt("run", *(arguments or MODELS), as_of=AS_OF, topics=entries or ENTRIES)
+    assert set(statuses.values()) == {"success"}
+
+
+def project(lake: Lake, *added: str) -> Project:
+    """The project with topics added to ``vars.topics``."""
+    return lake.load(topics=configured(*added), as_of=AS_OF, captures=[])
+
+
+def configured(*topics: str) -> list[dict[str, Any]]:
+    return [*ENTRIES, *({"topic": topic, "format": "debezium_json"} for topic in topics)]
+
+
+def quarantined(lake: Lake) -> set[tuple[str, int, int, str]]:
+    return {
+        (row["topic"], row["offset"], row["event_index"], row["error_code"])
+        for row in lake.read("silver.quarantined_payloads")
+    }
+
+
+def statuses_of(lake: Lake) -> dict[int, str]:
+    return {row["order_id"]: row["status"] for row in lake.read("gold.orders")}
+
+
+def test_redriven_events_take_their_places(lake: Lake) -> None:
+    unknown = {(ERP, offset, 0, "unknown_format") for offset in range(4)}
+    others = {(OTHER, 0, 0, "unknown_format"), (PROFILES, 0, 1, "bad_field")}
+    assert quarantined(lake) == unknown | others
+    assert statuses_of(lake) == {1: "paid", 3: "new"}
+
+    # Nothing has become readable.
+    assert redrive(project(lake), ["unknown_format"], []) == Redriven(5, 0, 0)
+    assert quarantined(lake) == unknown | others
+    snapshots = lake.snapshots("silver.change_events")
+
+    # That topic has payloads of another code only.
+    assert redrive(project(lake, ERP, OTHER), ["bad_field"], [ERP]) == Redriven(0, 0, 0)
+    assert lake.snapshots("silver.change_events") == snapshots
+
+    assert redrive(project(lake, ERP, OTHER), ["unknown_format"], [ERP]) == Redriven(4, 3, 3)
+    assert quarantined(lake) == {(ERP, 2, 0, "truncated"), *others}
+    before = lake.read("silver.change_events")
+    # Again: what still fails stays as it is.
+    assert redrive(project(lake, ERP, OTHER), [], [ERP]) == Redriven(1, 0, 0)
+    assert sorted_rows(lake.read("silver.change_events")) == sorted_rows(before)
+
+    run(lake, entries=configured(ERP, OTHER))
+    # 1: the earlier insert came late. 2: new. 3: its delete is later than what was known.
+    assert statuses_of(lake) == {1: "paid", 2: "new"}
+    assert quarantined(lake) == {(ERP, 2, 0, "truncated"), *others}
+    consistent(lake)
+
+
+def test_of_a_batch_only_what_was_missing_is_added(lake: Lake) -> None:
+    appended = len(lake.snapshots("silver.change_events"))
+    assert redrive(project(lake, ERP, OTHER), ["bad_field"], []) == Redriven(1, 1, 1)
+    last = lake.snapshots("silver.change_events")[appended]
+    assert (last.operation, last.summary["added-records"]) == ("append", "1")
+    run(lake, entries=configured(ERP, OTHER))
+    names = {row["_digest"]: row["display_name"] for row in lake.read("gold.profiles")}
+    assert names == {digest_text(1): "again", digest_text(2): "two"}
+    consistent(lake)
+
+
+def test_a_crash_between_append_and_delete_is_made_good(lake: Lake) -> None:
+    before = lake.read("silver.change_events")
+    quarantine = lake.current_snapshot("silver.quarantined_payloads")
+    last = lake.current_snapshot("silver.change_events")
+    # As it would be had the call ended behind its append: the event is there twice.
+    assert redrive(project(lake, ERP, OTHER), [], [OTHER]) == Redriven(1, 1, 1)
+    after = lake.read("silver.change_events")
+    history = [str(each.snapshot_id) for each in lake.snapshots("silver.change_events")]
+    lake.roll_back("silver.change_events", history[history.index(last) + 1])
+    lake.roll_back("silver.quarantined_payloads", quarantine)
+    assert len(lake.read("silver.change_events")) == len(before) + 1
+    run(lake, entries=configured(ERP, OTHER))
+    assert redrive(project(lake, ERP, OTHER), [], [OTHER]) == Redriven(1, 1, 0)
+    assert sorted_rows(lake.read("silver.change_events")) == sorted_rows(after)
+
+
+def test_a_full_refresh_gives_the_same(lake: Lake) -> None:
+    gold = {name: sorted_rows(lake.read(f"gold.{name}")) for name in ("orders", "profiles")}
+    run(lake, *MODELS, "--full-refresh", entries=configured(ERP, OTHER))
+    for name, rows in gold.items():
+        assert sorted_rows(lake.read(f"gold.{name}")) == rows
+
+
+def consistent(lake: Lake) -> None:
+    """The data tests pass."""
+    statuses = lake.dbt("test", *TESTS, as_of=AS_OF, topics=configured(ERP, OTHER))
+    assert len(statuses) > 5 and set(statuses.values()) == {"pass"}, statuses
+
+
+def sorted_rows(rows: Rows) -> Rows:
+    return sorted(rows, key=lambda row: json.dumps(row, default=_plain, sort_keys=True))
+
+
+def _plain(value: Any) -> str:
+    return value.isoformat() if isinstance(value, datetime) else str(value)
