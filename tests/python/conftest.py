@@ -1,7 +1,7 @@
 """Settings of all Python tests, and the broker that they share."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
@@ -11,11 +11,25 @@ if TYPE_CHECKING:
     from kafka_topics import Kafka
     from lakes import Lake
 
+# Files whose tests share a lake.
+SHARING: Final = {
+    "kafka": ("test_kafka_batch", "test_kafka_stream", "test_kafka_trouble"),
+    "rows": ("test_history", "test_keyless", "test_partial_rows"),
+}
+
 
 def pytest_configure(config: pytest.Config) -> None:
     """Allow for what others leave to the garbage collector: py4j its sockets, dbt its log files."""
     for message in ("unclosed <socket.socket", "unclosed file <_io.TextIOWrapper name='.*dbt.log'"):
         config.addinivalue_line("filterwarnings", f"ignore:{message}:ResourceWarning")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep the tests of a file in one process, and those of files that share what is dear."""
+    for item in items:
+        file = item.path.stem
+        group = next((each for each in SHARING if file in SHARING[each]), file)
+        item.add_marker(pytest.mark.xdist_group(group))
 
 
 @pytest.fixture(scope="session")
