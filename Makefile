@@ -43,7 +43,7 @@ run: setup ## build the demo: land its captures, dbt build, print the gold table
 	@$(BIN)/lakehouse show
 
 test: setup .venv/.dev ## run all tests, through dbt too (PYTEST="-k name" chooses)
-	@$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup $(PYTEST)
+	@$(BIN)/python -m pytest --numprocesses 2 --dist loadfile $(PYTEST)
 
 lint: setup .venv/.dev ## check Python and SQL: ruff, mypy, sqlfluff
 	@$(BIN)/ruff check --quiet $(PYTHON_CODE)

@@ -88,7 +88,10 @@ def shipped_key(
     if candidates:
         hint = listed("columns that always have a value are", candidates)
     which = "" if is_only_table else f"--table {table_id} "
-    raise GenerateError(f"its messages have no key: give {which}--key COLUMN,... ({hint})")
+    raise GenerateError(
+        f"its messages have no key: give {which}--key COLUMN,... ({hint}). Of a table without any,"
+        " write the models by hand, with keyless=true: docs/add-a-table.md"
+    )
 
 
 def _key_likeness(name: str, table: TableId) -> tuple[int, str]:

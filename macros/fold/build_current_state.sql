@@ -176,15 +176,14 @@
     {% do evaluate(evaluated, name ~ 'known', known) %}
 
     {% set horizon = purge_horizon(deleted_keys) %}
-    {% set late_after_purge = 0 %}
+    {% set late_after_purge, refuses = 0, _refuses_late_after_purge() %}
     {% set new_events = name ~ 'new_events' %}
     {% if horizon %}
         {% set late_after_purge = evaluate(
             evaluated, name ~ 'late_after_purge', _late_after_purge(fold, name, horizon)
         ) %}
-        {% if late_after_purge > 0 and _refuses_late_after_purge() %}
-            {% set new_events = '(select * from ' ~ name ~ 'new_events left anti join ' ~ name
-                ~ 'late_after_purge using (' ~ key_list ~ ', _position))' %}
+        {% if late_after_purge > 0 and refuses %}
+            {% set new_events = _in_time_for_purge(fold, name) %}
         {% endif %}
     {% endif %}
 
@@ -296,6 +295,16 @@ select {{ fold.key | join(', ') }}, _position
 from {{ name }}new_events
 left anti join {{ name }}known using ({{ fold.key | join(', ') }})
 where {{ _is_behind(horizon) }}
+{%- endmacro %}
+
+{# The other new events. #}
+{% macro _in_time_for_purge(fold, name) -%}
+    (
+        select event.* from {{ name }}new_events as event
+        left anti join {{ name }}late_after_purge as late
+            on {% for column in fold.key %}event.{{ column }} = late.{{ column }} and {% endfor -%}
+            event._position = late._position
+    )
 {%- endmacro %}
 
 {# Whether an event lies behind the purge horizon; without a log time, it comes before all that have one. #}

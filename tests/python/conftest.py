@@ -1,9 +1,11 @@
 """Settings of all Python tests, and the broker that they share."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 from local_kafka.broker import Broker
 
@@ -24,12 +26,16 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("filterwarnings", f"ignore:{message}:ResourceWarning")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep the tests of a file in one process, and those of files that share what is dear."""
-    for item in items:
-        file = item.path.stem
-        group = next((each for each in SHARING if file in SHARING[each]), file)
-        item.add_marker(pytest.mark.xdist_group(group))
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
+    """Give the tests of a file to one process, and those of files that share a lake too."""
+    scheduler = LoadScopeScheduling(config, log)
+    scheduler._split_scope = _group_of
+    return scheduler
+
+
+def _group_of(nodeid: str) -> str:
+    file = Path(nodeid.split("::")[0]).stem
+    return next((group for group in SHARING if file in SHARING[group]), file)
 
 
 @pytest.fixture(scope="session")
