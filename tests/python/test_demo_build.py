@@ -22,6 +22,7 @@ LIVE_ROWS = {
     "regions": 7,
     "sessions": 22,
 }
+WITH_HISTORY = ("orders", "profiles")
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +40,14 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Lake:
 def test_every_gold_table_holds_the_live_rows(demo: Lake) -> None:
     assert {name: len(demo.read(f"gold.{name}")) for name in LIVE_ROWS} == LIVE_ROWS
     gold = {table.removeprefix("gold.") for table in demo.tables() if table.startswith("gold.")}
-    assert gold == set(LIVE_ROWS)
+    assert gold == set(LIVE_ROWS) | {f"{name}_history" for name in WITH_HISTORY}
+
+
+def test_histories_end_with_the_live_rows(demo: Lake) -> None:
+    for name in WITH_HISTORY:
+        versions = demo.read(f"gold.{name}_history")
+        assert sum(version["is_current"] for version in versions) == LIVE_ROWS[name]
+        assert len(versions) > LIVE_ROWS[name]
 
 
 def test_every_captured_message_is_in_bronze(demo: Lake) -> None:
