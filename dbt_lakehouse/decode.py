@@ -14,10 +14,13 @@ from typing import Final
 
 import msgspec
 
-from dbt_lakehouse.captures import Readable, parse, read_lines
-from python_udfs.registry import FORMATS, Decode
+from dbt_lakehouse.captures import Capture, CaptureError, Readable, parse, read_lines
+from python_udfs.registry import decode_payloads
 
 _EPOCH_DAY: Final = date(1970, 1, 1).toordinal()
+
+# So many payloads are decoded at a time: few enough for them to stay in a processor's cache.
+_CHUNK: Final = 256
 
 _text = msgspec.json.encode
 
@@ -28,7 +31,6 @@ def decode_stream(stream: Readable, write: Callable[[bytes], object], format: st
     Raises ``CaptureError`` at the first line that is no message, once what came before it is
     written.
     """
-    decode = FORMATS[format]
     line_number = 1
     for lines in read_lines(stream):
         events: list[bytes] = []
@@ -36,25 +38,42 @@ def decode_stream(stream: Readable, write: Callable[[bytes], object], format: st
         # them.
         gc.disable()
         try:
-            _decode_lines(lines, line_number, decode, format, events)
+            captures, error = _parse_lines(lines, line_number)
+            for start in range(0, len(captures), _CHUNK):
+                _decode_captures(captures[start : start + _CHUNK], format, events)
         finally:
             gc.enable()
-            if events:
-                write(_one_line_each(events))
+        if events:
+            write(_one_line_each(events))
+        if error is not None:
+            raise error
         line_number += len(lines)
 
 
-def _decode_lines(
-    lines: list[bytes], first_number: int, decode: Decode, format: str, events: list[bytes]
-) -> None:
-    """Append each event of the lines to ``events``, as a line of JSON."""
-    append = events.append
+def _parse_lines(
+    lines: list[bytes], first_number: int
+) -> tuple[list[Capture], CaptureError | None]:
+    """The messages of the lines, up to the first line that is none, and what is wrong with it."""
+    captures: list[Capture] = []
+    for number, line in enumerate(lines, first_number):
+        try:
+            capture = parse(line, number)
+        except CaptureError as error:
+            return captures, error
+        if capture is not None:
+            captures.append(capture)
+    return captures, None
+
+
+def _decode_captures(captures: list[Capture], format: str, lines: list[bytes]) -> None:
+    """Append each event of the messages to ``lines``, as a line of JSON."""
+    append = lines.append
     join = b"".join
     format_and_operation = b',"format":%b,"operation":"' % _text(format)
-    for number, line in enumerate(lines, first_number):
-        capture = parse(line, number)
-        if capture is None:
-            continue
+    payloads = decode_payloads(
+        format, [capture.key for capture in captures], [capture.value for capture in captures]
+    )
+    for capture, events in zip(captures, payloads, strict=True):
         position = _position(capture.topic, capture.partition)
         offset = b"null" if capture.offset is None else b"%d" % capture.offset
         if capture.timestamp_ms is None:
@@ -76,7 +95,7 @@ def _decode_lines(
             metadata,
             error_code,
             error_detail,
-        ) in decode(capture.key, capture.value):
+        ) in events:
             if occurred_at is None:
                 occurred = b"null"
             else:

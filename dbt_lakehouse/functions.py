@@ -6,18 +6,19 @@ arrays to Python values and back.
 
 import gc
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import wraps
-from itertools import chain
+from itertools import accumulate, chain, groupby
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.functions import arrow_udf
 
 from dbt_lakehouse.paths import ROOT
 from python_udfs import registry
-from python_udfs.events import Event
+from python_udfs.events import UPSERT, Event, UpsertColumns
 from python_udfs.images import decode_hbase, json_elements, json_entries, json_texts
 
 # Arrow's types of Event's fields; times become Spark's microseconds at the end.
@@ -50,32 +51,112 @@ def _without_collector(function: BatchFunction) -> BatchFunction:
     return paused
 
 
+# So many payloads are taken from bytes to arrays at a time: few enough for all of their Python
+# objects to stay in a processor's cache. Ten thousand take twice as long.
+_CHUNK = 512
+
+
 @_without_collector
 def decode_payload_batch(formats: pa.Array, keys: pa.Array, values: pa.Array) -> pa.Array:
     """Payloads (string, binary, binary) to a list of event structs each."""
-    payloads = [
-        registry.decode_payload(*payload)
-        for payload in zip(formats.to_pylist(), keys.to_pylist(), values.to_pylist(), strict=True)
-    ]
-    return _events_array(payloads)
+    chunks = (
+        _decode_chunk(
+            *(array.slice(start, _CHUNK).to_pylist() for array in (formats, keys, values))
+        )
+        for start in range(0, len(values), _CHUNK)
+    )
+    arrays = []
+    # Making arrays has its price too, whatever their length.
+    for _, group in groupby(chunks, _table_of):
+        alike, others = [], []
+        for chunk in group:
+            if isinstance(chunk, UpsertColumns):
+                alike.append(chunk)
+            else:
+                others += chunk
+        arrays.append(_columns_array(alike) if alike else _events_array(others))
+    return pa.concat_arrays(arrays) if arrays else _events_array([])
+
+
+def _decode_chunk(
+    formats: list[str | None], keys: list[bytes | None], values: list[bytes | None]
+) -> UpsertColumns | list[list[Event]]:
+    if formats.count(formats[0]) == len(formats):
+        columns = registry.decode_columns(formats[0], keys, values)
+        if columns is not None:
+            return columns
+    return _decode_payloads(formats, keys, values)
+
+
+def _table_of(chunk: UpsertColumns | list[list[Event]]) -> tuple[str, str | None] | None:
+    return chunk[:2] if isinstance(chunk, UpsertColumns) else None
+
+
+def _decode_payloads(
+    formats: list[str | None], keys: list[bytes | None], values: list[bytes | None]
+) -> list[list[Event]]:
+    if formats.count(formats[0]) == len(formats):
+        return registry.decode_payloads(formats[0], keys, values)
+    payloads: list[list[Event]] = [[]] * len(values)
+    for name in set(formats):
+        places = [place for place, format in enumerate(formats) if format == name]
+        decoded = registry.decode_payloads(
+            name, [keys[place] for place in places], [values[place] for place in places]
+        )
+        for place, events in zip(places, decoded, strict=True):
+            payloads[place] = events
+    return payloads
 
 
 def _events_array(payloads: list[list[Event]]) -> pa.Array:
-    offsets = [0]
-    for events in payloads:
-        offsets.append(offsets[-1] + len(events))
+    offsets = list(accumulate(map(len, payloads), initial=0))
     rows = list(chain.from_iterable(payloads))
     columns: Any = zip(*rows, strict=True) if rows else ([] for _ in _EVENT_TYPES)
     arrays = [
         pa.array(column, type=arrow_type)
         for column, arrow_type in zip(columns, _EVENT_TYPES, strict=True)
     ]
+    return _lists(arrays, offsets)
+
+
+def _lists(arrays: list[pa.Array], offsets: Iterable[int]) -> pa.Array:
+    """Lists of event structs from the structs' columns."""
     arrays = [
         array.cast(_SPARK_TIMESTAMP) if pa.types.is_timestamp(array.type) else array
         for array in arrays
     ]
     structs = pa.StructArray.from_arrays(arrays, names=list(registry.EVENT_TYPES))
     return pa.ListArray.from_arrays(pa.array(offsets, type=pa.int32()), structs)
+
+
+def _columns_array(alike: list[UpsertColumns]) -> pa.Array:
+    """``_events_array`` of all their events. They are of one table."""
+    occurred_at, expires_at = (
+        pa.array(list(chain.from_iterable(times)), pa.timestamp("ms", tz="UTC"))
+        for times in zip(*((each.occurred_at, each.expires_at) for each in alike), strict=True)
+    )
+    length = len(occurred_at)
+    known = {
+        "event_index": pa.repeat(pa.scalar(0, pa.int32()), length),
+        "operation": pa.repeat(UPSERT, length),
+        "source_schema": pa.repeat(alike[0].source_schema, length),
+        "source_table": pa.repeat(pa.scalar(alike[0].source_table, pa.string()), length),
+        "record_key": _lines_array([each.record_key for each in alike]),
+        "after": _lines_array([each.after for each in alike]),
+        "occurred_at": occurred_at,
+        "expires_at": expires_at,
+        "metadata": _lines_array([each.metadata for each in alike]),
+    }
+    arrays = [
+        known[name] if name in known else pa.nulls(length, arrow_type)
+        for name, arrow_type in zip(registry.EVENT_TYPES, _EVENT_TYPES, strict=True)
+    ]
+    return _lists(arrays, range(length + 1))
+
+
+def _lines_array(blocks: list[bytes]) -> pa.Array:
+    """Texts with a line break behind each to an array of strings."""
+    return pc.split_pattern(pa.array([b"".join(blocks)], pa.string()), "\n").flatten()[:-1]
 
 
 @_without_collector

@@ -47,7 +47,7 @@ returned.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from math import isfinite
 from typing import Any, Final, NoReturn
@@ -55,7 +55,7 @@ from typing import Any, Final, NoReturn
 import msgpack
 import msgspec
 
-from python_udfs import json_text
+from python_udfs import aerospike_plain_writes, json_text
 from python_udfs.aerospike import (
     DIGEST_BYTES,
     NON_FINITE,
@@ -71,6 +71,15 @@ from python_udfs.aerospike import (
     step_text,
     tombstone,
 )
+from python_udfs.aerospike_particles import (
+    DOUBLE,
+    GEOJSON,
+    JAVA_OBJ,
+    LIST,
+    LISTED,
+    MAP,
+    SCALARS,
+)
 from python_udfs.errors import (
     BadField,
     BadShape,
@@ -84,7 +93,7 @@ from python_udfs.errors import (
     Truncated,
 )
 from python_udfs.events import DELETE as DELETE_OPERATION
-from python_udfs.events import UPSERT, Event, invalid
+from python_udfs.events import UPSERT, Event, UpsertColumns, invalid
 from python_udfs.limits import MAX_DEPTH, MAX_PAYLOAD_BYTES
 from python_udfs.messagepack import LIBRARY_ERRORS, Ext, Walker, unpack
 
@@ -93,50 +102,8 @@ WRITE: Final = 1
 DELETE: Final = 2
 DURABLE_DELETE: Final = 0x01
 
-# Particle types. NULL and HLL aren't on the page.
-NULL: Final = 0
-INTEGER: Final = 1
-DOUBLE: Final = 2
-STRING: Final = 3
-BLOB: Final = 4
-JAVA_OBJ: Final = 7
-BOOLEAN: Final = 17
-HLL: Final = 18
-MAP: Final = 19
-LIST: Final = 20
-GEOJSON: Final = 23
-
-# The MessagePack types by the names that the page uses, for error texts.
-_LISTED: Final = {
-    NULL: ("NULL", "nil"),
-    INTEGER: ("INTEGER", "int"),
-    DOUBLE: ("DOUBLE", "float"),
-    STRING: ("STRING", "str"),
-    BLOB: ("BLOB", "bin"),
-    JAVA_OBJ: ("JAVA OBJ", "bin"),
-    BOOLEAN: ("BOOLEAN", "bool"),
-    HLL: ("HLL", "bin"),
-    MAP: ("MAP", "map"),
-    LIST: ("LIST", "array"),
-    GEOJSON: ("GEOJSON", "str"),
-}
-# Values that go into JSON as they are: the encoder turns bytes into base64.
-_SCALARS: Final[dict[int, type]] = {
-    NULL: type(None),
-    INTEGER: int,
-    STRING: str,
-    BLOB: bytes,
-    JAVA_OBJ: bytes,
-    BOOLEAN: bool,
-    HLL: bytes,
-}
-# What metadata.bins says about a bin with flags 0, encoded once.
-_WITHOUT_FLAGS: Final = {
-    code: msgspec.Raw(msgspec.json.encode({"type": code, "flags": 0})) for code in _LISTED
-}
 _USER_KEY_TYPES: Final = {str: "str", int: "int", bytes: "bin"}
 _PLAIN: Final = frozenset({str, int, bool, type(None)})
-_is_plain = _PLAIN.issuperset
 _KEY_PARTS: Final = ("namespace", "set", "digest", "user_key")
 _BIN_PARTS: Final = ("name", "type", "flags", "value")
 
@@ -175,6 +142,31 @@ def decode(key: bytes | None, value: bytes | None) -> list[Event]:
         return _decode_tree(key, tree)
     except _NeedsWalker:
         return _decode_walking(key, value)
+
+
+def decode_columns(
+    keys: Sequence[bytes | None], values: Sequence[bytes | None]
+) -> UpsertColumns | None:
+    """``decode`` for many messages, where they are much alike, and several times as fast; None
+    where they aren't.
+    """
+    if max(map(len, filter(None, values)), default=0) > MAX_PAYLOAD_BYTES:
+        return None
+    return aerospike_plain_writes.decode_columns(keys, values)
+
+
+def decode_batch(keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> list[list[Event]]:
+    """``decode`` for many messages, faster the more of them are alike."""
+    columns = decode_columns(keys, values)
+    if columns is not None:
+        return [[event] for event in columns.events()]
+    if max(map(len, filter(None, values)), default=0) > MAX_PAYLOAD_BYTES:
+        return list(map(decode, keys, values))
+    events = aerospike_plain_writes.decode_events(keys, values)
+    return [
+        decode(key, value) if event is None else [event]
+        for event, key, value in zip(events, keys, values, strict=True)
+    ]
 
 
 def _decode_tree(key: bytes | None, tree: Any) -> list[Event]:
@@ -400,27 +392,16 @@ def _bins(bins: Any, at: str, depth: int) -> tuple[bytes, dict[str, Any]]:
         # A str, bin or map of four unpacks too, but holds no ints where a type and flags belong.
         if type(code) is not int or type(flags) is not int or type(name) is not str:
             _bad_bin(bins, each, at)
-        kind = type(value)
-        if (
-            kind is _SCALARS.get(code)
-            or (kind is float and code == DOUBLE and isfinite(value))
-            # Lists and maps of nothing but texts, ints and booleans, without a call for each.
-            or (kind is list and code == LIST and _is_plain(map(type, value)))
-            or (kind is dict and code == MAP and _is_plain(map(type, value.values())))
-        ):
-            after[name] = value
-            notes[name] = {"type": code, "flags": flags} if flags else _WITHOUT_FLAGS[code]
-            continue
         nested: dict[str, str] = {}
-        try:
-            after[name] = _particle(code, value, depth, nested)
-        except DecodeError as error:
-            path = f"{at}.bins[{_index(bins, each)}].value"
-            raise type(error)(f"{path}{error}") from None
-        if nested or flags or code not in _LISTED:
-            notes[name] = _note(code, flags, nested)
+        if type(value) is SCALARS.get(code):
+            after[name] = value
         else:
-            notes[name] = _WITHOUT_FLAGS[code]
+            try:
+                after[name] = _particle(code, value, depth, nested)
+            except DecodeError as error:
+                path = f"{at}.bins[{_index(bins, each)}].value"
+                raise type(error)(f"{path}{error}") from None
+        notes[name] = _note(code, flags, nested)
     if len(after) != len(bins):
         seen: set[str] = set()
         for index, each in enumerate(bins):
@@ -434,7 +415,7 @@ def _note(code: int, flags: int, nested: dict[str, str]) -> dict[str, Any]:
     note: dict[str, Any] = {"type": code, "flags": flags}
     if nested:
         note["nested"] = nested
-    if code not in _LISTED:
+    if code not in LISTED:
         note["unknown"] = True
     return note
 
@@ -457,9 +438,9 @@ def _particle(code: int, value: Any, depth: int, nested: dict[str, str]) -> Any:
                 nested["$"] = "text"
                 return value
             return text
-    elif code not in _LISTED:
+    elif code not in LISTED:
         return _json(value, None, depth, nested)
-    name, expected = _LISTED[code]
+    name, expected = LISTED[code]
     raise BadField(f": expected {expected} for type {code} ({name}), got {_kind(value)}")
 
 

@@ -4,7 +4,7 @@ A wire format is a row of ``FORMATS``; a SQL function is a row of ``SQL_FUNCTION
 is one module with ``decode(key, value) -> list[Event]`` and one row here.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 from python_udfs import (
@@ -15,10 +15,12 @@ from python_udfs import (
     lindorm_json,
 )
 from python_udfs.errors import UnknownFormat
-from python_udfs.events import Event, invalid
+from python_udfs.events import Event, UpsertColumns, invalid
 from python_udfs.images import decode_hbase, json_elements, json_entries, json_texts
 
 Decode = Callable[[bytes | None, bytes | None], list[Event]]
+Messages = Sequence[bytes | None]
+"""The keys or the values of many messages."""
 
 FORMATS: Final[dict[str, Decode]] = {
     "aerospike_messagepack": aerospike_messagepack.decode,
@@ -29,18 +31,42 @@ FORMATS: Final[dict[str, Decode]] = {
 }
 
 
-def decode_payload(format: str | None, key: bytes | None, value: bytes | None) -> list[Event]:
-    """Decode one Kafka message of a wire format into its change events; never empty.
+# Formats that are faster by the batch than one by one.
+_BATCHES: Final[dict[str, Callable[[Messages, Messages], list[list[Event]]]]] = {
+    "aerospike_messagepack": aerospike_messagepack.decode_batch,
+}
+_COLUMNS: Final[dict[str, Callable[[Messages, Messages], UpsertColumns | None]]] = {
+    "aerospike_messagepack": aerospike_messagepack.decode_columns,
+}
 
-    ``format`` None (no configuration matches the topic) gives one ``unknown_format`` event. A
-    format name that is not in ``FORMATS`` is a wrong configuration: ``ValueError``.
+
+def decode_columns(format: str | None, keys: Messages, values: Messages) -> UpsertColumns | None:
+    """``decode_payloads`` by column, where the format and the messages allow it; else None."""
+    decode = _COLUMNS.get(format or "")
+    return None if decode is None else decode(keys, values)
+
+
+def decode_payloads(format: str | None, keys: Messages, values: Messages) -> list[list[Event]]:
+    """Decode Kafka messages of one wire format into their change events, of which each has one.
+
+    ``format`` None (no configuration matches the topic) gives ``unknown_format`` events. A format
+    name that is not in ``FORMATS`` is a wrong configuration: ``ValueError``.
     """
     if format is None:
-        return [invalid(UnknownFormat("no entry of vars.topics matches the topic of this payload"))]
+        error = UnknownFormat("no entry of vars.topics matches the topic of this payload")
+        return [[invalid(error)] for _ in values]
+    decode_batch = _BATCHES.get(format)
+    if decode_batch is not None:
+        return decode_batch(keys, values)
     decode = FORMATS.get(format)
     if decode is None:
         raise ValueError(f"unknown wire format {format!r}: use one of {', '.join(FORMATS)}")
-    return decode(key, value)
+    return list(map(decode, keys, values))
+
+
+def decode_payload(format: str | None, key: bytes | None, value: bytes | None) -> list[Event]:
+    """``decode_payloads`` of one message."""
+    return decode_payloads(format, [key], [value])[0]
 
 
 class SqlFunction(NamedTuple):

@@ -1,0 +1,336 @@
+"""The short way for Aerospike's usual payloads: many WRITEs whose values JSON can say as they are.
+
+Nearly all of a topic's payloads are such writes, so this way decides how fast a topic is decoded.
+It has no errors of its own: a payload that is anything else is left to ``aerospike_messagepack``,
+which decodes it with all care. Both give the same event.
+
+What makes it short: writes of one set with the same bins have one layout. A layout's decoder checks
+the names, types and flags of the bins and the types of their values while it decodes, in C, and
+what belongs to all writes of a layout is worked out once. What differs is encoded by column.
+
+Nothing is lost on this way. msgspec drops what a map can't hold (a name that comes twice), so a
+record with maps is encoded again and must give the bytes that were shipped.
+"""
+
+from collections.abc import Callable, Sequence
+from itertools import repeat
+from math import isfinite
+from operator import itemgetter
+from typing import Any, Final, Literal, NamedTuple
+
+import msgspec
+from msgspec import UNSET
+
+from python_udfs.aerospike import DIGEST_BYTES, expires_at, occurred_at
+from python_udfs.aerospike_particles import DOUBLE, LIST, MAP, SCALARS
+from python_udfs.events import Event, UpsertColumns
+from python_udfs.limits import MAX_DEPTH
+
+# The array of three that a record is, with version 1 and type WRITE.
+_HEADER: Final = b"\x93\x01\x01"
+# How many levels a bin's value may nest: it lies in a record, payload, bins and bin.
+_ROOM: Final = MAX_DEPTH - 5
+
+_Key = tuple[str, str | None, bytes, Any]
+_Bin = tuple[str, int, int, Any]
+_Record = tuple[int, int, tuple[_Key, int | None, int | None, int | None, list[_Bin]]]
+_decode_any = msgspec.msgpack.Decoder(_Record).decode
+_encode = msgspec.msgpack.Encoder().encode
+_FAILURES: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, MemoryError, TypeError)
+
+_encode_lines = msgspec.json.Encoder().encode_lines
+_value_of: Final = itemgetter(3)
+_Plain = str | int | bool | None
+_PLAIN: Final = frozenset({str, int, bool, type(None)})
+_are_plain = _PLAIN.issuperset
+_are_texts = frozenset({str}).issuperset
+_are_floats = frozenset({float}).issuperset
+_USER_KEY_TYPES: Final = {str: "str", int: "int"}
+
+
+class _RecordKey(msgspec.Struct, gc=False):
+    digest: bytes
+
+
+class _Metadata(msgspec.Struct, gc=False):
+    generation: int | None
+    expiry: int | None
+    lut: int | None
+    user_key: Any
+    user_key_type: Any
+    bins: msgspec.Raw
+    event_key: Any
+
+
+class _Layout(NamedTuple):
+    """What all writes of one set have in common that have the same bins with the same types."""
+
+    decoder: msgspec.msgpack.Decoder[Any]
+    namespace: str
+    set_name: str | None
+    user_key_type: type
+    image: type[msgspec.Struct]
+    """The row image: the bins' values in order make one."""
+    bins: msgspec.Raw
+    """``metadata.bins``."""
+    doubles: list[int]
+    """The places of values that must be finite floats."""
+    trees: list[int]
+    """The places of lists and maps that can hold what JSON can't say."""
+    has_maps: bool
+
+
+_LAYOUTS: Final[dict[Any, _Layout | int | None]] = {}
+"""By what the writes have in common: the layout, None where there can't be one, or how many such
+writes were seen while there was none."""
+_met_last: Final[list[_Layout | None]] = [None]
+# Making a layout takes as long as decoding a hundred records, and there may be sets whose records
+# all have other bins.
+_SEEN_BEFORE: Final = 10
+_MAX_LAYOUTS: Final = 4096
+# For msgspec, as a literal.
+_TOO_LARGE: Final = 2**63
+
+
+def _layout(
+    namespace: str,
+    set_name: str | None,
+    user_key_type: type,
+    names: tuple[str, ...],
+    codes: tuple[int, ...],
+    flags: tuple[int, ...],
+    types: tuple[Any, ...],
+) -> _Layout | None:
+    doubles, trees = [], []
+    bins = []
+    for place, (name, code, flag, value_type) in enumerate(
+        zip(names, codes, flags, types, strict=True)
+    ):
+        expected: Any = value_type
+        if code == DOUBLE and value_type is float:
+            # A decoder of floats would take ints.
+            expected = Any
+            doubles.append(place)
+        elif code == LIST and value_type is list:
+            expected = list[_Plain]
+        elif code == MAP and value_type is dict:
+            expected = dict[str, _Plain]
+        elif (code == LIST or code == MAP) and value_type is Any:
+            trees.append(place)
+        elif SCALARS.get(code) is not value_type:
+            return None
+        bins.append(tuple[Literal[name], Literal[code], Literal[flag], expected])  # type: ignore[valid-type]
+    if len(set(names)) != len(names) or not all(-_TOO_LARGE <= flag < _TOO_LARGE for flag in flags):
+        return None
+    set_type: Any = None if set_name is None else Literal[set_name]
+    key_type: Any = tuple[Literal[namespace], set_type, bytes, user_key_type]  # type: ignore[valid-type]
+    bins_type: Any = tuple[tuple(bins)]  # type: ignore[misc]
+    payload_type: Any = tuple[key_type, int | None, int | None, int | None, bins_type]
+    fields = [f"bin_{place}" for place in range(len(names))]
+    try:
+        decoder = msgspec.msgpack.Decoder(tuple[Literal[1], Literal[1], payload_type])
+        image = msgspec.defstruct(
+            "Image",
+            [(field, Any) for field in fields],
+            gc=False,
+            rename=dict(zip(fields, names, strict=True)),
+        )
+    except ValueError:
+        # A name that JSON has to escape.
+        return None
+    notes = {
+        name: {"type": code, "flags": flag}
+        for name, code, flag in zip(names, codes, flags, strict=True)
+    }
+    return _Layout(
+        decoder,
+        namespace,
+        set_name,
+        user_key_type,
+        image,
+        msgspec.Raw(msgspec.json.encode(notes)),
+        doubles,
+        trees,
+        MAP in codes or bool(trees),
+    )
+
+
+def decode_columns(
+    keys: Sequence[bytes | None], values: Sequence[bytes | None]
+) -> UpsertColumns | None:
+    """The events of payloads that all are plain writes of the layout that was met last, else None.
+
+    ``keys`` are the Kafka keys of ``values``. Those of plain writes are absent, or are the same
+    bytes as the record's own key.
+    """
+    layout = _met_last[0]
+    if layout is None or not values:
+        return None
+    try:
+        records = list(map(layout.decoder.decode, values))  # type: ignore[arg-type]
+    except _FAILURES:
+        return None
+    return _columns(layout, records, keys, values)
+
+
+def decode_events(
+    keys: Sequence[bytes | None], values: Sequence[bytes | None]
+) -> list[Event | None]:
+    """The events of those payloads that are plain writes of any layouts, None for each other."""
+    events: list[Event | None] = [None] * len(values)
+    groups: dict[int, tuple[_Layout, list[int], list[Any]]] = {}
+    decode: Callable[[bytes], Any] = _no_layout
+    add_index: Callable[[int], None] = _no_layout
+    add_record: Callable[[Any], None] = _no_layout
+    for index, value in enumerate(values):
+        if value is None or value[:3] != _HEADER:
+            continue
+        try:
+            add_record(decode(value))
+        except _FAILURES:
+            pass
+        else:
+            add_index(index)
+            continue
+        try:
+            record = _decode_any(value)
+        except _FAILURES:
+            continue
+        layout = _layout_of(record)
+        if layout is None:
+            continue
+        _met_last[0] = layout
+        _, indexes, records = groups.setdefault(id(layout), (layout, [], []))
+        decode = layout.decoder.decode
+        add_index, add_record = indexes.append, records.append
+        add_index(index)
+        add_record(record)
+    for layout, indexes, records in groups.values():
+        group = _events(
+            layout,
+            records,
+            [keys[index] for index in indexes],
+            [values[index] for index in indexes],
+        )
+        for index, event in zip(indexes, group, strict=True):
+            events[index] = event
+    return events
+
+
+def _no_layout(_: Any) -> None:
+    """In the place of a decoder before the first record: it fits nothing."""
+    raise TypeError
+
+
+def _layout_of(record: Any) -> _Layout | None:
+    _, _, ((namespace, set_name, _, user_key), _, _, _, bins) = record
+    if not bins:
+        return None
+    names, codes, flags, values = zip(*bins, strict=True)
+    types = []
+    for value in values:
+        kind: Any = type(value)
+        if kind is list:
+            if not _are_plain(map(type, value)):
+                kind = Any
+        elif kind is dict and not (
+            _are_texts(map(type, value)) and _are_plain(map(type, value.values()))
+        ):
+            kind = Any
+        types.append(kind)
+    user_key_type = type(user_key)
+    if user_key is not None and user_key_type not in _USER_KEY_TYPES:
+        return None
+    common = (namespace, set_name, user_key_type, names, codes, flags, tuple(types))
+    layout = _LAYOUTS.get(common, 0)
+    if type(layout) is int:
+        if len(_LAYOUTS) >= _MAX_LAYOUTS:
+            _LAYOUTS.clear()
+        layout = _LAYOUTS[common] = layout + 1 if layout < _SEEN_BEFORE else _layout(*common)
+    return layout if type(layout) is _Layout else None
+
+
+def _events(
+    layout: _Layout,
+    records: list[Any],
+    keys: list[bytes | None],
+    values: list[bytes | None],
+) -> list[Event | None]:
+    """The events of records of one layout, None for those that turn out not to be plain."""
+    columns = _columns(layout, records, keys, values)
+    if columns is not None:
+        return list(columns.events())
+    if len(records) == 1:
+        return [None]
+    half = len(records) // 2
+    return [
+        *_events(layout, records[:half], keys[:half], values[:half]),
+        *_events(layout, records[half:], keys[half:], values[half:]),
+    ]
+
+
+def _columns(
+    layout: _Layout,
+    records: list[Any],
+    keys: Sequence[bytes | None],
+    values: Sequence[bytes | None],
+) -> UpsertColumns | None:
+    """The events of records of one layout, or None if any turns out not to be plain."""
+    _, _, payloads = zip(*records, strict=True)
+    record_keys, generations, expiries, luts, bins = zip(*payloads, strict=True)
+    _, _, digests, user_keys = zip(*record_keys, strict=True)
+    columns = [list(map(_value_of, column)) for column in zip(*bins, strict=True)]
+    if not (
+        {DIGEST_BYTES}.issuperset(map(len, digests))
+        and all(map(_are_finite, (columns[place] for place in layout.doubles)))
+        and all(_is_plain_tree(tree, _ROOM) for place in layout.trees for tree in columns[place])
+        and (keys.count(None) == len(keys) or list(map(_encode, record_keys)) == keys)
+        and (not layout.has_maps or list(map(_encode, records)) == values)
+    ):
+        return None
+    metadata = map(
+        _Metadata,
+        generations,
+        expiries,
+        luts,
+        user_keys if layout.user_key_type in _USER_KEY_TYPES else repeat(UNSET),
+        repeat(_USER_KEY_TYPES.get(layout.user_key_type, UNSET)),
+        repeat(layout.bins),
+        repeat(UNSET) if keys[0] is None else record_keys,
+    )
+    return UpsertColumns(
+        layout.namespace,
+        layout.set_name,
+        _encode_lines(list(map(_RecordKey, digests))),
+        _encode_lines(list(map(layout.image, *columns))),
+        list(map(occurred_at, luts)),
+        list(map(expires_at, expiries)),
+        _encode_lines(list(metadata)),
+    )
+
+
+def _are_finite(column: list[Any]) -> bool:
+    return _are_floats(map(type, column)) and all(map(isfinite, column))
+
+
+def _is_plain_tree(tree: Any, room: int) -> bool:
+    """Whether JSON says all that there is in a list or map, nested at most ``room`` deeper."""
+    if type(tree) is dict:
+        if not _are_texts(map(type, tree)):
+            return False
+        tree = tree.values()
+    elif type(tree) is not list:
+        return False
+    if _are_plain(map(type, tree)):
+        return True
+    for item in tree:
+        kind = type(item)
+        if kind is list or kind is dict:
+            if room == 0 or not _is_plain_tree(item, room - 1):
+                return False
+        elif kind is float:
+            if not isfinite(item):
+                return False
+        elif kind not in _PLAIN:
+            return False
+    return True

@@ -1,0 +1,177 @@
+"""The short way for plain writes gives what ``decode`` gives, message by message."""
+
+from typing import Any
+
+import msgpack
+import pyarrow as pa
+import pytest
+from aerospike_encoder import pack
+from aerospike_messages import writes
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dbt_lakehouse.functions import decode_payload_batch
+from python_udfs import aerospike_plain_writes
+from python_udfs.aerospike_messagepack import decode, decode_batch, decode_columns
+from python_udfs.debezium_json import decode as decode_debezium
+
+DIGEST = b"abcdefghijklmnopqrst"
+# More often than a layout must be seen before there is a decoder for it.
+MANY = 15
+
+
+@pytest.fixture(autouse=True)
+def no_layouts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each test begins without a layout."""
+    monkeypatch.setattr(aerospike_plain_writes, "_LAYOUTS", {})
+    monkeypatch.setattr(aerospike_plain_writes, "_met_last", [None])
+
+
+def record(*bins: Any, **parts: Any) -> bytes:
+    """A write of those bins ``[name, type, flags, value]``."""
+    key = [
+        parts.get("namespace", "ns"),
+        parts.get("set_name", "set"),
+        parts.get("digest", DIGEST),
+        parts.get("user_key", "user"),
+    ]
+    lut = parts.get("lut", 1_700_000_000_000)
+    packed: bytes = msgpack.packb(
+        [1, 1, [key, parts.get("generation", 1), parts.get("expiry", 0), lut, list(bins)]]
+    )
+    return packed
+
+
+PLAIN: dict[str, list[Any]] = {
+    "scalars": [["i", 1, 0, -5], ["s", 3, 1, "x"], ["b", 17, 0, True], ["n", 0, 0, None]],
+    "binary": [["blob", 4, 0, b"\x00\xff"], ["hll", 18, 0, b"h"], ["java", 7, 0, b"j"]],
+    "double": [["d", 2, 0, 5.5]],
+    "list": [["l", 20, 0, [1, "x", True, None]]],
+    "map": [["m", 19, 1, {"a": 1, "b": None}]],
+    "nested": [["l", 20, 0, [1.5, {"k": [2, {}]}]], ["m", 19, 0, {"a": {"b": [0.5]}}]],
+    "names": [["\u00e9\u2028", 1, 0, 5], ["", 1, 0, 6]],
+    "flags": [["i", 1, -5, 5]],
+}
+OTHER: dict[str, list[Any]] = {
+    "no bins": [],
+    "a name that JSON escapes": [['a"b', 1, 0, 5]],
+    "huge flags": [["i", 1, 2**64 - 1, 5]],
+    "an int as double": [["d", 2, 0, 5]],
+    "no number": [["d", 2, 0, float("nan")]],
+    "no number in a list": [["l", 20, 0, [float("inf")]]],
+    "a map with an int as key": [["m", 19, 0, {1: 2}]],
+    "a nested map with an int as key": [["l", 20, 0, [{1: 2}]]],
+    "binary in a list": [["l", 20, 0, [b"x"]]],
+    "a timestamp": [["l", 20, 0, [msgpack.Timestamp(1, 0)]]],
+    "an ext": [["l", 20, 0, [msgpack.ExtType(23, b"{}")]]],
+    "GeoJSON": [["g", 23, 0, '{"type":"Point"}']],
+    "an unknown type": [["u", 99, 0, 1]],
+    "a name twice": [["i", 1, 0, 5], ["i", 1, 0, 6]],
+    "a bad value": [["i", 1, 0, "5"]],
+}
+
+
+@pytest.mark.parametrize("name", [*PLAIN, *OTHER])
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {},
+        {"user_key": None},
+        {"user_key": 7},
+        {"user_key": b"x"},
+        {"set_name": None},
+        {"lut": None, "expiry": None, "generation": None},
+        {"lut": 1_600_000_000, "expiry": -1},
+        {"lut": 2**63, "expiry": 2**63},
+        {"digest": b"short"},
+    ],
+    ids=lambda parts: ",".join(parts) or "usual",
+)
+def test_what_decode_gives(name: str, parts: dict[str, Any]) -> None:
+    value = record(*(PLAIN | OTHER)[name], **parts)
+    own = msgpack.packb(msgpack.unpackb(value, strict_map_key=False)[2][0])
+    mixed: list[bytes | None] = [None, own, b"other", own[:-1], own]
+    for keys in ([None] * MANY, [own] * MANY, [b"other"] * MANY, mixed * 3):
+        assert decode_batch(keys, [value] * MANY) == [decode(key, value) for key in keys]
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_what_is_plain(name: str) -> None:
+    values = [record(*PLAIN[name])] * MANY
+    decode_batch([None] * MANY, values)
+    columns = decode_columns([None] * MANY, values)
+    assert columns is not None
+    assert [[event] for event in columns.events()] == [decode(None, values[0])] * MANY
+
+
+@pytest.mark.parametrize("name", OTHER)
+def test_what_is_not(name: str) -> None:
+    values = [record(*OTHER[name])] * MANY
+    decode_batch([None] * MANY, values)
+    assert decode_columns([None] * MANY, values) is None
+
+
+def test_a_name_twice_in_a_map_is_not_dropped() -> None:
+    value = record(["m", 19, 0, {"k": 1}]).replace(b"\x81\xa1k\x01", b"\x82\xa1k\x01\xa1k\x02")
+    plain = record(["m", 19, 0, {"k": 1}])
+    values = [plain] * MANY + [value]
+    events = decode_batch([None] * len(values), values)
+    assert events == [decode(None, each) for each in values]
+    assert events[-1][0].after == b'{"m":[["k",1],["k",2]]}'
+
+
+def test_one_bad_record_among_many() -> None:
+    plain = record(["d", 2, 0, 0.5])
+    values = [plain] * MANY + [record(["d", 2, 0, 5]), plain, plain[:-1], plain + b"x", plain]
+    assert decode_batch([None] * len(values), values) == [decode(None, each) for each in values]
+
+
+def test_a_new_layout_for_each_record() -> None:
+    values = [record([f"bin{number}", 1, 0, number]) for number in range(200)]
+    assert decode_batch([None] * 200, values) == [decode(None, each) for each in values]
+    assert not any(
+        isinstance(layout, aerospike_plain_writes._Layout)
+        for layout in aerospike_plain_writes._LAYOUTS.values()
+    )
+
+
+def test_arrays_of_columns_and_of_events() -> None:
+    plain = [record(["i", 1, 0, number], set_name=f"set{number // 1500}") for number in range(3000)]
+    payloads: list[tuple[str | None, bytes | None, bytes | None]] = [
+        *(("aerospike_messagepack", None, value) for value in plain),
+        ("debezium_json", b'{"id":1}', b'{"op":"c","after":{"id":1},"source":{"table":"t"}}'),
+        (None, None, b"?"),
+        ("aerospike_messagepack", None, None),
+        ("aerospike_messagepack", None, msgpack.packb([msgpack.unpackb(plain[0])] * 3)),
+    ]
+    formats, keys, values = zip(*payloads, strict=True)
+    rows = decode_payload_batch(
+        pa.array(formats, pa.string()), pa.array(keys, pa.binary()), pa.array(values, pa.binary())
+    )
+    expected = [decode(None, value) for value in plain]
+    expected.append(decode_debezium(payloads[3000][1], payloads[3000][2]))
+    lists = rows.to_pylist()
+    assert len(rows) == len(payloads)
+    assert [[event["after"] for event in each] for each in lists[:3001]] == [
+        [event.after and event.after.decode() for event in events] for events in expected
+    ]
+    for each, events in zip(lists[:3000], expected[:3000], strict=True):
+        (row,), (event,) = each, events
+        assert row["source_table"] == event.source_table
+        assert row["metadata"].encode() == event.metadata
+        assert row["record_key"].encode() == event.record_key
+        assert int(row["occurred_at"].timestamp() * 1000) == event.occurred_at
+    assert [len(each) for each in lists[3000:]] == [1, 1, 1, 3]
+    assert lists[3001][0]["error_code"] == "unknown_format"
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(writes, min_size=1, max_size=3), st.data())
+def test_random_writes(trees: list[Any], data: Any) -> None:
+    packed = [pack(tree) for tree in trees]
+    values = packed * MANY
+    damaged = bytearray(data.draw(st.sampled_from(packed)))
+    damaged[data.draw(st.integers(0, len(damaged) - 1))] = data.draw(st.integers(0, 255))
+    values.insert(data.draw(st.integers(0, len(values))), bytes(damaged))
+    keys = [data.draw(st.sampled_from([None, pack(trees[0][2][0])])) for _ in values]
+    assert decode_batch(keys, values) == list(map(decode, keys, values))
