@@ -6,9 +6,9 @@ arrays to Python values and back.
 
 import gc
 import importlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
-from itertools import accumulate, chain, groupby
+from itertools import accumulate, chain, groupby, repeat
 from typing import Any
 
 import pyarrow as pa
@@ -18,7 +18,7 @@ from pyspark.sql.pandas.functions import arrow_udf
 
 from dbt_lakehouse.paths import ROOT
 from python_udfs import registry
-from python_udfs.events import UPSERT, Event, UpsertColumns
+from python_udfs.events import Event, EventColumns
 from python_udfs.images import decode_hbase, json_elements, json_entries, json_texts
 
 # Arrow's types of Event's fields; times become Spark's microseconds at the end.
@@ -70,7 +70,7 @@ def decode_payload_batch(formats: pa.Array, keys: pa.Array, values: pa.Array) ->
     for _, group in groupby(chunks, _table_of):
         alike, others = [], []
         for chunk in group:
-            if isinstance(chunk, UpsertColumns):
+            if isinstance(chunk, EventColumns):
                 alike.append(chunk)
             else:
                 others += chunk
@@ -80,7 +80,7 @@ def decode_payload_batch(formats: pa.Array, keys: pa.Array, values: pa.Array) ->
 
 def _decode_chunk(
     formats: list[str | None], keys: list[bytes | None], values: list[bytes | None]
-) -> UpsertColumns | list[list[Event]]:
+) -> EventColumns | list[list[Event]]:
     if formats.count(formats[0]) == len(formats):
         columns = registry.decode_columns(formats[0], keys, values)
         if columns is not None:
@@ -88,8 +88,10 @@ def _decode_chunk(
     return _decode_payloads(formats, keys, values)
 
 
-def _table_of(chunk: UpsertColumns | list[list[Event]]) -> tuple[str, str | None] | None:
-    return chunk[:2] if isinstance(chunk, UpsertColumns) else None
+def _table_of(chunk: EventColumns | list[list[Event]]) -> tuple[Any, ...] | None:
+    if not isinstance(chunk, EventColumns):
+        return None
+    return chunk.source_database, chunk.source_schema, chunk.source_table
 
 
 def _decode_payloads(
@@ -129,34 +131,57 @@ def _lists(arrays: list[pa.Array], offsets: Iterable[int]) -> pa.Array:
     return pa.ListArray.from_arrays(pa.array(offsets, type=pa.int32()), structs)
 
 
-def _columns_array(alike: list[UpsertColumns]) -> pa.Array:
+def _columns_array(alike: list[EventColumns]) -> pa.Array:
     """``_events_array`` of all their events. They are of one table."""
-    occurred_at, expires_at = (
-        pa.array(list(chain.from_iterable(times)), pa.timestamp("ms", tz="UTC"))
-        for times in zip(*((each.occurred_at, each.expires_at) for each in alike), strict=True)
-    )
-    length = len(occurred_at)
-    known = {
-        "event_index": pa.repeat(pa.scalar(0, pa.int32()), length),
-        "operation": pa.repeat(UPSERT, length),
-        "source_schema": pa.repeat(alike[0].source_schema, length),
-        "source_table": pa.repeat(pa.scalar(alike[0].source_table, pa.string()), length),
-        "record_key": _lines_array([each.record_key for each in alike]),
-        "after": _lines_array([each.after for each in alike]),
-        "occurred_at": occurred_at,
-        "expires_at": expires_at,
-        "metadata": _lines_array([each.metadata for each in alike]),
-    }
+    lengths = [len(each.occurred_at) for each in alike]
+    length = sum(lengths)
+    first = alike[0]
+    operations = [
+        pa.repeat(each.operation, rows)
+        if isinstance(each.operation, str)
+        else pa.array(each.operation, pa.string())
+        for each, rows in zip(alike, lengths, strict=True)
+    ]
+    nothing = pa.nulls(length, pa.string())
     arrays = [
-        known[name] if name in known else pa.nulls(length, arrow_type)
-        for name, arrow_type in zip(registry.EVENT_TYPES, _EVENT_TYPES, strict=True)
+        pa.repeat(pa.scalar(0, pa.int32()), length),
+        pa.concat_arrays(operations),
+        *(
+            pa.repeat(pa.scalar(name, pa.string()), length)
+            for name in (first.source_database, first.source_schema, first.source_table)
+        ),
+        _texts_array([each.record_key for each in alike], lengths),
+        _texts_array([each.before for each in alike], lengths),
+        _texts_array([each.after for each in alike], lengths),
+        _times_array([each.occurred_at for each in alike], lengths),
+        _times_array([each.expires_at for each in alike], lengths),
+        _texts_array([each.metadata for each in alike], lengths),
+        nothing,
+        nothing,
     ]
     return _lists(arrays, range(length + 1))
 
 
-def _lines_array(blocks: list[bytes]) -> pa.Array:
-    """Texts with a line break behind each to an array of strings."""
-    return pc.split_pattern(pa.array([b"".join(blocks)], pa.string()), "\n").flatten()[:-1]
+def _texts_array(blocks: list[bytes | None], lengths: list[int]) -> pa.Array:
+    """Columns of texts, see ``EventColumns``, to one array of strings."""
+    if blocks.count(None) == len(blocks):
+        return pa.nulls(sum(lengths), pa.string())
+    lines = b"".join(
+        b"null\n" * rows if block is None else block
+        for block, rows in zip(blocks, lengths, strict=True)
+    )
+    texts = pc.split_pattern(pa.array([lines], pa.string()), "\n").flatten()[:-1]
+    if b"null\n" in lines:
+        texts = pc.if_else(pc.equal(texts, "null"), None, texts)
+    return texts
+
+
+def _times_array(blocks: list[Sequence[int | None] | None], lengths: list[int]) -> pa.Array:
+    times = chain.from_iterable(
+        block if block is not None else repeat(None, rows)
+        for block, rows in zip(blocks, lengths, strict=True)
+    )
+    return pa.array(list(times), pa.timestamp("ms", tz="UTC"))
 
 
 @_without_collector

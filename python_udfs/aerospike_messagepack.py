@@ -93,7 +93,7 @@ from python_udfs.errors import (
     Truncated,
 )
 from python_udfs.events import DELETE as DELETE_OPERATION
-from python_udfs.events import UPSERT, Event, UpsertColumns, invalid
+from python_udfs.events import UPSERT, Event, EventColumns, invalid
 from python_udfs.limits import MAX_DEPTH, MAX_PAYLOAD_BYTES
 from python_udfs.messagepack import LIBRARY_ERRORS, Ext, Walker, unpack
 
@@ -146,7 +146,7 @@ def decode(key: bytes | None, value: bytes | None) -> list[Event]:
 
 def decode_columns(
     keys: Sequence[bytes | None], values: Sequence[bytes | None]
-) -> UpsertColumns | None:
+) -> EventColumns | None:
     """``decode`` for many messages, where they are much alike, and several times as fast; None
     where they aren't.
     """

@@ -23,7 +23,7 @@ from msgspec import UNSET
 
 from python_udfs.aerospike import DIGEST_BYTES, expires_at, occurred_at
 from python_udfs.aerospike_particles import DOUBLE, LIST, MAP, SCALARS
-from python_udfs.events import Event, UpsertColumns
+from python_udfs.events import UPSERT, Event, EventColumns
 from python_udfs.limits import MAX_DEPTH
 
 # The array of three that a record is, with version 1 and type WRITE.
@@ -157,7 +157,7 @@ def _layout(
 
 def decode_columns(
     keys: Sequence[bytes | None], values: Sequence[bytes | None]
-) -> UpsertColumns | None:
+) -> EventColumns | None:
     """The events of payloads that all are plain writes of the layout that was met last, else None.
 
     ``keys`` are the Kafka keys of ``values``. Those of plain writes are absent, or are the same
@@ -274,7 +274,7 @@ def _columns(
     records: list[Any],
     keys: Sequence[bytes | None],
     values: Sequence[bytes | None],
-) -> UpsertColumns | None:
+) -> EventColumns | None:
     """The events of records of one layout, or None if any turns out not to be plain."""
     _, _, payloads = zip(*records, strict=True)
     record_keys, generations, expiries, luts, bins = zip(*payloads, strict=True)
@@ -298,14 +298,17 @@ def _columns(
         repeat(layout.bins),
         repeat(UNSET) if keys[0] is None else record_keys,
     )
-    return UpsertColumns(
-        layout.namespace,
-        layout.set_name,
-        _encode_lines(list(map(_RecordKey, digests))),
-        _encode_lines(list(map(layout.image, *columns))),
-        list(map(occurred_at, luts)),
-        list(map(expires_at, expiries)),
-        _encode_lines(list(metadata)),
+    return EventColumns(
+        operation=UPSERT,
+        source_database=None,
+        source_schema=layout.namespace,
+        source_table=layout.set_name,
+        record_key=_encode_lines(list(map(_RecordKey, digests))),
+        before=None,
+        after=_encode_lines(list(map(layout.image, *columns))),
+        occurred_at=list(map(occurred_at, luts)),
+        expires_at=list(map(expires_at, expiries)),
+        metadata=_encode_lines(list(metadata)),
     )
 
 

@@ -69,6 +69,13 @@ _UNAVAILABLE_ARRAYS: Final[tuple[list[Any], ...]] = (
     # A number for each byte, for arrays of numbers.
     list(_UNAVAILABLE_BYTES),
 )
+# A text without any of these has no unavailable value in it.
+UNAVAILABLE_MARKS: Final = (
+    _UNAVAILABLE_BYTES,
+    _UNAVAILABLE_BASE64.encode(),
+    b"b68a35a7-17ad-35b3-af2a-ae46edb4545a",
+    b"[95",
+)
 _encode = msgspec.json.Encoder().encode
 
 _MIN_LONG: Final = -(2**63)

@@ -15,10 +15,18 @@ changes, heartbeats and transaction markers are recognised; unwrapped rows, Mong
 payloads framed by a schema registry are ``invalid`` with a sentence that says what they are.
 """
 
-from python_udfs import debezium
+from collections.abc import Sequence
+
+from python_udfs import debezium, debezium_plain_changes
+from python_udfs.debezium_plain_changes import decode_columns as decode_columns
 from python_udfs.events import Event
 
 
 def decode(key: bytes | None, value: bytes | None) -> list[Event]:
     """The change event of one Kafka message: always one, ``invalid`` for a payload that is bad."""
     return debezium.decode(key, value)
+
+
+def decode_batch(keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> list[list[Event]]:
+    """``decode`` for many messages, faster the more of them are alike."""
+    return debezium_plain_changes.decode_batch(decode, keys, values)

@@ -5,7 +5,7 @@ Kafka timestamp are added by whoever holds them. JSON columns are UTF-8 JSON tex
 ready for an Arrow string array or for ``msgspec.Raw``.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import repeat
 from typing import NamedTuple
 
@@ -54,39 +54,50 @@ class Event(NamedTuple):
     error_detail: str | None = None
 
 
-class UpsertColumns(NamedTuple):
-    """Upserts of one table by column: what each of many payloads holds one of."""
+class EventColumns(NamedTuple):
+    """Events of one table by column, of payloads that hold one each.
 
-    source_schema: str
+    A column of JSON texts is one text: the rows' texts with a line break behind each (inside JSON
+    there is none), ``null`` for none. A column that is None has no value in any row.
+    """
+
+    operation: str | Sequence[str]
+    """One for all rows, or each row's."""
+    source_database: str | None
+    source_schema: str | None
     source_table: str | None
-    record_key: bytes
-    """The texts of the column with a line break behind each; in JSON none can be inside."""
-    after: bytes
-    """As ``record_key``."""
+    record_key: bytes | None
+    before: bytes | None
+    after: bytes | None
     occurred_at: Sequence[int | None]
-    expires_at: Sequence[int | None]
+    expires_at: Sequence[int | None] | None
     metadata: bytes
-    """As ``record_key``."""
 
     def events(self) -> list[Event]:
         """The same as one event each."""
         rows = zip(
             repeat(0),
-            repeat(UPSERT),
-            repeat(None),
+            repeat(self.operation) if isinstance(self.operation, str) else self.operation,
+            repeat(self.source_database),
             repeat(self.source_schema),
             repeat(self.source_table),
-            self.record_key.splitlines(),
-            repeat(None),
-            self.after.splitlines(),
+            _texts(self.record_key),
+            _texts(self.before),
+            _texts(self.after),
             self.occurred_at,
-            self.expires_at,
-            self.metadata.splitlines(),
+            self.expires_at or repeat(None),
+            _texts(self.metadata),
             repeat(None),
             repeat(None),
         )
         # In half the time that Event() takes.
         return [tuple.__new__(Event, row) for row in rows]
+
+
+def _texts(lines: bytes | None) -> Iterable[bytes | None]:
+    if lines is None:
+        return repeat(None)
+    return [None if line == b"null" else line for line in lines.splitlines()]
 
 
 def invalid(error: DecodeError, event_index: int = 0, metadata: bytes | None = None) -> Event:

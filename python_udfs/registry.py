@@ -15,7 +15,7 @@ from python_udfs import (
     lindorm_json,
 )
 from python_udfs.errors import UnknownFormat
-from python_udfs.events import Event, UpsertColumns, invalid
+from python_udfs.events import Event, EventColumns, invalid
 from python_udfs.images import decode_hbase, json_elements, json_entries, json_texts
 
 Decode = Callable[[bytes | None, bytes | None], list[Event]]
@@ -34,13 +34,15 @@ FORMATS: Final[dict[str, Decode]] = {
 # Formats that are faster by the batch than one by one.
 _BATCHES: Final[dict[str, Callable[[Messages, Messages], list[list[Event]]]]] = {
     "aerospike_messagepack": aerospike_messagepack.decode_batch,
+    "debezium_json": debezium_json.decode_batch,
 }
-_COLUMNS: Final[dict[str, Callable[[Messages, Messages], UpsertColumns | None]]] = {
+_COLUMNS: Final[dict[str, Callable[[Messages, Messages], EventColumns | None]]] = {
     "aerospike_messagepack": aerospike_messagepack.decode_columns,
+    "debezium_json": debezium_json.decode_columns,
 }
 
 
-def decode_columns(format: str | None, keys: Messages, values: Messages) -> UpsertColumns | None:
+def decode_columns(format: str | None, keys: Messages, values: Messages) -> EventColumns | None:
     """``decode_payloads`` by column, where the format and the messages allow it; else None."""
     decode = _COLUMNS.get(format or "")
     return None if decode is None else decode(keys, values)

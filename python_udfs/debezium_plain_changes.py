@@ -1,0 +1,365 @@
+"""The short way for Debezium's usual messages: many changes of one table, without schema blocks.
+
+A topic's messages are much alike: the same fields in the envelope, the same source, the same
+columns. What they have in common, a layout, is learned from messages that ``debezium`` has decoded.
+Decoders made for it then take many messages apart in one call, in C, and values stay the text that
+was sent. A message that isn't like that is left to ``debezium``, which decodes it with all care.
+Both give the same event, but for white space inside of arrays.
+
+Nothing is lost on this way: a layout's decoders want each of its names, and if the messages have
+just so many names, then none comes twice and there is no other. Texts that would be written in
+another way when encoded again, and placeholders of unavailable values, are not plain.
+"""
+
+from collections.abc import Callable, Sequence
+from operator import attrgetter
+from typing import Any, Final, Literal, NamedTuple
+
+import msgspec
+from msgspec import Raw
+
+from python_udfs.connect_types import UNAVAILABLE_MARKS
+from python_udfs.events import (
+    DELETE,
+    INSERT,
+    MAX_TIME_MS,
+    MIN_TIME_MS,
+    SNAPSHOT,
+    UPDATE,
+    Event,
+    EventColumns,
+)
+
+Decode = Callable[[bytes | None, bytes | None], list[Event]]
+
+_OPERATIONS: Final = {"r": SNAPSHOT, "c": INSERT, "u": UPDATE, "d": DELETE}
+_IMAGES: Final = frozenset({"before", "after"})
+# Fields of a source block that are the same in all messages of a table.
+_CONSTANTS: Final = ("version", "connector", "name", "db", "schema", "namespace", "table")
+# What metadata has of its own, beside the envelope's fields.
+_TAKEN: Final = frozenset(
+    {
+        *("connector", "snapshot", "event_key", "event_key_encoding", "event_key_wrapper"),
+        *("untyped", "as_sent", "envelope", "wrapper", "schema_name", "schema", "payload"),
+    }
+)
+_FAILURES: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, TypeError)
+
+_load = msgspec.json.Decoder(dict[str, Any], float_hook=Raw).decode
+_encode_lines = msgspec.json.Encoder().encode_lines
+
+# How many messages of a table may turn out not to be plain before the short way is given up for it,
+# beside a quarter of those that are.
+_PATIENCE: Final = 100
+_MAX_TABLES: Final = 4096
+_MAX_NAMES: Final = 2000
+
+
+class _Shape(NamedTuple):
+    """The names of a message's parts, and the constants of its source."""
+
+    key: tuple[str, ...] | None
+    envelope: tuple[str, ...]
+    source: tuple[tuple[str, str | None], ...]
+    """Names, each with its value if it is a constant."""
+    before: tuple[str, ...] | None
+    """The columns of images; None if no message has had one yet."""
+    after: tuple[str, ...] | None
+
+
+class _Layout(NamedTuple):
+    """The decoders of a shape."""
+
+    shape: _Shape
+    key: msgspec.json.Decoder[Any] | None
+    change: msgspec.json.Decoder[Any]
+    metadata: type[msgspec.Struct]
+    has_snapshot: bool
+    source_database: str | None
+    source_schema: str | None
+    source_table: str | None
+
+
+class _Table:
+    """What is known of a table's messages."""
+
+    __slots__ = ("layout", "misses", "plain", "shape")
+
+    def __init__(self) -> None:
+        self.shape: _Shape | None = None
+        self.layout: _Layout | None = None
+        self.misses = 0
+        self.plain = 0
+
+    @property
+    def is_hopeless(self) -> bool:
+        return self.misses > _PATIENCE + self.plain // 4
+
+
+_tables: Final[dict[tuple[bytes, ...], _Table]] = {}
+_met_last: Final[list[_Layout | None]] = [None]
+
+
+def decode_columns(
+    keys: Sequence[bytes | None], values: Sequence[bytes | None]
+) -> EventColumns | None:
+    """The events of messages that all are plain changes of the table that was met last, else
+    None.
+    """
+    layout = _met_last[0]
+    return None if layout is None else _columns(layout, keys, values)
+
+
+def decode_batch(
+    decode: Decode, keys: Sequence[bytes | None], values: Sequence[bytes | None]
+) -> list[list[Event]]:
+    """The events of each message; ``decode`` decodes those that are not plain."""
+    tables: dict[tuple[bytes, ...], list[int]] = {}
+    for index, value in enumerate(values):
+        tables.setdefault(_table_of(value), []).append(index)
+    payloads: list[list[Event]] = [[]] * len(values)
+    for name, indexes in tables.items():
+        if len(_tables) >= _MAX_TABLES:
+            _tables.clear()
+        events = _decode_table(
+            _tables.setdefault(name, _Table()),
+            decode,
+            [keys[index] for index in indexes],
+            [values[index] for index in indexes],
+        )
+        for index, each in zip(indexes, events, strict=True):
+            payloads[index] = each
+    return payloads
+
+
+def _table_of(value: bytes | None) -> tuple[bytes, ...]:
+    """Texts that tell the messages of one table from those of another one, mostly."""
+    if value is None:
+        return ()
+    return tuple(_text_behind(mark, value) for mark in (b'"db":"', b'"schema":"', b'"table":"'))
+
+
+def _text_behind(mark: bytes, value: bytes) -> bytes:
+    start = value.find(mark) + len(mark)
+    return value[start : value.find(b'"', start)] if start >= len(mark) else b""
+
+
+def _decode_table(
+    table: _Table, decode: Decode, keys: list[bytes | None], values: list[bytes | None]
+) -> list[list[Event]]:
+    if table.is_hopeless:
+        return list(map(decode, keys, values))
+    if table.layout is not None:
+        columns = _columns(table.layout, keys, values)
+        if columns is not None:
+            table.plain += len(values)
+            _met_last[0] = table.layout
+            return [[event] for event in columns.events()]
+    if table.layout is None or len(values) == 1:
+        first = decode(keys[0], values[0])
+        table.misses += 1
+        _learn(table, keys[0], values[0], first[0])
+        return (
+            [first, *_decode_table(table, decode, keys[1:], values[1:])] if values[1:] else [first]
+        )
+    half = len(values) // 2
+    return [
+        *_decode_table(table, decode, keys[:half], values[:half]),
+        *_decode_table(table, decode, keys[half:], values[half:]),
+    ]
+
+
+# --- Layouts --------------------------------------------------------------------------------------
+
+
+def _learn(table: _Table, key: bytes | None, value: bytes | None, event: Event) -> None:
+    """Make the table's layout from a message that others may be like."""
+    if value is None or event.operation not in _OPERATIONS.values():
+        return
+    shape = _shape(key, value)
+    if shape is None:
+        return
+    old = table.shape
+    if old is not None and old[:3] == shape[:3]:
+        # Some messages lack an image: one that was seen is still known.
+        shape = shape._replace(before=shape.before or old.before, after=shape.after or old.after)
+    if shape != old:
+        table.shape = shape
+        table.layout = _layout(shape, event)
+
+
+def _shape(key: bytes | None, value: bytes) -> _Shape | None:
+    try:
+        fields = _load(value)
+        key_fields = None if key is None else _load(key)
+    except _FAILURES:
+        return None
+    source, before, after = (fields.get(name) for name in ("source", "before", "after"))
+    if (
+        type(source) is not dict
+        or not _TAKEN.isdisjoint(fields)
+        or not {"op", "before", "after", "ts_ms"} <= fields.keys()
+        or not (before is None or (type(before) is dict and before))
+        or not (after is None or (type(after) is dict and after))
+        or (key_fields is not None and (not key_fields or not _TAKEN.isdisjoint(key_fields)))
+        or type(source.get("table")) is not str
+        or sum(map(len, (fields, source, before or (), after or ()))) > _MAX_NAMES
+    ):
+        return None
+    return _Shape(
+        None if key_fields is None else tuple(sorted(key_fields)),
+        tuple(fields),
+        tuple(
+            (name, sent if name in _CONSTANTS and type(sent) is str else None)
+            for name, sent in source.items()
+        ),
+        None if before is None else tuple(before),
+        None if after is None else tuple(after),
+    )
+
+
+def _layout(shape: _Shape, event: Event) -> _Layout | None:
+    try:
+        source = _struct(
+            {
+                name: Literal[constant]
+                if constant is not None
+                else type(None)
+                if name in _CONSTANTS
+                else int | None
+                if name == "ts_ms"
+                else Raw
+                for name, constant in shape.source
+            }
+        )
+        types: dict[str, Any] = dict.fromkeys(shape.envelope, Raw)
+        types |= {"op": Literal["r", "c", "u", "d"], "source": source, "ts_ms": int | None}
+        if "transaction" in types:
+            types["transaction"] = None
+        for name, columns in (("before", shape.before), ("after", shape.after)):
+            types[name] = None if columns is None else _struct(dict.fromkeys(columns, Raw)) | None
+        change = _struct(types)
+        key = None if shape.key is None else _struct(dict.fromkeys(shape.key, Raw))
+        names = [name for name, _ in shape.source]
+        own = ["event_key"] * (key is not None) + [
+            name for name in ("connector", "snapshot") if name in names
+        ]
+        metadata = _struct(
+            dict.fromkeys(
+                [*own, *(name for name in shape.envelope if name not in (*_IMAGES, "op"))], Any
+            )
+        )
+    except ValueError:
+        # A name that JSON has to escape.
+        return None
+    return _Layout(
+        shape,
+        None if key is None else msgspec.json.Decoder(key),
+        msgspec.json.Decoder(change),
+        metadata,
+        "snapshot" in names,
+        event.source_database,
+        event.source_schema,
+        event.source_table,
+    )
+
+
+def _struct(types: dict[str, Any]) -> type[msgspec.Struct]:
+    """A Struct of fields with those names; as attributes they are ``f0``, ``f1``, ..."""
+    fields = [(f"f{place}", field_type) for place, field_type in enumerate(types.values())]
+    rename = {f"f{place}": name for place, name in enumerate(types)}
+    return msgspec.defstruct("Fields", fields, rename=rename, gc=False)
+
+
+# --- Messages -------------------------------------------------------------------------------------
+
+
+def _columns(
+    layout: _Layout, keys: Sequence[bytes | None], values: Sequence[bytes | None]
+) -> EventColumns | None:
+    """The events of messages of a layout, or None if any turns out not to be plain."""
+    shape = layout.shape
+    rows = len(values)
+    without_key = keys.count(None)
+    if without_key != (rows if layout.key is None else 0):
+        return None
+    try:
+        text = b"\n".join(values)  # type: ignore[arg-type]
+        key_text = b"" if layout.key is None else b"\n".join(keys)  # type: ignore[arg-type]
+        if _is_unusual(text, rows) or (layout.key and _is_unusual(key_text, rows)):
+            return None
+        changes = layout.change.decode_lines(text)
+        record_keys = [] if layout.key is None else layout.key.decode_lines(key_text)
+    except _FAILURES:
+        return None
+    place = {name: f"f{index}" for index, name in enumerate(shape.envelope)}
+    operations = list(map(attrgetter(place["op"]), changes))
+    befores = list(map(attrgetter(place["before"]), changes))
+    afters = list(map(attrgetter(place["after"]), changes))
+    with_before, with_after = rows - befores.count(None), rows - afters.count(None)
+    names = (
+        rows * (len(shape.envelope) + len(shape.source))
+        + with_before * len(shape.before or ())
+        + with_after * len(shape.after or ())
+    )
+    if _names_in(text) != names or _names_in(key_text) != len(record_keys) * len(shape.key or ()):
+        return None
+    if with_after < rows:
+        for operation, before, after in zip(operations, befores, afters, strict=True):
+            if after is None and (operation != "d" or (before is None and layout.key is None)):
+                return None
+    sources = list(map(attrgetter(place["source"]), changes))
+    in_source = {name: f"f{index}" for index, (name, _) in enumerate(shape.source)}
+    times: Sequence[int | None] = [None] * rows
+    if "ts_ms" in in_source:
+        times = _known_times(list(map(attrgetter(in_source["ts_ms"]), sources)))
+    parts: list[Any] = [] if layout.key is None else [record_keys]
+    parts += [
+        map(attrgetter(in_source[name]), sources)
+        for name in ("connector", "snapshot")
+        if name in in_source
+    ]
+    parts += [
+        map(attrgetter(place[name]), changes)
+        for name in shape.envelope
+        if name not in _IMAGES and name != "op"
+    ]
+    return EventColumns(
+        operation=list(map(_OPERATIONS.__getitem__, operations)),
+        source_database=layout.source_database,
+        source_schema=layout.source_schema,
+        source_table=layout.source_table,
+        record_key=None if layout.key is None else _encode_lines(record_keys),
+        before=_encode_lines(befores) if with_before else None,
+        after=_encode_lines(afters) if with_after else None,
+        occurred_at=times,
+        expires_at=None,
+        metadata=_encode_lines(list(map(layout.metadata, *parts))),
+    )
+
+
+def _known_times(times: list[Any]) -> Sequence[int | None]:
+    """None for zero, and for what no timestamp can hold."""
+    if None not in times and 0 < min(times) <= max(times) <= MAX_TIME_MS:
+        return times
+    return [time if time and MIN_TIME_MS <= time <= MAX_TIME_MS else None for time in times]
+
+
+def _is_unusual(text: bytes, rows: int) -> bool:
+    """Whether lines of JSON have something that ``debezium`` has to look at."""
+    if text.count(b"\n") != rows - 1:
+        return True
+    if not text.isascii():
+        # msgspec does not look at the UTF-8 of what it leaves as it is.
+        text.decode()
+    return (
+        # Only a quote's escape is sure to be what an encoder writes.
+        text.count(b"\\") != text.count(b'\\"')
+        or text.find(b":-0") >= 0
+        or any(text.find(mark) >= 0 for mark in UNAVAILABLE_MARKS)
+    )
+
+
+def _names_in(text: bytes) -> int:
+    """How many names there are in compact JSON whose only escapes are those of quotes."""
+    return text.count(b'":') - text.count(b'\\":')

@@ -1,0 +1,233 @@
+"""The short way for plain changes gives what ``decode`` gives, message by message."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from python_udfs import debezium_plain_changes
+from python_udfs.debezium_json import decode, decode_batch, decode_columns
+
+MANY = 20
+Value = dict[str, Any]
+
+
+@pytest.fixture(autouse=True)
+def no_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each test begins without a layout."""
+    monkeypatch.setattr(debezium_plain_changes, "_tables", {})
+    monkeypatch.setattr(debezium_plain_changes, "_met_last", [None])
+
+
+def text(value: Any) -> bytes:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def change(number: int, **parts: Any) -> Value:
+    """An insert, with other parts of the envelope and the source where given."""
+    source = {
+        "version": "2.5.4.Final",
+        "connector": "postgresql",
+        "name": "shop",
+        "ts_ms": 1_700_000_000_000 + number,
+        "snapshot": "false",
+        "db": "shop",
+        "sequence": f'["{number}","{number + 1}"]',
+        "schema": "sales",
+        "table": "orders",
+        "lsn": number,
+        "xmin": None,
+    }
+    envelope = {
+        "before": None,
+        "after": {"id": number, "name": f"Zoë {number}", "price": 1.50, "note": None},
+        "source": source | parts.pop("source", {}),
+        "op": "c",
+        "ts_ms": 1_700_000_000_500 + number,
+        "transaction": None,
+    }
+    return envelope | parts
+
+
+def image(**more: Any) -> Value:
+    return {"id": 7, "name": "a", "price": 2, "note": "n", **more}
+
+
+def check(keys: list[bytes | None], values: list[bytes | None]) -> None:
+    """Twice, since the first time teaches the layout."""
+    expected = list(map(decode, keys, values))
+    assert decode_batch(keys, values) == expected
+    assert decode_batch(keys, values) == expected
+
+
+PLAIN: dict[str, Callable[[int], Value]] = {
+    "inserts": change,
+    "snapshot": lambda number: change(number, op="r", source={"snapshot": "last"}),
+    "updates": lambda number: change(number, op="u", before=image(), after=image(name="b")),
+    "deletes": lambda number: change(number, op="d", before=image(), after=None),
+    "deletes without an image": lambda number: change(
+        number, op=("c", "d")[number % 2], after=(image(), None)[number % 2]
+    ),
+    "a quote in a text": lambda number: change(number, after=image(name='say "hi": now')),
+    "an array": lambda number: change(number, after=image(tags=[1, "x", None])),
+    "no time": lambda number: change(number, source={"ts_ms": None}),
+    "time zero": lambda number: change(number, source={"ts_ms": 0}),
+    "MySQL": lambda number: change(number, source={"connector": "mysql", "schema": None}),
+    "more fields": lambda number: change(number, ts_us=1, ts_ns=2),
+}
+OTHER: dict[str, Callable[[int], Value]] = {
+    "a nested object": lambda number: change(number, after=image(point={"x": 1})),
+    "a name that JSON escapes": lambda number: change(number, after=image(**{'a"b': 1})),
+    "an escape": lambda number: change(number, after=image(name="tab\t")),
+    "a backslash": lambda number: change(number, after=image(name="back\\slash\\")),
+    "a placeholder": lambda number: change(
+        number, after=image(name="__debezium_unavailable_value")
+    ),
+    "a placeholder as numbers": lambda number: change(
+        number, after=image(name=list(b"__debezium_unavailable_value"))
+    ),
+    "a transaction": lambda number: change(number, transaction={"id": "1", "total_order": 1}),
+    "truncate": lambda number: change(number, op="t", after=None),
+    "message": lambda number: change(number, op="m", after=None),
+    "an unknown op": lambda number: change(number, op="x"),
+    "no image": lambda number: change(number, after=None),
+    "an empty image": lambda number: change(number, after={}),
+    "no table": lambda number: change(number, source={"table": None}),
+    "a time as text": lambda number: change(number, source={"ts_ms": "1700000000000"}),
+    "a taken name": lambda number: change(number, connector="x"),
+    "a wrapper": lambda number: {"schema": None, "payload": change(number)},
+    "heartbeat": lambda number: {"ts_ms": number},
+}
+
+
+@pytest.mark.parametrize("name", [*PLAIN, *OTHER])
+@pytest.mark.parametrize("key", ["object", "two names", "wrapped", "text", "broken", "none"])
+def test_what_decode_gives(name: str, key: str) -> None:
+    keys: dict[str, Callable[[int], bytes | None]] = {
+        "object": lambda number: text({"id": number}),
+        "two names": lambda number: text({"b": f"x{number}", "a": number}),
+        "wrapped": lambda number: text({"schema": None, "payload": {"id": number}}),
+        "text": lambda number: b'"default"',
+        "broken": lambda number: b'{"id":',
+        "none": lambda number: None,
+    }
+    check(
+        [keys[key](number) for number in range(MANY)],
+        [text((PLAIN | OTHER)[name](number)) for number in range(MANY)],
+    )
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_what_is_plain(name: str) -> None:
+    values: list[bytes | None] = [text(PLAIN[name](number)) for number in range(MANY)]
+    keys: list[bytes | None] = [text({"id": number}) for number in range(MANY)]
+    decode_batch(keys, values)
+    decode_batch(keys, values)
+    columns = decode_columns(keys, values)
+    assert columns is not None
+    assert [[event] for event in columns.events()] == list(map(decode, keys, values))
+
+
+@pytest.mark.parametrize("name", OTHER)
+def test_what_is_not(name: str) -> None:
+    values: list[bytes | None] = [text(OTHER[name](number)) for number in range(MANY)]
+    keys: list[bytes | None] = [text({"id": number}) for number in range(MANY)]
+    decode_batch(keys, values)
+    assert decode_columns(keys, values) is None
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b'"note":null', b'"note":null,"note":1'),
+        (b'"note":null', b'"id":1'),
+        (b'"note":null', b'"more":null'),
+        (b',"note":null', b""),
+        (b'"note":null', b'"note" : null'),
+        (b'"note":null', b'"note": null'),
+        (b'"note":null', b'"note":\nnull'),
+        (b'"note":null', b'"note":-0'),
+        (b'"note":null', b'"note":"\\u0041\\/"'),
+        (b'"note":null', b'"note":"\xff"'),
+        (b'"note":null', b'"note":"\x01"'),
+        (b'"note":null', b'"note":1e400'),
+        (b'"note":null', b'"note":123456789012345678901234567890'),
+        (b'"note":null', b'"note":nul'),
+        (b'"note":null', b'"note":"\\":"'),
+        (b'"lsn":', b'"lsn":1,"lsn":'),
+        (b'"transaction":null', b'"transaction":null,"transaction":null'),
+        (b'"transaction":null}', b'"transaction":null'),
+        (b'"transaction":null}', b'"transaction":null} '),
+        (b'"transaction":null}', b'"transaction":null}}'),
+        (b'"transaction":null}', b'"transaction":null}\n{"a":1}'),
+        (b'{"before"', b'\xef\xbb\xbf{"before"'),
+        (b'"sales"', b'"other"'),
+    ],
+)
+def test_one_other_message_among_many(old: bytes, new: bytes) -> None:
+    values: list[bytes | None] = [text(change(number)) for number in range(MANY)]
+    keys: list[bytes | None] = [text({"id": number}) for number in range(MANY)]
+    changed = text(change(11)).replace(old, new)
+    assert changed != values[11]
+    values[11] = changed
+    check(keys, values)
+
+
+def test_tables_and_formats_mixed() -> None:
+    values: list[bytes | None] = [
+        text(change(number, source={"table": f"t{number % 3}"})) for number in range(60)
+    ]
+    keys: list[bytes | None] = [text({"id": number}) for number in range(60)]
+    values[5], values[17], keys[33] = None, b"", None
+    check(keys, values)
+
+
+def test_a_column_more_in_mid_topic() -> None:
+    values: list[bytes | None] = [
+        text(change(number, after=image(**({"more": 1} if number > 30 else {}))))
+        for number in range(60)
+    ]
+    check([None] * 60, values)
+    table = next(iter(debezium_plain_changes._tables.values()))
+    assert table.shape is not None
+    assert table.shape.after is not None
+
+
+def test_messages_that_are_never_alike_cost_no_more_tries() -> None:
+    values: list[bytes | None] = [
+        text(change(number, after={f"column{number}": 1})) for number in range(600)
+    ]
+    check([None] * 600, values)
+    (table,) = debezium_plain_changes._tables.values()
+    assert table.is_hopeless
+
+
+values = st.none() | st.booleans() | st.integers() | st.text(max_size=5) | st.floats()
+names = st.sampled_from(["id", "name", "price", "ts_ms", "op", "é", 'q"', "table"])
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(st.dictionaries(names, values, max_size=4), min_size=1, max_size=3),
+    st.lists(
+        st.tuples(st.sampled_from("crudtx"), st.integers(0, 2), st.integers(0, 2), st.booleans()),
+        min_size=1,
+        max_size=40,
+    ),
+)
+def test_random_changes(images: list[Value], changes: list[tuple[str, int, int, bool]]) -> None:
+    messages, keys = [], []
+    for number, (op, before, after, with_key) in enumerate(changes):
+        some = [None, *images]
+        messages.append(
+            text(
+                change(
+                    number, op=op, before=some[before % len(some)], after=some[after % len(some)]
+                )
+            )
+        )
+        keys.append(text({"id": number}) if with_key else None)
+    check(keys, list(messages))
