@@ -103,7 +103,8 @@
       more: further properties to write with them.
 #}
 {% macro save_watermarks(more={}) %}
-    {% set properties = dict(_read_marks(), **more) %}
+    {% set properties = dict(_read_marks(), **noted_log_times()) %}
+    {% do properties.update(more) %}
     {% do properties.update({'lakehouse.written': _table_state(this).sequence}) %}
     {% if declaration() %}
         {% do properties.update({'lakehouse.declared': declaration(), 'lakehouse.to_fill': '{}'}) %}

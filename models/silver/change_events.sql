@@ -1,9 +1,12 @@
 {{
     config(
         unique_key=["topic", "partition", "offset", "event_index"],
+        meta={"log_times": true},
     )
 }}
 
+{% set new_payloads = new_rows(source("bronze", "raw_payloads")) %}
+{% set carried = carried_log_times(new_payloads) %}
 with payloads as (
     select
         topic,
@@ -12,10 +15,25 @@ with payloads as (
         timestamp,
         key,
         value
-    from {{ new_rows(source("bronze", "raw_payloads")) }}
+    from {{ new_payloads }}
 ),
 
-{% if is_incremental() %}
+{% if carried %}
+-- What earlier runs have given to the partitions that have new payloads, of which each comes after.
+given as (
+    select
+        topic,
+        partition,
+        cast(-1 as bigint) as offset,
+        given_log_time
+    from values
+        {%- for each in carried %}
+        ({{ each.topic }}, {{ each.partition }}, {{ each.log_time }}){{ "," if not loop.last }}
+        {%- endfor %}
+        as carried (topic, partition, given_log_time)
+),
+
+{% elif carried is none and is_incremental() %}
 -- What earlier runs have given to the partitions that have new payloads. Payloads that come after
 -- later offsets of their partition (captures landed out of order) must not get a log time above
 -- that of the offsets behind them. Nothing is lost by this window: it adds no payloads.
@@ -61,7 +79,7 @@ timeline as (
         timestamp,
         cast(null as timestamp) as given_log_time
     from payloads
-    {% if is_incremental() %}
+    {% if carried or (carried is none and is_incremental()) %}
     union all
     select
         topic,

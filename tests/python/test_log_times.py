@@ -1,0 +1,82 @@
+"""Log times continue from run to run without a look at the log, if offsets come in order."""
+
+import base64
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lakes import Lake
+
+START = 1_700_000_000_000
+PROPERTY = "lakehouse.log_times"
+
+
+class Partitions:
+    """A lake to land payloads in, run by run; only their places and times matter."""
+
+    def __init__(self, folder: Path) -> None:
+        self.lake = Lake(folder)
+
+    def run(self, *payloads: tuple[int, int, int | None]) -> dict[tuple[int, int], int | None]:
+        """Land (partition, offset, seconds) and build; the log times so far, in seconds."""
+        self.lake.land([_line(*each) for each in payloads])
+        assert self.lake.dbt("run", "-s", "change_events", as_of="2026-01-01 00:00:00") == {
+            "change_events": "success"
+        }
+        rows = self.lake.sql(
+            "select partition, offset, unix_seconds(log_time) as log_time from silver.change_events"
+        )
+        return {
+            (row["partition"], row["offset"]): None
+            if row["log_time"] is None
+            else row["log_time"] - START // 1000
+            for row in rows
+        }
+
+    @property
+    def read_the_log(self) -> bool:
+        """Whether the last run's SQL reads the log that it writes."""
+        compiled = self.lake.folder.glob("target-*/compiled/**/change_events.sql")
+        return "earlier_events" in next(iter(compiled)).read_text()
+
+
+def _line(partition: int, offset: int, seconds: int | None) -> dict[str, Any]:
+    return {
+        "topic": "debezium.it's",
+        "partition": partition,
+        "offset": offset,
+        "timestamp_ms": None if seconds is None else START + seconds * 1000,
+        "value_b64": base64.b64encode(b'{"op":"m","ts_ms":1}').decode(),
+        "key_b64": None,
+    }
+
+
+@pytest.fixture(scope="module")
+def partitions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Partitions]:
+    yield Partitions(tmp_path_factory.mktemp("log-times"))
+
+
+def test_log_times(partitions: Partitions) -> None:
+    expected: dict[tuple[int, int], int | None] = {(0, 10): 10, (0, 11): 10}
+    assert partitions.run((0, 10, 10), (0, 11, 5)) == expected
+
+    expected |= {(0, 12): 10, (1, 3): 1, (2, 0): None}
+    assert partitions.run((0, 12, 7), (1, 3, 1), (2, 0, None)) == expected
+    assert not partitions.read_the_log
+
+    # Before offsets that came earlier: not above their log times, and above those that come next.
+    expected |= {(0, 5): 10, (0, 13): 50}
+    assert partitions.run((0, 5, 50), (0, 13, 8)) == expected
+    assert partitions.read_the_log
+
+    expected |= {(0, 14): 50, (2, 1): None, (2, 2): 3}
+    assert partitions.run((0, 14, 9), (2, 1, None), (2, 2, 3)) == expected
+    assert not partitions.read_the_log
+    assert partitions.run() == expected
+
+    # A table of before there was the property, or of too many partitions.
+    partitions.lake.set_properties("silver.change_events", {PROPERTY: ""})
+    expected |= {(2, 3): 3, (1, 4): 4}
+    assert partitions.run((2, 3, 2), (1, 4, 4)) == expected
+    assert partitions.lake.properties("silver.change_events")[PROPERTY] != ""
