@@ -2,7 +2,7 @@
 #
 # Everything lives in this checkout: .venv (Python), .cache (jars, pip's cache, temporary files), lake (the tables),
 # target and logs (dbt's). Another interpreter: make setup PYTHON=/path/to/python3.12. Arguments for pytest and for
-# the benchmark: make test PYTEST="-k aerospike", make bench BENCH="--lines 1000000".
+# the benchmarks: make test PYTEST="-k aerospike", make bench BENCH="decoders".
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
@@ -56,8 +56,8 @@ format: setup .venv/.dev ## rewrite Python and SQL in the project's style
 	@$(BIN)/ruff format $(PYTHON_CODE)
 	@$(BIN)/sqlfluff fix --disable-progress-bar $(SQL)
 
-bench: setup ## measure lakehouse decode against a bare msgspec loop (BENCH="--help" for more)
-	@$(BIN)/python benchmarks/decode_cli.py $(BENCH)
+bench: setup .venv/.dev ## measure ratios against their bars (BENCH="decoders --events 100000"; BENCH="--help")
+	@LAKEHOUSE_SMALL=false $(BIN)/python -m benchmarks $(BENCH)
 
 bench-kafka: setup .venv/.dev ## measure landing from Kafka against a plain Spark job (BENCH="--messages 2000000")
 	@LAKEHOUSE_SMALL=false $(BIN)/python benchmarks/kafka_landing.py $(BENCH)

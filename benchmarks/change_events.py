@@ -1,0 +1,71 @@
+"""Bronze to change_events as dbt builds it, beside a copy of the same rows into a table of the same
+columns with ``insert ... select``.
+
+Both write all of change_events each time, as a first load does. Of dbt's run only the model's own
+time counts.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from benchmarks.lake import BenchmarkLake, write_project
+from benchmarks.measuring import Figure, Options, medians, wall_seconds
+from benchmarks.payloads import SHAPES, chosen_shapes, write_parquet
+from dbt_lakehouse import bronze
+
+BAR: Final = 0.7
+USUAL: Final = ("aerospike", "debezium")
+_EVENTS: Final = "lake.silver.change_events"
+_COPY: Final = "lake.silver.copied_events"
+
+
+def _own_seconds(job: Callable[[], object]) -> float:
+    """What a job that measures itself says."""
+    taken = job()
+    assert isinstance(taken, float)
+    return taken
+
+
+def _figure(lake: BenchmarkLake, shape: str, options: Options) -> Figure:
+    spark = lake.open_session()
+    spark.sql(f"drop table if exists {bronze.TABLE} purge")
+    bronze.create_table(spark)
+    lake.land(
+        write_parquet(
+            options.folder / shape,
+            SHAPES[shape],
+            options.events,
+            per_file=max(1, options.events // 8),
+        )
+    )
+
+    def build() -> float:
+        run = lake.run("--full-refresh", "--select", "change_events")
+        return run.models["change_events"]
+
+    def copy() -> float:
+        spark.sql(f"drop table if exists {_COPY} purge")
+        spark.sql(f"create table {_COPY} using iceberg as select * from {_EVENTS} where false")
+        return wall_seconds(lambda: spark.sql(f"insert into {_COPY} select * from {_EVENTS}"))
+
+    seconds = medians({"build": build, "copy": copy}, options.rounds, _own_seconds)
+    return Figure(
+        "change_events",
+        f"{shape}, model to insert ... select",
+        seconds["copy"] / seconds["build"],
+        BAR if shape in USUAL else 0.0,
+        measured={
+            "events/s": options.events / seconds["build"],
+            "copied events/s": options.events / seconds["copy"],
+        },
+    )
+
+
+def measure(options: Options) -> list[Figure]:
+    """A figure for each usual shape, or for each one that is asked for."""
+    lake = BenchmarkLake(options.folder, write_project(options.folder / "project"))
+    return [
+        _figure(lake, shape, options)
+        for shape in chosen_shapes(options.shapes or USUAL)
+        if options.shapes or shape in USUAL
+    ]

@@ -1,0 +1,119 @@
+"""A lake and a dbt project of a benchmark's own: bronze filled from Parquet files, dbt run in this
+process with one Spark session, so that what is timed is no start-up.
+"""
+
+import json
+import os
+import shutil
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from dbt.cli.main import dbtRunner, dbtRunnerResult
+from pyspark.sql import SparkSession
+
+from dbt_lakehouse import bronze
+from dbt_lakehouse.paths import ROOT
+from dbt_lakehouse.project import ProjectOptions, load
+
+# The models that all sources share; the others of the checkout are the demo's.
+_SHARED_MODELS: Final = ("change_events", "deleted_keys", "fold_counters", "set_less_deletes")
+
+
+class Models(NamedTuple):
+    """A source table's models, by name: what is in their files."""
+
+    silver: Mapping[str, str]
+    gold: Mapping[str, str]
+    gold_yaml: str
+    """The gold models' contracts."""
+
+
+def write_project(project: Path, models: Models | None = None) -> Path:
+    """A dbt project in a new folder: the checkout's macros, the models that all sources share, and
+    these.
+    """
+    project.mkdir(parents=True)
+    shutil.copy(ROOT / "dbt_project.yml", project)
+    for name in ("macros", "profiles", "models/bronze", "models/docs", "tests/generic"):
+        shutil.copytree(ROOT / name, project / name)
+    for schema in ("silver", "gold"):
+        (project / "models" / schema).mkdir()
+    for name in _SHARED_MODELS:
+        for suffix in (".sql", ".yml"):
+            shutil.copy(ROOT / "models/silver" / (name + suffix), project / "models/silver")
+    if models is not None:
+        for schema, files in (("silver", models.silver), ("gold", models.gold)):
+            for name, text in files.items():
+                (project / "models" / schema / f"{name}.sql").write_text(text)
+        (project / "models/gold/gold.yml").write_text(models.gold_yaml)
+    return project
+
+
+class Run(NamedTuple):
+    """What a ``dbt run`` took, in seconds as dbt reports them."""
+
+    models: dict[str, float]
+    """Each model's own, by its name."""
+    total: float
+    """From the start of the first model to the end of the last; models overlap."""
+
+
+@dataclass
+class BenchmarkLake:
+    """A lake in ``folder``, built by the dbt project in ``project``. One process has one."""
+
+    folder: Path
+    project: Path
+    variables: Mapping[str, Any] = field(default_factory=dict)
+    """Values of the project's ``vars``."""
+
+    def open_session(self) -> SparkSession:
+        """The lake's session, set up as for production."""
+        os.environ["LAKEHOUSE_LAKE"] = str(self.folder / "lake")
+        os.environ["LAKEHOUSE_SMALL"] = "false"
+        return load(ProjectOptions(project_dir=str(self.project))).open_session()
+
+    def land(self, files: Iterable[Path]) -> int:
+        """Append the rows of Parquet files to bronze in one commit; how many."""
+        spark = self.open_session()
+        rows = spark.read.parquet(*(str(file) for file in files))
+        return bronze.append(rows, bronze.current_snapshot(spark)).rows
+
+    def run(self, *arguments: str) -> Run:
+        """``dbt run`` in the open session. What dbt does before and after its models (parsing, its
+        cache of relations) does not count. Raises ``RuntimeError`` if a model fails.
+        """
+        result = self._invoke("run", *arguments)
+        nodes: Any = result.result
+        failed = [f"{each.node.name}: {each.message}" for each in nodes if each.status != "success"]
+        if failed:
+            raise RuntimeError("\n".join(failed))
+        timings = [timing for each in nodes for timing in each.timing]
+        span = max(each.completed_at for each in timings) - min(each.started_at for each in timings)
+        return Run(
+            {each.node.name: float(each.execution_time) for each in nodes}, span.total_seconds()
+        )
+
+    def compiled(self, sql: str) -> str:
+        """SQL with the project's macros, as dbt compiles it."""
+        result = self._invoke("compile", "--log-level", "none", "--inline", sql)
+        nodes: Any = result.result
+        return str(nodes.results[0].node.compiled_code)
+
+    def _invoke(self, *arguments: str) -> dbtRunnerResult:
+        os.environ["LAKEHOUSE_LAKE"] = str(self.folder / "lake")
+        os.environ["LAKEHOUSE_SMALL"] = "false"
+        options = {
+            "vars": json.dumps({"captures": [], **self.variables}),
+            "project-dir": str(self.project),
+            "profiles-dir": str(self.project / "profiles"),
+            "target-path": str(self.folder / "target"),
+            "log-path": str(self.folder / "logs"),
+        }
+        flags = [text for name, value in options.items() for text in (f"--{name}", value)]
+        result = dbtRunner().invoke(["--quiet", "--no-use-colors", *arguments, *flags])
+        if result.exception is not None:
+            raise result.exception
+        return result

@@ -1,0 +1,418 @@
+"""Kafka messages made from seeds: Aerospike MessagePack writes, Debezium envelopes, other shapes.
+
+A shape says what a message looks like, a ``Mix`` which changes of which keys a stream consists of.
+Message ``number`` of a stream is that of partition ``number % PARTITIONS``, and so is its row key:
+all changes of a key are in one partition, as Kafka has them, and offsets have no gaps.
+"""
+
+import hashlib
+import multiprocessing
+import random
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+FIRST_TIME_MS: Final = 1_700_000_000_000
+STEP_MS: Final = 7
+PARTITIONS: Final = 4
+SEED: Final = 20231114
+
+WRITE, DELETE = 1, 2
+DURABLE_DELETE = 0x01
+INTEGER, DOUBLE, STRING, BOOLEAN, MAP, LIST = 1, 2, 3, 17, 19, 20
+
+_packed = msgspec.msgpack.encode
+
+
+class Message(NamedTuple):
+    """Key and value of a Kafka message."""
+
+    key: bytes
+    value: bytes
+
+
+@dataclass(frozen=True)
+class Mix:
+    """Which changes a stream consists of, and of which keys."""
+
+    creates: float = 0.2
+    """Weight of inserts; those of keys that exist already replace them, as snapshots do."""
+    updates: float = 0.75
+    deletes: float = 0.05
+    keys: int = 100_000
+    """How many keys there are; rounded to whole ``PARTITIONS``."""
+    first_key: int = 0
+    """The first of the keys, a multiple of ``PARTITIONS``. Few keys from somewhere in a table are
+    a clustered stream, all of its keys a random one.
+    """
+    in_order: bool = False
+    """Whether the stream goes through the keys from the first on, again and again, and does not
+    draw them.
+    """
+
+    def key(self, rng: random.Random, number: int) -> int:
+        """The row key of message ``number``."""
+        rounds = max(1, self.keys // PARTITIONS)
+        chosen = number // PARTITIONS % rounds if self.in_order else rng.randrange(rounds)
+        return self.first_key + chosen * PARTITIONS + number % PARTITIONS
+
+    def operation(self, rng: random.Random) -> str:
+        """``c``, ``u`` or ``d``."""
+        drawn = rng.random() * (self.creates + self.updates + self.deletes)
+        if drawn < self.creates:
+            return "c"
+        return "u" if drawn < self.creates + self.updates else "d"
+
+
+# Few enough keys for several changes of each.
+USUAL: Final = Mix()
+WRITES_ONLY: Final = Mix(creates=0, updates=1, deletes=0)
+
+Make = Callable[[random.Random, int, Mix], Message]
+
+
+class Shape(NamedTuple):
+    """What the messages of a topic look like."""
+
+    topic: str
+    format: str
+    make: Make
+
+
+def _bins(rng: random.Random, user: str) -> list[list[Any]]:
+    return [
+        ["name", STRING, 0, f"Customer {rng.getrandbits(40):010x}"],
+        ["email", STRING, 0, f"{user}@{rng.getrandbits(24):06x}.example"],
+        ["visits", INTEGER, 0, rng.randrange(100_000)],
+        ["balance", DOUBLE, 0, rng.uniform(0, 10_000)],
+        ["active", BOOLEAN, 0, rng.random() < 0.9],
+        ["segments", LIST, 0, [f"s{rng.randrange(50):02}" for _ in range(5)]],
+        ["limits", MAP, 1, {"daily": rng.randrange(500), "monthly": rng.randrange(9_000)}],
+    ]
+
+
+def _tiny_bins(rng: random.Random, user: str) -> list[list[Any]]:
+    return [["n", INTEGER, 0, rng.randrange(100)]]
+
+
+def _wide_bins(rng: random.Random, user: str) -> list[list[Any]]:
+    bins: list[list[Any]] = []
+    for number in range(15):
+        bins += [
+            [f"text_{number:02}", STRING, 0, f"{user}-{rng.getrandbits(32):08x}"],
+            [f"count_{number:02}", INTEGER, 0, rng.randrange(1_000_000)],
+            [f"rate_{number:02}", DOUBLE, 0, rng.random()],
+            [f"flag_{number:02}", BOOLEAN, 0, rng.random() < 0.5],
+        ]
+    return bins
+
+
+def _tree(rng: random.Random, depth: int) -> Any:
+    """Maps of maps and lists; 4 children each."""
+    if depth == 0:
+        return rng.choice((rng.randrange(10_000), rng.random(), f"v{rng.getrandbits(32):08x}"))
+    if depth % 2:
+        return [_tree(rng, depth - 1) for _ in range(4)]
+    return {f"field_{name}": _tree(rng, depth - 1) for name in "abcd"}
+
+
+@cache
+def _carts() -> list[Any]:
+    """Made once: a tree takes longer to make than to decode."""
+    rng = random.Random(SEED)
+    return [_tree(rng, 4) for _ in range(500)]
+
+
+def _nested_bins(rng: random.Random, user: str) -> list[list[Any]]:
+    return [["cart", MAP, 1, rng.choice(_carts())], ["seen", LIST, 0, _tree(rng, 1)]]
+
+
+def _aerospike(
+    bins: Callable[[random.Random, str], list[list[Any]]],
+    rng: random.Random,
+    number: int,
+    mix: Mix,
+) -> Message:
+    """A record of a connector from 4.0 on, with its key as the connector ships it."""
+    user = f"user-{mix.key(rng, number):06}"
+    written = FIRST_TIME_MS + number * STEP_MS
+    key = ["users", "profiles", hashlib.sha1(user.encode()).digest(), user]
+    generation = number % 50 + 1
+    expiry = written // 1000 + 30 * 86_400
+    if mix.operation(rng) == "d":
+        payload = [key, DURABLE_DELETE, generation, None, written]
+        return Message(_packed(key), _packed([1, DELETE, payload]))
+    payload = [key, generation, expiry, written, bins(rng, user)]
+    return Message(_packed(key), _packed([1, WRITE, payload]))
+
+
+def write_payload(rng: random.Random, number: int) -> bytes:
+    """One WRITE of about 250 bytes, with six kinds of bins."""
+    return _aerospike(_bins, rng, number, WRITES_ONLY).value
+
+
+# Debezium's PostgreSQL connector, as it is set up by default: no image before an update, and only
+# the key of a deleted row. The columns of a shape are their JSON in order, with the key in front.
+
+_SOURCE: Final = (
+    '{"version":"2.5.4.Final","connector":"postgresql","name":"shop","ts_ms":%d,"snapshot":"false",'
+    '"db":"shop","sequence":"[\\"%d\\",\\"%d\\"]","schema":"sales","table":"orders","txId":%d,'
+    '"lsn":%d,"xmin":null}'
+)
+_STATUSES: Final = ("new", "paid", "packed", "shipped", "returned")
+_CURRENCIES: Final = ("EUR", "DKK", "USD")
+# Name and Connect type of each column, and its logical type.
+Column = tuple[str, str, str | None]
+_ORDER_COLUMNS: Final[tuple[Column, ...]] = (
+    ("customer_id", "int32", None),
+    ("status", "string", None),
+    ("amount", "string", None),
+    ("currency", "string", None),
+    ("placed_at", "string", "io.debezium.time.ZonedTimestamp"),
+    ("shipped_at", "int64", "io.debezium.time.MicroTimestamp"),
+    ("note", "string", None),
+)
+_TINY_COLUMNS: Final[tuple[Column, ...]] = (("n", "int32", None),)
+_WIDE_COLUMNS: Final[tuple[Column, ...]] = tuple(
+    (f"{name}_{number:02}", kind, None)
+    for number in range(15)
+    for name, kind in (
+        ("text", "string"),
+        ("count", "int32"),
+        ("rate", "double"),
+        ("flag", "boolean"),
+    )
+)
+
+
+def _order_values(rng: random.Random, written: int) -> str:
+    placed = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(written // 1000))
+    shipped = str(written * 1000 + rng.randrange(10**9)) if rng.random() < 0.5 else "null"
+    return (
+        f'"customer_id":{rng.randrange(100_000)},"status":"{rng.choice(_STATUSES)}",'
+        f'"amount":"{rng.randrange(1_000_000) / 100:.2f}","currency":"{rng.choice(_CURRENCIES)}",'
+        f'"placed_at":"{placed}.{rng.randrange(10**6):06}Z","shipped_at":{shipped},'
+        f'"note":"{rng.getrandbits(32):08x}"'
+    )
+
+
+def _tiny_values(rng: random.Random, written: int) -> str:
+    return f'"n":{rng.randrange(100)}'
+
+
+def _wide_values(rng: random.Random, written: int) -> str:
+    return ",".join(
+        f'"text_{number:02}":"value-{rng.getrandbits(32):08x}",'
+        f'"count_{number:02}":{rng.randrange(1_000_000)},"rate_{number:02}":{rng.random()},'
+        f'"flag_{number:02}":{"true" if rng.random() < 0.5 else "false"}'
+        for number in range(15)
+    )
+
+
+def _debezium(
+    columns: tuple[Column, ...],
+    values: Callable[[random.Random, int], str],
+    with_schema: bool,
+    rng: random.Random,
+    number: int,
+    mix: Mix,
+) -> Message:
+    order = mix.key(rng, number)
+    written = FIRST_TIME_MS + number * STEP_MS
+    operation = mix.operation(rng)
+    before = after = "null"
+    if operation == "d":
+        nulls = ",".join(f'"{name}":null' for name, _, _ in columns)
+        before = f'{{"order_id":{order},{nulls}}}'
+    else:
+        after = f'{{"order_id":{order},{values(rng, written)}}}'
+    lsn = number * 120 + 24_000_000
+    source = _SOURCE % (written, lsn - 56, lsn, number // 3 + 1_000_000, lsn)
+    value = (
+        f'{{"before":{before},"after":{after},"source":{source},"op":"{operation}",'
+        f'"ts_ms":{written + 35},"transaction":null}}'
+    )
+    key = f'{{"order_id":{order}}}'
+    if with_schema:
+        key = f'{{"schema":{_KEY_SCHEMA},"payload":{key}}}'
+        value = f'{{"schema":{_ORDER_SCHEMA},"payload":{value}}}'
+    return Message(key.encode(), value.encode())
+
+
+def _field(name: str, kind: str, logical: str | None = None, optional: bool = True) -> Any:
+    field: dict[str, Any] = {"type": kind, "optional": optional, "field": name}
+    return field | {"name": logical, "version": 1} if logical else field
+
+
+def _struct(name: str, fields: list[Any], optional: bool) -> dict[str, Any]:
+    return {"type": "struct", "fields": fields, "optional": optional, "name": name}
+
+
+def _value_schema(columns: tuple[Column, ...]) -> str:
+    """The schema block that goes with every message unless a registry keeps it."""
+    key = _field("order_id", "int64", optional=False)
+    row = _struct("shop.sales.orders.Value", [key, *(_field(*column) for column in columns)], True)
+    source = _struct(
+        "io.debezium.connector.postgresql.Source",
+        [
+            *(_field(name, "string", optional=False) for name in ("version", "connector", "name")),
+            _field("ts_ms", "int64", optional=False),
+            _field("snapshot", "string", "io.debezium.data.Enum"),
+            _field("db", "string", optional=False),
+            _field("sequence", "string"),
+            *(_field(name, "string", optional=False) for name in ("schema", "table")),
+            *(_field(name, "int64") for name in ("txId", "lsn", "xmin")),
+        ],
+        False,
+    )
+    transaction = _struct(
+        "event.block",
+        [
+            _field("id", "string", optional=False),
+            _field("total_order", "int64", optional=False),
+            _field("data_collection_order", "int64", optional=False),
+        ],
+        True,
+    )
+    fields = [
+        row | {"field": "before"},
+        row | {"field": "after"},
+        source | {"field": "source"},
+        _field("op", "string", optional=False),
+        _field("ts_ms", "int64"),
+        transaction | {"field": "transaction"},
+    ]
+    return msgspec.json.encode(_struct("shop.sales.orders.Envelope", fields, False)).decode()
+
+
+_ORDER_SCHEMA: Final = _value_schema(_ORDER_COLUMNS)
+_KEY_SCHEMA: Final = msgspec.json.encode(
+    _struct("shop.sales.orders.Key", [_field("order_id", "int64", optional=False)], False)
+).decode()
+
+_ORDERS: Final = "debezium.sales.orders"
+_PROFILES: Final = "aerospike.users.profiles"
+
+SHAPES: Final[dict[str, Shape]] = {
+    "aerospike": Shape(_PROFILES, "aerospike_messagepack", partial(_aerospike, _bins)),
+    "aerospike_tiny": Shape(_PROFILES, "aerospike_messagepack", partial(_aerospike, _tiny_bins)),
+    "aerospike_wide": Shape(_PROFILES, "aerospike_messagepack", partial(_aerospike, _wide_bins)),
+    "aerospike_nested": Shape(
+        _PROFILES, "aerospike_messagepack", partial(_aerospike, _nested_bins)
+    ),
+    "debezium": Shape(
+        _ORDERS, "debezium_json", partial(_debezium, _ORDER_COLUMNS, _order_values, False)
+    ),
+    "debezium_tiny": Shape(
+        _ORDERS, "debezium_json", partial(_debezium, _TINY_COLUMNS, _tiny_values, False)
+    ),
+    "debezium_wide": Shape(
+        _ORDERS, "debezium_json", partial(_debezium, _WIDE_COLUMNS, _wide_values, False)
+    ),
+    "debezium_schema": Shape(
+        _ORDERS, "debezium_json", partial(_debezium, _ORDER_COLUMNS, _order_values, True)
+    ),
+}
+
+
+def chosen_shapes(words: tuple[str, ...]) -> dict[str, Shape]:
+    """The shapes whose name holds one of the words; all for none. Raises ``ValueError`` for a word
+    that no name holds.
+    """
+    for word in words:
+        if not any(word in name for name in SHAPES):
+            raise ValueError(f"no shape is called {word!r}: they are {', '.join(SHAPES)}")
+    return {
+        name: shape
+        for name, shape in SHAPES.items()
+        if not words or any(word in name for word in words)
+    }
+
+
+def messages(shape: Shape, numbers: range, mix: Mix = USUAL) -> Iterator[Message]:
+    """Those messages of the stream. A range of it is always the same, whatever else is made."""
+    rng = random.Random(f"{SEED} {numbers.start}")
+    return (shape.make(rng, number, mix) for number in numbers)
+
+
+BRONZE: Final = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", pa.timestamp("us", tz="UTC")),
+        ("timestamp_type", pa.int32()),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
+        ("landed_at", pa.timestamp("us", tz="UTC")),
+    ]
+)
+"""The columns of ``bronze.raw_payloads``."""
+
+_BATCH: Final = 50_000
+
+
+def write_parquet(
+    folder: Path,
+    shape: Shape,
+    count: int,
+    *,
+    mix: Mix = USUAL,
+    first: int = 0,
+    per_file: int = 500_000,
+    processes: int = 2,
+) -> list[Path]:
+    """Write ``count`` messages of the stream, from ``first`` on, as rows of bronze; the files, in
+    their order, with ``per_file`` messages each.
+
+    What a file holds does not depend on the number of processes. Memory holds a batch of 50,000
+    messages for each.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    ranges = [
+        range(start, min(start + per_file, first + count))
+        for start in range(first, first + count, per_file)
+    ]
+    write = partial(_write_file, folder, shape, mix)
+    with multiprocessing.get_context("forkserver").Pool(min(processes, len(ranges))) as pool:
+        return pool.map(write, ranges, chunksize=1)
+
+
+def _write_file(folder: Path, shape: Shape, mix: Mix, numbers: range) -> Path:
+    path = folder / f"{numbers.start:012}.parquet"
+    stream = messages(shape, numbers, mix)
+    with pq.ParquetWriter(path, BRONZE, compression="snappy") as writer:
+        for start in range(0, len(numbers), _BATCH):
+            batch = numbers[start : start + _BATCH]
+            # The stream is second: it must not lose a message to find that the batch is over.
+            rows = [message for _, message in zip(batch, stream, strict=False)]
+            writer.write_batch(_rows(shape, batch, rows))
+    return path
+
+
+def _rows(shape: Shape, numbers: range, rows: list[Message]) -> pa.RecordBatch:
+    times = [(FIRST_TIME_MS + number * STEP_MS + 40) * 1000 for number in numbers]
+    landed = (FIRST_TIME_MS + numbers.start * STEP_MS) * 1000
+    arrays = [
+        [shape.topic] * len(rows),
+        [number % PARTITIONS for number in numbers],
+        [number // PARTITIONS for number in numbers],
+        times,
+        [0] * len(rows),
+        [row.key for row in rows],
+        [row.value for row in rows],
+        [None] * len(rows),
+        [landed] * len(rows),
+    ]
+    return pa.record_batch(
+        [pa.array(each, field.type) for each, field in zip(arrays, BRONZE, strict=True)],
+        schema=BRONZE,
+    )

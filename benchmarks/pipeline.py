@@ -1,0 +1,272 @@
+"""Bronze to change log to gold, as a first load and in 20 increments, beside a handwritten job.
+
+``dbt run`` builds change_events, the typed change log and gold of one source table with the
+project's macros; ``benchmarks.handwritten`` builds a change log and gold of the same columns, from
+the same rows of bronze, in the same session. What counts of a dbt run is the time from the start of
+its first model to the end of its last: no start of Spark or of dbt, no parsing. Of the handwritten
+job it is all that it does. After each load both gold tables must hold the same rows.
+"""
+
+import json
+import statistics
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from pyspark.sql import SparkSession
+
+from benchmarks.handwritten import aerospike_udf, debezium_from_json
+from benchmarks.handwritten.watermarks import Tables
+from benchmarks.lake import BenchmarkLake, Models, write_project
+from benchmarks.measuring import Figure, Options, wall_seconds
+from benchmarks.payloads import SHAPES, Mix, write_parquet
+from dbt_lakehouse import bronze
+
+INCREMENTS: Final = 20
+EVENTS_PER_KEY: Final = 5
+AS_OF: Final = "2023-12-01 00:00:00"
+"""When rows are judged to be expired: no write of the streams is by then."""
+TABLES: Final = Tables(bronze.TABLE, "lake.silver.handwritten_changes", "lake.gold.handwritten")
+_POSITION: Final = (
+    "struct<log_time:timestamp,topic:string,partition:int,offset:bigint,event_index:int>"
+)
+
+
+class Source(NamedTuple):
+    """A source table: its payloads, our models of it, and the job to compare with."""
+
+    shape: str
+    models: Models
+    gold: str
+    """Its gold table."""
+    ours: Mapping[str, str]
+    """Each column of the handwritten gold table, as SQL over ours."""
+    create: Callable[[SparkSession, Tables], None]
+    run: Callable[[SparkSession, Tables], None]
+    bar: float
+
+
+def _contract(name: str, columns: Mapping[str, str]) -> str:
+    """The model's description, as YAML (of which JSON is a part)."""
+    described = [{"name": column, "data_type": type_} for column, type_ in columns.items()]
+    return json.dumps({"models": [{"name": name, "columns": described}]})
+
+
+def _quoted(names: Mapping[str, object]) -> str:
+    return ", ".join(f'"{name}"' for name in names)
+
+
+_ORDERS: Final = {
+    "customer_id": "int",
+    "status": "string",
+    "amount": "decimal(18,2)",
+    "currency": "string",
+    "placed_at": "timestamp",
+    "shipped_at": "bigint",
+    "note": "string",
+}
+_PROFILES: Final = {
+    "name": "string",
+    "email": "string",
+    "visits": "bigint",
+    "balance": "double",
+    "active": "boolean",
+    "segments": "array<string>",
+    "limits": "map<string,bigint>",
+}
+_TECHNICAL: Final = {
+    "_occurred_at": "timestamp",
+    "_max_occurred_at": "timestamp",
+    "_position": _POSITION,
+}
+_PLACE: Final = {
+    "occurred_at": "_occurred_at",
+    "partition": "_position.partition",
+    "offset": "_position.offset",
+}
+_UNIQUE: Final = '{{ config(unique_key=["_position"]) }}\n'
+
+DEBEZIUM: Final = Source(
+    shape="debezium",
+    models=Models(
+        silver={
+            "orders_changes": _UNIQUE
+            + '{{ change_log(source_database="shop", source_schema="sales", source_table="orders",'
+            + f' key={{"order_id": "bigint"}}, columns={json.dumps(_ORDERS)}) }}}}\n'
+        },
+        gold={
+            "orders": '{{ current_state(changes=ref("orders_changes"), key=["order_id"],'
+            f" columns=[{_quoted(_ORDERS)}]) }}}}\n"
+        },
+        gold_yaml=_contract("orders", {"order_id": "bigint", **_ORDERS, **_TECHNICAL}),
+    ),
+    gold="gold.orders",
+    ours={name: name for name in ("order_id", *_ORDERS)} | _PLACE,
+    create=debezium_from_json.create_tables,
+    run=debezium_from_json.run,
+    bar=1.3,
+)
+
+AEROSPIKE: Final = Source(
+    shape="aerospike",
+    models=Models(
+        silver={
+            "profiles_changes": _UNIQUE
+            + '{{ aerospike_change_log(namespace="users", set="profiles",'
+            + f" columns={json.dumps(_PROFILES)}) }}}}\n"
+        },
+        gold={
+            "profiles": '{{ current_state(changes=ref("profiles_changes"), key=["_digest"],'
+            f' namespace="users", columns=[{_quoted(_PROFILES)}]) }}}}\n'
+        },
+        gold_yaml=_contract(
+            "profiles",
+            {
+                "_digest": "string",
+                "_namespace": "string",
+                "_set": "string",
+                **_PROFILES,
+                **_TECHNICAL,
+                "_expires_at": "timestamp",
+            },
+        ),
+    ),
+    gold="gold.profiles",
+    ours={name: name for name in _PROFILES}
+    | {"digest": "_digest", "expires_at": "_expires_at"}
+    | _PLACE,
+    create=aerospike_udf.create_tables,
+    run=partial(aerospike_udf.run, as_of=AS_OF),
+    bar=2.0,
+)
+
+
+class Seconds(NamedTuple):
+    """What a load took."""
+
+    ours: float
+    handwritten: float
+    models: Mapping[str, float]
+    """Each of our models."""
+
+
+class Pipelines:
+    """Both pipelines of a source, in one lake."""
+
+    def __init__(self, source: Source, folder: Path) -> None:
+        self._source = source
+        project = write_project(folder / f"{source.shape}-project", source.models)
+        self._lake = BenchmarkLake(folder, project, {"as_of": AS_OF})
+        self._spark = self._lake.open_session()
+
+    def load(self, pieces: list[list[Path]], ours_first: bool) -> Seconds:
+        """Load into an empty lake, piece by piece; who begins with a piece changes from one to the
+        next. Raises ``RuntimeError`` if the results differ.
+        """
+        self._empty()
+        ours = handwritten = 0.0
+        models: dict[str, float] = {}
+        for number, piece in enumerate(pieces):
+            self._lake.land(piece)
+            # What comes second finds the files of bronze in memory.
+            ours_next = ours_first == (number % 2 == 0)
+            if not ours_next:
+                handwritten += wall_seconds(self._run_handwritten)
+            run = self._lake.run()
+            ours += run.total
+            for name, seconds in run.models.items():
+                models[name] = models.get(name, 0.0) + seconds
+            if ours_next:
+                handwritten += wall_seconds(self._run_handwritten)
+        self._compare()
+        return Seconds(ours, handwritten, models)
+
+    def _run_handwritten(self) -> None:
+        self._source.run(self._spark, TABLES)
+
+    def _empty(self) -> None:
+        for schema in ("silver", "gold"):
+            for row in self._spark.sql(f"show tables in lake.{schema}").collect():
+                if row.namespace == schema:
+                    self._spark.sql(f"drop table lake.{schema}.{row.tableName} purge")
+        self._spark.sql(f"drop table if exists {bronze.TABLE} purge")
+        bronze.create_table(self._spark)
+        self._source.create(self._spark, TABLES)
+
+    def _compare(self) -> None:
+        names = list(self._source.ours)
+        theirs = {name: name for name in names}
+        found = [
+            self._spark.sql(
+                f"select count(*), sum(cast(xxhash64({', '.join(names)}) as decimal(38, 0))) from"
+                f" (select {', '.join(_hashable(columns, name) for name in names)} from {table})"
+            ).first()
+            for table, columns in (
+                (f"lake.{self._source.gold}", self._source.ours),
+                (TABLES.gold, theirs),
+            )
+        ]
+        if found[0] != found[1] or found[0] is None or not found[0][0]:
+            raise RuntimeError(f"{self._source.gold} and {TABLES.gold} differ: {found}")
+
+
+def _hashable(columns: Mapping[str, str], name: str) -> str:
+    # Maps have no hash: their entries in order have one.
+    value = columns[name]
+    if name == "limits":
+        return f"array_sort(map_entries({value})) as {name}"
+    return f"{value} as {name}"
+
+
+def _figure(source: Source, load: str, seconds: list[Seconds], events: int) -> Figure:
+    ours = statistics.median(each.ours for each in seconds)
+    handwritten = statistics.median(each.handwritten for each in seconds)
+    models = {
+        f"{name} s": statistics.median(each.models[name] for each in seconds)
+        for name in seconds[0].models
+    }
+    return Figure(
+        "pipeline",
+        f"{source.shape}, {load}",
+        handwritten / ours,
+        source.bar,
+        measured={
+            "events/s": events / ours,
+            "handwritten events/s": events / handwritten,
+            **models,
+        },
+    )
+
+
+def _measure_source(source: Source, options: Options) -> list[Figure]:
+    pieces = [
+        [path]
+        for path in write_parquet(
+            options.folder / source.shape,
+            SHAPES[source.shape],
+            options.events,
+            mix=Mix(keys=max(4, options.events // EVENTS_PER_KEY)),
+            per_file=-(-options.events // INCREMENTS),
+        )
+    ]
+    at_once = [[path for piece in pieces for path in piece]]
+    pipelines = Pipelines(source, options.folder)
+    # Warms up the JVM, with a first load and with increments.
+    pipelines.load(pieces[:3], ours_first=True)
+    first: list[Seconds] = []
+    increments: list[Seconds] = []
+    for number in range(options.rounds):
+        first.append(pipelines.load(at_once, ours_first=number % 2 == 0))
+        increments.append(pipelines.load(pieces, ours_first=number % 2 == 0))
+    return [
+        _figure(source, "first load", first, options.events),
+        _figure(source, f"{len(pieces)} increments", increments, options.events),
+    ]
+
+
+def measure(options: Options) -> list[Figure]:
+    """First load and increments, of Debezium envelopes and of Aerospike records."""
+    return [
+        figure for source in (DEBEZIUM, AEROSPIKE) for figure in _measure_source(source, options)
+    ]
