@@ -40,8 +40,10 @@
         {% do _remember_truncate(deleted_keys, truncation) %}
         {% do _remember_absent_keys(fold, deleted_keys, '(' ~ folded ~ ' select * from states)', refolded=true) %}
         {% call statement('main') %}
+            {# Sorted, so that a run can pass over what lies between the keys that it touches. #}
             {{ create_table_as(
-                false, this, folded ~ ' select ' ~ _gold_columns(fold) | join(', ') ~ ' from states where _live'
+                false, this, folded ~ ' select ' ~ _gold_columns(fold) | join(', ') ~ ' from states where _live sort by '
+                ~ fold.key | join(', ')
             ) }}
         {% endcall %}
         {% do save_watermarks({'lakehouse.as_of': as_of_text()}) %}
@@ -145,15 +147,25 @@
     {% endset %}
     {% do evaluate(evaluated, name ~ 'touched', touched) %}
 
-    {# What is known of the touched keys: the gold row of a live one, the remembered state of an absent one. #}
+    {#
+      What is known of the touched keys: the gold row of a live one, the remembered state of an absent one. Gold's value
+      columns are read only where an event may leave some of them as they are: else a row is either replaced as a whole
+      or not at all.
+    #}
+    {% set fills = _leaves_columns(fold, name ~ 'new_events') %}
+    {% set range = key_range(fold.key, name ~ 'touched') %}
     {% set known %}
         select
             {%- for column in fold.key %}
             touched.{{ column }},
             {%- endfor %}
+            {%- if fills %}
             {%- for column in fold.columns %}
             gold.{{ column }},
             {%- endfor %}
+            {%- else %}
+            {{- _no_columns(fold) }}
+            {%- endif %}
             if(gold._position is null, 'delete', 'upsert') as _operation,
             gold._occurred_at,
             if(gold._position is null, absent.max_occurred_at, gold._max_occurred_at) as _guard_time,
@@ -163,7 +175,7 @@
             false as _is_clock_ahead,
             cast(null as array<string>) as _unchanged_columns
         from (select *, {{ record_key(fold.key) }} as _record_key from {{ name }}touched) as touched
-        left join {{ gold }} as gold
+        left join (select * from {{ gold }} where {{ is_in_range(fold.key, range) }}) as gold
             on {% for column in fold.key %}touched.{{ column }} = gold.{{ column }}{{ ' and ' if not loop.last }}{% endfor %}
         left join (select * from {{ remembered }} where scope = {{ table_scope(this) }}) as absent
             on gold._position is null and touched._record_key = absent.record_key
@@ -271,11 +283,9 @@
             fold, _as_noted(changes), _pinned(deletes) if deletes, keys=name ~ 'misplaced'
         )) %}
     {% endif %}
-    {% set fills = _leaves_columns(fold, name ~ 'new_events')
-        or (misplaced_keys > 0 and _leaves_columns(fold, name ~ 'log')) %}
     {% set states %}
         with events as ({{ events }}),
-        {{ _fold_ctes(fold, truncation, fills) }}
+        {{ _fold_ctes(fold, truncation, fills or (misplaced_keys > 0 and _leaves_columns(fold, name ~ 'log'))) }}
         select * from states
     {% endset %}
     {% do evaluate(evaluated, name ~ 'states', states) %}
@@ -283,7 +293,7 @@
         {% do _remember_absent_keys(fold, deleted_keys, name ~ 'states', refolded=misplaced_keys > 0) %}
     {% endif %}
     {% call statement('main') %}
-        {{ _merge_states_sql(fold, name ~ 'states', refolded=misplaced_keys > 0) }}
+        {{ _merge_states_sql(fold, name ~ 'states', range, refolded=misplaced_keys > 0, has_columns=fills) }}
     {% endcall %}
     {% do _count_run(name, misplaced_keys, late_after_purge, key_list) %}
     {% do forget_evaluated(evaluated) %}
@@ -367,18 +377,21 @@ where {{ _is_behind(horizon) }}
   Deletes what is absent, updates what has changed, inserts what is live and new; all else stays untouched.
 
   Arguments:
+      range: that of the states' keys, as key_range gives it.
       refolded: whether keys were folded from their whole log: then columns can change though the last event is the same.
+      has_columns: whether states that were known before, and are not changed, have their value columns.
 #}
-{% macro _merge_states_sql(fold, states, refolded) -%}
+{% macro _merge_states_sql(fold, states, range, refolded, has_columns) -%}
     {%- set columns = _gold_columns(fold) -%}
     merge into {{ this }} as target
     using {{ states }} as source
     on
         {%- for column in fold.key %}
-        target.{{ column }} <=> source.{{ column }}{{ ' and' if not loop.last }}
+        target.{{ column }} <=> source.{{ column }} and
         {%- endfor %}
+        {{ is_in_range(fold.key, range, 'target.') }}
     when matched and not source._live then delete
-    when matched and (
+    when matched {{ 'and not source._is_state ' if not has_columns }}and (
         target._position <> source._position
         or not target._max_occurred_at <=> source._max_occurred_at
         {%- if refolded and fold.columns %}

@@ -1,6 +1,6 @@
 {#
   The fold itself, from a CTE `events` to a CTE `states`: one row per key with the columns of the last applied event,
-  `_max_occurred_at`, `_position`, `_null_position` (of the newest event without a time), `_late_events` (how many were
+  `_max_occurred_at`, `_position`, `_is_state` (whether that is no event), `_null_position` (of the newest event without a time), `_late_events` (how many were
   older than one before them in the log) and `_live`.
 
   A column that an event leaves as it was keeps the value of the last event that says it; a delete says that there is
@@ -18,7 +18,7 @@
     {%- set ends_lives = _ends_lives(fold) -%}
     {%- set order = 'struct(_time, _position)' if takes_late else '_position' -%}
     {%- set applied = 'true' if takes_late else '_in_time' -%}
-    {%- set row = ['_operation', '_expires_at', '_occurred_at', '_position'] + ([] if fills else fold.columns) -%}
+    {%- set row = ['_operation', '_expires_at', '_occurred_at', '_position', '_is_state'] + ([] if fills else fold.columns) -%}
     {%- set start = ', ' ~ truncation.time if truncation else '' -%}
     {%- set newest_before -%}
         {{ 'greatest(' if start }}max(_guard_time) over (
@@ -107,6 +107,7 @@ states as (
         _max_occurred_at,
         _row._position,
         _row._expires_at,
+        _row._is_state,
         _null_position,
         _late_events,
         _row._operation <> 'delete' and coalesce(_row._expires_at > {{ as_of() }}, true) as _live
