@@ -19,7 +19,7 @@ from pyspark.sql.pandas.functions import arrow_udf
 from dbt_lakehouse.paths import ROOT
 from python_udfs import registry
 from python_udfs.events import Event, EventColumns
-from python_udfs.images import decode_hbase, json_elements, json_entries, json_texts
+from python_udfs.images import decode_hbase, json_elements, json_entries, json_texts_of_many
 
 # Arrow's types of Event's fields; times become Spark's microseconds at the end.
 _SPARK_TIMESTAMP = pa.timestamp("us", tz="UTC")
@@ -188,8 +188,15 @@ def _times_array(blocks: list[Sequence[int | None] | None], lengths: list[int]) 
 def json_texts_batch(images: pa.Array, fields: pa.Array) -> pa.Array:
     """Images (string) and a constant list of field names to a list of texts each."""
     names = tuple(fields[0].as_py()) if len(fields) else ()
-    texts = [json_texts(image, names) for image in images.to_pylist()]
-    return pa.array(texts, type=pa.list_(pa.string()))
+    encoded = images.cast(pa.binary())
+    chunks = [
+        pa.array(
+            json_texts_of_many(encoded.slice(start, _CHUNK).to_pylist(), names),
+            pa.list_(pa.string()),
+        )
+        for start in range(0, len(images), _CHUNK)
+    ]
+    return pa.concat_arrays(chunks) if chunks else pa.array([], pa.list_(pa.string()))
 
 
 @_without_collector

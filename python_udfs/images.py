@@ -8,18 +8,21 @@ Spark's own ``from_json`` and ``get_json_object`` pass numbers through a double 
 import binascii
 import struct
 from base64 import b64decode
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Decimal
-from typing import Final
+from functools import lru_cache
+from typing import Any, Final
 
 import msgspec
+from msgspec import structs
 
 _decode_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode_array = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _decode_string = msgspec.json.Decoder(str).decode
+_encode = msgspec.json.Encoder().encode
 
 
-def json_texts(image: str | None, fields: tuple[str, ...]) -> list[str | None] | None:
+def json_texts(image: str | bytes | None, fields: tuple[str, ...]) -> list[str | None] | None:
     """The values of ``fields`` in a JSON object, as text: strings unquoted, everything else as it
     is written.
 
@@ -30,6 +33,53 @@ def json_texts(image: str | None, fields: tuple[str, ...]) -> list[str | None] |
         return None
     values = _decode_object(image)
     return [_text(values.get(field)) for field in fields]
+
+
+def json_texts_of_many(
+    images: Sequence[bytes | None], fields: tuple[str, ...]
+) -> list[list[str | None] | None]:
+    """``json_texts`` of each image, in UTF-8, twice as fast."""
+    there = [image for image in images if image is not None]
+    try:
+        rows = _decoder_of(fields).decode_lines(b"\n".join(there))
+    except (msgspec.DecodeError, ValueError):
+        rows = []
+    if len(rows) != len(there):
+        # A number that is too long for a Python int, or a line break between tokens.
+        return [None if image is None else json_texts(image, fields) for image in images]
+    texts = iter([_texts(row, image, fields) for row, image in zip(rows, there, strict=True)])
+    return [None if image is None else next(texts) for image in images]
+
+
+@lru_cache(256)
+def _decoder_of(fields: tuple[str, ...]) -> msgspec.json.Decoder[Any]:
+    """Of the objects' fields only; a number with a fraction or an exponent stays its text."""
+    names = [f"f{place}" for place in range(len(fields))]
+    row = msgspec.defstruct(
+        "Row",
+        [(name, Any, None) for name in names],
+        rename=dict(zip(names, fields, strict=True)),
+        gc=False,
+    )
+    return msgspec.json.Decoder(row, float_hook=msgspec.Raw)
+
+
+_are_flat = frozenset({str, int, bool, type(None), msgspec.Raw}).issuperset
+
+
+def _texts(row: msgspec.Struct, image: bytes, fields: tuple[str, ...]) -> list[str | None] | None:
+    values = structs.astuple(row)
+    if not _are_flat(map(type, values)):
+        # Decoded, lists and objects have lost their white space.
+        return json_texts(image, fields)
+    return [value if type(value) is str else _scalar_text(value) for value in values]
+
+
+def _scalar_text(value: Any) -> str | None:
+    """The text of a JSON value that is no string, list or object."""
+    if value is None:
+        return None
+    return str(value) if type(value) is int else _encode(value).decode()
 
 
 def json_elements(text: str | None) -> list[str | None] | None:

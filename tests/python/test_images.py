@@ -5,7 +5,13 @@ import base64
 import msgspec
 import pytest
 
-from python_udfs.images import decode_hbase, json_elements, json_entries, json_texts
+from python_udfs.images import (
+    decode_hbase,
+    json_elements,
+    json_entries,
+    json_texts,
+    json_texts_of_many,
+)
 
 
 def test_texts_keep_every_digit_and_the_form_of_nested_values() -> None:
@@ -87,3 +93,22 @@ def test_binary_stays_base64_and_null_stays_null() -> None:
 def test_a_type_that_hbase_has_no_form_for_is_a_wrong_configuration() -> None:
     with pytest.raises(ValueError, match="no HBase form for type 'date'"):
         decode_hbase("AAAA", "date")
+
+
+IMAGES: list[bytes | None] = [
+    None,
+    b"{}",
+    b'{"a":1,"b c":null,"d":true}',
+    b'{"a":1.10,"d":[1.50,{"x":2e5}]}',
+    '{"é":"ü\\n","a":"\\u0041","q\\"x":{"y":1}}'.encode(),
+    b'{"a":123456789012345678901234567890,"d":-1}',
+    b'{"a":' + b"9" * 5000 + b"}",
+    b'{"a":[1,\n2]}',
+]
+
+
+@pytest.mark.parametrize("fields", [("a", "b c", "é", "d", "absent"), ('q"x', "a"), ()])
+def test_texts_of_many(fields: tuple[str, ...]) -> None:
+    one_by_one = [None if image is None else json_texts(image, fields) for image in IMAGES]
+    assert json_texts_of_many(IMAGES, fields) == one_by_one
+    assert [json_texts_of_many([image], fields)[0] for image in IMAGES] == one_by_one
