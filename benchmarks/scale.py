@@ -1,0 +1,147 @@
+"""What a million events cost by the number of tables, by the size of a batch and by the length of
+the history, each as a plot with its fitted exponent.
+
+A cost that goes with the power 0 of something does not depend on it; one that goes with -1 is a
+fixed cost of each run. As in increments, the seconds are dbt's from the first model to the last.
+The plots are in benchmarks/results; what is plotted is in the figures, too.
+"""
+
+import math
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from matplotlib.figure import Figure as Plot
+
+from benchmarks.increments import OrderLake, rounded, write_orders_project
+from benchmarks.measuring import Figure, Options
+from dbt_lakehouse.paths import ROOT
+
+BENCHMARK: Final = "scale"
+
+PLOTS: Final = ROOT / "benchmarks" / "results"
+
+_TABLES: Final = (1, 10, 100)
+# Parts of the usual number of events, and multiples of it.
+_BATCHES: Final = (1_000, 100, 10, 1)
+_HISTORIES: Final = (1, 2, 5, 10)
+
+
+class Point(NamedTuple):
+    """What was varied, and what a million events cost then."""
+
+    size: float
+    seconds: float
+
+
+class Series(NamedTuple):
+    """The points of one line."""
+
+    name: str
+    points: list[Point]
+
+    @property
+    def exponent(self) -> float:
+        """Of the power law through the points: least squares of the logarithms."""
+        sizes = [math.log(point.size) for point in self.points]
+        costs = [math.log(point.seconds) for point in self.points]
+        return statistics.linear_regression(sizes, costs).slope
+
+
+def measure(options: Options) -> list[Figure]:
+    """Measure all three, draw them, report the exponents."""
+    PLOTS.mkdir(parents=True, exist_ok=True)
+    loads, increments = _by_tables(options)
+    batches, histories = _by_batch(options), _by_history(options)
+    _draw("tables", "tables fed by the same topics", [loads, increments])
+    _draw("batch", "events of a batch", [batches])
+    _draw("history", "events before the batch", [histories])
+    return [_figure(each) for each in (loads, increments, batches, histories)]
+
+
+def _by_tables(options: Options) -> tuple[Series, Series]:
+    """The same events for more and more tables: the first load, and a tenth of it as changes."""
+    loads, increments = [], []
+    # A number that fills the partitions of all tables, whatever their number.
+    unit = max(_TABLES)
+    events = unit * rounded(options.events // unit)
+    for tables in _TABLES:
+        folder = options.folder / f"tables-{tables}"
+        lake = OrderLake(folder / "lake", write_orders_project(folder / "project", tables), tables)
+        lake.land_inserts(events)
+        loads.append(Point(tables, _per_million(lake.run().total, events)))
+        changes = unit * rounded(events // unit // 10)
+        seconds = lake.increment(changes, "random").total
+        increments.append(Point(tables, _per_million(seconds, changes)))
+    return (
+        Series("first load by number of tables", loads),
+        Series("increment by number of tables", increments),
+    )
+
+
+def _by_batch(options: Options) -> Series:
+    """Changes in batches of all sizes into a lake of the usual size."""
+    folder = options.folder / "batches"
+    lake = OrderLake(folder / "lake", write_orders_project(folder / "project"))
+    lake.land_inserts(rounded(options.events))
+    lake.run()
+    # Python workers have started, and Spark has compiled.
+    lake.increment(rounded(options.events // 100), "random")
+    points = []
+    for part in _BATCHES:
+        changes = rounded(options.events // part)
+        runs = [lake.increment(changes, "random") for _ in range(options.rounds)]
+        seconds = statistics.median(run.total for run in runs)
+        points.append(Point(changes, _per_million(seconds, changes)))
+    return Series("increment by events of the batch", points)
+
+
+def _by_history(options: Options) -> Series:
+    """Small batches into a lake whose history grows, that of the same keys."""
+    folder = options.folder / "history"
+    lake = OrderLake(folder / "lake", write_orders_project(folder / "project"))
+    keys, changes = rounded(options.events), rounded(options.events // 100)
+    points = []
+    for multiple in _HISTORIES:
+        lake.land_history(multiple * keys - lake.events, keys)
+        lake.run()
+        lake.increment(changes, "random")
+        history = lake.events
+        runs = [lake.increment(changes, "random") for _ in range(options.rounds)]
+        seconds = statistics.median(run.total for run in runs)
+        points.append(Point(history, _per_million(seconds, changes)))
+    return Series("increment by events of the history", points)
+
+
+def _per_million(seconds: float, events: int) -> float:
+    return seconds * 1_000_000 / events
+
+
+def _figure(series: Series) -> Figure:
+    """Its exponent, without a bar."""
+    return Figure(
+        BENCHMARK,
+        f"{series.name}, exponent",
+        series.exponent,
+        0.0,
+        measured={f"s/M events at {point.size:,.0f}": point.seconds for point in series.points},
+    )
+
+
+def _draw(name: str, label: str, lines: Sequence[Series]) -> Path:
+    """Write a plot of the lines; its path."""
+    # Not by way of pyplot, which looks for a display.
+    plot = Plot(figsize=(6.4, 4.2), layout="constrained")
+    axes = plot.subplots()
+    for line in lines:
+        sizes = [point.size for point in line.points]
+        axes.plot(sizes, [point.seconds for point in line.points], marker="o", label=line.name)
+    axes.set(xscale="log", yscale="log", xlabel=label, ylabel="seconds for a million events")
+    exponents = ", ".join(f"{line.exponent:.2f}" for line in lines)
+    axes.set_title(f"cost goes with the power {exponents} of {label}", fontsize="medium")
+    axes.grid(which="both", alpha=0.3)
+    axes.legend()
+    path = PLOTS / f"scale-{name}.png"
+    plot.savefig(path, dpi=120)
+    return path

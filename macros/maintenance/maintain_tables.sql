@@ -1,0 +1,68 @@
+{#
+  Keeps tables quick to read: `dbt run-operation maintain_tables`, as often as once a day. For `bronze.raw_payloads` and
+  each incremental model's table
+
+      1. data files with deleted rows are rewritten without them, and small files into larger ones;
+      2. manifests are merged, so that planning a read opens few of them;
+      3. snapshots older than `vars.snapshot_retention_days` go, with the files that only they name.
+
+  Rows stay what they are, with the numbers of the commits that wrote them: readers that have not read all, or whose last
+  snapshot is gone, go on by those (macros/incremental/new_rows.sql). It waits for commands that build; landings go on
+  meanwhile. Each step can be repeated.
+#}
+{% macro maintain_tables() %}
+    {% if not execute %}
+        {% do return(none) %}
+    {% endif %}
+    {% set oldest = _oldest_snapshot_to_keep() %}
+    {% set relations = [source('bronze', 'raw_payloads')] %}
+    {% for node in graph.nodes.values() if node.resource_type == 'model' and node.config.materialized == 'incremental' %}
+        {% do relations.append(adapter.get_relation(node.database, node.schema, node.alias)) %}
+    {% endfor %}
+    {% for relation in relations if relation is not none %}
+        {% do _maintain_table(relation, oldest) %}
+    {% endfor %}
+{% endmacro %}
+
+{# Before when snapshots go, as SQL. #}
+{% macro _oldest_snapshot_to_keep() %}
+    {% set days = var('snapshot_retention_days') %}
+    {% if days is not number or days is boolean or days < 0 %}
+        {% do exceptions.raise_compiler_error(
+            'vars.snapshot_retention_days is ' ~ tojson(days) ~ ', not a number from 0'
+        ) %}
+    {% endif %}
+    {% set moment = run_started_at - modules.datetime.timedelta(days=days) %}
+    {% do return("timestamp '" ~ moment.strftime('%Y-%m-%d %H:%M:%S.%f') ~ "'") %}
+{% endmacro %}
+
+{#
+  Arguments:
+      relation: the table.
+      oldest: as _oldest_snapshot_to_keep returns it.
+#}
+{% macro _maintain_table(relation, oldest) %}
+    {% set before = _table_state(relation) %}
+    {% if before.snapshot == 'none' %}
+        {% do return(none) %}
+    {% endif %}
+    {% set written = _properties(relation).get('lakehouse.written') %}
+    {# One deleted row makes a file worth it: reads of it no longer open a second one. #}
+    {% set rewritten = run_query(
+        "call lake.system.rewrite_data_files(table => '" ~ relation ~ "', strategy => 'binpack', options => map("
+        ~ "'delete-file-threshold', '1', 'remove-dangling-deletes', 'true'))"
+    )[0] %}
+    {% do run_query("call lake.system.rewrite_manifests(table => '" ~ relation ~ "')") %}
+    {# Else the table's next run looks for rows that a crash has left between its last one and now. #}
+    {% if written == before.sequence | string %}
+        {% do set_properties(relation, {'lakehouse.written': _table_state(relation).sequence}) %}
+    {% endif %}
+    {% set expired = run_query(
+        "call lake.system.expire_snapshots(table => '" ~ relation ~ "', older_than => " ~ oldest ~ ")"
+    )[0] %}
+    {% do log(
+        relation ~ ': ' ~ rewritten['rewritten_data_files_count'] ~ ' data files rewritten into '
+        ~ rewritten['added_data_files_count'] ~ ', ' ~ expired['deleted_data_files_count']
+        ~ ' of expired snapshots deleted', info=true
+    ) %}
+{% endmacro %}

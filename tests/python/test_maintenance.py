@@ -1,0 +1,198 @@
+"""`dbt run-operation maintain_tables`: fewer files and snapshots, the same rows, and incremental
+runs that go on as if nothing had happened.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import pytest
+from lakes import Lake, Rows
+from small_messages import order
+from streams import MINUTE, ORDERS, START, Message
+
+from dbt_lakehouse.dbt_commands import DbtError, run_dbt
+
+AS_OF: Final = "2026-10-03 00:00:00"
+MODELS: Final = ("-s", "+orders", "orders_history", "quarantined_payloads")
+TESTS: Final = (
+    "-s",
+    *("every_payload_is_decoded", "every_event_is_accounted_for", "log_time_follows_the_offsets"),
+    *("equals_refold_orders_orders_changes", "orders_history", "change_events", "orders_changes"),
+    *("--exclude-resource-type", "unit_test"),
+)
+# What is read from append to append, and all that is maintained.
+LOGS: Final = ("bronze.raw_payloads", "silver.change_events", "silver.orders_changes")
+TABLES: Final = (*LOGS, "gold.orders", "gold.orders_history", "silver.deleted_keys")
+ORDER_NUMBERS: Final = range(12)
+UPDATES: Final = 5
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
+    """A lake of so many small runs that each table has small files, and gold deleted rows."""
+    lake = Lake(tmp_path_factory.mktemp("maintenance"))
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("DBT_TARGET_PATH", str(lake.folder / "target"))
+        environment.setenv("DBT_LOG_PATH", str(lake.folder / "logs"))
+        land(lake, [change(number, "c", number, "new") for number in ORDER_NUMBERS])
+        run(lake)
+        for number in range(UPDATES):
+            place = len(ORDER_NUMBERS) + 2 * number
+            updated = change(place, "u", number, f"update {number}")
+            land(lake, [updated, change(place + 1, "c", 100 + number, "new")])
+            run(lake)
+        last = len(ORDER_NUMBERS) + 2 * UPDATES
+        land(lake, [change(last, "d", 11)])
+        run(lake)
+        yield lake
+
+
+def change(place: int, op: str, number: int, status: str | None = None) -> Message:
+    """A change of an order, the later in the log the greater its place."""
+    return order(ORDERS, place, START + place * MINUTE, op, number, status)
+
+
+def land(lake: Lake, messages: Sequence[Message]) -> None:
+    lake.land(message.line() for message in messages)
+
+
+def run(lake: Lake) -> None:
+    statuses = lake.dbt("run", *MODELS, as_of=AS_OF)
+    assert set(statuses.values()) == {"success"}, statuses
+
+
+def maintain(lake: Lake, retention_days: float | str) -> None:
+    project = lake.load(captures=[], as_of=AS_OF, snapshot_retention_days=retention_days)
+    run_dbt(project, "run-operation", "maintain_tables")
+
+
+def rows_with_lineage(lake: Lake, table: str) -> Counter[str]:
+    """The rows with the numbers that Iceberg gave to them and to their commits."""
+    rows = lake.sql(f"select *, _row_id, _last_updated_sequence_number from {table}")
+    return Counter(repr(row) for row in rows)
+
+
+def files(lake: Lake, table: str, kind: str = "data_files") -> int:
+    return count(lake.sql(f"select count(*) as number from {table}.{kind}"))
+
+
+def count(rows: Rows) -> int:
+    (row,) = rows
+    return int(row["number"])
+
+
+def statuses(lake: Lake) -> dict[int, str]:
+    return {row["order_id"]: row["status"] for row in lake.read("gold.orders")}
+
+
+def marked_snapshots(lake: Lake, table: str) -> set[str]:
+    """The snapshots that a table has read of its upstreams."""
+    return {
+        value.split("|")[1]
+        for name, value in lake.properties(table).items()
+        if name.startswith("lakehouse.read.")
+    } - {"any", "none"}
+
+
+def consistent(lake: Lake) -> None:
+    """The data tests pass, and no place in the log is there twice."""
+    results = lake.dbt("test", *TESTS, as_of=AS_OF)
+    assert len(results) > 5 and set(results.values()) == {"pass"}, results
+    for table in LOGS:
+        position = "_position" if table.endswith("orders_changes") else "topic, partition, offset"
+        twice = lake.sql(f"select {position} from {table} group by all having count(*) > 1")
+        assert not twice, table
+
+
+def test_files_are_rewritten_and_rows_stay(lake: Lake) -> None:
+    before = {table: rows_with_lineage(lake, table) for table in TABLES}
+    snapshots = {table: lake.snapshots(table) for table in TABLES}
+    many = {table: files(lake, table) for table in TABLES}
+    assert min(many[table] for table in (*LOGS, "gold.orders")) >= UPDATES
+    assert files(lake, "gold.orders", "delete_files") > 0
+    assert marked_snapshots(lake, "gold.orders")
+
+    # Nothing is older than the days that snapshots are kept.
+    maintain(lake, 7)
+    for table in TABLES:
+        assert rows_with_lineage(lake, table) == before[table], table
+        assert files(lake, table, "delete_files") == 0, table
+        kept = lake.snapshots(table)
+        assert kept[: len(snapshots[table])] == snapshots[table]
+        assert {each.operation for each in kept[len(snapshots[table]) :]} <= {"replace"}
+    for table in (*LOGS, "gold.orders"):
+        assert files(lake, table) < many[table], table
+
+    # A run finds nothing new, and rebuilds nothing.
+    tables = {table: lake.properties(table).get("lakehouse.table_id") for table in TABLES}
+    run(lake)
+    for table in TABLES:
+        assert rows_with_lineage(lake, table) == before[table], table
+        assert lake.properties(table).get("lakehouse.table_id") == tables[table], table
+    consistent(lake)
+
+
+def test_runs_go_on_where_snapshots_are_gone(lake: Lake) -> None:
+    tables = {table: lake.properties(table).get("lakehouse.table_id") for table in TABLES}
+    before = {table: count(lake.sql(f"select count(*) as number from {table}")) for table in LOGS}
+    known = statuses(lake)
+    # Landed, and not yet built when the snapshots go.
+    place = 100
+    unread = [
+        change(place, "u", 0, "unread"),
+        change(place + 1, "d", 1),
+        change(place + 2, "c", 200, "unread"),
+    ]
+    land(lake, unread)
+    lake.dbt("run", "-s", "change_events", as_of=AS_OF)
+    land(lake, [change(place + 3, "u", 2, "unread")])
+    lost = {
+        table: marked_snapshots(lake, table)
+        for table in ("silver.change_events", "silver.orders_changes", "gold.orders")
+    }
+    maintain(lake, 0)
+    left = {str(each.snapshot_id) for table in LOGS for each in lake.snapshots(table)}
+    assert not lost["silver.change_events"] & left and not lost["silver.orders_changes"] & left
+
+    run(lake)
+    added = {table: len(unread) + 1 for table in LOGS}
+    for table in LOGS:
+        assert count(lake.sql(f"select count(*) as number from {table}")) == (
+            before[table] + added[table]
+        ), table
+    expected = {**known, 0: "unread", 2: "unread", 200: "unread"}
+    del expected[1]
+    assert statuses(lake) == expected
+    consistent(lake)
+
+    # What belongs before what is known is folded from the rewritten log.
+    late = order(ORDERS, 0, START + MINUTE, "u", 0, "late")._replace(partition=1)
+    land(lake, [change(place + 4, "u", 3, "last"), late])
+    maintain(lake, 0)
+    run(lake)
+    assert statuses(lake) == {**expected, 3: "last"}
+    consistent(lake)
+    for table, table_id in tables.items():
+        assert lake.properties(table).get("lakehouse.table_id") == table_id, table
+
+
+def test_a_run_after_maintenance_looks_for_no_crash(lake: Lake) -> None:
+    """The number that tells what a run has written moves on with the table."""
+    maintain(lake, 0)
+    for table in ("silver.change_events", "silver.orders_changes"):
+        sequence = lake.sql(
+            f"select max(latest_sequence_number) as number from {table}.metadata_log_entries"
+            f" where latest_snapshot_id = {lake.current_snapshot(table)}"
+        )
+        assert lake.properties(table)["lakehouse.written"] == str(count(sequence)), table
+
+
+@pytest.mark.parametrize(("days", "text"), [(-1, "-1"), ("a week", '"a week"')])
+def test_a_bad_retention_is_refused(lake: Lake, days: float | str, text: str) -> None:
+    snapshots = {table: lake.snapshots(table) for table in TABLES}
+    with pytest.raises(DbtError):
+        maintain(lake, days)
+    log = (lake.folder / "logs" / "dbt.log").read_text()
+    assert f"vars.snapshot_retention_days is {text}, not a number from 0" in log
+    assert {table: lake.snapshots(table) for table in TABLES} == snapshots
