@@ -344,10 +344,15 @@ def show(project: "Project", tables: tuple[str, ...], as_json: bool) -> None:
 
 @lakehouse.command()
 def jars() -> None:
-    """Fetch the jars that Spark needs and the checkout's cache does not hold yet."""
+    """Fetch the jars that Spark needs and the checkout's cache does not hold yet, and make the
+    archive of classes by which it starts sooner.
+    """
+    from dbt_lakehouse import class_archive
     from dbt_lakehouse.jars import ensure_jars
 
     ensure_jars()
+    if not class_archive.make():
+        click.echo("Spark will start more slowly: no archive of its classes was made", err=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:

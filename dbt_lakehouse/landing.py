@@ -4,7 +4,7 @@ once.
 
 import glob
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from dbt_lakehouse import bronze
+from dbt_lakehouse import bronze, landed_captures
 from dbt_lakehouse.captures import CaptureError, read_captures
 from dbt_lakehouse.errors import LandingError
 from dbt_lakehouse.locks import landing_lock
@@ -46,6 +46,21 @@ def configured_captures(variables: Mapping[str, Any]) -> list[str]:
     return sorted({path for pattern in patterns for path in glob.glob(str(ROOT / pattern))})
 
 
+def land_again(spark: SparkSession, paths: Sequence[str], patience: float) -> LandingResult:
+    """``land_captures`` for files that each run names again: while they are what they were when
+    bronze held all their messages, and it has only grown since, it is not asked for each position.
+    """
+    digest = landed_captures.digest_of(paths)
+    messages = landed_captures.messages_held(spark, digest)
+    if messages is not None:
+        return LandingResult(landed=0, skipped=messages)
+    result, snapshot = _land(spark, paths, patience)
+    # Unless the files have changed meanwhile.
+    if snapshot is not None and landed_captures.digest_of(paths) == digest:
+        landed_captures.note(spark, digest, snapshot, result.landed + result.skipped)
+    return result
+
+
 def land_captures(spark: SparkSession, paths: Iterable[str], patience: float) -> LandingResult:
     """Append the messages of JSON-lines captures that are not in bronze yet, in one commit.
 
@@ -53,6 +68,15 @@ def land_captures(spark: SparkSession, paths: Iterable[str], patience: float) ->
 
     Raises ``LandingError`` for a line that is no message with a position, and for a position that
     is there already, or twice in the captures, with other bytes; nothing is appended then.
+    """
+    return _land(spark, paths, patience)[0]
+
+
+def _land(
+    spark: SparkSession, paths: Iterable[str], patience: float
+) -> tuple[LandingResult, int | None]:
+    """As ``land_captures``, with the snapshot of bronze that is known to hold all messages; None
+    if somebody else has written meanwhile.
     """
     scratch = CACHE / "tmp"
     scratch.mkdir(parents=True, exist_ok=True)
@@ -104,8 +128,10 @@ def _batches(paths: Iterable[str]) -> Iterator[list[dict[str, Any]]]:
     yield batch
 
 
-def _append(spark: SparkSession, parquet: str) -> LandingResult:
-    """Append what bronze doesn't hold of a Parquet file with the columns of ``_SCHEMA``."""
+def _append(spark: SparkSession, parquet: str) -> tuple[LandingResult, int | None]:
+    """Append what bronze doesn't hold of a Parquet file with the columns of ``_SCHEMA``; as
+    ``_land``.
+    """
     spark.read.parquet(parquet).createOrReplaceTempView("incoming_messages")
     while True:
         snapshot = bronze.current_snapshot(spark)
@@ -143,8 +169,8 @@ def _choose(spark: SparkSession) -> None:
     )
 
 
-def _append_chosen(spark: SparkSession, snapshot: int | None) -> LandingResult:
-    """Append the messages at new positions; ``snapshot`` told which those are."""
+def _append_chosen(spark: SparkSession, snapshot: int | None) -> tuple[LandingResult, int | None]:
+    """Append the messages at new positions; ``snapshot`` told which those are. As ``_land``."""
     conflict = spark.sql(
         "select topic, partition, offset from incoming_positions where is_conflict "
         "order by topic, partition, offset limit 1"
@@ -158,6 +184,7 @@ def _append_chosen(spark: SparkSession, snapshot: int | None) -> LandingResult:
         "select coalesce(sum(copies), 0) as messages, count_if(not is_landed) as new "
         "from incoming_positions"
     ).collect()[0]
+    result = LandingResult(landed=counts.new, skipped=counts.messages - counts.new)
     if counts.new:
         rows = spark.sql(
             """
@@ -170,5 +197,5 @@ def _append_chosen(spark: SparkSession, snapshot: int | None) -> LandingResult:
             group by topic, partition, offset
             """
         )
-        bronze.append(rows, snapshot)
-    return LandingResult(landed=counts.new, skipped=counts.messages - counts.new)
+        return result, bronze.append(rows, snapshot).snapshot
+    return result, snapshot if bronze.current_snapshot(spark) == snapshot else None

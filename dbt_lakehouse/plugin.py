@@ -38,7 +38,7 @@ class LakehousePlugin(dbtPlugin):
         # Imported here: the other commands should not pay for Spark.
         from dbt.adapters.spark.session import Cursor, SessionConnectionWrapper
 
-        from dbt_lakehouse import evaluated_views
+        from dbt_lakehouse import evaluated_views, table_looks
         from dbt_lakehouse.functions import register_references
         from dbt_lakehouse.project import Project, variables_of
 
@@ -50,9 +50,12 @@ class LakehousePlugin(dbtPlugin):
             spark = _open(project, command)
         except LakehouseError as error:
             raise DbtRuntimeError(f"cdc_lakehouse\n{error}") from error
-        register_references(spark)
+        # For the tests, which `dbt run` has none of.
+        if command != "run":
+            register_references(spark)
         cursor: Any = Cursor
-        cursor.execute = evaluated_views.execute
+        cursor.execute = table_looks.forgetting(evaluated_views.execute)
+        table_looks.offer_to_macros()
         # On Ctrl-C dbt asks each connection to cancel; dbt-spark's answer is nothing, so the
         # statement would go on.
         wrapper: Any = SessionConnectionWrapper
@@ -64,7 +67,7 @@ class LakehousePlugin(dbtPlugin):
 def _open(project: "Project", command: str) -> "SparkSession":
     """The session for a command, with the run's lock and what is new landed if it builds."""
     from dbt_lakehouse.kafka.batch import land_kafka, landing_text
-    from dbt_lakehouse.landing import configured_captures, land_captures
+    from dbt_lakehouse.landing import configured_captures, land_again
     from dbt_lakehouse.locks import run_lock
     from dbt_lakehouse.project import lock_patience
     from dbt_lakehouse.topics import topic_rules
@@ -80,7 +83,7 @@ def _open(project: "Project", command: str) -> "SparkSession":
         click.get_current_context().call_on_close(lock.release)
     if command in COMMANDS_THAT_LAND:
         if captures := configured_captures(project.variables):
-            result = land_captures(spark, captures, patience)
+            result = land_again(spark, captures, patience)
             print(
                 f"landed {result.landed} messages of {len(captures)} captures,"
                 f" {result.skipped} were there"

@@ -11,7 +11,7 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
-from dbt_lakehouse import bronze
+from dbt_lakehouse import bronze, class_archive
 from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.functions import register_functions
 from dbt_lakehouse.jars import ensure_jars
@@ -54,7 +54,8 @@ def open_session(parameters: Mapping[str, str]) -> SparkSession:
         .config(
             "spark.driver.extraJavaOptions",
             f"-Djava.io.tmpdir={temporary} -Dorg.sqlite.tmpdir={temporary} "
-            f"-Dderby.system.home={temporary} -Dlog4j2.configurationFile={LOG4J}",
+            f"-Dderby.system.home={temporary} -Dlog4j2.configurationFile={LOG4J} "
+            f"{class_archive.java_options()}",
         )
         .config("spark.local.dir", str(temporary))
         .config("spark.ui.enabled", "false")

@@ -7,7 +7,6 @@
     {%- if config.get('materialized') == 'incremental' -%}
         {%- do properties.update({'lakehouse.table_id': invocation_id}) -%}
         {%- do properties.update(_read_marks()) -%}
-        {%- do properties.update(noted_log_times()) -%}
         {%- if declaration() -%}
             {%- do properties.update({'lakehouse.declared': declaration()}) -%}
         {%- endif -%}

@@ -38,7 +38,7 @@
         {% do known.update({partition: [last_offset | int, times | max if times else none]}) %}
     {% endfor %}
     {% set is_kept = not unordered and known | length <= 1000 %}
-    {% do run_query('set ' ~ _noted_log_times_name() ~ ' = ' ~ (tojson(known) if is_kept else '')) %}
+    {% do adapter.noted_reads(this).update({'lakehouse.log_times': tojson(known) if is_kept else ''}) %}
     {% do return(carried if is_kept else none) %}
 {% endmacro %}
 
@@ -53,16 +53,3 @@
     {% endfor %}
     {% do return(known) %}
 {% endmacro %}
-
-{# The property to write when the rows are that carried_log_times was asked for. #}
-{% macro noted_log_times() %}
-    {% if not config.get('meta', {}).get('log_times') %}
-        {% do return({}) %}
-    {% endif %}
-    {% set value = run_query('set ' ~ _noted_log_times_name())[0][1] %}
-    {% do return({'lakehouse.log_times': '' if value == '<undefined>' else value}) %}
-{% endmacro %}
-
-{% macro _noted_log_times_name() -%}
-    lakehouse.noted.{{ this.schema }}.{{ this.identifier }}.log_times
-{%- endmacro %}

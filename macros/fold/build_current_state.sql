@@ -122,9 +122,14 @@
         left semi join (select _digest from ({{ remembered_deletes }}) where _is_new) using (_digest)
         {% endif %}
     {% endset %}
-    {% if not has_new_events and not to_fill and (not fold.namespace or count_rows('(' ~ hit_by_others ~ ')') == 0) %}
-        {% call statement('main') %}
-            select 'no key is touched'
+    {# What is known of the files comes first: it takes no query. #}
+    {% set may_be_hit = fold.namespace and (
+        _table_state(deleted_keys).sequence > last_read
+        or adapter.may_have_rows(this, [('_expires_at', '<=', as_of_text())])
+    ) %}
+    {% if not has_new_events and not to_fill and not (may_be_hit and count_rows('(' ~ hit_by_others ~ ')') > 0) %}
+        {% call noop_statement('main', 'no key is touched') %}
+            -- no key is touched
         {% endcall %}
         {% do return(none) %}
     {% endif %}

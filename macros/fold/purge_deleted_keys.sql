@@ -7,6 +7,12 @@
 {% macro purge_deleted_keys() %}
     {% do ref('fold_counters') %}
     {% if not execute %}{% do return('') %}{% endif %}
+    {# Most runs have nothing to forget, and find out without a query. #}
+    {% if not adapter.may_have_rows(this, [
+        ('recorded_at', '<=', (as_of_text(), var('tombstone_retention_days'))), ('scope', 'not starting with', 'truncated:')
+    ]) %}
+        {% do return('') %}
+    {% endif %}
     {% set old %}
         recorded_at < {{ as_of() }} - interval {{ var('tombstone_retention_days') }} days
         and scope not like 'truncated:%'

@@ -13,9 +13,11 @@
     {% set name = staged.identifier ~ '__' %}
     {% set evaluated = [] %}
     {% do _check_as_of(true) %}
-    {% if not has_news() and not has_new_declaration() and not deletes %}
-        {% call statement('main') %}
-            select 'nothing new to read'
+    {% if not has_news() and not has_new_declaration() and not (deletes and adapter.may_have_rows(
+        this, [('is_current', '=', true), ('_expires_at', '<=', as_of_text())]
+    )) %}
+        {% call noop_statement('main', 'nothing new to read') %}
+            -- nothing new to read
         {% endcall %}
         {% do return(none) %}
     {% endif %}
@@ -26,8 +28,8 @@
         _touched_by_history(fold, changes, deletes, own, to_fill) if fold else _touched_rows(rows, new_rows(changes), own)
     ) %}
     {% if touched_keys == 0 %}
-        {% call statement('main') %}
-            select 'nothing is touched'
+        {% call noop_statement('main', 'nothing is touched') %}
+            -- nothing is touched
         {% endcall %}
     {% else %}
         {% set log = _as_noted(changes) %}

@@ -35,10 +35,15 @@
     {%- elif incremental and not has_news() and not has_new_declaration() -%}
         {%- if not model.depends_on.nodes -%}
             {#- Others write its rows. -#}
-            {%- do follow_schema_of(staged, sql) -%}
+            {%- set shape = local_md5(sql ~ _look(this).comments.keys() | join(' ')) -%}
+            {%- if _properties(this).get('lakehouse.shape') != shape -%}
+                {%- do follow_schema_of(staged, sql) -%}
+                {%- set held = _look(this).comments.keys() | join(' ') -%}
+                {%- do set_properties(this, {'lakehouse.shape': local_md5(sql ~ held)}) -%}
+            {%- endif -%}
         {%- endif -%}
-        {%- call statement('main') -%}
-            select 'nothing new to read'
+        {%- call noop_statement('main', 'nothing new to read') -%}
+            -- nothing new to read
         {%- endcall -%}
     {%- elif incremental -%}
         {%- set to_fill = follow_schema_of(staged, sql) -%}
@@ -55,12 +60,24 @@
         {%- endcall -%}
         {%- do save_watermarks({'lakehouse.as_of': as_of_text()} if strategy == 'refold' else {}) -%}
     {%- endif -%}
-    {%- do persist_docs(this, model) -%}
+    {%- if _has_new_descriptions() -%}
+        {%- do persist_docs(this, model) -%}
+    {%- endif -%}
 
     {{ run_hooks(post_hooks) }}
 
     {{ return({'relations': [this]}) }}
 {%- endmaterialization %}
+
+{# Whether the running model describes a column otherwise than its table does, or one that the table lacks. #}
+{% macro _has_new_descriptions() %}
+    {% set held = _look(this).comments %}
+    {% set new = [] %}
+    {% for name, column in model.columns.items() if held.get(name) != column.description %}
+        {% do new.append(name) %}
+    {% endfor %}
+    {% do return(new | length > 0) %}
+{% endmacro %}
 
 {# Adds the staged rows, but those that a crashed run has already added. #}
 {% macro _append_sql(staged) -%}

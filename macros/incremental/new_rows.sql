@@ -15,7 +15,7 @@
         {{ relation }}
     {%- else -%}
         {%- set mark = _marks().get(relation.schema ~ '.' ~ relation.identifier) if is_incremental() -%}
-        {%- set state = _table_state(relation, known=mark) -%}
+        {%- set state = _table_state(relation) -%}
         {%- do _note_read(relation, state) -%}
         {%- if state.snapshot == 'none' or (mark and mark.snapshot == state.snapshot) -%}
             (select * from {{ relation }} where false)

@@ -10,36 +10,26 @@
   Properties of the table itself, and no table of watermarks: models that run at once never write to the same place.
 #}
 
-{# Properties of a relation as a dict. #}
-{% macro _properties(relation) %}
-    {% set properties = {} %}
-    {% for row in run_query('show tblproperties ' ~ relation) %}
-        {% do properties.update({row[0]: row[1]}) %}
-    {% endfor %}
-    {% do return(properties) %}
+{#
+  A table as it is, with its properties, its current snapshot and its columns' descriptions, as
+  dbt_lakehouse/table_looks.py gives them. One node looks at a table once, and anew after each statement of its own that
+  may have written something.
+#}
+{% macro _look(relation) %}
+    {% do return(adapter.look_at_table(relation, model.unique_id if model is defined else none)) %}
 {% endmacro %}
 
-{#
-  Identity, current snapshot and its sequence number of a table; an empty table has snapshot 'none' and number 0.
+{# Properties of a table as a dict. #}
+{% macro _properties(relation) %}
+    {% do return(_look(relation).properties) %}
+{% endmacro %}
 
-  Arguments:
-      known: a mark; if it is of the current snapshot, its number spares the query for it.
-#}
-{% macro _table_state(relation, known=none) %}
-    {% set properties = _properties(relation) %}
-    {% set table_id = properties.get('lakehouse.table_id', 'none') %}
-    {% set snapshot = properties['current-snapshot-id'] %}
-    {% if snapshot == 'none' %}
-        {% set sequence = 0 %}
-    {% elif known and known.snapshot == snapshot %}
-        {% set sequence = known.sequence %}
-    {% else %}
-        {% set sequence = run_query(
-            'select max(latest_sequence_number) from ' ~ relation ~ '.metadata_log_entries'
-            ~ ' where latest_snapshot_id = ' ~ snapshot
-        )[0][0] %}
-    {% endif %}
-    {% do return({'table_id': table_id, 'snapshot': snapshot, 'sequence': sequence}) %}
+{# Identity, current snapshot and its sequence number of a table; an empty table has snapshot 'none' and number 0. #}
+{% macro _table_state(relation) %}
+    {% set look = _look(relation) %}
+    {% do return({
+        'table_id': look.properties.get('lakehouse.table_id', 'none'), 'snapshot': look.snapshot, 'sequence': look.sequence
+    }) %}
 {% endmacro %}
 
 {# The marks that the model `this` has on its upstreams: {upstream name: {table_id, snapshot, sequence}}. #}
@@ -54,29 +44,17 @@
     {% do return(marks) %}
 {% endmacro %}
 
-{#
-  Notes what the running model reads of an upstream, for the properties to be written when its rows are. The session's
-  configuration is what a model's compilation and its materialization share.
-#}
+{# Notes what the running model reads of an upstream, for the properties to be written when its rows are. #}
 {% macro _note_read(relation, state) %}
-    {% set mark = state.table_id ~ '|' ~ state.snapshot ~ '|' ~ state.sequence %}
-    {% do run_query('set lakehouse.reading.' ~ this.schema ~ '.' ~ this.identifier ~ '.' ~ relation.schema
-        ~ '.' ~ relation.identifier ~ ' = ' ~ mark) %}
+    {% do adapter.noted_reads(this).update({
+        'lakehouse.read.' ~ relation.schema ~ '.' ~ relation.identifier:
+            state.table_id ~ '|' ~ state.snapshot ~ '|' ~ state.sequence
+    }) %}
 {% endmacro %}
 
 {# The properties to write for what the running model has noted. #}
 {% macro _read_marks() %}
-    {% set marks = {} %}
-    {% set prefix = 'lakehouse.reading.' ~ this.schema ~ '.' ~ this.identifier ~ '.' %}
-    {% for unique_id in model.depends_on.nodes %}
-        {% set node = graph.nodes.get(unique_id) or graph.sources.get(unique_id) %}
-        {% set upstream = node.schema ~ '.' ~ (node.get('alias') or node.get('identifier')) %}
-        {% set value = run_query('set ' ~ prefix ~ upstream)[0][1] %}
-        {% if value != '<undefined>' %}
-            {% do marks.update({'lakehouse.read.' ~ upstream: value}) %}
-        {% endif %}
-    {% endfor %}
-    {% do return(marks) %}
+    {% do return(adapter.noted_reads(this)) %}
 {% endmacro %}
 
 {#
@@ -88,7 +66,7 @@
 {% macro has_news(relation=none) %}
     {% set properties = _properties(this) %}
     {% set news = [] %}
-    {% for name, mark in _read_marks().items() if properties.get(name) != mark %}
+    {% for name, mark in _read_marks().items() if name.startswith('lakehouse.read.') and properties.get(name) != mark %}
         {% if not relation or name == 'lakehouse.read.' ~ relation.schema ~ '.' ~ relation.identifier %}
             {% do news.append(name) %}
         {% endif %}
@@ -103,8 +81,7 @@
       more: further properties to write with them.
 #}
 {% macro save_watermarks(more={}) %}
-    {% set properties = dict(_read_marks(), **noted_log_times()) %}
-    {% do properties.update(more) %}
+    {% set properties = dict(_read_marks(), **more) %}
     {% do properties.update({'lakehouse.written': _table_state(this).sequence}) %}
     {% if declaration() %}
         {% do properties.update({'lakehouse.declared': declaration(), 'lakehouse.to_fill': '{}'}) %}
@@ -114,9 +91,5 @@
 
 {# Sets properties of a table in one commit. #}
 {% macro set_properties(relation, properties) %}
-    {% set assignments = [] %}
-    {% for name, value in properties.items() %}
-        {% do assignments.append(sql_text(name) ~ ' = ' ~ sql_text(value)) %}
-    {% endfor %}
-    {% do run_query('alter table ' ~ relation ~ ' set tblproperties (' ~ assignments | join(', ') ~ ')') %}
+    {% do adapter.set_table_properties(relation, properties) %}
 {% endmacro %}

@@ -1,7 +1,6 @@
 {{
     config(
         unique_key=["topic", "partition", "offset", "event_index"],
-        meta={"log_times": true},
     )
 }}
 
@@ -22,15 +21,16 @@ with payloads as (
 -- What earlier runs have given to the partitions that have new payloads, of which each comes after.
 given as (
     select
-        topic,
-        partition,
+        carried.topic,
+        carried.partition,
         cast(-1 as bigint) as offset,
-        given_log_time
-    from values
-        {%- for each in carried %}
+        carried.given_log_time
+    from (
+        values
+        {% for each in carried -%}
         ({{ each.topic }}, {{ each.partition }}, {{ each.log_time }}){{ "," if not loop.last }}
-        {%- endfor %}
-        as carried (topic, partition, given_log_time)
+        {% endfor %}
+    ) as carried (topic, partition, given_log_time)
 ),
 
 {% elif carried is none and is_incremental() %}

@@ -1,0 +1,221 @@
+"""What macros ask of Iceberg tables, answered by Iceberg itself instead of by SQL statements.
+
+A model asks the same few things of its table and of those it reads, again and again: properties,
+the current snapshot and its sequence number, the columns' descriptions. As SQL each question is
+parsed, planned and run as a Spark job of its own, and dbt logs it and makes a table of the answer;
+with nothing new to read that was most of a run. So dbt's adapter has these methods for macros too:
+
+    adapter.look_at_table(relation, node)           the table as it is
+    adapter.may_have_rows(relation, conditions)     whether any of its files may have such rows
+    adapter.set_table_properties(relation, values)  some of its properties, in one commit
+    adapter.noted_reads(relation)                   what the model of that relation reads
+"""
+
+import json
+import re
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, NamedTuple
+
+from dbt.adapters.base.meta import available
+from dbt.adapters.spark.impl import SparkAdapter
+from dbt.adapters.spark.relation import SparkRelation
+from dbt_common.invocation import get_invocation_id
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+from dbt_lakehouse.session import CATALOG
+
+# Statements that change no table. All others, and those that this doesn't know, may.
+_READS: Final = re.compile(
+    r"\s*(?:/\*.*?\*/\s*)?(?:select|show|describe|set|explain"
+    r"|(?:create|drop) evaluated view|create (?:or replace )?temporary view)\s",
+    re.DOTALL | re.IGNORECASE,
+)
+
+# Of may_have_rows, by Iceberg's names.
+_OPERATORS: Final = {
+    "=": "equal",
+    "<=": "lessThanOrEqual",
+    "not starting with": "notStartsWith",
+}
+
+# What may_have_rows reads without Spark at most: about a second.
+_FILES_TO_READ: Final = 20
+_BYTES_TO_READ: Final = 16 << 20
+
+Look = dict[str, Any]
+
+
+class _Node(NamedTuple):
+    """A node of a dbt run at work."""
+
+    invocation: str
+    unique_id: str
+
+
+class _Seen(threading.local):
+    """The tables that this thread's node has looked at, by name."""
+
+    def __init__(self) -> None:
+        self.node: _Node | None = None
+        self.tables: dict[str, Look] = {}
+
+
+_seen: Final = _Seen()
+# By invocation and relation.
+_notes: Final[dict[tuple[str, str], dict[str, str]]] = {}
+
+
+def look_at_table(_: SparkAdapter, relation: SparkRelation, node: str | None = None) -> Look:
+    """A table as it is now::
+
+        properties  its properties: text by name
+        snapshot    the id of its current snapshot as text, ``none`` for an empty table
+        sequence    that snapshot's sequence number, 0 for an empty table
+        comments    the descriptions of its columns by name, empty for none
+
+    For one ``node`` (unique id), a table is looked at once, and again after each statement of the
+    node that may have written something; without a node, at each call. Fails with Java's exception
+    if there is no such table.
+    """
+    name = relation.render()
+    if node is None:
+        return _look(name)
+    current = _Node(get_invocation_id(), node)
+    if _seen.node != current:
+        _seen.node, _seen.tables = current, {}
+    if name not in _seen.tables:
+        _seen.tables[name] = _look(name)
+    return _seen.tables[name]
+
+
+def may_have_rows(
+    _: SparkAdapter, relation: SparkRelation, conditions: Sequence[tuple[str, str, Any]]
+) -> bool:
+    """Whether a table may have rows that meet all conditions; False is certain.
+
+    It is, for most tables, by what is known of their files: partitions, and the least and greatest
+    value of each column. Where that leaves few and small files, they are read.
+
+    A condition is a column, one of the operators ``=``, ``<=``, ``not starting with``, and a value;
+    null meets none. For columns of instants the value is text in ISO 8601, in UTC unless it says
+    otherwise, or a pair of such a text and the number of days that the instant lies before it.
+    """
+    table = _load(relation.render())
+    jvm = _jvm()
+    expressions: Any = jvm.org.apache.iceberg.expressions.Expressions
+    instants = {column["name"] for column in _columns(table) if column["type"] == "timestamptz"}
+    filters = expressions.alwaysTrue()
+    for column, operator, value in conditions:
+        if column in instants:
+            text, days = (value, 0) if isinstance(value, str) else value
+            try:
+                moment = datetime.fromisoformat(text) - timedelta(days=float(days))
+            except (ValueError, OverflowError):
+                # One that only Spark can read.
+                return True
+            value = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).isoformat()
+        # Iceberg sorts nulls first, and so takes them for less than anything.
+        for condition in (
+            expressions.notNull(column),
+            getattr(expressions, _OPERATORS[operator])(column, value),
+        ):
+            filters = getattr(expressions, "and")(filters, condition)
+    size = 0
+    with closing(table.newScan().filter(filters).planFiles()) as files:
+        tasks = files.iterator()
+        for _number in range(_FILES_TO_READ + 1):
+            if not tasks.hasNext():
+                break
+            size += tasks.next().length()
+        else:
+            return True
+    if size == 0 or size > _BYTES_TO_READ:
+        return size > 0
+    gateway: Any = SparkContext._gateway
+    names = gateway.new_array(jvm.java.lang.String, len(conditions))
+    for i, (column, _operator, _value) in enumerate(conditions):
+        names[i] = column
+    scan = jvm.org.apache.iceberg.data.IcebergGenerics.read(table).where(filters).select(names)
+    with closing(scan.build()) as rows:
+        return bool(rows.iterator().hasNext())
+
+
+def set_table_properties(
+    _: SparkAdapter, relation: SparkRelation, values: Mapping[str, Any]
+) -> None:
+    """Set properties of a table and leave all others, in one commit."""
+    update = _load(relation.render()).updateProperties()
+    for name, value in values.items():
+        update.set(name, str(value))
+    update.commit()
+    _seen.tables = {}
+
+
+def noted_reads(_: SparkAdapter, relation: SparkRelation) -> dict[str, str]:
+    """Notes of the model whose table ``relation`` is, for macros to write and read: as long as the
+    dbt command runs, for a model's compilation and its materialization share nothing else.
+    """
+    invocation = get_invocation_id()
+    return _notes.setdefault((invocation, relation.render()), {})
+
+
+def forgetting(execute: Callable[..., None]) -> Callable[..., None]:
+    """``Cursor.execute`` after which the node looks at its tables anew, if the statement may have
+    written some.
+    """
+
+    def execute_and_forget(cursor: Any, sql: str, *parameters: Any) -> None:
+        try:
+            execute(cursor, sql, *parameters)
+        finally:
+            if _READS.match(sql) is None:
+                _seen.tables = {}
+
+    return execute_and_forget
+
+
+def offer_to_macros() -> None:
+    """Make the methods known to macros, as methods of dbt-spark's adapter; and forget what earlier
+    commands of this process have noted.
+    """
+    _notes.clear()
+    adapter: Any = SparkAdapter
+    for method in (look_at_table, may_have_rows, set_table_properties, noted_reads):
+        setattr(adapter, method.__name__, available(method))
+        adapter._available_ |= {method.__name__}
+
+
+def _look(name: str) -> Look:
+    table = _load(name)
+    snapshot = table.currentSnapshot()
+    # As JSON: each entry of a Java map costs a round trip.
+    to_json = _jvm().com.fasterxml.jackson.databind.ObjectMapper().writeValueAsString
+    return {
+        "properties": json.loads(to_json(table.properties())),
+        "snapshot": "none" if snapshot is None else str(snapshot.snapshotId()),
+        "sequence": 0 if snapshot is None else int(snapshot.sequenceNumber()),
+        "comments": {column["name"]: column.get("doc", "") for column in _columns(table)},
+    }
+
+
+def _load(name: str) -> Any:
+    loader = _jvm().org.apache.iceberg.spark.Spark3Util
+    # With the catalog: the current one is a thread's own matter.
+    return loader.loadIcebergTable(
+        SparkSession.builder.getOrCreate()._jsparkSession, f"{CATALOG}.{name}"
+    )
+
+
+def _columns(table: Any) -> list[dict[str, Any]]:
+    """The table's columns as Iceberg writes them down: name, type, doc."""
+    schema = json.loads(_jvm().org.apache.iceberg.SchemaParser.toJson(table.schema()))
+    columns: list[dict[str, Any]] = schema["fields"]
+    return columns
+
+
+def _jvm() -> Any:
+    return SparkSession.builder.getOrCreate()._jvm
