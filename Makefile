@@ -42,7 +42,7 @@ run: setup ## build the demo: land its captures, dbt build, print the gold table
 	@$(BIN)/dbt build --exclude-resource-type unit_test
 	@$(BIN)/lakehouse show
 
-test: setup .venv/.dev ## run all tests, through dbt too (PYTEST="-k name" chooses)
+test: setup .venv/.dev .venv/.classes ## run all tests, through dbt too (PYTEST="-k name" chooses)
 	@$(BIN)/python -m pytest --numprocesses 2 --dist loadfile $(PYTEST)
 
 lint: setup .venv/.dev ## check Python and SQL: ruff, mypy, sqlfluff
@@ -56,7 +56,7 @@ format: setup .venv/.dev ## rewrite Python and SQL in the project's style
 	@$(BIN)/ruff format $(PYTHON_CODE)
 	@$(BIN)/sqlfluff fix --disable-progress-bar $(SQL)
 
-bench: setup .venv/.dev ## measure ratios against their bars (BENCH="decoders --events 100000"; BENCH="--help")
+bench: setup .venv/.dev .venv/.classes ## measure ratios against their bars (BENCH="decoders --events 100000"; BENCH="--help")
 	@LAKEHOUSE_SMALL=false $(BIN)/python -m benchmarks $(BENCH)
 
 bench-kafka: setup .venv/.dev ## measure landing from Kafka against a plain Spark job (BENCH="--messages 2000000")
@@ -93,4 +93,9 @@ prerequisites:
 
 .venv/.jars: dbt_lakehouse/jars.py .venv/.runtime | prerequisites
 	@$(BIN)/lakehouse jars
+	@touch $@
+
+# A minute that pays for itself after some ten sessions.
+.venv/.classes: dbt_lakehouse/class_archive.py .venv/.jars | prerequisites
+	@$(BIN)/lakehouse jars --archive
 	@touch $@

@@ -2,7 +2,7 @@
 their loading and verification, and with the archive (class data sharing) the JVM maps them from a
 file instead.
 
-It is made once, by ``lakehouse jars``, and can always be thrown away. The JVM uses it only with the
+It is made once, by ``lakehouse jars --archive``, and can always be thrown away. The JVM uses it only with the
 Java and the jars that it was made of; where they have changed, or there is none, it loads classes
 as ever and says nothing.
 """
@@ -47,7 +47,7 @@ def java_options() -> str:
 
 
 def make() -> bool:
-    """Make the archive anew, in half a minute; whether that has worked. Without it all is slower,
+    """Make the archive anew, in about a minute; whether that has worked. Without it all is slower,
     and nothing else.
     """
     scratch = CACHE / "tmp"

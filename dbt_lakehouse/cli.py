@@ -343,15 +343,16 @@ def show(project: "Project", tables: tuple[str, ...], as_json: bool) -> None:
 
 
 @lakehouse.command()
-def jars() -> None:
-    """Fetch the jars that Spark needs and the checkout's cache does not hold yet, and make the
-    archive of classes by which it starts sooner.
-    """
+@click.option(
+    "--archive", is_flag=True, help="Also make an archive of their classes: Spark starts sooner."
+)
+def jars(archive: bool) -> None:
+    """Fetch the jars that Spark needs and the checkout's cache does not hold yet."""
     from dbt_lakehouse import class_archive
     from dbt_lakehouse.jars import ensure_jars
 
     ensure_jars()
-    if not class_archive.make():
+    if archive and not class_archive.make():
         click.echo("Spark will start more slowly: no archive of its classes was made", err=True)
 
 
