@@ -2,9 +2,9 @@
 their loading and verification, and with the archive (class data sharing) the JVM maps them from a
 file instead.
 
-It is made once, by ``lakehouse jars --archive``, and can always be thrown away. The JVM uses it only with the
-Java and the jars that it was made of; where they have changed, or there is none, it loads classes
-as ever and says nothing.
+It is made once, by ``lakehouse jars --archive``, and can always be thrown away. The JVM uses it
+only with the Java and the jars that it was made of; where they have changed, or there is none, it
+loads classes as ever and says nothing.
 """
 
 import os
