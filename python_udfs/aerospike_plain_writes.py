@@ -80,14 +80,17 @@ class _Layout(NamedTuple):
     has_maps: bool
 
 
-_LAYOUTS: Final[dict[Any, _Layout | int | None]] = {}
-"""By what the writes have in common: the layout, None where there can't be one, or how many such
-writes were seen while there was none."""
+_LAYOUTS: Final[dict[Any, _Layout | None]] = {}
+"""By what the writes have in common: the layout, or None where there can't be one."""
+_SEEN: Final[dict[Any, int]] = {}
+"""By the same: how many such writes were seen while there was no layout."""
 _met_last: Final[list[_Layout | None]] = [None]
 # Making a layout takes as long as decoding a hundred records, and there may be sets whose records
 # all have other bins.
 _SEEN_BEFORE: Final = 10
-_MAX_LAYOUTS: Final = 4096
+# A layout of many bins takes some 100 KB.
+_MAX_LAYOUTS: Final = 256
+_MAX_SEEN: Final = 4096
 # For msgspec, as a literal.
 _TOO_LARGE: Final = 2**63
 
@@ -242,12 +245,18 @@ def _layout_of(record: Any) -> _Layout | None:
     if user_key is not None and user_key_type not in _USER_KEY_TYPES:
         return None
     common = (namespace, set_name, user_key_type, names, codes, flags, tuple(types))
-    layout = _LAYOUTS.get(common, 0)
-    if type(layout) is int:
-        if len(_LAYOUTS) >= _MAX_LAYOUTS:
-            _LAYOUTS.clear()
-        layout = _LAYOUTS[common] = layout + 1 if layout < _SEEN_BEFORE else _layout(*common)
-    return layout if type(layout) is _Layout else None
+    if common in _LAYOUTS:
+        return _LAYOUTS[common]
+    seen = _SEEN.get(common, 0)
+    if seen < _SEEN_BEFORE:
+        if len(_SEEN) >= _MAX_SEEN:
+            _SEEN.clear()
+        _SEEN[common] = seen + 1
+        return None
+    if len(_LAYOUTS) >= _MAX_LAYOUTS:
+        _LAYOUTS.clear()
+    layout = _LAYOUTS[common] = _layout(*common)
+    return layout
 
 
 def _events(

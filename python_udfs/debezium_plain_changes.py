@@ -51,7 +51,8 @@ _encode_lines = msgspec.json.Encoder().encode_lines
 # How many messages of a table may turn out not to be plain before the short way is given up for it,
 # beside a quarter of those that are.
 _PATIENCE: Final = 100
-_MAX_TABLES: Final = 4096
+# Decoders of many columns take some 100 KB.
+_MAX_TABLES: Final = 512
 _MAX_NAMES: Final = 2000
 
 

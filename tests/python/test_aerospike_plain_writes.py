@@ -24,6 +24,7 @@ MANY = 15
 def no_layouts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each test begins without a layout."""
     monkeypatch.setattr(aerospike_plain_writes, "_LAYOUTS", {})
+    monkeypatch.setattr(aerospike_plain_writes, "_SEEN", {})
     monkeypatch.setattr(aerospike_plain_writes, "_met_last", [None])
 
 
@@ -129,10 +130,7 @@ def test_one_bad_record_among_many() -> None:
 def test_a_new_layout_for_each_record() -> None:
     values = [record([f"bin{number}", 1, 0, number]) for number in range(200)]
     assert decode_batch([None] * 200, values) == [decode(None, each) for each in values]
-    assert not any(
-        isinstance(layout, aerospike_plain_writes._Layout)
-        for layout in aerospike_plain_writes._LAYOUTS.values()
-    )
+    assert not aerospike_plain_writes._LAYOUTS
 
 
 def test_arrays_of_columns_and_of_events() -> None:
