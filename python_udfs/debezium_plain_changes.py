@@ -18,6 +18,7 @@ from typing import Any, Final, Literal, NamedTuple
 import msgspec
 from msgspec import Raw
 
+from python_udfs import limits
 from python_udfs.connect_types import UNAVAILABLE_MARKS
 from python_udfs.events import (
     DELETE,
@@ -54,6 +55,8 @@ _PATIENCE: Final = 100
 # Decoders of many columns take some 100 KB.
 _MAX_TABLES: Final = 512
 _MAX_NAMES: Final = 2000
+# With so many brackets an array in an image can't be too deep.
+_PLAIN_DEPTH: Final = limits.MAX_DEPTH - 3
 
 
 class _Shape(NamedTuple):
@@ -287,7 +290,7 @@ def _columns(
     try:
         text = b"\n".join(values)  # type: ignore[arg-type]
         key_text = b"" if layout.key is None else b"\n".join(keys)  # type: ignore[arg-type]
-        if _is_unusual(text, rows) or (layout.key and _is_unusual(key_text, rows)):
+        if _is_unusual(text, values) or (layout.key and _is_unusual(key_text, keys)):
             return None
         changes = layout.change.decode_lines(text)
         record_keys = [] if layout.key is None else layout.key.decode_lines(key_text)
@@ -346,9 +349,16 @@ def _known_times(times: list[Any]) -> Sequence[int | None]:
     return [time if time and MIN_TIME_MS <= time <= MAX_TIME_MS else None for time in times]
 
 
-def _is_unusual(text: bytes, rows: int) -> bool:
-    """Whether lines of JSON have something that ``debezium`` has to look at."""
-    if text.count(b"\n") != rows - 1:
+def _is_unusual(text: bytes, messages: Sequence[bytes | None]) -> bool:
+    """Whether lines of JSON, of a message each, have something that ``debezium`` has to look at."""
+    if text.count(b"\n") != len(messages) - 1:
+        return True
+    if len(text) > limits.MAX_PAYLOAD_BYTES:
+        return True
+    # Objects can't be nested, for they would have more names than the layout.
+    if text.count(b"[") > _PLAIN_DEPTH and any(
+        message is not None and message.count(b"[") > _PLAIN_DEPTH for message in messages
+    ):
         return True
     if not text.isascii():
         # msgspec does not look at the UTF-8 of what it leaves as it is.

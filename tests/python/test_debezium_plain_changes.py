@@ -156,6 +156,10 @@ def test_what_is_not(name: str) -> None:
         (b'"note":null', b'"note":1e400'),
         (b'"note":null', b'"note":123456789012345678901234567890'),
         (b'"note":null', b'"note":nul'),
+        (b'"note":null', b'"note":' + b"[" * 253 + b"]" * 253),
+        (b'"note":null', b'"note":' + b"[" * 254 + b"]" * 254),
+        (b'"note":null', b'"note":' + b"[1," * 255 + b"{}" + b"]" * 255),
+        (b'"note":null', b'"note":' + b"[" * 5000 + b"]" * 5000),
         (b'"note":null', b'"note":"\\":"'),
         (b'"lsn":', b'"lsn":1,"lsn":'),
         (b'"transaction":null', b'"transaction":null,"transaction":null'),
@@ -174,6 +178,16 @@ def test_one_other_message_among_many(old: bytes, new: bytes) -> None:
     assert changed != values[11]
     values[11] = changed
     check(keys, values)
+
+
+def test_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    values: list[bytes | None] = [text(change(number)) for number in range(MANY)]
+    decode_batch([None] * MANY, values)
+    for module in ("limits", "debezium"):
+        monkeypatch.setattr(f"python_udfs.{module}.MAX_PAYLOAD_BYTES", 1000)
+    values[3] = text(change(3, after=image(name="x" * 1000)))
+    check([None] * MANY, values)
+    assert decode_batch([None] * MANY, values)[3][0].error_code == "too_large"
 
 
 def test_tables_and_formats_mixed() -> None:
