@@ -1,6 +1,7 @@
-"""Log times continue from run to run without a look at the log, if offsets come in order."""
+"""A run of change_events reads what is new: of bronze, and for log times nothing of its own log."""
 
 import base64
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -35,10 +36,15 @@ class Partitions:
         }
 
     @property
+    def compiled(self) -> str:
+        """The model's SQL as the last run compiled it."""
+        files = self.lake.folder.glob("target-*/compiled/**/change_events.sql")
+        return next(iter(files)).read_text()
+
+    @property
     def read_the_log(self) -> bool:
         """Whether the last run's SQL reads the log that it writes."""
-        compiled = self.lake.folder.glob("target-*/compiled/**/change_events.sql")
-        return "earlier_events" in next(iter(compiled)).read_text()
+        return "earlier_events" in self.compiled
 
 
 def _line(partition: int, offset: int, seconds: int | None) -> dict[str, Any]:
@@ -80,3 +86,23 @@ def test_log_times(partitions: Partitions) -> None:
     expected |= {(2, 3): 3, (1, 4): 4}
     assert partitions.run((2, 3, 2), (1, 4, 4)) == expected
     assert partitions.lake.properties("silver.change_events")[PROPERTY] != ""
+
+
+def test_a_run_scans_only_new_files(partitions: Partitions) -> None:
+    partitions.run((7, 1, 1), (7, 2, 2))
+    partitions.run((7, 3, 3))
+    relation = re.search(
+        r"\(select \* from bronze\.raw_payloads .*?\)\)", partitions.compiled, re.S
+    )
+    assert relation is not None
+    # What the run read of bronze, by the metrics of Iceberg's scan.
+    assert _rows_scanned(partitions.lake, relation[0]) == 1
+    assert _rows_scanned(partitions.lake, "bronze.raw_payloads") >= 3
+
+
+def _rows_scanned(lake: Lake, relation: str) -> int:
+    rows = lake.spark.sql(f"select * from {relation}")
+    rows.collect()
+    scan = rows._jdf.queryExecution().executedPlan().collectLeaves().head()
+    assert scan.nodeName() == "BatchScan lake.bronze.raw_payloads"
+    return int(scan.metrics().apply("numOutputRows").value())
