@@ -158,7 +158,6 @@
       or not at all.
     #}
     {% set fills = _leaves_columns(fold, name ~ 'new_events') %}
-    {% set range = key_range(fold.key, name ~ 'touched') %}
     {% set known %}
         select
             {%- for column in fold.key %}
@@ -180,7 +179,9 @@
             false as _is_clock_ahead,
             cast(null as array<string>) as _unchanged_columns
         from (select *, {{ record_key(fold.key) }} as _record_key from {{ name }}touched) as touched
-        left join (select * from {{ gold }} where {{ is_in_range(fold.key, range) }}) as gold
+        left join (
+            select * from {{ gold }} where {{ is_in_key_range(fold.key, name ~ 'touched', name) }}
+        ) as gold
             on {% for column in fold.key %}touched.{{ column }} = gold.{{ column }}{{ ' and ' if not loop.last }}{% endfor %}
         left join (select * from {{ remembered }} where scope = {{ table_scope(this) }}) as absent
             on gold._position is null and touched._record_key = absent.record_key
@@ -298,7 +299,7 @@
         {% do _remember_absent_keys(fold, deleted_keys, name ~ 'states', refolded=misplaced_keys > 0) %}
     {% endif %}
     {% call statement('main') %}
-        {{ _merge_states_sql(fold, name ~ 'states', range, refolded=misplaced_keys > 0, has_columns=fills) }}
+        {{ _merge_states_sql(fold, name ~ 'states', refolded=misplaced_keys > 0, has_columns=fills) }}
     {% endcall %}
     {% do _count_run(name, misplaced_keys, late_after_purge, key_list) %}
     {% do forget_evaluated(evaluated) %}
@@ -382,19 +383,17 @@ where {{ _is_behind(horizon) }}
   Deletes what is absent, updates what has changed, inserts what is live and new; all else stays untouched.
 
   Arguments:
-      range: that of the states' keys, as key_range gives it.
       refolded: whether keys were folded from their whole log: then columns can change though the last event is the same.
       has_columns: whether states that were known before, and are not changed, have their value columns.
 #}
-{% macro _merge_states_sql(fold, states, range, refolded, has_columns) -%}
+{% macro _merge_states_sql(fold, states, refolded, has_columns) -%}
     {%- set columns = _gold_columns(fold) -%}
     merge into {{ this }} as target
     using {{ states }} as source
     on
         {%- for column in fold.key %}
-        target.{{ column }} <=> source.{{ column }} and
+        target.{{ column }} <=> source.{{ column }}{{ ' and' if not loop.last }}
         {%- endfor %}
-        {{ is_in_range(fold.key, range, 'target.') }}
     when matched and not source._live then delete
     when matched {{ 'and not source._is_state ' if not has_columns }}and (
         target._position <> source._position

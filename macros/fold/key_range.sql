@@ -1,35 +1,25 @@
 {#
-  The range of keys that a run touches, for literals in conditions: by them Iceberg passes over files, and parts of files,
-  that have no such key. Returns {low, high} as SQL, of the first key column; none where there is no key, or its type has
-  no order that a text can say.
+  A condition that holds for all rows of the keys that a run touches: the range of the first key column. By it Iceberg
+  passes over files, and parts of files, that have no such key. `true` for types that have no range.
+
+  The range is in two variables of the session, so that the statement, which dbt logs, has no key in it. MERGE can't read
+  variables: this is for queries.
 
   Arguments:
       key: the key columns, quoted.
       keys: a relation with them.
+      name: begins the names of the variables.
 #}
-{% macro key_range(key, keys) %}
-    {% set found = fromjson(run_query(
-        'select to_json(struct(typeof(min(' ~ key[0] ~ ')) as type, cast(min(' ~ key[0] ~ ') as string) as low, cast(max('
-        ~ key[0] ~ ') as string) as high)) from ' ~ keys
-    )[0][0]) %}
-    {% set type = found.type.partition('(')[0] %}
-    {% if not found.low or type not in ['tinyint', 'smallint', 'int', 'bigint', 'decimal', 'string', 'date', 'timestamp'] %}
-        {% do return(none) %}
+{% macro is_in_key_range(key, keys, name) %}
+    {% set type = run_query('select typeof(min(' ~ key[0] ~ ')) from ' ~ keys)[0][0] %}
+    {% if type.partition('(')[0] not in ['tinyint', 'smallint', 'int', 'bigint', 'decimal', 'string', 'date', 'timestamp'] %}
+        {% do return('true') %}
     {% endif %}
-    {% do return({
-        'low': 'cast(' ~ sql_text(found.low) ~ ' as ' ~ found.type ~ ')',
-        'high': 'cast(' ~ sql_text(found.high) ~ ' as ' ~ found.type ~ ')',
-    }) %}
+    {% set low, high = name ~ 'low', name ~ 'high' %}
+    {% do run_query('declare or replace variable ' ~ low ~ ' ' ~ type) %}
+    {% do run_query('declare or replace variable ' ~ high ~ ' ' ~ type) %}
+    {% do run_query(
+        'set var (' ~ low ~ ', ' ~ high ~ ') = (select min(' ~ key[0] ~ '), max(' ~ key[0] ~ ') from ' ~ keys ~ ')'
+    ) %}
+    {% do return(key[0] ~ ' between ' ~ low ~ ' and ' ~ high) %}
 {% endmacro %}
-
-{#
-  A condition that holds for all rows of the touched keys.
-
-  Arguments:
-      key: as above.
-      range: as key_range gives it.
-      prefix: an alias with its point, or nothing.
-#}
-{% macro is_in_range(key, range, prefix='') -%}
-    {{ prefix ~ key[0] ~ ' between ' ~ range.low ~ ' and ' ~ range.high if range else 'true' }}
-{%- endmacro %}
