@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from dbt_lakehouse.captures import Capture, CaptureError, Readable, parse, read_lines
-from python_udfs.registry import decode_payloads
+from python_udfs.registry import decode_batch
 
 _EPOCH_DAY: Final = date(1970, 1, 1).toordinal()
 
@@ -70,10 +70,10 @@ def _decode_captures(captures: list[Capture], format: str, lines: list[bytes]) -
     append = lines.append
     join = b"".join
     format_and_operation = b',"format":%b,"operation":"' % _text(format)
-    payloads = decode_payloads(
+    decoded = decode_batch(
         format, [capture.key for capture in captures], [capture.value for capture in captures]
     )
-    for capture, events in zip(captures, payloads, strict=True):
+    for capture, events in zip(captures, decoded.payloads(), strict=True):
         position = _position(capture.topic, capture.partition)
         offset = b"null" if capture.offset is None else b"%d" % capture.offset
         if capture.timestamp_ms is None:

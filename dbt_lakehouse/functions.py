@@ -8,7 +8,7 @@ import gc
 import importlib
 from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
-from itertools import accumulate, chain, groupby, repeat
+from itertools import accumulate, chain, repeat
 from typing import Any
 
 import pyarrow as pa
@@ -18,8 +18,9 @@ from pyspark.sql.pandas.functions import arrow_udf
 
 from dbt_lakehouse.paths import ROOT
 from python_udfs import registry
-from python_udfs.events import Event, EventColumns
+from python_udfs.events import Decoded, Event, EventColumns
 from python_udfs.images import decode_hbase, json_elements, json_entries, json_texts_of_many
+from python_udfs.registry import decode_batch
 
 # Arrow's types of Event's fields; times become Spark's microseconds at the end.
 _SPARK_TIMESTAMP = pa.timestamp("us", tz="UTC")
@@ -59,76 +60,72 @@ _CHUNK = 512
 @_without_collector
 def decode_payload_batch(formats: pa.Array, keys: pa.Array, values: pa.Array) -> pa.Array:
     """Payloads (string, binary, binary) to a list of event structs each."""
-    chunks = (
-        _decode_chunk(
-            *(array.slice(start, _CHUNK).to_pylist() for array in (formats, keys, values))
-        )
-        for start in range(0, len(values), _CHUNK)
-    )
-    arrays = []
+    tables: dict[tuple[str | None, ...], tuple[list[int], list[EventColumns]]] = {}
+    others: dict[int, list[Event]] = {}
+    for start in range(0, len(values), _CHUNK):
+        chunk = (array.slice(start, _CHUNK).to_pylist() for array in (formats, keys, values))
+        for places, decoded in _decode_chunk(start, *chunk):
+            for indexes, columns in decoded.columns:
+                table = (columns.source_database, columns.source_schema, columns.source_table)
+                table_places, blocks = tables.setdefault(table, ([], []))
+                table_places.extend(places[index] for index in indexes)
+                blocks.append(columns)
+            for index, events in decoded.events.items():
+                others[places[index]] = events
     # Making arrays has its price too, whatever their length.
-    for _, group in groupby(chunks, _table_of):
-        alike, others = [], []
-        for chunk in group:
-            if isinstance(chunk, EventColumns):
-                alike.append(chunk)
-            else:
-                others += chunk
-        arrays.append(_columns_array(alike) if alike else _events_array(others))
-    return pa.concat_arrays(arrays) if arrays else _events_array([])
+    arrays = [_columns_array(blocks) for _, blocks in tables.values()]
+    arrays.append(_events_array(list(chain.from_iterable(others.values()))))
+    lengths = [1] * len(values)
+    rows = list(chain.from_iterable(table_places for table_places, _ in tables.values()))
+    for place, events in others.items():
+        lengths[place] = len(events)
+        rows += repeat(place, len(events))
+    structs = pa.concat_arrays(arrays)
+    if rows != list(range(len(values))):
+        # A stable sort: the events of a payload stay in their order.
+        structs = structs.take(pc.sort_indices(pa.array(rows, pa.int32())))
+    offsets = pa.array(accumulate(lengths, initial=0), pa.int32())
+    return pa.ListArray.from_arrays(offsets, structs)
 
 
 def _decode_chunk(
-    formats: list[str | None], keys: list[bytes | None], values: list[bytes | None]
-) -> EventColumns | list[list[Event]]:
+    start: int, formats: list[str | None], keys: list[bytes | None], values: list[bytes | None]
+) -> Iterable[tuple[Sequence[int], Decoded]]:
+    """For each format, the places of its payloads, of which the first is ``start``, and their
+    events.
+    """
     if formats.count(formats[0]) == len(formats):
-        columns = registry.decode_columns(formats[0], keys, values)
-        if columns is not None:
-            return columns
-    return _decode_payloads(formats, keys, values)
-
-
-def _table_of(chunk: EventColumns | list[list[Event]]) -> tuple[Any, ...] | None:
-    if not isinstance(chunk, EventColumns):
-        return None
-    return chunk.source_database, chunk.source_schema, chunk.source_table
-
-
-def _decode_payloads(
-    formats: list[str | None], keys: list[bytes | None], values: list[bytes | None]
-) -> list[list[Event]]:
-    if formats.count(formats[0]) == len(formats):
-        return registry.decode_payloads(formats[0], keys, values)
-    payloads: list[list[Event]] = [[]] * len(values)
-    for name in set(formats):
-        places = [place for place, format in enumerate(formats) if format == name]
-        decoded = registry.decode_payloads(
-            name, [keys[place] for place in places], [values[place] for place in places]
+        return [(range(start, start + len(formats)), decode_batch(formats[0], keys, values))]
+    chunk = []
+    for name in dict.fromkeys(formats):
+        indexes = [index for index, format in enumerate(formats) if format == name]
+        decoded = decode_batch(
+            name, [keys[index] for index in indexes], [values[index] for index in indexes]
         )
-        for place, events in zip(places, decoded, strict=True):
-            payloads[place] = events
-    return payloads
+        chunk.append(([start + index for index in indexes], decoded))
+    return chunk
 
 
-def _events_array(payloads: list[list[Event]]) -> pa.Array:
-    offsets = list(accumulate(map(len, payloads), initial=0))
-    rows = list(chain.from_iterable(payloads))
-    columns: Any = zip(*rows, strict=True) if rows else ([] for _ in _EVENT_TYPES)
-    arrays = [
-        pa.array(column, type=arrow_type)
-        for column, arrow_type in zip(columns, _EVENT_TYPES, strict=True)
-    ]
-    return _lists(arrays, offsets)
+def _events_array(events: list[Event]) -> pa.Array:
+    """Structs of events."""
+    columns: Any = zip(*events, strict=True) if events else ([] for _ in _EVENT_TYPES)
+    return _structs(
+        [
+            pa.array(column, type=arrow_type)
+            for column, arrow_type in zip(columns, _EVENT_TYPES, strict=True)
+        ]
+    )
 
 
-def _lists(arrays: list[pa.Array], offsets: Iterable[int]) -> pa.Array:
-    """Lists of event structs from the structs' columns."""
-    arrays = [
-        array.cast(_SPARK_TIMESTAMP) if pa.types.is_timestamp(array.type) else array
-        for array in arrays
-    ]
-    structs = pa.StructArray.from_arrays(arrays, names=list(registry.EVENT_TYPES))
-    return pa.ListArray.from_arrays(pa.array(offsets, type=pa.int32()), structs)
+def _structs(columns: list[pa.Array]) -> pa.Array:
+    """Event structs from their columns."""
+    return pa.StructArray.from_arrays(
+        [
+            column.cast(_SPARK_TIMESTAMP) if pa.types.is_timestamp(column.type) else column
+            for column in columns
+        ],
+        names=list(registry.EVENT_TYPES),
+    )
 
 
 def _columns_array(alike: list[EventColumns]) -> pa.Array:
@@ -159,7 +156,7 @@ def _columns_array(alike: list[EventColumns]) -> pa.Array:
         nothing,
         nothing,
     ]
-    return _lists(arrays, range(length + 1))
+    return _structs(arrays)
 
 
 def _texts_array(blocks: list[bytes | None], lengths: list[int]) -> pa.Array:

@@ -93,7 +93,7 @@ from python_udfs.errors import (
     Truncated,
 )
 from python_udfs.events import DELETE as DELETE_OPERATION
-from python_udfs.events import UPSERT, Event, EventColumns, invalid
+from python_udfs.events import UPSERT, Decoded, Event, invalid
 from python_udfs.limits import MAX_DEPTH, MAX_PAYLOAD_BYTES
 from python_udfs.messagepack import LIBRARY_ERRORS, Ext, Walker, unpack
 
@@ -144,29 +144,9 @@ def decode(key: bytes | None, value: bytes | None) -> list[Event]:
         return _decode_walking(key, value)
 
 
-def decode_columns(
-    keys: Sequence[bytes | None], values: Sequence[bytes | None]
-) -> EventColumns | None:
-    """``decode`` for many messages, where they are much alike, and several times as fast; None
-    where they aren't.
-    """
-    if max(map(len, filter(None, values)), default=0) > MAX_PAYLOAD_BYTES:
-        return None
-    return aerospike_plain_writes.decode_columns(keys, values)
-
-
-def decode_batch(keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> list[list[Event]]:
+def decode_batch(keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> Decoded:
     """``decode`` for many messages, faster the more of them are alike."""
-    columns = decode_columns(keys, values)
-    if columns is not None:
-        return [[event] for event in columns.events()]
-    if max(map(len, filter(None, values)), default=0) > MAX_PAYLOAD_BYTES:
-        return list(map(decode, keys, values))
-    events = aerospike_plain_writes.decode_events(keys, values)
-    return [
-        decode(key, value) if event is None else [event]
-        for event, key, value in zip(events, keys, values, strict=True)
-    ]
+    return aerospike_plain_writes.decode_batch(decode, keys, values)
 
 
 def _decode_tree(key: bytes | None, tree: Any) -> list[Event]:

@@ -13,7 +13,7 @@ record with maps is encoded again and must give the bytes that were shipped.
 """
 
 from collections.abc import Callable, Sequence
-from itertools import repeat
+from itertools import islice, repeat
 from math import isfinite
 from operator import itemgetter
 from typing import Any, Final, Literal, NamedTuple
@@ -23,8 +23,10 @@ from msgspec import UNSET
 
 from python_udfs.aerospike import DIGEST_BYTES, expires_at, occurred_at
 from python_udfs.aerospike_particles import DOUBLE, LIST, MAP, SCALARS
-from python_udfs.events import UPSERT, Event, EventColumns
-from python_udfs.limits import MAX_DEPTH
+from python_udfs.events import UPSERT, Decoded, Event, EventColumns
+from python_udfs.limits import MAX_DEPTH, MAX_PAYLOAD_BYTES
+
+Decode = Callable[[bytes | None, bytes | None], list[Event]]
 
 # The array of three that a record is, with version 1 and type WRITE.
 _HEADER: Final = b"\x93\x01\x01"
@@ -65,7 +67,8 @@ class _Metadata(msgspec.Struct, gc=False):
 class _Layout(NamedTuple):
     """What all writes of one set have in common that have the same bins with the same types."""
 
-    decoder: msgspec.msgpack.Decoder[Any]
+    decode: Callable[..., Any]
+    """msgspec's decoder of such writes; it raises one of ``_FAILURES`` for anything else."""
     namespace: str
     set_name: str | None
     user_key_type: type
@@ -80,6 +83,14 @@ class _Layout(NamedTuple):
     has_maps: bool
 
 
+class _Group(NamedTuple):
+    """Messages of one layout, by their places among the messages of a batch."""
+
+    layout: _Layout
+    places: list[int]
+    records: list[Any]
+
+
 _LAYOUTS: Final[dict[Any, _Layout | None]] = {}
 """By what the writes have in common: the layout, or None where there can't be one."""
 _SEEN: Final[dict[Any, int]] = {}
@@ -91,8 +102,14 @@ _SEEN_BEFORE: Final = 10
 # A layout of many bins takes some 100 KB.
 _MAX_LAYOUTS: Final = 256
 _MAX_SEEN: Final = 4096
+# So many layouts are tried, whole, before a record is looked at in Python.
+_TRIED: Final = 4
 # For msgspec, as a literal.
 _TOO_LARGE: Final = 2**63
+
+# For types that are made while the program runs.
+_literal: Any = Literal
+_tuple: Any = tuple
 
 
 def _layout(
@@ -122,16 +139,15 @@ def _layout(
             trees.append(place)
         elif SCALARS.get(code) is not value_type:
             return None
-        bins.append(tuple[Literal[name], Literal[code], Literal[flag], expected])  # type: ignore[valid-type]
+        bins.append(_tuple[_literal[name], _literal[code], _literal[flag], expected])
     if len(set(names)) != len(names) or not all(-_TOO_LARGE <= flag < _TOO_LARGE for flag in flags):
         return None
-    set_type: Any = None if set_name is None else Literal[set_name]
-    key_type: Any = tuple[Literal[namespace], set_type, bytes, user_key_type]  # type: ignore[valid-type]
-    bins_type: Any = tuple[tuple(bins)]  # type: ignore[misc]
-    payload_type: Any = tuple[key_type, int | None, int | None, int | None, bins_type]
+    set_type = None if set_name is None else _literal[set_name]
+    key_type = _tuple[_literal[namespace], set_type, bytes, user_key_type]
+    payload_type = _tuple[key_type, int | None, int | None, int | None, _tuple[tuple(bins)]]
     fields = [f"bin_{place}" for place in range(len(names))]
     try:
-        decoder = msgspec.msgpack.Decoder(tuple[Literal[1], Literal[1], payload_type])
+        decoder = msgspec.msgpack.Decoder(_tuple[Literal[1], Literal[1], payload_type])
         image = msgspec.defstruct(
             "Image",
             [(field, Any) for field in fields],
@@ -146,7 +162,7 @@ def _layout(
         for name, code, flag in zip(names, codes, flags, strict=True)
     }
     return _Layout(
-        decoder,
+        decoder.decode,
         namespace,
         set_name,
         user_key_type,
@@ -158,71 +174,84 @@ def _layout(
     )
 
 
-def decode_columns(
-    keys: Sequence[bytes | None], values: Sequence[bytes | None]
-) -> EventColumns | None:
-    """The events of payloads that all are plain writes of the layout that was met last, else None.
+def decode_batch(
+    decode: Decode, keys: Sequence[bytes | None], values: Sequence[bytes | None]
+) -> Decoded:
+    """The events of each message; ``decode`` decodes those that are not plain.
 
-    ``keys`` are the Kafka keys of ``values``. Those of plain writes are absent, or are the same
-    bytes as the record's own key.
+    The Kafka keys of plain writes are absent, or are the same bytes as the record's own key.
     """
-    layout = _met_last[0]
-    if layout is None or not values:
+    decoded = Decoded()
+    groups, others = _grouped(values)
+    for group in groups:
+        others += _add_group(decoded, group, keys, values)
+    for place in others:
+        decoded.events[place] = decode(keys[place], values[place])
+    return decoded
+
+
+def _grouped(values: Sequence[bytes | None]) -> tuple[list[_Group], list[int]]:
+    """Messages that have a layout, and the places of the others."""
+    if max(map(len, filter(None, values)), default=0) > MAX_PAYLOAD_BYTES:
+        return [], list(range(len(values)))
+    groups: dict[int, _Group] = {}
+    others = []
+    rest = iter(values)
+    group = _met_last[0] and _group_of(_met_last[0], groups)
+    place = 0
+    while True:
+        if group is not None:
+            first = len(group.records)
+            try:
+                for record in map(group.layout.decode, rest):
+                    group.records.append(record)
+            except _FAILURES:
+                # Of the message behind those that have this layout.
+                pass
+            fitting = len(group.records) - first
+            group.places.extend(range(place, place + fitting))
+            place += fitting
+        else:
+            next(rest, None)
+        if place >= len(values):
+            break
+        other = _other_group(values[place], groups)
+        if other is None:
+            others.append(place)
+        else:
+            group = other
+            group.places.append(place)
+        place += 1
+    usual = max(groups.values(), key=lambda each: len(each.places), default=None)
+    if usual is not None:
+        _met_last[0] = usual.layout
+    return list(groups.values()), others
+
+
+def _group_of(layout: _Layout, groups: dict[int, _Group]) -> _Group:
+    return groups.setdefault(id(layout), _Group(layout, [], []))
+
+
+def _other_group(value: bytes | None, groups: dict[int, _Group]) -> _Group | None:
+    """The group of a message, with its record, that isn't in the group of the message before."""
+    if value is None or value[:3] != _HEADER:
         return None
+    for group in islice(groups.values(), _TRIED):
+        try:
+            group.records.append(group.layout.decode(value))
+        except _FAILURES:
+            continue
+        return group
     try:
-        records = list(map(layout.decoder.decode, values))  # type: ignore[arg-type]
+        record = _decode_any(value)
     except _FAILURES:
         return None
-    return _columns(layout, records, keys, values)
-
-
-def decode_events(
-    keys: Sequence[bytes | None], values: Sequence[bytes | None]
-) -> list[Event | None]:
-    """The events of those payloads that are plain writes of any layouts, None for each other."""
-    events: list[Event | None] = [None] * len(values)
-    groups: dict[int, tuple[_Layout, list[int], list[Any]]] = {}
-    decode: Callable[[bytes], Any] = _no_layout
-    add_index: Callable[[int], None] = _no_layout
-    add_record: Callable[[Any], None] = _no_layout
-    for index, value in enumerate(values):
-        if value is None or value[:3] != _HEADER:
-            continue
-        try:
-            add_record(decode(value))
-        except _FAILURES:
-            pass
-        else:
-            add_index(index)
-            continue
-        try:
-            record = _decode_any(value)
-        except _FAILURES:
-            continue
-        layout = _layout_of(record)
-        if layout is None:
-            continue
-        _met_last[0] = layout
-        _, indexes, records = groups.setdefault(id(layout), (layout, [], []))
-        decode = layout.decoder.decode
-        add_index, add_record = indexes.append, records.append
-        add_index(index)
-        add_record(record)
-    for layout, indexes, records in groups.values():
-        group = _events(
-            layout,
-            records,
-            [keys[index] for index in indexes],
-            [values[index] for index in indexes],
-        )
-        for index, event in zip(indexes, group, strict=True):
-            events[index] = event
-    return events
-
-
-def _no_layout(_: Any) -> None:
-    """In the place of a decoder before the first record: it fits nothing."""
-    raise TypeError
+    layout = _layout_of(record)
+    if layout is None:
+        return None
+    group = _group_of(layout, groups)
+    group.records.append(record)
+    return group
 
 
 def _layout_of(record: Any) -> _Layout | None:
@@ -259,22 +288,25 @@ def _layout_of(record: Any) -> _Layout | None:
     return layout
 
 
-def _events(
-    layout: _Layout,
-    records: list[Any],
-    keys: list[bytes | None],
-    values: list[bytes | None],
-) -> list[Event | None]:
-    """The events of records of one layout, None for those that turn out not to be plain."""
-    columns = _columns(layout, records, keys, values)
+def _add_group(
+    decoded: Decoded, group: _Group, keys: Sequence[bytes | None], values: Sequence[bytes | None]
+) -> list[int]:
+    """Add the events of a group; return the places of messages that turn out not to be plain."""
+    layout, places, records = group
+    if not places:
+        return []
+    columns = _columns(
+        layout, records, [keys[place] for place in places], [values[place] for place in places]
+    )
     if columns is not None:
-        return list(columns.events())
-    if len(records) == 1:
-        return [None]
-    half = len(records) // 2
+        decoded.columns.append((places, columns))
+        return []
+    if len(places) == 1:
+        return places
+    half = len(places) // 2
     return [
-        *_events(layout, records[:half], keys[:half], values[:half]),
-        *_events(layout, records[half:], keys[half:], values[half:]),
+        *_add_group(decoded, _Group(layout, places[:half], records[:half]), keys, values),
+        *_add_group(decoded, _Group(layout, places[half:], records[half:]), keys, values),
     ]
 
 

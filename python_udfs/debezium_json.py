@@ -18,8 +18,7 @@ payloads framed by a schema registry are ``invalid`` with a sentence that says w
 from collections.abc import Sequence
 
 from python_udfs import debezium, debezium_plain_changes
-from python_udfs.debezium_plain_changes import decode_columns as decode_columns
-from python_udfs.events import Event
+from python_udfs.events import Decoded, Event
 
 
 def decode(key: bytes | None, value: bytes | None) -> list[Event]:
@@ -27,6 +26,6 @@ def decode(key: bytes | None, value: bytes | None) -> list[Event]:
     return debezium.decode(key, value)
 
 
-def decode_batch(keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> list[list[Event]]:
+def decode_batch(keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> Decoded:
     """``decode`` for many messages, faster the more of them are alike."""
     return debezium_plain_changes.decode_batch(decode, keys, values)

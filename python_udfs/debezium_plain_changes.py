@@ -27,6 +27,7 @@ from python_udfs.events import (
     MIN_TIME_MS,
     SNAPSHOT,
     UPDATE,
+    Decoded,
     Event,
     EventColumns,
 )
@@ -104,36 +105,25 @@ _tables: Final[dict[tuple[bytes, ...], _Table]] = {}
 _met_last: Final[list[_Layout | None]] = [None]
 
 
-def decode_columns(
-    keys: Sequence[bytes | None], values: Sequence[bytes | None]
-) -> EventColumns | None:
-    """The events of messages that all are plain changes of the table that was met last, else
-    None.
-    """
-    layout = _met_last[0]
-    return None if layout is None else _columns(layout, keys, values)
-
-
 def decode_batch(
     decode: Decode, keys: Sequence[bytes | None], values: Sequence[bytes | None]
-) -> list[list[Event]]:
+) -> Decoded:
     """The events of each message; ``decode`` decodes those that are not plain."""
+    decoded = Decoded()
+    if _met_last[0] is not None:
+        # A topic has one table as a rule.
+        columns = _columns(_met_last[0], keys, values)
+        if columns is not None:
+            decoded.columns.append((range(len(values)), columns))
+            return decoded
     tables: dict[tuple[bytes, ...], list[int]] = {}
-    for index, value in enumerate(values):
-        tables.setdefault(_table_of(value), []).append(index)
-    payloads: list[list[Event]] = [[]] * len(values)
-    for name, indexes in tables.items():
+    for place, value in enumerate(values):
+        tables.setdefault(_table_of(value), []).append(place)
+    for name, places in tables.items():
         if len(_tables) >= _MAX_TABLES:
             _tables.clear()
-        events = _decode_table(
-            _tables.setdefault(name, _Table()),
-            decode,
-            [keys[index] for index in indexes],
-            [values[index] for index in indexes],
-        )
-        for index, each in zip(indexes, events, strict=True):
-            payloads[index] = each
-    return payloads
+        _decode_table(decoded, _tables.setdefault(name, _Table()), decode, places, keys, values)
+    return decoded
 
 
 def _table_of(value: bytes | None) -> tuple[bytes, ...]:
@@ -149,28 +139,35 @@ def _text_behind(mark: bytes, value: bytes) -> bytes:
 
 
 def _decode_table(
-    table: _Table, decode: Decode, keys: list[bytes | None], values: list[bytes | None]
-) -> list[list[Event]]:
-    if table.is_hopeless:
-        return list(map(decode, keys, values))
-    if table.layout is not None:
-        columns = _columns(table.layout, keys, values)
-        if columns is not None:
-            table.plain += len(values)
-            _met_last[0] = table.layout
-            return [[event] for event in columns.events()]
-    if table.layout is None or len(values) == 1:
-        first = decode(keys[0], values[0])
+    decoded: Decoded,
+    table: _Table,
+    decode: Decode,
+    places: list[int],
+    keys: Sequence[bytes | None],
+    values: Sequence[bytes | None],
+) -> None:
+    """Add the events of a table's messages, which are at those places."""
+    while places and not table.is_hopeless:
+        if table.layout is not None:
+            columns = _columns(
+                table.layout, [keys[place] for place in places], [values[place] for place in places]
+            )
+            if columns is not None:
+                table.plain += len(places)
+                _met_last[0] = table.layout
+                decoded.columns.append((places, columns))
+                return
+            if len(places) > 1:
+                half = len(places) // 2
+                _decode_table(decoded, table, decode, places[:half], keys, values)
+                places = places[half:]
+                continue
+        first, *places = places
+        events = decoded.events[first] = decode(keys[first], values[first])
         table.misses += 1
-        _learn(table, keys[0], values[0], first[0])
-        return (
-            [first, *_decode_table(table, decode, keys[1:], values[1:])] if values[1:] else [first]
-        )
-    half = len(values) // 2
-    return [
-        *_decode_table(table, decode, keys[:half], values[:half]),
-        *_decode_table(table, decode, keys[half:], values[half:]),
-    ]
+        _learn(table, keys[first], values[first], events[0])
+    for place in places:
+        decoded.events[place] = decode(keys[place], values[place])
 
 
 # --- Layouts --------------------------------------------------------------------------------------
@@ -284,13 +281,13 @@ def _columns(
     """The events of messages of a layout, or None if any turns out not to be plain."""
     shape = layout.shape
     rows = len(values)
-    without_key = keys.count(None)
-    if without_key != (rows if layout.key is None else 0):
+    messages = [value for value in values if value is not None]
+    message_keys = [key for key in keys if key is not None]
+    if len(messages) != rows or len(message_keys) != (0 if layout.key is None else rows):
         return None
+    text, key_text = b"\n".join(messages), b"\n".join(message_keys)
     try:
-        text = b"\n".join(values)  # type: ignore[arg-type]
-        key_text = b"" if layout.key is None else b"\n".join(keys)  # type: ignore[arg-type]
-        if _is_unusual(text, values) or (layout.key and _is_unusual(key_text, keys)):
+        if _is_unusual(text, messages) or (layout.key and _is_unusual(key_text, message_keys)):
             return None
         changes = layout.change.decode_lines(text)
         record_keys = [] if layout.key is None else layout.key.decode_lines(key_text)
@@ -349,7 +346,7 @@ def _known_times(times: list[Any]) -> Sequence[int | None]:
     return [time if time and MIN_TIME_MS <= time <= MAX_TIME_MS else None for time in times]
 
 
-def _is_unusual(text: bytes, messages: Sequence[bytes | None]) -> bool:
+def _is_unusual(text: bytes, messages: list[bytes]) -> bool:
     """Whether lines of JSON, of a message each, have something that ``debezium`` has to look at."""
     if text.count(b"\n") != len(messages) - 1:
         return True
@@ -357,7 +354,7 @@ def _is_unusual(text: bytes, messages: Sequence[bytes | None]) -> bool:
         return True
     # Objects can't be nested, for they would have more names than the layout.
     if text.count(b"[") > _PLAIN_DEPTH and any(
-        message is not None and message.count(b"[") > _PLAIN_DEPTH for message in messages
+        message.count(b"[") > _PLAIN_DEPTH for message in messages
     ):
         return True
     if not text.isascii():

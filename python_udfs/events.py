@@ -6,6 +6,7 @@ ready for an Arrow string array or for ``msgspec.Raw``.
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from itertools import repeat
 from typing import NamedTuple
 
@@ -92,6 +93,27 @@ class EventColumns(NamedTuple):
         )
         # In half the time that Event() takes.
         return [tuple.__new__(Event, row) for row in rows]
+
+
+@dataclass
+class Decoded:
+    """The events of many messages, by the messages' places among them. Each message is in one of
+    the two.
+    """
+
+    columns: list[tuple[Sequence[int], EventColumns]] = field(default_factory=list)
+    """Messages that are alike."""
+    events: dict[int, list[Event]] = field(default_factory=dict)
+    """All others."""
+
+    def payloads(self) -> list[list[Event]]:
+        """The events of each message, in their order."""
+        payloads = self.events.copy()
+        for places, columns in self.columns:
+            payloads.update(
+                (place, [event]) for place, event in zip(places, columns.events(), strict=True)
+            )
+        return [payloads[place] for place in range(len(payloads))]
 
 
 def _texts(lines: bytes | None) -> Iterable[bytes | None]:

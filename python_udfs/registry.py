@@ -15,7 +15,7 @@ from python_udfs import (
     lindorm_json,
 )
 from python_udfs.errors import UnknownFormat
-from python_udfs.events import Event, EventColumns, invalid
+from python_udfs.events import Decoded, Event, invalid
 from python_udfs.images import decode_hbase, json_elements, json_entries, json_texts
 
 Decode = Callable[[bytes | None, bytes | None], list[Event]]
@@ -32,43 +32,33 @@ FORMATS: Final[dict[str, Decode]] = {
 
 
 # Formats that are faster by the batch than one by one.
-_BATCHES: Final[dict[str, Callable[[Messages, Messages], list[list[Event]]]]] = {
+_BATCHES: Final[dict[str, Callable[[Messages, Messages], Decoded]]] = {
     "aerospike_messagepack": aerospike_messagepack.decode_batch,
     "debezium_json": debezium_json.decode_batch,
 }
-_COLUMNS: Final[dict[str, Callable[[Messages, Messages], EventColumns | None]]] = {
-    "aerospike_messagepack": aerospike_messagepack.decode_columns,
-    "debezium_json": debezium_json.decode_columns,
-}
 
 
-def decode_columns(format: str | None, keys: Messages, values: Messages) -> EventColumns | None:
-    """``decode_payloads`` by column, where the format and the messages allow it; else None."""
-    decode = _COLUMNS.get(format or "")
-    return None if decode is None else decode(keys, values)
-
-
-def decode_payloads(format: str | None, keys: Messages, values: Messages) -> list[list[Event]]:
-    """Decode Kafka messages of one wire format into their change events, of which each has one.
+def decode_batch(format: str | None, keys: Messages, values: Messages) -> Decoded:
+    """Decode Kafka messages of one wire format into their change events; each has one or more.
 
     ``format`` None (no configuration matches the topic) gives ``unknown_format`` events. A format
     name that is not in ``FORMATS`` is a wrong configuration: ``ValueError``.
     """
     if format is None:
         error = UnknownFormat("no entry of vars.topics matches the topic of this payload")
-        return [[invalid(error)] for _ in values]
-    decode_batch = _BATCHES.get(format)
-    if decode_batch is not None:
-        return decode_batch(keys, values)
+        return Decoded(events={place: [invalid(error)] for place in range(len(values))})
+    of_many = _BATCHES.get(format)
+    if of_many is not None:
+        return of_many(keys, values)
     decode = FORMATS.get(format)
     if decode is None:
         raise ValueError(f"unknown wire format {format!r}: use one of {', '.join(FORMATS)}")
-    return list(map(decode, keys, values))
+    return Decoded(events=dict(enumerate(map(decode, keys, values))))
 
 
 def decode_payload(format: str | None, key: bytes | None, value: bytes | None) -> list[Event]:
-    """``decode_payloads`` of one message."""
-    return decode_payloads(format, [key], [value])[0]
+    """``decode_batch`` of one message: its events."""
+    return decode_batch(format, [key], [value]).payloads()[0]
 
 
 class SqlFunction(NamedTuple):

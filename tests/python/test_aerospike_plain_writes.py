@@ -1,5 +1,6 @@
 """The short way for plain writes gives what ``decode`` gives, message by message."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import msgpack
@@ -12,8 +13,8 @@ from hypothesis import strategies as st
 
 from dbt_lakehouse.functions import decode_payload_batch
 from python_udfs import aerospike_plain_writes
-from python_udfs.aerospike_messagepack import decode, decode_batch, decode_columns
-from python_udfs.debezium_json import decode as decode_debezium
+from python_udfs.aerospike_messagepack import decode, decode_batch
+from python_udfs.registry import EVENT_TYPES, decode_payload
 
 DIGEST = b"abcdefghijklmnopqrst"
 # More often than a layout must be seen before there is a decoder for it.
@@ -93,30 +94,30 @@ def test_what_decode_gives(name: str, parts: dict[str, Any]) -> None:
     own = msgpack.packb(msgpack.unpackb(value, strict_map_key=False)[2][0])
     mixed: list[bytes | None] = [None, own, b"other", own[:-1], own]
     for keys in ([None] * MANY, [own] * MANY, [b"other"] * MANY, mixed * 3):
-        assert decode_batch(keys, [value] * MANY) == [decode(key, value) for key in keys]
+        assert decode_batch(keys, [value] * MANY).payloads() == [decode(key, value) for key in keys]
 
 
 @pytest.mark.parametrize("name", PLAIN)
 def test_what_is_plain(name: str) -> None:
     values = [record(*PLAIN[name])] * MANY
     decode_batch([None] * MANY, values)
-    columns = decode_columns([None] * MANY, values)
-    assert columns is not None
-    assert [[event] for event in columns.events()] == [decode(None, values[0])] * MANY
+    decoded = decode_batch([None] * MANY, values)
+    assert not decoded.events
+    assert decoded.payloads() == [decode(None, values[0])] * MANY
 
 
 @pytest.mark.parametrize("name", OTHER)
 def test_what_is_not(name: str) -> None:
     values = [record(*OTHER[name])] * MANY
     decode_batch([None] * MANY, values)
-    assert decode_columns([None] * MANY, values) is None
+    assert not decode_batch([None] * MANY, values).columns
 
 
 def test_a_name_twice_in_a_map_is_not_dropped() -> None:
     value = record(["m", 19, 0, {"k": 1}]).replace(b"\x81\xa1k\x01", b"\x82\xa1k\x01\xa1k\x02")
     plain = record(["m", 19, 0, {"k": 1}])
     values = [plain] * MANY + [value]
-    events = decode_batch([None] * len(values), values)
+    events = decode_batch([None] * len(values), values).payloads()
     assert events == [decode(None, each) for each in values]
     assert events[-1][0].after == b'{"m":[["k",1],["k",2]]}'
 
@@ -124,43 +125,53 @@ def test_a_name_twice_in_a_map_is_not_dropped() -> None:
 def test_one_bad_record_among_many() -> None:
     plain = record(["d", 2, 0, 0.5])
     values = [plain] * MANY + [record(["d", 2, 0, 5]), plain, plain[:-1], plain + b"x", plain]
-    assert decode_batch([None] * len(values), values) == [decode(None, each) for each in values]
+    assert decode_batch([None] * len(values), values).payloads() == [
+        decode(None, each) for each in values
+    ]
 
 
 def test_a_new_layout_for_each_record() -> None:
     values = [record([f"bin{number}", 1, 0, number]) for number in range(200)]
-    assert decode_batch([None] * 200, values) == [decode(None, each) for each in values]
+    assert decode_batch([None] * 200, values).payloads() == [decode(None, each) for each in values]
     assert not aerospike_plain_writes._LAYOUTS
 
 
 def test_arrays_of_columns_and_of_events() -> None:
+    """Sets, layouts of a set, formats, batches and bad payloads in turn keep their places."""
     plain = [record(["i", 1, 0, number], set_name=f"set{number // 1500}") for number in range(3000)]
-    payloads: list[tuple[str | None, bytes | None, bytes | None]] = [
-        *(("aerospike_messagepack", None, value) for value in plain),
-        ("debezium_json", b'{"id":1}', b'{"op":"c","after":{"id":1},"source":{"table":"t"}}'),
-        (None, None, b"?"),
-        ("aerospike_messagepack", None, None),
-        ("aerospike_messagepack", None, msgpack.packb([msgpack.unpackb(plain[0])] * 3)),
-    ]
+    payloads: list[tuple[str | None, bytes | None, bytes | None]] = []
+    for number, value in enumerate(plain):
+        payloads.append(("aerospike_messagepack", None, value))
+        if number % 7 == 0:
+            other = record(["i", 1, 0, number], ["s", 3, 0, f"text {number}"])
+            payloads.append(("aerospike_messagepack", None, other))
+        if number % 211 == 0:
+            batch = msgpack.packb([msgpack.unpackb(each) for each in plain[number : number + 3]])
+            change = b'{"op":"c","after":{"id":%d},"source":{"table":"t"}}' % number
+            payloads += [
+                ("aerospike_messagepack", None, batch),
+                ("debezium_json", b'{"id":1}', change),
+                (None, None, b"?"),
+                ("aerospike_messagepack", None, None),
+            ]
     formats, keys, values = zip(*payloads, strict=True)
     rows = decode_payload_batch(
         pa.array(formats, pa.string()), pa.array(keys, pa.binary()), pa.array(values, pa.binary())
     )
-    expected = [decode(None, value) for value in plain]
-    expected.append(decode_debezium(payloads[3000][1], payloads[3000][2]))
-    lists = rows.to_pylist()
-    assert len(rows) == len(payloads)
-    assert [[event["after"] for event in each] for each in lists[:3001]] == [
-        [event.after and event.after.decode() for event in events] for events in expected
+    assert [[tuple(event.values()) for event in events] for events in rows.to_pylist()] == [
+        [tuple(map(in_spark, event, EVENT_TYPES.values())) for event in decode_payload(*payload)]
+        for payload in payloads
     ]
-    for each, events in zip(lists[:3000], expected[:3000], strict=True):
-        (row,), (event,) = each, events
-        assert row["source_table"] == event.source_table
-        assert row["metadata"].encode() == event.metadata
-        assert row["record_key"].encode() == event.record_key
-        assert int(row["occurred_at"].timestamp() * 1000) == event.occurred_at
-    assert [len(each) for each in lists[3000:]] == [1, 1, 1, 3]
-    assert lists[3001][0]["error_code"] == "unknown_format"
+    assert aerospike_plain_writes._LAYOUTS
+
+
+def in_spark(value: Any, ddl: str) -> Any:
+    """A field of an event as Spark has it."""
+    if value is None or ddl == "int":
+        return value
+    if ddl == "timestamp":
+        return datetime.fromtimestamp(value / 1000, UTC)
+    return value.decode() if type(value) is bytes else value
 
 
 @settings(max_examples=150, deadline=None)
@@ -172,4 +183,4 @@ def test_random_writes(trees: list[Any], data: Any) -> None:
     damaged[data.draw(st.integers(0, len(damaged) - 1))] = data.draw(st.integers(0, 255))
     values.insert(data.draw(st.integers(0, len(values))), bytes(damaged))
     keys = [data.draw(st.sampled_from([None, pack(trees[0][2][0])])) for _ in values]
-    assert decode_batch(keys, values) == list(map(decode, keys, values))
+    assert decode_batch(keys, values).payloads() == list(map(decode, keys, values))

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from python_udfs import debezium_plain_changes
-from python_udfs.debezium_json import decode, decode_batch, decode_columns
+from python_udfs.debezium_json import decode, decode_batch
 
 MANY = 20
 Value = dict[str, Any]
@@ -59,8 +59,8 @@ def image(**more: Any) -> Value:
 def check(keys: list[bytes | None], values: list[bytes | None]) -> None:
     """Twice, since the first time teaches the layout."""
     expected = list(map(decode, keys, values))
-    assert decode_batch(keys, values) == expected
-    assert decode_batch(keys, values) == expected
+    assert decode_batch(keys, values).payloads() == expected
+    assert decode_batch(keys, values).payloads() == expected
 
 
 PLAIN: dict[str, Callable[[int], Value]] = {
@@ -126,9 +126,9 @@ def test_what_is_plain(name: str) -> None:
     keys: list[bytes | None] = [text({"id": number}) for number in range(MANY)]
     decode_batch(keys, values)
     decode_batch(keys, values)
-    columns = decode_columns(keys, values)
-    assert columns is not None
-    assert [[event] for event in columns.events()] == list(map(decode, keys, values))
+    decoded = decode_batch(keys, values)
+    assert not decoded.events
+    assert decoded.payloads() == list(map(decode, keys, values))
 
 
 @pytest.mark.parametrize("name", OTHER)
@@ -136,7 +136,7 @@ def test_what_is_not(name: str) -> None:
     values: list[bytes | None] = [text(OTHER[name](number)) for number in range(MANY)]
     keys: list[bytes | None] = [text({"id": number}) for number in range(MANY)]
     decode_batch(keys, values)
-    assert decode_columns(keys, values) is None
+    assert not decode_batch(keys, values).columns
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def test_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(f"python_udfs.{module}.MAX_PAYLOAD_BYTES", 1000)
     values[3] = text(change(3, after=image(name="x" * 1000)))
     check([None] * MANY, values)
-    assert decode_batch([None] * MANY, values)[3][0].error_code == "too_large"
+    assert decode_batch([None] * MANY, values).payloads()[3][0].error_code == "too_large"
 
 
 def test_tables_and_formats_mixed() -> None:
