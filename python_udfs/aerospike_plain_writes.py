@@ -12,6 +12,7 @@ Nothing is lost on this way. msgspec drops what a map can't hold (a name that co
 record with maps is encoded again and must give the bytes that were shipped.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from itertools import islice, repeat
 from math import isfinite
@@ -43,6 +44,12 @@ _FAILURES: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, Mem
 _encode_lines = msgspec.json.Encoder().encode_lines
 _value_of: Final = itemgetter(3)
 _Plain = str | int | bool | None
+# Lists and maps in one another to this depth are checked by msgspec, deeper ones in Python; what
+# msgspec makes of such a type doubles with each level.
+_TREE_DEPTH: Final = 6
+_Tree: Any = _Plain | float
+for _ in range(_TREE_DEPTH):
+    _Tree = _Plain | float | list[_Tree] | dict[str, _Tree]
 _PLAIN: Final = frozenset({str, int, bool, type(None)})
 _are_plain = _PLAIN.issuperset
 _are_texts = frozenset({str}).issuperset
@@ -79,6 +86,8 @@ class _Layout(NamedTuple):
     doubles: list[int]
     """The places of values that must be finite floats."""
     trees: list[int]
+    """The places of lists and maps in which a float may be no number."""
+    deep: list[int]
     """The places of lists and maps that can hold what JSON can't say."""
     has_maps: bool
 
@@ -96,6 +105,9 @@ _LAYOUTS: Final[dict[Any, _Layout | None]] = {}
 _SEEN: Final[dict[Any, int]] = {}
 """By the same: how many such writes were seen while there was no layout."""
 _met_last: Final[list[_Layout | None]] = [None]
+# The first bytes of a float64 and a float32 that are no finite number.
+_NON_FINITE: Final = re.compile(rb"\xcb[\x7f\xff][\xf0-\xff]|\xca[\x7f\xff][\x80-\xff]")
+_NON_FINITE_STARTS: Final = (b"\xcb\x7f", b"\xcb\xff", b"\xca\x7f", b"\xca\xff")
 # Making a layout takes as long as decoding a hundred records, and there may be sets whose records
 # all have other bins.
 _SEEN_BEFORE: Final = 10
@@ -121,7 +133,7 @@ def _layout(
     flags: tuple[int, ...],
     types: tuple[Any, ...],
 ) -> _Layout | None:
-    doubles, trees = [], []
+    doubles, trees, deep = [], [], []
     bins = []
     for place, (name, code, flag, value_type) in enumerate(
         zip(names, codes, flags, types, strict=True)
@@ -135,8 +147,10 @@ def _layout(
             expected = list[_Plain]
         elif code == MAP and value_type is dict:
             expected = dict[str, _Plain]
-        elif (code == LIST or code == MAP) and value_type is Any:
+        elif (code == LIST or code == MAP) and value_type is _Tree:
             trees.append(place)
+        elif (code == LIST or code == MAP) and value_type is Any:
+            deep.append(place)
         elif SCALARS.get(code) is not value_type:
             return None
         bins.append(_tuple[_literal[name], _literal[code], _literal[flag], expected])
@@ -170,7 +184,8 @@ def _layout(
         msgspec.Raw(msgspec.json.encode(notes)),
         doubles,
         trees,
-        MAP in codes or bool(trees),
+        deep,
+        MAP in codes or bool(trees) or bool(deep),
     )
 
 
@@ -264,11 +279,11 @@ def _layout_of(record: Any) -> _Layout | None:
         kind: Any = type(value)
         if kind is list:
             if not _are_plain(map(type, value)):
-                kind = Any
+                kind = _Tree if _is_plain_tree(value, _TREE_DEPTH - 1) else Any
         elif kind is dict and not (
             _are_texts(map(type, value)) and _are_plain(map(type, value.values()))
         ):
-            kind = Any
+            kind = _Tree if _is_plain_tree(value, _TREE_DEPTH - 1) else Any
         types.append(kind)
     user_key_type = type(user_key)
     if user_key is not None and user_key_type not in _USER_KEY_TYPES:
@@ -324,7 +339,10 @@ def _columns(
     if not (
         {DIGEST_BYTES}.issuperset(map(len, digests))
         and all(map(_are_finite, (columns[place] for place in layout.doubles)))
-        and all(_is_plain_tree(tree, _ROOM) for place in layout.trees for tree in columns[place])
+        and all(_is_plain_tree(tree, _ROOM) for place in layout.deep for tree in columns[place])
+        and (
+            not layout.trees or _are_plain_trees([columns[place] for place in layout.trees], values)
+        )
         and (keys.count(None) == len(keys) or list(map(_encode, record_keys)) == keys)
         and (not layout.has_maps or list(map(_encode, records)) == values)
     ):
@@ -355,6 +373,18 @@ def _columns(
 
 def _are_finite(column: list[Any]) -> bool:
     return _are_floats(map(type, column)) and all(map(isfinite, column))
+
+
+def _are_plain_trees(columns: list[list[Any]], values: Sequence[bytes | None]) -> bool:
+    """Whether all numbers in lists and maps, which are of the type ``_Tree``, are finite."""
+    return all(
+        all(_is_plain_tree(column[place], _ROOM) for column in columns)
+        for place, value in enumerate(values)
+        # To look for the bytes is faster than to look at the numbers.
+        if value is not None
+        and any(value.find(start) >= 0 for start in _NON_FINITE_STARTS)
+        and _NON_FINITE.search(value)
+    )
 
 
 def _is_plain_tree(tree: Any, room: int) -> bool:

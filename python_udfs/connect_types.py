@@ -59,23 +59,20 @@ from python_udfs.errors import BadField
 UNAVAILABLE: Final = "__debezium_unavailable_value"
 _UNAVAILABLE_BYTES: Final = UNAVAILABLE.encode()
 _UNAVAILABLE_BASE64: Final = base64.b64encode(_UNAVAILABLE_BYTES).decode()
+_BASE64_MARK: Final = _UNAVAILABLE_BASE64.encode()
+# java.util.UUID.nameUUIDFromBytes, for arrays of UUIDs.
+_UNAVAILABLE_UUID: Final = "b68a35a7-17ad-35b3-af2a-ae46edb4545a"
 # The forms it takes in columns of other types: bytes, hstore as JSON, and the arrays.
 _UNAVAILABLE_TEXTS: Final = frozenset({_UNAVAILABLE_BASE64, f'{{"{UNAVAILABLE}":"{UNAVAILABLE}"}}'})
 _UNAVAILABLE_ARRAYS: Final[tuple[list[Any], ...]] = (
     [UNAVAILABLE],
     [_UNAVAILABLE_BASE64],
-    # java.util.UUID.nameUUIDFromBytes, for arrays of UUIDs.
-    ["b68a35a7-17ad-35b3-af2a-ae46edb4545a"],
+    [_UNAVAILABLE_UUID],
     # A number for each byte, for arrays of numbers.
     list(_UNAVAILABLE_BYTES),
 )
-# A text without any of these has no unavailable value in it.
-UNAVAILABLE_MARKS: Final = (
-    _UNAVAILABLE_BYTES,
-    _UNAVAILABLE_BASE64.encode(),
-    b"b68a35a7-17ad-35b3-af2a-ae46edb4545a",
-    b"[95",
-)
+# A text without any of these, and without an array that begins with 95, has no unavailable value.
+UNAVAILABLE_MARKS: Final = (_UNAVAILABLE_BYTES, _BASE64_MARK, _UNAVAILABLE_UUID.encode())
 _encode = msgspec.json.Encoder().encode
 
 _MIN_LONG: Final = -(2**63)
@@ -676,7 +673,6 @@ _TEMPORAL: Final[dict[str | None, _Leaf]] = {
 
 # --- Unavailable values ---------------------------------------------------------------------------
 
-_BASE64_MARK: Final = _UNAVAILABLE_BASE64.encode()
 _type_of: Callable[[Any], type] = type
 
 

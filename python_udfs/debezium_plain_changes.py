@@ -11,6 +11,7 @@ just so many names, then none comes twice and there is no other. Texts that woul
 another way when encoded again, and placeholders of unavailable values, are not plain.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Any, Final, Literal, NamedTuple
@@ -56,6 +57,8 @@ _PATIENCE: Final = 100
 # Decoders of many columns take some 100 KB.
 _MAX_TABLES: Final = 512
 _MAX_NAMES: Final = 2000
+# In arrays: a number that is encoded in another way, and the first of an unavailable value's bytes.
+_UNUSUAL_IN_ARRAYS: Final = re.compile(rb"[\[,]\s*-0|\[\s*95")
 # With so many brackets an array in an image can't be too deep.
 _PLAIN_DEPTH: Final = limits.MAX_DEPTH - 3
 
@@ -364,6 +367,11 @@ def _is_unusual(text: bytes, messages: list[bytes]) -> bool:
         # Only a quote's escape is sure to be what an encoder writes.
         text.count(b"\\") != text.count(b'\\"')
         or text.find(b":-0") >= 0
+        # White space behind a name would hide a -0 or an array.
+        or text.count(b'": ') != text.count(b'\\": ')
+        or text.find(b"\t") >= 0
+        or text.find(b"\r") >= 0
+        or (text.find(b":[") >= 0 and _UNUSUAL_IN_ARRAYS.search(text) is not None)
         or any(text.find(mark) >= 0 for mark in UNAVAILABLE_MARKS)
     )
 

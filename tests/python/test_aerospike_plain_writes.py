@@ -44,6 +44,10 @@ def record(*bins: Any, **parts: Any) -> bytes:
     return packed
 
 
+def nested(depth: int) -> Any:
+    return [1.5, {"a": nested(depth - 1)}] if depth else "x"
+
+
 PLAIN: dict[str, list[Any]] = {
     "scalars": [["i", 1, 0, -5], ["s", 3, 1, "x"], ["b", 17, 0, True], ["n", 0, 0, None]],
     "binary": [["blob", 4, 0, b"\x00\xff"], ["hll", 18, 0, b"h"], ["java", 7, 0, b"j"]],
@@ -51,6 +55,8 @@ PLAIN: dict[str, list[Any]] = {
     "list": [["l", 20, 0, [1, "x", True, None]]],
     "map": [["m", 19, 1, {"a": 1, "b": None}]],
     "nested": [["l", 20, 0, [1.5, {"k": [2, {}]}]], ["m", 19, 0, {"a": {"b": [0.5]}}]],
+    "deeper than a type": [["l", 20, 0, nested(8)], ["m", 19, 0, {"a": nested(7)}]],
+    "floats that look like none": [["l", 20, 0, [1.7e308, 2.0, {"a": "\xcb\x7f\xff"}]]],
     "names": [["\u00e9\u2028", 1, 0, 5], ["", 1, 0, 6]],
     "flags": [["i", 1, -5, 5]],
 }
@@ -61,6 +67,10 @@ OTHER: dict[str, list[Any]] = {
     "an int as double": [["d", 2, 0, 5]],
     "no number": [["d", 2, 0, float("nan")]],
     "no number in a list": [["l", 20, 0, [float("inf")]]],
+    "no number in a map": [["m", 19, 0, {"a": {"b": [1.5, float("nan")]}}]],
+    "no number deep down": [["l", 20, 0, [nested(8), [float("-inf")]]]],
+    "binary deep down": [["l", 20, 0, [nested(8), {"a": [b"x"]}]]],
+    "a map with an int as key deep down": [["l", 20, 0, [nested(8), {"a": [{1: 2}]}]]],
     "a map with an int as key": [["m", 19, 0, {1: 2}]],
     "a nested map with an int as key": [["l", 20, 0, [{1: 2}]]],
     "binary in a list": [["l", 20, 0, [b"x"]]],

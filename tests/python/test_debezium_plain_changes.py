@@ -12,6 +12,7 @@ from python_udfs import debezium_plain_changes
 from python_udfs.debezium_json import decode, decode_batch
 
 MANY = 20
+UNAVAILABLE = b"__debezium_unavailable_value"
 Value = dict[str, Any]
 
 
@@ -150,6 +151,13 @@ def test_what_is_not(name: str) -> None:
         (b'"note":null', b'"note": null'),
         (b'"note":null', b'"note":\nnull'),
         (b'"note":null', b'"note":-0'),
+        (b'"note":null', b'"note": -0'),
+        (b'"note":null', b'"note":\t-0'),
+        (b'"note":null', b'"note":[-0]'),
+        (b'"note":null', b'"note":[1, -0]'),
+        (b'"note":null', b'"note": [ -0.0]'),
+        (b'"note":null', b'"note":"a\\": -0"'),
+        (b'"note":null', b'"note":[ %b]' % b" , ".join(b"%d" % byte for byte in UNAVAILABLE)),
         (b'"note":null', b'"note":"\\u0041\\/"'),
         (b'"note":null', b'"note":"\xff"'),
         (b'"note":null', b'"note":"\x01"'),
