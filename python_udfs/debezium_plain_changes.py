@@ -6,9 +6,9 @@ Decoders made for it then take many messages apart in one call, in C, and values
 was sent. A message that isn't like that is left to ``debezium``, which decodes it with all care.
 Both give the same event, but for white space inside of arrays.
 
-Nothing is lost on this way: a layout's decoders want each of its names, and if the messages have
-just so many names, then none comes twice and there is no other. Texts that would be written in
-another way when encoded again, and placeholders of unavailable values, are not plain.
+Nothing is lost on this way: encoded again, a message must give the bytes that were sent. What is
+dropped (a name that comes twice, white space) makes it shorter, nothing makes it longer. Values
+that ``debezium`` would write in another way, and placeholders of unavailable values, are not plain.
 """
 
 import re
@@ -57,8 +57,9 @@ _PATIENCE: Final = 100
 # Decoders of many columns take some 100 KB.
 _MAX_TABLES: Final = 512
 _MAX_NAMES: Final = 2000
-# In arrays: a number that is encoded in another way, and the first of an unavailable value's bytes.
-_UNUSUAL_IN_ARRAYS: Final = re.compile(rb"[\[,]\s*-0|\[\s*95")
+# In arrays: a number that is encoded in another way, an object, and the first of an unavailable
+# value's bytes.
+_UNUSUAL_IN_ARRAYS: Final = re.compile(rb"[\[,]\s*(?:-0|\{)|\[\s*95")
 # With so many brackets an array in an image can't be too deep.
 _PLAIN_DEPTH: Final = limits.MAX_DEPTH - 3
 
@@ -301,12 +302,15 @@ def _columns(
     befores = list(map(attrgetter(place["before"]), changes))
     afters = list(map(attrgetter(place["after"]), changes))
     with_before, with_after = rows - befores.count(None), rows - afters.count(None)
-    names = (
-        rows * (len(shape.envelope) + len(shape.source))
-        + with_before * len(shape.before or ())
-        + with_after * len(shape.after or ())
-    )
-    if _names_in(text) != names or _names_in(key_text) != len(record_keys) * len(shape.key or ()):
+    if _encode_lines(changes) != text + b"\n":
+        return None
+    # Each row's source and images.
+    objects = rows + with_before + with_after
+    if text.count(b"{") != rows + objects and text.count(b'":{') - text.count(b'\\":{') != objects:
+        return None
+    # A key's names may come in another order than the record key's: as many bytes are the same.
+    record_key = _encode_lines(record_keys)
+    if layout.key and (len(record_key) != len(key_text) + 1 or key_text.count(b"{") != rows):
         return None
     if with_after < rows:
         for operation, before, after in zip(operations, befores, afters, strict=True):
@@ -333,7 +337,7 @@ def _columns(
         source_database=layout.source_database,
         source_schema=layout.source_schema,
         source_table=layout.source_table,
-        record_key=None if layout.key is None else _encode_lines(record_keys),
+        record_key=None if layout.key is None else record_key,
         before=_encode_lines(befores) if with_before else None,
         after=_encode_lines(afters) if with_after else None,
         occurred_at=times,
@@ -355,7 +359,7 @@ def _is_unusual(text: bytes, messages: list[bytes]) -> bool:
         return True
     if len(text) > limits.MAX_PAYLOAD_BYTES:
         return True
-    # Objects can't be nested, for they would have more names than the layout.
+    # What is nested can only be arrays: see _columns.
     if text.count(b"[") > _PLAIN_DEPTH and any(
         message.count(b"[") > _PLAIN_DEPTH for message in messages
     ):
@@ -367,15 +371,11 @@ def _is_unusual(text: bytes, messages: list[bytes]) -> bool:
         # Only a quote's escape is sure to be what an encoder writes.
         text.count(b"\\") != text.count(b'\\"')
         or text.find(b":-0") >= 0
-        # White space behind a name would hide a -0 or an array.
-        or text.count(b'": ') != text.count(b'\\": ')
-        or text.find(b"\t") >= 0
-        or text.find(b"\r") >= 0
-        or (text.find(b":[") >= 0 and _UNUSUAL_IN_ARRAYS.search(text) is not None)
+        or (
+            text.find(b":[") >= 0
+            # Behind an escaped quote it would be text.
+            and text.count(b'":[') != text.count(b'\\":[')
+            and _UNUSUAL_IN_ARRAYS.search(text) is not None
+        )
         or any(text.find(mark) >= 0 for mark in UNAVAILABLE_MARKS)
     )
-
-
-def _names_in(text: bytes) -> int:
-    """How many names there are in compact JSON whose only escapes are those of quotes."""
-    return text.count(b'":') - text.count(b'\\":')

@@ -73,6 +73,7 @@ PLAIN: dict[str, Callable[[int], Value]] = {
         number, op=("c", "d")[number % 2], after=(image(), None)[number % 2]
     ),
     "a quote in a text": lambda number: change(number, after=image(name='say "hi": now')),
+    "JSON in a text": lambda number: change(number, after=image(name='{"a":{"b":[{"c":1}]}}')),
     "an array": lambda number: change(number, after=image(tags=[1, "x", None])),
     "no time": lambda number: change(number, source={"ts_ms": None}),
     "time zero": lambda number: change(number, source={"ts_ms": 0}),
@@ -84,6 +85,7 @@ OTHER: dict[str, Callable[[int], Value]] = {
     "a name that JSON escapes": lambda number: change(number, after=image(**{'a"b': 1})),
     "an escape": lambda number: change(number, after=image(name="tab\t")),
     "a backslash": lambda number: change(number, after=image(name="back\\slash\\")),
+    "an object in an array": lambda number: change(number, after=image(points=[1, {"x": 1}])),
     "a placeholder": lambda number: change(
         number, after=image(name="__debezium_unavailable_value")
     ),
@@ -102,21 +104,25 @@ OTHER: dict[str, Callable[[int], Value]] = {
     "a wrapper": lambda number: {"schema": None, "payload": change(number)},
     "heartbeat": lambda number: {"ts_ms": number},
 }
+KEYS: dict[str, Callable[[int], bytes | None]] = {
+    "object": lambda number: text({"id": number}),
+    "two names": lambda number: text({"b": f"x{number}", "a": number}),
+    "wrapped": lambda number: text({"schema": None, "payload": {"id": number}}),
+    "text": lambda number: b'"default"',
+    "a name twice": lambda number: b'{"id":%d,"id":1}' % number,
+    "another name at times": lambda number: b'{"id":%d%b}' % (number, b',"x":1' * (number % 2)),
+    "space": lambda number: b'{"id": -0}',
+    "a nested name twice": lambda number: b'{"id":{"a":1,"a":%d}}' % number,
+    "broken": lambda number: b'{"id":',
+    "none": lambda number: None,
+}
 
 
 @pytest.mark.parametrize("name", [*PLAIN, *OTHER])
-@pytest.mark.parametrize("key", ["object", "two names", "wrapped", "text", "broken", "none"])
+@pytest.mark.parametrize("key", KEYS)
 def test_what_decode_gives(name: str, key: str) -> None:
-    keys: dict[str, Callable[[int], bytes | None]] = {
-        "object": lambda number: text({"id": number}),
-        "two names": lambda number: text({"b": f"x{number}", "a": number}),
-        "wrapped": lambda number: text({"schema": None, "payload": {"id": number}}),
-        "text": lambda number: b'"default"',
-        "broken": lambda number: b'{"id":',
-        "none": lambda number: None,
-    }
     check(
-        [keys[key](number) for number in range(MANY)],
+        [KEYS[key](number) for number in range(MANY)],
         [text((PLAIN | OTHER)[name](number)) for number in range(MANY)],
     )
 
@@ -169,6 +175,8 @@ def test_what_is_not(name: str) -> None:
         (b'"note":null', b'"note":' + b"[1," * 255 + b"{}" + b"]" * 255),
         (b'"note":null', b'"note":' + b"[" * 5000 + b"]" * 5000),
         (b'"note":null', b'"note":"\\":"'),
+        (b'"note":null', b'"note":{"a":1,"a":2}'),
+        (b'"note":null', b'"note":[{"a":1,"a":2}]'),
         (b'"lsn":', b'"lsn":1,"lsn":'),
         (b'"transaction":null', b'"transaction":null,"transaction":null'),
         (b'"transaction":null}', b'"transaction":null'),
