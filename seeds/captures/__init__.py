@@ -1,0 +1,1 @@
+"""The demo's topics, one module for each product and format that sends them."""
