@@ -30,7 +30,7 @@ from dbt_lakehouse.session import CATALOG
 
 # Statements that change no table. All others, and those that this doesn't know, may.
 _READS: Final = re.compile(
-    r"\s*(?:/\*.*?\*/\s*)?(?:select|show|describe|set|explain"
+    r"\s*(?:/\*.*?\*/\s*)?(?:select|show|describe|declare|set|explain"
     r"|(?:create|drop) evaluated view|create (?:or replace )?temporary view)\s",
     re.DOTALL | re.IGNORECASE,
 )
@@ -65,8 +65,8 @@ class _Seen(threading.local):
 
 
 _seen: Final = _Seen()
-# By invocation and relation.
-_notes: Final[dict[tuple[str, str], dict[str, str]]] = {}
+# By relation.
+_notes: Final[dict[str, dict[str, str]]] = {}
 
 
 def look_at_table(_: SparkAdapter, relation: SparkRelation, node: str | None = None) -> Look:
@@ -159,8 +159,7 @@ def noted_reads(_: SparkAdapter, relation: SparkRelation) -> dict[str, str]:
     """Notes of the model whose table ``relation`` is, for macros to write and read: as long as the
     dbt command runs, for a model's compilation and its materialization share nothing else.
     """
-    invocation = get_invocation_id()
-    return _notes.setdefault((invocation, relation.render()), {})
+    return _notes.setdefault(relation.render(), {})
 
 
 def forgetting(execute: Callable[..., None]) -> Callable[..., None]:
