@@ -74,10 +74,18 @@ def _train(folder: str) -> None:
     """Open a lake in the folder and use it; the JVM writes the archive when it ends."""
     from dbt_lakehouse.paths import ROOT
     from dbt_lakehouse.project import ProjectOptions, load
+    from dbt_lakehouse.session import CATALOG, CATALOG_TYPE, CATALOG_URI, SQLITE, WAREHOUSE
 
-    os.environ["LAKEHOUSE_LAKE"] = str(Path(folder) / "lake")
+    # Whatever catalog and storage the profile has: they may be shared.
+    own_lake = {
+        CATALOG_TYPE: "jdbc",
+        CATALOG_URI: f"{SQLITE}{folder}/catalog.db",
+        WAREHOUSE: f"{folder}/warehouse",
+        f"spark.sql.catalog.{CATALOG}.jdbc.schema-version": "V1",
+        f"spark.sql.catalog.{CATALOG}.io-impl": "org.apache.iceberg.hadoop.HadoopFileIO",
+    }
     project = load(ProjectOptions(project_dir=str(ROOT)))
-    spark = project.open_session()
+    spark = project._replace(parameters={**project.parameters, **own_lake}).open_session()
     for statement in _TRAINING:
         spark.sql(statement).collect()
     gateway: Any = spark.sparkContext._gateway
