@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import lit
 
 from dbt_lakehouse.errors import LakehouseError
+from dbt_lakehouse.iceberg import load_table
 
 TABLE: Final = "lake.bronze.raw_payloads"
 COLUMNS: Final = (
@@ -87,14 +88,14 @@ def create_table(spark: SparkSession) -> None:
 
 def current_snapshot(spark: SparkSession) -> int | None:
     """The id of the table's current snapshot; None while it is empty."""
-    snapshot = _metadata(spark).currentSnapshot()
+    snapshot = load_table(spark, TABLE).currentSnapshot()
     return None if snapshot is None else int(snapshot.snapshotId())
 
 
 def is_in_history(spark: SparkSession, snapshot: int) -> bool:
     """Whether the current snapshot has come from this one, which is still there."""
     jvm: Any = spark._jvm
-    table = _metadata(spark)
+    table = load_table(spark, TABLE)
     return table.currentSnapshot() is not None and bool(
         jvm.org.apache.iceberg.util.SnapshotUtil.isAncestorOf(table, snapshot)
     )
@@ -109,12 +110,6 @@ def added_between(since: int | None, until: int | None) -> str | None:
     if since is None:
         return TABLE
     return f"{TABLE} with ('start-snapshot-id' = '{since}', 'end-snapshot-id' = '{until}')"
-
-
-def _metadata(spark: SparkSession) -> Any:
-    """The table as Iceberg has it now. A question to it is no Spark job."""
-    jvm: Any = spark._jvm
-    return jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, TABLE)
 
 
 def append(rows: DataFrame, chosen_by: int | None) -> Commit:
@@ -149,7 +144,7 @@ def append(rows: DataFrame, chosen_by: int | None) -> Commit:
 
 def commit_of(spark: SparkSession, landing_id: str) -> Commit:
     """The commit of a landing that has just succeeded. Raises ``ExpiredCommitError``."""
-    table = _metadata(spark)
+    table = load_table(spark, TABLE)
     snapshot = table.currentSnapshot()
     while snapshot is not None:
         summary = snapshot.summary()

@@ -7,12 +7,13 @@ so that captures which each run names again (``vars.captures``) are not compared
 
 import hashlib
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
 from pyspark.sql import SparkSession
 
 from dbt_lakehouse import bronze
 from dbt_lakehouse.errors import LandingError
+from dbt_lakehouse.iceberg import load_table
 
 _PROPERTY: Final = "lakehouse.landed"
 # A stream appends every few seconds, and each step back asks the JVM.
@@ -35,7 +36,7 @@ def messages_held(spark: SparkSession, digest: str) -> int | None:
     """How many messages were noted with this digest, if bronze surely holds them still: messages
     have only been added since. Else None.
     """
-    table = _bronze(spark)
+    table = load_table(spark, bronze.TABLE)
     noted, _, rest = (table.properties().get(_PROPERTY) or "").partition("|")
     if noted != digest:
         return None
@@ -59,10 +60,4 @@ def note(spark: SparkSession, digest: str, snapshot: int, messages: int) -> None
     was noted before.
     """
     noted = f"{digest}|{snapshot}|{messages}"
-    _bronze(spark).updateProperties().set(_PROPERTY, noted).commit()
-
-
-def _bronze(spark: SparkSession) -> Any:
-    jvm: Any = spark._jvm
-    loader = jvm.org.apache.iceberg.spark.Spark3Util
-    return loader.loadIcebergTable(spark._jsparkSession, bronze.TABLE)
+    load_table(spark, bronze.TABLE).updateProperties().set(_PROPERTY, noted).commit()

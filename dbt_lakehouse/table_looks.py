@@ -26,6 +26,7 @@ from dbt_common.invocation import get_invocation_id
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from dbt_lakehouse.iceberg import load_table, properties_of
 from dbt_lakehouse.session import CATALOG
 
 # Statements that change no table. All others, and those that this doesn't know, may.
@@ -191,10 +192,8 @@ def offer_to_macros() -> None:
 def _look(name: str) -> Look:
     table = _load(name)
     snapshot = table.currentSnapshot()
-    # As JSON: each entry of a Java map costs a round trip.
-    to_json = _jvm().com.fasterxml.jackson.databind.ObjectMapper().writeValueAsString
     return {
-        "properties": json.loads(to_json(table.properties())),
+        "properties": properties_of(table),
         "snapshot": "none" if snapshot is None else str(snapshot.snapshotId()),
         "sequence": 0 if snapshot is None else int(snapshot.sequenceNumber()),
         "comments": {column["name"]: column.get("doc", "") for column in _columns(table)},
@@ -202,11 +201,8 @@ def _look(name: str) -> Look:
 
 
 def _load(name: str) -> Any:
-    loader = _jvm().org.apache.iceberg.spark.Spark3Util
     # With the catalog: the current one is a thread's own matter.
-    return loader.loadIcebergTable(
-        SparkSession.builder.getOrCreate()._jsparkSession, f"{CATALOG}.{name}"
-    )
+    return load_table(SparkSession.builder.getOrCreate(), f"{CATALOG}.{name}")
 
 
 def _columns(table: Any) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 from pyspark.sql import SparkSession
 
 from dbt_lakehouse.forget.entities import Table
-from dbt_lakehouse.forget.iceberg import load_table, properties_of
+from dbt_lakehouse.iceberg import load_table, properties_of
 
 _READ: Final = "lakehouse.read."
 _WRITTEN: Final = "lakehouse.written"
@@ -38,7 +38,7 @@ def exists(spark: SparkSession, table: Table) -> bool:
 
 def state(spark: SparkSession, table: Table) -> Mark:
     """What the table is now."""
-    return _state(load_table(spark, table))
+    return _state(load_table(spark, table.path))
 
 
 def _state(loaded: Any) -> Mark:
@@ -51,7 +51,7 @@ def _state(loaded: Any) -> Mark:
 
 def has_read_all(spark: SparkSession, reader: Table, upstream: Table) -> bool:
     """Whether nothing is left for the reader's next run."""
-    loaded = load_table(spark, upstream)
+    loaded = load_table(spark, upstream.path)
     mark = _mark(_properties(spark, reader), upstream)
     return (
         mark is not None
@@ -62,7 +62,7 @@ def has_read_all(spark: SparkSession, reader: Table, upstream: Table) -> bool:
 
 def written_before(spark: SparkSession, table: Table) -> bool:
     """Whether nothing has been added to a table since its last complete run."""
-    loaded = load_table(spark, table)
+    loaded = load_table(spark, table.path)
     return properties_of(loaded).get(_WRITTEN) == str(_state(loaded).sequence)
 
 
@@ -72,7 +72,7 @@ def move_on(
     """Bring the marks on a table, of those readers that have read all of it, to what it is now, and
     its own if it was ``written_before``.
     """
-    loaded = load_table(spark, upstream)
+    loaded = load_table(spark, upstream.path)
     now = _state(loaded)
     if written:
         _set(spark, upstream, _WRITTEN, str(now.sequence))
@@ -119,7 +119,7 @@ def _mark(properties: dict[str, str], upstream: Table) -> Mark | None:
 
 
 def _properties(spark: SparkSession, table: Table) -> dict[str, str]:
-    return properties_of(load_table(spark, table))
+    return properties_of(load_table(spark, table.path))
 
 
 def _set(spark: SparkSession, table: Table, name: str, value: str) -> None:

@@ -15,8 +15,8 @@ from pyspark.sql import SparkSession
 
 from dbt_lakehouse.errors import LakehouseError
 from dbt_lakehouse.forget.entities import Table
-from dbt_lakehouse.forget.iceberg import load_table, properties_of
 from dbt_lakehouse.forget.marks import move_on, state, written_before
+from dbt_lakehouse.iceberg import load_table, properties_of
 from dbt_lakehouse.session import CATALOG_URI, SQLITE
 
 _MANIFEST_SIZE: Final = "commit.manifest.target-size-bytes"
@@ -42,7 +42,7 @@ def purge(spark: SparkSession, table: Table, readers: Iterable[Table]) -> Purged
     ``PurgeError``.
     """
     readers = list(readers)
-    refs = set(load_table(spark, table).refs().keySet()) - {"main"}
+    refs = set(load_table(spark, table.path).refs().keySet()) - {"main"}
     if refs:
         names = ", ".join(sorted(refs))
         raise PurgeError(
@@ -81,7 +81,7 @@ def _rewrite_manifests(spark: SparkSession, table: Table) -> None:
 @contextmanager
 def _property(spark: SparkSession, table: Table, name: str, value: str) -> Iterator[None]:
     """A table's property for a while."""
-    before = properties_of(load_table(spark, table)).get(name)
+    before = properties_of(load_table(spark, table.path)).get(name)
     spark.sql(f"alter table {table.path} set tblproperties ('{name}' = '{value}')")
     try:
         yield
@@ -93,7 +93,7 @@ def _property(spark: SparkSession, table: Table, name: str, value: str) -> Itera
 
 
 def _snapshots(spark: SparkSession, table: Table) -> int:
-    return sum(1 for _ in load_table(spark, table).snapshots())
+    return sum(1 for _ in load_table(spark, table.path).snapshots())
 
 
 def _delete_unnamed(spark: SparkSession, table: Table) -> int:
@@ -107,7 +107,7 @@ def _delete_unnamed(spark: SparkSession, table: Table) -> int:
     is_local = (spark.conf.get(CATALOG_URI, "") or "").startswith(SQLITE)
     result = (
         context._jvm.org.apache.iceberg.spark.actions.SparkActions.get(session._jsparkSession)
-        .deleteOrphanFiles(load_table(spark, table))
+        .deleteOrphanFiles(load_table(spark, table.path))
         .olderThan(_now_ms() + (1000 if is_local else -_DAY_MS))
         .execute()
     )
