@@ -39,8 +39,6 @@ as ``{name: {"type", "ordered", "order", ...}}``, ``batch_size`` in a batch, ``e
 """
 
 import binascii
-import json
-import re
 from decimal import Decimal
 from typing import Any, Final
 
@@ -58,16 +56,8 @@ from python_udfs.aerospike import (
     record_key,
     tombstone,
 )
-from python_udfs.errors import (
-    BadField,
-    BadShape,
-    BadType,
-    DecodeError,
-    NotJson,
-    TooLarge,
-    TrailingBytes,
-    Truncated,
-)
+from python_udfs.aerospike_json_text import parse, split
+from python_udfs.errors import BadField, BadShape, BadType, DecodeError, TooLarge, Truncated
 from python_udfs.events import DELETE, INVALID, UPSERT, Event, invalid
 from python_udfs.limits import MAX_PAYLOAD_BYTES
 
@@ -95,11 +85,6 @@ _METADATA_NAMES: Final = frozenset(
 _BIN_PROPERTIES: Final = frozenset({"name", "type", "value"})
 _NOTE_NAMES: Final = frozenset({"nested", "unknown", "extra"})
 
-# A JSON string, a bracket, a comma, a quote that opens no complete string, or anything else.
-_TOKEN: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},"]|[^ \t\r\n\[\]{},"]+', re.DOTALL)
-_TRAILING_COMMA: Final = re.compile(rb'("[^"\\]*(?:\\.[^"\\]*)*")|,(?=[ \t\r\n]*[\]}])', re.DOTALL)
-_NAME_END: Final = re.compile(rb'"[ \t\r\n]*:')
-_SPACE: Final = b" \t\r\n"
 _MISSING: Final = object()
 
 
@@ -116,9 +101,9 @@ def decode(key: bytes | None, value: bytes | None) -> list[Event]:
     try:
         if len(value) > MAX_PAYLOAD_BYTES:
             raise TooLarge(f"the payload has {len(value)} bytes, at most {MAX_PAYLOAD_BYTES}")
-        tree = _parse(value)
+        tree = parse(value)
     except DecodeError as error:
-        items = [] if isinstance(error, TooLarge) else _split(value, error)
+        items = [] if isinstance(error, TooLarge) else split(value, error)
         events = _batch(keys, items, whole=bool(items) and items[-1] is not error)
         # Something to save, or a batch that is cut short; else one sentence about all of it.
         if any(event.operation != INVALID for event in events) or (
@@ -156,96 +141,6 @@ def _batch(keys: EventKeys | None, items: list[Any], whole: bool = True) -> list
         except DecodeError as error:
             events.append(_invalid(error, index, metadata))
     return events
-
-
-def _parse(text: bytes) -> Any:
-    """The value of JSON text; an object with a name twice is ``Pairs`` instead of a dict."""
-    tree = json_text.parse(text, trailing_commas=True)
-    # A dict keeps one value per name. Each name ends in '":', so a lost one shows in how often that
-    # comes in the text and in what was read. Inside strings it counts on both sides, unless the
-    # text writes the quote as an escape; white space before a colon is looked for only if needed.
-    if b" :" in text or b"\n:" in text or b"\t:" in text or b"\r:" in text:
-        names = len(_NAME_END.findall(text))
-    else:
-        names = text.count(b'":')
-    if names == json_text.dumps(tree).count(b'":') and b"\\u0022" not in text:
-        return tree
-    return json.loads(
-        _TRAILING_COMMA.sub(lambda match: match[1] or b"", text.removeprefix(json_text.BOM)),
-        object_pairs_hook=_object,
-        parse_float=Decimal,
-        parse_int=_integer,
-    )
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any] | Pairs:
-    fields = dict(pairs)
-    return fields if len(fields) == len(pairs) else Pairs(pairs)
-
-
-def _integer(text: str) -> int | Decimal:
-    # As json_text: CPython converts no longer ones.
-    return int(text) if len(text) < 4300 else Decimal(text)
-
-
-def _split(text: bytes, error: DecodeError) -> list[Any]:
-    """The records, or errors in their places, of a batch that as a whole can't be parsed.
-
-    Splits at the commas of the outer array, with brackets counted and strings skipped. ``error`` is
-    what the parser said of the whole. Empty if the text is no array.
-    """
-    text = text.removeprefix(json_text.BOM)
-    opening = _TOKEN.search(text)
-    if opening is None or opening[0] != b"[":
-        return []
-    items: list[Any] = []
-    start = -1  # of the element that is being read
-    end = -1  # of that element, if it can't go on
-    depth = 0
-    for token in _TOKEN.finditer(text, opening.end()):
-        mark = token[0]
-        if depth == 0 and mark in (b",", b"]"):
-            if start >= 0:
-                items.append(_element(text, start, token.start(), len(items)))
-            elif mark == b",":
-                items.append(error)
-                return items
-            if mark == b"]":
-                rest = text[token.end() :].strip(_SPACE)
-                if rest:
-                    items.append(error)
-                return items
-            start = end = -1
-            continue
-        if mark == b'"':
-            break  # a string without its end
-        if depth == 0 and mark == b"}":
-            if start >= 0:
-                items.append(_element(text, start, token.start(), len(items)))
-            items.append(error)
-            return items
-        if start < 0:
-            start = token.start()
-        if mark in (b"[", b"{"):
-            depth += 1
-        elif mark in (b"]", b"}"):
-            depth -= 1
-            if depth == 0:
-                end = token.end()
-    if end >= 0 and depth == 0:
-        items.append(_element(text, start, end, len(items)))
-    items.append(error)
-    return items
-
-
-def _element(text: bytes, start: int, end: int, index: int) -> Any:
-    """One record of a batch, or the error that it is."""
-    try:
-        return _parse(text[start:end])
-    except DecodeError as error:
-        # The element has its end, so what lacks or is left over is in its middle.
-        kind = NotJson if isinstance(error, Truncated | TrailingBytes) else type(error)
-        return kind(f"$[{index}], from byte {start} on: {error}")
 
 
 def _record(record: Any, index: int, at: str, columns: dict[str, Any]) -> Event:

@@ -1,0 +1,111 @@
+"""JSON as Aerospike's connector writes it: with trailing commas, and batches that break off.
+
+``parse`` reads text as a whole; numbers as in ``json_text``. An object is a dict, or ``Pairs`` if a
+name comes twice in it: a map may hold the keys 1 and "1", which JSON writes alike. ``split`` is for
+a batch that can't be parsed: it reads what can be told of its records, one by one.
+"""
+
+import json
+import re
+from decimal import Decimal
+from typing import Any, Final
+
+from python_udfs import json_text
+from python_udfs.aerospike import Pairs
+from python_udfs.errors import DecodeError, NotJson, TrailingBytes, Truncated
+
+# A JSON string, a bracket, a comma, a quote that opens no complete string, or anything else.
+_TOKEN: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},"]|[^ \t\r\n\[\]{},"]+', re.DOTALL)
+_TRAILING_COMMA: Final = re.compile(rb'("[^"\\]*(?:\\.[^"\\]*)*")|,(?=[ \t\r\n]*[\]}])', re.DOTALL)
+_NAME_END: Final = re.compile(rb'"[ \t\r\n]*:')
+_SPACE: Final = b" \t\r\n"
+
+
+def parse(text: bytes) -> Any:
+    """The value of JSON text; an object with a name twice is ``Pairs`` instead of a dict."""
+    tree = json_text.parse(text, trailing_commas=True)
+    # A dict keeps one value per name. Each name ends in '":', so a lost one shows in how often that
+    # comes in the text and in what was read. Inside strings it counts on both sides, unless the
+    # text writes the quote as an escape; white space before a colon is looked for only if needed.
+    if b" :" in text or b"\n:" in text or b"\t:" in text or b"\r:" in text:
+        names = len(_NAME_END.findall(text))
+    else:
+        names = text.count(b'":')
+    if names == json_text.dumps(tree).count(b'":') and b"\\u0022" not in text:
+        return tree
+    return json.loads(
+        _TRAILING_COMMA.sub(lambda match: match[1] or b"", text.removeprefix(json_text.BOM)),
+        object_pairs_hook=_object,
+        parse_float=Decimal,
+        parse_int=_integer,
+    )
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any] | Pairs:
+    fields = dict(pairs)
+    return fields if len(fields) == len(pairs) else Pairs(pairs)
+
+
+def _integer(text: str) -> int | Decimal:
+    # As json_text: CPython converts no longer ones.
+    return int(text) if len(text) < 4300 else Decimal(text)
+
+
+def split(text: bytes, error: DecodeError) -> list[Any]:
+    """The records, or errors in their places, of a batch that as a whole can't be parsed.
+
+    Splits at the commas of the outer array, with brackets counted and strings skipped. ``error`` is
+    what the parser said of the whole. Empty if the text is no array.
+    """
+    text = text.removeprefix(json_text.BOM)
+    opening = _TOKEN.search(text)
+    if opening is None or opening[0] != b"[":
+        return []
+    items: list[Any] = []
+    start = -1  # of the element that is being read
+    end = -1  # of that element, if it can't go on
+    depth = 0
+    for token in _TOKEN.finditer(text, opening.end()):
+        mark = token[0]
+        if depth == 0 and mark in (b",", b"]"):
+            if start >= 0:
+                items.append(_element(text, start, token.start(), len(items)))
+            elif mark == b",":
+                items.append(error)
+                return items
+            if mark == b"]":
+                rest = text[token.end() :].strip(_SPACE)
+                if rest:
+                    items.append(error)
+                return items
+            start = end = -1
+            continue
+        if mark == b'"':
+            break  # a string without its end
+        if depth == 0 and mark == b"}":
+            if start >= 0:
+                items.append(_element(text, start, token.start(), len(items)))
+            items.append(error)
+            return items
+        if start < 0:
+            start = token.start()
+        if mark in (b"[", b"{"):
+            depth += 1
+        elif mark in (b"]", b"}"):
+            depth -= 1
+            if depth == 0:
+                end = token.end()
+    if end >= 0 and depth == 0:
+        items.append(_element(text, start, end, len(items)))
+    items.append(error)
+    return items
+
+
+def _element(text: bytes, start: int, end: int, index: int) -> Any:
+    """One record of a batch, or the error that it is."""
+    try:
+        return parse(text[start:end])
+    except DecodeError as error:
+        # The element has its end, so what lacks or is left over is in its middle.
+        kind = NotJson if isinstance(error, Truncated | TrailingBytes) else type(error)
+        return kind(f"$[{index}], from byte {start} on: {error}")
