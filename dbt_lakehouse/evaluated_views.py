@@ -70,11 +70,12 @@ def execute(self: Cursor, sql: str, *parameters: Any) -> None:
         return
     spark = SparkSession.builder.getOrCreate()
     try:
+        # Results that Spark gives without a job.
         if statement["created"]:
             number = create(spark, statement["created"], statement["query"])
-            self._df = spark.createDataFrame([(number,)], "rows bigint")
+            self._df = spark.sql(f"select {number}L as rows")
         else:
             drop(spark, statement["dropped"])
-            self._df = spark.createDataFrame([], "rows bigint")
+            self._df = spark.sql("select 0L as rows where false")
     except AnalysisException as error:
         raise DbtRuntimeError(str(error)) from error

@@ -3,10 +3,7 @@
   each run: a commit and a metadata file for every column of every model, though nothing changed.
 #}
 {% macro spark__alter_column_comment(relation, column_dict) %}
-    {% set comments = {} %}
-    {% for row in run_query('describe ' ~ relation) if row[0] and not row[0].startswith('#') %}
-        {% do comments.setdefault(row[0], row[2] or '') %}
-    {% endfor %}
+    {% set comments = _look(relation).comments %}
     {% set changes = [] %}
     {% for name, column in column_dict.items() %}
         {% if name in comments and comments[name] != column.description %}

@@ -15,9 +15,7 @@
         merge into {{ this }} as target
         using ({{ change_log_sql(declared, _events_read_before(declared, to_fill)) }}) as source
         on target._position <=> source._position
-        when matched and to_json(struct(target.{{ filled | join(', target.') }}))
-            <> to_json(struct(source.{{ filled | join(', source.') }}))
-            then update set
+        when matched and {{ columns_differ(filled) }} then update set
             {%- for column in filled %}
             {{ column }} = source.{{ column }}{{ ',' if not loop.last }}
             {%- endfor %}

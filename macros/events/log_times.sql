@@ -9,13 +9,18 @@
       payloads: the new rows of bronze, as new_rows gives them.
 #}
 {% macro carried_log_times(payloads) %}
-    {% if not execute or model.resource_type == 'unit_test' or flags.WHICH not in ['run', 'build', 'retry'] %}
+    {% if not is_building() or model.resource_type == 'unit_test' %}
         {% do return(none) %}
-    {% elif payloads.endswith('where false)') and is_incremental() %}
-        {# There are none. #}
+    {% elif is_incremental() and not has_news() %}
+        {# There are no payloads. #}
         {% do return([]) %}
     {% endif %}
     {% set held = _properties(this).get('lakehouse.log_times', '') if is_incremental() else '{}' %}
+    {% set notes = adapter.noted_reads(this) %}
+    {% if held == 'too many partitions' %}
+        {% do notes.update({'lakehouse.log_times': held}) %}
+        {% do return(none) %}
+    {% endif %}
     {% set known = fromjson(held) if held else _log_times_of_log() %}
     {% set carried, unordered = [], [] %}
     {% for partition, first_offset, last_offset, newest in run_query(
@@ -37,9 +42,11 @@
         {% set times = times | reject('none') | map('int') | list %}
         {% do known.update({partition: [last_offset | int, times | max if times else none]}) %}
     {% endfor %}
-    {% set is_kept = not unordered and known | length <= 1000 %}
-    {% do adapter.noted_reads(this).update({'lakehouse.log_times': tojson(known) if is_kept else ''}) %}
-    {% do return(carried if is_kept else none) %}
+    {% set is_too_long = known | length > 1000 %}
+    {% do notes.update({
+        'lakehouse.log_times': 'too many partitions' if is_too_long else '' if unordered else tojson(known)
+    }) %}
+    {% do return(none if is_too_long or unordered else carried) %}
 {% endmacro %}
 
 {# What the log says of its partitions: {partition: [last offset, its log time in microseconds]}. #}

@@ -348,11 +348,10 @@ where {{ _is_behind(horizon) }}
         ~ ' left anti join (select ' ~ key_list ~ ', _position from ' ~ name ~ 'log left semi join ' ~ name
         ~ 'known using (' ~ key_list ~ ', _position)) using (' ~ key_list ~ '))'
     ) %}
-    {% set new, clock_ahead = run_query(
-        'select count(*), count_if(_is_clock_ahead) from ' ~ name ~ 'new_events'
-    )[0] %}
-    {% set touched, late, expired = run_query(
-        'select count(*), coalesce(sum(_late_events), 0), count_if(_expires_at <= ' ~ as_of() ~ ') from ' ~ name ~ 'states'
+    {% set new, clock_ahead, touched, late, expired = run_query(
+        'select * from (select count(*), count_if(_is_clock_ahead) from ' ~ name ~ 'new_events) cross join'
+        ~ ' (select count(*), coalesce(sum(_late_events), 0), count_if(_expires_at <= ' ~ as_of() ~ ') from ' ~ name
+        ~ 'states)'
     )[0] %}
     {% do add_counters(table_scope(this), {
         'new_events': new,
@@ -387,30 +386,14 @@ where {{ _is_behind(horizon) }}
       has_columns: whether states that were known before, and are not changed, have their value columns.
 #}
 {% macro _merge_states_sql(fold, states, refolded, has_columns) -%}
-    {%- set columns = _gold_columns(fold) -%}
-    merge into {{ this }} as target
-    using {{ states }} as source
-    on
-        {%- for column in fold.key %}
-        target.{{ column }} <=> source.{{ column }}{{ ' and' if not loop.last }}
-        {%- endfor %}
-    when matched and not source._live then delete
-    when matched {{ 'and not source._is_state ' if not has_columns }}and (
-        target._position <> source._position
-        or not target._max_occurred_at <=> source._max_occurred_at
-        {%- if refolded and fold.columns %}
-        or to_json(struct(target.{{ fold.columns | join(', target.') }}))
-        <> to_json(struct(source.{{ fold.columns | join(', source.') }}))
-        {%- endif %}
-    ) then update set
-        {%- for column in columns %}
-        {{ column }} = source.{{ column }}{{ ',' if not loop.last }}
-        {%- endfor %}
-    when not matched and source._live then insert
-        ({{ columns | join(', ') }})
-    values (
-        {%- for column in columns %}
-        source.{{ column }}{{ ',' if not loop.last }}
-        {%- endfor %}
-    )
+    {%- set is_changed -%}
+        {{ 'not source._is_state and ' if not has_columns }}(
+            target._position <> source._position
+            or not target._max_occurred_at <=> source._max_occurred_at
+            {%- if refolded and fold.columns %}
+            or {{ columns_differ(fold.columns) }}
+            {%- endif %}
+        )
+    {%- endset -%}
+    {{ merge_rows_sql(states, fold.key, _gold_columns(fold), '_live', is_changed) }}
 {%- endmacro %}

@@ -1,7 +1,7 @@
 {#
   The fold itself, from a CTE `events` to a CTE `states`: one row per key with the columns of the last applied event,
-  `_max_occurred_at`, `_position`, `_is_state` (whether that is no event), `_null_position` (of the newest event without a time), `_late_events` (how many were
-  older than one before them in the log) and `_live`.
+  `_max_occurred_at`, `_position`, `_is_state` (whether that is no event), `_null_position` (of the newest event without
+  a time), `_late_events` (how many were older than one before them in the log) and `_live`.
 
   A column that an event leaves as it was keeps the value of the last event that says it; a delete says that there is
   none. Where images are partial and the table is ordered by source time, a late event is not rejected but put in its

@@ -1,8 +1,8 @@
 {#
-  Forgets the states of keys in `silver.deleted_keys` that were recorded more than `vars.tombstone_retention_days` ago, and keeps
-  the newest time among them (of the log or of the source) as the table's `lakehouse.purge_horizon`: an event of an
-  unknown key whose log time or source time is not after the horizon may belong to a forgotten state, so it is folded
-  with its key's whole log.
+  Forgets the states of keys in `silver.deleted_keys` that were recorded more than `vars.tombstone_retention_days` ago,
+  and keeps the newest time among them (of the log or of the source) as the table's `lakehouse.purge_horizon`: an event
+  of an unknown key whose log time or source time is not after the horizon may belong to a forgotten state, so it is
+  folded with its key's whole log.
 #}
 {% macro purge_deleted_keys() %}
     {% do ref('fold_counters') %}
@@ -24,7 +24,7 @@
     {% if found[0] > 0 %}
         {% set known = purge_horizon(this) %}
         {% set horizon = [found[1] or '', known or ''] | max %}
-        {% do run_query("alter table " ~ this ~ " set tblproperties ('lakehouse.purge_horizon' = '" ~ horizon ~ "')") %}
+        {% do set_properties(this, {'lakehouse.purge_horizon': horizon}) %}
         {% do run_query('delete from ' ~ this ~ ' where ' ~ old) %}
         {% do add_counters(table_scope(this), {'purged_keys': found[0]}) %}
         {% do log(this ~ ': purged ' ~ found[0] ~ ' states, horizon ' ~ horizon, info=true) %}

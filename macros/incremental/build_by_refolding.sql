@@ -86,32 +86,15 @@ where exists (select 1 from {{ log }} as changes where _operation = 'truncate')
     {%- set same -%}
         {%- for column in identity %}{{ 'folded.' ~ column ~ ' <=> own.' ~ column }}{{ ' and ' if not loop.last }}{% endfor -%}
     {%- endset -%}
-    merge into {{ this }} as target
-    using (
-        select {{ columns | join(', ') }}, true as _is_there from {{ folded }}
-        union all
-        select {{ columns | join(', ') }}, false
-        from {{ own }} as own
-        left semi join {{ touched }} using ({{ key | join(', ') }})
-        left anti join {{ folded }} as folded on {{ same }}
-    ) as source
-    on
-        {%- for column in identity %}
-        target.{{ column }} <=> source.{{ column }}{{ ' and' if not loop.last }}
-        {%- endfor %}
-    when matched and not source._is_there then delete
-    when matched and
-        to_json(struct(target.{{ columns | join(', target.') }}))
-        <> to_json(struct(source.{{ columns | join(', source.') }}))
-        then update set
-        {%- for column in columns %}
-        {{ column }} = source.{{ column }}{{ ',' if not loop.last }}
-        {%- endfor %}
-    when not matched and source._is_there then insert
-        ({{ columns | join(', ') }})
-    values (
-        {%- for column in columns %}
-        source.{{ column }}{{ ',' if not loop.last }}
-        {%- endfor %}
-    )
+    {%- set rows -%}
+        (
+            select {{ columns | join(', ') }}, true as _is_there from {{ folded }}
+            union all
+            select {{ columns | join(', ') }}, false
+            from {{ own }} as own
+            left semi join {{ touched }} using ({{ key | join(', ') }})
+            left anti join {{ folded }} as folded on {{ same }}
+        )
+    {%- endset -%}
+    {{ merge_rows_sql(rows, identity, columns, '_is_there', columns_differ(columns)) }}
 {%- endmacro %}

@@ -5,7 +5,7 @@
   declares other columns than the table was made of, unless they are only more, or wider: those are filled in.
 #}
 {% macro is_incremental() %}
-    {% if not execute or flags.WHICH not in ['run', 'build', 'retry'] %}
+    {% if not is_building() %}
         {% do return(false) %}
     {% endif %}
     {% set relation = load_relation(this) %}
@@ -28,4 +28,9 @@
         {% endif %}
     {% endfor %}
     {% do return(marks | length > 0 or model.depends_on.nodes | length == 0) %}
+{% endmacro %}
+
+{# Whether models are being run, not only compiled. #}
+{% macro is_building() %}
+    {% do return(execute and flags.WHICH in ['run', 'build', 'retry']) %}
 {% endmacro %}

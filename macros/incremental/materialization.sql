@@ -35,11 +35,9 @@
     {%- elif incremental and not has_news() and not has_new_declaration() -%}
         {%- if not model.depends_on.nodes -%}
             {#- Others write its rows. -#}
-            {%- set shape = local_md5(sql ~ _look(this).comments.keys() | join(' ')) -%}
-            {%- if _properties(this).get('lakehouse.shape') != shape -%}
+            {%- if _properties(this).get('lakehouse.shape') != _shape(sql) -%}
                 {%- do follow_schema_of(staged, sql) -%}
-                {%- set held = _look(this).comments.keys() | join(' ') -%}
-                {%- do set_properties(this, {'lakehouse.shape': local_md5(sql ~ held)}) -%}
+                {%- do set_properties(this, {'lakehouse.shape': _shape(sql)}) -%}
             {%- endif -%}
         {%- endif -%}
         {%- call noop_statement('main', 'nothing new to read') -%}
@@ -69,14 +67,19 @@
     {{ return({'relations': [this]}) }}
 {%- endmaterialization %}
 
-{# Whether the running model describes a column otherwise than its table does, or one that the table lacks. #}
+{# Whether a column is described otherwise than in the table; persist_docs asks Spark for the columns at each run. #}
 {% macro _has_new_descriptions() %}
-    {% set held = _look(this).comments %}
+    {% set comments = _look(this).comments %}
     {% set new = [] %}
-    {% for name, column in model.columns.items() if held.get(name) != column.description %}
+    {% for name, column in model.columns.items() if name in comments and comments[name] != column.description %}
         {% do new.append(name) %}
     {% endfor %}
     {% do return(new | length > 0) %}
+{% endmacro %}
+
+{# What a table that others write is made of: the model's SQL, and the columns that the table has. #}
+{% macro _shape(sql) %}
+    {% do return(local_md5(sql ~ _look(this).comments.keys() | join(' '))) %}
 {% endmacro %}
 
 {# Adds the staged rows, but those that a crashed run has already added. #}

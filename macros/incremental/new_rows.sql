@@ -11,7 +11,7 @@
       relation: an Iceberg table that only ever gets new rows.
 #}
 {% macro new_rows(relation) -%}
-    {%- if not execute or model.resource_type == 'unit_test' or flags.WHICH not in ['run', 'build', 'retry'] -%}
+    {%- if not is_building() or model.resource_type == 'unit_test' -%}
         {{ relation }}
     {%- else -%}
         {%- set mark = _marks().get(relation.schema ~ '.' ~ relation.identifier) if is_incremental() -%}

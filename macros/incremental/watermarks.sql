@@ -4,6 +4,11 @@
       lakehouse.table_id                        which build of the table this is; a rebuild gives a new one
       lakehouse.read.<schema>.<upstream>        table_id|snapshot|sequence number of the upstream, as last read
       lakehouse.written                         the table's own sequence number after its last complete run
+      lakehouse.as_of                           as of when expired rows were judged last (build_current_state.sql)
+      lakehouse.declared, lakehouse.to_fill     the columns it was made of, and those to be filled (declaration.sql)
+      lakehouse.shape                           of a table that others write: what it is made of (materialization.sql)
+      lakehouse.log_times                       of change_events: its partitions' last log times (log_times.sql)
+      lakehouse.purge_horizon                   of deleted_keys: up to when states are forgotten (purge_deleted_keys.sql)
 
   Rows are committed first and the marks after. A crash between the two repeats a read; the rows it had written are
   those with a sequence number above `lakehouse.written`, and each strategy writes them a second time to no effect.

@@ -1,0 +1,31 @@
+{#
+  A MERGE that makes rows of the running model's table what a relation has them to be; equal ones stay as they are.
+
+  Arguments:
+      source: the relation, with `columns` and `is_there`.
+      key: the quoted columns by which rows are the same.
+      columns: the table's quoted columns.
+      is_there: the relation's column that says whether the row is to be there.
+      is_changed: SQL over target and source, whether a row that is there has changed.
+#}
+{% macro merge_rows_sql(source, key, columns, is_there, is_changed) -%}
+    merge into {{ this }} as target
+    using {{ source }} as source
+    on
+        {%- for column in key %}
+        target.{{ column }} <=> source.{{ column }}{{ ' and' if not loop.last }}
+        {%- endfor %}
+    when matched and not source.{{ is_there }} then delete
+    when matched and ({{ is_changed }}) then update set
+        {%- for column in columns %}
+        {{ column }} = source.{{ column }}{{ ',' if not loop.last }}
+        {%- endfor %}
+    when not matched and source.{{ is_there }} then insert
+        ({{ columns | join(', ') }})
+    values (source.{{ columns | join(', source.') }})
+{%- endmacro %}
+
+{# Whether target and source differ in a column: of any type, and null is like null. #}
+{% macro columns_differ(columns) -%}
+    to_json(struct(target.{{ columns | join(', target.') }})) <> to_json(struct(source.{{ columns | join(', source.') }}))
+{%- endmacro %}
