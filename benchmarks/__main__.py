@@ -86,7 +86,13 @@ def _measure(name: str, arguments: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory(
         prefix=f"benchmark-{name}-", dir=temporary, ignore_cleanup_errors=True
     ) as folder:
-        options = Options(arguments.events, arguments.rounds, Path(folder), tuple(arguments.shape))
+        options = Options(
+            arguments.events,
+            arguments.rounds,
+            Path(folder),
+            arguments.out,
+            tuple(arguments.shape),
+        )
         # By name: one benchmark must not load what only another one needs.
         figures: list[Figure] = importlib.import_module(f"benchmarks.{name}").measure(options)
         arguments.measure.write_text(json.dumps([asdict(figure) for figure in figures]))
@@ -98,6 +104,7 @@ def _figures_of(name: str, arguments: argparse.Namespace) -> list[Figure] | None
         result = Path(folder) / "figures.json"
         command = [sys.executable, "-m", "benchmarks", name, "--measure", str(result)]
         command += ["--events", str(arguments.events), "--rounds", str(arguments.rounds)]
+        command += ["--out", str(arguments.out.resolve())]
         command += [text for shape in arguments.shape for text in ("--shape", shape)]
         # What make sets for the demo is not what is measured.
         environment = {**os.environ, "LAKEHOUSE_SMALL": "false"}

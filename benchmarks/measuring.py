@@ -18,6 +18,8 @@ class Options:
     """How often each thing is measured; medians count."""
     folder: Path
     """A folder for the run's own files, on a disk with room for them."""
+    out: Path
+    """The folder of the results."""
     shapes: tuple[str, ...] = ()
     """Which shapes of payloads, by words in their names; none for all. Only what measures several
     looks at them.

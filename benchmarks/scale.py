@@ -3,7 +3,7 @@ the history, each as a plot with its fitted exponent.
 
 A cost that goes with the power 0 of something does not depend on it; one that goes with -1 is a
 fixed cost of each run. As in increments, the seconds are dbt's from the first model to the last.
-The plots are in benchmarks/results; what is plotted is in the figures, too.
+The plots are beside the results; what is plotted is in the figures, too.
 """
 
 import math
@@ -16,11 +16,8 @@ from matplotlib.figure import Figure as Plot
 
 from benchmarks.increments import OrderLake, rounded, write_orders_project
 from benchmarks.measuring import Figure, Options
-from dbt_lakehouse.paths import ROOT
 
 BENCHMARK: Final = "scale"
-
-PLOTS: Final = ROOT / "benchmarks" / "results"
 
 _TABLES: Final = (1, 10, 100)
 # Parts of the usual number of events, and multiples of it.
@@ -51,12 +48,11 @@ class Series(NamedTuple):
 
 def measure(options: Options) -> list[Figure]:
     """Measure all three, draw them, report the exponents."""
-    PLOTS.mkdir(parents=True, exist_ok=True)
     loads, increments = _by_tables(options)
     batches, histories = _by_batch(options), _by_history(options)
-    _draw("tables", "tables fed by the same topics", [loads, increments])
-    _draw("batch", "events of a batch", [batches])
-    _draw("history", "events before the batch", [histories])
+    _draw(options.out, "tables", "tables fed by the same topics", [loads, increments])
+    _draw(options.out, "batch", "events of a batch", [batches])
+    _draw(options.out, "history", "events before the batch", [histories])
     return [_figure(each) for each in (loads, increments, batches, histories)]
 
 
@@ -129,8 +125,8 @@ def _figure(series: Series) -> Figure:
     )
 
 
-def _draw(name: str, label: str, lines: Sequence[Series]) -> Path:
-    """Write a plot of the lines; its path."""
+def _draw(folder: Path, name: str, label: str, lines: Sequence[Series]) -> None:
+    """Write a plot of the lines."""
     # Not by way of pyplot, which looks for a display.
     plot = Plot(figsize=(6.4, 4.2), layout="constrained")
     axes = plot.subplots()
@@ -142,6 +138,4 @@ def _draw(name: str, label: str, lines: Sequence[Series]) -> Path:
     axes.set_title(f"cost goes with the power {exponents} of {label}", fontsize="medium")
     axes.grid(which="both", alpha=0.3)
     axes.legend()
-    path = PLOTS / f"scale-{name}.png"
-    plot.savefig(path, dpi=120)
-    return path
+    plot.savefig(folder / f"scale-{name}.png", dpi=120)
