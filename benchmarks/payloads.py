@@ -48,20 +48,10 @@ class Mix:
     deletes: float = 0.05
     keys: int = 100_000
     """How many keys there are; rounded to whole ``PARTITIONS``."""
-    first_key: int = 0
-    """The first of the keys, a multiple of ``PARTITIONS``. Few keys from somewhere in a table are
-    a clustered stream, all of its keys a random one.
-    """
-    in_order: bool = False
-    """Whether the stream goes through the keys from the first on, again and again, and does not
-    draw them.
-    """
 
     def key(self, rng: random.Random, number: int) -> int:
         """The row key of message ``number``."""
-        rounds = max(1, self.keys // PARTITIONS)
-        chosen = number // PARTITIONS % rounds if self.in_order else rng.randrange(rounds)
-        return self.first_key + chosen * PARTITIONS + number % PARTITIONS
+        return rng.randrange(max(1, self.keys // PARTITIONS)) * PARTITIONS + number % PARTITIONS
 
     def operation(self, rng: random.Random) -> str:
         """``c``, ``u`` or ``d``."""
@@ -151,11 +141,6 @@ def _aerospike(
         return Message(_packed(key), _packed([1, DELETE, payload]))
     payload = [key, generation, expiry, written, bins(rng, user)]
     return Message(_packed(key), _packed([1, WRITE, payload]))
-
-
-def write_payload(rng: random.Random, number: int) -> bytes:
-    """One WRITE of about 250 bytes, with six kinds of bins."""
-    return _aerospike(_bins, rng, number, WRITES_ONLY).value
 
 
 # Debezium's PostgreSQL connector, as it is set up by default: no image before an update, and only
@@ -358,31 +343,19 @@ BRONZE: Final = pa.schema(
 """The columns of ``bronze.raw_payloads``."""
 
 _BATCH: Final = 50_000
+_PROCESSES: Final = 2
 
 
 def write_parquet(
-    folder: Path,
-    shape: Shape,
-    count: int,
-    *,
-    mix: Mix = USUAL,
-    first: int = 0,
-    per_file: int = 500_000,
-    processes: int = 2,
+    folder: Path, shape: Shape, count: int, *, per_file: int, mix: Mix = USUAL
 ) -> list[Path]:
-    """Write ``count`` messages of the stream, from ``first`` on, as rows of bronze; the files, in
-    their order, with ``per_file`` messages each.
-
-    What a file holds does not depend on the number of processes. Memory holds a batch of 50,000
-    messages for each.
+    """Write ``count`` messages of the stream as rows of bronze; the files, in their order, with
+    ``per_file`` messages each. Memory holds a batch of 50,000 messages for each of two processes.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    ranges = [
-        range(start, min(start + per_file, first + count))
-        for start in range(first, first + count, per_file)
-    ]
+    ranges = [range(start, min(start + per_file, count)) for start in range(0, count, per_file)]
     write = partial(_write_file, folder, shape, mix)
-    with multiprocessing.get_context("forkserver").Pool(min(processes, len(ranges))) as pool:
+    with multiprocessing.get_context("forkserver").Pool(_PROCESSES) as pool:
         return pool.map(write, ranges, chunksize=1)
 
 
