@@ -1,10 +1,10 @@
 """The short way for plain changes gives what ``decode`` gives, message by message."""
 
-import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from debezium_messages import dumps
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,10 +21,6 @@ def no_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each test begins without a layout."""
     monkeypatch.setattr(debezium_plain_changes, "_tables", {})
     monkeypatch.setattr(debezium_plain_changes, "_met_last", [None])
-
-
-def text(value: Any) -> bytes:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def change(number: int, **parts: Any) -> Value:
@@ -105,9 +101,9 @@ OTHER: dict[str, Callable[[int], Value]] = {
     "heartbeat": lambda number: {"ts_ms": number},
 }
 KEYS: dict[str, Callable[[int], bytes | None]] = {
-    "object": lambda number: text({"id": number}),
-    "two names": lambda number: text({"b": f"x{number}", "a": number}),
-    "wrapped": lambda number: text({"schema": None, "payload": {"id": number}}),
+    "object": lambda number: dumps({"id": number}),
+    "two names": lambda number: dumps({"b": f"x{number}", "a": number}),
+    "wrapped": lambda number: dumps({"schema": None, "payload": {"id": number}}),
     "text": lambda number: b'"default"',
     "a name twice": lambda number: b'{"id":%d,"id":1}' % number,
     "another name at times": lambda number: b'{"id":%d%b}' % (number, b',"x":1' * (number % 2)),
@@ -123,14 +119,14 @@ KEYS: dict[str, Callable[[int], bytes | None]] = {
 def test_what_decode_gives(name: str, key: str) -> None:
     check(
         [KEYS[key](number) for number in range(MANY)],
-        [text((PLAIN | OTHER)[name](number)) for number in range(MANY)],
+        [dumps((PLAIN | OTHER)[name](number)) for number in range(MANY)],
     )
 
 
 @pytest.mark.parametrize("name", PLAIN)
 def test_what_is_plain(name: str) -> None:
-    values: list[bytes | None] = [text(PLAIN[name](number)) for number in range(MANY)]
-    keys: list[bytes | None] = [text({"id": number}) for number in range(MANY)]
+    values: list[bytes | None] = [dumps(PLAIN[name](number)) for number in range(MANY)]
+    keys: list[bytes | None] = [dumps({"id": number}) for number in range(MANY)]
     decode_batch(keys, values)
     decode_batch(keys, values)
     decoded = decode_batch(keys, values)
@@ -140,8 +136,8 @@ def test_what_is_plain(name: str) -> None:
 
 @pytest.mark.parametrize("name", OTHER)
 def test_what_is_not(name: str) -> None:
-    values: list[bytes | None] = [text(OTHER[name](number)) for number in range(MANY)]
-    keys: list[bytes | None] = [text({"id": number}) for number in range(MANY)]
+    values: list[bytes | None] = [dumps(OTHER[name](number)) for number in range(MANY)]
+    keys: list[bytes | None] = [dumps({"id": number}) for number in range(MANY)]
     decode_batch(keys, values)
     assert not decode_batch(keys, values).columns
 
@@ -188,36 +184,36 @@ def test_what_is_not(name: str) -> None:
     ],
 )
 def test_one_other_message_among_many(old: bytes, new: bytes) -> None:
-    values: list[bytes | None] = [text(change(number)) for number in range(MANY)]
-    keys: list[bytes | None] = [text({"id": number}) for number in range(MANY)]
-    changed = text(change(11)).replace(old, new)
+    values: list[bytes | None] = [dumps(change(number)) for number in range(MANY)]
+    keys: list[bytes | None] = [dumps({"id": number}) for number in range(MANY)]
+    changed = dumps(change(11)).replace(old, new)
     assert changed != values[11]
     values[11] = changed
     check(keys, values)
 
 
 def test_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    values: list[bytes | None] = [text(change(number)) for number in range(MANY)]
+    values: list[bytes | None] = [dumps(change(number)) for number in range(MANY)]
     decode_batch([None] * MANY, values)
     for module in ("limits", "debezium"):
         monkeypatch.setattr(f"python_udfs.{module}.MAX_PAYLOAD_BYTES", 1000)
-    values[3] = text(change(3, after=image(name="x" * 1000)))
+    values[3] = dumps(change(3, after=image(name="x" * 1000)))
     check([None] * MANY, values)
     assert decode_batch([None] * MANY, values).payloads()[3][0].error_code == "too_large"
 
 
 def test_tables_and_formats_mixed() -> None:
     values: list[bytes | None] = [
-        text(change(number, source={"table": f"t{number % 3}"})) for number in range(60)
+        dumps(change(number, source={"table": f"t{number % 3}"})) for number in range(60)
     ]
-    keys: list[bytes | None] = [text({"id": number}) for number in range(60)]
+    keys: list[bytes | None] = [dumps({"id": number}) for number in range(60)]
     values[5], values[17], keys[33] = None, b"", None
     check(keys, values)
 
 
 def test_a_column_more_in_mid_topic() -> None:
     values: list[bytes | None] = [
-        text(change(number, after=image(**({"more": 1} if number > 30 else {}))))
+        dumps(change(number, after=image(**({"more": 1} if number > 30 else {}))))
         for number in range(60)
     ]
     check([None] * 60, values)
@@ -228,7 +224,7 @@ def test_a_column_more_in_mid_topic() -> None:
 
 def test_messages_that_are_never_alike_cost_no_more_tries() -> None:
     values: list[bytes | None] = [
-        text(change(number, after={f"column{number}": 1})) for number in range(600)
+        dumps(change(number, after={f"column{number}": 1})) for number in range(600)
     ]
     check([None] * 600, values)
     (table,) = debezium_plain_changes._tables.values()
@@ -253,11 +249,11 @@ def test_random_changes(images: list[Value], changes: list[tuple[str, int, int, 
     for number, (op, before, after, with_key) in enumerate(changes):
         some = [None, *images]
         messages.append(
-            text(
+            dumps(
                 change(
                     number, op=op, before=some[before % len(some)], after=some[after % len(some)]
                 )
             )
         )
-        keys.append(text({"id": number}) if with_key else None)
+        keys.append(dumps({"id": number}) if with_key else None)
     check(keys, list(messages))
