@@ -19,7 +19,14 @@ from typing import Final, Literal, NamedTuple
 
 from pyspark.sql import Row, SparkSession
 
-from benchmarks.lake import BenchmarkLake, Models, Run, write_project
+from benchmarks.lake import (
+    TECHNICAL_COLUMNS,
+    BenchmarkLake,
+    Models,
+    Run,
+    contracts,
+    write_project,
+)
 from benchmarks.measuring import Figure, Options
 from dbt_lakehouse import bronze
 
@@ -44,7 +51,9 @@ def write_orders_project(project: Path, tables: int = 1) -> Path:
     models = Models(
         silver={f"{name}_changes": _change_log_model(name) for name in names},
         gold={name: _gold_model(name) for name in names},
-        gold_yaml=json.dumps({"models": [_contract(name) for name in names]}),
+        gold_yaml=contracts(
+            {name: {"order_id": "bigint", **_COLUMNS, **TECHNICAL_COLUMNS} for name in names}
+        ),
     )
     return write_project(project, models)
 
@@ -85,19 +94,6 @@ def _gold_model(name: str) -> str:
     )
 }}}}
 """
-
-
-def _contract(name: str) -> dict[str, object]:
-    position = "struct<log_time:timestamp,topic:string,partition:int,offset:bigint,event_index:int>"
-    types = {
-        "order_id": "bigint",
-        **_COLUMNS,
-        "_occurred_at": "timestamp",
-        "_max_occurred_at": "timestamp",
-        "_position": position,
-    }
-    columns = [{"name": column, "data_type": type_} for column, type_ in types.items()]
-    return {"name": name, "columns": columns}
 
 
 @dataclass

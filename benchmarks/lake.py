@@ -17,6 +17,15 @@ from dbt_lakehouse import bronze
 from dbt_lakehouse.paths import ROOT
 from dbt_lakehouse.project import ProjectOptions, load
 
+TECHNICAL_COLUMNS: Final = {
+    "_occurred_at": "timestamp",
+    "_max_occurred_at": "timestamp",
+    "_position": (
+        "struct<log_time:timestamp,topic:string,partition:int,offset:bigint,event_index:int>"
+    ),
+}
+"""What every gold table has beside the source's columns, with the types."""
+
 # The models that all sources share; the others of the checkout are the demo's.
 _SHARED_MODELS: Final = ("change_events", "deleted_keys", "fold_counters", "set_less_deletes")
 
@@ -49,6 +58,17 @@ def write_project(project: Path, models: Models | None = None) -> Path:
                 (project / "models" / schema / f"{name}.sql").write_text(text)
         (project / "models/gold/gold.yml").write_text(models.gold_yaml)
     return project
+
+
+def contracts(tables: Mapping[str, Mapping[str, str]]) -> str:
+    """The contracts of gold tables, as YAML (of which JSON is a part), by the types of their
+    columns.
+    """
+    models = []
+    for name, columns in tables.items():
+        described = [{"name": column, "data_type": type_} for column, type_ in columns.items()]
+        models.append({"name": name, "columns": described})
+    return json.dumps({"models": models})
 
 
 class Run(NamedTuple):

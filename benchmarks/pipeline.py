@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from benchmarks.handwritten import aerospike_udf, debezium_from_json
 from benchmarks.handwritten.watermarks import Tables
-from benchmarks.lake import BenchmarkLake, Models, write_project
+from benchmarks.lake import TECHNICAL_COLUMNS, BenchmarkLake, Models, contracts, write_project
 from benchmarks.measuring import Figure, Options, wall_seconds
 from benchmarks.payloads import SHAPES, Mix, write_parquet
 from dbt_lakehouse import bronze
@@ -28,9 +28,6 @@ EVENTS_PER_KEY: Final = 5
 AS_OF: Final = "2023-12-01 00:00:00"
 """When rows are judged to be expired: no write of the streams is by then."""
 TABLES: Final = Tables(bronze.TABLE, "lake.silver.handwritten_changes", "lake.gold.handwritten")
-_POSITION: Final = (
-    "struct<log_time:timestamp,topic:string,partition:int,offset:bigint,event_index:int>"
-)
 
 
 class Source(NamedTuple):
@@ -45,12 +42,6 @@ class Source(NamedTuple):
     create: Callable[[SparkSession, Tables], None]
     run: Callable[[SparkSession, Tables], None]
     bar: float
-
-
-def _contract(name: str, columns: Mapping[str, str]) -> str:
-    """The model's description, as YAML (of which JSON is a part)."""
-    described = [{"name": column, "data_type": type_} for column, type_ in columns.items()]
-    return json.dumps({"models": [{"name": name, "columns": described}]})
 
 
 def _quoted(names: Mapping[str, object]) -> str:
@@ -75,11 +66,6 @@ _PROFILES: Final = {
     "segments": "array<string>",
     "limits": "map<string,bigint>",
 }
-_TECHNICAL: Final = {
-    "_occurred_at": "timestamp",
-    "_max_occurred_at": "timestamp",
-    "_position": _POSITION,
-}
 _PLACE: Final = {
     "occurred_at": "_occurred_at",
     "partition": "_position.partition",
@@ -99,7 +85,7 @@ DEBEZIUM: Final = Source(
             "orders": '{{ current_state(changes=ref("orders_changes"), key=["order_id"],'
             f" columns=[{_quoted(_ORDERS)}]) }}}}\n"
         },
-        gold_yaml=_contract("orders", {"order_id": "bigint", **_ORDERS, **_TECHNICAL}),
+        gold_yaml=contracts({"orders": {"order_id": "bigint", **_ORDERS, **TECHNICAL_COLUMNS}}),
     ),
     gold="gold.orders",
     ours={name: name for name in ("order_id", *_ORDERS)} | _PLACE,
@@ -120,16 +106,17 @@ AEROSPIKE: Final = Source(
             "profiles": '{{ current_state(changes=ref("profiles_changes"), key=["_digest"],'
             f' namespace="users", columns=[{_quoted(_PROFILES)}]) }}}}\n'
         },
-        gold_yaml=_contract(
-            "profiles",
+        gold_yaml=contracts(
             {
-                "_digest": "string",
-                "_namespace": "string",
-                "_set": "string",
-                **_PROFILES,
-                **_TECHNICAL,
-                "_expires_at": "timestamp",
-            },
+                "profiles": {
+                    "_digest": "string",
+                    "_namespace": "string",
+                    "_set": "string",
+                    **_PROFILES,
+                    **TECHNICAL_COLUMNS,
+                    "_expires_at": "timestamp",
+                }
+            }
         ),
     ),
     gold="gold.profiles",
