@@ -10,11 +10,10 @@ from typing import Final
 
 from benchmarks.lake import BenchmarkLake, write_project
 from benchmarks.measuring import Figure, Options, medians, wall_seconds
-from benchmarks.payloads import SHAPES, chosen_shapes, write_parquet
+from benchmarks.payloads import SHAPES, USUAL_SHAPES, chosen_shapes, write_parquet
 from dbt_lakehouse import bronze
 
 BAR: Final = 0.7
-USUAL: Final = ("aerospike", "debezium")
 _EVENTS: Final = "lake.silver.change_events"
 _COPY: Final = "lake.silver.copied_events"
 
@@ -53,7 +52,7 @@ def _figure(lake: BenchmarkLake, shape: str, options: Options) -> Figure:
         "change_events",
         f"{shape}, model to insert ... select",
         seconds["copy"] / seconds["build"],
-        BAR if shape in USUAL else 0.0,
+        BAR if shape in USUAL_SHAPES else 0.0,
         measured={
             "events/s": options.events / seconds["build"],
             "copied events/s": options.events / seconds["copy"],
@@ -64,8 +63,5 @@ def _figure(lake: BenchmarkLake, shape: str, options: Options) -> Figure:
 def measure(options: Options) -> list[Figure]:
     """A figure for each usual shape, or for each one that is asked for."""
     lake = BenchmarkLake(options.folder, write_project(options.folder / "project"))
-    return [
-        _figure(lake, shape, options)
-        for shape in chosen_shapes(options.shapes or USUAL)
-        if options.shapes or shape in USUAL
-    ]
+    shapes = chosen_shapes(options.shapes) if options.shapes else USUAL_SHAPES
+    return [_figure(lake, shape, options) for shape in shapes]

@@ -307,6 +307,10 @@ SHAPES: Final[dict[str, Shape]] = {
 }
 
 
+USUAL_SHAPES: Final = ("aerospike", "debezium")
+"""What is measured where payloads are not asked for and all of them would take too long."""
+
+
 def chosen_shapes(words: tuple[str, ...]) -> dict[str, Shape]:
     """The shapes whose name holds one of the words; all for none. Raises ``ValueError`` for a word
     that no name holds.

@@ -18,7 +18,7 @@ from pyspark.sql.functions import udf
 from benchmarks.decoders import arrow_batches, decode_batches, usual_stream
 from benchmarks.lake import BenchmarkLake, write_project
 from benchmarks.measuring import Figure, Options, medians
-from benchmarks.payloads import SHAPES, chosen_shapes, write_parquet
+from benchmarks.payloads import SHAPES, USUAL_SHAPES, chosen_shapes, write_parquet
 from python_udfs import registry
 
 PLAIN_BAR: Final = 0.7
@@ -168,11 +168,11 @@ def measure(options: Options) -> list[Figure]:
     decoded = lake.compiled("select * from {{ decoded_events('payloads') }}")
     spark = lake.open_session()
     figures: list[Figure] = []
-    for name in chosen_shapes(options.shapes or ("aerospike", "debezium")):
+    for name in chosen_shapes(options.shapes) if options.shapes else USUAL_SHAPES:
         if name == "aerospike":
             figures += _aerospike(spark, decoded, options)
         elif name == "debezium":
             figures.append(_debezium(spark, decoded, options))
-        elif options.shapes:
+        else:
             figures.append(_other_shape(spark, name, decoded, options))
     return figures
