@@ -37,6 +37,7 @@ BENCHMARKS: Final = (
     "scale",
 )
 _HEADINGS: Final = ("benchmark", "figure", "ratio", "bar", "", "measured")
+_VERDICTS: Final = {True: "met", False: "NOT MET", None: ""}
 
 
 def _arguments() -> argparse.Namespace:
@@ -124,20 +125,18 @@ def _number(value: float) -> str:
 def _cells(figure: Figure) -> tuple[str, ...]:
     sign = ">=" if figure.higher_is_better else "<="
     measured = ", ".join(f"{name} {_number(value)}" for name, value in figure.measured.items())
-    informative = figure.higher_is_better and figure.bar == 0
-    verdict = "" if informative else "met" if figure.meets_bar else "NOT MET"
     return (
         figure.benchmark,
         figure.name,
         f"{figure.ratio:.2f}",
-        "-" if informative else f"{sign} {figure.bar:g}",
-        verdict,
+        "-" if figure.bar is None else f"{sign} {figure.bar:g}",
+        _VERDICTS[figure.meets_bar],
         measured,
     )
 
 
 def table(figures: Sequence[Figure]) -> str:
-    """Figures as lines of text; one without a bar (0, higher is better) has no verdict."""
+    """Figures as lines of text; one without a bar has no verdict."""
     rows = [_HEADINGS, *(_cells(figure) for figure in figures)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADINGS))]
     return "\n".join(

@@ -52,7 +52,7 @@ def _figure(lake: BenchmarkLake, shape: str, options: Options) -> Figure:
         "change_events",
         f"{shape}, model to insert ... select",
         seconds["copy"] / seconds["build"],
-        BAR if shape in USUAL_SHAPES else 0.0,
+        BAR if shape in USUAL_SHAPES else None,
         measured={
             "events/s": options.events / seconds["build"],
             "copied events/s": options.events / seconds["copy"],

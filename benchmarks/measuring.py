@@ -28,19 +28,21 @@ class Options:
 
 @dataclass(frozen=True)
 class Figure:
-    """A ratio of two measurements of one run, and the bar that it is held against."""
+    """A ratio of two measurements of one run, and the bar that it is held against, if any."""
 
     benchmark: str
     name: str
     ratio: float
-    bar: float
+    bar: float | None = None
     higher_is_better: bool = True
     measured: Mapping[str, float] = field(default_factory=dict)
     """What the ratio is made of, with the unit in the name: ``{"events/s": 284000.0}``."""
 
     @property
-    def meets_bar(self) -> bool:
-        """Whether the ratio is at its bar, or on the better side of it."""
+    def meets_bar(self) -> bool | None:
+        """Whether the ratio is at its bar, or on the better side of it; None without a bar."""
+        if self.bar is None:
+            return None
         return self.ratio >= self.bar if self.higher_is_better else self.ratio <= self.bar
 
 

@@ -120,7 +120,6 @@ def _figure(series: Series) -> Figure:
         BENCHMARK,
         f"{series.name}, exponent",
         series.exponent,
-        0.0,
         measured={f"s/M events at {point.size:,.0f}": point.seconds for point in series.points},
     )
 

@@ -157,7 +157,6 @@ def _other_shape(spark: SparkSession, name: str, decoded: str, options: Options)
         "spark_decode",
         f"{name}, UDF to plain Python x {cores} cores",
         rate / (plain * cores),
-        0.0,
         measured={"payloads/s": rate, "plain Python payloads/s, one core": plain},
     )
 
