@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pytest
 from dbt.cli.main import dbtRunner
 from pyiceberg.catalog.sql import SqlCatalog
 from pyspark.sql import SparkSession
@@ -90,6 +91,14 @@ class Lake:
         """The project as the ``lakehouse`` command loads it for this lake, with ``--vars``."""
         os.environ.update(self.environment)
         return load(ProjectOptions(project_dir=str(self.project), vars=json.dumps(variables)))
+
+    @contextmanager
+    def dbt_folders(self) -> Iterator[None]:
+        """Lead dbt's target and logs here too when a command starts dbt itself, not ``dbt``."""
+        with pytest.MonkeyPatch.context() as environment:
+            environment.setenv("DBT_TARGET_PATH", str(self.folder / "target"))
+            environment.setenv("DBT_LOG_PATH", str(self.folder / "logs"))
+            yield
 
     def land(self, lines: Iterable[dict[str, Any]]) -> LandingResult:
         """Land capture lines in one commit."""

@@ -188,9 +188,7 @@ class Told:
 def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
     """A lake built in two runs, in which both have been forgotten."""
     lake = Lake(tmp_path_factory.mktemp("forget"))
-    with pytest.MonkeyPatch.context() as environment:
-        environment.setenv("DBT_TARGET_PATH", str(lake.folder / "target"))
-        environment.setenv("DBT_LOG_PATH", str(lake.folder / "logs"))
+    with lake.dbt_folders():
         for messages in (FIRST, SECOND):
             lake.land(each.line() for each in messages)
             run(lake)

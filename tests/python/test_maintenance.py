@@ -32,9 +32,7 @@ UPDATES: Final = 5
 def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
     """A lake of so many small runs that each table has small files, and gold deleted rows."""
     lake = Lake(tmp_path_factory.mktemp("maintenance"))
-    with pytest.MonkeyPatch.context() as environment:
-        environment.setenv("DBT_TARGET_PATH", str(lake.folder / "target"))
-        environment.setenv("DBT_LOG_PATH", str(lake.folder / "logs"))
+    with lake.dbt_folders():
         land(lake, [change(number, "c", number, "new") for number in ORDER_NUMBERS])
         run(lake)
         for number in range(UPDATES):
