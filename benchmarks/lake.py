@@ -91,8 +91,7 @@ class BenchmarkLake:
 
     def open_session(self) -> SparkSession:
         """The lake's session, set up as for production."""
-        os.environ["LAKEHOUSE_LAKE"] = str(self.folder / "lake")
-        os.environ["LAKEHOUSE_SMALL"] = "false"
+        self._enter()
         return load(ProjectOptions(project_dir=str(self.project))).open_session()
 
     def land(self, files: Iterable[Path]) -> int:
@@ -122,9 +121,13 @@ class BenchmarkLake:
         nodes: Any = result.result
         return str(nodes.results[0].node.compiled_code)
 
-    def _invoke(self, *arguments: str) -> dbtRunnerResult:
+    def _enter(self) -> None:
+        """Lead what reads the profile to this lake."""
         os.environ["LAKEHOUSE_LAKE"] = str(self.folder / "lake")
         os.environ["LAKEHOUSE_SMALL"] = "false"
+
+    def _invoke(self, *arguments: str) -> dbtRunnerResult:
+        self._enter()
         options = {
             "vars": json.dumps({"captures": [], **self.variables}),
             "project-dir": str(self.project),
