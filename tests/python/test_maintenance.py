@@ -25,12 +25,14 @@ TESTS: Final = (
 LOGS: Final = ("bronze.raw_payloads", "silver.change_events", "silver.orders_changes")
 TABLES: Final = (*LOGS, "gold.orders", "gold.orders_history", "silver.deleted_keys")
 ORDER_NUMBERS: Final = range(12)
-UPDATES: Final = 5
+UPDATES: Final = 4
 
 
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
-    """A lake of so many small runs that each table has small files, and gold deleted rows."""
+    """A lake of so many small runs that the logs and gold have small files, and of so many changes
+    that gold and its history have deleted rows.
+    """
     lake = Lake(tmp_path_factory.mktemp("maintenance"))
     with lake.dbt_folders():
         land(lake, [change(number, "c", number, "new") for number in ORDER_NUMBERS])
@@ -39,7 +41,8 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
             place = len(ORDER_NUMBERS) + 2 * number
             updated = change(place, "u", number, f"update {number}")
             land(lake, [updated, change(place + 1, "c", 100 + number, "new")])
-            run(lake)
+            # The history reads them all at once, in the last run.
+            run(lake, "-s", "+orders")
         last = len(ORDER_NUMBERS) + 2 * UPDATES
         land(lake, [change(last, "d", 11)])
         run(lake)
@@ -55,8 +58,8 @@ def land(lake: Lake, messages: Sequence[Message]) -> None:
     lake.land(message.line() for message in messages)
 
 
-def run(lake: Lake) -> None:
-    statuses = lake.dbt("run", *MODELS, as_of=AS_OF)
+def run(lake: Lake, *models: str) -> None:
+    statuses = lake.dbt("run", *(models or MODELS), as_of=AS_OF)
     assert set(statuses.values()) == {"success"}, statuses
 
 
@@ -107,8 +110,10 @@ def test_files_are_rewritten_and_rows_stay(lake: Lake) -> None:
     before = {table: rows_with_lineage(lake, table) for table in TABLES}
     snapshots = {table: lake.snapshots(table) for table in TABLES}
     many = {table: files(lake, table) for table in TABLES}
-    assert min(many[table] for table in (*LOGS, "gold.orders")) >= UPDATES
-    assert files(lake, "gold.orders", "delete_files") > 0
+    # As many as Iceberg takes for enough to rewrite.
+    assert min(many[table] for table in (*LOGS, "gold.orders")) >= 5
+    for table in ("gold.orders", "gold.orders_history"):
+        assert files(lake, table, "delete_files") > 0, table
     assert marked_snapshots(lake, "gold.orders")
 
     # Nothing is older than the days that snapshots are kept.
