@@ -177,12 +177,15 @@ def _peak(process: int) -> int:
 
 
 def _descendants(process: int) -> list[int]:
-    """Spark's daemon of Python workers, and the workers that it forks."""
+    """Spark's daemon of Python workers, and the workers that it forks. A process that the JVM starts
+    is the JVM's own copy for a moment, as large as that: it is none of them.
+    """
     found = []
     try:
         for task in Path(f"/proc/{process}/task").iterdir():
             for child in (task / "children").read_text().split():
-                found += [int(child), *_descendants(int(child))]
+                if b"pyspark.daemon" in Path(f"/proc/{child}/cmdline").read_bytes():
+                    found += [int(child), *_descendants(int(child))]
     except (FileNotFoundError, ProcessLookupError):
         # It, or its thread, has ended meanwhile.
         pass

@@ -17,6 +17,8 @@ from dbt_common.exceptions import DbtRuntimeError
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
+from dbt_lakehouse.key_ranges import arguments_of
+
 _STATEMENT: Final = re.compile(
     r"\s*(?:/\*.*?\*/\s*)?(?:"
     r"create evaluated view (?P<created>\w+) as\s(?P<query>.*)"
@@ -39,7 +41,7 @@ def create(spark: SparkSession, name: str, query: str) -> int:
         getattr(jvm, "org.apache.spark.sql.execution.columnar.InMemoryRelation$"), "MODULE$"
     ).apply(
         jvm.org.apache.spark.storage.StorageLevel.MEMORY_AND_DISK(),
-        spark.sql(query)._jdf.queryExecution(),
+        spark.sql(query, arguments_of(query))._jdf.queryExecution(),
         jvm.scala.Some(name),
     )
     # Its order may be by columns that it does not have, which Spark then looks for in vain.
@@ -63,15 +65,18 @@ def drop(spark: SparkSession, name: str) -> None:
 
 
 def execute(self: Cursor, sql: str, *parameters: Any) -> None:
-    """``Cursor.execute`` of dbt-spark that knows our statements too."""
+    """``Cursor.execute`` of dbt-spark that knows our statements too, and those with markers."""
     statement = _STATEMENT.fullmatch(sql)
-    if statement is None:
+    arguments = arguments_of(sql)
+    if statement is None and not arguments:
         _execute_in_spark(self, sql, *parameters)
         return
     spark = SparkSession.builder.getOrCreate()
     try:
         # Results that Spark gives without a job.
-        if statement["created"]:
+        if statement is None:
+            self._df = spark.sql(sql, arguments)
+        elif statement["created"]:
             number = create(spark, statement["created"], statement["query"])
             self._df = spark.sql(f"select {number}L as rows")
         else:

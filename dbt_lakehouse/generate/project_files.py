@@ -21,17 +21,22 @@ class ProjectFiles:
         self.project_file = root / PROJECT_FILE
         settings = yaml.safe_load(self.project_file.read_text())
         self.model_folders = [root / each for each in settings.get("model-paths") or ["models"]]
-        others = [root / each for each in settings.get("seed-paths") or ["seeds"]]
-        others += [root / each for each in settings.get("snapshot-paths") or ["snapshots"]]
-        self._named = [*self.model_folders, *others]
+        self._snapshot_folders = [
+            root / each for each in settings.get("snapshot-paths") or ["snapshots"]
+        ]
+        self._seed_folders = [root / each for each in settings.get("seed-paths") or ["seeds"]]
 
     def models(self) -> Models:
         """What the project has."""
         return sources.read_models(
             path
-            for folder in self._named
+            for folders, suffixes in (
+                ([*self.model_folders, *self._snapshot_folders], (".sql", ".py")),
+                (self._seed_folders, (".csv",)),
+            )
+            for folder in folders
             for path in folder.rglob("*")
-            if path.suffix in (".sql", ".py", ".csv")
+            if path.suffix in suffixes
         )
 
     def description_of(self, model: str, path: Path) -> Path | None:

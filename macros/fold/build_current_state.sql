@@ -158,6 +158,7 @@
       or not at all.
     #}
     {% set fills = _leaves_columns(fold, name ~ 'new_events') %}
+    {% set has_range = adapter.hold_key_range(name, name ~ 'touched', fold.key[0]) %}
     {% set known %}
         select
             {%- for column in fold.key %}
@@ -179,8 +180,11 @@
             false as _is_clock_ahead,
             cast(null as array<string>) as _unchanged_columns
         from (select *, {{ record_key(fold.key) }} as _record_key from {{ name }}touched) as touched
+        -- Few rows: with gold on the right of the outer join, all of it would be shuffled.
         left join (
-            select * from {{ gold }} where {{ is_in_key_range(fold.key, name ~ 'touched', name) }}
+            select * from {{ gold }}
+            left semi join {{ name }}touched using ({{ key_list }})
+            {{ 'where ' ~ is_in_key_range(fold.key[0], name) if has_range }}
         ) as gold
             on {% for column in fold.key %}touched.{{ column }} = gold.{{ column }}{{ ' and ' if not loop.last }}{% endfor %}
         left join (select * from {{ remembered }} where scope = {{ table_scope(this) }}) as absent
@@ -299,7 +303,9 @@
         {% do _remember_absent_keys(fold, deleted_keys, name ~ 'states', refolded=misplaced_keys > 0) %}
     {% endif %}
     {% call statement('main') %}
-        {{ _merge_states_sql(fold, name ~ 'states', refolded=misplaced_keys > 0, has_columns=fills) }}
+        {{ _merge_states_sql(
+            fold, name ~ 'states', name if has_range, refolded=misplaced_keys > 0, has_columns=fills
+        ) }}
     {% endcall %}
     {% do _count_run(name, misplaced_keys, late_after_purge, key_list) %}
     {% do forget_evaluated(evaluated) %}
@@ -382,10 +388,11 @@ where {{ _is_behind(horizon) }}
   Deletes what is absent, updates what has changed, inserts what is live and new; all else stays untouched.
 
   Arguments:
+      range: the name of the range in which the states' keys are, or none.
       refolded: whether keys were folded from their whole log: then columns can change though the last event is the same.
       has_columns: whether states that were known before, and are not changed, have their value columns.
 #}
-{% macro _merge_states_sql(fold, states, refolded, has_columns) -%}
+{% macro _merge_states_sql(fold, states, range, refolded, has_columns) -%}
     {%- set is_changed -%}
         {{ 'not source._is_state and ' if not has_columns }}(
             target._position <> source._position
@@ -395,5 +402,8 @@ where {{ _is_behind(horizon) }}
             {%- endif %}
         )
     {%- endset -%}
-    {{ merge_rows_sql(states, fold.key, _gold_columns(fold), '_live', is_changed) }}
+    {{ merge_rows_sql(
+        states, fold.key, _gold_columns(fold), '_live', is_changed,
+        is_in_key_range('target.' ~ fold.key[0], range) if range else 'true'
+    ) }}
 {%- endmacro %}

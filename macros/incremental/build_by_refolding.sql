@@ -96,5 +96,5 @@ where exists (select 1 from {{ log }} as changes where _operation = 'truncate')
             left anti join {{ folded }} as folded on {{ same }}
         )
     {%- endset -%}
-    {{ merge_rows_sql(rows, identity, columns, '_is_there', columns_differ(columns)) }}
+    {{ merge_rows_sql(rows, identity, columns, '_is_there', columns_differ(columns), 'true') }}
 {%- endmacro %}

@@ -7,14 +7,16 @@
       columns: the table's quoted columns.
       is_there: the relation's column that says whether the row is to be there.
       is_changed: SQL over target and source, whether a row that is there has changed.
+      is_near: SQL over target that holds for all rows with one of the keys: what spares a look at the others.
 #}
-{% macro merge_rows_sql(source, key, columns, is_there, is_changed) -%}
+{% macro merge_rows_sql(source, key, columns, is_there, is_changed, is_near) -%}
     merge into {{ this }} as target
     using {{ source }} as source
     on
         {%- for column in key %}
-        target.{{ column }} <=> source.{{ column }}{{ ' and' if not loop.last }}
+        target.{{ column }} <=> source.{{ column }} and
         {%- endfor %}
+        {{ is_near }}
     when matched and not source.{{ is_there }} then delete
     when matched and ({{ is_changed }}) then update set
         {%- for column in columns %}

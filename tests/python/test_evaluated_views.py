@@ -1,4 +1,4 @@
-"""Views that are evaluated once: what `create evaluated view` promises beside `cache table`."""
+"""Statements of macros: views that are evaluated once, and ranges of keys that no log may have."""
 
 from collections.abc import Iterator
 
@@ -7,7 +7,7 @@ from lakes import Lake
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-from dbt_lakehouse import evaluated_views
+from dbt_lakehouse import evaluated_views, key_ranges
 
 
 @pytest.fixture(scope="module")
@@ -47,3 +47,60 @@ def test_a_name_can_be_used_again_and_is_gone_when_dropped(spark: SparkSession) 
     with pytest.raises(AnalysisException):
         spark.table("small").collect()
     evaluated_views.drop(spark, "small")
+
+
+@pytest.mark.parametrize(
+    ("type_name", "least", "greatest"),
+    [
+        ("int", "-5", "7"),
+        ("bigint", "-5", "9223372036854775807"),
+        ("string", "''", "'it''s'"),
+        ("date", "date '1582-10-01'", "date '2026-02-28'"),
+        ("timestamp", "timestamp '1969-12-31 23:59:59.999999'", "timestamp '2026-03-29 02:30:00'"),
+        ("decimal(38,10)", "-0.5", "1234567890123456789012345678.0123456789"),
+    ],
+)
+def test_a_range_of_keys_is_beside_the_statement(
+    spark: SparkSession, type_name: str, least: str, greatest: str
+) -> None:
+    values = f"cast({least} as {type_name})), (cast({greatest} as {type_name})), (null"
+    evaluated_views.create(spark, "small", f"select * from values ({values}) as rows (`a key`)")
+    assert key_ranges.hold_key_range(None, "a_name", "small", "`a key`")
+    sql = "select count(*), min(`a key`), max(`a key`) from small"
+    sql += " where `a key` between :a_name_low and :a_name_high"
+    arguments = key_ranges.arguments_of(sql)
+    assert [*arguments] == ["a_name_low", "a_name_high"]
+    assert (
+        spark.sql(sql, arguments).collect()
+        == spark.sql(
+            f"select 2, cast({least} as {type_name}), cast({greatest} as {type_name})"
+        ).collect()
+    )
+
+
+def test_a_type_without_a_range(spark: SparkSession) -> None:
+    for value in ("true", "array(1)", "1.5d", "cast('a' as binary)"):
+        evaluated_views.create(spark, "small", f"select {value} as id")
+        assert not key_ranges.hold_key_range(None, "other", "small", "id")
+    assert key_ranges.arguments_of("select :other_low") == {}
+
+
+def test_a_merge_hands_the_range_to_iceberg(spark: SparkSession) -> None:
+    spark.sql(
+        "create table gold.wide using iceberg tblproperties"
+        " ('write.merge.mode' = 'merge-on-read') as select id, 0 as n from range(10)"
+    )
+    spark.sql("insert into gold.wide select id, 0 from range(100, 110)")
+    evaluated_views.create(spark, "small", "select id, 1 as n from range(105, 112)")
+    assert key_ranges.hold_key_range(None, "wide", "small", "id")
+    merge = (
+        "merge into gold.wide as target using small as source on target.id = source.id"
+        " and target.id between :wide_low and :wide_high"
+        " when matched then update set n = source.n when not matched then insert *"
+    )
+    arguments = key_ranges.arguments_of(merge)
+    plan = spark.sql(f"explain {merge}", arguments).collect()[0][0]
+    assert "filters=id IS NOT NULL, id >= 105, id <= 111" in plan
+    spark.sql(merge, arguments)
+    rows = spark.sql("select n, count(*), max(id) from gold.wide group by n order by n").collect()
+    assert [tuple(row) for row in rows] == [(0, 15, 104), (1, 7, 111)]
