@@ -177,8 +177,9 @@ def _peak(process: int) -> int:
 
 
 def _descendants(process: int) -> list[int]:
-    """Spark's daemon of Python workers, and the workers that it forks. A process that the JVM starts
-    is the JVM's own copy for a moment, as large as that: it is none of them.
+    """Spark's daemon of Python workers, and the workers that it forks.
+
+    Other processes that the JVM starts are copies of it for a moment, as large as that.
     """
     found = []
     try:

@@ -15,7 +15,7 @@ from python_udfs.aerospike import Pairs
 from python_udfs.errors import DecodeError, NotJson, TrailingBytes, Truncated
 
 # A JSON string, a bracket, a comma, a quote that opens no complete string, or anything else.
-_TOKEN: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},"]|[^ \t\r\n\[\]{},"]+', re.DOTALL)
+TOKEN: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},"]|[^ \t\r\n\[\]{},"]+', re.DOTALL)
 _TRAILING_COMMA: Final = re.compile(rb'("[^"\\]*(?:\\.[^"\\]*)*")|,(?=[ \t\r\n]*[\]}])', re.DOTALL)
 _NAME_END: Final = re.compile(rb'"[ \t\r\n]*:')
 _SPACE: Final = b" \t\r\n"
@@ -58,14 +58,14 @@ def split(text: bytes, error: DecodeError) -> list[Any]:
     what the parser said of the whole. Empty if the text is no array.
     """
     text = text.removeprefix(json_text.BOM)
-    opening = _TOKEN.search(text)
+    opening = TOKEN.search(text)
     if opening is None or opening[0] != b"[":
         return []
     items: list[Any] = []
     start = -1  # of the element that is being read
     end = -1  # of that element, if it can't go on
     depth = 0
-    for token in _TOKEN.finditer(text, opening.end()):
+    for token in TOKEN.finditer(text, opening.end()):
         mark = token[0]
         if depth == 0 and mark in (b",", b"]"):
             if start >= 0:

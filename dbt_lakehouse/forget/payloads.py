@@ -1,21 +1,18 @@
 """Aerospike messages without some of their records: the bytes of the others stay as they are."""
 
-import re
 from collections.abc import Callable, Iterator
 from typing import Final
 
 import msgpack
 import msgspec
 
+from python_udfs.aerospike_json_text import TOKEN
 from python_udfs.events import INVALID, TOMBSTONE, Event
+from python_udfs.json_text import BOM
 from python_udfs.registry import FORMATS
 
 BATCH_FORMATS: Final = ("aerospike_messagepack", "aerospike_json")
 """The formats whose payloads can hold several records."""
-
-# As the decoder of JSON takes a batch apart that as a whole can't be parsed.
-_TOKEN: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},"]|[^ \t\r\n\[\]{},"]+', re.DOTALL)
-_BOM: Final = b"\xef\xbb\xbf"
 
 IsMeant = Callable[[Event], bool]
 
@@ -85,13 +82,13 @@ def _messagepack_elements(data: bytes) -> Iterator[bytes]:
 
 def _json_elements(text: bytes) -> Iterator[bytes]:
     """The complete elements of an array; none of anything else."""
-    text = text.removeprefix(_BOM)
-    opening = _TOKEN.search(text)
+    text = text.removeprefix(BOM)
+    opening = TOKEN.search(text)
     if opening is None or opening[0] != b"[":
         return
     start = end = -1
     depth = 0
-    for token in _TOKEN.finditer(text, opening.end()):
+    for token in TOKEN.finditer(text, opening.end()):
         mark = token[0]
         if depth == 0 and mark in (b",", b"]", b"}"):
             if start >= 0:

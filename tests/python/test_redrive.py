@@ -57,9 +57,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
     decoder could not read.
     """
     lake = Lake(tmp_path_factory.mktemp("redrive"))
-    with pytest.MonkeyPatch.context() as environment:
-        environment.setenv("DBT_TARGET_PATH", str(lake.folder / "target"))
-        environment.setenv("DBT_LOG_PATH", str(lake.folder / "logs"))
+    with lake.dbt_folders():
         lake.land(each.line() for each in MESSAGES)
         run(lake, "-s", "change_events")
         lake.sql(
