@@ -8,7 +8,7 @@ with nothing new to read that was most of a run. So dbt's adapter has these meth
     adapter.look_at_table(relation, node)           the table as it is
     adapter.may_have_rows(relation, conditions)     whether any of its files may have such rows
     adapter.set_table_properties(relation, values)  some of its properties, in one commit
-    adapter.noted_reads(relation)                   what the model of that relation reads
+    adapter.noted_properties(relation)              those to be written with the model's rows
 """
 
 import json
@@ -156,9 +156,10 @@ def set_table_properties(
     _seen.tables = {}
 
 
-def noted_reads(_: SparkAdapter, relation: SparkRelation) -> dict[str, str]:
-    """Notes of the model whose table ``relation`` is, for macros to write and read: as long as the
-    dbt command runs, for a model's compilation and its materialization share nothing else.
+def noted_properties(_: SparkAdapter, relation: SparkRelation) -> dict[str, str]:
+    """The properties to be written with the rows of the model whose table ``relation`` is: what it
+    reads, and more. For macros to note and to read as long as the dbt command runs: a model's
+    compilation and its materialization share nothing else.
     """
     return _notes.setdefault(relation.render(), {})
 
@@ -184,7 +185,7 @@ def offer_to_macros() -> None:
     """
     _notes.clear()
     adapter: Any = SparkAdapter
-    for method in (look_at_table, may_have_rows, set_table_properties, noted_reads):
+    for method in (look_at_table, may_have_rows, set_table_properties, noted_properties):
         setattr(adapter, method.__name__, available(method))
         adapter._available_ |= {method.__name__}
 

@@ -6,7 +6,7 @@
     {%- set properties = dict(config.get('tblproperties') or {}) -%}
     {%- if config.get('materialized') == 'incremental' -%}
         {%- do properties.update({'lakehouse.table_id': invocation_id}) -%}
-        {%- do properties.update(_read_marks()) -%}
+        {%- do properties.update(_noted_properties()) -%}
         {%- if declaration() -%}
             {%- do properties.update({'lakehouse.declared': declaration()}) -%}
         {%- endif -%}

@@ -16,7 +16,7 @@
         {% do return([]) %}
     {% endif %}
     {% set held = _properties(this).get('lakehouse.log_times', '') if is_incremental() else '{}' %}
-    {% set notes = adapter.noted_reads(this) %}
+    {% set notes = adapter.noted_properties(this) %}
     {% if held == 'too many partitions' %}
         {% do notes.update({'lakehouse.log_times': held}) %}
         {% do return(none) %}

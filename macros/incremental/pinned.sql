@@ -1,6 +1,6 @@
 {# The log as far as the model's own SQL, compiled a moment ago, reads it. #}
 {% macro _as_noted(relation) %}
-    {% set mark = _read_marks()['lakehouse.read.' ~ relation.schema ~ '.' ~ relation.identifier] %}
+    {% set mark = _noted_properties()['lakehouse.read.' ~ relation.schema ~ '.' ~ relation.identifier] %}
     {% do return(_pinned(relation, {'snapshot': mark.split('|')[1]})) %}
 {% endmacro %}
 

@@ -51,15 +51,15 @@
 
 {# Notes what the running model reads of an upstream, for the properties to be written when its rows are. #}
 {% macro _note_read(relation, state) %}
-    {% do adapter.noted_reads(this).update({
+    {% do adapter.noted_properties(this).update({
         'lakehouse.read.' ~ relation.schema ~ '.' ~ relation.identifier:
             state.table_id ~ '|' ~ state.snapshot ~ '|' ~ state.sequence
     }) %}
 {% endmacro %}
 
-{# The properties to write for what the running model has noted. #}
-{% macro _read_marks() %}
-    {% do return(adapter.noted_reads(this)) %}
+{# The properties that the running model has noted, to be written with its rows. #}
+{% macro _noted_properties() %}
+    {% do return(adapter.noted_properties(this)) %}
 {% endmacro %}
 
 {#
@@ -71,7 +71,7 @@
 {% macro has_news(relation=none) %}
     {% set properties = _properties(this) %}
     {% set news = [] %}
-    {% for name, mark in _read_marks().items() if name.startswith('lakehouse.read.') and properties.get(name) != mark %}
+    {% for name, mark in _noted_properties().items() if name.startswith('lakehouse.read.') and properties.get(name) != mark %}
         {% if not relation or name == 'lakehouse.read.' ~ relation.schema ~ '.' ~ relation.identifier %}
             {% do news.append(name) %}
         {% endif %}
@@ -86,7 +86,7 @@
       more: further properties to write with them.
 #}
 {% macro save_watermarks(more={}) %}
-    {% set properties = dict(_read_marks(), **more) %}
+    {% set properties = dict(_noted_properties(), **more) %}
     {% do properties.update({'lakehouse.written': _table_state(this).sequence}) %}
     {% if declaration() %}
         {% do properties.update({'lakehouse.declared': declaration(), 'lakehouse.to_fill': '{}'}) %}
