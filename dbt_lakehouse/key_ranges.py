@@ -1,14 +1,17 @@
-"""The range of the keys that a run touches, as parameters of its statements.
+"""The ranges of the keys that a run touches, as parameters of its statements.
 
-By such a range Iceberg passes over files, and over parts of files, without any of the keys. Keys
-are personal data as often as not, and dbt writes each statement to its log. So statements have
-markers in the place of the values, and Spark gets the values beside the statement:
+By such ranges Iceberg passes over files, and over parts of files, without any of the keys. Keys are
+personal data as often as not, and dbt writes each statement to its log. So statements have markers
+in the place of the values, and Spark gets the values beside the statement:
 
-    adapter.hold_key_range(name, relation, column)     keeps the range, under that name
-    ... where order_id between :name_low and :name_high
+    adapter.hold_key_ranges(name, relation, column)     keeps the ranges under that name, say two
+    ... where order_id between :name_low_0 and :name_high_0
+           or order_id between :name_low_1 and :name_high_1
 """
 
 import re
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, Final
 
 from dbt.adapters.base.meta import available
@@ -16,23 +19,53 @@ from dbt.adapters.spark.impl import SparkAdapter
 from pyspark.sql import SparkSession
 
 # Types whose statistics Iceberg can compare with a value.
-_WITH_RANGE: Final = re.compile(r"tinyint|smallint|int|bigint|decimal\(.*|string|date|timestamp")
-_MARKER: Final = re.compile(r":(\w+_(?:low|high))\b")
+_NUMERIC: Final = re.compile(r"tinyint|smallint|int|bigint|decimal\(.*")
+_WITH_RANGE: Final = re.compile(r"string|date|timestamp")
+_MARKER: Final = re.compile(r":(\w+_(?:low|high)_\d+)\b")
+# New keys are often far from those that change: one range of both would have most keys in it.
+_BUCKETS: Final = 100
+_MOST_RANGES: Final = 8
+
+Range = tuple[Any, Any]
+"""The least and the greatest value; both None where there is no value."""
+
 # The values, by the names of their markers.
 _held: Final[dict[str, Any]] = {}
 
 
-def hold_key_range(_: object, name: str, relation: str, column: str) -> bool:
-    """Keep the least and the greatest value that the column has in a relation, as ``:name_low`` and
-    ``:name_high`` of the statements that follow; whether its type has a range.
+def hold_key_ranges(_: object, name: str, relation: str, column: str) -> int:
+    """Keep the ranges in which the values of a relation's column are, as ``:name_low_0`` and
+    ``:name_high_0`` and so on of the statements that follow; how many: 0 if its type has none.
     """
     spark = SparkSession.builder.getOrCreate()
     found = spark.sql(f"select min({column}), max({column}) from {relation}")
-    if _WITH_RANGE.fullmatch(found.schema[0].dataType.simpleString()) is None:
-        return False
-    (row,) = found.collect()
-    _held[f"{name}_low"], _held[f"{name}_high"] = row
-    return True
+    type_name = found.schema[0].dataType.simpleString()
+    is_numeric = _NUMERIC.fullmatch(type_name) is not None
+    if not is_numeric and _WITH_RANGE.fullmatch(type_name) is None:
+        return 0
+    low, high = found.collect()[0]
+    ranges: list[Range] = [(low, high)]
+    if is_numeric and low is not None and high - low > _BUCKETS:
+        width = float(high - low) / _BUCKETS
+        buckets = spark.sql(
+            f"select min({column}), max({column}) from {relation} where {column} is not null"
+            # Of doubles: the difference of two keys may be no number of their type.
+            f" group by floor((cast({column} as double) - cast(:low as double)) / :width)",
+            {"low": low, "width": width},
+        )
+        ranges = _joined(sorted((least, most) for least, most in buckets.collect()), width)
+    for number, (least, most) in enumerate(ranges):
+        _held[f"{name}_low_{number}"], _held[f"{name}_high_{number}"] = least, most
+    return len(ranges)
+
+
+def _joined(ranges: Sequence[Range], narrow: float) -> list[Range]:
+    """Few ranges, without the narrow gaps and all but the widest others."""
+    gaps = [float(after[0] - before[1]) for before, after in pairwise(ranges)]
+    wide = [place for place, gap in enumerate(gaps, start=1) if gap > narrow]
+    widest = sorted(wide, key=lambda place: gaps[place - 1])[-(_MOST_RANGES - 1) :]
+    cuts = [0, *sorted(widest), len(ranges)]
+    return [(ranges[start][0], ranges[end - 1][1]) for start, end in pairwise(cuts)]
 
 
 def arguments_of(sql: str) -> dict[str, Any]:
@@ -46,5 +79,5 @@ def offer_to_macros() -> None:
     """
     _held.clear()
     adapter: Any = SparkAdapter
-    adapter.hold_key_range = available(hold_key_range)
-    adapter._available_ |= {hold_key_range.__name__}
+    adapter.hold_key_ranges = available(hold_key_ranges)
+    adapter._available_ |= {hold_key_ranges.__name__}

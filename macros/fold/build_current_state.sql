@@ -40,9 +40,9 @@
         {% do _remember_truncate(deleted_keys, truncation) %}
         {% do _remember_absent_keys(fold, deleted_keys, '(' ~ folded ~ ' select * from states)', refolded=true) %}
         {% call statement('main') %}
-            {# Sorted, so that a run can pass over what lies between the keys that it touches. #}
+            {# In order, so that a run can pass over the files of keys that it does not touch. #}
             {{ create_table_as(
-                false, this, folded ~ ' select ' ~ _gold_columns(fold) | join(', ') ~ ' from states where _live sort by '
+                false, this, folded ~ ' select ' ~ _gold_columns(fold) | join(', ') ~ ' from states where _live order by '
                 ~ fold.key | join(', ')
             ) }}
         {% endcall %}
@@ -158,7 +158,7 @@
       or not at all.
     #}
     {% set fills = _leaves_columns(fold, name ~ 'new_events') %}
-    {% set has_range = adapter.hold_key_range(name, name ~ 'touched', fold.key[0]) %}
+    {% set ranges = adapter.hold_key_ranges(name, name ~ 'touched', fold.key[0]) %}
     {% set known %}
         select
             {%- for column in fold.key %}
@@ -184,7 +184,7 @@
         left join (
             select * from {{ gold }}
             left semi join {{ name }}touched using ({{ key_list }})
-            {{ 'where ' ~ is_in_key_range(fold.key[0], name) if has_range }}
+            where {{ is_in_key_ranges(fold.key[0], name, ranges) }}
         ) as gold
             on {% for column in fold.key %}touched.{{ column }} = gold.{{ column }}{{ ' and ' if not loop.last }}{% endfor %}
         left join (select * from {{ remembered }} where scope = {{ table_scope(this) }}) as absent
@@ -304,7 +304,8 @@
     {% endif %}
     {% call statement('main') %}
         {{ _merge_states_sql(
-            fold, name ~ 'states', name if has_range, refolded=misplaced_keys > 0, has_columns=fills
+            fold, name ~ 'states', is_in_key_ranges('target.' ~ fold.key[0], name, ranges),
+            refolded=misplaced_keys > 0, has_columns=fills
         ) }}
     {% endcall %}
     {% do _count_run(name, misplaced_keys, late_after_purge, key_list) %}
@@ -388,11 +389,11 @@ where {{ _is_behind(horizon) }}
   Deletes what is absent, updates what has changed, inserts what is live and new; all else stays untouched.
 
   Arguments:
-      range: the name of the range in which the states' keys are, or none.
+      is_near: SQL over target that holds for all rows with one of the states' keys.
       refolded: whether keys were folded from their whole log: then columns can change though the last event is the same.
       has_columns: whether states that were known before, and are not changed, have their value columns.
 #}
-{% macro _merge_states_sql(fold, states, range, refolded, has_columns) -%}
+{% macro _merge_states_sql(fold, states, is_near, refolded, has_columns) -%}
     {%- set is_changed -%}
         {{ 'not source._is_state and ' if not has_columns }}(
             target._position <> source._position
@@ -402,8 +403,5 @@ where {{ _is_behind(horizon) }}
             {%- endif %}
         )
     {%- endset -%}
-    {{ merge_rows_sql(
-        states, fold.key, _gold_columns(fold), '_live', is_changed,
-        is_in_key_range('target.' ~ fold.key[0], range) if range else 'true'
-    ) }}
+    {{ merge_rows_sql(states, fold.key, _gold_columns(fold), '_live', is_changed, is_near) }}
 {%- endmacro %}

@@ -53,7 +53,7 @@ def test_a_name_can_be_used_again_and_is_gone_when_dropped(spark: SparkSession) 
     ("type_name", "least", "greatest"),
     [
         ("int", "-5", "7"),
-        ("bigint", "-5", "9223372036854775807"),
+        ("bigint", "-9223372036854775808", "9223372036854775807"),
         ("string", "''", "'it''s'"),
         ("date", "date '1582-10-01'", "date '2026-02-28'"),
         ("timestamp", "timestamp '1969-12-31 23:59:59.999999'", "timestamp '2026-03-29 02:30:00'"),
@@ -65,11 +65,14 @@ def test_a_range_of_keys_is_beside_the_statement(
 ) -> None:
     values = f"cast({least} as {type_name})), (cast({greatest} as {type_name})), (null"
     evaluated_views.create(spark, "small", f"select * from values ({values}) as rows (`a key`)")
-    assert key_ranges.hold_key_range(None, "a_name", "small", "`a key`")
-    sql = "select count(*), min(`a key`), max(`a key`) from small"
-    sql += " where `a key` between :a_name_low and :a_name_high"
+    ranges = key_ranges.hold_key_ranges(None, "a_name", "small", "`a key`")
+    near = " or ".join(
+        f"`a key` between :a_name_low_{number} and :a_name_high_{number}"
+        for number in range(ranges)
+    )
+    sql = f"select count(*), min(`a key`), max(`a key`) from small where {near}"
     arguments = key_ranges.arguments_of(sql)
-    assert [*arguments] == ["a_name_low", "a_name_high"]
+    assert len(arguments) == 2 * ranges > 0
     assert (
         spark.sql(sql, arguments).collect()
         == spark.sql(
@@ -78,11 +81,41 @@ def test_a_range_of_keys_is_beside_the_statement(
     )
 
 
+@pytest.mark.parametrize("type_name", ["bigint", "decimal(20,3)"])
+def test_keys_far_apart_have_ranges_of_their_own(spark: SparkSession, type_name: str) -> None:
+    """A cluster, a few keys far from it, and one at the end of all."""
+    keys = (
+        "select id + 5000 as id from range(1000) union all select id * 1000 + 100000 from range(3)"
+    )
+    keys += " union all select 1000000"
+    evaluated_views.create(spark, "small", f"select cast(id as {type_name}) as id from ({keys})")
+    ranges = key_ranges.hold_key_ranges(None, "far", "small", "id")
+    markers = " ".join(f":far_low_{number} :far_high_{number}" for number in range(ranges))
+    bounds = [*map(int, key_ranges.arguments_of(markers).values())]
+    assert bounds == [5000, 5999, 100_000, 102_000, 1_000_000, 1_000_000]
+
+
+@pytest.mark.parametrize(
+    ("keys", "most"),
+    [
+        ("select pmod(xxhash64(id), 1000000) as id from range(5000)", 1),
+        ("select id * id * 1000 as id from range(30)", 8),
+    ],
+    ids=["everywhere", "in many places"],
+)
+def test_all_keys_are_in_few_ranges(spark: SparkSession, keys: str, most: int) -> None:
+    number = evaluated_views.create(spark, "small", keys)
+    assert key_ranges.hold_key_ranges(None, "many", "small", "id") == most
+    near = " or ".join(f"id between :many_low_{each} and :many_high_{each}" for each in range(most))
+    count = f"select count(*) from small where {near}"
+    assert spark.sql(count, key_ranges.arguments_of(count)).collect()[0][0] == number
+
+
 def test_a_type_without_a_range(spark: SparkSession) -> None:
     for value in ("true", "array(1)", "1.5d", "cast('a' as binary)"):
         evaluated_views.create(spark, "small", f"select {value} as id")
-        assert not key_ranges.hold_key_range(None, "other", "small", "id")
-    assert key_ranges.arguments_of("select :other_low") == {}
+        assert not key_ranges.hold_key_ranges(None, "other", "small", "id")
+    assert key_ranges.arguments_of("select :other_low_0") == {}
 
 
 def test_a_merge_hands_the_range_to_iceberg(spark: SparkSession) -> None:
@@ -92,10 +125,10 @@ def test_a_merge_hands_the_range_to_iceberg(spark: SparkSession) -> None:
     )
     spark.sql("insert into gold.wide select id, 0 from range(100, 110)")
     evaluated_views.create(spark, "small", "select id, 1 as n from range(105, 112)")
-    assert key_ranges.hold_key_range(None, "wide", "small", "id")
+    assert key_ranges.hold_key_ranges(None, "wide", "small", "id")
     merge = (
         "merge into gold.wide as target using small as source on target.id = source.id"
-        " and target.id between :wide_low and :wide_high"
+        " and target.id between :wide_low_0 and :wide_high_0"
         " when matched then update set n = source.n when not matched then insert *"
     )
     arguments = key_ranges.arguments_of(merge)
