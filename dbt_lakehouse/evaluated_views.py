@@ -1,4 +1,5 @@
-"""Two statements for macros, beside Spark's own: temporary views that are evaluated once.
+"""Statements for macros, beside Spark's own: temporary views that are evaluated once, and any that
+have markers of key_ranges in them.
 
     create evaluated view NAME as QUERY     -- its result is the number of rows
     drop evaluated view NAME

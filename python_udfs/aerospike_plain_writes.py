@@ -24,10 +24,8 @@ from msgspec import UNSET
 
 from python_udfs.aerospike import DIGEST_BYTES, expires_at, occurred_at
 from python_udfs.aerospike_particles import DOUBLE, LIST, MAP, SCALARS
-from python_udfs.events import UPSERT, Decoded, Event, EventColumns
+from python_udfs.events import UPSERT, Decode, Decoded, EventColumns
 from python_udfs.limits import MAX_DEPTH, MAX_PAYLOAD_BYTES
-
-Decode = Callable[[bytes | None, bytes | None], list[Event]]
 
 # The array of three that a record is, with version 1 and type WRITE.
 _HEADER: Final = b"\x93\x01\x01"

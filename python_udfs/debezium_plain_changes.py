@@ -12,7 +12,7 @@ that ``debezium`` would write in another way, and placeholders of unavailable va
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from operator import attrgetter
 from typing import Any, Final, Literal, NamedTuple
 
@@ -28,12 +28,11 @@ from python_udfs.events import (
     MIN_TIME_MS,
     SNAPSHOT,
     UPDATE,
+    Decode,
     Decoded,
     Event,
     EventColumns,
 )
-
-Decode = Callable[[bytes | None, bytes | None], list[Event]]
 
 _OPERATIONS: Final = {"r": SNAPSHOT, "c": INSERT, "u": UPDATE, "d": DELETE}
 _IMAGES: Final = frozenset({"before", "after"})

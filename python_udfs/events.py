@@ -5,7 +5,7 @@ Kafka timestamp are added by whoever holds them. JSON columns are UTF-8 JSON tex
 ready for an Arrow string array or for ``msgspec.Raw``.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
 from typing import NamedTuple
@@ -53,6 +53,10 @@ class Event(NamedTuple):
     """JSON object of whatever else the payload said, or None if there is nothing else."""
     error_code: str | None = None
     error_detail: str | None = None
+
+
+Decode = Callable[[bytes | None, bytes | None], list[Event]]
+"""What decodes one Kafka message, from its key and its value."""
 
 
 class EventColumns(NamedTuple):

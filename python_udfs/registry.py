@@ -15,10 +15,9 @@ from python_udfs import (
     lindorm_json,
 )
 from python_udfs.errors import UnknownFormat
-from python_udfs.events import Decoded, Event, invalid
+from python_udfs.events import Decode, Decoded, Event, invalid
 from python_udfs.images import decode_hbase, json_elements, json_entries, json_texts
 
-Decode = Callable[[bytes | None, bytes | None], list[Event]]
 Messages = Sequence[bytes | None]
 """The keys or the values of many messages."""
 
