@@ -38,9 +38,9 @@ Policies, beside those of ``connect_values``, which converts what has no parts:
 import base64
 from collections.abc import Callable
 from functools import lru_cache, partial
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
-from msgspec import Raw
+from msgspec import Meta, Raw
 
 from python_udfs import json_text
 from python_udfs.connect_values import (
@@ -108,6 +108,7 @@ class Schema:
         "_type",
         "brackets",
         "fields",
+        "kept",
         "name",
         "names",
     )
@@ -118,6 +119,9 @@ class Schema:
         """How many JSON names the block consists of."""
         self.brackets = 0
         """How many brackets open in it."""
+        self.kept: Any = Raw
+        """The msgspec type of values that ``convert`` returns as they are, unseen; None if it has
+        to see each one."""
         self.fields: dict[str, Schema] = {}
         self._type = type_name
         self._leaf: Leaf | None = None
@@ -139,6 +143,23 @@ class Schema:
     @property
     def is_identity(self) -> bool:
         return not (self._leaf or self._leaves or self._parts or self._items)
+
+    @property
+    def is_row(self) -> bool:
+        """Whether ``convert`` does no more with an object than to convert its ``fields``."""
+        return self._leaf is None and self._items is None
+
+    def convert_column(self, values: list[Any]) -> list[Any] | None:
+        """What ``convert`` gives for each of the values; None if it has a note on any of them."""
+        leaf = self._leaf
+        if leaf is not None:
+            try:
+                return [None if value is None else leaf(value) for value in values]
+            except (Misfit, AsSent):
+                return None
+        notes = Notes()
+        converted = [self.convert(value, "", notes) for value in values]
+        return None if notes.untyped or notes.as_sent else converted
 
     def convert(self, value: Any, path: str, notes: Notes) -> Any:
         """The converted ``value``; objects and arrays are changed in place."""
@@ -256,15 +277,23 @@ def _compile_block(block: Any, where: str, text_values: bool) -> Schema:
     schema = Schema(type_name, name)
     if name == "io.debezium.data.VariableScaleDecimal":
         schema._leaf = partial(variable_scale_decimal, text_values)
+        schema.kept = None
     elif type_name == "struct":
         _compile_fields(schema, block, where, text_values)
+        schema.kept = None
     elif type_name == "array" or type_name == "map":
         part = "items" if type_name == "array" else "values"
         if part in block:
             items = _compile_block(block[part], f"{where}.{part}", text_values)
-            schema._items = None if items.is_identity else items
+            if not items.is_identity:
+                schema._items = items
+                schema.kept = None
     else:
-        schema._leaf = _leaf(type_name, name, block, text_values)
+        schema._leaf = _logical(name, block, text_values)
+        if schema._leaf is not None:
+            schema.kept = None
+        elif type_name in _TYPES:
+            schema._leaf, schema.kept = _TYPES[type_name]
     return schema
 
 
@@ -289,10 +318,8 @@ def _compile_fields(schema: Schema, block: dict[str, Any], where: str, text_valu
             schema._parts.append((name, compiled))
 
 
-def _leaf(
-    type_name: str, name: str | None, block: dict[str, Any], text_values: bool
-) -> Leaf | None:
-    """The converter of a type without parts; None if its values stay as they are."""
+def _logical(name: str | None, block: dict[str, Any], text_values: bool) -> Leaf | None:
+    """The converter of a logical type without parts; None if that's no name of one."""
     if name == "org.apache.kafka.connect.data.Decimal":
         parameters = block.get("parameters")
         scale = parameters.get("scale") if isinstance(parameters, dict) else None
@@ -300,18 +327,24 @@ def _leaf(
             scale = int(scale)
         # Without a scale nobody can tell the value: it stays as sent and is noted.
         return partial(decimal, scale, text_values) if type(scale) is int else misfit
-    if name in TEMPORAL:
-        return TEMPORAL[name]
-    if type_name in INTEGERS:
-        bits = INTEGERS[type_name]
-        return partial(integer, -(1 << bits - 1), (1 << bits - 1) - 1)
-    if type_name in FLOATS:
-        return floating
-    if type_name == "boolean":
-        return boolean
-    if type_name == "bytes":
-        return binary
-    return None
+    return TEMPORAL.get(name)
+
+
+def _integer(bits: int) -> tuple[Leaf, Any]:
+    low, high = -(1 << bits - 1), (1 << bits - 1) - 1
+    return partial(integer, low, high), Annotated[int, Meta(ge=low, le=high)] | None
+
+
+_TYPES: Final[dict[str, tuple[Leaf, Any]]] = {
+    **{name: _integer(bits) for name, bits in INTEGERS.items()},
+    # Each is looked at: as a float it would lose digits.
+    **dict.fromkeys(FLOATS, (floating, None)),
+    "boolean": (boolean, bool | None),
+    "bytes": (binary, str | None),
+}
+"""Types that aren't logical and have no parts: their converter, and ``Schema.kept``. The values of
+others stay as they are.
+"""
 
 
 # --- Unavailable values ---------------------------------------------------------------------------

@@ -23,7 +23,7 @@ import re
 from collections.abc import Callable
 from datetime import date
 from decimal import Decimal
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Final
 
 from msgspec import Raw
@@ -261,6 +261,7 @@ def _long(value: Any) -> int:
     raise Misfit
 
 
+@lru_cache(4096)
 def _date_text(days: int) -> str:
     """A day since 1970-01-01 in the proleptic Gregorian calendar; years beyond 9999 have a sign."""
     ordinal = days + 719_163

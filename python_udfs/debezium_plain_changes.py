@@ -1,26 +1,38 @@
-"""The short way for Debezium's usual messages: many changes of one table, without schema blocks.
+"""The short way for Debezium's usual messages: many changes of one table.
 
 A topic's messages are much alike: the same fields in the envelope, the same source, the same
 columns. What they have in common, a layout, is learned from messages that ``debezium`` has decoded.
 Decoders made for it then take many messages apart in one call, in C, and values stay the text that
 was sent. A message that isn't like that is left to ``debezium``, which decodes it with all care.
-Both give the same event, but for white space inside of arrays.
+Both give the same event.
 
 Nothing is lost on this way: encoded again, a message must give the bytes that were sent. What is
 dropped (a name that comes twice, white space) makes it shorter, nothing makes it longer. Values
 that ``debezium`` would write in another way, and placeholders of unavailable values, are not plain.
+
+A schema block is the same bytes in all messages of a table, and so is all else that is in front of
+the payload, a message's prefix:
+
+    {"schema":{"type":"struct","fields":[...]},"payload":{"before":null,"after":{...},...}}
+    |---------------------- prefix ----------------------|----------- payload ------------|
+
+It is read once. The images' declared types become the types that their decoder checks, and columns
+whose values are converted are so one after the other, by the converters that ``debezium`` uses. A
+value that doesn't fit its type is not plain, nor is an instant with another offset than Z.
 """
 
 import re
 from collections.abc import Sequence
+from itertools import repeat
 from operator import attrgetter
 from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 from msgspec import Raw
 
-from python_udfs import limits
-from python_udfs.connect_types import UNAVAILABLE_MARKS
+from python_udfs import json_text, limits
+from python_udfs.connect_types import NOTHING, UNAVAILABLE_MARKS, Schema, read_schema
+from python_udfs.errors import DecodeError
 from python_udfs.events import (
     DELETE,
     INSERT,
@@ -56,11 +68,18 @@ _PATIENCE: Final = 100
 # Decoders of many columns take some 100 KB.
 _MAX_TABLES: Final = 512
 _MAX_NAMES: Final = 2000
-# In arrays: a number that is encoded in another way, an object, and the first of an unavailable
-# value's bytes.
-_UNUSUAL_IN_ARRAYS: Final = re.compile(rb"[\[,]\s*(?:-0|\{)|\[\s*95")
-# With so many brackets an array in an image can't be too deep.
-_PLAIN_DEPTH: Final = limits.MAX_DEPTH - 3
+# A number that is encoded in another way.
+_MINUS_ZERO: Final = re.compile(rb":-0(?!\.)")
+# In arrays: the same, an object, and the first of an unavailable value's bytes.
+_UNUSUAL_IN_ARRAYS: Final = re.compile(rb"[\[,]\s*(?:-0(?!\.)|\{)|\[\s*95")
+# With so many brackets an array can't be too deep: around it are a wrapper, an envelope, an image
+# and a column's object.
+_PLAIN_DEPTH: Final = limits.MAX_DEPTH - 4
+
+# What a prefix begins and ends with, and how long it may be to be remembered.
+_SCHEMA: Final = b'{"schema":'
+_PAYLOAD: Final = b',"payload":'
+_MAX_PREFIX: Final = 256 * 1024
 
 
 class _Shape(NamedTuple):
@@ -75,14 +94,30 @@ class _Shape(NamedTuple):
     after: tuple[str, ...] | None
 
 
+_Converters = list[tuple[str, Schema]]
+"""Attributes of a row's Struct whose values are converted, and what converts them."""
+
+
+class _Row(NamedTuple):
+    """A row of columns as an image or a key."""
+
+    struct: type[msgspec.Struct]
+    converters: _Converters
+
+
 class _Layout(NamedTuple):
     """The decoders of a shape."""
 
     shape: _Shape
+    key_prefix: bytes
+    prefix: bytes
     key: msgspec.json.Decoder[Any] | None
     change: msgspec.json.Decoder[Any]
+    key_converters: _Converters
+    before_converters: _Converters
+    after_converters: _Converters
     metadata: type[msgspec.Struct]
-    has_snapshot: bool
+    schema_name: str | None
     source_database: str | None
     source_schema: str | None
     source_table: str | None
@@ -91,9 +126,11 @@ class _Layout(NamedTuple):
 class _Table:
     """What is known of a table's messages."""
 
-    __slots__ = ("layout", "misses", "plain", "shape")
+    __slots__ = ("key_prefix", "layout", "misses", "plain", "prefix", "shape")
 
-    def __init__(self) -> None:
+    def __init__(self, key_prefix: bytes, prefix: bytes) -> None:
+        self.key_prefix = key_prefix
+        self.prefix = prefix
         self.shape: _Shape | None = None
         self.layout: _Layout | None = None
         self.misses = 0
@@ -111,7 +148,9 @@ _met_last: Final[list[_Layout | None]] = [None]
 def decode_batch(
     decode: Decode, keys: Sequence[bytes | None], values: Sequence[bytes | None]
 ) -> Decoded:
-    """The events of each message; ``decode`` decodes those that are not plain."""
+    """The events of each message; ``decode``, that of ``debezium_json``, decodes those that are not
+    plain.
+    """
     decoded = Decoded()
     if _met_last[0] is not None:
         # A topic has one table as a rule.
@@ -120,24 +159,52 @@ def decode_batch(
             decoded.columns.append((range(len(values)), columns))
             return decoded
     tables: dict[tuple[bytes, ...], list[int]] = {}
-    for place, value in enumerate(values):
-        tables.setdefault(_table_of(value), []).append(place)
-    for name, places in tables.items():
-        if len(_tables) >= _MAX_TABLES:
-            _tables.clear()
-        _decode_table(decoded, _tables.setdefault(name, _Table()), decode, places, keys, values)
+    for place, names in enumerate(map(_table_of, _prefixes(keys), _prefixes(values), values)):
+        tables.setdefault(names, []).append(place)
+    for names, places in tables.items():
+        table = _tables.get(names)
+        if table is None:
+            if len(_tables) >= _MAX_TABLES:
+                _tables.clear()
+            table = _tables[names] = _Table(*names[:2])
+        _decode_table(decoded, table, decode, places, keys, values)
     return decoded
 
 
-def _table_of(value: bytes | None) -> tuple[bytes, ...]:
-    """Texts that tell the messages of one table from those of another one, mostly."""
+def _prefixes(messages: Sequence[bytes | None]) -> list[bytes]:
+    """Each message's prefix; empty for one without a schema block in front of its payload."""
+    prefixes = []
+    last = b""
+    for message in messages:
+        prefix = b""
+        if message is not None and message.startswith(_SCHEMA):
+            if last and message.startswith(last):
+                # In half the time, and its hash is known.
+                prefix = last
+            else:
+                end = message.find(_PAYLOAD, 0, _MAX_PREFIX)
+                if end >= 0:
+                    prefix = last = message[: end + len(_PAYLOAD)]
+        prefixes.append(prefix)
+    return prefixes
+
+
+def _table_of(key_prefix: bytes, prefix: bytes, value: bytes | None) -> tuple[bytes, ...]:
+    """Both prefixes, and texts that tell a table's messages from those of another one, mostly."""
     if value is None:
-        return ()
-    return tuple(_text_behind(mark, value) for mark in (b'"db":"', b'"schema":"', b'"table":"'))
+        return b"", b""
+    start = len(prefix)
+    return (
+        key_prefix,
+        prefix,
+        _text_behind(b'"db":"', value, start),
+        _text_behind(b'"schema":"', value, start),
+        _text_behind(b'"table":"', value, start),
+    )
 
 
-def _text_behind(mark: bytes, value: bytes) -> bytes:
-    start = value.find(mark) + len(mark)
+def _text_behind(mark: bytes, value: bytes, start: int) -> bytes:
+    start = value.find(mark, start) + len(mark)
     return value[start : value.find(b'"', start)] if start >= len(mark) else b""
 
 
@@ -180,7 +247,9 @@ def _learn(table: _Table, key: bytes | None, value: bytes | None, event: Event) 
     """Make the table's layout from a message that others may be like."""
     if value is None or event.operation not in _OPERATIONS.values():
         return
-    shape = _shape(key, value)
+    shape = _shape(
+        None if key is None else _payload(table.key_prefix, key), _payload(table.prefix, value)
+    )
     if shape is None:
         return
     old = table.shape
@@ -189,7 +258,12 @@ def _learn(table: _Table, key: bytes | None, value: bytes | None, event: Event) 
         shape = shape._replace(before=shape.before or old.before, after=shape.after or old.after)
     if shape != old:
         table.shape = shape
-        table.layout = _layout(shape, event)
+        table.layout = _layout(table, shape, event)
+
+
+def _payload(prefix: bytes, message: bytes) -> bytes:
+    """What is behind a prefix, without the wrapper's brace."""
+    return message[len(prefix) : -1] if prefix else message
 
 
 def _shape(key: bytes | None, value: bytes) -> _Shape | None:
@@ -222,8 +296,9 @@ def _shape(key: bytes | None, value: bytes) -> _Shape | None:
     )
 
 
-def _layout(shape: _Shape, event: Event) -> _Layout | None:
+def _layout(table: _Table, shape: _Shape, event: Event) -> _Layout | None:
     try:
+        schema = _schema(table.prefix)
         source = _struct(
             {
                 name: Literal[constant]
@@ -240,32 +315,69 @@ def _layout(shape: _Shape, event: Event) -> _Layout | None:
         types |= {"op": Literal["r", "c", "u", "d"], "source": source, "ts_ms": int | None}
         if "transaction" in types:
             types["transaction"] = None
-        for name, columns in (("before", shape.before), ("after", shape.after)):
-            types[name] = None if columns is None else _struct(dict.fromkeys(columns, Raw)) | None
+        before = None if shape.before is None else _row(shape.before, schema.before)
+        after = None if shape.after is None else _row(shape.after, schema.after)
+        for name, row in (("before", before), ("after", after)):
+            types[name] = None if row is None else row.struct | None
         change = _struct(types)
-        key = None if shape.key is None else _struct(dict.fromkeys(shape.key, Raw))
+        key = None if shape.key is None else _row(shape.key, _schema(table.key_prefix))
         names = [name for name, _ in shape.source]
         own = ["event_key"] * (key is not None) + [
             name for name in ("connector", "snapshot") if name in names
         ]
         metadata = _struct(
             dict.fromkeys(
-                [*own, *(name for name in shape.envelope if name not in (*_IMAGES, "op"))], Any
+                [
+                    *own,
+                    *(name for name in shape.envelope if name not in (*_IMAGES, "op")),
+                    *["schema_name"] * (schema.name is not None),
+                ],
+                Any,
             )
         )
-    except ValueError:
-        # A name that JSON has to escape.
+    except (ValueError, DecodeError):
+        # A name that JSON has to escape; a prefix that is no schema block, or not a row's.
         return None
     return _Layout(
         shape,
-        None if key is None else msgspec.json.Decoder(key),
-        msgspec.json.Decoder(change),
+        table.key_prefix,
+        table.prefix,
+        None if key is None else msgspec.json.Decoder(key.struct, float_hook=Raw),
+        msgspec.json.Decoder(change, float_hook=Raw),
+        [] if key is None else key.converters,
+        [] if before is None else before.converters,
+        [] if after is None else after.converters,
         metadata,
-        "snapshot" in names,
+        schema.name,
         event.source_database,
         event.source_schema,
         event.source_table,
     )
+
+
+def _schema(prefix: bytes) -> Schema:
+    """The compiled schema block of a prefix. Raises ``DecodeError`` if it has something else."""
+    if not prefix:
+        return NOTHING
+    # On its own a block may have a byte order mark, and be a level deeper.
+    json_text.parse(prefix + b"null}")
+    return read_schema(prefix.removeprefix(_SCHEMA).removesuffix(_PAYLOAD), False)
+
+
+def _row(columns: tuple[str, ...], schema: Schema | None) -> _Row:
+    """A row of those columns. Raises ``ValueError`` if it is declared as something else."""
+    if schema is None:
+        schema = NOTHING
+    if not schema.is_row:
+        raise ValueError
+    types: dict[str, Any] = {}
+    converters = []
+    for place, name in enumerate(columns):
+        declared = schema.fields.get(name, NOTHING)
+        types[name] = Any if declared.kept is None else declared.kept
+        if declared.kept is None:
+            converters.append((f"f{place}", declared))
+    return _Row(_struct(types), converters)
 
 
 def _struct(types: dict[str, Any]) -> type[msgspec.Struct]:
@@ -284,16 +396,26 @@ def _columns(
     """The events of messages of a layout, or None if any turns out not to be plain."""
     shape = layout.shape
     rows = len(values)
-    messages = [value for value in values if value is not None]
-    message_keys = [key for key in keys if key is not None]
-    if len(messages) != rows or len(message_keys) != (0 if layout.key is None else rows):
+    messages = _payloads(layout.prefix, values)
+    message_keys = _payloads(layout.key_prefix, keys) if layout.key else _no_keys(keys)
+    if messages is None or message_keys is None:
         return None
     text, key_text = b"\n".join(messages), b"\n".join(message_keys)
     try:
-        if _is_unusual(text, messages) or (layout.key and _is_unusual(key_text, message_keys)):
+        if _is_unusual(layout.prefix, text, messages):
             return None
         changes = layout.change.decode_lines(text)
-        record_keys = [] if layout.key is None else layout.key.decode_lines(key_text)
+        if _encode_lines(changes) != text + b"\n":
+            return None
+        record_keys, record_key = [], None
+        if layout.key:
+            if _is_unusual(layout.key_prefix, key_text, message_keys):
+                return None
+            record_keys = layout.key.decode_lines(key_text)
+            record_key = _encode_lines(record_keys)
+            # The names may come in another order than the record key's: as many bytes are the same.
+            if len(record_key) != len(key_text) + 1:
+                return None
     except _FAILURES:
         return None
     place = {name: f"f{index}" for index, name in enumerate(shape.envelope)}
@@ -301,15 +423,19 @@ def _columns(
     befores = list(map(attrgetter(place["before"]), changes))
     afters = list(map(attrgetter(place["after"]), changes))
     with_before, with_after = rows - befores.count(None), rows - afters.count(None)
-    if _encode_lines(changes) != text + b"\n":
+    in_keys = _convert(layout.key_converters, record_keys)
+    in_befores = _convert(layout.before_converters, befores)
+    in_afters = _convert(layout.after_converters, afters)
+    if in_keys is None or in_befores is None or in_afters is None:
         return None
-    # Each row's source and images.
-    objects = rows + with_before + with_after
+    # Each row's source and images, and values that were converted: others are not looked into.
+    objects = rows + with_before + with_after + in_befores + in_afters
     if text.count(b"{") != rows + objects and text.count(b'":{') - text.count(b'\\":{') != objects:
         return None
-    # A key's names may come in another order than the record key's: as many bytes are the same.
-    record_key = _encode_lines(record_keys)
-    if layout.key and (len(record_key) != len(key_text) + 1 or key_text.count(b"{") != rows):
+    if layout.key_converters:
+        record_key = _encode_lines(record_keys)
+    # Names in an object would have to be put in order.
+    if record_key is not None and record_key.count(b"{") != rows:
         return None
     if with_after < rows:
         for operation, before, after in zip(operations, befores, afters, strict=True):
@@ -331,18 +457,56 @@ def _columns(
         for name in shape.envelope
         if name not in _IMAGES and name != "op"
     ]
+    if layout.schema_name is not None:
+        parts.append(repeat(layout.schema_name))
     return EventColumns(
         operation=list(map(_OPERATIONS.__getitem__, operations)),
         source_database=layout.source_database,
         source_schema=layout.source_schema,
         source_table=layout.source_table,
-        record_key=None if layout.key is None else record_key,
+        record_key=record_key,
         before=_encode_lines(befores) if with_before else None,
         after=_encode_lines(afters) if with_after else None,
         occurred_at=times,
         expires_at=None,
         metadata=_encode_lines(list(map(layout.metadata, *parts))),
     )
+
+
+def _payloads(prefix: bytes, messages: Sequence[bytes | None]) -> list[bytes] | None:
+    """The messages' payloads; None if any is absent or has another prefix."""
+    present = [message for message in messages if message is not None]
+    if len(present) < len(messages):
+        return None
+    if not prefix:
+        return present
+    for message in present:
+        if not message.startswith(prefix) or not message.endswith(b"}"):
+            return None
+    return [_payload(prefix, message) for message in present]
+
+
+def _no_keys(keys: Sequence[bytes | None]) -> list[bytes] | None:
+    """As ``_payloads`` for messages without keys: None if any has one."""
+    return [] if all(key is None for key in keys) else None
+
+
+def _convert(converters: _Converters, rows: list[Any]) -> int | None:
+    """Convert the rows' values in place. How many of them are objects; None if a value is not
+    plain.
+    """
+    objects = 0
+    if converters and None in rows:
+        rows = [row for row in rows if row is not None]
+    for attribute, declared in converters:
+        sent = list(map(attrgetter(attribute), rows))
+        objects += list(map(type, sent)).count(dict)
+        converted = declared.convert_column(sent)
+        if converted is None:
+            return None
+        for row, value in zip(rows, converted, strict=True):
+            setattr(row, attribute, value)
+    return objects
 
 
 def _known_times(times: list[Any]) -> Sequence[int | None]:
@@ -352,13 +516,15 @@ def _known_times(times: list[Any]) -> Sequence[int | None]:
     return [time if time and MIN_TIME_MS <= time <= MAX_TIME_MS else None for time in times]
 
 
-def _is_unusual(text: bytes, messages: list[bytes]) -> bool:
-    """Whether lines of JSON, of a message each, have something that ``debezium`` has to look at."""
+def _is_unusual(prefix: bytes, text: bytes, messages: list[bytes]) -> bool:
+    """Whether lines of JSON, the payloads of messages with that prefix, have something that
+    ``debezium`` has to look at.
+    """
     if text.count(b"\n") != len(messages) - 1:
         return True
-    if len(text) > limits.MAX_PAYLOAD_BYTES:
+    if len(prefix) + len(text) >= limits.MAX_PAYLOAD_BYTES:
         return True
-    # What is nested can only be arrays: see _columns.
+    # What is nested deeper can only be arrays: see _columns.
     if text.count(b"[") > _PLAIN_DEPTH and any(
         message.count(b"[") > _PLAIN_DEPTH for message in messages
     ):
@@ -369,12 +535,18 @@ def _is_unusual(text: bytes, messages: list[bytes]) -> bool:
     return (
         # Only a quote's escape is sure to be what an encoder writes.
         text.count(b"\\") != text.count(b'\\"')
-        or text.find(b":-0") >= 0
+        or (text.find(b":-0") >= 0 and _MINUS_ZERO.search(text) is not None)
         or (
             text.find(b":[") >= 0
             # Behind an escaped quote it would be text.
             and text.count(b'":[') != text.count(b'\\":[')
-            and _UNUSUAL_IN_ARRAYS.search(text) is not None
+            and (_UNUSUAL_IN_ARRAYS.search(text) is not None or _has_space(text))
         )
         or any(text.find(mark) >= 0 for mark in UNAVAILABLE_MARKS)
     )
+
+
+def _has_space(lines: bytes) -> bool:
+    """Whether lines of JSON have white space. Raises ``msgspec.DecodeError``."""
+    text = b"[" + lines.replace(b"\n", b",") + b"]"
+    return len(msgspec.json.format(text, indent=-1)) != len(text)

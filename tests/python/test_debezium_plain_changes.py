@@ -75,6 +75,8 @@ PLAIN: dict[str, Callable[[int], Value]] = {
     "time zero": lambda number: change(number, source={"ts_ms": 0}),
     "MySQL": lambda number: change(number, source={"connector": "mysql", "schema": None}),
     "more fields": lambda number: change(number, ts_us=1, ts_ns=2),
+    "small numbers": lambda number: change(number, after=image(a=-0.5, b=[-0.25])),
+    "a null schema": lambda number: {"schema": None, "payload": change(number)},
 }
 OTHER: dict[str, Callable[[int], Value]] = {
     "a nested object": lambda number: change(number, after=image(point={"x": 1})),
@@ -97,7 +99,8 @@ OTHER: dict[str, Callable[[int], Value]] = {
     "no table": lambda number: change(number, source={"table": None}),
     "a time as text": lambda number: change(number, source={"ts_ms": "1700000000000"}),
     "a taken name": lambda number: change(number, connector="x"),
-    "a wrapper": lambda number: {"schema": None, "payload": change(number)},
+    "a payload alone": lambda number: {"payload": change(number)},
+    "a schema behind": lambda number: {"payload": change(number), "schema": None},
     "heartbeat": lambda number: {"ts_ms": number},
 }
 KEYS: dict[str, Callable[[int], bytes | None]] = {
@@ -154,9 +157,14 @@ def test_what_is_not(name: str) -> None:
         (b'"note":null', b'"note":\nnull'),
         (b'"note":null', b'"note":-0'),
         (b'"note":null', b'"note": -0'),
+        (b'"note":null', b'"note":-0e1'),
+        (b'"note":null', b'"note":-0.0'),
         (b'"note":null', b'"note":\t-0'),
         (b'"note":null', b'"note":[-0]'),
         (b'"note":null', b'"note":[1, -0]'),
+        (b'"note":null', b'"note":[1, 2]'),
+        (b'"note":null', b'"note":[1 ,"a, b"]'),
+        (b'"lsn":11', b'"lsn":[ ]'),
         (b'"note":null', b'"note": [ -0.0]'),
         (b'"note":null', b'"note":"a\\": -0"'),
         (b'"note":null', b'"note":[ %b]' % b" , ".join(b"%d" % byte for byte in UNAVAILABLE)),
