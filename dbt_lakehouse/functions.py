@@ -19,7 +19,7 @@ from pyspark.sql.pandas.functions import arrow_udf
 from dbt_lakehouse.paths import ROOT
 from python_udfs import registry
 from python_udfs.events import Decoded, Event, EventColumns
-from python_udfs.images import decode_hbase, json_elements, json_entries, json_texts_of_many
+from python_udfs.images import decode_hbase, json_elements, json_entries, row_texts_of_many
 from python_udfs.registry import decode_batch
 
 # Arrow's types of Event's fields; times become Spark's microseconds at the end.
@@ -30,6 +30,8 @@ _ARROW_TYPES = {
     "timestamp": pa.timestamp("ms", tz="UTC"),
 }
 _EVENT_TYPES = [_ARROW_TYPES[name] for name in registry.EVENT_TYPES.values()]
+
+_TEXTS = pa.list_(pa.string())
 
 BatchFunction = Callable[..., pa.Array]
 
@@ -191,19 +193,26 @@ def _times_array(blocks: list[Sequence[int | None] | None], lengths: list[int]) 
 
 
 @_without_collector
-def json_texts_batch(images: pa.Array, fields: pa.Array) -> pa.Array:
-    """Images (string) and a constant list of field names to a list of texts each."""
-    names = tuple(fields[0].as_py()) if len(fields) else ()
-    encoded = images.cast(pa.binary())
-    at_once = _at_once(encoded)
-    chunks = [
-        pa.array(
-            json_texts_of_many(encoded.slice(start, at_once).to_pylist(), names),
-            pa.list_(pa.string()),
-        )
-        for start in range(0, len(images), at_once)
-    ]
-    return pa.concat_arrays(chunks) if chunks else pa.array([], pa.list_(pa.string()))
+def row_texts_batch(
+    befores: pa.Array, afters: pa.Array, record_keys: pa.Array, fields: pa.Array, keys: pa.Array
+) -> pa.Array:
+    """Images and record keys (string) and two constant lists of field names to a struct of three
+    lists of texts each.
+    """
+    names = tuple(
+        tuple(constant[0].as_py()) if len(constant) else () for constant in (fields, keys)
+    )
+    images = [array.cast(pa.binary()) for array in (befores, afters, record_keys)]
+    at_once = _at_once(images[1])
+    parts: list[list[pa.Array]] = [[], [], []]
+    for start in range(0, len(befores), at_once):
+        chunk = (array.slice(start, at_once).to_pylist() for array in images)
+        for part, texts in zip(parts, row_texts_of_many(*chunk, *names), strict=True):
+            part.append(pa.array(texts, _TEXTS))
+    return pa.StructArray.from_arrays(
+        [pa.concat_arrays(part) if part else pa.array([], _TEXTS) for part in parts],
+        names=["before", "after", "key"],
+    )
 
 
 @_without_collector
@@ -232,7 +241,7 @@ def decode_hbase_batch(values: pa.Array, types: pa.Array) -> pa.Array:
 
 _BATCH_FUNCTIONS: dict[str, BatchFunction] = {
     "decode_payload": decode_payload_batch,
-    "json_texts": json_texts_batch,
+    "row_texts": row_texts_batch,
     "json_elements": json_elements_batch,
     "json_entries": json_entries_batch,
     "decode_hbase": decode_hbase_batch,

@@ -16,7 +16,7 @@ from python_udfs import (
 )
 from python_udfs.errors import UnknownFormat
 from python_udfs.events import Decode, Decoded, Event, invalid
-from python_udfs.images import decode_hbase, json_elements, json_entries, json_texts
+from python_udfs.images import decode_hbase, json_elements, json_entries, row_texts
 
 Messages = Sequence[bytes | None]
 """The keys or the values of many messages."""
@@ -87,7 +87,9 @@ _EVENT_FIELDS: Final = ",".join(f"{name}:{ddl}" for name, ddl in EVENT_TYPES.ite
 
 SQL_FUNCTIONS: Final[dict[str, SqlFunction]] = {
     "decode_payload": SqlFunction(decode_payload, f"array<struct<{_EVENT_FIELDS}>>"),
-    "json_texts": SqlFunction(json_texts, "array<string>"),
+    "row_texts": SqlFunction(
+        row_texts, "struct<before:array<string>,after:array<string>,key:array<string>>"
+    ),
     "json_elements": SqlFunction(json_elements, "array<string>"),
     "json_entries": SqlFunction(json_entries, "map<string,string>"),
     "decode_hbase": SqlFunction(decode_hbase, "string"),

@@ -151,7 +151,9 @@
 #}
 {% macro change_log_sql(log, change_events) -%}
     {%- set specs = log.columns -%}
+    {%- set key_columns = [] if log.keyless else log.key -%}
     {%- set fields = _texts(log.columns | map(attribute='field')) -%}
+    {%- set key_fields = _texts(specs | selectattr('column', 'in', key_columns) | map(attribute='field')) -%}
 with change_events as (
     select * from {{ change_events }}
 ),
@@ -169,9 +171,7 @@ relevant as (
 parsed as (
     select
         *,
-        json_texts(before, {{ fields }}) as before_texts,
-        json_texts(after, {{ fields }}) as after_texts,
-        json_texts(record_key, {{ fields }}) as key_texts
+        row_texts(before, after, record_key, {{ fields }}, {{ key_fields }}) as row_texts
         {%- if log.partial %},
         json_object_keys(after) as after_names,
         json_object_keys(before) as before_names
@@ -184,11 +184,11 @@ texts as (
         *,
         {%- for spec in specs %}
         {% set shipped = _shipped_text(log, spec, loop.index0) -%}
-        {% if spec.column in log.key and not log.keyless -%}
-        coalesce({{ shipped }}, key_texts[{{ loop.index0 }}])
+        {% if spec.column in key_columns -%}
+        coalesce({{ shipped }}, row_texts.key[{{ key_columns.index(spec.column) }}])
         {%- elif log.key -%}
         nullif(
-            case when {{ _is_unavailable('after_texts', loop.index0) }} then before_texts[{{ loop.index0 }}] else {{ shipped }} end,
+            case when {{ _is_unavailable('row_texts.after', loop.index0) }} then row_texts.before[{{ loop.index0 }}] else {{ shipped }} end,
             '__debezium_unavailable_value'
         )
         {%- else -%}
@@ -233,14 +233,14 @@ final as (
         occurred_at as _occurred_at,
         {{ event_position('typed') }} as _position,
         case
-            when before_texts is not null and after_texts is not null then filter(
+            when row_texts.before is not null and row_texts.after is not null then filter(
                 array(
                     {%- for spec in specs %}
                     case
                         when
-                            not before_texts[{{ loop.index0 }}] <=> after_texts[{{ loop.index0 }}]
+                            not row_texts.before[{{ loop.index0 }}] <=> row_texts.after[{{ loop.index0 }}]
                             {%- if log.key %}
-                            and not {{ _is_unavailable('after_texts', loop.index0) }}
+                            and not {{ _is_unavailable('row_texts.after', loop.index0) }}
                             {%- endif %}
                             {%- if log.partial %}
                             and array_contains(after_names, {{ sql_text(spec.field) }})
@@ -258,7 +258,7 @@ final as (
         {%- if log.key %}
         case
             {%- if log.keyless %}
-            when operation = 'update' and before_texts is not null
+            when operation = 'update' and row_texts.before is not null
             {%- else %}
             when
                 operation = 'update'
@@ -276,17 +276,27 @@ final as (
                 )
         end as _previous_key,
         {%- endif %}
-        filter(
-            array(
+        -- Asked first whether there is any: to filter takes longer than to type the values.
+        case
+            when
                 {%- for spec in specs %}
-                case
-                    when `shipped_{{ spec.column }}` is not null and `value_{{ spec.column }}` is null
-                        then named_struct('column', {{ sql_text(spec.column) }}, 'text', `shipped_{{ spec.column }}`)
-                end{{ ',' if not loop.last }}
+                `shipped_{{ spec.column }}` is not null and `value_{{ spec.column }}` is null{{ ' or' if not loop.last }}
                 {%- endfor %}
-            ),
-            misfit -> misfit is not null
-        ) as _misfits,
+                then filter(
+                    array(
+                        {%- for spec in specs %}
+                        case
+                            when `shipped_{{ spec.column }}` is not null and `value_{{ spec.column }}` is null
+                                then named_struct(
+                                    'column', {{ sql_text(spec.column) }}, 'text', `shipped_{{ spec.column }}`
+                                )
+                        end{{ ',' if not loop.last }}
+                        {%- endfor %}
+                    ),
+                    misfit -> misfit is not null
+                )
+            else cast(array() as array<struct<column: string, text: string>>)
+        end as _misfits,
         timestamp as _kafka_timestamp
     from typed
 )
@@ -302,20 +312,21 @@ select * from final
 {# The text of a column in the image that says it: of a full image, one that lacks it says null. #}
 {% macro _shipped_text(log, spec, index) -%}
     {%- if log.partial -%}
-        if(array_contains(after_names, {{ sql_text(spec.field) }}), after_texts[{{ index }}], before_texts[{{ index }}])
+        if(array_contains(after_names, {{ sql_text(spec.field) }}), row_texts.after[{{ index }}], row_texts.before[{{ index }}])
     {%- else -%}
-        coalesce(after_texts, before_texts)[{{ index }}]
+        coalesce(row_texts.after, row_texts.before)[{{ index }}]
     {%- endif -%}
 {%- endmacro %}
 
 {# The columns that a change leaves as they were without saying their values. #}
 {% macro _unchanged_columns(log) -%}
+{%- set names -%}
 filter(
     array(
         {%- for spec in log.columns %}
         case
             {%- if log.key %}
-            when {{ _is_unavailable('after_texts', loop.index0) }} and `shipped_{{ spec.column }}` is null
+            when {{ _is_unavailable('row_texts.after', loop.index0) }} and `shipped_{{ spec.column }}` is null
                 then {{ sql_text(spec.column) }}
             {%- endif %}
             {%- if log.partial and spec.column not in log.key %}
@@ -330,11 +341,20 @@ filter(
     ),
     name -> name is not null
 )
+{%- endset -%}
+{%- if log.partial -%}
+    {{ names }}
+{%- else -%}
+case
+    when array_contains(row_texts.after, '__debezium_unavailable_value') then {{ names | indent(4) }}
+    else cast(array() as array<string>)
+end
+{%- endif -%}
 {%- endmacro %}
 
 {# A key column's value before an update; that after it where the image before has none. #}
 {% macro _previous_value(log, spec) -%}
-    {%- set before = typed_value('before_texts[' ~ log.columns.index(spec) ~ ']', spec.type) -%}
+    {%- set before = typed_value('row_texts.before[' ~ log.columns.index(spec) ~ ']', spec.type) -%}
     {%- if log.keyless -%}
         {{ before }}
     {%- elif spec.encoding -%}
@@ -350,5 +370,5 @@ filter(
     {% for value in values %}
         {% do texts.append(sql_text(value)) %}
     {% endfor %}
-    {% do return('array(' ~ texts | join(', ') ~ ')') %}
+    {% do return('array(' ~ texts | join(', ') ~ ')' if texts else 'cast(array() as array<string>)') %}
 {% endmacro %}

@@ -6,11 +6,12 @@ import msgspec
 import pytest
 
 from python_udfs.images import (
+    RowTexts,
     decode_hbase,
     json_elements,
     json_entries,
-    json_texts,
-    json_texts_of_many,
+    row_texts,
+    row_texts_of_many,
 )
 
 
@@ -20,25 +21,47 @@ def test_texts_keep_every_digit_and_the_form_of_nested_values() -> None:
         '"gone":null,"flag":true}'
     )
     fields = ("price", "id", "tags", "name", "gone", "flag", "absent")
-    assert json_texts(image, fields) == [
-        "1.10",
-        "123456789012345678901234567890",
-        '["a",1.50]',
-        'O"Neil',
-        None,
-        "true",
-        None,
-    ]
+    assert row_texts(image, "{}", None, fields, ()) == RowTexts(
+        before=[
+            "1.10",
+            "123456789012345678901234567890",
+            '["a",1.50]',
+            'O"Neil',
+            None,
+            "true",
+            None,
+        ],
+        after=[None] * 7,
+        key=None,
+    )
 
 
 def test_no_image_has_no_texts() -> None:
-    assert json_texts(None, ("a",)) is None
-    assert json_texts("{}", ("a",)) == [None]
+    assert row_texts(None, None, None, ("a",), ("a",)) == RowTexts(None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "key"),
+    [
+        (None, '{"a":1,"b":2}', None),
+        ('{"a":1,"b":2}', None, None),
+        # The row image is the one after.
+        ('{"a":1,"b":2}', '{"a":1,"c":3}', ["7", "8"]),
+        (None, '{"a":null,"b":2}', ["7", "8"]),
+        (None, None, ["7", "8"]),
+    ],
+)
+def test_the_record_key_says_what_the_row_image_lacks(
+    before: str | None, after: str | None, key: list[str | None] | None
+) -> None:
+    assert row_texts(before, after, '{"a":7,"b":8}', ("a", "c", "b"), ("a", "b")).key == key
+    assert row_texts(before, after, None, ("a", "c", "b"), ("a", "b")).key is None
+    assert row_texts(before, "{}", '{"a":7,"b":8}', ("a",), ()).key is None
 
 
 def test_an_image_that_is_no_object_is_a_bug() -> None:
     with pytest.raises(msgspec.DecodeError):
-        json_texts("[1]", ("a",))
+        row_texts(None, "[1]", None, ("a",), ())
 
 
 def test_elements_and_entries_keep_every_digit() -> None:
@@ -95,20 +118,35 @@ def test_a_type_that_hbase_has_no_form_for_is_a_wrong_configuration() -> None:
         decode_hbase("AAAA", "date")
 
 
-IMAGES: list[bytes | None] = [
-    None,
-    b"{}",
-    b'{"a":1,"b c":null,"d":true}',
-    b'{"a":1.10,"d":[1.50,{"x":2e5}]}',
-    '{"é":"ü\\n","a":"\\u0041","q\\"x":{"y":1}}'.encode(),
-    b'{"a":123456789012345678901234567890,"d":-1}',
-    b'{"a":' + b"9" * 5000 + b"}",
-    b'{"a":[1,\n2]}',
+# Images, and the texts of what they hold.
+IMAGES: list[tuple[bytes | None, dict[str, str]]] = [
+    (None, {}),
+    (b"{}", {}),
+    (b'{"a":1,"b c":null,"d":true}', {"a": "1", "d": "true"}),
+    (b'{"a":1.10,"d":[1.50,{"x":2e5}]}', {"a": "1.10", "d": '[1.50,{"x":2e5}]'}),
+    (
+        '{"é":"ü\\n","a":"\\u0041","q\\"x":{"y":1}}'.encode(),
+        {"é": "ü\n", "a": "A", 'q"x': '{"y":1}'},
+    ),
+    (
+        b'{"a":123456789012345678901234567890,"d":-1}',
+        {"a": "123456789012345678901234567890", "d": "-1"},
+    ),
+    (b'{"a":' + b"9" * 5000 + b"}", {"a": "9" * 5000}),
+    (b'{"a":[1,\n2]}', {"a": "[1,\n2]"}),
 ]
 
 
 @pytest.mark.parametrize("fields", [("a", "b c", "é", "d", "absent"), ('q"x', "a"), ()])
-def test_texts_of_many(fields: tuple[str, ...]) -> None:
-    one_by_one = [None if image is None else json_texts(image, fields) for image in IMAGES]
-    assert json_texts_of_many(IMAGES, fields) == one_by_one
-    assert [json_texts_of_many([image], fields)[0] for image in IMAGES] == one_by_one
+@pytest.mark.parametrize("at_once", [1, 5, len(IMAGES)])
+def test_texts_of_many(fields: tuple[str, ...], at_once: int) -> None:
+    expected = [
+        None if image is None else [texts.get(field) for field in fields] for image, texts in IMAGES
+    ]
+    for start in range(0, len(IMAGES), at_once):
+        images = [image for image, _ in IMAGES[start : start + at_once]]
+        nothing: list[bytes | None] = [None] * len(images)
+        befores, afters, keys = row_texts_of_many(images, images[::-1], nothing, fields, ())
+        assert befores == expected[start : start + at_once]
+        assert afters == befores[::-1]
+        assert keys == [None] * len(images)

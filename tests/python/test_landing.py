@@ -79,12 +79,12 @@ def test_a_message_needs_its_position(lake: Lake, field: str) -> None:
         ),
         (
             """
-            select texts[0] as a, texts[1] as b, upper(texts[1]) as c from (
-                select json_texts(string(value), array('a', 'b')) as texts
+            select texts.after[0] as a, texts.after[1] as b, upper(texts.before[1]) as c from (
+                select row_texts(null, string(value), null, array('a', 'b'), array('a')) as texts
                 from lake.bronze.raw_payloads
             )
             """,
-            "json_texts",
+            "row_texts",
         ),
     ],
 )
