@@ -2,7 +2,7 @@
 have markers of key_ranges in them.
 
     create evaluated view NAME as QUERY     -- its result is the number of rows
-    drop evaluated view NAME
+    drop evaluated views PREFIX...          -- all whose names begin so
 
 Spark's ``cache table`` looks like it and is not: it is evaluated anew when a table that it reads is
 written in the same session, and every statement that reads it analyses its whole query again, with
@@ -23,7 +23,7 @@ from dbt_lakehouse.key_ranges import arguments_of
 _STATEMENT: Final = re.compile(
     r"\s*(?:/\*.*?\*/\s*)?(?:"
     r"create evaluated view (?P<created>\w+) as\s(?P<query>.*)"
-    r"|drop evaluated view (?P<dropped>\w+)\s*)",
+    r"|drop evaluated views (?P<dropped>\w+)[.]{3}\s*)",
     re.DOTALL,
 )
 # What Spark holds of each view, by name.
@@ -81,7 +81,8 @@ def execute(self: Cursor, sql: str, *parameters: Any) -> None:
             number = create(spark, statement["created"], statement["query"])
             self._df = spark.sql(f"select {number}L as rows")
         else:
-            drop(spark, statement["dropped"])
+            for name in [each for each in _held if each.startswith(statement["dropped"])]:
+                drop(spark, name)
             self._df = spark.sql("select 0L as rows where false")
     except AnalysisException as error:
         raise DbtRuntimeError(str(error)) from error

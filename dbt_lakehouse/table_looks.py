@@ -32,7 +32,7 @@ from dbt_lakehouse.session import CATALOG
 # Statements that change no table. All others, and those that this doesn't know, may.
 _READS: Final = re.compile(
     r"\s*(?:/\*.*?\*/\s*)?(?:select|show|describe|declare|set|explain"
-    r"|(?:create|drop) evaluated view|create (?:or replace )?temporary view)\s",
+    r"|create evaluated view|drop evaluated views|create (?:or replace )?temporary view)\s",
     re.DOTALL | re.IGNORECASE,
 )
 

@@ -84,7 +84,7 @@
   Evaluates the keys with a state behind a new truncate: it comes late, so what they are may rest on what it took away.
   Returns whether there are any.
 #}
-{% macro _evaluate_behind_truncate(evaluated, name, fold, log, gold, remembered, truncation) %}
+{% macro _evaluate_behind_truncate(name, fold, log, gold, remembered, truncation) %}
     {% set key_list = fold.key | join(', ') %}
     {% set absent %}
         (
@@ -102,5 +102,5 @@
         left semi join {{ absent }} using (_record_key)
         {% endif %}
     {% endset %}
-    {% do return(evaluate(evaluated, name ~ 'behind_truncate', behind) > 0) %}
+    {% do return(evaluate(name ~ 'behind_truncate', behind) > 0) %}
 {% endmacro %}

@@ -11,7 +11,6 @@
     {% set changes = ref(model.refs[0].name) %}
     {% set deletes = ref('set_less_deletes') if fold and fold.namespace %}
     {% set name = staged.identifier ~ '__' %}
-    {% set evaluated = [] %}
     {% do _check_as_of(true) %}
     {% if not has_news() and not has_new_declaration() and not (deletes and adapter.may_have_rows(
         this, [('is_current', '=', true), ('_expires_at', '<=', as_of_text())]
@@ -24,7 +23,7 @@
     {% set to_fill = follow_schema_of(staged, sql ~ ' limit 0') if has_news() or has_new_declaration() else {} %}
     {% set own = pinned_self(to_fill) %}
     {% set touched_keys = evaluate(
-        evaluated, name ~ 'touched',
+        name ~ 'touched',
         _touched_by_history(fold, changes, deletes, own, to_fill) if fold else _touched_rows(rows, new_rows(changes), own)
     ) %}
     {% if touched_keys == 0 %}
@@ -34,7 +33,7 @@
     {% else %}
         {% set log = _as_noted(changes) %}
         {% do evaluate(
-            evaluated, name ~ 'folded',
+            name ~ 'folded',
             history_sql(fold, log, _as_noted(deletes) if deletes, name ~ 'touched') if fold
             else current_rows_sql(rows, log, name ~ 'touched')
         ) %}
@@ -45,7 +44,7 @@
     {% if has_news() or touched_keys > 0 or to_fill %}
         {% do save_watermarks({'lakehouse.as_of': as_of_text()}) %}
     {% endif %}
-    {% do forget_evaluated(evaluated) %}
+    {% do forget_evaluated(name) %}
 {% endmacro %}
 
 {# The keys whose versions a run has to make anew. #}

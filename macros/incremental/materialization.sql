@@ -48,15 +48,24 @@
         {%- if to_fill and config.get('meta', {}).get('change_log') -%}
             {%- do fill_change_log(to_fill) -%}
         {%- endif -%}
-        {%- call statement('main') -%}
-            {{ _append_sql(staged) if strategy == 'append' else _merge_sql(staged) }}
-        {%- endcall -%}
+        {%- if strategy == 'append' and not _has_rows(staged) -%}
+            {#- An empty commit would be news to all that read this table. -#}
+            {%- call noop_statement('main', 'no rows to add') -%}
+                -- no rows to add
+            {%- endcall -%}
+        {%- else -%}
+            {%- call statement('main') -%}
+                {{ _append_sql(staged) if strategy == 'append' else _merge_sql(staged) }}
+            {%- endcall -%}
+        {%- endif -%}
         {%- do save_watermarks() -%}
+        {%- do forget_evaluated(staged.identifier) -%}
     {%- else -%}
         {%- call statement('main') -%}
             {{ create_table_as(false, this, sql) }}
         {%- endcall -%}
         {%- do save_watermarks({'lakehouse.as_of': as_of_text()} if strategy == 'refold' else {}) -%}
+        {%- do forget_evaluated(staged.identifier) -%}
     {%- endif -%}
     {%- if _has_new_descriptions() -%}
         {%- do persist_docs(this, model) -%}
@@ -80,6 +89,14 @@
 {# What a table that others write is made of: the model's SQL, and the columns that the table has. #}
 {% macro _shape(sql) %}
     {% do return(local_md5(sql ~ _look(this).comments.keys() | join(' '))) %}
+{% endmacro %}
+
+{#
+  Whether there are staged rows. What reads a source, and thus all of it, is not asked: any payload is news, and to
+  answer would take decoding some.
+#}
+{% macro _has_rows(staged) %}
+    {% do return(model.refs | length == 0 or run_query('select 1 from ' ~ staged ~ ' limit 1') | length > 0) %}
 {% endmacro %}
 
 {# Adds the staged rows, but those that a crashed run has already added. #}

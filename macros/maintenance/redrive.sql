@@ -16,16 +16,15 @@
 {% macro redrive(codes=[], topics=[]) %}
     {% set events, quarantine = ref('change_events'), ref('quarantined_payloads') %}
     {% set position = 'topic, partition, offset' %}
-    {% set evaluated = [] %}
     {% do evaluate(
-        evaluated, 'redrive_payloads', _redrive_payloads(_pinned(events), _pinned(quarantine), codes, topics)
+        'redrive_payloads', _redrive_payloads(_pinned(events), _pinned(quarantine), codes, topics)
     ) %}
     {% set decoded %}
         select decoded.*, redrive_payloads.log_time
         from {{ decoded_events('redrive_payloads') }} as decoded
         inner join redrive_payloads using ({{ position }})
     {% endset %}
-    {% do evaluate(evaluated, 'redrive_events', decoded) %}
+    {% do evaluate('redrive_events', decoded) %}
     {% set missing %}
         select redrive_events.*
         from redrive_events
@@ -33,7 +32,7 @@
             on {{ _same_event('already', 'redrive_events') }}
             and (already.operation <> 'invalid' or {{ _same_error('already', 'redrive_events') }})
     {% endset %}
-    {% do evaluate(evaluated, 'redrive_missing', missing) %}
+    {% do evaluate('redrive_missing', missing) %}
     {% set outcome = run_query("
         select
             (select count(*) from redrive_payloads) as payloads,
@@ -60,7 +59,7 @@
         'create or replace temporary view redriven as select ' ~ outcome['payloads'] ~ ' as payloads, '
         ~ outcome['decoded'] ~ ' as decoded, ' ~ outcome['events'] ~ ' as events'
     ) %}
-    {% do forget_evaluated(evaluated) %}
+    {% do forget_evaluated('redrive_') %}
 {% endmacro %}
 
 {#
