@@ -119,7 +119,7 @@ class Schema:
         """How many JSON names the block consists of."""
         self.brackets = 0
         """How many brackets open in it."""
-        self.kept: Any = Raw
+        self.kept: Any = Any
         """The msgspec type of values that ``convert`` returns as they are, unseen; None if it has
         to see each one."""
         self.fields: dict[str, Schema] = {}

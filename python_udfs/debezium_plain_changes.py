@@ -2,13 +2,13 @@
 
 A topic's messages are much alike: the same fields in the envelope, the same source, the same
 columns. What they have in common, a layout, is learned from messages that ``debezium`` has decoded.
-Decoders made for it then take many messages apart in one call, in C, and values stay the text that
-was sent. A message that isn't like that is left to ``debezium``, which decodes it with all care.
-Both give the same event.
+Decoders made for it then take many messages apart in one call, in C. A message that isn't like that
+is left to ``debezium``, which decodes it with all care. Both give the same event.
 
-Nothing is lost on this way: encoded again, a message must give the bytes that were sent. What is
-dropped (a name that comes twice, white space) makes it shorter, nothing makes it longer. Values
-that ``debezium`` would write in another way, and placeholders of unavailable values, are not plain.
+Nothing is lost on this way: all values are decoded, and encoded again, a message must give the
+bytes that were sent. So it has no name that comes twice, no white space and no value that
+``debezium`` would write in another way. To look for these in the text would take longer. What is
+looked for, in images, are values that may be too deep and placeholders of unavailable ones.
 
 A schema block is the same bytes in all messages of a table, and so is all else that is in front of
 the payload, a message's prefix:
@@ -21,7 +21,6 @@ whose values are converted are so one after the other, by the converters that ``
 value that doesn't fit its type is not plain, nor is an instant with another offset than Z.
 """
 
-import re
 from collections.abc import Sequence
 from itertools import repeat
 from operator import attrgetter
@@ -57,6 +56,8 @@ _TAKEN: Final = frozenset(
         *("untyped", "as_sent", "envelope", "wrapper", "schema_name", "schema", "payload"),
     }
 )
+# Of fields that are not columns. An object or array is not plain there: it may be too deep.
+_SCALAR: Final = str | int | bool | None
 _FAILURES: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, TypeError)
 
 _load = msgspec.json.Decoder(dict[str, Any], float_hook=Raw).decode
@@ -68,13 +69,8 @@ _PATIENCE: Final = 100
 # Decoders of many columns take some 100 KB.
 _MAX_TABLES: Final = 512
 _MAX_NAMES: Final = 2000
-# A number that is encoded in another way.
-_MINUS_ZERO: Final = re.compile(rb":-0(?!\.)")
-# In arrays: the same, an object, and the first of an unavailable value's bytes.
-_UNUSUAL_IN_ARRAYS: Final = re.compile(rb"[\[,]\s*(?:-0(?!\.)|\{)|\[\s*95")
-# With so many brackets an array can't be too deep: around it are a wrapper, an envelope, an image
-# and a column's object.
-_PLAIN_DEPTH: Final = limits.MAX_DEPTH - 4
+# With so many brackets a row can't be too deep: around it are a wrapper and an envelope.
+_PLAIN_BRACKETS: Final = limits.MAX_DEPTH - 2
 
 # What a prefix begins and ends with, and how long it may be to be remembered.
 _SCHEMA: Final = b'{"schema":'
@@ -307,11 +303,11 @@ def _layout(table: _Table, shape: _Shape, event: Event) -> _Layout | None:
                 if name in _CONSTANTS
                 else int | None
                 if name == "ts_ms"
-                else Raw
+                else _SCALAR
                 for name, constant in shape.source
             }
         )
-        types: dict[str, Any] = dict.fromkeys(shape.envelope, Raw)
+        types: dict[str, Any] = dict.fromkeys(shape.envelope, _SCALAR)
         types |= {"op": Literal["r", "c", "u", "d"], "source": source, "ts_ms": int | None}
         if "transaction" in types:
             types["transaction"] = None
@@ -374,6 +370,7 @@ def _row(columns: tuple[str, ...], schema: Schema | None) -> _Row:
     converters = []
     for place, name in enumerate(columns):
         declared = schema.fields.get(name, NOTHING)
+        # Not Raw: that would be encoded as it was sent, whatever it is.
         types[name] = Any if declared.kept is None else declared.kept
         if declared.kept is None:
             converters.append((f"f{place}", declared))
@@ -401,45 +398,52 @@ def _columns(
     if messages is None or message_keys is None:
         return None
     text, key_text = b"\n".join(messages), b"\n".join(message_keys)
-    try:
-        if _is_unusual(layout.prefix, text, messages):
+    for prefix, lines in ((layout.prefix, text), (layout.key_prefix, key_text)):
+        if len(prefix) + len(lines) >= limits.MAX_PAYLOAD_BYTES:
             return None
+    place = {name: f"f{index}" for index, name in enumerate(shape.envelope)}
+    try:
         changes = layout.change.decode_lines(text)
-        if _encode_lines(changes) != text + b"\n":
+        if len(changes) != rows or _encode_lines(changes) != text + b"\n":
+            return None
+        befores = list(map(attrgetter(place["before"]), changes))
+        afters = list(map(attrgetter(place["after"]), changes))
+        before, after = _images(befores), _images(afters)
+        if _is_unusual(before, befores) or _is_unusual(after, afters):
             return None
         record_keys, record_key = [], None
         if layout.key:
-            if _is_unusual(layout.key_prefix, key_text, message_keys):
-                return None
             record_keys = layout.key.decode_lines(key_text)
             record_key = _encode_lines(record_keys)
-            # The names may come in another order than the record key's: as many bytes are the same.
-            if len(record_key) != len(key_text) + 1:
+            # The names may come in another order than the record key's. As many bytes are the same
+            # ones if each line is a key: no line break is inside of one, nor are two in a line.
+            if (
+                len(record_key) != len(key_text) + 1
+                or key_text.count(b"}\n{") != rows - 1
+                or _may_be_deep(record_key, rows)
+            ):
                 return None
     except _FAILURES:
         return None
-    place = {name: f"f{index}" for index, name in enumerate(shape.envelope)}
-    operations = list(map(attrgetter(place["op"]), changes))
-    befores = list(map(attrgetter(place["before"]), changes))
-    afters = list(map(attrgetter(place["after"]), changes))
-    with_before, with_after = rows - befores.count(None), rows - afters.count(None)
-    in_keys = _convert(layout.key_converters, record_keys)
-    in_befores = _convert(layout.before_converters, befores)
-    in_afters = _convert(layout.after_converters, afters)
-    if in_keys is None or in_befores is None or in_afters is None:
+    if not (
+        _convert(layout.key_converters, record_keys)
+        and _convert(layout.before_converters, befores)
+        and _convert(layout.after_converters, afters)
+    ):
         return None
-    # Each row's source and images, and values that were converted: others are not looked into.
-    objects = rows + with_before + with_after + in_befores + in_afters
-    if text.count(b"{") != rows + objects and text.count(b'":{') - text.count(b'\\":{') != objects:
-        return None
+    if layout.before_converters:
+        before = _images(befores)
+    if layout.after_converters:
+        after = _images(afters)
     if layout.key_converters:
         record_key = _encode_lines(record_keys)
     # Names in an object would have to be put in order.
     if record_key is not None and record_key.count(b"{") != rows:
         return None
-    if with_after < rows:
-        for operation, before, after in zip(operations, befores, afters, strict=True):
-            if after is None and (operation != "d" or (before is None and layout.key is None)):
+    operations = list(map(attrgetter(place["op"]), changes))
+    if None in afters:
+        for operation, old, new in zip(operations, befores, afters, strict=True):
+            if new is None and (operation != "d" or (old is None and layout.key is None)):
                 return None
     sources = list(map(attrgetter(place["source"]), changes))
     in_source = {name: f"f{index}" for index, (name, _) in enumerate(shape.source)}
@@ -465,8 +469,8 @@ def _columns(
         source_schema=layout.source_schema,
         source_table=layout.source_table,
         record_key=record_key,
-        before=_encode_lines(befores) if with_before else None,
-        after=_encode_lines(afters) if with_after else None,
+        before=before,
+        after=after,
         occurred_at=times,
         expires_at=None,
         metadata=_encode_lines(list(map(layout.metadata, *parts))),
@@ -491,22 +495,17 @@ def _no_keys(keys: Sequence[bytes | None]) -> list[bytes] | None:
     return [] if all(key is None for key in keys) else None
 
 
-def _convert(converters: _Converters, rows: list[Any]) -> int | None:
-    """Convert the rows' values in place. How many of them are objects; None if a value is not
-    plain.
-    """
-    objects = 0
+def _convert(converters: _Converters, rows: list[Any]) -> bool:
+    """Convert the rows' values in place. False if a value is not plain."""
     if converters and None in rows:
         rows = [row for row in rows if row is not None]
     for attribute, declared in converters:
-        sent = list(map(attrgetter(attribute), rows))
-        objects += list(map(type, sent)).count(dict)
-        converted = declared.convert_column(sent)
+        converted = declared.convert_column(list(map(attrgetter(attribute), rows)))
         if converted is None:
-            return None
+            return False
         for row, value in zip(rows, converted, strict=True):
             setattr(row, attribute, value)
-    return objects
+    return True
 
 
 def _known_times(times: list[Any]) -> Sequence[int | None]:
@@ -516,37 +515,29 @@ def _known_times(times: list[Any]) -> Sequence[int | None]:
     return [time if time and MIN_TIME_MS <= time <= MAX_TIME_MS else None for time in times]
 
 
-def _is_unusual(prefix: bytes, text: bytes, messages: list[bytes]) -> bool:
-    """Whether lines of JSON, the payloads of messages with that prefix, have something that
-    ``debezium`` has to look at.
-    """
-    if text.count(b"\n") != len(messages) - 1:
-        return True
-    if len(prefix) + len(text) >= limits.MAX_PAYLOAD_BYTES:
-        return True
-    # What is nested deeper can only be arrays: see _columns.
-    if text.count(b"[") > _PLAIN_DEPTH and any(
-        message.count(b"[") > _PLAIN_DEPTH for message in messages
-    ):
-        return True
-    if not text.isascii():
-        # msgspec does not look at the UTF-8 of what it leaves as it is.
-        text.decode()
+def _images(rows: list[Any]) -> bytes | None:
+    """The images as JSON, a line for each; None if there is none."""
+    return _encode_lines(rows) if rows.count(None) < len(rows) else None
+
+
+def _is_unusual(images: bytes | None, rows: list[Any]) -> bool:
+    """Whether images as JSON may have something that ``debezium`` has to look at."""
+    if images is None:
+        return False
     return (
-        # Only a quote's escape is sure to be what an encoder writes.
-        text.count(b"\\") != text.count(b'\\"')
-        or (text.find(b":-0") >= 0 and _MINUS_ZERO.search(text) is not None)
-        or (
-            text.find(b":[") >= 0
-            # Behind an escaped quote it would be text.
-            and text.count(b'":[') != text.count(b'\\":[')
-            and (_UNUSUAL_IN_ARRAYS.search(text) is not None or _has_space(text))
-        )
-        or any(text.find(mark) >= 0 for mark in UNAVAILABLE_MARKS)
+        _may_be_deep(images, len(rows) - rows.count(None))
+        # An array that begins as an unavailable value's bytes do.
+        or (b"[" in images and images.find(b"[95") >= 0)
+        or any(images.find(mark) >= 0 for mark in UNAVAILABLE_MARKS)
     )
 
 
-def _has_space(lines: bytes) -> bool:
-    """Whether lines of JSON have white space. Raises ``msgspec.DecodeError``."""
-    text = b"[" + lines.replace(b"\n", b",") + b"]"
-    return len(msgspec.json.format(text, indent=-1)) != len(text)
+def _may_be_deep(lines: bytes, objects: int) -> bool:
+    """Whether one of so many objects, a line each, may be nested too deep."""
+    nested = lines.count(b"{") - objects
+    # As a rule there is no array, which is told in no time.
+    if b"[" in lines:
+        nested += lines.count(b"[")
+    return nested >= _PLAIN_BRACKETS and any(
+        line.count(b"{") + line.count(b"[") > _PLAIN_BRACKETS for line in lines.split(b"\n")
+    )

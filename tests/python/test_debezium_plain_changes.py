@@ -71,6 +71,15 @@ PLAIN: dict[str, Callable[[int], Value]] = {
     "a quote in a text": lambda number: change(number, after=image(name='say "hi": now')),
     "JSON in a text": lambda number: change(number, after=image(name='{"a":{"b":[{"c":1}]}}')),
     "an array": lambda number: change(number, after=image(tags=[1, "x", None])),
+    "a nested object": lambda number: change(number, after=image(point={"x": 1})),
+    "an escape": lambda number: change(number, after=image(name="tab\t")),
+    "a backslash": lambda number: change(number, after=image(name="back\\slash\\")),
+    "an object in an array": lambda number: change(number, after=image(points=[1, {"x": 1}])),
+    "names in no order": lambda number: change(number, after=image(map={"b": 1, "a": {}})),
+    "many brackets": lambda number: change(number, after=image(points=[[{}]] * 80)),
+    "a placeholder that is no column": lambda number: change(
+        number, source={"query": "__debezium_unavailable_value"}
+    ),
     "no time": lambda number: change(number, source={"ts_ms": None}),
     "time zero": lambda number: change(number, source={"ts_ms": 0}),
     "MySQL": lambda number: change(number, source={"connector": "mysql", "schema": None}),
@@ -79,17 +88,28 @@ PLAIN: dict[str, Callable[[int], Value]] = {
     "a null schema": lambda number: {"schema": None, "payload": change(number)},
 }
 OTHER: dict[str, Callable[[int], Value]] = {
-    "a nested object": lambda number: change(number, after=image(point={"x": 1})),
     "a name that JSON escapes": lambda number: change(number, after=image(**{'a"b': 1})),
-    "an escape": lambda number: change(number, after=image(name="tab\t")),
-    "a backslash": lambda number: change(number, after=image(name="back\\slash\\")),
-    "an object in an array": lambda number: change(number, after=image(points=[1, {"x": 1}])),
     "a placeholder": lambda number: change(
         number, after=image(name="__debezium_unavailable_value")
+    ),
+    "a placeholder as base64": lambda number: change(
+        number, after=image(name="X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ==")
+    ),
+    "a placeholder as an object": lambda number: change(
+        number,
+        after=image(name={"__debezium_unavailable_value": "__debezium_unavailable_value"}),
+    ),
+    "a placeholder of UUIDs": lambda number: change(
+        number, after=image(name=["b68a35a7-17ad-35b3-af2a-ae46edb4545a"])
     ),
     "a placeholder as numbers": lambda number: change(
         number, after=image(name=list(b"__debezium_unavailable_value"))
     ),
+    "a placeholder before": lambda number: change(
+        number, op="u", before=image(name="__debezium_unavailable_value")
+    ),
+    "an array in the source": lambda number: change(number, source={"lsn": [1]}),
+    "an object in the envelope": lambda number: change(number, more={"x": 1}),
     "a transaction": lambda number: change(number, transaction={"id": "1", "total_order": 1}),
     "truncate": lambda number: change(number, op="t", after=None),
     "message": lambda number: change(number, op="m", after=None),
@@ -181,6 +201,24 @@ def test_what_is_not(name: str) -> None:
         (b'"note":null', b'"note":"\\":"'),
         (b'"note":null', b'"note":{"a":1,"a":2}'),
         (b'"note":null', b'"note":[{"a":1,"a":2}]'),
+        (b'"note":null', b'"note":' + b'{"x":' * 253 + b"1" + b"}" * 253),
+        (b'"note":null', b'"note":' + b'{"x":' * 254 + b"1" + b"}" * 254),
+        (b'"note":null', b'"note":{"a":-0}'),
+        (b'"note":null', b'"note":{"a": 1}'),
+        (b'"note":null', b'"note":{"b":1,"a":[95]}'),
+        (b'"note":null', b'"note":"\\u001F"'),
+        (b'"note":null', b'"note":"\xed\xa0\x80"'),
+        (b'"note":null', b'"note":["\\ud800"]'),
+        (b'"note":null', b'"note":' + b"9" * 5000),
+        (b'"lsn":11', b'"lsn":-0'),
+        (b'"lsn":11', b'"lsn":1.50'),
+        (b'"lsn":11', b'"lsn":' + b"9" * 30),
+        (b'"lsn":11', b'"lsn":"\\u0041"'),
+        (b'"lsn":11', b'"lsn":"\xff"'),
+        (b'"lsn":11', b'"lsn":' + b"[" * 254 + b"]" * 254),
+        (b'"lsn":11', b'"lsn":{"a":1,"a":1}'),
+        (b'"snapshot":"false"', b'"snapshot":"\xff"'),
+        (b'"sales"', b'"sales\xff"'),
         (b'"lsn":', b'"lsn":1,"lsn":'),
         (b'"transaction":null', b'"transaction":null,"transaction":null'),
         (b'"transaction":null}', b'"transaction":null'),
@@ -198,6 +236,38 @@ def test_one_other_message_among_many(old: bytes, new: bytes) -> None:
     assert changed != values[11]
     values[11] = changed
     check(keys, values)
+
+
+@pytest.mark.parametrize("between", [b"", b"\n", b" "])
+def test_two_in_one(between: bytes) -> None:
+    values: list[bytes | None] = [dumps(change(number)) for number in range(MANY)]
+    keys: list[bytes | None] = [dumps({"id": number}) for number in range(MANY)]
+    for messages in (keys, values):
+        first, second = messages[3], messages[4]
+        assert first is not None
+        assert second is not None
+        for other in (b"", b" ", b"\n", second):
+            messages[3:5] = first + between + second, other
+            check(keys, values)
+        for end in range(1, len(second), 5):
+            messages[3:5] = first + between + second[:end], second[end:]
+            check(keys, values)
+        messages[3:5] = first, second
+
+
+@pytest.mark.parametrize(("opening", "closing"), [(b"[", b"]"), (b'{"x":', b"}")])
+def test_deepest_values(opening: bytes, closing: bytes) -> None:
+    values: list[bytes | None] = [
+        dumps(change(number, op="d", after=None)) for number in range(MANY)
+    ]
+    for depth in range(250, 258):
+        deep = opening * depth + b"1" + closing * depth
+        keys: list[bytes | None] = [dumps({"id": number}) for number in range(MANY)]
+        values[11] = dumps(change(11)).replace(b'"note":null', b'"note":' + deep)
+        check(keys, values)
+        values[11] = values[12]
+        keys[11] = b'{"id":%b}' % deep
+        check(keys, values)
 
 
 def test_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
