@@ -16,10 +16,17 @@ Implements Alibaba Cloud's page "Lindorm: Data format", for SQL tables and HBase
 - The page documents no Kafka key: a table's model declares its key columns.
 """
 
-from python_udfs import debezium
-from python_udfs.events import Event
+from collections.abc import Sequence
+
+from python_udfs import debezium, debezium_plain_changes
+from python_udfs.events import Decoded, Event
 
 
 def decode(key: bytes | None, value: bytes | None) -> list[Event]:
     """The change event of one Kafka message: always one, ``invalid`` for a payload that is bad."""
     return debezium.decode(key, value)
+
+
+def decode_batch(keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> Decoded:
+    """``decode`` for many messages, faster the more of them are alike."""
+    return debezium_plain_changes.decode_batch(decode, keys, values)

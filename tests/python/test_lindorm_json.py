@@ -99,3 +99,35 @@ def test_a_key_that_is_shipped_is_used() -> None:
 @pytest.mark.parametrize("value", [None, b"", b"null"])
 def test_tombstones(value: bytes | None) -> None:
     assert decode(None, value) == Event(0, "tombstone")
+
+
+# Which of the page's messages, and whether they are alike enough to be decoded together.
+STREAMS = {
+    "an SQL table": (("insert", "update", "row_delete"), True),
+    # Without `before`, which the short way wants.
+    "an HBase table": (("hbase_insert",), False),
+    "all": (tuple(SAMPLES), False),
+}
+
+
+@pytest.mark.parametrize("stream", STREAMS)
+@pytest.mark.parametrize("namespaces", [("default",), ("default", "other")])
+def test_many_messages_are_decoded_as_each_one_is(stream: str, namespaces: tuple[str, ...]) -> None:
+    names, are_alike = STREAMS[stream]
+    values: list[bytes | None] = []
+    for number in range(600):
+        message = json.loads(page(names[number % len(names)]).replace(b"1004", b"%d" % number))
+        source = message["payload"]["source"]
+        source |= {"namespace": namespaces[number % len(namespaces)], "table": stream}
+        if number % 97 == 96:
+            message["payload"]["op"] = "x"
+        values.append(json.dumps(message, separators=(",", ":")).encode())
+    values[50:50] = [None, b"", b"null", b"{"]
+    keys = [None] * len(values)
+    expected = [lindorm_json.decode(None, value) for value in values]
+    # The first time the messages' layout is learned.
+    lindorm_json.decode_batch(keys, values)
+    decoded = lindorm_json.decode_batch(keys, values)
+    assert decoded.payloads() == expected
+    if are_alike and len(namespaces) == 1:
+        assert sum(len(columns.operation) for _, columns in decoded.columns) > 500
