@@ -73,19 +73,20 @@ def decode_payload_batch(formats: pa.Array, keys: pa.Array, values: pa.Array) ->
             for indexes, columns in decoded.columns:
                 table = (columns.source_database, columns.source_schema, columns.source_table)
                 table_places, blocks = tables.setdefault(table, ([], []))
-                table_places.extend(places[index] for index in indexes)
+                table_places.extend(map(places.__getitem__, indexes))
                 blocks.append(columns)
             for index, events in decoded.events.items():
                 others[places[index]] = events
-    # Making arrays has its price too, whatever their length.
+    # Making arrays has its price too, whatever their length, and so has joining them.
     arrays = [_columns_array(blocks) for _, blocks in tables.values()]
-    arrays.append(_events_array(list(chain.from_iterable(others.values()))))
+    if others or not arrays:
+        arrays.append(_events_array(list(chain.from_iterable(others.values()))))
     lengths = [1] * len(values)
     rows = list(chain.from_iterable(table_places for table_places, _ in tables.values()))
     for place, events in others.items():
         lengths[place] = len(events)
         rows += repeat(place, len(events))
-    structs = pa.concat_arrays(arrays)
+    structs = arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
     if rows != list(range(len(values))):
         # A stable sort: the events of a payload stay in their order.
         structs = structs.take(pc.sort_indices(pa.array(rows, pa.int32())))
@@ -174,14 +175,14 @@ def _texts_array(blocks: list[bytes | None], lengths: list[int]) -> pa.Array:
     """Columns of texts, see ``EventColumns``, to one array of strings."""
     if blocks.count(None) == len(blocks):
         return pa.nulls(sum(lengths), pa.string())
-    lines = b"".join(
-        b"null\n" * rows if block is None else block
+    # Not as one text: all of it would have to pass through a processor's cache several times.
+    lines = [
+        (b"null\n" * rows if block is None else block)[:-1]
         for block, rows in zip(blocks, lengths, strict=True)
-    )
-    texts = pc.split_pattern(pa.array([lines], pa.string()), "\n").flatten()[:-1]
-    if b"null\n" in lines:
-        texts = pc.if_else(pc.equal(texts, "null"), None, texts)
-    return texts
+    ]
+    texts = pc.split_pattern(pa.array(lines, pa.string()), "\n").flatten()
+    is_null = pc.equal(texts, "null")
+    return pc.if_else(is_null, None, texts) if pc.any(is_null).as_py() else texts
 
 
 def _times_array(blocks: list[Sequence[int | None] | None], lengths: list[int]) -> pa.Array:
@@ -189,7 +190,8 @@ def _times_array(blocks: list[Sequence[int | None] | None], lengths: list[int]) 
         block if block is not None else repeat(None, rows)
         for block, rows in zip(blocks, lengths, strict=True)
     )
-    return pa.array(list(times), pa.timestamp("ms", tz="UTC"))
+    # By way of integers, in two thirds of the time.
+    return pa.array(list(times), pa.int64()).cast(_ARROW_TYPES["timestamp"])
 
 
 @_without_collector

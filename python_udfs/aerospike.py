@@ -29,7 +29,7 @@ Policies where the pages say nothing:
 import json
 import re
 from binascii import b2a_base64
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 from python_udfs.events import MAX_TIME_MS, MIN_TIME_MS, TOMBSTONE, Event
@@ -112,6 +112,20 @@ def expires_at(expiry: int | None) -> int | None:
         return None
     milliseconds = expiry * 1000
     return milliseconds if MIN_TIME_MS <= milliseconds <= MAX_TIME_MS else None
+
+
+def occurred_at_of_many(luts: Sequence[Any]) -> Sequence[int | None]:
+    """``occurred_at`` of each."""
+    if None not in luts and FIRST_LUT_MS <= min(luts) <= max(luts) <= MAX_TIME_MS:
+        return luts
+    return list(map(occurred_at, luts))
+
+
+def expires_at_of_many(expiries: Sequence[Any]) -> Sequence[int | None]:
+    """``expires_at`` of each."""
+    if None not in expiries and 0 < min(expiries) <= max(expiries) <= MAX_TIME_MS // 1000:
+        return [expiry * 1000 for expiry in expiries]
+    return list(map(expires_at, expiries))
 
 
 def event_key_metadata(keys: EventKeys | None, index: int, count: int) -> dict[str, Any]:

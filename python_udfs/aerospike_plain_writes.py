@@ -8,21 +8,22 @@ What makes it short: writes of one set with the same bins have one layout. A lay
 the names, types and flags of the bins and the types of their values while it decodes, in C, and
 what belongs to all writes of a layout is worked out once. What differs is encoded by column.
 
-Nothing is lost on this way. msgspec drops what a map can't hold (a name that comes twice), so a
-record with maps is encoded again and must give the bytes that were shipped.
+Nothing is lost on this way. msgspec drops what a map can't hold (a name that comes twice), so what
+may have maps is decoded by column, and encoded again it must give the bytes that were shipped.
 """
 
 import re
 from collections.abc import Callable, Sequence
+from functools import cache
 from itertools import islice, repeat
 from math import isfinite
 from operator import itemgetter
-from typing import Any, Final, Literal, NamedTuple
+from typing import Annotated, Any, Final, Literal, NamedTuple
 
 import msgspec
 from msgspec import UNSET
 
-from python_udfs.aerospike import DIGEST_BYTES, expires_at, occurred_at
+from python_udfs.aerospike import DIGEST_BYTES, expires_at_of_many, occurred_at_of_many
 from python_udfs.aerospike_particles import DOUBLE, LIST, MAP, SCALARS
 from python_udfs.events import UPSERT, Decode, Decoded, EventColumns
 from python_udfs.limits import MAX_DEPTH, MAX_PAYLOAD_BYTES
@@ -32,7 +33,8 @@ _HEADER: Final = b"\x93\x01\x01"
 # How many levels a bin's value may nest: it lies in a record, payload, bins and bin.
 _ROOM: Final = MAX_DEPTH - 5
 
-_Key = tuple[str, str | None, bytes, Any]
+_Digest = Annotated[bytes, msgspec.Meta(min_length=DIGEST_BYTES, max_length=DIGEST_BYTES)]
+_Key = tuple[str, str | None, _Digest, Any]
 _Bin = tuple[str, int, int, Any]
 _Record = tuple[int, int, tuple[_Key, int | None, int | None, int | None, list[_Bin]]]
 _decode_any = msgspec.msgpack.Decoder(_Record).decode
@@ -45,10 +47,13 @@ _Plain = str | int | bool | None
 # Lists and maps in one another to this depth are checked by msgspec, deeper ones in Python; what
 # msgspec makes of such a type doubles with each level.
 _TREE_DEPTH: Final = 6
+# What is in the outermost one.
 _Tree: Any = _Plain | float
-for _ in range(_TREE_DEPTH):
+for _ in range(_TREE_DEPTH - 1):
     _Tree = _Plain | float | list[_Tree] | dict[str, _Tree]
 _PLAIN: Final = frozenset({str, int, bool, type(None)})
+_PlainList = list[_Plain]
+_CONTAINERS: Final = {LIST: list, MAP: dict}
 _are_plain = _PLAIN.issuperset
 _are_texts = frozenset({str}).issuperset
 _are_floats = frozenset({float}).issuperset
@@ -83,11 +88,8 @@ class _Layout(NamedTuple):
     """``metadata.bins``."""
     doubles: list[int]
     """The places of values that must be finite floats."""
-    trees: list[int]
-    """The places of lists and maps in which a float may be no number."""
-    deep: list[int]
-    """The places of lists and maps that can hold what JSON can't say."""
-    has_maps: bool
+    raw: list[tuple[int, type]]
+    """The places of values that are decoded by column, each with ``list`` or ``dict``."""
 
 
 class _Group(NamedTuple):
@@ -103,9 +105,9 @@ _LAYOUTS: Final[dict[Any, _Layout | None]] = {}
 _SEEN: Final[dict[Any, int]] = {}
 """By the same: how many such writes were seen while there was no layout."""
 _met_last: Final[list[_Layout | None]] = [None]
-# The first bytes of a float64 and a float32 that are no finite number.
-_NON_FINITE: Final = re.compile(rb"\xcb[\x7f\xff][\xf0-\xff]|\xca[\x7f\xff][\x80-\xff]")
-_NON_FINITE_STARTS: Final = (b"\xcb\x7f", b"\xcb\xff", b"\xca\x7f", b"\xca\xff")
+# The first bytes of a float64 that is no finite number. A float32 is not found: in a list or map it
+# isn't plain, as it would be encoded as a float64.
+_NON_FINITE: Final = re.compile(rb"\xcb[\x7f\xff][\xf0-\xff]")
 # Making a layout takes as long as decoding a hundred records, and there may be sets whose records
 # all have other bins.
 _SEEN_BEFORE: Final = 10
@@ -131,7 +133,7 @@ def _layout(
     flags: tuple[int, ...],
     types: tuple[Any, ...],
 ) -> _Layout | None:
-    doubles, trees, deep = [], [], []
+    doubles, raw = [], []
     bins = []
     for place, (name, code, flag, value_type) in enumerate(
         zip(names, codes, flags, types, strict=True)
@@ -141,21 +143,18 @@ def _layout(
             # A decoder of floats would take ints.
             expected = Any
             doubles.append(place)
-        elif code == LIST and value_type is list:
-            expected = list[_Plain]
-        elif code == MAP and value_type is dict:
-            expected = dict[str, _Plain]
-        elif (code == LIST or code == MAP) and value_type is _Tree:
-            trees.append(place)
-        elif (code == LIST or code == MAP) and value_type is Any:
-            deep.append(place)
+        elif code == LIST and value_type is _PlainList:
+            expected = _PlainList
+        elif code in _CONTAINERS and value_type is _CONTAINERS[code]:
+            expected = msgspec.Raw
+            raw.append((place, value_type))
         elif SCALARS.get(code) is not value_type:
             return None
         bins.append(_tuple[_literal[name], _literal[code], _literal[flag], expected])
     if len(set(names)) != len(names) or not all(-_TOO_LARGE <= flag < _TOO_LARGE for flag in flags):
         return None
     set_type = None if set_name is None else _literal[set_name]
-    key_type = _tuple[_literal[namespace], set_type, bytes, user_key_type]
+    key_type = _tuple[_literal[namespace], set_type, _Digest, user_key_type]
     payload_type = _tuple[key_type, int | None, int | None, int | None, _tuple[tuple(bins)]]
     fields = [f"bin_{place}" for place in range(len(names))]
     try:
@@ -181,10 +180,15 @@ def _layout(
         image,
         msgspec.Raw(msgspec.json.encode(notes)),
         doubles,
-        trees,
-        deep,
-        MAP in codes or bool(trees) or bool(deep),
+        raw,
     )
+
+
+@cache
+def _column_decoder(container: Any, items: Any) -> Callable[[bytes], list[Any]]:
+    """The decoder of an array of lists or maps of such items."""
+    expected: Any = list[items] if container is list else dict[str, items]
+    return msgspec.msgpack.Decoder(list[expected]).decode
 
 
 def decode_batch(
@@ -197,7 +201,7 @@ def decode_batch(
     decoded = Decoded()
     groups, others = _grouped(values)
     for group in groups:
-        others += _add_group(decoded, group, keys, values)
+        others += _add_group(decoded, group, keys)
     for place in others:
         decoded.events[place] = decode(keys[place], values[place])
     return decoded
@@ -216,10 +220,9 @@ def _grouped(values: Sequence[bytes | None]) -> tuple[list[_Group], list[int]]:
         if group is not None:
             first = len(group.records)
             try:
-                for record in map(group.layout.decode, rest):
-                    group.records.append(record)
+                group.records.extend(map(group.layout.decode, rest))
             except _FAILURES:
-                # Of the message behind those that have this layout.
+                # Of the message behind those that have this layout, whose records are there.
                 pass
             fitting = len(group.records) - first
             group.places.extend(range(place, place + fitting))
@@ -256,11 +259,11 @@ def _other_group(value: bytes | None, groups: dict[int, _Group]) -> _Group | Non
             continue
         return group
     try:
-        record = _decode_any(value)
+        layout = _layout_of(_decode_any(value))
+        if layout is None:
+            return None
+        record = layout.decode(value)
     except _FAILURES:
-        return None
-    layout = _layout_of(record)
-    if layout is None:
         return None
     group = _group_of(layout, groups)
     group.records.append(record)
@@ -275,13 +278,8 @@ def _layout_of(record: Any) -> _Layout | None:
     types = []
     for value in values:
         kind: Any = type(value)
-        if kind is list:
-            if not _are_plain(map(type, value)):
-                kind = _Tree if _is_plain_tree(value, _TREE_DEPTH - 1) else Any
-        elif kind is dict and not (
-            _are_texts(map(type, value)) and _are_plain(map(type, value.values()))
-        ):
-            kind = _Tree if _is_plain_tree(value, _TREE_DEPTH - 1) else Any
+        if kind is list and _are_plain(map(type, value)):
+            kind = _PlainList
         types.append(kind)
     user_key_type = type(user_key)
     if user_key is not None and user_key_type not in _USER_KEY_TYPES:
@@ -301,16 +299,12 @@ def _layout_of(record: Any) -> _Layout | None:
     return layout
 
 
-def _add_group(
-    decoded: Decoded, group: _Group, keys: Sequence[bytes | None], values: Sequence[bytes | None]
-) -> list[int]:
+def _add_group(decoded: Decoded, group: _Group, keys: Sequence[bytes | None]) -> list[int]:
     """Add the events of a group; return the places of messages that turn out not to be plain."""
     layout, places, records = group
     if not places:
         return []
-    columns = _columns(
-        layout, records, [keys[place] for place in places], [values[place] for place in places]
-    )
+    columns = _columns(layout, records, list(map(keys.__getitem__, places)))
     if columns is not None:
         decoded.columns.append((places, columns))
         return []
@@ -318,8 +312,8 @@ def _add_group(
         return places
     half = len(places) // 2
     return [
-        *_add_group(decoded, _Group(layout, places[:half], records[:half]), keys, values),
-        *_add_group(decoded, _Group(layout, places[half:], records[half:]), keys, values),
+        *_add_group(decoded, _Group(layout, places[:half], records[:half]), keys),
+        *_add_group(decoded, _Group(layout, places[half:], records[half:]), keys),
     ]
 
 
@@ -327,22 +321,20 @@ def _columns(
     layout: _Layout,
     records: list[Any],
     keys: Sequence[bytes | None],
-    values: Sequence[bytes | None],
 ) -> EventColumns | None:
     """The events of records of one layout, or None if any turns out not to be plain."""
     _, _, payloads = zip(*records, strict=True)
     record_keys, generations, expiries, luts, bins = zip(*payloads, strict=True)
     _, _, digests, user_keys = zip(*record_keys, strict=True)
     columns = [list(map(_value_of, column)) for column in zip(*bins, strict=True)]
+    for place, container in layout.raw:
+        trees = _plain_trees(container, columns[place])
+        if trees is None:
+            return None
+        columns[place] = trees
     if not (
-        {DIGEST_BYTES}.issuperset(map(len, digests))
-        and all(map(_are_finite, (columns[place] for place in layout.doubles)))
-        and all(_is_plain_tree(tree, _ROOM) for place in layout.deep for tree in columns[place])
-        and (
-            not layout.trees or _are_plain_trees([columns[place] for place in layout.trees], values)
-        )
+        all(map(_are_finite, (columns[place] for place in layout.doubles)))
         and (keys.count(None) == len(keys) or list(map(_encode, record_keys)) == keys)
-        and (not layout.has_maps or list(map(_encode, records)) == values)
     ):
         return None
     metadata = map(
@@ -363,26 +355,35 @@ def _columns(
         record_key=_encode_lines(list(map(_RecordKey, digests))),
         before=None,
         after=_encode_lines(list(map(layout.image, *columns))),
-        occurred_at=list(map(occurred_at, luts)),
-        expires_at=list(map(expires_at, expiries)),
+        occurred_at=occurred_at_of_many(luts),
+        expires_at=expires_at_of_many(expiries),
         metadata=_encode_lines(list(metadata)),
     )
 
 
+def _plain_trees(container: type, column: list[msgspec.Raw]) -> list[Any] | None:
+    """A column of lists or of maps, or None if one is not plain, or not all that was shipped.
+
+    All are decoded, and encoded, as one array. The end of one can't be taken for the beginning of
+    another: each is known to be a whole value.
+    """
+    header = _encode([None] * len(column))[: -len(column)]
+    shipped = b"".join([header, *column])
+    for items in (_Plain, _Tree, Any):
+        try:
+            trees = _column_decoder(container, items)(shipped)
+        except _FAILURES:
+            continue
+        # To look for bytes is faster than to look at the numbers.
+        unsure = items is Any or (items is _Tree and _NON_FINITE.search(shipped))
+        if unsure and not all(_is_plain_tree(tree, _ROOM) for tree in trees):
+            return None
+        return trees if _encode(trees) == shipped else None
+    return None
+
+
 def _are_finite(column: list[Any]) -> bool:
     return _are_floats(map(type, column)) and all(map(isfinite, column))
-
-
-def _are_plain_trees(columns: list[list[Any]], values: Sequence[bytes | None]) -> bool:
-    """Whether all numbers in lists and maps, which are of the type ``_Tree``, are finite."""
-    return all(
-        all(_is_plain_tree(column[place], _ROOM) for column in columns)
-        for place, value in enumerate(values)
-        # To look for the bytes is faster than to look at the numbers.
-        if value is not None
-        and any(value.find(start) >= 0 for start in _NON_FINITE_STARTS)
-        and _NON_FINITE.search(value)
-    )
 
 
 def _is_plain_tree(tree: Any, room: int) -> bool:

@@ -11,7 +11,7 @@ from aerospike_messages import writes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dbt_lakehouse.functions import decode_payload_batch
+from dbt_lakehouse.functions import _texts_array, decode_payload_batch
 from python_udfs import aerospike_plain_writes
 from python_udfs.aerospike_messagepack import decode, decode_batch
 from python_udfs.registry import EVENT_TYPES, decode_payload
@@ -132,6 +132,84 @@ def test_a_name_twice_in_a_map_is_not_dropped() -> None:
     assert events[-1][0].after == b'{"m":[["k",1],["k",2]]}'
 
 
+DEEP = nested(8)
+
+
+@pytest.mark.parametrize("code", [19, 20])
+@pytest.mark.parametrize(
+    "usual", [[1], [1.5], DEEP, {"a": 1}, {"a": 1.5}, {"a": DEEP}], ids=lambda usual: str(usual)[:9]
+)
+@pytest.mark.parametrize(
+    "other",
+    [
+        *("x", b"x", None, 5, 2.5, [1], {"a": 1}, [1.5], {"a": [1.5]}, DEEP, {"a": DEEP}),
+        *(
+            [float("nan")],
+            {"a": float("inf")},
+            [float("-inf")],
+            [b"x"],
+            {"a": b"x"},
+            {1: 2},
+            [{1: 2}],
+        ),
+    ],
+    ids=lambda other: str(other)[:9],
+)
+def test_another_value_than_the_usual_one(code: int, usual: Any, other: Any) -> None:
+    values = [record(["c", code, 0, usual])] * MANY + [record(["c", code, 0, other])]
+    values += values[:3]
+    events = [decode(None, value) for value in values]
+    for _ in range(2):
+        assert decode_batch([None] * len(values), values).payloads() == events
+
+
+@pytest.mark.parametrize("name", ["list", "map", "nested", "deeper than a type"])
+@pytest.mark.parametrize(
+    "shipped",
+    [b"\x82\xa1k\x01\xa1k\x02", b"\xca\x3f\x80\x00\x00", b"\xca\x7f\x80\x00\x00", b"\xcd\x00\x01"],
+    ids=["a name twice", "float32", "float32 infinity", "a long int"],
+)
+def test_nothing_is_lost_in_lists_and_maps(name: str, shipped: bytes) -> None:
+    mark = 0x1234567890
+    plain = [*PLAIN[name], ["ll", 20, 0, [0.5, [1]]], ["mm", 19, 0, {"a": 5}]]
+    marked = record(*PLAIN[name], ["ll", 20, 0, [0.5, [mark]]], ["mm", 19, 0, {"a": mark}])
+    packed = msgpack.packb(mark)
+    in_list = marked.replace(packed, shipped, 1).replace(packed, b"\x05")
+    in_map = marked.replace(packed, b"\x05", 1).replace(packed, shipped)
+    values = [record(*plain)] * MANY + [in_list, in_map, record(*plain)]
+    events = [decode(None, value) for value in values]
+    for _ in range(2):
+        assert decode_batch([None] * len(values), values).payloads() == events
+
+
+@pytest.mark.parametrize("length", [0, 19, 21])
+def test_one_bad_digest_among_many(length: int) -> None:
+    plain = record(["i", 1, 0, 5])
+    values = [plain] * MANY + [record(["i", 1, 0, 5], digest=b"x" * length), plain]
+    events = [decode(None, value) for value in values]
+    assert events[MANY][0].operation == "invalid"
+    assert decode_batch([None] * len(values), values).payloads() == events
+
+
+@pytest.mark.parametrize("lut", [None, 0, 10**11 - 1, 10**11, 253_402_300_799_999, 2**63, -1])
+@pytest.mark.parametrize("expiry", [None, 0, -1, -5, 1, 253_402_300_799, 253_402_300_800, 2**63])
+def test_another_time_than_the_usual_one(lut: int | None, expiry: int | None) -> None:
+    plain = record(["i", 1, 0, 5], expiry=1_700_000_000)
+    values = [plain] * MANY + [record(["i", 1, 0, 5], lut=lut, expiry=expiry)]
+    events = [decode(None, value) for value in values]
+    for _ in range(2):
+        assert decode_batch([None] * len(values), values).payloads() == events
+
+
+def test_keys_that_are_the_same_bytes_only_together() -> None:
+    value = record(["i", 1, 0, 5])
+    own = msgpack.packb(msgpack.unpackb(value)[2][0])
+    keys = [own] * MANY + [own[:-1], own[-1:] + own, own]
+    values = [value] * len(keys)
+    for _ in range(2):
+        assert decode_batch(keys, values).payloads() == list(map(decode, keys, values))
+
+
 def test_one_bad_record_among_many() -> None:
     plain = record(["d", 2, 0, 0.5])
     values = [plain] * MANY + [record(["d", 2, 0, 5]), plain, plain[:-1], plain + b"x", plain]
@@ -173,6 +251,12 @@ def test_arrays_of_columns_and_of_events() -> None:
         for payload in payloads
     ]
     assert aerospike_plain_writes._LAYOUTS
+
+
+def test_texts_of_blocks() -> None:
+    texts = _texts_array([b'{"a":null}\nnull\n', None, b"null\n", b'{"null":1}\n'], [2, 2, 1, 1])
+    assert texts.to_pylist() == ['{"a":null}', None, None, None, None, '{"null":1}']
+    assert _texts_array([None, None], [2, 1]).to_pylist() == [None] * 3
 
 
 def in_spark(value: Any, ddl: str) -> Any:
