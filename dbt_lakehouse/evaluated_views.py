@@ -65,6 +65,14 @@ def drop(spark: SparkSession, name: str) -> None:
         held.clearCache(False)
 
 
+def drop_all(spark: SparkSession, prefix: str) -> None:
+    """Drop all views whose names begin with ``prefix``."""
+    # Of a copy: other models' threads add theirs meanwhile.
+    for name in list(_held):
+        if name.startswith(prefix):
+            drop(spark, name)
+
+
 def execute(self: Cursor, sql: str, *parameters: Any) -> None:
     """``Cursor.execute`` of dbt-spark that knows our statements too, and those with markers."""
     statement = _STATEMENT.fullmatch(sql)
@@ -81,8 +89,7 @@ def execute(self: Cursor, sql: str, *parameters: Any) -> None:
             number = create(spark, statement["created"], statement["query"])
             self._df = spark.sql(f"select {number}L as rows")
         else:
-            for name in [each for each in _held if each.startswith(statement["dropped"])]:
-                drop(spark, name)
+            drop_all(spark, statement["dropped"])
             self._df = spark.sql("select 0L as rows where false")
     except AnalysisException as error:
         raise DbtRuntimeError(str(error)) from error

@@ -27,6 +27,20 @@ def test_a_view_stays_what_it_was_when_its_table_is_written(spark: SparkSession)
     ]
 
 
+def test_views_are_dropped_by_how_their_names_begin(spark: SparkSession) -> None:
+    names = ("gold__a__keys", "gold__a__states", "gold__b__keys")
+    for name in names:
+        evaluated_views.create(spark, name, "select 1 as one")
+    evaluated_views.drop_all(spark, "gold__a__")
+    for name in names[:2]:
+        with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
+            spark.sql(f"select * from {name}")
+    assert spark.sql(f"select one from {names[2]}").collect() == [(1,)]
+    evaluated_views.drop_all(spark, names[2])
+    with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
+        spark.sql(f"select * from {names[2]}")
+
+
 def test_a_view_is_a_leaf_to_what_reads_it(spark: SparkSession) -> None:
     evaluated_views.create(spark, "small", "select id, id % 2 as odd from range(4) order by id")
     pairs = "select one.id, other.odd from small as one inner join small as other using (odd)"
