@@ -6,8 +6,9 @@
       occurred_at, kafka_timestamp: SQL expressions.
 #}
 {% macro known_time(occurred_at, kafka_timestamp) -%}
+    {#- Of integers: to add an interval to an instant takes Spark longer than to read it. -#}
     case
-        when {{ occurred_at }} > {{ kafka_timestamp }} + interval 24 hours then cast(null as timestamp)
+        when unix_micros({{ occurred_at }}) > unix_micros({{ kafka_timestamp }}) + 86400000000 then cast(null as timestamp)
         else {{ occurred_at }}
     end
 {%- endmacro %}
