@@ -4,8 +4,9 @@
 
   Arguments:
       payloads: a relation with topic, partition, offset, timestamp, key and value.
+      partitions: as of partitions_of, of these payloads; without, each payload's topic is held against the patterns.
 #}
-{% macro decoded_events(payloads) -%}
+{% macro decoded_events(payloads, partitions=none) -%}
     (
         select
             payloads.topic,
@@ -14,7 +15,7 @@
             payloads.timestamp,
             payloads.format,
             event.*
-        from (select *, {{ payload_format('topic') | indent(8) }} as format from {{ payloads }}) as payloads
+        from (select *, {{ _known_format(partitions) if partitions else payload_format('topic') | indent(8) }} as format from {{ payloads }}) as payloads
             lateral view inline(decode_payload(format, key, value)) event as
             event_index,
             operation,

@@ -5,15 +5,16 @@
 
   Arguments:
       payloads: the new rows of bronze, as new_rows gives them.
+      partitions: as of partitions_of, of these rows.
 #}
-{% macro log_time_corrections(payloads) %}
+{% macro log_time_corrections(payloads, partitions) %}
     {% if not is_building() or model.resource_type == 'unit_test' %}
         {% do return('(' ~ _log_time_corrections_sql(payloads, none) ~ ')') %}
-    {% elif is_incremental() and not has_news() %}
+    {% elif not partitions %}
         {% do return(none) %}
     {% endif %}
     {% set name = make_temp_relation(this, '__dbt_tmp').identifier ~ '__corrections' %}
-    {% set corrected = evaluate(name, _log_time_corrections_sql(payloads, _carried_log_times(payloads))) %}
+    {% set corrected = evaluate(name, _log_time_corrections_sql(payloads, _carried_log_times(partitions))) %}
     {% do return(name if corrected > 0 else none) %}
 {% endmacro %}
 
@@ -150,9 +151,9 @@ where given_log_time is null and not log_time <=> timestamp
   log can tell: payloads lie before offsets that came earlier, or there are too many partitions for a property.
 
   Arguments:
-      payloads: as of log_time_corrections.
+      partitions: as of log_time_corrections.
 #}
-{% macro _carried_log_times(payloads) %}
+{% macro _carried_log_times(partitions) %}
     {% set held = _properties(this).get('lakehouse.log_times', '') if is_incremental() else '{}' %}
     {% set notes = adapter.noted_properties(this) %}
     {% if held == 'too many partitions' %}
@@ -161,24 +162,20 @@ where given_log_time is null and not log_time <=> timestamp
     {% endif %}
     {% set known = fromjson(held) if held else _log_times_of_log() %}
     {% set carried, unordered = [], [] %}
-    {% for partition, first_offset, last_offset, newest in run_query(
-        'select to_json(struct(topic, partition)), min(offset), max(offset), unix_micros(max(timestamp)) from '
-        ~ payloads ~ ' group by topic, partition'
-    ) %}
-        {% set times = [newest] %}
-        {% if partition in known %}
-            {% set offset, log_time = known[partition] %}
-            {% if first_offset <= offset %}
-                {% do unordered.append(partition) %}
+    {% for each in partitions %}
+        {% set times = [each.newest] %}
+        {% if each.name in known %}
+            {% set offset, log_time = known[each.name] %}
+            {% if each.first_offset <= offset %}
+                {% do unordered.append(each.name) %}
             {% endif %}
             {% do times.append(log_time) %}
-            {% set named = fromjson(partition) %}
             {% do carried.append({
-                'topic': sql_text(named.topic), 'partition': named.partition, 'log_time': _moment(log_time)
+                'topic': sql_text(each.topic), 'partition': each.partition, 'log_time': _moment(log_time)
             }) %}
         {% endif %}
         {% set times = times | reject('none') | map('int') | list %}
-        {% do known.update({partition: [last_offset | int, times | max if times else none]}) %}
+        {% do known.update({each.name: [each.last_offset | int, times | max if times else none]}) %}
     {% endfor %}
     {% set is_too_long = known | length > 1000 %}
     {% do notes.update({

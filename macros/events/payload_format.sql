@@ -16,3 +16,25 @@
         else cast(null as string)
     end
 {%- endmacro %}
+
+{#
+  The same for topics of which it is known, by their names: to hold each payload's topic against all patterns takes time.
+
+  Arguments:
+      partitions: as of partitions_of.
+#}
+{% macro _known_format(partitions) -%}
+    {%- set topics = {} -%}
+    {%- for each in partitions if each.format is not none -%}
+        {%- do topics.setdefault(each.format, {}).update({each.topic: sql_text(each.topic)}) -%}
+    {%- endfor -%}
+    {%- if topics %}
+    case
+    {%- for format, names in topics.items() %}
+        when topic in ({{ names.values() | join(', ') }}) then {{ sql_text(format) }}
+    {%- endfor %}
+    end
+    {%- else %}
+    cast(null as string)
+    {%- endif %}
+{%- endmacro %}

@@ -5,9 +5,10 @@
 }}
 
 {% set new_payloads = new_rows(source("bronze", "raw_payloads")) %}
-{% set corrections = log_time_corrections(new_payloads) %}
+{% set partitions = partitions_of(new_payloads) %}
+{% set corrections = log_time_corrections(new_payloads, partitions) %}
 with decoded as (
-    select * from {{ decoded_events(new_payloads) }}
+    select * from {{ decoded_events(new_payloads, partitions) }}
 ),
 
 final as (
