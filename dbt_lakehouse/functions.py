@@ -19,7 +19,13 @@ from pyspark.sql.pandas.functions import arrow_udf
 from dbt_lakehouse.paths import ROOT
 from python_udfs import registry
 from python_udfs.events import Decoded, Event, EventColumns
-from python_udfs.images import decode_hbase, json_elements, json_entries, row_texts_of_many
+from python_udfs.images import (
+    decode_hbase,
+    field_names,
+    json_elements,
+    json_entries,
+    row_texts_of_many,
+)
 from python_udfs.registry import decode_batch
 
 # Arrow's types of Event's fields; times become Spark's microseconds at the end.
@@ -196,14 +202,12 @@ def _times_array(blocks: list[Sequence[int | None] | None], lengths: list[int]) 
 
 @_without_collector
 def row_texts_batch(
-    befores: pa.Array, afters: pa.Array, record_keys: pa.Array, fields: pa.Array, keys: pa.Array
+    befores: pa.Array, afters: pa.Array, record_keys: pa.Array, fields: pa.Array
 ) -> pa.Array:
-    """Images and record keys (string) and two constant lists of field names to a struct of three
+    """Images and record keys (string) and a constant, as of ``field_names``, to a struct of three
     lists of texts each.
     """
-    names = tuple(
-        tuple(constant[0].as_py()) if len(constant) else () for constant in (fields, keys)
-    )
+    names = field_names(fields[0].as_py()) if len(fields) else ((), ())
     images = [array.cast(pa.binary()) for array in (befores, afters, record_keys)]
     at_once = _at_once(images[1])
     parts: list[list[pa.Array]] = [[], [], []]

@@ -19,6 +19,7 @@ from msgspec import structs
 _decode_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode_array = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _decode_string = msgspec.json.Decoder(str).decode
+_decode_names = msgspec.json.Decoder(tuple[tuple[str, ...], tuple[str, ...]]).decode
 _encode = msgspec.json.Encoder().encode
 
 
@@ -39,20 +40,27 @@ def row_texts(
     before: str | None,
     after: str | None,
     record_key: str | None,
-    fields: tuple[str, ...],
-    key_fields: tuple[str, ...],
+    fields: str,
 ) -> RowTexts:
-    """The values of ``fields`` in both images of a change, as text: strings unquoted, everything
-    else as it is written; and those of ``key_fields`` in its record key, which is looked at only
-    where the row image (``after``, else ``before``) lacks one.
+    """The values of fields in both images of a change, as text: strings unquoted, everything else
+    as it is written; and those of the key fields in its record key, which is looked at only where
+    the row image (``after``, else ``before``) lacks one.
 
-    A field that is absent or null is None. The images are what a decoder made, so text that is no
-    JSON object is a bug and raises ``msgspec.DecodeError``.
+    ``fields`` is as of ``field_names``. A field that is absent or null is None. The images are what
+    a decoder made, so text that is no JSON object is a bug and raises ``msgspec.DecodeError``.
     """
     befores, afters, keys = row_texts_of_many(
-        [_encoded(before)], [_encoded(after)], [_encoded(record_key)], fields, key_fields
+        [_encoded(before)], [_encoded(after)], [_encoded(record_key)], *field_names(fields)
     )
     return RowTexts(befores[0], afters[0], keys[0])
+
+
+def field_names(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The fields of the images and, of them, the key's, from the JSON of both lists. One text,
+    since Spark copies even a constant for each row, and lists of texts one by one.
+    """
+    fields, key_fields = _decode_names(text)
+    return fields, key_fields
 
 
 def _encoded(text: str | None) -> bytes | None:

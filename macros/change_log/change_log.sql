@@ -152,8 +152,8 @@
 {% macro change_log_sql(log, change_events) -%}
     {%- set specs = log.columns -%}
     {%- set key_columns = [] if log.keyless else log.key -%}
-    {%- set fields = _texts(log.columns | map(attribute='field')) -%}
-    {%- set key_fields = _texts(specs | selectattr('column', 'in', key_columns) | map(attribute='field')) -%}
+    {%- set key_fields = specs | selectattr('column', 'in', key_columns) | map(attribute='field') | list -%}
+    {%- set fields = tojson([specs | map(attribute='field') | list, key_fields]) -%}
 with change_events as (
     select * from {{ change_events }}
 ),
@@ -171,7 +171,7 @@ relevant as (
 parsed as (
     select
         *,
-        row_texts(before, after, record_key, {{ fields }}, {{ key_fields }}) as row_texts
+        row_texts(before, after, record_key, {{ sql_text(fields) }}) as row_texts
         {%- if log.partial %},
         json_object_keys(after) as after_names,
         json_object_keys(before) as before_names
@@ -363,12 +363,3 @@ end
         coalesce({{ before }}, `value_{{ spec.column }}`)
     {%- endif -%}
 {%- endmacro %}
-
-{# An array of texts. #}
-{% macro _texts(values) %}
-    {% set texts = [] %}
-    {% for value in values %}
-        {% do texts.append(sql_text(value)) %}
-    {% endfor %}
-    {% do return('array(' ~ texts | join(', ') ~ ')' if texts else 'cast(array() as array<string>)') %}
-{% endmacro %}

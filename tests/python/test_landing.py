@@ -80,7 +80,7 @@ def test_a_message_needs_its_position(lake: Lake, field: str) -> None:
         (
             """
             select texts.after[0] as a, texts.after[1] as b, upper(texts.before[1]) as c from (
-                select row_texts(null, string(value), null, array('a', 'b'), array('a')) as texts
+                select row_texts(null, string(value), null, '[["a","b"],["a"]]') as texts
                 from lake.bronze.raw_payloads
             )
             """,
