@@ -38,16 +38,24 @@
             {% set deletes = none %}
         {% endif %}
         {% do _remember_truncate(deleted_keys, truncation) %}
-        {# Of the keys alone: to fold them without their columns takes a fraction of what it takes with them. #}
-        {% set keys_only = dict(fold, columns=[]) %}
-        {% set states_of_keys %}
-            (
-                with events as ({{ _log_events(keys_only, log, deletes) }}),
-                {{ _fold_ctes(keys_only, truncation) }}
-                select * from states
-            )
-        {% endset %}
-        {% do _remember_absent_keys(fold, deleted_keys, states_of_keys, refolded=true) %}
+        {# States of this table that are remembered may have to go back, which takes all keys. #}
+        {% set ended = none %}
+        {% if not adapter.may_have_rows(deleted_keys, [('scope', '=', this.schema ~ '.' ~ this.identifier)]) %}
+            {% set ended = staged.identifier ~ '__ended' %}
+        {% endif %}
+        {% if not ended or evaluate(ended, _ended_keys(fold, log, deletes)) > 0 %}
+            {# Without their columns: to fold them takes a fraction of what it takes with them. #}
+            {% set keys_only = dict(fold, columns=[]) %}
+            {% set states_of_keys %}
+                (
+                    with events as ({{ _log_events(keys_only, log, deletes, keys=ended) }}),
+                    {{ _fold_ctes(keys_only, truncation) }}
+                    select * from states
+                )
+            {% endset %}
+            {% do _remember_absent_keys(fold, deleted_keys, states_of_keys, refolded=true) %}
+        {% endif %}
+        {% do forget_evaluated(staged.identifier) %}
         {# In the order of keys, so that a run can pass over the files of those that it does not touch. #}
         {% set key_list = fold.key | join(', ') %}
         {% set in_order %}
@@ -67,6 +75,27 @@
         {% do save_watermarks({'lakehouse.as_of': as_of_text()}) %}
     {% endif %}
 {% endmacro %}
+
+{# The keys of a log with an event after which there is no row: no others can end absent. #}
+{% macro _ended_keys(fold, log, deletes) -%}
+    {%- set key_list = fold.key | join(', ') -%}
+select {{ key_list }} from {{ log }}
+where
+    (_operation = 'delete'{{ ' or _expires_at <= ' ~ as_of() if fold.namespace }})
+    {%- for column in fold.key %}
+    and {{ column }} is not null
+    {%- endfor %}
+    {%- if not fold.namespace %}
+union
+select {% for column in fold.key %}_previous_key.{{ column }}{{ ', ' if not loop.last }}{% endfor %} from {{ log }}
+where {% for column in fold.key %}_previous_key.{{ column }} is not null{{ ' and ' if not loop.last }}{% endfor %}
+    {%- endif %}
+    {%- if deletes %}
+union
+select _digest from {{ log }}
+left semi join (select _digest from {{ deletes }} where _namespace = {{ sql_text(fold.namespace) }}) using (_digest)
+    {%- endif %}
+{%- endmacro %}
 
 {# Brings gold's columns up to those of its change log; as follow_schema. #}
 {% macro _follow_log(fold, changes, staged) %}
@@ -322,7 +351,7 @@
     {% call statement('main') %}
         {{ _merge_states_sql(
             fold, name ~ 'states', is_in_key_ranges('target.' ~ fold.key[0], name, ranges),
-            refolded=misplaced_keys > 0, has_columns=fills
+            refolded=misplaced_keys > 0, has_columns=fills, truncated=truncation
         ) }}
     {% endcall %}
     {% do _count_run(name, misplaced_keys, late_after_purge, key_list) %}
@@ -409,16 +438,26 @@ where {{ _is_behind(horizon) }}
       is_near: SQL over target that holds for all rows with one of the states' keys.
       refolded: whether keys were folded from their whole log: then columns can change though the last event is the same.
       has_columns: whether states that were known before, and are not changed, have their value columns.
+      truncated: the log's newest truncate, if it has one: its time counts for the rows behind it.
 #}
-{% macro _merge_states_sql(fold, states, is_near, refolded, has_columns) -%}
+{% macro _merge_states_sql(fold, states, is_near, refolded, has_columns, truncated) -%}
     {%- set is_changed -%}
+        {%- if refolded -%}
         {{ 'not source._is_state and ' if not has_columns }}(
             target._position <> source._position
             or not target._max_occurred_at <=> source._max_occurred_at
-            {%- if refolded and fold.columns %}
+            {%- if fold.columns %}
             or {{ columns_differ(fold.columns) }}
             {%- endif %}
         )
+        {%- else -%}
+        {#- Of the table's columns only the key, if possible: Spark shuffles all rows that are near, and reads a struct value
+            by value. -#}
+        not source._is_state
+        {%- if has_columns and truncated %}
+        or not target._max_occurred_at <=> source._max_occurred_at
+        {%- endif %}
+        {%- endif -%}
     {%- endset -%}
     {{ merge_rows_sql(states, fold.key, _gold_columns(fold), '_live', is_changed, is_near) }}
 {%- endmacro %}
