@@ -1,6 +1,18 @@
+{#
+  JSON texts differ from row to row, and nobody asks for a range of them: dictionaries and statistics of them take time to
+  write, and help no reader.
+#}
+{% set table_properties = {"write.parquet.compression-level": "1"} %}
+{% for column in ["record_key", "before", "after", "metadata"] %}
+    {% do table_properties.update({
+        "write.parquet.dict-encoding-enabled.column." ~ column: "false",
+        "write.parquet.stats-enabled.column." ~ column: "false",
+    }) %}
+{% endfor %}
 {{
     config(
         unique_key=["topic", "partition", "offset", "event_index"],
+        tblproperties=table_properties,
     )
 }}
 
