@@ -7,6 +7,8 @@ in the place of the values, and Spark gets the values beside the statement:
     adapter.hold_key_ranges(name, relation, column)     keeps the ranges under that name, say two
     ... where order_id between :name_low_0 and :name_high_0
            or order_id between :name_low_1 and :name_high_1
+
+    adapter.ranges_to_write(log, key)                   into how many a first load divides its keys
 """
 
 import re
@@ -25,6 +27,9 @@ _MARKER: Final = re.compile(r":(\w+_(?:low|high)_\d+)\b")
 # New keys are often far from those that change: one range of both would have most keys in it.
 _BUCKETS: Final = 100
 _MOST_RANGES: Final = 8
+# Of a first load's files. A file costs each later run about as much as to read so many keys.
+_KEYS_OF_A_FILE: Final = 50_000
+_CHANGES_OF_A_TASK: Final = 1_000_000
 
 Range = tuple[Any, Any]
 """The least and the greatest value; both None where there is no value."""
@@ -59,6 +64,20 @@ def hold_key_ranges(_: object, name: str, relation: str, column: str) -> int:
     return len(ranges)
 
 
+def ranges_to_write(_: object, log: str, key: Sequence[str]) -> int:
+    """How many ranges of keys, and files, a table should be written in: by the keys of its log (a
+    relation), and not by the number of their changes as long as a task can sort those. Little is
+    one; all else has a range for each core.
+    """
+    spark = SparkSession.builder.getOrCreate()
+    changes = keys = int(spark.sql(f"select count(*) from {log}").collect()[0][0])
+    if changes > _CHANGES_OF_A_TASK:
+        distinct = f"approx_count_distinct(xxhash64({', '.join(key)}))"
+        keys = int(spark.sql(f"select {distinct} from {log}").collect()[0][0])
+    ranges = max(-(-keys // _KEYS_OF_A_FILE), -(-changes // _CHANGES_OF_A_TASK), 1)
+    return ranges if ranges == 1 else max(ranges, spark.sparkContext.defaultParallelism)
+
+
 def _joined(ranges: Sequence[Range], narrow: float) -> list[Range]:
     """Few ranges, without the narrow gaps and all but the widest others."""
     gaps = [float(after[0] - before[1]) for before, after in pairwise(ranges)]
@@ -74,10 +93,11 @@ def arguments_of(sql: str) -> dict[str, Any]:
 
 
 def offer_to_macros() -> None:
-    """Make the method known to macros, as a method of dbt-spark's adapter; and forget what earlier
+    """Make the methods known to macros, as methods of dbt-spark's adapter; and forget what earlier
     commands of this process have held.
     """
     _held.clear()
     adapter: Any = SparkAdapter
-    adapter.hold_key_ranges = available(hold_key_ranges)
-    adapter._available_ |= {hold_key_ranges.__name__}
+    for method in (hold_key_ranges, ranges_to_write):
+        setattr(adapter, method.__name__, available(method))
+        adapter._available_ |= {method.__name__}

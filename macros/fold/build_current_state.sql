@@ -58,10 +58,12 @@
         {% do forget_evaluated(staged.identifier) %}
         {# In the order of keys, so that a run can pass over the files of those that it does not touch. #}
         {% set key_list = fold.key | join(', ') %}
+        {# By the number of keys: by the size of the log, as Spark does it, many changes of each make many small files. #}
+        {% set ranges = adapter.ranges_to_write(log, fold.key) %}
         {% set in_order %}
             with events as (
                 -- The fold takes the ranges as they are, so all is shuffled once, where `order by` would shuffle again.
-                select /*+ repartition_by_range({{ key_list }}) */ * from ({{ _log_events(fold, log, deletes) }})
+                select /*+ repartition_by_range({{ ranges }}, {{ key_list }}) */ * from ({{ _log_events(fold, log, deletes) }})
             ),
             {{ _fold_ctes(fold, truncation, fills=_leaves_columns(fold, log)) }}
             select {{ _gold_columns(fold) | join(', ') }}

@@ -132,6 +132,24 @@ def test_a_type_without_a_range(spark: SparkSession) -> None:
     assert key_ranges.arguments_of("select :other_low_0") == {}
 
 
+@pytest.mark.parametrize(
+    ("keys", "ranges"),
+    [
+        ("select id from range(0)", 1),
+        ("select id from range(50000)", 1),
+        ("select id from range(1000000)", 20),
+        # Many changes of few keys: as many as a task can sort.
+        ("select pmod(id, 60000) as id from range(2900000)", 3),
+    ],
+    ids=["nothing", "little", "many keys", "many changes"],
+)
+def test_a_first_load_has_ranges_by_its_keys(spark: SparkSession, keys: str, ranges: int) -> None:
+    # Else one for each core at least.
+    cores = spark.sparkContext.defaultParallelism
+    expected = 1 if ranges == 1 else max(ranges, cores)
+    assert key_ranges.ranges_to_write(None, f"({keys})", ["id"]) == expected
+
+
 def test_a_merge_hands_the_range_to_iceberg(spark: SparkSession) -> None:
     spark.sql(
         "create table gold.wide using iceberg tblproperties"
