@@ -7,6 +7,7 @@
       partitions: as of partitions_of, of these payloads; without, each payload's topic is held against the patterns.
 #}
 {% macro decoded_events(payloads, partitions=none) -%}
+    {%- set format = _known_format(partitions) if partitions else payload_format('topic') -%}
     (
         select
             payloads.topic,
@@ -15,7 +16,7 @@
             payloads.timestamp,
             payloads.format,
             event.*
-        from (select *, {{ _known_format(partitions) if partitions else payload_format('topic') | indent(8) }} as format from {{ payloads }}) as payloads
+        from (select *, {{ format | indent(8) }} as format from {{ payloads }}) as payloads
             lateral view inline(decode_payload(format, key, value)) event as
             event_index,
             operation,
