@@ -212,8 +212,9 @@ def row_texts_batch(
     at_once = _at_once(images[1])
     parts: list[list[pa.Array]] = [[], [], []]
     for start in range(0, len(befores), at_once):
-        chunk = (array.slice(start, at_once).to_pylist() for array in images)
-        for part, texts in zip(parts, row_texts_of_many(*chunk, *names), strict=True):
+        chunk = [array.slice(start, at_once).to_pylist() for array in images]
+        texts_of_chunk = row_texts_of_many(chunk[0], chunk[1], chunk[2], *names)
+        for part, texts in zip(parts, texts_of_chunk, strict=True):
             part.append(pa.array(texts, _TEXTS))
     return pa.StructArray.from_arrays(
         [pa.concat_arrays(part) if part else pa.array([], _TEXTS) for part in parts],
