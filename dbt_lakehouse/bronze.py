@@ -3,14 +3,14 @@ it.
 """
 
 import uuid
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import lit
 
 from dbt_lakehouse.errors import LakehouseError
-from dbt_lakehouse.iceberg import load_table
+from dbt_lakehouse.iceberg import java_class, load_table
 
 TABLE: Final = "lake.bronze.raw_payloads"
 COLUMNS: Final = (
@@ -94,10 +94,9 @@ def current_snapshot(spark: SparkSession) -> int | None:
 
 def is_in_history(spark: SparkSession, snapshot: int) -> bool:
     """Whether the current snapshot has come from this one, which is still there."""
-    jvm: Any = spark._jvm
     table = load_table(spark, TABLE)
     return table.currentSnapshot() is not None and bool(
-        jvm.org.apache.iceberg.util.SnapshotUtil.isAncestorOf(table, snapshot)
+        java_class("org.apache.iceberg.util.SnapshotUtil").isAncestorOf(table, snapshot)
     )
 
 

@@ -13,12 +13,13 @@ a leaf to what reads it, held in the executors' memory or on their disks, with i
 import re
 from typing import Any, Final
 
-from dbt.adapters.spark.session import Cursor
 from dbt_common.exceptions import DbtRuntimeError
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
+from dbt_lakehouse.iceberg import java_class
 from dbt_lakehouse.key_ranges import arguments_of
+from dbt_lakehouse.session import opened_session
 
 _STATEMENT: Final = re.compile(
     r"\s*(?:/\*.*?\*/\s*)?(?:"
@@ -28,7 +29,6 @@ _STATEMENT: Final = re.compile(
 )
 # What Spark holds of each view, by name.
 _held: Final[dict[str, Any]] = {}
-_execute_in_spark: Final = Cursor.execute
 
 
 def create(spark: SparkSession, name: str, query: str) -> int:
@@ -36,22 +36,19 @@ def create(spark: SparkSession, name: str, query: str) -> int:
     many there are.
     """
     drop(spark, name)
-    jvm, session = spark._jvm, spark._jsparkSession
-    assert jvm is not None
-    evaluated = getattr(
-        getattr(jvm, "org.apache.spark.sql.execution.columnar.InMemoryRelation$"), "MODULE$"
-    ).apply(
-        jvm.org.apache.spark.storage.StorageLevel.MEMORY_AND_DISK(),
+    evaluated = _scala_object("org.apache.spark.sql.execution.columnar.InMemoryRelation").apply(
+        java_class("org.apache.spark.storage.StorageLevel").MEMORY_AND_DISK(),
         spark.sql(query, arguments_of(query))._jdf.queryExecution(),
-        jvm.scala.Some(name),
+        java_class("scala.Some")(name),
     )
     # Its order may be by columns that it does not have, which Spark then looks for in vain.
-    unordered = getattr(getattr(jvm, "scala.collection.immutable.Nil$"), "MODULE$")
+    unordered = _scala_object("scala.collection.immutable.Nil")
     relation = evaluated.copy(evaluated.output(), evaluated.cacheBuilder(), unordered)
     # Until it is evaluated; its own size from then on.
     getattr(relation, "statsOfPlanToCache_$eq")(evaluated.statsOfPlanToCache())
     _held[name] = relation.cacheBuilder()
-    rows = jvm.org.apache.spark.sql.classic.Dataset.ofRows(session, relation)
+    dataset = java_class("org.apache.spark.sql.classic.Dataset")
+    rows = dataset.ofRows(spark._jsparkSession, relation)
     number = int(rows.count())
     rows.createOrReplaceTempView(name)
     return number
@@ -73,23 +70,27 @@ def drop_all(spark: SparkSession, prefix: str) -> None:
             drop(spark, name)
 
 
-def execute(self: Cursor, sql: str, *parameters: Any) -> None:
-    """``Cursor.execute`` of dbt-spark that knows our statements too, and those with markers."""
+def _scala_object(name: str) -> Any:
+    return getattr(java_class(name + "$"), "MODULE$")
+
+
+def execute(cursor: Any, sql: str, *parameters: Any) -> None:
+    """``Cursor.execute`` of dbt-spark's sessions that knows our statements too, and those with
+    markers.
+    """
+    if parameters:
+        sql = sql % parameters
+    spark = opened_session()
     statement = _STATEMENT.fullmatch(sql)
-    arguments = arguments_of(sql)
-    if statement is None and not arguments:
-        _execute_in_spark(self, sql, *parameters)
-        return
-    spark = SparkSession.builder.getOrCreate()
     try:
-        # Results that Spark gives without a job.
         if statement is None:
-            self._df = spark.sql(sql, arguments)
+            cursor._df = spark.sql(sql, arguments_of(sql))
+        # Results that Spark gives without a job.
         elif statement["created"]:
             number = create(spark, statement["created"], statement["query"])
-            self._df = spark.sql(f"select {number}L as rows")
+            cursor._df = spark.sql(f"select {number}L as rows")
         else:
             drop_all(spark, statement["dropped"])
-            self._df = spark.sql("select 0L as rows where false")
+            cursor._df = spark.sql("select 0L as rows where false")
     except AnalysisException as error:
         raise DbtRuntimeError(str(error)) from error

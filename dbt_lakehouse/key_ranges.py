@@ -18,7 +18,8 @@ from typing import Any, Final
 
 from dbt.adapters.base.meta import available
 from dbt.adapters.spark.impl import SparkAdapter
-from pyspark.sql import SparkSession
+
+from dbt_lakehouse.session import opened_session
 
 # Types whose statistics Iceberg can compare with a value.
 _NUMERIC: Final = re.compile(r"tinyint|smallint|int|bigint|decimal\(.*")
@@ -42,7 +43,7 @@ def hold_key_ranges(_: object, name: str, relation: str, column: str) -> int:
     """Keep the ranges in which the values of a relation's column are, as ``:name_low_0`` and
     ``:name_high_0`` and so on of the statements that follow; how many: 0 if its type has none.
     """
-    spark = SparkSession.builder.getOrCreate()
+    spark = opened_session()
     found = spark.sql(f"select min({column}), max({column}) from {relation}")
     type_name = found.schema[0].dataType.simpleString()
     is_numeric = _NUMERIC.fullmatch(type_name) is not None
@@ -69,7 +70,7 @@ def ranges_to_write(_: object, log: str, key: Sequence[str]) -> int:
     relation), and not by the number of their changes as long as a task can sort those. Little is
     one; all else has a range for each core.
     """
-    spark = SparkSession.builder.getOrCreate()
+    spark = opened_session()
     changes = keys = int(spark.sql(f"select count(*) from {log}").collect()[0][0])
     if changes > _CHANGES_OF_A_TASK:
         distinct = f"approx_count_distinct(xxhash64({', '.join(key)}))"

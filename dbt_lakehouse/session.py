@@ -27,6 +27,17 @@ SQLITE: Final = "jdbc:sqlite:"
 # What another Spark installation may have exported; each would lead this one astray.
 FOREIGN_ENVIRONMENT: Final = ("SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_DRIVER_PYTHON", "PYTHONPATH")
 
+_opened: SparkSession | None = None
+
+
+def opened_session() -> SparkSession:
+    """The session that this process has opened last. Spark's own ways to it take the JVM some 5 ms,
+    and a run asks for it with each statement. Raises ``RuntimeError`` if there is none.
+    """
+    if _opened is None:
+        raise RuntimeError("no session of the lake is open: open_session comes first")
+    return _opened
+
 
 def open_session(parameters: Mapping[str, str]) -> SparkSession:
     """Open the lake with the profile's parameters, or return the session that already has it open.
@@ -35,6 +46,7 @@ def open_session(parameters: Mapping[str, str]) -> SparkSession:
     the bronze table where they are missing. Raises ``ConfigurationError``.
     """
     settings = _resolved(parameters)
+    global _opened
     active = SparkSession.getActiveSession()
     if active is not None and active.conf.get(CATALOG_URI, "") != settings.get(CATALOG_URI, ""):
         # One process may serve several lakes one after the other (tests do); Spark keeps a catalog
@@ -68,6 +80,7 @@ def open_session(parameters: Mapping[str, str]) -> SparkSession:
     for schema in ("bronze", "silver", "gold"):
         spark.sql(f"create schema if not exists {CATALOG}.{schema}")
     bronze.create_table(spark)
+    _opened = spark
     return spark
 
 

@@ -6,6 +6,8 @@ parsed, planned and run as a Spark job of its own, and dbt logs it and makes a t
 with nothing new to read that was most of a run. So dbt's adapter has these methods for macros too:
 
     adapter.look_at_table(relation, node)           the table as it is
+    adapter.has_snapshot(relation, snapshot)        whether it still has a snapshot
+    adapter.get_columns_in_relation(relation)       its columns, in place of dbt-spark's
     adapter.may_have_rows(relation, conditions)     whether any of its files may have such rows
     adapter.set_table_properties(relation, values)  some of its properties, in one commit
     adapter.noted_properties(relation)              those to be written with the model's rows
@@ -20,14 +22,15 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
 from dbt.adapters.base.meta import available
+from dbt.adapters.spark.column import SparkColumn
 from dbt.adapters.spark.impl import SparkAdapter
 from dbt.adapters.spark.relation import SparkRelation
 from dbt_common.invocation import get_invocation_id
 from pyspark import SparkContext
-from pyspark.sql import SparkSession
+from pyspark.errors import AnalysisException
 
-from dbt_lakehouse.iceberg import load_table, properties_of
-from dbt_lakehouse.session import CATALOG
+from dbt_lakehouse.iceberg import java_class, load_table, properties_of
+from dbt_lakehouse.session import CATALOG, opened_session
 
 # Statements that change no table. All others, and those that this doesn't know, may.
 _READS: Final = re.compile(
@@ -62,7 +65,7 @@ class _Seen(threading.local):
 
     def __init__(self) -> None:
         self.node: _Node | None = None
-        self.tables: dict[str, Look] = {}
+        self.tables: dict[str, Look | None] = {}
 
 
 _seen: Final = _Seen()
@@ -70,8 +73,8 @@ _seen: Final = _Seen()
 _notes: Final[dict[str, dict[str, str]]] = {}
 
 
-def look_at_table(_: SparkAdapter, relation: SparkRelation, node: str | None = None) -> Look:
-    """A table as it is now::
+def look_at_table(_: SparkAdapter, relation: SparkRelation, node: str | None = None) -> Look | None:
+    """A table as it is now, None if there is no such table::
 
         properties  its properties: text by name
         snapshot    the id of its current snapshot as text, ``none`` for an empty table
@@ -79,8 +82,7 @@ def look_at_table(_: SparkAdapter, relation: SparkRelation, node: str | None = N
         comments    the descriptions of its columns by name, empty for none
 
     For one ``node`` (unique id), a table is looked at once, and again after each statement of the
-    node that may have written something; without a node, at each call. Fails with Java's exception
-    if there is no such table.
+    node that may have written something; without a node, at each call.
     """
     name = relation.render()
     if node is None:
@@ -91,6 +93,34 @@ def look_at_table(_: SparkAdapter, relation: SparkRelation, node: str | None = N
     if name not in _seen.tables:
         _seen.tables[name] = _look(name)
     return _seen.tables[name]
+
+
+def has_snapshot(_: SparkAdapter, relation: SparkRelation, snapshot: str) -> bool:
+    """Whether a table has the snapshot of this id, which is gone once it has expired."""
+    return _load(relation.render()).snapshot(int(snapshot)) is not None
+
+
+def get_columns_in_relation(_: SparkAdapter, relation: SparkRelation) -> list[SparkColumn]:
+    """The columns of a table or view, none if it isn't there. Of the same name, dbt-spark's method
+    asks with ``describe extended``, for which Spark adds up the sizes of all files.
+    """
+    try:
+        fields = opened_session().table(relation.render()).schema.fields
+    except AnalysisException as error:
+        if _is_absence(error):
+            return []
+        raise
+    return [
+        SparkColumn(
+            column=field.name,
+            dtype=field.dataType.simpleString(),
+            table_schema=relation.schema,
+            table_name=relation.name,
+            table_type=relation.type,
+            column_index=index,
+        )
+        for index, field in enumerate(fields)
+    ]
 
 
 def may_have_rows(
@@ -106,8 +136,7 @@ def may_have_rows(
     otherwise, or a pair of such a text and the number of days that the instant lies before it.
     """
     table = _load(relation.render())
-    jvm = _jvm()
-    expressions: Any = jvm.org.apache.iceberg.expressions.Expressions
+    expressions = java_class("org.apache.iceberg.expressions.Expressions")
     instants = {column["name"] for column in _columns(table) if column["type"] == "timestamptz"}
     filters = expressions.alwaysTrue()
     for column, operator, value in conditions:
@@ -137,11 +166,11 @@ def may_have_rows(
     if size == 0 or size > _BYTES_TO_READ:
         return size > 0
     gateway: Any = SparkContext._gateway
-    names = gateway.new_array(jvm.java.lang.String, len(conditions))
+    names = gateway.new_array(java_class("java.lang.String"), len(conditions))
     for i, (column, _operator, _value) in enumerate(conditions):
         names[i] = column
-    scan = jvm.org.apache.iceberg.data.IcebergGenerics.read(table).where(filters).select(names)
-    with closing(scan.build()) as rows:
+    scan = java_class("org.apache.iceberg.data.IcebergGenerics").read(table)
+    with closing(scan.where(filters).select(names).build()) as rows:
         return bool(rows.iterator().hasNext())
 
 
@@ -185,13 +214,25 @@ def offer_to_macros() -> None:
     """
     _notes.clear()
     adapter: Any = SparkAdapter
-    for method in (look_at_table, may_have_rows, set_table_properties, noted_properties):
+    for method in (
+        look_at_table,
+        has_snapshot,
+        get_columns_in_relation,
+        may_have_rows,
+        set_table_properties,
+        noted_properties,
+    ):
         setattr(adapter, method.__name__, available(method))
         adapter._available_ |= {method.__name__}
 
 
-def _look(name: str) -> Look:
-    table = _load(name)
+def _look(name: str) -> Look | None:
+    try:
+        table = _load(name)
+    except AnalysisException as error:
+        if _is_absence(error):
+            return None
+        raise
     snapshot = table.currentSnapshot()
     return {
         "properties": properties_of(table),
@@ -201,17 +242,19 @@ def _look(name: str) -> Look:
     }
 
 
+def _is_absence(error: AnalysisException) -> bool:
+    # In the text, since those that Iceberg throws don't say it as their condition.
+    return "[TABLE_OR_VIEW_NOT_FOUND]" in str(error)
+
+
 def _load(name: str) -> Any:
     # With the catalog: the current one is a thread's own matter.
-    return load_table(SparkSession.builder.getOrCreate(), f"{CATALOG}.{name}")
+    return load_table(opened_session(), f"{CATALOG}.{name}")
 
 
 def _columns(table: Any) -> list[dict[str, Any]]:
     """The table's columns as Iceberg writes them down: name, type, doc."""
-    schema = json.loads(_jvm().org.apache.iceberg.SchemaParser.toJson(table.schema()))
+    to_json = java_class("org.apache.iceberg.SchemaParser").toJson
+    schema = json.loads(to_json(table.schema()))
     columns: list[dict[str, Any]] = schema["fields"]
     return columns
-
-
-def _jvm() -> Any:
-    return SparkSession.builder.getOrCreate()._jvm

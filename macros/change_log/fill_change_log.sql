@@ -30,7 +30,7 @@
     {% if mark.snapshot == 'none' %}
         {% do return('(select * from ' ~ events ~ ' where false)') %}
     {% endif %}
-    {% if _has_snapshot(events, mark.snapshot) %}
+    {% if adapter.has_snapshot(events, mark.snapshot) %}
         {% set before = events ~ ' version as of ' ~ mark.snapshot ~ ' where true' %}
     {% else %}
         {% set before = events ~ ' where _last_updated_sequence_number <= ' ~ mark.sequence %}

@@ -17,9 +17,10 @@
     {% for column in adapter.get_columns_in_relation(this) %}
         {% do held.update({column.name: column.dtype | lower}) %}
     {% endfor %}
-    {% set widened = [] %}
+    {% set widened, given = [], {} %}
     {% for column in adapter.get_columns_in_relation(staged) %}
         {% set old, new = held.get(column.name), column.dtype | lower %}
+        {% do given.update({column.name: new}) %}
         {% if old is none %}
             {% do to_fill.update({column.name: none}) %}
         {% elif old != new and old != 'void' and new != 'void' %}
@@ -38,7 +39,10 @@
     {% if tojson(to_fill) != remembered %}
         {% do set_properties(this, {'lakehouse.to_fill': tojson(to_fill)}) %}
     {% endif %}
-    {% do process_schema_changes(config.get('on_schema_change', 'append_new_columns'), staged, load_relation(this)) %}
+    {# dbt's macro asks for both relations' columns again. #}
+    {% if given != held %}
+        {% do process_schema_changes(config.get('on_schema_change', 'append_new_columns'), staged, load_relation(this)) %}
+    {% endif %}
     {% for column in widened %}
         {% set new = column.dtype | lower %}
         {% do run_query('alter table ' ~ this ~ ' alter column ' ~ column.quoted ~ ' type ' ~ new) %}

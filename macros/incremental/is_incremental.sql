@@ -20,9 +20,8 @@
     {% endif %}
     {% for upstream, mark in marks.items() %}
         {% set schema, identifier = upstream.split('.') %}
-        {% set upstream_relation = load_relation(this.incorporate(path={'schema': schema, 'identifier': identifier})) %}
-        {% if upstream_relation is none or not upstream_relation.is_table
-            or _properties(upstream_relation).get('lakehouse.table_id', 'none') != mark.table_id %}
+        {% set look = _look(this.incorporate(path={'schema': schema, 'identifier': identifier})) %}
+        {% if look is none or look.properties.get('lakehouse.table_id', 'none') != mark.table_id %}
             {% do log(this ~ ': ' ~ upstream ~ ' was rebuilt, so this table is rebuilt too', info=true) %}
             {% do return(false) %}
         {% endif %}

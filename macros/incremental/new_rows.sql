@@ -21,7 +21,7 @@
             (select * from {{ relation }} where false)
         {%- elif not mark or mark.snapshot == 'none' -%}
             (select * from {{ relation }} version as of {{ state.snapshot }})
-        {%- elif _has_snapshot(relation, mark.snapshot) -%}
+        {%- elif adapter.has_snapshot(relation, mark.snapshot) -%}
             (select * from {{ relation }} with (
                 'start-snapshot-id' = '{{ mark.snapshot }}', 'end-snapshot-id' = '{{ state.snapshot }}'
             ))
@@ -33,10 +33,3 @@
         {%- endif -%}
     {%- endif -%}
 {%- endmacro %}
-
-{% macro _has_snapshot(relation, snapshot) %}
-    {% set found = run_query(
-        'select 1 from ' ~ relation ~ '.snapshots where snapshot_id = ' ~ snapshot
-    ) %}
-    {% do return(found | length > 0) %}
-{% endmacro %}
