@@ -13,6 +13,7 @@ in the place of the values, and Spark gets the values beside the statement:
 
 import re
 from collections.abc import Sequence
+from heapq import nlargest
 from itertools import pairwise
 from typing import Any, Final
 
@@ -25,9 +26,12 @@ from dbt_lakehouse.session import opened_session
 _NUMERIC: Final = re.compile(r"tinyint|smallint|int|bigint|decimal\(.*")
 _WITH_RANGE: Final = re.compile(r"string|date|timestamp")
 _MARKER: Final = re.compile(r":(\w+_(?:low|high)_\d+)\b")
-# New keys are often far from those that change: one range of both would have most keys in it.
-_BUCKETS: Final = 100
+# New keys are often far from those that change: one range of both would have most keys in it. A gap
+# counts if it is wider than this part of all.
+_MOST_GAPS: Final = 100
 _MOST_RANGES: Final = 8
+# About a second's work; more keys are in one range.
+_KEYS_TO_SORT: Final = 1_000_000
 # Of a first load's files. A file costs each later run about as much as to read so many keys.
 _KEYS_OF_A_FILE: Final = 50_000
 _CHANGES_OF_A_TASK: Final = 1_000_000
@@ -43,23 +47,17 @@ def hold_key_ranges(_: object, name: str, relation: str, column: str) -> int:
     """Keep the ranges in which the values of a relation's column are, as ``:name_low_0`` and
     ``:name_high_0`` and so on of the statements that follow; how many: 0 if its type has none.
     """
-    spark = opened_session()
-    found = spark.sql(f"select min({column}), max({column}) from {relation}")
+    found = opened_session().sql(f"select {column} from {relation} where {column} is not null")
     type_name = found.schema[0].dataType.simpleString()
     is_numeric = _NUMERIC.fullmatch(type_name) is not None
     if not is_numeric and _WITH_RANGE.fullmatch(type_name) is None:
         return 0
-    low, high = found.collect()[0]
-    ranges: list[Range] = [(low, high)]
-    if is_numeric and low is not None and high - low > _BUCKETS:
-        width = float(high - low) / _BUCKETS
-        buckets = spark.sql(
-            f"select min({column}), max({column}) from {relation} where {column} is not null"
-            # Of doubles: the difference of two keys may be no number of their type.
-            f" group by floor((cast({column} as double) - cast(:low as double)) / :width)",
-            {"low": low, "width": width},
-        )
-        ranges = _joined(sorted((least, most) for least, most in buckets.collect()), width)
+    # As rows, or by Spark's own aggregation in two jobs, it takes several times as long.
+    if is_numeric and found.count() <= _KEYS_TO_SORT:
+        ranges = _ranges(sorted(found.toArrow().column(0).to_pylist()))
+    else:
+        least_and_most = found.selectExpr(f"min({column})", f"max({column})")
+        ranges = [tuple(least_and_most.collect()[0])]
     for number, (least, most) in enumerate(ranges):
         _held[f"{name}_low_{number}"], _held[f"{name}_high_{number}"] = least, most
     return len(ranges)
@@ -79,13 +77,15 @@ def ranges_to_write(_: object, log: str, key: Sequence[str]) -> int:
     return ranges if ranges == 1 else max(ranges, spark.sparkContext.defaultParallelism)
 
 
-def _joined(ranges: Sequence[Range], narrow: float) -> list[Range]:
-    """Few ranges, without the narrow gaps and all but the widest others."""
-    gaps = [float(after[0] - before[1]) for before, after in pairwise(ranges)]
-    wide = [place for place, gap in enumerate(gaps, start=1) if gap > narrow]
-    widest = sorted(wide, key=lambda place: gaps[place - 1])[-(_MOST_RANGES - 1) :]
-    cuts = [0, *sorted(widest), len(ranges)]
-    return [(ranges[start][0], ranges[end - 1][1]) for start, end in pairwise(cuts)]
+def _ranges(keys: Sequence[Any]) -> list[Range]:
+    """Sorted keys as few ranges, with the widest gaps between them."""
+    if not keys:
+        return [(None, None)]
+    narrow = max(1, (keys[-1] - keys[0]) / _MOST_GAPS)
+    gaps = ((after - before, place) for place, (before, after) in enumerate(pairwise(keys), 1))
+    widest = nlargest(_MOST_RANGES - 1, (gap for gap in gaps if gap[0] > narrow))
+    cuts = [0, *sorted(place for _, place in widest), len(keys)]
+    return [(keys[start], keys[end - 1]) for start, end in pairwise(cuts)]
 
 
 def arguments_of(sql: str) -> dict[str, Any]:

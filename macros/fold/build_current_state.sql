@@ -1,11 +1,12 @@
 {#
   Brings a gold table up to date with its change log: the `current_state` strategy of the incremental materialization.
 
-  A rebuild folds the whole log. An incremental run
+  A rebuild folds the whole log (rebuild_current_state.sql). An incremental run
       0. empties the table of what lies before a new truncate, which `deleted_keys` remembers for the table as a whole;
-      1. takes the log's new events and the keys they touch, with the keys that a new delete without a set hits, those
-         that have expired, and those behind a truncate that comes late;
-      2. adds what is known of those keys: their gold rows, or their remembered states in `deleted_keys`;
+      1. takes the log's new events;
+      2. adds what is known of the keys that are unsettled (gold rows, or remembered states in `deleted_keys`): those with
+         an event that is not newer than all that is known of any key, those that a new delete without a set hits or that
+         have expired, and those behind a truncate that comes late. All other keys are what their new events make them;
       3. folds; keys with an event that belongs before what is known are folded from their whole log instead;
       4. remembers the keys that end absent in `deleted_keys`, and only then
       5. merges the states into gold.
@@ -31,73 +32,9 @@
             {% do save_watermarks({'lakehouse.as_of': as_of_text()}) %}
         {% endif %}
     {% else %}
-        {% set log = _as_noted(changes) %}
-        {% set truncation = _newest_truncate(fold, log, none) %}
-        {# To find out whose they are, Spark sends all keys of the log to where the deletes are. #}
-        {% if deletes and not adapter.may_have_rows(deletes, [('_namespace', '=', fold.namespace)]) %}
-            {% set deletes = none %}
-        {% endif %}
-        {% do _remember_truncate(deleted_keys, truncation) %}
-        {# States of this table that are remembered may have to go back, which takes all keys. #}
-        {% set ended = none %}
-        {% if not adapter.may_have_rows(deleted_keys, [('scope', '=', this.schema ~ '.' ~ this.identifier)]) %}
-            {% set ended = staged.identifier ~ '__ended' %}
-        {% endif %}
-        {% if not ended or evaluate(ended, _ended_keys(fold, log, deletes)) > 0 %}
-            {# Without their columns: to fold them takes a fraction of what it takes with them. #}
-            {% set keys_only = dict(fold, columns=[]) %}
-            {% set states_of_keys %}
-                (
-                    with events as ({{ _log_events(keys_only, log, deletes, keys=ended) }}),
-                    {{ _fold_ctes(keys_only, truncation) }}
-                    select * from states
-                )
-            {% endset %}
-            {% do _remember_absent_keys(fold, deleted_keys, states_of_keys, refolded=true) %}
-        {% endif %}
-        {% do forget_evaluated(staged.identifier) %}
-        {# In the order of keys, so that a run can pass over the files of those that it does not touch. #}
-        {% set key_list = fold.key | join(', ') %}
-        {# By the number of keys: by the size of the log, as Spark does it, many changes of each make many small files. #}
-        {% set ranges = adapter.ranges_to_write(log, fold.key) %}
-        {% set in_order %}
-            with events as (
-                -- The fold takes the ranges as they are, so all is shuffled once, where `order by` would shuffle again.
-                select /*+ repartition_by_range({{ ranges }}, {{ key_list }}) */ * from ({{ _log_events(fold, log, deletes) }})
-            ),
-            {{ _fold_ctes(fold, truncation, fills=_leaves_columns(fold, log)) }}
-            select {{ _gold_columns(fold) | join(', ') }}
-            from states
-            where _live
-            sort by {{ key_list }}
-        {% endset %}
-        {% call statement('main') %}
-            {{ create_table_as(false, this, in_order) }}
-        {% endcall %}
-        {% do save_watermarks({'lakehouse.as_of': as_of_text()}) %}
+        {% do _rebuild_current_state(fold, _as_noted(changes), deleted_keys, deletes, staged) %}
     {% endif %}
 {% endmacro %}
-
-{# The keys of a log with an event after which there is no row: no others can end absent. #}
-{% macro _ended_keys(fold, log, deletes) -%}
-    {%- set key_list = fold.key | join(', ') -%}
-select {{ key_list }} from {{ log }}
-where
-    (_operation = 'delete'{{ ' or _expires_at <= ' ~ as_of() if fold.namespace }})
-    {%- for column in fold.key %}
-    and {{ column }} is not null
-    {%- endfor %}
-    {%- if not fold.namespace %}
-union
-select {% for column in fold.key %}_previous_key.{{ column }}{{ ', ' if not loop.last }}{% endfor %} from {{ log }}
-where {% for column in fold.key %}_previous_key.{{ column }} is not null{{ ' and ' if not loop.last }}{% endfor %}
-    {%- endif %}
-    {%- if deletes %}
-union
-select _digest from {{ log }}
-left semi join (select _digest from {{ deletes }} where _namespace = {{ sql_text(fold.namespace) }}) using (_digest)
-    {%- endif %}
-{%- endmacro %}
 
 {# Brings gold's columns up to those of its change log; as follow_schema. #}
 {% macro _follow_log(fold, changes, staged) %}
@@ -189,28 +126,41 @@ left semi join (select _digest from {{ deletes }} where _namespace = {{ sql_text
         {% do evaluate(name ~ 'to_fill', keys_to_fill(fold, _as_noted(changes), to_fill)) %}
         {% do refolded.append(name ~ 'to_fill') %}
     {% endif %}
-    {% set touched %}
-        select {{ key_list }} from {{ name }}new_events
-        union
-        {{ hit_by_others }}
-        {% for keys in refolded %}
-        union
-        select {{ key_list }} from {{ keys }}
-        {% endfor %}
-    {% endset %}
-    {% do evaluate(name ~ 'touched', touched) %}
+    {#
+      What is known of a key makes a difference only where it can be newer than a new event, where an event leaves columns
+      as they were, or where the key has no new event.
+    #}
+    {% set fills = _leaves_columns(fold, name ~ 'new_events') %}
+    {% set horizon = purge_horizon(deleted_keys) %}
+    {% set unsettled = [] %}
+    {% if fills or not _newest_known() %}
+        {% do unsettled.append('select ' ~ key_list ~ ' from ' ~ name ~ 'new_events') %}
+    {% else %}
+        {% do unsettled.append(_possibly_late(fold, name ~ 'new_events', horizon)) %}
+        {% if fold.namespace and adapter.may_have_rows(deleted_keys, [('scope', '=', 'aerospike:' ~ fold.namespace)]) %}
+            {% do unsettled.append(
+                'select _digest from ' ~ name ~ 'new_events left semi join (' ~ remembered_deletes ~ ') using (_digest)'
+            ) %}
+        {% endif %}
+    {% endif %}
+    {% if may_be_hit %}
+        {% do unsettled.append(hit_by_others) %}
+    {% endif %}
+    {% for keys in refolded %}
+        {% do unsettled.append('select ' ~ key_list ~ ' from ' ~ keys) %}
+    {% endfor %}
+    {% set unsettled_keys = evaluate(name ~ 'unsettled', 'select distinct * from (' ~ unsettled | join(' union all ') ~ ')') %}
 
     {#
-      What is known of the touched keys: the gold row of a live one, the remembered state of an absent one. Gold's value
+      What is known of those keys: the gold row of a live one, the remembered state of an absent one. Gold's value
       columns are read only where an event may leave some of them as they are: else a row is either replaced as a whole
       or not at all.
     #}
-    {% set fills = _leaves_columns(fold, name ~ 'new_events') %}
-    {% set ranges = adapter.hold_key_ranges(name, name ~ 'touched', fold.key[0]) %}
+    {% set ranges = adapter.hold_key_ranges(name ~ 'known', name ~ 'unsettled', fold.key[0]) if unsettled_keys > 0 else 0 %}
     {% set known %}
         select
             {%- for column in fold.key %}
-            touched.{{ column }},
+            unsettled.{{ column }},
             {%- endfor %}
             {%- if fills %}
             {%- for column in fold.columns %}
@@ -227,28 +177,29 @@ left semi join (select _digest from {{ deletes }} where _namespace = {{ sql_text
             true as _is_state,
             false as _is_clock_ahead,
             cast(null as array<string>) as _unchanged_columns
-        from (select *, {{ record_key(fold.key) }} as _record_key from {{ name }}touched) as touched
+        from (select *, {{ record_key(fold.key) }} as _record_key from {{ name }}unsettled) as unsettled
         -- Few rows: with gold on the right of the outer join, all of it would be shuffled.
         left join (
             select * from {{ gold }}
-            left semi join {{ name }}touched using ({{ key_list }})
-            where {{ is_in_key_ranges(fold.key[0], name, ranges) }}
+            left semi join {{ name }}unsettled using ({{ key_list }})
+            where {{ is_in_key_ranges(fold.key[0], name ~ 'known', ranges) }}
         ) as gold
-            on {% for column in fold.key %}touched.{{ column }} = gold.{{ column }}{{ ' and ' if not loop.last }}{% endfor %}
+            on {% for column in fold.key %}unsettled.{{ column }} = gold.{{ column }}{{ ' and ' if not loop.last }}{% endfor %}
         left join (select * from {{ remembered }} where scope = {{ table_scope(this) }}) as absent
-            on gold._position is null and touched._record_key = absent.record_key
+            on gold._position is null and unsettled._record_key = absent.record_key
         where
             coalesce(gold._position, absent.position) is not null
             {%- if truncation %}
             and coalesce(gold._position, absent.position) > {{ truncation.position }}
             {%- endif %}
     {% endset %}
-    {% do evaluate(name ~ 'known', known) %}
+    {% if unsettled_keys > 0 %}
+        {% do evaluate(name ~ 'known', known) %}
+    {% endif %}
 
-    {% set horizon = purge_horizon(deleted_keys) %}
     {% set late_after_purge, refuses = 0, _refuses_late_after_purge() %}
     {% set new_events = name ~ 'new_events' %}
-    {% if horizon %}
+    {% if horizon and unsettled_keys > 0 %}
         {% set late_after_purge = evaluate(
             name ~ 'late_after_purge', _late_after_purge(fold, name, horizon)
         ) %}
@@ -257,10 +208,10 @@ left semi join (select _digest from {{ deletes }} where _namespace = {{ sql_text
         {% endif %}
     {% endif %}
 
-    {# Events that every later step takes as new: those of the log, and the namespace's deletes for the touched keys. #}
+    {# Events that every later step takes as new: those of the log, and the namespace's deletes of those keys. #}
     {% set fresh %}
         select * from {{ new_events }}
-        {% if fold.namespace %}
+        {% if fold.namespace and unsettled_keys > 0 %}
         union all
         select
             _digest,
@@ -274,7 +225,7 @@ left semi join (select _digest from {{ deletes }} where _namespace = {{ sql_text
             false as _is_clock_ahead,
             cast(null as array<string>) as _unchanged_columns
         from ({{ remembered_deletes }})
-        left semi join {{ name }}touched using (_digest)
+        left semi join {{ name }}unsettled using (_digest)
         {% endif %}
     {% endset %}
 
@@ -296,7 +247,7 @@ left semi join (select _digest from {{ deletes }} where _namespace = {{ sql_text
                 _operation <> 'delete' as _is_known_live
             from {{ name }}known
         ) using ({{ key_list }})
-        left semi join {{ name }}touched using ({{ key_list }})
+        left semi join {{ name }}unsettled using ({{ key_list }})
         where
             _position <= _known_position
             {%- if _takes_late_events(fold) %}
@@ -314,13 +265,15 @@ left semi join (select _digest from {{ deletes }} where _namespace = {{ sql_text
         select {{ key_list }} from {{ keys }}
         {% endfor %}
     {% endset %}
-    {% set misplaced_keys = evaluate(name ~ 'misplaced', misplaced) %}
+    {% set misplaced_keys = evaluate(name ~ 'misplaced', misplaced) if unsettled_keys > 0 else 0 %}
 
     {% set events %}
         {% if misplaced_keys == 0 %}
-        select * from {{ name }}known
-        union all
         {{ fresh }}
+        {% if unsettled_keys > 0 %}
+        union all
+        select * from {{ name }}known
+        {% endif %}
         {% else %}
         select * from {{ name }}known left anti join {{ name }}misplaced using ({{ key_list }})
         union all
@@ -350,13 +303,14 @@ left semi join (select _digest from {{ deletes }} where _namespace = {{ sql_text
     {% if misplaced_keys > 0 or count_rows('(select 1 from ' ~ name ~ 'states where not _live)') > 0 %}
         {% do _remember_absent_keys(fold, deleted_keys, name ~ 'states', refolded=misplaced_keys > 0) %}
     {% endif %}
+    {% set ranges = adapter.hold_key_ranges(name, name ~ 'states', fold.key[0]) %}
     {% call statement('main') %}
         {{ _merge_states_sql(
             fold, name ~ 'states', is_in_key_ranges('target.' ~ fold.key[0], name, ranges),
             refolded=misplaced_keys > 0, has_columns=fills, truncated=truncation
         ) }}
     {% endcall %}
-    {% do _count_run(name, misplaced_keys, late_after_purge, key_list) %}
+    {% do _count_run(name, misplaced_keys, late_after_purge, key_list, deleted_keys) %}
     {% do forget_evaluated(name) %}
 {% endmacro %}
 
@@ -396,17 +350,17 @@ where {{ _is_behind(horizon) }}
     {% do return(choice == 'refuse') %}
 {% endmacro %}
 
-{# Adds the run's row to `fold_counters`, and tells the user. #}
-{% macro _count_run(name, misplaced_keys, late_after_purge, key_list) %}
+{# Adds the run's row to `fold_counters`, notes what is newest now, and tells the user. #}
+{% macro _count_run(name, misplaced_keys, late_after_purge, key_list, deleted_keys) %}
     {% set beyond_log = 0 if misplaced_keys == 0 else count_rows(
         '(select ' ~ key_list ~ ' from ' ~ name ~ 'misplaced left semi join ' ~ name ~ 'known using (' ~ key_list ~ ')'
         ~ ' left anti join (select ' ~ key_list ~ ', _position from ' ~ name ~ 'log left semi join ' ~ name
         ~ 'known using (' ~ key_list ~ ', _position)) using (' ~ key_list ~ '))'
     ) %}
-    {% set new, clock_ahead, touched, late, expired = run_query(
+    {% set new, clock_ahead, touched, late, expired, log_time, time = run_query(
         'select * from (select count(*), count_if(_is_clock_ahead) from ' ~ name ~ 'new_events) cross join'
-        ~ ' (select count(*), coalesce(sum(_late_events), 0), count_if(_expires_at <= ' ~ as_of() ~ ') from ' ~ name
-        ~ 'states)'
+        ~ ' (select count(*), coalesce(sum(_late_events), 0), count_if(_expires_at <= ' ~ as_of() ~ '), '
+        ~ _newest('_position', '_max_occurred_at') ~ ' from ' ~ name ~ 'states)'
     )[0] %}
     {% do add_counters(table_scope(this), {
         'new_events': new,
@@ -418,6 +372,7 @@ where {{ _is_behind(horizon) }}
         'expired_keys': expired,
         'late_after_purge': late_after_purge,
     }) %}
+    {% do _note_newest_known(log_time, time, deleted_keys) %}
     {% do log(
         this ~ ': ' ~ new ~ ' new events, ' ~ touched ~ ' keys touched, ' ~ late ~ ' late events rejected, '
         ~ misplaced_keys ~ ' keys refolded from the log', info=true
