@@ -59,8 +59,7 @@ def field_names(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The fields of the images and, of them, the key's, from the JSON of both lists. One text,
     since Spark copies even a constant for each row, and lists of texts one by one.
     """
-    fields, key_fields = _decode_names(text)
-    return fields, key_fields
+    return _decode_names(text)
 
 
 def _encoded(text: str | None) -> bytes | None:

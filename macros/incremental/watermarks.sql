@@ -5,6 +5,7 @@
       lakehouse.read.<schema>.<upstream>        table_id|snapshot|sequence number of the upstream, as last read
       lakehouse.written                         the table's own sequence number after its last complete run
       lakehouse.as_of                           as of when expired rows were judged last (build_current_state.sql)
+      lakehouse.newest                          of gold: the newest times of all that is known (newest_known.sql)
       lakehouse.declared, lakehouse.to_fill     the columns it was made of, and those to be filled (declaration.sql)
       lakehouse.shape                           of a table that others write: what it is made of (materialization.sql)
       lakehouse.log_times                       of change_events: its partitions' last log times (log_times.sql)

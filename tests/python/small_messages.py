@@ -8,13 +8,23 @@ from streams import Message
 
 
 def order(
-    topic: str, offset: int, clock: int, op: str, number: int, status: str | None = None
+    topic: str,
+    offset: int,
+    clock: int,
+    op: str,
+    number: int,
+    status: str | None = None,
+    made: int | None = None,
 ) -> Message:
-    """A change of an order as Debezium ships it, sent and made at ``clock``."""
+    """A change of an order as Debezium ships it, sent at ``clock``; the source says when it was
+    ``made``, or doesn't.
+    """
     image = {"order_id": number, "status": status}
     value: dict[str, Any] = {"op": op, "before": None, "after": None, "ts_ms": clock}
     value["source"] = {"connector": "postgresql", "db": "shop", "schema": "sales"}
     value["source"]["table"] = "orders"
+    if made is not None:
+        value["source"]["ts_ms"] = made
     value["before" if op == "d" else "after"] = image
     return Message(topic, 0, offset, clock, order_key(number), json.dumps(value).encode())
 
