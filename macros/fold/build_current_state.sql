@@ -100,14 +100,12 @@
     {% set to_fill = _follow_log(fold, changes, staged) if has_new_events or has_new_declaration() else {} %}
     {% set gold = pinned_self(to_fill) %}
     {% set hit_by_others %}
-        select {{ key_list }} from {{ gold }} where {{ '_expires_at <= ' ~ as_of() if fold.namespace else 'false' }}
-        {% if fold.namespace %}
+        select _digest from {{ gold }} where _expires_at <= {{ as_of() }}
         union
         select _digest from {{ gold }}
         left semi join (select _digest from ({{ remembered_deletes }}) where _is_new) using (_digest)
-        {% endif %}
     {% endset %}
-    {# What is known of the files comes first: it takes no query. #}
+    {# Only tables of a namespace. What is known of the files comes first: it takes no query. #}
     {% set may_be_hit = fold.namespace and (
         _table_state(deleted_keys).sequence > last_read
         or adapter.may_have_rows(this, [('_expires_at', '<=', as_of_text())])
