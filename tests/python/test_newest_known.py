@@ -1,4 +1,6 @@
-"""What a run looks up of the keys that it touches: only what may make a difference."""
+"""What a run looks up of the keys that it touches: only what may make a difference; and that what
+a first load remembers of absent keys is all that can.
+"""
 
 import json
 from datetime import timedelta
@@ -96,3 +98,18 @@ def test_a_table_that_remembers_no_newest_looks_all_up(
     orders.run(change(2, 20, "u", 1), change(3, 21, "c", 3))
     assert orders.evaluated["unsettled"] == 2
     assert orders.newest == {"log_time": 21, "time": 21}
+
+
+def test_a_first_load_remembers_the_key_that_an_update_replaces(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders = Watched(Lake(tmp_path_factory.mktemp("newest")), monkeypatch)
+    renamed = change(1, 20, "u", 2)
+    value = json.loads(renamed.value or b"")
+    value["before"] = {"order_id": 1, "status": "minute 10"}
+    orders.run(change(0, 10, "c", 1), renamed._replace(value=json.dumps(value).encode()))
+    # The same, but that it comes late.
+    orders.run(change(0, 15, "u", 1, partition=1))
+    assert orders.lake.sql(
+        "select record_key, position.offset from silver.deleted_keys where scope = 'gold.orders'"
+    ) == [{"record_key": '{"order_id":1}', "offset": 1}]
