@@ -7,11 +7,12 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from expected_gold import EPOCH, ORDERS, expected_rows, log_of
+import streams
+from aerospike_encoder import pack
+from expected_gold import EPOCH, ORDERS, PROFILES, Table, expected_rows, log_of
 from lakes import Lake
-from small_messages import order
+from small_messages import digest_text, order, profile
 from streams import HOUR, MINUTE, START, Message
-from streams import ORDERS as TOPIC
 
 from dbt_lakehouse import evaluated_views
 
@@ -23,15 +24,25 @@ def change(
 ) -> Message:
     """A change of an order, sent in a minute, and ``made`` in it or in another one."""
     clock, made_at = (START + each * MINUTE for each in (minute, minute if made is None else made))
-    message = order(TOPIC, offset, clock, op, number, f"minute {minute}", made_at)
+    message = order(streams.ORDERS, offset, clock, op, number, f"minute {minute}", made_at)
     return message._replace(partition=partition)
 
 
-class Watched:
-    """A lake of orders, what has landed in it, and what its last run has evaluated."""
+def write(offset: int, minute: int, number: int, expires: int = 0) -> Message:
+    """A write of a profile, of a minute; of a record that ``expires`` in one, or never."""
+    clock = START + minute * MINUTE
+    version, kind, record = profile(number, clock, f"minute {minute}")
+    record[2] = (START + expires * MINUTE) // 1000 if expires else 0
+    value = pack([version, kind, record])
+    return Message(streams.PROFILES, 0, offset, START + offset * MINUTE, None, value)
 
-    def __init__(self, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+
+class Watched:
+    """A lake with one gold table, what has landed in it, and what its last run has evaluated."""
+
+    def __init__(self, lake: Lake, monkeypatch: pytest.MonkeyPatch, table: Table = ORDERS) -> None:
         self.lake = lake
+        self.table = table
         self.evaluated: dict[str, int] = {}
         self._landed: list[Message] = []
         create = evaluated_views.create
@@ -48,10 +59,19 @@ class Watched:
         self.evaluated.clear()
         self.lake.land(each.line() for each in messages)
         self._landed += messages
-        statuses = self.lake.dbt("run", "-s", "+orders", as_of=f"{AS_OF:%F %T}")
+        name = self.table.name
+        statuses = self.lake.dbt("run", "-s", f"+{name}", as_of=f"{AS_OF:%F %T}")
         assert set(statuses.values()) == {"success"}
-        actual = {row["order_id"]: row for row in self.lake.read("gold.orders")}
-        assert actual == expected_rows(ORDERS, log_of(self._landed), AS_OF)
+        actual = {row[self.table.key]: row for row in self.lake.read(f"gold.{name}")}
+        assert actual == expected_rows(self.table, log_of(self._landed), AS_OF)
+
+    def remembered(self) -> list[tuple[str, int]]:
+        """The record keys of its absent keys, each with the offset of its last event."""
+        rows = self.lake.sql(
+            "select record_key, position.offset from silver.deleted_keys"
+            f" where scope = 'gold.{self.table.name}'"
+        )
+        return [(row["record_key"], row["offset"]) for row in rows]
 
     @property
     def newest(self) -> dict[str, int]:
@@ -110,6 +130,14 @@ def test_a_first_load_remembers_the_key_that_an_update_replaces(
     orders.run(change(0, 10, "c", 1), renamed._replace(value=json.dumps(value).encode()))
     # The same, but that it comes late.
     orders.run(change(0, 15, "u", 1, partition=1))
-    assert orders.lake.sql(
-        "select record_key, position.offset from silver.deleted_keys where scope = 'gold.orders'"
-    ) == [{"record_key": '{"order_id":1}', "offset": 1}]
+    assert orders.remembered() == [('{"order_id":1}', 1)]
+
+
+def test_a_first_load_remembers_the_key_that_has_expired(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    profiles = Watched(Lake(tmp_path_factory.mktemp("newest")), monkeypatch, PROFILES)
+    profiles.run(write(0, 10, 1, expires=30), write(1, 11, 2))
+    # Never expires, but is older by its source time.
+    profiles.run(write(2, 9, 1))
+    assert profiles.remembered() == [(f'{{"digest":"{digest_text(1)}"}}', 0)]
