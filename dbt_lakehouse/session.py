@@ -45,8 +45,8 @@ def open_session(parameters: Mapping[str, str]) -> SparkSession:
     Relative paths in the catalog's settings are relative to the checkout. Creates the schemas and
     the bronze table where they are missing. Raises ``ConfigurationError``.
     """
-    settings = _resolved(parameters)
     global _opened
+    settings = _resolved(parameters)
     active = SparkSession.getActiveSession()
     if active is not None and active.conf.get(CATALOG_URI, "") != settings.get(CATALOG_URI, ""):
         # One process may serve several lakes one after the other (tests do); Spark keeps a catalog

@@ -20,7 +20,7 @@
     {% endif %}
     {% for upstream, mark in marks.items() %}
         {% set schema, identifier = upstream.split('.') %}
-        {% set look = _look(this.incorporate(path={'schema': schema, 'identifier': identifier})) %}
+        {% set look = _look_if_there(this.incorporate(path={'schema': schema, 'identifier': identifier})) %}
         {% if look is none or look.properties.get('lakehouse.table_id', 'none') != mark.table_id %}
             {% do log(this ~ ': ' ~ upstream ~ ' was rebuilt, so this table is rebuilt too', info=true) %}
             {% do return(false) %}

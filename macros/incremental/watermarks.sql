@@ -22,6 +22,17 @@
   may have written something.
 #}
 {% macro _look(relation) %}
+    {% set look = _look_if_there(relation) %}
+    {% if look is none %}
+        {% do exceptions.raise_compiler_error(
+            relation ~ ' is not there: build it first, `dbt run -s +' ~ relation.identifier ~ '`'
+        ) %}
+    {% endif %}
+    {% do return(look) %}
+{% endmacro %}
+
+{# The same, or none if there is no such table. #}
+{% macro _look_if_there(relation) %}
     {% do return(adapter.look_at_table(relation, model.unique_id if model is defined else none)) %}
 {% endmacro %}
 
