@@ -27,7 +27,7 @@ _NUMERIC: Final = re.compile(r"tinyint|smallint|int|bigint|decimal\(.*")
 _WITH_RANGE: Final = re.compile(r"string|date|timestamp")
 _MARKER: Final = re.compile(r":(\w+_(?:low|high)_\d+)\b")
 # New keys are often far from those that change: one range of both would have most keys in it. A gap
-# counts if it is wider than this part of all.
+# counts if it is wider than all of them divided by this, so that there can be no more.
 _MOST_GAPS: Final = 100
 _MOST_RANGES: Final = 8
 # About a second's work; more keys are in one range.

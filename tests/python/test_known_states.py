@@ -40,7 +40,7 @@ def write(offset: int, minute: int, number: int, expires: int = 0) -> Message:
 class Watched:
     """A lake with one gold table, what has landed in it, and what its last run has evaluated."""
 
-    def __init__(self, lake: Lake, monkeypatch: pytest.MonkeyPatch, table: Table = ORDERS) -> None:
+    def __init__(self, lake: Lake, monkeypatch: pytest.MonkeyPatch, table: Table) -> None:
         self.lake = lake
         self.table = table
         self.evaluated: dict[str, int] = {}
@@ -76,14 +76,21 @@ class Watched:
     @property
     def newest(self) -> dict[str, int]:
         """The table's property, in minutes."""
-        held = json.loads(self.lake.properties("gold.orders")["lakehouse.newest"])
+        held = json.loads(self.lake.properties(f"gold.{self.table.name}")["lakehouse.newest"])
         return {name: (micros // 1000 - START) // MINUTE for name, micros in held.items()}
 
 
-def test_only_keys_that_may_be_late_are_looked_up(
-    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    orders = Watched(Lake(tmp_path_factory.mktemp("newest")), monkeypatch)
+@pytest.fixture
+def orders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Watched:
+    return Watched(Lake(tmp_path_factory.mktemp("orders")), monkeypatch, ORDERS)
+
+
+@pytest.fixture
+def profiles(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Watched:
+    return Watched(Lake(tmp_path_factory.mktemp("profiles")), monkeypatch, PROFILES)
+
+
+def test_only_keys_that_may_be_late_are_looked_up(orders: Watched) -> None:
     orders.run(change(0, 10, "c", 1), change(1, 11, "c", 2), change(2, 12, "d", 3))
     # The newest of all is that of a key without a row.
     assert orders.newest == {"log_time": 12, "time": 12}
@@ -108,10 +115,7 @@ def test_only_keys_that_may_be_late_are_looked_up(
     assert orders.newest == {"log_time": 41, "time": 41}
 
 
-def test_a_table_that_remembers_no_newest_looks_all_up(
-    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    orders = Watched(Lake(tmp_path_factory.mktemp("newest")), monkeypatch)
+def test_a_table_that_remembers_no_newest_looks_all_up(orders: Watched) -> None:
     orders.run(change(0, 10, "c", 1), change(1, 11, "d", 2))
     # As a run leaves it that dies between a rebuild and its end.
     orders.lake.set_properties("gold.orders", {"lakehouse.newest": ""})
@@ -120,10 +124,7 @@ def test_a_table_that_remembers_no_newest_looks_all_up(
     assert orders.newest == {"log_time": 21, "time": 21}
 
 
-def test_a_first_load_remembers_the_key_that_an_update_replaces(
-    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    orders = Watched(Lake(tmp_path_factory.mktemp("newest")), monkeypatch)
+def test_a_first_load_remembers_the_key_that_an_update_replaces(orders: Watched) -> None:
     renamed = change(1, 20, "u", 2)
     value = json.loads(renamed.value or b"")
     value["before"] = {"order_id": 1, "status": "minute 10"}
@@ -133,10 +134,7 @@ def test_a_first_load_remembers_the_key_that_an_update_replaces(
     assert orders.remembered() == [('{"order_id":1}', 1)]
 
 
-def test_a_first_load_remembers_the_key_that_has_expired(
-    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    profiles = Watched(Lake(tmp_path_factory.mktemp("newest")), monkeypatch, PROFILES)
+def test_a_first_load_remembers_the_key_that_has_expired(profiles: Watched) -> None:
     profiles.run(write(0, 10, 1, expires=30), write(1, 11, 2))
     # Never expires, but is older by its source time.
     profiles.run(write(2, 9, 1))
