@@ -182,8 +182,9 @@ def _texts_array(blocks: list[bytes | None], lengths: list[int]) -> pa.Array:
     if blocks.count(None) == len(blocks):
         return pa.nulls(sum(lengths), pa.string())
     # Not as one text: all of it would have to pass through a processor's cache several times.
+    # A view of each without its last line break: copies that large cost as much as the splitting.
     lines = [
-        (b"null\n" * rows if block is None else block)[:-1]
+        memoryview(b"null\n" * rows if block is None else block)[:-1]
         for block, rows in zip(blocks, lengths, strict=True)
     ]
     texts = pc.split_pattern(pa.array(lines, pa.string()), "\n").flatten()
