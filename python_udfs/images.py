@@ -5,7 +5,6 @@ Spark's own ``from_json`` and ``get_json_object`` pass numbers through a double 
 ``1.1``, thirty digits become seventeen), so the text is cut out of the JSON here and typed in SQL.
 """
 
-import binascii
 import struct
 from base64 import b64decode
 from collections.abc import Callable, Sequence
@@ -172,10 +171,18 @@ def _unpack(layout: str) -> Callable[[bytes], str]:
     return lambda value: str(struct.unpack(layout, value)[0])
 
 
+# Far more digits than a decimal column has. Without a limit, other bytes in such a column, of which
+# the first four are taken for the scale, would become a text of up to two billion digits.
+_MOST_DECIMAL_PLACES: Final = 1000
+
+
 def _decimal(value: bytes) -> str:
     """``Bytes.toBytes(BigDecimal)``: the scale in four bytes, then the unscaled value."""
     (scale,) = struct.unpack(">i", value[:4])
-    unscaled = int.from_bytes(value[4:], "big", signed=True)
+    unscaled_bytes = value[4:]
+    if not unscaled_bytes or max(abs(scale), len(unscaled_bytes)) > _MOST_DECIMAL_PLACES:
+        raise ValueError("no decimal")
+    unscaled = int.from_bytes(unscaled_bytes, "big", signed=True)
     digits = tuple(int(digit) for digit in str(abs(unscaled)))
     return f"{Decimal((int(unscaled < 0), digits, -scale)):f}"
 
@@ -198,7 +205,7 @@ def decode_hbase(value: str | None, type_name: str) -> str | None:
     """The text of an HBase value that is shipped as base64, for a column of a Spark SQL type.
 
     ``binary`` stays base64. None for no value, and for bytes that can't be a value of the type (no
-    base64, the wrong length, no UTF-8): the change log reports those as misfits. ``ValueError`` for
+    base64, the wrong length, no UTF-8, a decimal of thousands of digits): the change log reports those as misfits. ``ValueError`` for
     a type that HBase has no form for.
     """
     base_type = type_name.partition("(")[0]
@@ -209,5 +216,6 @@ def decode_hbase(value: str | None, type_name: str) -> str | None:
         raise ValueError(f"no HBase form for type {type_name!r}: use {', '.join(_HBASE_READERS)}")
     try:
         return read(b64decode(value, validate=True))
-    except (binascii.Error, struct.error, UnicodeDecodeError):
+    except (struct.error, ValueError):
+        # Of base64 and UTF-8 too: their errors are ValueErrors.
         return None

@@ -15,11 +15,20 @@
         {{ _if_shaped(text, '[A-Za-z0-9+/]*={0,2}', "try_to_binary(" ~ text ~ ", 'base64')") }}
     {%- elif type.startswith('decimal') -%}
         {%- set scale = type.split(',')[1].strip(' )') if ',' in type else '0' -%}
+        {%- set mantissa = 'substring_index(lower(' ~ text ~ "), 'e', 1)" -%}
+        {%- set exponent = 'try_cast(substring_index(lower(' ~ text ~ "), 'e', -1) as int)" -%}
         {#- By contains and substring_index: a regular expression takes longer than the rest of a row's values. -#}
         case
             when contains({{ text }}, 'e') or contains({{ text }}, 'E')
+                -- Java writes out all digits of a number, so one with a far exponent would take minutes.
                 then case
-                    when try_cast({{ text }} as {{ type }}) = try_cast({{ text }} as decimal(38, 18))
+                    when
+                        abs({{ exponent }}) < 1000
+                        and (
+                            length(trim(trailing '0' from replace({{ mantissa }}, '.', '')))
+                            - length(substring_index({{ mantissa }}, '.', 1)) - {{ exponent }} <= {{ scale }}
+                            or trim(both '-.0' from {{ mantissa }}) = ''
+                        )
                         then try_cast({{ text }} as {{ type }})
                 end
             when
@@ -34,7 +43,11 @@
     {%- elif type == 'timestamp' -%}
         {%- set zone = '(?:Z|[+-][0-9]{2}(?::?[0-9]{2})?)' -%}
         {{ _if_shaped(text, date_time ~ zone, 'try_cast(' ~ text ~ ' as timestamp)') }}
-    {%- elif type in ['boolean', 'tinyint', 'smallint', 'int', 'bigint', 'float', 'double'] -%}
+    {%- elif type in ['float', 'double'] -%}
+        {#- A number beyond the type is no infinity; the texts of infinities and NaN have an n. -#}
+        {%- set value = 'try_cast(' ~ text ~ ' as ' ~ type ~ ')' -%}
+        case when abs({{ value }}) < double('infinity') or contains(lower({{ text }}), 'n') then {{ value }} end
+    {%- elif type in ['boolean', 'tinyint', 'smallint', 'int', 'bigint'] -%}
         try_cast({{ text }} as {{ type }})
     {%- elif type == 'array<string>' -%}
         json_elements({{ text }})

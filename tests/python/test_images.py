@@ -103,7 +103,17 @@ def test_hbase_values(type_name: str, hexadecimal: str, text: str) -> None:
 
 @pytest.mark.parametrize(
     ("type_name", "shipped"),
-    [("int", "AAAAAAAAACM="), ("bigint", ""), ("string", "/w=="), ("int", "no base64")],
+    [
+        ("int", "AAAAAAAAACM="),
+        ("bigint", ""),
+        ("string", "/w=="),
+        ("int", "no base64"),
+        # The text 12.50, the most negative scale, a scale alone, and 20,000 digits.
+        ("decimal(10,2)", "MTIuNTA="),
+        ("decimal(10,2)", "gAAAAAE="),
+        ("decimal(10,2)", "AAAAAg=="),
+        ("decimal(10,2)", base64.b64encode(bytes(4) + b"\x7f" * 8300).decode()),
+    ],
 )
 def test_bytes_that_are_no_value_of_the_type_give_nothing(type_name: str, shipped: str) -> None:
     assert decode_hbase(shipped, type_name) is None
