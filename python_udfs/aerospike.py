@@ -16,7 +16,7 @@ what was shipped there:
     "float"     NaN or an infinity: the string NaN, Infinity or -Infinity
     "text"      a GEOJSON bin whose text is no JSON object: that text as a string
 
-A path is ``$`` followed by steps ``[0]``, ``.name`` or ``["any other name"]``: ``$.tags[2]``.
+Paths are written as in ``paths``.
 
 Policies where the pages say nothing:
 
@@ -26,14 +26,14 @@ Policies where the pages say nothing:
 - A Kafka key that isn't an Aerospike key is kept as base64 text, one that is as an array.
 """
 
-import json
-import re
 from binascii import b2a_base64
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
+from python_udfs.errors import TooLarge
 from python_udfs.events import MAX_TIME_MS, MIN_TIME_MS, TOMBSTONE, Event
 from python_udfs.limits import MAX_PAYLOAD_BYTES
+from python_udfs.paths import Path, path_text
 
 DIGEST_BYTES: Final = 20  # 160 bits
 
@@ -42,12 +42,6 @@ DIGEST_BYTES: Final = 20  # 160 bits
 FIRST_LUT_MS: Final = 10**11
 
 NON_FINITE: Final = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
-
-Path = tuple[Any, ...] | None
-"""A path as a chain: None is the root, ``(parent, step)`` an index or a name below the parent."""
-
-_IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_LONGEST_PATH: Final = 200
 
 
 class Pairs(list[Any]):
@@ -64,30 +58,35 @@ class EventKeys(NamedTuple):
     concatenated: bool = False
 
 
-def step_text(step: int | str) -> str:
-    """One step of a path as it is written: ``[0]``, ``.name`` or ``["other name"]``."""
-    if isinstance(step, int):
-        return f"[{step}]"
-    if _IDENTIFIER.fullmatch(step):
-        return f".{step}"
-    return f"[{json.dumps(step, ensure_ascii=False)}]"
+class NestedKinds:
+    """What ``nested`` says, of one bin of a record after the other."""
 
+    __slots__ = ("_kinds", "_room")
 
-def path_text(path: Path, root: str = "$") -> str:
-    """The text of a path: ``$.tags[2]``."""
-    steps = []
-    while path is not None:
-        path, step = path
-        steps.append(step_text(step))
-    return root + "".join(reversed(steps))
+    def __init__(self) -> None:
+        self._kinds: dict[str, str] = {}
+        self._room = MAX_PAYLOAD_BYTES
 
+    def add(self, path: Path, kind: str) -> None:
+        """Note what was shipped at a path of the bin.
 
-def shorten(path: str) -> str:
-    """A path for a sentence: the middle of a very long one is left out."""
-    if len(path) <= _LONGEST_PATH:
-        return path
-    half = _LONGEST_PATH // 2
-    return f"{path[:half]}...{path[-half:]}"
+        Raises ``TooLarge`` where a record's paths would be larger than a payload may be: a small
+        one can hold many values behind a long path.
+        """
+        text = path_text(path)
+        self._room -= len(text)
+        if self._room < 0:
+            raise TooLarge(
+                f": the paths of nested values have more than {MAX_PAYLOAD_BYTES} characters"
+            )
+        self._kinds[text] = kind
+
+    def of_bin(self) -> dict[str, str]:
+        """What was noted of a bin; the next one begins."""
+        kinds = self._kinds
+        if kinds:
+            self._kinds = {}
+        return kinds
 
 
 def record_key(digest: bytes) -> bytes:

@@ -47,12 +47,11 @@ from python_udfs.aerospike import (
     DIGEST_BYTES,
     NON_FINITE,
     EventKeys,
+    NestedKinds,
     Pairs,
-    Path,
     event_key_metadata,
     expires_at,
     occurred_at,
-    path_text,
     record_key,
     tombstone,
 )
@@ -60,6 +59,7 @@ from python_udfs.aerospike_json_text import parse, split
 from python_udfs.errors import BadField, BadShape, BadType, DecodeError, TooLarge, Truncated
 from python_udfs.events import DELETE, INVALID, UPSERT, Event, invalid
 from python_udfs.limits import MAX_PAYLOAD_BYTES
+from python_udfs.paths import Path, path_text
 
 _NON_FINITE_TEXTS: Final = frozenset(NON_FINITE.values())
 
@@ -229,6 +229,7 @@ def _bins(bins: Any, at: str) -> tuple[bytes, dict[str, Any]]:
         raise BadField(f"{at}.bins: expected an array, got {_kind(bins)}")
     after: dict[str, Any] = {}
     notes: dict[str, Any] = {}
+    nested = NestedKinds()
     for index, each in enumerate(bins):
         if type(each) is not dict:
             if type(each) is Pairs:
@@ -267,10 +268,12 @@ def _bins(bins: Any, at: str) -> tuple[bytes, dict[str, Any]]:
             if code == "geojson":
                 _refuse_twice(value, f"{at}.bins[{index}].value")
             else:
-                nested: dict[str, str] = {}
-                value = _with_pairs(value, None, nested)
-                if nested:
-                    note["nested"] = nested
+                try:
+                    value = _with_pairs(value, None, nested)
+                except TooLarge as error:
+                    raise TooLarge(f"{at}.bins[{index}].value{error}") from None
+                if kinds := nested.of_bin():
+                    note["nested"] = kinds
         if len(each) > 3:
             if type(each.get("ordered")) not in _BOOL_OR_NULL:
                 got = _kind(each["ordered"])
@@ -302,7 +305,7 @@ def _keep_others(
                 target[name] = value
 
 
-def _with_pairs(value: Any, path: Path, nested: dict[str, str]) -> Any:
+def _with_pairs(value: Any, path: Path, nested: NestedKinds) -> Any:
     """A list or map with objects that have a name twice as arrays of pairs, told in ``nested``."""
     kind = type(value)
     if kind is list:
@@ -314,7 +317,7 @@ def _with_pairs(value: Any, path: Path, nested: dict[str, str]) -> Any:
             if type(item) in _CONTAINERS:
                 value[name] = _with_pairs(item, (path, name), nested)
     elif kind is Pairs:
-        nested[path_text(path)] = "map"
+        nested.add(path, "map")
         for index, (name, item) in enumerate(value):
             value[index] = [name, _with_pairs(item, ((path, index), 1), nested)]
     return value

@@ -18,6 +18,7 @@ from python_udfs.errors import DecodeError, NotJson, TrailingBytes, Truncated
 TOKEN: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},"]|[^ \t\r\n\[\]{},"]+', re.DOTALL)
 _TRAILING_COMMA: Final = re.compile(rb'("[^"\\]*(?:\\.[^"\\]*)*")|,(?=[ \t\r\n]*[\]}])', re.DOTALL)
 _NAME_END: Final = re.compile(rb'"[ \t\r\n]*:')
+_ESCAPED: Final = re.compile(rb"\\u00(?:22|3[aA])")
 _SPACE: Final = b" \t\r\n"
 
 
@@ -26,12 +27,13 @@ def parse(text: bytes) -> Any:
     tree = json_text.parse(text, trailing_commas=True)
     # A dict keeps one value per name. Each name ends in '":', so a lost one shows in how often that
     # comes in the text and in what was read. Inside strings it counts on both sides, unless the
-    # text writes the quote as an escape; white space before a colon is looked for only if needed.
+    # text writes one of the two as an escape; white space before a colon is looked for only if
+    # needed.
     if b" :" in text or b"\n:" in text or b"\t:" in text or b"\r:" in text:
         names = len(_NAME_END.findall(text))
     else:
         names = text.count(b'":')
-    if names == json_text.dumps(tree).count(b'":') and b"\\u0022" not in text:
+    if names == json_text.dumps(tree).count(b'":') and not _ESCAPED.search(text):
         return tree
     return json.loads(
         _TRAILING_COMMA.sub(lambda match: match[1] or b"", text.removeprefix(json_text.BOM)),

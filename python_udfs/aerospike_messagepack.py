@@ -60,15 +60,12 @@ from python_udfs.aerospike import (
     DIGEST_BYTES,
     NON_FINITE,
     EventKeys,
+    NestedKinds,
     Pairs,
-    Path,
     event_key_metadata,
     expires_at,
     occurred_at,
-    path_text,
     record_key,
-    shorten,
-    step_text,
     tombstone,
 )
 from python_udfs.aerospike_particles import (
@@ -96,6 +93,7 @@ from python_udfs.events import DELETE as DELETE_OPERATION
 from python_udfs.events import UPSERT, Decoded, Event, invalid
 from python_udfs.limits import MAX_DEPTH, MAX_PAYLOAD_BYTES
 from python_udfs.messagepack import LIBRARY_ERRORS, Ext, Walker, unpack
+from python_udfs.paths import Path, path_text, shorten, step_text
 
 VERSION: Final = 1
 WRITE: Final = 1
@@ -364,6 +362,7 @@ def _bins(bins: Any, at: str, depth: int) -> tuple[bytes, dict[str, Any]]:
         raise BadField(f"{at}.bins: expected an array, got {_kind(bins)}")
     after: dict[str, Any] = {}
     notes: dict[str, Any] = {}
+    nested = NestedKinds()
     for each in bins:
         try:
             name, code, flags, value = each
@@ -372,7 +371,6 @@ def _bins(bins: Any, at: str, depth: int) -> tuple[bytes, dict[str, Any]]:
         # A str, bin or map of four unpacks too, but holds no ints where a type and flags belong.
         if type(code) is not int or type(flags) is not int or type(name) is not str:
             _bad_bin(bins, each, at)
-        nested: dict[str, str] = {}
         if type(value) is SCALARS.get(code):
             after[name] = value
         else:
@@ -381,7 +379,7 @@ def _bins(bins: Any, at: str, depth: int) -> tuple[bytes, dict[str, Any]]:
             except DecodeError as error:
                 path = f"{at}.bins[{_index(bins, each)}].value"
                 raise type(error)(f"{path}{error}") from None
-        notes[name] = _note(code, flags, nested)
+        notes[name] = _note(code, flags, nested.of_bin())
     if len(after) != len(bins):
         seen: set[str] = set()
         for index, each in enumerate(bins):
@@ -400,7 +398,7 @@ def _note(code: int, flags: int, nested: dict[str, str]) -> dict[str, Any]:
     return note
 
 
-def _particle(code: int, value: Any, depth: int, nested: dict[str, str]) -> Any:
+def _particle(code: int, value: Any, depth: int, nested: NestedKinds) -> Any:
     """The JSON form of a bin's value; errors tell the path below the value, then the sentence."""
     if code == LIST:
         if type(value) is list:
@@ -415,7 +413,7 @@ def _particle(code: int, value: Any, depth: int, nested: dict[str, str]) -> Any:
         if type(value) is str:
             text = _json_object(value.encode())
             if text is None:
-                nested["$"] = "text"
+                nested.add(None, "text")
                 return value
             return text
     elif code not in LISTED:
@@ -424,7 +422,7 @@ def _particle(code: int, value: Any, depth: int, nested: dict[str, str]) -> Any:
     raise BadField(f": expected {expected} for type {code} ({name}), got {_kind(value)}")
 
 
-def _json(value: Any, path: Path, depth: int, nested: dict[str, str]) -> Any:
+def _json(value: Any, path: Path, depth: int, nested: NestedKinds) -> Any:
     """The JSON form of a value that may hold others; changes lists and maps in place.
 
     What JSON can't tell is added to ``nested``, path -> kind; see ``aerospike``.
@@ -447,17 +445,17 @@ def _json(value: Any, path: Path, depth: int, nested: dict[str, str]) -> Any:
     if kind is float:
         if isfinite(value):
             return value
-        nested[path_text(path)] = "float"
+        nested.add(path, "float")
         return NON_FINITE[repr(value)]
     if kind in _PLAIN:
         return value
     if kind is bytes:
-        nested[path_text(path)] = "bin"
+        nested.add(path, "bin")
         return value
     if kind is Pairs:
         if depth > MAX_DEPTH:
             _too_deep(path)
-        nested[path_text(path)] = "map"
+        nested.add(path, "map")
         # A loop: a comprehension would cost a second stack frame for each level of nesting.
         for index, (name, item) in enumerate(value):
             value[index] = [
@@ -469,9 +467,9 @@ def _json(value: Any, path: Path, depth: int, nested: dict[str, str]) -> Any:
         if value.type == GEOJSON:
             text = _json_object(value.data)
             if text is not None:
-                nested[path_text(path)] = "geojson"
+                nested.add(path, "geojson")
                 return text
-        nested[path_text(path)] = "java" if value.type == JAVA_OBJ else f"ext {value.type}"
+        nested.add(path, "java" if value.type == JAVA_OBJ else f"ext {value.type}")
         return value.data
     if kind is msgpack.Timestamp:
         raise _NeedsWalker

@@ -61,6 +61,7 @@ from python_udfs.connect_values import (
     whole,
 )
 from python_udfs.errors import BadField
+from python_udfs.paths import step_text
 
 UNAVAILABLE: Final = "__debezium_unavailable_value"
 _UNAVAILABLE_BYTES: Final = UNAVAILABLE.encode()
@@ -166,7 +167,7 @@ class Schema:
         if value is None:
             return None
         if self._leaf is not None:
-            return _convert_leaf(self._leaf, value, path, "", notes)
+            return _convert_leaf(self._leaf, value, path, notes)
         if self._type == "struct":
             return self._convert_struct(value, path, notes)
         if self._items is not None:
@@ -185,11 +186,11 @@ class Schema:
                 try:
                     value[name] = leaf(sent)
                 except (Misfit, AsSent):
-                    value[name] = _convert_leaf(leaf, sent, path, name, notes)
+                    value[name] = _convert_leaf(leaf, sent, path + step_text(name), notes)
         for name, part in self._parts:
             sent = get(name)
             if sent is not None:
-                value[name] = part.convert(sent, f"{path}.{name}", notes)
+                value[name] = part.convert(sent, path + step_text(name), notes)
         return value
 
     def _convert_items(self, value: Any, path: str, notes: Notes) -> Any:
@@ -208,21 +209,21 @@ class Schema:
                     value[index] = items.convert(item, f"{path}[{index}]", notes)
         elif type(value) is dict and self._type == "map":
             for name, item in value.items():
-                value[name] = items.convert(item, f"{path}.{name}", notes)
+                value[name] = items.convert(item, path + step_text(name), notes)
         elif value != UNAVAILABLE:
             notes.untyped.append(path)
         return value
 
 
-def _convert_leaf(leaf: Leaf, value: Any, path: str, name: str, notes: Notes) -> Any:
+def _convert_leaf(leaf: Leaf, value: Any, path: str, notes: Notes) -> Any:
     try:
         return leaf(value)
     except Misfit:
         if value != UNAVAILABLE:
-            notes.untyped.append(f"{path}.{name}" if name else path)
+            notes.untyped.append(path)
         return value
     except AsSent as converted:
-        notes.as_sent[f"{path}.{name}" if name else path] = value
+        notes.as_sent[path] = value
         return converted.value
 
 

@@ -89,6 +89,9 @@ _WITHOUT_SCHEMAS: Final = frozenset({"mysql", "mariadb"})
 
 _WRAPPER: Final = frozenset({"schema", "payload"})
 _ENVELOPE: Final = frozenset({"op", "before", "after", "source", "transaction", "ts_ms"})
+# What an envelope may have that has neither images nor a source.
+_BARE: Final = _ENVELOPE | {"ts_us", "ts_ns"}
+_BARE_MESSAGE: Final = _BARE | {"message"}
 _MONGODB: Final = frozenset({"patch", "filter", "updateDescription"})
 _TRANSACTION_MARKER: Final = frozenset({"status", "id", "event_count", "data_collections", "ts_ms"})
 _NOTIFICATION: Final = frozenset({"id", "aggregate_type", "type", "additional_data"})
@@ -335,11 +338,14 @@ def _read_change(key: _Key, content: _Content, envelope: dict[str, Any], value: 
     ):
         # None of these is common, some of them are other formats.
         _check_not_mongodb(envelope)
-    if operation is None:
-        if type(op) is not str:
-            raise BadField(f"{root}.op: expected a string, got {_kind(op)}")
-        if not _looks_like_envelope(envelope) and envelope.keys() - _ENVELOPE - {"ts_us", "ts_ns"}:
+    if type(op) is not str:
+        raise BadField(f"{root}.op: expected a string, got {_kind(op)}")
+    if (operation is None or "source" not in envelope) and not _looks_like_envelope(envelope):
+        # A row may have a column of that name, and "d" in it.
+        fields = _BARE_MESSAGE if op == "m" else _BARE
+        if envelope.keys() - fields:
             raise BadShape(_unwrapped(root, envelope))
+    if operation is None:
         known = ", ".join(OPERATIONS)
         raise BadType(f"{root}.op: expected one of {known}, got {_shown(op)}")
     database, schema_name, table, occurred_at = _location(root, source)

@@ -205,8 +205,8 @@ def decode_hbase(value: str | None, type_name: str) -> str | None:
     """The text of an HBase value that is shipped as base64, for a column of a Spark SQL type.
 
     ``binary`` stays base64. None for no value, and for bytes that can't be a value of the type (no
-    base64, the wrong length, no UTF-8, a decimal of thousands of digits): the change log reports those as misfits. ``ValueError`` for
-    a type that HBase has no form for.
+    base64, the wrong length, no UTF-8, a decimal of thousands of digits): the change log reports
+    those as misfits. ``ValueError`` for a type that HBase has no form for.
     """
     base_type = type_name.partition("(")[0]
     if base_type == "binary" or value is None:

@@ -26,6 +26,7 @@ Policies:
 
 import json
 import re
+from collections import Counter
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final, NoReturn
 
@@ -155,9 +156,9 @@ def duplicate_name(payload: bytes) -> str | None:
     found: list[str] = []
 
     def pairs(items: list[tuple[str, Any]]) -> None:
-        if len({name for name, _ in items}) != len(items):
-            names = [name for name, _ in items]
-            found.append(next(name for name in names if names.count(name) > 1))
+        names = Counter(name for name, _ in items)
+        if len(names) != len(items):
+            found.append(next(name for name, count in names.items() if count > 1))
 
     # Numbers are not converted: their size is of no interest here.
     json.loads(payload, object_pairs_hook=pairs, parse_float=str, parse_int=str)

@@ -474,6 +474,9 @@ def test_a_property_that_comes_twice() -> None:
         ('"gen": 1', '"gen": 1, "more": [{"a": 1, "\\u0061": 2}]', "$.more[0]: the property 'a'"),
         ('"gen": 1', '"gen": 1, "gen" : 2', "$: the property 'gen' comes twice"),
         ('"gen": 1', '"gen": 1, "gen"\n\t : 2, "x\\u0022": 1', "$: the property 'gen'"),
+        # The escape is written as a colon again, behind what looks like the end of a name.
+        ('"gen": 1', '"gen": 1, "gen": 2, "x": "\\"\\u003a"', "$: the property 'gen'"),
+        ('"gen": 1', '"gen": 1, "gen": 2, "x": "\\"\\u003A"', "$: the property 'gen'"),
     ]:
         event = one(write_text.replace(old, new).encode())
         assert event.error_code == "bad_field"
@@ -584,6 +587,16 @@ def test_a_batch_cut_short_gives_each_record_its_own_key() -> None:
 def test_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("python_udfs.aerospike_json.MAX_PAYLOAD_BYTES", 10)
     assert one(WRITE_EXAMPLE).error_code == "too_large"
+
+
+def test_many_values_behind_a_long_path() -> None:
+    tree = "[" + ",".join(['{"a":1,"a":2}'] * 2000) + "]"
+    for _ in range(200):
+        tree = f'{{"{"a name of some length" * 20}":{tree}}}'
+    text = json.dumps(write(a_bin("map", 0))).replace('"value": 0', f'"value": {tree}')
+    event = one(text.encode())
+    assert event.error_code == "too_large"
+    assert "$.bins[0].value: the paths of nested" in (event.error_detail or "")
 
 
 def test_a_bug_is_no_bad_payload(monkeypatch: pytest.MonkeyPatch) -> None:

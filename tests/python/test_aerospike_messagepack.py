@@ -819,6 +819,15 @@ def test_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
     assert one(write()).error_code == "too_large"
 
 
+def test_many_values_behind_a_long_path() -> None:
+    tree: Any = [b""] * 2000
+    for _ in range(200):
+        tree = Map([("a name of some length" * 20, tree)])
+    event = one(write(["small", 3, 0, "x"], ["n", 19, 0, tree]))
+    assert event.error_code == "too_large"
+    assert "$.bins[1].value: the paths of nested" in (event.error_detail or "")
+
+
 def test_a_list_longer_than_the_library_may_reserve(monkeypatch: pytest.MonkeyPatch) -> None:
     value = write(["l", 20, 0, [0] * 200], ["m", 19, 0, Map([("k", 1)])])
     expected = good(value)

@@ -259,6 +259,20 @@ def test_other_offsets_move_to_z_and_are_kept(shipped: bytes, expected: bytes) -
     assert loads(event.metadata)["as_sent"] == {"$.before.x": sent, "$.after.x": sent}
 
 
+def test_paths_of_any_names_are_told_apart() -> None:
+    zoned = logical(TIME + "ZonedTimestamp", "string")
+    inner = {"type": "struct", "field": "a", "fields": [zoned | {"field": "b"}]}
+    image = {"type": "struct", "fields": [zoned | {"field": "a.b"}, inner]}
+    block = {"type": "struct", "fields": [image | {"field": "after"}]}
+    first, second = "2026-01-01T00:00:00+01:00", "2026-01-01T00:00:00+02:00"
+    payload = {"op": "c", "after": {"a.b": first, "a": {"b": second}}}
+    event = decode(None, dumps({"schema": block, "payload": payload}))
+    assert loads(event.metadata)["as_sent"] == {
+        '$.after["a.b"]': first,
+        "$.after.a.b": second,
+    }
+
+
 @pytest.mark.parametrize(
     ("declared", "shipped"),
     [

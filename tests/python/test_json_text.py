@@ -178,6 +178,9 @@ def test_duplicate_name() -> None:
     assert json_text.parse(b'{"a":1,"a":2}') == {"a": 2}
     assert json_text.duplicate_name(b'{"b":[{"a":1,"a":2}]}') == "a"
     assert json_text.duplicate_name(b'{"b":[{"a":1},{"a":2}],"a":' + b"7" * 5000 + b"}") is None
+    # Not in a time that grows with their square: this would take hours.
+    names = ",".join(f'"{number}":1' for number in (*range(400_000), 399_999))
+    assert json_text.duplicate_name(f"{{{names}}}".encode()) == "399999"
 
 
 DOCUMENTS = st.recursive(
