@@ -25,6 +25,9 @@ PAYLOADS: Final = "forget_payloads"
 REWORDED: Final = "forget_reworded"
 """Events that stay in such payloads, with what their metadata is without the others."""
 _POSITION: Final = "topic, partition, offset"
+_MICROSECONDS: Final = 6
+# Of times in message keys, by their logical types.
+_SHIPPED_DIGITS: Final = (3, _MICROSECONDS, 9)
 _VIEWS: Final = (KEYS, EVENTS, PAYLOADS, REWORDED)
 
 
@@ -80,9 +83,18 @@ def key_condition(entity: Entity, one: str, other: str) -> str:
 
 
 def record_keys(entity: Entity) -> str:
-    """SQL of a key in the form of ``deleted_keys``: names sorted, without leading underscore."""
-    columns = ", ".join(f"'{each.lstrip('_')}', `{each}`" for each in sorted(entity.key))
-    return f"to_json(named_struct({columns}))"
+    """SQL of a key in the form of ``deleted_keys``, as of the macro record_key: names sorted,
+    without leading underscore.
+    """
+    columns = ", ".join(f"{texts([each.lstrip('_')])}, `{each}`" for each in sorted(entity.key))
+    return _exact_json(f"named_struct({columns})", _MICROSECONDS)
+
+
+def _exact_json(struct: str, fraction_digits: int) -> str:
+    """SQL of a struct as JSON text, with six digits as of the macro exact_json."""
+    time = f"yyyy-MM-dd'T'HH:mm:ss.{'S' * fraction_digits}"
+    formats = ("timestampFormat", f"{time}XXX", "timestampNTZFormat", time)
+    return f"to_json({struct}, map({texts(formats)}))"
 
 
 # --- keys -----------------------------------------------------------------------------------------
@@ -238,6 +250,7 @@ def _own_events(spark: SparkSession, pipeline: Pipeline, entity: Entity) -> Data
         f"{texts([entity.fields[each]])}, `{each}`"
         for each in sorted(entity.key, key=lambda each: entity.fields[each])
     )
+    shipped = [_exact_json(f"named_struct({fields})", digits) for digits in _SHIPPED_DIGITS]
     # Tombstones name no table: they are known by the key of the messages in front of them.
     tombstones = f"""
         with known as (
@@ -251,7 +264,9 @@ def _own_events(spark: SparkSession, pipeline: Pipeline, entity: Entity) -> Data
                 select distinct topic from {pipeline.change_events.path}
                 where {" and ".join(entity.conditions)}
             ) as topics
-            cross join (select to_json(named_struct({fields})) as record_key from {KEYS}) as keys
+            cross join (
+                select explode(array({", ".join(shipped)})) as record_key from {KEYS}
+            ) as keys
         )
 
         select {_POSITION}, event_index from forget_logged

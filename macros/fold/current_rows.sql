@@ -87,7 +87,7 @@ select * from final
     {%- set columns = 'struct(' ~ rows.columns | join(', ') ~ ')' -%}
 select
     step.*,
-    md5(to_json(step._columns)) as _row,
+    md5({{ exact_json('step._columns') }}) as _row,
     _position
 from {{ log }} as changes
     -- An update removes before it adds.

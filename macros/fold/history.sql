@@ -45,6 +45,7 @@
     {%- set fills = fold.columns and (fold.partial or not fold.namespace) -%}
     {%- set up_to_now = 'over (partition by ' ~ key_list ~ ' order by _rank)' -%}
     {%- set columns = _history_columns(fold) -%}
+    {%- set tracked = exact_json('struct(' ~ fold.track_columns | join(', ') ~ ')') if fold.track_columns -%}
 with log_events as (
     {{ _log_events(fold, log, deletes, keys) | indent(4) }}
 ),
@@ -150,8 +151,8 @@ compared as (
     select
         *,
         coalesce(
-            lag(struct(valid_to, {{ _text_of(fold.track_columns) }} as text)) over (partition by {{ key_list }} order by _rank)
-            <> struct(valid_from as valid_to, {{ _text_of(fold.track_columns) }} as text),
+            lag(struct(valid_to, {{ tracked }} as text)) over (partition by {{ key_list }} order by _rank)
+            <> struct(valid_from as valid_to, {{ tracked }} as text),
             true
         ) as _is_new
     from lasting
@@ -262,9 +263,4 @@ events as (
     from (select distinct {{ fold.key | join(', ') }}, _end, size(_before) as _epoch from placed where _end is not null)
 ),
 {%- endif -%}
-{%- endmacro %}
-
-{# Columns as one text, by which their values can be compared. #}
-{% macro _text_of(columns) -%}
-    to_json(struct({{ columns | join(', ') }}))
 {%- endmacro %}

@@ -23,9 +23,9 @@
       key: the key columns of the row, quoted or not.
 #}
 {% macro record_key(key) -%}
-    to_json(named_struct(
-        {%- for column in key | sort %}
-        {{ sql_text(column.strip("`").lstrip("_")) }}, {{ column }}{{ ',' if not loop.last }}
-        {%- endfor %}
-    ))
+    {%- set fields = [] -%}
+    {%- for column in key | sort(case_sensitive=true) -%}
+        {%- do fields.append(sql_text(column.strip("`").lstrip("_")) ~ ', ' ~ column) -%}
+    {%- endfor -%}
+    {{ exact_json('named_struct(' ~ fields | join(', ') ~ ')') }}
 {%- endmacro %}

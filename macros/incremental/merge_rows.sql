@@ -29,5 +29,6 @@
 
 {# Whether target and source differ in a column: of any type, and null is like null. #}
 {% macro columns_differ(columns) -%}
-    to_json(struct(target.{{ columns | join(', target.') }})) <> to_json(struct(source.{{ columns | join(', source.') }}))
+    {{ exact_json('struct(target.' ~ columns | join(', target.') ~ ')') }}
+    <> {{ exact_json('struct(source.' ~ columns | join(', source.') ~ ')') }}
 {%- endmacro %}

@@ -21,7 +21,12 @@ Value = str | int | bool | None
 Image = Mapping[str, Value]
 
 # The value columns of every source table here, and their types.
-COLUMNS: Final = {"level": "bigint", "label": "string", "note": "string"}
+COLUMNS: Final = {
+    "level": "bigint",
+    "label": "string",
+    "note": "string",
+    "seen": "timestamp_ntz",
+}
 NOTHING: Final[Image] = MappingProxyType({})
 
 WRITES: Final = ("snapshot", "insert", "update", "upsert")

@@ -67,7 +67,7 @@ def truncate(time: int | None, **details: Any) -> Step:
 
 def row(level: int | None = None, label: str | None = None, note: str | None = None) -> Image:
     """All columns of a row, null where nothing is said."""
-    columns: dict[str, Value] = {"level": level, "label": label, "note": note}
+    columns: dict[str, Value] = {"level": level, "label": label, "note": note, "seen": None}
     return columns
 
 

@@ -17,6 +17,7 @@ from reference_history import history, multiset
 from row_events import (
     COLUMNS,
     Event,
+    Image,
     Source,
     changes_by_key,
     key_value,
@@ -297,9 +298,21 @@ def _row_start(source: Source, key: int, values: Sequence[str | None]) -> Row:
 
 
 def _values(values: Sequence[str | None]) -> Row:
+    return typed(
+        {
+            column: None if value is None else json.loads(value)
+            for column, value in zip(COLUMNS, values, strict=True)
+        }
+    )
+
+
+def typed(image: Image) -> Row:
+    """The values of an image as the tables have them."""
     return {
-        column: None if value is None else json.loads(value)
-        for column, value in zip(COLUMNS, values, strict=True)
+        column: datetime.fromisoformat(value)
+        if COLUMNS[column] == "timestamp_ntz" and isinstance(value, str)
+        else value
+        for column, value in image.items()
     }
 
 

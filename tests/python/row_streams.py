@@ -21,6 +21,8 @@ BATCHINGS: Final = (
     "all in the last run",
 )
 KEYS: Final = 5
+# They differ in microseconds only.
+_INSTANTS: Final = (None, "2026-11-21T10:00:00.123456", "2026-11-21T10:00:00.123999")
 # The events of each partition of a clone.
 EVENTS: Final = 22
 # Truncates come among the first of them, so that they leave something.
@@ -79,13 +81,13 @@ def debezium_stream(
         event = event._replace(operation=operation, before=dice.choice([None, NOTHING]))
         if operation == "delete":
             return event
-        size = dice.randint(0, len(COLUMNS)) if source.partial else dice.choice([2, 3, 3])
+        size = dice.randint(0, len(COLUMNS)) if source.partial else dice.choice([3, 4, 4])
         named = dict(_image(dice, clone, size))
         if operation == "update":
             if dice.random() < 0.1:
                 event = event._replace(previous_key=key_number(clone, dice.randrange(KEYS)))
             for column in dice.sample([*named], dice.choice([0, 0, min(1, len(named))])):
-                if column != "level":
+                if COLUMNS[column] == "string":
                     # Only texts can be too large for the source's log.
                     named[column] = UNAVAILABLE
                     if event.before is not None and dice.random() < 0.3:
@@ -124,6 +126,7 @@ def _image(dice: random.Random, clone: int, size: int) -> Image:
         "level": dice.choice([None, 1, 2, 3]),
         "label": dice.choice([None, "", "a", "b", f"{clone} \u00e9"]),
         "note": dice.choice([None, f"note {dice.randrange(10**6)}", 'with "quotes"']),
+        "seen": dice.choice(_INSTANTS),
     }
     return {column: values[column] for column in dice.sample([*values], size)}
 
@@ -133,6 +136,7 @@ def _one_of_few(dice: random.Random, clone: int) -> Image:
         "level": dice.choice([None, 1]),
         "label": f"clone {clone}",
         "note": dice.choice([None, "a"]),
+        "seen": dice.choice(_INSTANTS[1:]),
     }
 
 

@@ -12,7 +12,7 @@ from expected_gold import Row
 from keyless_tables import ARCHIVED, EXAMPLES, NOTES, TABLE, events_of_example
 from row_events import COLUMNS
 from row_examples import partition_of
-from row_lake import RUNS, expected_rows
+from row_lake import RUNS, expected_rows, typed
 
 if TYPE_CHECKING:
     from built_rows import Built
@@ -74,7 +74,7 @@ def test_equal_rows_have_one_name_and_numbers(built: "Built") -> None:
 def test_the_log_names_the_row_that_an_update_replaced(built: "Built") -> None:
     replaced = {
         (event.source.topic, event.partition, event.offset): (
-            event.before if event.operation == "update" else None
+            typed(event.before) if event.operation == "update" and event.before else None
         )
         for event in built.lake.landed
         if event.source in (NOTES, ARCHIVED)
