@@ -11,7 +11,7 @@
     {% if deletes and not adapter.may_have_rows(deletes, [('_namespace', '=', fold.namespace)]) %}
         {% set deletes = none %}
     {% endif %}
-    {% do _remember_truncate(deleted_keys, truncation) %}
+    {% do _remember_truncate(deleted_keys, truncation, rebuild=true) %}
     {# States of this table that are remembered may have to go back, which takes all keys. #}
     {% set ended = none %}
     {% if not adapter.may_have_rows(deleted_keys, [('scope', '=', this.schema ~ '.' ~ this.identifier)]) %}
@@ -27,7 +27,7 @@
                 select * from states
             )
         {% endset %}
-        {% do _remember_absent_keys(fold, deleted_keys, states_of_keys, refolded=true) %}
+        {% do _remember_absent_keys(fold, deleted_keys, states_of_keys, refolded=true, complete=not ended) %}
     {% endif %}
     {% do forget_evaluated(staged.identifier) %}
     {# In the order of keys, so that a run can pass over the files of those that it does not touch. #}

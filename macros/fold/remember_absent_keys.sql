@@ -7,8 +7,9 @@
   Arguments:
       states: the relation with the folded keys.
       refolded: whether it holds keys that were folded from their whole log, which alone can go back.
+      complete: whether it holds all keys of the log: of others, nothing is known any more.
 #}
-{% macro _remember_absent_keys(fold, deleted_keys, states, refolded) %}
+{% macro _remember_absent_keys(fold, deleted_keys, states, refolded, complete=false) %}
     {% do run_query('
         merge into ' ~ deleted_keys ~ ' as target
         using (
@@ -31,6 +32,6 @@
         values (
             ' ~ table_scope(this) ~ ', source.record_key, source.max_occurred_at, source.position,
             source.null_position, ' ~ as_of() ~ '
-        )
-    ') %}
+        )' ~ (' when not matched by source and target.scope = ' ~ table_scope(this) ~ ' then delete' if complete else '')
+    ) %}
 {% endmacro %}

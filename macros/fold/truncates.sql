@@ -65,14 +65,25 @@
     {{ 'cast(null as timestamp)' if micros is none else 'timestamp_micros(' ~ micros ~ ')' }}
 {%- endmacro %}
 
-{# Keeps the newest truncate of the running model's table, for events that come after it, or late. #}
-{% macro _remember_truncate(deleted_keys, truncation) %}
-    {% if truncation %}
+{#
+  Keeps the newest truncate of the running model's table, for events that come after it, or late. A rebuild keeps that of
+  the log and no other: what the log has may have been declared anew.
+
+  Arguments:
+      truncation: as of _newest_truncate.
+      rebuild: whether it is the newest of the whole log.
+#}
+{% macro _remember_truncate(deleted_keys, truncation, rebuild=false) %}
+    {% if rebuild and not truncation and adapter.may_have_rows(
+        deleted_keys, [('scope', '=', 'truncated:' ~ this.schema ~ '.' ~ this.identifier)]
+    ) %}
+        {% do run_query('delete from ' ~ deleted_keys ~ ' where scope = ' ~ truncate_scope(this)) %}
+    {% elif truncation %}
         {% do run_query('
             merge into ' ~ deleted_keys ~ ' as target
             using (select ' ~ truncation.position ~ ' as position, ' ~ truncation.time ~ ' as time) as source
             on target.scope = ' ~ truncate_scope(this) ~ '
-            when matched and target.position < source.position then update set
+            when matched and target.position ' ~ ('<>' if rebuild else '<') ~ ' source.position then update set
                 max_occurred_at = source.time, position = source.position, recorded_at = ' ~ as_of() ~ "
             when not matched then insert (scope, record_key, max_occurred_at, position, null_position, recorded_at)
             values (" ~ truncate_scope(this) ~ ", '', source.time, source.position, null, " ~ as_of() ~ ')

@@ -4,7 +4,7 @@ a first load remembers of absent keys is all that can.
 
 import json
 from datetime import timedelta
-from typing import Any
+from typing import Any, Final
 
 import pytest
 import streams
@@ -37,6 +37,11 @@ def write(offset: int, minute: int, number: int, expires: int = 0) -> Message:
     return Message(streams.PROFILES, 0, offset, START + offset * MINUTE, None, value)
 
 
+TRUNCATE: Final = json.dumps(
+    {"op": "t", "source": {"db": "shop", "schema": "sales", "table": "orders"}}
+).encode()
+
+
 class Watched:
     """A lake with one gold table, what has landed in it, and what its last run has evaluated."""
 
@@ -65,11 +70,21 @@ class Watched:
         actual = {row[self.table.key]: row for row in self.lake.read(f"gold.{name}")}
         assert actual == expected_rows(self.table, log_of(self._landed), AS_OF)
 
+    def rebuild(self) -> None:
+        """Build gold anew from its change log as it is."""
+        statuses = self.lake.dbt(
+            "run", "-s", self.table.name, "--full-refresh", as_of=f"{AS_OF:%F %T}"
+        )
+        assert set(statuses.values()) == {"success"}
+
     def remembered(self) -> list[tuple[str, int]]:
-        """The record keys of its absent keys, each with the offset of its last event."""
+        """The record keys of its absent keys, each with the offset of its last event; the newest
+        truncate has no key.
+        """
         rows = self.lake.sql(
             "select record_key, position.offset from silver.deleted_keys"
-            f" where scope = 'gold.{self.table.name}'"
+            f" where scope in ('gold.{self.table.name}', 'truncated:gold.{self.table.name}')"
+            " order by offset desc"
         )
         return [(row["record_key"], row["offset"]) for row in rows]
 
@@ -139,3 +154,14 @@ def test_a_first_load_remembers_the_key_that_has_expired(profiles: Watched) -> N
     # Never expires, but is older by its source time.
     profiles.run(write(2, 9, 1))
     assert profiles.remembered() == [(f'{{"digest":"{digest_text(1)}"}}', 0)]
+
+
+def test_a_rebuild_remembers_what_the_log_says_and_no_more(orders: Watched) -> None:
+    truncate = change(2, 12, "t", 0)._replace(key=None, value=TRUNCATE)
+    orders.run(change(0, 10, "c", 1), change(1, 11, "c", 2), truncate, change(3, 13, "d", 3))
+    assert orders.remembered() == [('{"order_id":3}', 3), ("", 2)]
+    # As after the log was declared anew, for fewer topics.
+    orders.lake.sql("delete from silver.orders_changes where _position.offset in (2, 3)")
+    orders.rebuild()
+    assert orders.remembered() == []
+    assert {row["order_id"] for row in orders.lake.read("gold.orders")} == {1, 2}
