@@ -339,7 +339,7 @@ def show(project: "Project", tables: tuple[str, ...], as_json: bool) -> None:
     """Print tables with their row counts; without TABLES, all of gold."""
     from dbt_lakehouse.show import show_tables
 
-    click.echo(show_tables(project.open_session(), tables, as_json=as_json))
+    click.echo(show_tables(project.open_session(), tables, gold=project.gold, as_json=as_json))
 
 
 @lakehouse.command()

@@ -40,10 +40,17 @@ class Project(NamedTuple):
 
     parameters: Mapping[str, str]
     variables: Mapping[str, Any]
+    schema: str = "gold"
+    """The target's."""
     root: Path = ROOT
     """The folder of dbt_project.yml."""
     options: ProjectOptions = ProjectOptions()
     """What led to it, for other commands on the same project."""
+
+    @property
+    def gold(self) -> str:
+        """The schema of gold's tables (macros/adapter/generate_schema_name.sql)."""
+        return self.schema if self.schema == "gold" else f"{self.schema}_gold"
 
     def open_session(self) -> SparkSession:
         """The session of the project's profile, as ``dbt run`` opens it."""
@@ -105,7 +112,13 @@ def load(options: ProjectOptions) -> Project:
     credentials = profile.credentials
     if not isinstance(credentials, SparkCredentials) or credentials.method != "session":
         raise ConfigurationError(f"target {profile.target_name} is not of `method: session`")
-    return Project(credentials.server_side_parameters, variables_of(project, given), root, options)
+    return Project(
+        credentials.server_side_parameters,
+        variables_of(project, given),
+        credentials.schema,
+        root,
+        options,
+    )
 
 
 def variables_of(project: DbtProject, given: Mapping[str, Any]) -> dict[str, Any]:

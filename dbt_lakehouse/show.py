@@ -15,13 +15,16 @@ _WIDTH = 28
 _LEFT_OUT = ("_position", "_max_occurred_at", "_digest", "_namespace", "_set")
 
 
-def show_tables(spark: SparkSession, tables: Sequence[str], *, as_json: bool = False) -> str:
-    """The tables (``gold.x`` or ``x``; all of gold if none are named) with row counts and first
-    rows, or as JSON.
+def show_tables(
+    spark: SparkSession, tables: Sequence[str], *, gold: str = "gold", as_json: bool = False
+) -> str:
+    """The tables (``schema.x``, or ``x`` of the schema ``gold``, which is the target's; all of that
+    if none are named) with row counts and first rows, or as JSON.
 
     Raises ``ConfigurationError`` for a table that isn't there.
     """
-    names = [name if "." in name else f"gold.{name}" for name in tables] or _gold_tables(spark)
+    names = [name if "." in name else f"{gold}.{name}" for name in tables]
+    names = names or _tables_of(spark, gold)
     for name in names:
         if not spark.catalog.tableExists(f"lake.{name}"):
             raise ConfigurationError(f"there is no table {name}: build it with `dbt build`")
@@ -30,9 +33,11 @@ def show_tables(spark: SparkSession, tables: Sequence[str], *, as_json: bool = F
     return "\n".join(_picture(spark, name) for name in names)
 
 
-def _gold_tables(spark: SparkSession) -> list[str]:
-    tables = spark.sql("show tables in lake.gold").collect()
-    return sorted(f"gold.{row.tableName}" for row in tables)
+def _tables_of(spark: SparkSession, schema: str) -> list[str]:
+    if not spark.catalog.databaseExists(f"lake.{schema}"):
+        raise ConfigurationError(f"there is no schema {schema}: build it with `dbt build`")
+    tables = spark.sql(f"show tables in lake.{schema}").collect()
+    return sorted(f"{schema}.{row.tableName}" for row in tables)
 
 
 def _picture(spark: SparkSession, name: str) -> str:

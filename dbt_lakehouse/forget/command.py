@@ -12,7 +12,13 @@ from dbt_lakehouse.forget import requests
 from dbt_lakehouse.forget.entities import BRONZE, Entity, Pipeline, Table, read_models
 from dbt_lakehouse.forget.erasing import steps
 from dbt_lakehouse.forget.finding import EVENTS, drop_views, find
-from dbt_lakehouse.forget.marks import exists, has_read_all, move_on, written_before
+from dbt_lakehouse.forget.marks import (
+    exists,
+    has_read_all,
+    move_on,
+    readers_of,
+    written_before,
+)
 from dbt_lakehouse.forget.purging import purge
 from dbt_lakehouse.locks import landing_lock, run_lock
 from dbt_lakehouse.project import Project, lock_patience
@@ -46,6 +52,8 @@ class Report:
     """Change logs of their own that read the same events."""
     dependents: list[str] = field(default_factory=list)
     """Tables that other models have made of those that were changed."""
+    other_targets: list[str] = field(default_factory=list)
+    """Schemas of other targets whose tables have read bronze."""
     purged: dict[str, dict[str, int]] = field(default_factory=dict)
     to_purge: list[str] = field(default_factory=list)
     """Tables whose files still hold what was forgotten."""
@@ -80,6 +88,12 @@ class Report:
             " its snapshots"
             for name in self.dependents
         ]
+        if self.request_id is not None:
+            lines += [
+                f"note: {name} is of another target and keeps what it has: forget the key there"
+                " too, with --target"
+                for name in self.other_targets
+            ]
         for name, done in self.purged.items():
             lines.append(
                 f"purged {name}: {counted(done['rewritten_files'], 'file')} rewritten,"
@@ -114,7 +128,10 @@ def forget(project: Project, options: Options) -> Report:
         requests.create_table(spark)
         report = Report()
         pipeline, entity = read_models(project, options.table)
-        readers = [table for table in pipeline.incremental if exists(spark, table)]
+        others = [table for table in readers_of(spark, BRONZE) if table not in pipeline.incremental]
+        _refuse_behind(spark, others)
+        report.other_targets = sorted({table.schema for table in others})
+        readers = [table for table in pipeline.incremental if exists(spark, table)] + others
         if entity is not None:
             try:
                 _forget(spark, pipeline, entity, readers, options, report)
@@ -185,6 +202,17 @@ def _refuse_unread(spark: SparkSession, pipeline: Pipeline, entity: Entity) -> N
             raise ForgetError(
                 f"{reader.label} has not read all of {upstream.label}: `dbt run` first, so that"
                 " nothing of the key is on its way"
+            )
+
+
+def _refuse_behind(spark: SparkSession, others: Sequence[Table]) -> None:
+    """Raise ``ForgetError`` if a table of another target would take rows that change for new ones."""
+    for table in others:
+        if not has_read_all(spark, table, BRONZE):
+            raise ForgetError(
+                f"{table.label}, which no model of this target builds, has not read all of"
+                f" {BRONZE.label}: `dbt run` in its target first, or drop it if it is no longer"
+                " needed"
             )
 
 

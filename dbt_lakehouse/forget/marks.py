@@ -36,6 +36,18 @@ def exists(spark: SparkSession, table: Table) -> bool:
     return spark.catalog.tableExists(table.path)
 
 
+def readers_of(spark: SparkSession, upstream: Table) -> list[Table]:
+    """All tables of the lake that remember what they have read of one, of any target."""
+    found = []
+    for (schema,) in spark.sql("show namespaces in lake").collect():
+        for row in spark.sql(f"show tables in lake.`{schema}`").collect():
+            table = Table(schema, row.tableName)
+            # Temporary views are listed too.
+            if row.namespace == schema and _mark(_properties(spark, table), upstream) is not None:
+                found.append(table)
+    return found
+
+
 def state(spark: SparkSession, table: Table) -> Mark:
     """What the table is now."""
     return _state(load_table(spark, table.path))

@@ -7,14 +7,15 @@
 {% macro purge_deleted_keys() %}
     {% do ref('fold_counters') %}
     {% if not execute %}{% do return('') %}{% endif %}
+    {% set days = retention_days('tombstone_retention_days') %}
     {# Most runs have nothing to forget, and find out without a query. #}
     {% if not adapter.may_have_rows(this, [
-        ('recorded_at', '<=', (as_of_text(), var('tombstone_retention_days'))), ('scope', 'not starting with', 'truncated:')
+        ('recorded_at', '<=', (as_of_text(), days)), ('scope', 'not starting with', 'truncated:')
     ]) %}
         {% do return('') %}
     {% endif %}
     {% set old %}
-        recorded_at < {{ as_of() }} - interval {{ var('tombstone_retention_days') }} days
+        recorded_at < {{ as_of() }} - make_dt_interval(0, 0, 0, {{ days * 86400 }})
         and scope not like 'truncated:%'
     {% endset %}
     {% set found = run_query(

@@ -1,6 +1,6 @@
 {#
-  Keeps tables quick to read: `dbt run-operation maintain_tables`, as often as once a day. For `bronze.raw_payloads` and
-  each incremental model's table
+  Keeps tables quick to read: `dbt run-operation maintain_tables`, as often as once a day. For each table of bronze and of an
+  incremental model
 
       1. data files with deleted rows are rewritten without them, and small files into larger ones;
       2. manifests are merged, so that planning a read opens few of them;
@@ -15,7 +15,11 @@
         {% do return(none) %}
     {% endif %}
     {% set oldest = _oldest_snapshot_to_keep() %}
-    {% set relations = [source('bronze', 'raw_payloads')] %}
+    {% set relations = [] %}
+    {# Each landing replaces what topic_partitions says. #}
+    {% for node in graph.sources.values() if node.source_name == 'bronze' %}
+        {% do relations.append(adapter.get_relation(node.database, node.schema, node.identifier)) %}
+    {% endfor %}
     {% for node in graph.nodes.values() if node.resource_type == 'model' and node.config.materialized == 'incremental' %}
         {% do relations.append(adapter.get_relation(node.database, node.schema, node.alias)) %}
     {% endfor %}
@@ -26,13 +30,7 @@
 
 {# Before when snapshots go, as SQL. #}
 {% macro _oldest_snapshot_to_keep() %}
-    {% set days = var('snapshot_retention_days') %}
-    {% if days is not number or days is boolean or days < 0 %}
-        {% do exceptions.raise_compiler_error(
-            'vars.snapshot_retention_days is ' ~ tojson(days) ~ ', not a number from 0'
-        ) %}
-    {% endif %}
-    {% set moment = run_started_at - modules.datetime.timedelta(days=days) %}
+    {% set moment = run_started_at - modules.datetime.timedelta(days=retention_days('snapshot_retention_days')) %}
     {% do return("timestamp '" ~ moment.strftime('%Y-%m-%d %H:%M:%S.%f') ~ "'") %}
 {% endmacro %}
 

@@ -16,7 +16,7 @@ from small_messages import digest, digest_text, order, order_key, profile, profi
 from streams import MINUTE, ORDERS, PROFILES, START, Message
 
 from dbt_lakehouse.errors import LakehouseError
-from dbt_lakehouse.forget.command import Options, Report, forget
+from dbt_lakehouse.forget.command import ForgetError, Options, Report, forget
 from dbt_lakehouse.forget.payloads import without_records
 from python_udfs.registry import decode_payload
 
@@ -27,6 +27,8 @@ GOLD: Final = ("profiles", "orders")
 DIGEST: Final = 0xA7
 NUMBER: Final = 7_770_123_456_789
 OLD_NUMBER: Final = 7_770_123_456_788
+OTHER: Final = "ada_silver.change_events"
+BRONZE_MARK: Final = "lakehouse.read.bronze.raw_payloads"
 MARKER: Final = "FORGET-ME-7f3a"
 NEEDLES: Final = [
     MARKER.encode(),
@@ -194,6 +196,12 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
             run(lake)
         # What a rebuild has replaced is in the files too.
         run(lake, "-s", "orders", "--full-refresh")
+        # As another target of the same bronze has it.
+        lake.sql("create schema lake.ada_silver")
+        lake.sql("create table lake.ada_silver.change_events as select * from silver.change_events")
+        lake.set_properties(
+            OTHER, {BRONZE_MARK: lake.properties("silver.change_events")[BRONZE_MARK]}
+        )
         (lake.folder / "capture.jsonl").unlink()
         yield Told(lake)
 
@@ -251,6 +259,21 @@ def test_bronze_keeps_the_places_and_the_others_bytes(told: Told) -> None:
         assert (rows[ORDERS, offset]["key"], rows[ORDERS, offset]["value"]) == (None, None)
     assert rows[ORDERS, 5]["key"] == order_key(2)
     assert rows[ORDERS, 9]["value"] == b'{"op":'
+
+
+def test_another_target_is_named_and_does_not_read_changed_rows_again(told: Told) -> None:
+    assert told.profile.other_targets == told.order.other_targets == ["ada_silver"]
+    assert "note: ada_silver is of another target" in told.profile.text()
+    mark = told.lake.properties(OTHER)[BRONZE_MARK]
+    assert mark == told.lake.properties("silver.change_events")[BRONZE_MARK]
+    assert f"|{told.lake.current_snapshot('bronze.raw_payloads')}|" in mark
+    # One that is behind would take the emptied rows for new.
+    table_id = mark.split("|")[0]
+    told.lake.set_properties(OTHER, {BRONZE_MARK: f"{table_id}|1|0"})
+    with pytest.raises(ForgetError, match="ada_silver[.]change_events, which no model"):
+        told.forget("orders", {"order_id": 1})
+    # The lake's other tests are about this target's tables alone.
+    told.lake.sql(f"drop table lake.{OTHER} purge")
 
 
 def test_no_file_holds_any_of_it(told: Told) -> None:
