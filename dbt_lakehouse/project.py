@@ -115,7 +115,7 @@ def load(options: ProjectOptions) -> Project:
     return Project(
         credentials.server_side_parameters,
         variables_of(project, given),
-        credentials.schema,
+        credentials.schema or "gold",
         root,
         options,
     )

@@ -206,7 +206,7 @@ def _refuse_unread(spark: SparkSession, pipeline: Pipeline, entity: Entity) -> N
 
 
 def _refuse_behind(spark: SparkSession, others: Sequence[Table]) -> None:
-    """Raise ``ForgetError`` if a table of another target would take rows that change for new ones."""
+    """Raise ``ForgetError`` if another target's table would take rows that change for new ones."""
     for table in others:
         if not has_read_all(spark, table, BRONZE):
             raise ForgetError(

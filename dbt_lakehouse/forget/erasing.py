@@ -1,6 +1,6 @@
 """Takes what was found out of the tables.
 
-In the order of ``erase``, a call that broke off can be repeated: what tells which payloads are a
+In the order of ``steps``, a call that broke off can be repeated: what tells which payloads are a
 key's goes last.
 """
 

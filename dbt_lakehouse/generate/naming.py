@@ -37,13 +37,17 @@ RESERVED: Final = frozenset(
     """.split()
 )
 
-# Columns that change logs and gold tables have of their own, in any of their steps.
-TECHNICAL: Final = re.compile(
-    r"_(operation|occurred_at|max_occurred_at|position|changed_columns|misfits|kafka_timestamp"
-    r"|namespace|set|digest|expires_at|guard_time|is_\w+|applied|null_position|late_events|live"
-    r"|last_updated_sequence_number|row_id|file|pos|partition|spec_id|deleted|valid_from|valid_to"
-    r"|change_type|change_ordinal|commit_snapshot_id)",
-    re.IGNORECASE,
+# As the macro reserved_columns: behind an underscore, names that the models have themselves.
+TECHNICAL: Final = frozenset(
+    """
+    all before begin begins_life change change_ordinal change_type changed_columns columns
+    commit_snapshot_id copies copy deleted digest end epoch expires_at file guard_time in_time
+    is_clock_ahead is_end is_known_live is_new is_state is_there kafka_timestamp
+    known_position known_time last last_life last_updated_sequence_number late_events life
+    live max_occurred_at misfits namespace next null_position occurred_at operation partition
+    pos position previous_key rank record_key row row_id set spec_id step sum time
+    unchanged_columns version
+    """.split()
 )
 
 
@@ -128,7 +132,7 @@ def column_names(fields: Iterable[str], taken: Mapping[str, str]) -> dict[str, s
             name = "column"
         elif name[0].isdigit():
             name = f"c_{name}"
-        elif TECHNICAL.fullmatch(name):
+        elif name[0] == "_" and name[1:].lower() in TECHNICAL:
             name = f"source{name}"
         number, unique = 2, name
         while unique.lower() in used:

@@ -121,6 +121,7 @@
 {# Every column with its type, its field in the image, and its encoding. #}
 {% macro _column_specs(key, columns) %}
     {% set specs = [] %}
+    {% do refuse_reserved_columns(key.keys() | list + columns.keys() | list) %}
     {% for name, declared in dict(key, **columns).items() %}
         {% set spec = {'type': declared} if declared is string else declared %}
         {% do specs.append({

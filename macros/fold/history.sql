@@ -26,6 +26,12 @@
     changes, key, columns, namespace=none, order_by_source_time=none, partial=false, track_columns=none
 ) -%}
     {%- set fold = _fold_arguments(key, columns, namespace, order_by_source_time, partial) -%}
+    {%- for column in key + columns if column | lower in ['valid_from', 'valid_to', 'is_current'] -%}
+        {%- do exceptions.raise_compiler_error(
+            'a history has a column ' ~ column ~ ' of its own: give that of the source another name in the change log, by'
+            ~ ' {"type": ..., "name": "' ~ column ~ '"}'
+        ) -%}
+    {%- endfor -%}
     {%- do fold.update({'track_columns': quoted(track_columns) if track_columns else none}) -%}
     {{- config(incremental_strategy='refold', unique_key=key + ['valid_from'], meta={'history': fold}) -}}
     {{ history_sql(fold, new_rows(changes), new_rows(ref('set_less_deletes')) if namespace) }}

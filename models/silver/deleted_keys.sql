@@ -40,6 +40,7 @@ remembered as (
         max_occurred_at,
         null_position
     from {{ this }}
+    where scope like 'aerospike:%'
 ),
 
 combined as (

@@ -270,7 +270,7 @@ def test_another_target_is_named_and_does_not_read_changed_rows_again(told: Told
     # One that is behind would take the emptied rows for new.
     table_id = mark.split("|")[0]
     told.lake.set_properties(OTHER, {BRONZE_MARK: f"{table_id}|1|0"})
-    with pytest.raises(ForgetError, match="ada_silver[.]change_events, which no model"):
+    with pytest.raises(ForgetError, match=r"ada_silver[.]change_events, which no model"):
         told.forget("orders", {"order_id": 1})
     # The lake's other tests are about this target's tables alone.
     told.lake.sql(f"drop table lake.{OTHER} purge")

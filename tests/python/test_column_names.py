@@ -1,0 +1,62 @@
+"""Names that a source's columns can't have, because the models have them themselves."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from dbt_common.exceptions import CompilationError
+from lakes import Lake
+from row_lake import bare_project
+
+from dbt_lakehouse.generate.naming import TECHNICAL, column_names
+from dbt_lakehouse.paths import ROOT
+
+AS_OF = "2026-11-21 00:00:00"
+
+
+def reserved_columns() -> set[str]:
+    """What the macro of that name lists."""
+    text = (ROOT / "macros/change_log/reserved_columns.sql").read_text()
+    return set(re.findall(r"'(_\w+)'", text))
+
+
+def test_generated_models_avoid_what_the_macros_refuse() -> None:
+    assert {f"_{name}" for name in TECHNICAL} == reserved_columns()
+    assert column_names(["_version", "_Row", "_id"], {}) == {
+        "_version": "source_version",
+        "_Row": "source_Row",
+        "_id": "_id",
+    }
+
+
+def test_every_name_that_a_step_uses_is_reserved() -> None:
+    used = set()
+    for path in (ROOT / "macros").glob("*/*.sql"):
+        without_comments = re.sub(r"{#.*?#}", "", path.read_text(), flags=re.DOTALL)
+        used |= set(re.findall(r"\bas (_[a-z_]+)\b", without_comments))
+    assert len(used) > 40
+    assert used - reserved_columns() == set()
+
+
+@pytest.mark.parametrize(
+    ("columns", "gold", "message"),
+    [
+        ({"_Version": "int"}, "current_state", "a column can't be called _Version"),
+        ({"valid_to": "date"}, "history", "a history has a column valid_to of its own"),
+    ],
+)
+def test_a_model_with_such_a_name_is_refused(
+    columns: dict[str, str], gold: str, message: str, tmp_path: Path
+) -> None:
+    project = bare_project(tmp_path / "project")
+    (project / "models/silver/stock_changes.sql").write_text(
+        f'{{{{ change_log(source_table="stock", key={{"id": "int"}}, columns={json.dumps(columns)})'
+        " }}\n"
+    )
+    (project / "models/gold/stock.sql").write_text(
+        f'{{{{ {gold}(changes=ref("stock_changes"), key=["id"], columns={json.dumps([*columns])})'
+        " }}\n"
+    )
+    with pytest.raises(CompilationError, match=message):
+        Lake(tmp_path, project).dbt("parse", as_of=AS_OF)
