@@ -67,7 +67,6 @@
       remembered: `deleted_keys` as it is to be read.
 #}
 {% macro _merge_new_events(fold, changes, deleted_keys, remembered, deletes, staged) %}
-    {% set key_list = fold.key | join(', ') %}
     {% set name = staged.identifier ~ '__' %}
     {% set new_log_rows = new_rows(changes) %}
     {% set has_new_events = has_news(changes) %}
@@ -77,35 +76,17 @@
         {% do run_query('delete from ' ~ this ~ ' where _position < ' ~ truncation.position) %}
     {% endif %}
     {% set last_read = _marks()[deleted_keys.schema ~ '.' ~ deleted_keys.identifier].sequence %}
-
-    {# The namespace's deletes without a set, one or two events for each key, and whether they are new. #}
-    {% if fold.namespace %}
-        {% set remembered_deletes %}
-            select
-                get_json_object(record_key, '$.digest') as _digest,
-                inline(filter(
-                    array(
-                        struct(max_occurred_at as _occurred_at, position as _position),
-                        struct(cast(null as timestamp) as _occurred_at, null_position as _position)
-                    ),
-                    -- A state without any time has its position in both.
-                    (event, i) -> event._position is not null and (event._occurred_at is not null or i = 1)
-                )),
-                _last_updated_sequence_number > {{ last_read }} as _is_new
-            from {{ remembered }}
-            where scope = {{ namespace_scope(sql_text(fold.namespace)) }}
-        {% endset %}
-    {% endif %}
+    {% set remembered_deletes = _remembered_deletes(fold, remembered, last_read) if fold.namespace %}
 
     {% set to_fill = _follow_log(fold, changes, staged) if has_new_events or has_new_declaration() else {} %}
     {% set gold = pinned_self(to_fill) %}
+    {# Only tables of a namespace. What is known of the files comes first: it takes no query. #}
     {% set hit_by_others %}
         select _digest from {{ gold }} where _expires_at <= {{ as_of() }}
         union
         select _digest from {{ gold }}
         left semi join (select _digest from ({{ remembered_deletes }}) where _is_new) using (_digest)
     {% endset %}
-    {# Only tables of a namespace. What is known of the files comes first: it takes no query. #}
     {% set may_be_hit = fold.namespace and (
         _table_state(deleted_keys).sequence > last_read
         or adapter.may_have_rows(this, [('_expires_at', '<=', as_of_text())])
@@ -116,6 +97,7 @@
         {% endcall %}
         {% do return(none) %}
     {% endif %}
+
     {% do evaluate(name ~ 'new_events', _log_events(fold, new_log_rows, none)) %}
     {% set has_late_truncate = truncation and truncation.is_new
         and _evaluate_behind_truncate(name, fold, _as_noted(changes), gold, remembered, truncation) %}
@@ -124,176 +106,36 @@
         {% do evaluate(name ~ 'to_fill', keys_to_fill(fold, _as_noted(changes), to_fill)) %}
         {% do refolded.append(name ~ 'to_fill') %}
     {% endif %}
-    {#
-      What is known of a key makes a difference only where it can be newer than a new event, where an event leaves columns
-      as they were, or where the key has no new event.
-    #}
+
     {% set fills = _leaves_columns(fold, name ~ 'new_events') %}
     {% set horizon = purge_horizon(deleted_keys) %}
-    {% set unsettled = [] %}
-    {% if fills or not _newest_known() %}
-        {% do unsettled.append('select ' ~ key_list ~ ' from ' ~ name ~ 'new_events') %}
-    {% else %}
-        {% do unsettled.append(_possibly_late(fold, name ~ 'new_events', horizon)) %}
-        {% if fold.namespace and adapter.may_have_rows(deleted_keys, [('scope', '=', 'aerospike:' ~ fold.namespace)]) %}
-            {% do unsettled.append(
-                'select _digest from ' ~ name ~ 'new_events left semi join (' ~ remembered_deletes ~ ') using (_digest)'
-            ) %}
-        {% endif %}
-    {% endif %}
-    {% if may_be_hit %}
-        {% do unsettled.append(hit_by_others) %}
-    {% endif %}
-    {% for keys in refolded %}
-        {% do unsettled.append('select ' ~ key_list ~ ' from ' ~ keys) %}
-    {% endfor %}
-    {% set unsettled_keys = evaluate(name ~ 'unsettled', 'select distinct * from (' ~ unsettled | join(' union all ') ~ ')') %}
-
-    {#
-      What is known of those keys: the gold row of a live one, the remembered state of an absent one. Gold's value
-      columns are read only where an event may leave some of them as they are: else a row is either replaced as a whole
-      or not at all.
-    #}
-    {% set ranges = adapter.hold_key_ranges(name ~ 'known', name ~ 'unsettled', fold.key[0]) if unsettled_keys > 0 else 0 %}
-    {% set known %}
-        select
-            {%- for column in fold.key %}
-            unsettled.{{ column }},
-            {%- endfor %}
-            {%- if fills %}
-            {%- for column in fold.columns %}
-            gold.{{ column }},
-            {%- endfor %}
-            {%- else %}
-            {{- _no_columns(fold) }}
-            {%- endif %}
-            if(gold._position is null, 'delete', 'upsert') as _operation,
-            gold._occurred_at,
-            if(gold._position is null, absent.max_occurred_at, gold._max_occurred_at) as _guard_time,
-            coalesce(gold._position, absent.position) as _position,
-            {{ 'gold._expires_at' if fold.namespace else 'cast(null as timestamp) as _expires_at' }},
-            true as _is_state,
-            false as _is_clock_ahead,
-            cast(null as array<string>) as _unchanged_columns
-        from (select *, {{ record_key(fold.key) }} as _record_key from {{ name }}unsettled) as unsettled
-        -- Few rows: with gold on the right of the outer join, all of it would be shuffled.
-        left join (
-            select * from {{ gold }}
-            left semi join {{ name }}unsettled using ({{ key_list }})
-            where {{ is_in_key_ranges(fold.key[0], name ~ 'known', ranges) }}
-        ) as gold
-            on {% for column in fold.key %}unsettled.{{ column }} = gold.{{ column }}{{ ' and ' if not loop.last }}{% endfor %}
-        left join (select * from {{ remembered }} where scope = {{ table_scope(this) }}) as absent
-            on gold._position is null and unsettled._record_key = absent.record_key
-        where
-            coalesce(gold._position, absent.position) is not null
-            {%- if truncation %}
-            and coalesce(gold._position, absent.position) > {{ truncation.position }}
-            {%- endif %}
-    {% endset %}
+    {% set unsettled_keys = evaluate(name ~ 'unsettled', _unsettled_keys(
+        fold, name, fills, horizon, deleted_keys, remembered_deletes, hit_by_others if may_be_hit, refolded
+    )) %}
+    {% set new_events, late_after_purge, misplaced_keys = name ~ 'new_events', 0, 0 %}
+    {% set refuses = _refuses_late_after_purge() %}
     {% if unsettled_keys > 0 %}
-        {% do evaluate(name ~ 'known', known) %}
-    {% endif %}
-
-    {% set late_after_purge, refuses = 0, _refuses_late_after_purge() %}
-    {% set new_events = name ~ 'new_events' %}
-    {% if horizon and unsettled_keys > 0 %}
-        {% set late_after_purge = evaluate(
-            name ~ 'late_after_purge', _late_after_purge(fold, name, horizon)
-        ) %}
-        {% if late_after_purge > 0 and refuses %}
-            {% set new_events = _in_time_for_purge(fold, name) %}
-        {% endif %}
-    {% endif %}
-
-    {# Events that every later step takes as new: those of the log, and the namespace's deletes of those keys. #}
-    {% set fresh %}
-        select * from {{ new_events }}
-        {% if fold.namespace and unsettled_keys > 0 %}
-        union all
-        select
-            _digest,
-            {{ _no_columns(fold) }}
-            'delete' as _operation,
-            _occurred_at,
-            _occurred_at as _guard_time,
-            _position,
-            cast(null as timestamp) as _expires_at,
-            false as _is_state,
-            false as _is_clock_ahead,
-            cast(null as array<string>) as _unchanged_columns
-        from ({{ remembered_deletes }})
-        left semi join {{ name }}unsettled using (_digest)
-        {% endif %}
-    {% endset %}
-
-    {# Keys with an event that belongs before what is known of them. #}
-    {% set misplaced %}
-        select distinct {{ key_list }}
-        from (
-            select {{ key_list }}, _position, _guard_time from {{ new_events }}
-            {% if fold.namespace %}
-            union all
-            select _digest, _position, _occurred_at from ({{ remembered_deletes }}) where _is_new
+        {% set ranges = adapter.hold_key_ranges(name ~ 'known', name ~ 'unsettled', fold.key[0]) %}
+        {% do evaluate(name ~ 'known', _known_states(fold, name, gold, remembered, ranges, fills, truncation)) %}
+        {% if horizon %}
+            {% set late_after_purge = evaluate(
+                name ~ 'late_after_purge', _late_after_purge(fold, name, horizon)
+            ) %}
+            {% if late_after_purge > 0 and refuses %}
+                {% set new_events = _in_time_for_purge(fold, name) %}
             {% endif %}
-        ) as fresh
-        {{ 'inner' if not horizon else 'left' }} join (
-            select
-                {{ key_list }},
-                _position as _known_position,
-                _guard_time as _known_time,
-                _operation <> 'delete' as _is_known_live
-            from {{ name }}known
-        ) using ({{ key_list }})
-        left semi join {{ name }}unsettled using ({{ key_list }})
-        where
-            _position <= _known_position
-            {%- if _takes_late_events(fold) %}
-            or _guard_time < _known_time
-            {%- endif %}
-            {%- if _ends_lives(fold) %}
-            -- Absent for its expiry, the row has columns that an event from before that leaves as they were.
-            or not _is_known_live
-            {%- endif %}
-            {%- if horizon %}
-            or (_known_position is null and {{ _is_behind(horizon) }})
-            {%- endif %}
-        {% for keys in refolded %}
-        union
-        select {{ key_list }} from {{ keys }}
-        {% endfor %}
-    {% endset %}
-    {% set misplaced_keys = evaluate(name ~ 'misplaced', misplaced) if unsettled_keys > 0 else 0 %}
-
-    {% set events %}
-        {% if misplaced_keys == 0 %}
-        {{ fresh }}
-        {% if unsettled_keys > 0 %}
-        union all
-        select * from {{ name }}known
         {% endif %}
-        {% else %}
-        select * from {{ name }}known left anti join {{ name }}misplaced using ({{ key_list }})
-        union all
-        select * from ({{ fresh }}) left anti join {{ name }}misplaced using ({{ key_list }})
-        union all
-        select * from {{ name }}log
-        -- Where the log doesn't reach back to what is known, that is the best there is.
-        union all
-        select * from {{ name }}known as known
-        left semi join {{ name }}misplaced using ({{ key_list }})
-        left anti join {{ name }}log as log
-            on {% for column in fold.key %}log.{{ column }} = known.{{ column }} and {% endfor -%}
-            log._position = known._position
-        {% endif %}
-    {% endset %}
+        {% set misplaced_keys = evaluate(name ~ 'misplaced', _misplaced_keys(
+            fold, name, new_events, remembered_deletes, horizon, refolded
+        )) %}
+    {% endif %}
     {% if misplaced_keys > 0 %}
         {% do evaluate(name ~ 'log', _log_events(
             fold, _as_noted(changes), _pinned(deletes) if deletes, keys=name ~ 'misplaced'
         )) %}
     {% endif %}
     {% set states %}
-        with events as ({{ events }}),
+        with events as ({{ _events_to_fold(fold, name, new_events, remembered_deletes, unsettled_keys, misplaced_keys) }}),
         {{ _fold_ctes(fold, truncation, fills or (misplaced_keys > 0 and _leaves_columns(fold, name ~ 'log'))) }}
         select * from states
     {% endset %}
@@ -308,7 +150,7 @@
             refolded=misplaced_keys > 0, has_columns=fills, truncated=truncation
         ) }}
     {% endcall %}
-    {% do _count_run(name, misplaced_keys, late_after_purge, key_list, deleted_keys) %}
+    {% do _count_run(name, misplaced_keys, late_after_purge, fold.key | join(', '), deleted_keys) %}
     {% do forget_evaluated(name) %}
 {% endmacro %}
 

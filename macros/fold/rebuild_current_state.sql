@@ -27,7 +27,10 @@
                 select * from states
             )
         {% endset %}
-        {% do _remember_absent_keys(fold, deleted_keys, states_of_keys, refolded=true, complete=not ended) %}
+        {% do _remember_absent_keys(fold, deleted_keys, states_of_keys, refolded=true) %}
+        {% if not ended %}
+            {% do _forget_unknown_keys(fold, deleted_keys, _log_events(keys_only, log, deletes)) %}
+        {% endif %}
     {% endif %}
     {% do forget_evaluated(staged.identifier) %}
     {# In the order of keys, so that a run can pass over the files of those that it does not touch. #}

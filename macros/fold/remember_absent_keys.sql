@@ -7,9 +7,8 @@
   Arguments:
       states: the relation with the folded keys.
       refolded: whether it holds keys that were folded from their whole log, which alone can go back.
-      complete: whether it holds all keys of the log: of others, nothing is known any more.
 #}
-{% macro _remember_absent_keys(fold, deleted_keys, states, refolded, complete=false) %}
+{% macro _remember_absent_keys(fold, deleted_keys, states, refolded) %}
     {% do run_query('
         merge into ' ~ deleted_keys ~ ' as target
         using (
@@ -32,6 +31,20 @@
         values (
             ' ~ table_scope(this) ~ ', source.record_key, source.max_occurred_at, source.position,
             source.null_position, ' ~ as_of() ~ '
-        )' ~ (' when not matched by source and target.scope = ' ~ table_scope(this) ~ ' then delete' if complete else '')
+        )
+    ') %}
+{% endmacro %}
+
+{#
+  Forgets the states of keys that the log does not have, or no longer.
+
+  Arguments:
+      events: SQL of all events of the log.
+#}
+{% macro _forget_unknown_keys(fold, deleted_keys, events) %}
+    {# No part of the MERGE above: its condition would be on all tables' states, and so conflict with their models. #}
+    {% do run_query(
+        'delete from ' ~ deleted_keys ~ ' where scope = ' ~ table_scope(this) ~ ' and record_key not in (select '
+        ~ record_key(fold.key) ~ ' from (' ~ events ~ '))'
     ) %}
 {% endmacro %}
