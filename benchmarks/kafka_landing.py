@@ -13,7 +13,6 @@ import random
 import statistics
 import tempfile
 import threading
-import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -23,6 +22,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from pyspark.sql import SparkSession
 
+from benchmarks.measuring import wall_seconds
 from dbt_lakehouse import bronze
 from dbt_lakehouse.kafka.batch import land_kafka
 from dbt_lakehouse.kafka.positions import GAPS, TABLE
@@ -84,13 +84,6 @@ def empty_bronze(spark: SparkSession) -> None:
     bronze.create_table(spark)
 
 
-def measure(job: Callable[[], object]) -> float:
-    """Seconds."""
-    start = time.perf_counter()
-    job()
-    return time.perf_counter() - start
-
-
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -123,7 +116,7 @@ def main() -> None:
             }
             for job, run in jobs.items():
                 empty_bronze(spark)
-                taken = measure(run)
+                taken = wall_seconds(run)
                 if number:
                     seconds[job].append(taken)
         spark.stop()

@@ -21,8 +21,8 @@ from pyspark.sql import SparkSession
 
 from dbt_lakehouse.errors import LockedError
 from dbt_lakehouse.paths import CACHE
+from dbt_lakehouse.session import CATALOG_URI, SQLITE
 
-_SQLITE: Final = "jdbc:sqlite:"
 _RETRY_SECONDS: Final = 0.2
 
 
@@ -144,7 +144,7 @@ def _folder(spark: SparkSession) -> Path:
     """Where the locks of the session's lake are: beside a SQLite catalog, so that every checkout
     finds them, else in this checkout, by the catalog's address.
     """
-    uri = spark.conf.get("spark.sql.catalog.lake.uri", "") or ""
-    if uri.startswith(_SQLITE):
-        return Path(uri.removeprefix(_SQLITE).partition("?")[0]).parent / "locks"
+    uri = spark.conf.get(CATALOG_URI, "") or ""
+    if uri.startswith(SQLITE):
+        return Path(uri.removeprefix(SQLITE).partition("?")[0]).parent / "locks"
     return CACHE / "locks" / hashlib.sha256(uri.encode()).hexdigest()[:16]

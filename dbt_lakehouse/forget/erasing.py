@@ -19,8 +19,8 @@ from dbt_lakehouse.forget.finding import (
     key_condition,
     record_keys,
 )
-from dbt_lakehouse.forget.literals import texts
 from dbt_lakehouse.forget.marks import exists
+from dbt_lakehouse.literals import texts
 
 _CLEARED: Final = (
     "source_database",
@@ -74,10 +74,8 @@ def steps(spark: SparkSession, pipeline: Pipeline, entity: Entity) -> list[Step]
         delete(pipeline.deleted_keys, _remembered(entity)),
     ]
     if entity.namespace:
-        namespace = entity.namespace.replace("\\", "\\\\").replace("'", "\\'")
-        result.append(
-            delete(pipeline.set_less_deletes, f"target._namespace = '{namespace}' and {of_key}")
-        )
+        of_namespace = f"target._namespace = {texts([entity.namespace])}"
+        result.append(delete(pipeline.set_less_deletes, f"{of_namespace} and {of_key}"))
     result.append(
         Step(
             pipeline.change_events,

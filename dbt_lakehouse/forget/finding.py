@@ -13,8 +13,8 @@ from pyspark.sql.functions import col, udf
 
 from dbt_lakehouse.errors import LakehouseError
 from dbt_lakehouse.forget.entities import BRONZE, Entity, Pipeline
-from dbt_lakehouse.forget.literals import texts
 from dbt_lakehouse.forget.payloads import BATCH_FORMATS, without_records
+from dbt_lakehouse.literals import texts
 
 KEYS: Final = "forget_keys"
 """The key columns, in the change log's types."""

@@ -11,6 +11,7 @@ from dbt_lakehouse import bronze
 from dbt_lakehouse.kafka.admin import PartitionLog
 from dbt_lakehouse.kafka.positions import Position, Positions
 from dbt_lakehouse.kafka.settings import KafkaSettings
+from dbt_lakehouse.literals import texts
 
 # A task, and so a file, for each so many messages; fewer would not be worth a task of their own.
 _MESSAGES_PER_FILE: Final = 1_000_000
@@ -109,7 +110,7 @@ def bronze_rows(messages: DataFrame, names: Mapping[str, str]) -> DataFrame:
     """Rows of the Kafka source as rows of bronze, with ``names`` of ``renamed``."""
     topic = "topic"
     for kafka_name, name in names.items():
-        topic = f"if(topic = '{kafka_name}', '{name}', {topic})"
+        topic = f"if(topic = {texts([kafka_name])}, {texts([name])}, {topic})"
     return messages.selectExpr(
         f"{topic} as topic",
         "partition",
@@ -127,7 +128,8 @@ def bronze_rows(messages: DataFrame, names: Mapping[str, str]) -> DataFrame:
 def without_landed(rows: DataFrame, partitions: Mapping[tuple[str, int], Position]) -> DataFrame:
     """The rows that bronze does not hold, for partitions of which it holds some."""
     overlaps = [
-        f"(topic = '{topic}' and partition = {partition} and offset >= {position.next_offset})"
+        f"(topic = {texts([topic])} and partition = {partition}"
+        f" and offset >= {position.next_offset})"
         for (topic, partition), position in partitions.items()
         if position.overlaps
     ]
