@@ -89,6 +89,21 @@ def parse(line: bytes, line_number: int) -> Capture | None:
     return capture
 
 
+def _refuse_other_times(line: bytes, line_number: int) -> None:
+    """Raise if a line without ``timestamp_ms`` has another field that says when it was sent."""
+    for name, raw in _fields_of(line).items():
+        lowered = name.lower()
+        if (
+            lowered.startswith(("timestamp", "ts"))
+            and not lowered.endswith("type")
+            and name != "timestamp_ms"
+            and bytes(raw) != b"null"
+        ):
+            raise CaptureError(
+                line_number, f"has no `timestamp_ms`, but `{name}`: misspelt? (UTC milliseconds)"
+            )
+
+
 def _refuse_misspelt(fields: dict[str, msgspec.Raw], line_number: int) -> None:
     for field, names in (("key_b64", _KEY_NAMES), ("value_b64", _VALUE_NAMES)):
         if field in fields:
@@ -129,9 +144,13 @@ def read_lines(stream: Readable) -> Iterator[list[bytes]]:
 
 
 def read_captures(stream: Readable) -> Iterator[tuple[int, Capture]]:
-    """Each message with its line number, from 1. Raises ``CaptureError`` at the first bad line."""
+    """Each message with its line number, from 1, for landing: what it is without its time can't be
+    mended later. Raises ``CaptureError`` at the first bad line.
+    """
     lines = chain.from_iterable(read_lines(stream))
     for line_number, line in enumerate(lines, 1):
         capture = parse(line, line_number)
         if capture is not None:
+            if capture.timestamp_ms is None:
+                _refuse_other_times(line, line_number)
             yield line_number, capture

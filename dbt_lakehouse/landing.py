@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from dbt_lakehouse import bronze, landed_captures
 from dbt_lakehouse.captures import CaptureError, read_captures
-from dbt_lakehouse.errors import LandingError
+from dbt_lakehouse.errors import ConfigurationError, LandingError
 from dbt_lakehouse.locks import landing_lock
 from dbt_lakehouse.paths import CACHE, ROOT
 
@@ -41,9 +41,25 @@ class LandingResult(NamedTuple):
 
 
 def configured_captures(variables: Mapping[str, Any]) -> list[str]:
-    """The files that ``vars.captures`` names (globs, relative to the checkout)."""
+    """The files that ``vars.captures`` names (globs, relative to the checkout).
+
+    Raises ``ConfigurationError`` for what is no list, and for a glob without a file.
+    """
     patterns = variables.get("captures") or []
-    return sorted({path for pattern in patterns for path in glob.glob(str(ROOT / pattern))})
+    if not isinstance(patterns, list) or not all(isinstance(each, str) for each in patterns):
+        raise ConfigurationError(
+            f"vars.captures in dbt_project.yml is {patterns!r}, not a list of globs"
+        )
+    paths = set()
+    for pattern in patterns:
+        found = glob.glob(str(ROOT / pattern))
+        if not found:
+            raise ConfigurationError(
+                f"vars.captures in dbt_project.yml names {pattern}, but there is no such file; []"
+                " for no captures"
+            )
+        paths.update(found)
+    return sorted(paths)
 
 
 def land_again(spark: SparkSession, paths: Sequence[str], patience: float) -> LandingResult:

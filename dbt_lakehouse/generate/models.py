@@ -356,7 +356,8 @@ _WRITERS: Final = {
 
 
 def _origin(table: Table) -> str:
-    writers = " and ".join(_WRITERS[name] for name in table.formats)
+    # A format that was added has no product's name.
+    writers = " and ".join(_WRITERS.get(name, f"the writer of {name}") for name in table.formats)
     topics = " and ".join(f"`{topic}`" for topic in table.topics)
     return f"as {writers} ships them in the topic{'s' if len(table.topics) > 1 else ''} {topics}"
 

@@ -2,7 +2,8 @@
   dbt's question with two more conditions: the command runs models (so `dbt show` and the docs show a model's whole
   result), and every upstream is still the table that was read last. When one has been rebuilt, its old rows are in
   this table and its new ones look new, so this table is rebuilt too. So is a change log or a gold table whose model
-  declares other columns than the table was made of, unless they are only more, or wider: those are filled in.
+  declares other columns or events than the table was made of, unless they are only more columns, or wider: those are
+  filled in.
 #}
 {% macro is_incremental() %}
     {% if not is_building() %}
@@ -15,7 +16,7 @@
     {% set properties = _properties(this) %}
     {% set marks = _marks(properties) %}
     {% if not declaration_can_be_followed(properties) %}
-        {% do log(this ~ ': its model declares other columns than it was made of, so it is rebuilt', info=true) %}
+        {% do log(this ~ ': its model declares other columns, or other events, than it was made of, so it is rebuilt', info=true) %}
         {% do return(false) %}
     {% endif %}
     {% for upstream, mark in marks.items() %}

@@ -61,9 +61,15 @@
         {%- do save_watermarks() -%}
         {%- do forget_evaluated(staged.identifier) -%}
     {%- else -%}
+        {%- set had_rows = existing is not none and config.get('meta', {}).get('change_log') and _is_not_empty(this) -%}
         {%- call statement('main') -%}
             {{ create_table_as(false, this, sql) }}
         {%- endcall -%}
+        {%- if had_rows and not _is_not_empty(this) -%}
+            {%- do exceptions.warn(
+                this ~ ' had rows and has none any more: no event is of the source table, or the topic, that its model names'
+            ) -%}
+        {%- endif -%}
         {%- do save_watermarks({'lakehouse.as_of': as_of_text()} if strategy == 'refold' else {}) -%}
         {%- do forget_evaluated(staged.identifier) -%}
     {%- endif -%}
@@ -96,7 +102,12 @@
   answer would take decoding some.
 #}
 {% macro _has_rows(staged) %}
-    {% do return(model.refs | length == 0 or run_query('select 1 from ' ~ staged ~ ' limit 1') | length > 0) %}
+    {% do return(model.refs | length == 0 or _is_not_empty(staged)) %}
+{% endmacro %}
+
+{# Whether a relation has a row. #}
+{% macro _is_not_empty(relation) %}
+    {% do return(run_query('select 1 from ' ~ relation ~ ' limit 1') | length > 0) %}
 {% endmacro %}
 
 {# Adds the staged rows, but those that a crashed run has already added. #}

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from lakes import Lake
 
-from dbt_lakehouse.errors import LandingError
-from dbt_lakehouse.landing import LandingResult
+from dbt_lakehouse.errors import ConfigurationError, LandingError
+from dbt_lakehouse.landing import LandingResult, configured_captures
 
 
 @pytest.fixture(scope="module")
@@ -54,6 +54,27 @@ def test_other_bytes_at_a_position_stop_the_landing(lake: Lake, changed: dict[st
     with pytest.raises(LandingError, match=f"topic t, partition 0, offset {offset} .* other bytes"):
         lake.land([changed, line(9, b"new")])
     assert lake.current_snapshot("bronze.raw_payloads") == before
+
+
+@pytest.mark.parametrize("name", ["timestamp", "ts_ms", "Timestamp_MS"])
+def test_a_time_by_another_name_stops_the_landing(lake: Lake, name: str) -> None:
+    sent = line(30, b"a", timestamp_type=1)
+    sent[name] = sent.pop("timestamp_ms")
+    with pytest.raises(LandingError, match=f"has no `timestamp_ms`, but `{name}`: misspelt"):
+        lake.land([sent])
+    assert sum(lake.land([line(30, b"a", timestamp_ms=None, timestamp_type=0)])) == 1
+
+
+@pytest.mark.parametrize(
+    ("captures", "message"),
+    [
+        ("seeds/*.jsonl", "is 'seeds/[*].jsonl', not a list of globs"),
+        (["seeds/*.jsonl", "seeds/none-*.jsonl"], "names seeds/none-[*].jsonl, but there is no"),
+    ],
+)
+def test_captures_that_can_not_be_meant(captures: object, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        configured_captures({"captures": captures})
 
 
 def test_two_messages_of_one_position_stop_the_landing(lake: Lake) -> None:

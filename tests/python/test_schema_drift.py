@@ -187,3 +187,16 @@ def test_a_column_that_goes_takes_a_rebuild(stock: Stock) -> None:
         {"id": 2, "shelf": None},
         {"id": 3, "shelf": "B"},
     ]
+
+
+def test_a_name_that_no_event_has_is_warned_of(stock: Stock) -> None:
+    model = stock.lake.project / "models/silver/stock_changes.sql"
+    before, text = stock.gold(), model.read_text()
+    model.write_text(text.replace('source_table="stock"', 'source_table="stok"'))
+    stock.run()
+    assert stock.gold() == []
+    log = (stock.lake.folder / "logs" / "dbt.log").read_text()
+    assert "silver.stock_changes had rows and has none any more: no event is of" in log
+    model.write_text(text)
+    stock.run()
+    assert stock.gold() == before
