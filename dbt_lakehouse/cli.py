@@ -200,7 +200,10 @@ def stream(
     Begins where bronze is. While it runs, `dbt run` leaves its topics to it and builds from what
     has landed.
     """
+    from py4j.protocol import Py4JError
+
     from dbt_lakehouse.kafka.stream import StreamOptions, run_stream
+    from dbt_lakehouse.session import has_ended
 
     source = project.require_kafka()
     spark = project.open_session()
@@ -214,7 +217,14 @@ def stream(
         max_offsets=max_offsets_per_trigger,
         accept_loss=accept_loss,
     )
-    landed = run_stream(spark, source, options, stopping)
+    try:
+        landed = run_stream(spark, source, options, stopping)
+    except (Py4JError, OSError):
+        # systemd and timeout send the signal to Spark's JVM too.
+        if not (stopping.wait(1) and has_ended(patience=5)):
+            raise
+        click.echo("stopped together with Spark; what has landed is whole", err=True)
+        return
     click.echo(f"kafka: landed {landed:,} messages")
 
 

@@ -5,10 +5,12 @@ first, with the profile's ``server_side_parameters``. The same function serves t
 """
 
 import os
+import subprocess
 import sys
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from dbt_lakehouse import bronze, class_archive
@@ -37,6 +39,16 @@ def opened_session() -> SparkSession:
     if _opened is None:
         raise RuntimeError("no session of the lake is open: open_session comes first")
     return _opened
+
+
+def has_ended(patience: float) -> bool:
+    """Whether Spark's process has ended, or does within so many seconds."""
+    gateway: Any = SparkContext._gateway
+    try:
+        gateway.proc.wait(patience)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
 
 
 def open_session(parameters: Mapping[str, str]) -> SparkSession:

@@ -58,12 +58,8 @@ def generate(project: Project, options: Options) -> Report:
         formats[topic] = options.format or _no_format(spark, topic)
     profile = scan.profile_topics(spark, formats)
     report = Report(list(options.topics), profile.messages)
-    if profile.errors:
-        errors = ", ".join(f"{count} {code}" for code, count in sorted(profile.errors.items()))
-        report.notes.append(
-            f"payloads that can't be decoded say nothing here: {errors} (such as:"
-            f" {profile.error_example})"
-        )
+    if profile.undecodable:
+        report.notes.append(profile.undecodable)
     writer = Writer(
         files,
         options.topics,

@@ -179,6 +179,17 @@ class TopicProfile:
         """Payloads that can't be decoded, by error code."""
         self.error_example = ""
 
+    @property
+    def undecodable(self) -> str | None:
+        """What can't be decoded, for people; None if that is nothing."""
+        if not self.errors:
+            return None
+        errors = ", ".join(f"{count} {code}" for code, count in sorted(self.errors.items()))
+        return (
+            f"payloads that can't be decoded say nothing here: {errors} (such as:"
+            f" {self.error_example})"
+        )
+
     def add(
         self, format_name: str, key: bytes | None, value: bytes | None, position: Position
     ) -> None:

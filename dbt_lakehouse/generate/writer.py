@@ -38,6 +38,7 @@ class Writer:
         self._tables = {
             table: each for table, each in profile.tables.items() if each.columns or each.images
         }
+        self._undecodable = profile.undecodable
         self._folder = files.model_folders[0]
 
     def write(self, report: Report) -> None:
@@ -72,9 +73,10 @@ class Writer:
     def _chosen(self) -> list[TableId]:
         known = sorted(self._tables, key=str)
         if not known:
-            raise GenerateError(
-                f"the topic {', '.join(self._topics)} has no change of any row: nothing to generate"
-            )
+            text = f"the topic {', '.join(self._topics)} has no change of any row"
+            if self._undecodable:
+                text += f"; {self._undecodable}"
+            raise GenerateError(f"{text}: nothing to generate")
         if self._table is not None:
             known = [named_table(known, self._table)]
         if len(known) > 1:
@@ -223,8 +225,8 @@ class Writer:
                 )
             else:
                 outcome.notes.append(
-                    f"{column} stays {entry.type}, although some of its values don't fit (they are"
-                    f" in _misfits); {wanted} would hold them"
+                    f"{column} stays {entry.type}, although some of its values are of another type"
+                    f" (what can't be cast is in _misfits); {wanted} would hold them as they are"
                 )
         return retyped
 

@@ -1062,6 +1062,10 @@ def test_a_topic_without_a_format(world: World) -> None:
     world.lake.land([capture.json({"id": 1}, change("c", source("mystery"), None, {"id": 1}))])
     with pytest.raises(LakehouseError, match=r"nobody\.knows: give --format.*like debezium_json"):
         world.generate("nobody.knows")
+    # Of another one, none can be decoded, and that is said.
+    nothing = r"no change of any row; payloads that can't be decoded say nothing here: 1 bad_shape"
+    with pytest.raises(LakehouseError, match=nothing):
+        world.generate("nobody.knows", format="aerospike_messagepack")
 
 
 def test_tables_without_keys_don_t_keep_the_others_from_being_made(

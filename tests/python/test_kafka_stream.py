@@ -206,6 +206,22 @@ def test_a_running_stream_has_its_topics_to_itself(
     assert landed(lake, live) == kafka.records(live)
 
 
+def test_a_signal_that_ends_spark_too_ends_a_stream_as_well(lake: Lake, kafka: Kafka) -> None:
+    topic = kafka.create("stream-group", 2)
+    kafka.send(topic, numbered(100, 2))
+    variables: dict[str, Any] = {"topics": topic_entries([topic])}
+    with lakehouse(lake, "stream", "--interval", "0.5", **variables) as stream:
+        stream.wait_for("landed 100 messages")
+        # As systemd and timeout do.
+        os.killpg(stream.process.pid, signal.SIGTERM)
+        said = stream.end(code=0)
+    assert "Traceback" not in said
+    # Whichever ends first.
+    assert said.endswith(("what has landed is whole\n", "kafka: landed 100 messages\n"))
+    assert stream_all(lake, [topic]) == 0
+    assert landed(lake, topic) == kafka.records(topic)
+
+
 def test_topics_that_appear_while_a_stream_runs_land(lake: Lake, kafka: Kafka) -> None:
     entries: list[str | dict[str, Any]] = [
         {"pattern": r"appear\.not\..*", "format": "debezium_json", "kafka": False},
