@@ -45,6 +45,7 @@ class LakehousePlugin(dbtPlugin):
         project = Project(
             dict(credentials.server_side_parameters),
             variables_of(context["project"], context["flags"].VARS),
+            credentials.schema,
         )
         try:
             spark = _open(project, command)

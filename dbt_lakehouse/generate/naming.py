@@ -40,13 +40,13 @@ RESERVED: Final = frozenset(
 # As the macro reserved_columns: behind an underscore, names that the models have themselves.
 TECHNICAL: Final = frozenset(
     """
-    all before begin begins_life change change_ordinal change_type changed_columns columns
+    all applied before begin begins_life change change_ordinal change_type changed_columns columns
     commit_snapshot_id copies copy deleted digest end epoch expires_at file guard_time in_time
     is_clock_ahead is_end is_known_live is_new is_state is_there kafka_timestamp
     known_position known_time last last_life last_updated_sequence_number late_events life
     live max_occurred_at misfits namespace next null_position occurred_at operation partition
     pos position previous_key rank record_key row row_id set spec_id step sum time
-    unchanged_columns version
+    unchanged_columns valid_from valid_to version
     """.split()
 )
 
@@ -132,7 +132,7 @@ def column_names(fields: Iterable[str], taken: Mapping[str, str]) -> dict[str, s
             name = "column"
         elif name[0].isdigit():
             name = f"c_{name}"
-        elif name[0] == "_" and name[1:].lower() in TECHNICAL:
+        elif _is_technical(name.lower()):
             name = f"source{name}"
         number, unique = 2, name
         while unique.lower() in used:
@@ -141,6 +141,11 @@ def column_names(fields: Iterable[str], taken: Mapping[str, str]) -> dict[str, s
         used.add(unique.lower())
         names[field] = unique
     return names
+
+
+def _is_technical(name: str) -> bool:
+    # What begins with `_is_` may be a step's name one day.
+    return name.startswith("_is_") or (name[0] == "_" and name[1:] in TECHNICAL)
 
 
 def needs_quotes(column: str) -> bool:

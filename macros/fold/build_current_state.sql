@@ -7,7 +7,8 @@
       2. adds what is known of the keys that are unsettled (gold rows, or remembered states in `deleted_keys`): those with
          an event that is not newer than all that is known of any key, those that a new delete without a set hits or that
          have expired, and those behind a truncate that comes late. All other keys are what their new events make them;
-      3. folds; keys with an event that belongs before what is known are folded from their whole log instead;
+      3. folds; keys with an event that belongs before what is known are folded from their whole log instead (the SQL of 2
+         and 3 is in events_to_fold.sql);
       4. remembers the keys that end absent in `deleted_keys`, and only then
       5. merges the states into gold.
   Each step can be repeated: a crash between any two loses nothing. The small inputs are evaluated views, not CTEs:

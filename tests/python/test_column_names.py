@@ -23,8 +23,9 @@ def reserved_columns() -> set[str]:
 
 def test_generated_models_avoid_what_the_macros_refuse() -> None:
     assert {f"_{name}" for name in TECHNICAL} == reserved_columns()
-    assert column_names(["_version", "_Row", "_id"], {}) == {
+    assert column_names(["_version", "_Is_x", "_Row", "_id"], {}) == {
         "_version": "source_version",
+        "_Is_x": "source_Is_x",
         "_Row": "source_Row",
         "_id": "_id",
     }

@@ -74,7 +74,9 @@ def test_equal_rows_have_one_name_and_numbers(built: "Built") -> None:
 def test_the_log_names_the_row_that_an_update_replaced(built: "Built") -> None:
     replaced = {
         (event.source.topic, event.partition, event.offset): (
-            typed(event.before) if event.operation == "update" and event.before else None
+            typed(event.before)
+            if event.operation == "update" and event.before is not None
+            else None
         )
         for event in built.lake.landed
         if event.source in (NOTES, ARCHIVED)
