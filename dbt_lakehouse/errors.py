@@ -39,6 +39,14 @@ class LockedError(LakehouseError):
     exit_code = 1
 
 
+class SessionError(LakehouseError):
+    """Spark doesn't start, or the lake's catalog or storage can't be used; the message says which
+    settings to look at.
+    """
+
+    exit_code = 1
+
+
 class JarError(LakehouseError):
     """A jar that can't be resolved, or isn't the one that was locked."""
 

@@ -42,12 +42,12 @@ class LakehousePlugin(dbtPlugin):
         from dbt_lakehouse.functions import register_references
         from dbt_lakehouse.project import Project, variables_of
 
-        project = Project(
-            dict(credentials.server_side_parameters),
-            variables_of(context["project"], context["flags"].VARS),
-            credentials.schema,
-        )
         try:
+            project = Project(
+                dict(credentials.server_side_parameters),
+                variables_of(context["project"], context["flags"].VARS),
+                credentials.schema,
+            )
             spark = _open(project, command)
         except LakehouseError as error:
             raise DbtRuntimeError(f"cdc_lakehouse\n{error}") from error
@@ -72,11 +72,12 @@ def _open(project: "Project", command: str) -> "SparkSession":
     from dbt_lakehouse.landing import configured_captures, land_again
     from dbt_lakehouse.locks import run_lock
     from dbt_lakehouse.project import lock_patience
-    from dbt_lakehouse.topics import topic_rules
+    from dbt_lakehouse.topics import TopicMatcher, topic_rules
 
-    topic_rules(project.variables.get("topics"))
     kafka = project.kafka() if command in COMMANDS_THAT_LAND else None
     spark = project.open_session()
+    # Patterns are Java's: Spark tells which are none.
+    TopicMatcher(spark._jvm, topic_rules(project.variables.get("topics")))
     if command in COMMANDS_THAT_BUILD:
         patience = lock_patience(project.variables)
         lock = run_lock(spark)

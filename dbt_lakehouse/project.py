@@ -22,6 +22,7 @@ from dbt_lakehouse.kafka.settings import KafkaSource, kafka_settings
 from dbt_lakehouse.paths import ROOT
 from dbt_lakehouse.session import open_session
 from dbt_lakehouse.topics import topic_rules
+from dbt_lakehouse.variables import checked
 
 _PROJECT_FILE: Final = "dbt_project.yml"
 
@@ -75,7 +76,7 @@ class Project(NamedTuple):
         return KafkaSource(
             settings=settings,
             rules=rules,
-            max_messages=_positive(self.variables, "max_messages_per_run", 10_000_000),
+            max_messages=self.variables.get("max_messages_per_run", 10_000_000),
             patience=lock_patience(self.variables),
         )
 
@@ -122,22 +123,16 @@ def load(options: ProjectOptions) -> Project:
 
 
 def variables_of(project: DbtProject, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The project's vars, those of its own scope and of ``--vars`` on top."""
+    """The project's vars, those of its own scope and of ``--vars`` on top.
+
+    Raises ``ConfigurationError`` for a value that can't be meant.
+    """
     # Through Any: dbt's method has no annotations.
     scopes: Any = project.vars
     declared: dict[str, Any] = scopes.to_dict()
-    return {**declared, **declared.get(project.project_name, {}), **given}
+    return checked({**declared, **declared.get(project.project_name, {}), **given})
 
 
 def lock_patience(variables: Mapping[str, Any]) -> float:
     """How many seconds to wait for another process at work on the lake."""
-    return float(_positive(variables, "lock_timeout_seconds", 600))
-
-
-def _positive(variables: Mapping[str, Any], name: str, default: int) -> int:
-    value = variables.get(name, default)
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise ConfigurationError(
-            f"vars.{name} in dbt_project.yml is {value!r}, not a number from 1"
-        )
-    return value
+    return float(variables.get("lock_timeout_seconds", 600))

@@ -10,13 +10,17 @@ import sys
 from collections.abc import Mapping
 from typing import Any, Final
 
+from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext
+from pyspark.errors import AnalysisException, ParseException, PySparkRuntimeError
+from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.sql import SparkSession
 
 from dbt_lakehouse import bronze, class_archive
-from dbt_lakehouse.errors import ConfigurationError
+from dbt_lakehouse.errors import ConfigurationError, SessionError
 from dbt_lakehouse.functions import register_functions
 from dbt_lakehouse.jars import ensure_jars
+from dbt_lakehouse.java_errors import error_text
 from dbt_lakehouse.kafka.settings import PREFIX as KAFKA_PREFIX
 from dbt_lakehouse.paths import CACHE, LOG4J, LOOPBACK, ROOT
 
@@ -55,7 +59,7 @@ def open_session(parameters: Mapping[str, str]) -> SparkSession:
     """Open the lake with the profile's parameters, or return the session that already has it open.
 
     Relative paths in the catalog's settings are relative to the checkout. Creates the schemas and
-    the bronze table where they are missing. Raises ``ConfigurationError``.
+    the bronze table where they are missing. Raises ``ConfigurationError`` and ``SessionError``.
     """
     global _opened
     settings = _resolved(parameters)
@@ -87,13 +91,48 @@ def open_session(parameters: Mapping[str, str]) -> SparkSession:
     )
     for name, value in settings.items():
         builder = builder.config(name, value)
-    spark = builder.getOrCreate()
+    spark = _started(builder)
     register_functions(spark)
-    for schema in ("bronze", "silver", "gold"):
-        spark.sql(f"create schema if not exists {CATALOG}.{schema}")
-    bronze.create_table(spark)
+    _prepare(spark)
     _opened = spark
     return spark
+
+
+def _started(builder: SparkSession.Builder) -> SparkSession:
+    """The session that a builder makes. Raises ``SessionError``."""
+    look_at = (
+        "look at spark.master and spark.driver.* in the profile (its memory is"
+        " LAKEHOUSE_DRIVER_MEMORY where the project's own profile is used)"
+    )
+    try:
+        return builder.getOrCreate()
+    except PySparkRuntimeError as error:
+        if error.getCondition() != "JAVA_GATEWAY_EXITED":
+            raise
+        # Its output has gone to standard error.
+        raise SessionError(
+            f"Spark's JVM ended before it was ready, what it said is above: {look_at}, and at"
+            " JAVA_HOME, Java 17 or later"
+        ) from error
+    except (Py4JJavaError, CapturedException) as error:
+        raise SessionError(f"Spark does not start: {error_text(error)}: {look_at}") from error
+
+
+def _prepare(spark: SparkSession) -> None:
+    """Create the schemas and bronze's table where they are missing. Raises ``SessionError``."""
+    try:
+        for schema in ("bronze", "silver", "gold"):
+            spark.sql(f"create schema if not exists {CATALOG}.{schema}")
+        bronze.create_table(spark)
+    except (AnalysisException, ParseException):
+        # A mistake of ours.
+        raise
+    except (Py4JJavaError, CapturedException) as error:
+        spark.stop()
+        raise SessionError(
+            f"the lake can't be used: {error_text(error)}: look at spark.sql.catalog.{CATALOG}.*"
+            " in the profile, and at what they name (docs/catalogs.md)"
+        ) from error
 
 
 def _resolved(parameters: Mapping[str, str]) -> dict[str, str]:
@@ -114,6 +153,12 @@ def _resolved(parameters: Mapping[str, str]) -> dict[str, str]:
     uri = settings.get(CATALOG_URI, "")
     if uri.startswith(SQLITE):
         path = ROOT / uri.removeprefix(SQLITE)
-        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise SessionError(
+                f"the folder of the lake's catalog, {path.parent}, can't be made: {error.strerror};"
+                f" {CATALOG_URI} in the profile names it, by LAKEHOUSE_LAKE in the project's own"
+            ) from error
         settings[CATALOG_URI] = f"{SQLITE}{path}"
     return settings

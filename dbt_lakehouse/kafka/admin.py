@@ -15,6 +15,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from dbt_lakehouse.errors import ConfigurationError, KafkaError
+from dbt_lakehouse.java_errors import error_text
 from dbt_lakehouse.kafka.settings import PREFIX, KafkaSettings
 from dbt_lakehouse.topics import TopicMatcher, TopicRule
 
@@ -257,21 +258,6 @@ def _cause(error: Py4JJavaError) -> Any:
 
 def _kind(error: Py4JJavaError) -> str:
     return str(_cause(error).getClass().getSimpleName())
-
-
-def error_text(error: Exception) -> str:
-    """What went wrong, in one line: the messages of a Java error and its causes, or Python's."""
-    cause = error.java_exception if isinstance(error, Py4JJavaError) else None
-    if cause is None:
-        return " ".join(str(error).split())
-    reasons: list[str] = []
-    while cause is not None:
-        lines = (cause.getMessage() or cause.getClass().getSimpleName()).splitlines()
-        reason = " ".join(lines[0].split()) if lines else ""
-        if not any(reason in other or other in reason for other in reasons):
-            reasons.append(reason)
-        cause = cause.getCause()
-    return ": ".join(reasons)
 
 
 def _explained(error: Py4JJavaError, settings: KafkaSettings) -> Exception:

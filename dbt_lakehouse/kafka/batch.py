@@ -23,7 +23,7 @@ from pyspark.sql import SparkSession
 
 from dbt_lakehouse import bronze
 from dbt_lakehouse.errors import ConfigurationError, KafkaError
-from dbt_lakehouse.kafka.admin import error_text
+from dbt_lakehouse.java_errors import error_text
 from dbt_lakehouse.kafka.continuity import prepare
 from dbt_lakehouse.kafka.positions import advanced, behind_own_append, save_positions
 from dbt_lakehouse.kafka.reading import Range, capped, new_ranges, offsets_in, read_ranges

@@ -24,7 +24,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from dbt_lakehouse import bronze
 from dbt_lakehouse.errors import ConfigurationError, KafkaError, LockedError
-from dbt_lakehouse.kafka.admin import PartitionLog, error_text, read_logs
+from dbt_lakehouse.java_errors import error_text
+from dbt_lakehouse.kafka.admin import PartitionLog, read_logs
 from dbt_lakehouse.kafka.continuity import prepare
 from dbt_lakehouse.kafka.positions import (
     Positions,

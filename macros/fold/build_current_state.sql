@@ -114,7 +114,6 @@
         fold, name, fills, horizon, deleted_keys, remembered_deletes, hit_by_others if may_be_hit, refolded
     )) %}
     {% set new_events, late_after_purge, misplaced_keys = name ~ 'new_events', 0, 0 %}
-    {% set refuses = _refuses_late_after_purge() %}
     {% if unsettled_keys > 0 %}
         {% set ranges = adapter.hold_key_ranges(name ~ 'known', name ~ 'unsettled', fold.key[0]) %}
         {% do evaluate(name ~ 'known', _known_states(fold, name, gold, remembered, ranges, fills, truncation)) %}
@@ -122,7 +121,7 @@
             {% set late_after_purge = evaluate(
                 name ~ 'late_after_purge', _late_after_purge(fold, name, horizon)
             ) %}
-            {% if late_after_purge > 0 and refuses %}
+            {% if late_after_purge > 0 and var('late_after_purge') == 'refuse' %}
                 {% set new_events = _in_time_for_purge(fold, name) %}
             {% endif %}
         {% endif %}
@@ -181,15 +180,6 @@ where {{ _is_behind(horizon) }}
         or _guard_time <= timestamp '{{ horizon }}'
     )
 {%- endmacro %}
-
-{# Whether such events are left out of gold: `vars.late_after_purge`. #}
-{% macro _refuses_late_after_purge() %}
-    {% set choice = var('late_after_purge') %}
-    {% if choice not in ['fold', 'refuse'] %}
-        {% do exceptions.raise_compiler_error("vars.late_after_purge is '" ~ choice ~ "': use fold or refuse") %}
-    {% endif %}
-    {% do return(choice == 'refuse') %}
-{% endmacro %}
 
 {# Adds the run's row to `fold_counters`, notes what is newest now, and tells the user. #}
 {% macro _count_run(name, misplaced_keys, late_after_purge, key_list, deleted_keys) %}

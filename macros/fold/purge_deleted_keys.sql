@@ -7,7 +7,7 @@
 {% macro purge_deleted_keys() %}
     {% do ref('fold_counters') %}
     {% if not execute %}{% do return('') %}{% endif %}
-    {% set days = retention_days('tombstone_retention_days') %}
+    {% set days = var('tombstone_retention_days') %}
     {# Most runs have nothing to forget, and find out without a query. #}
     {% if not adapter.may_have_rows(this, [
         ('recorded_at', '<=', (as_of_text(), days)), ('scope', 'not starting with', 'truncated:')

@@ -6,28 +6,39 @@
   filled in.
 #}
 {% macro is_incremental() %}
+    {% if not _can_go_on() or _reason_to_rebuild() %}
+        {% do return(false) %}
+    {% endif %}
+    {% do return(_marks() | length > 0 or model.depends_on.nodes | length == 0) %}
+{% endmacro %}
+
+{# Whether there is a table that the running model may add to. #}
+{% macro _can_go_on() %}
     {% if not is_building() %}
         {% do return(false) %}
     {% endif %}
     {% set relation = load_relation(this) %}
-    {% if relation is none or not relation.is_table or should_full_refresh() %}
-        {% do return(false) %}
-    {% endif %}
+    {% do return(relation is not none and relation.is_table and not should_full_refresh()) %}
+{% endmacro %}
+
+{# Why the model's table has to be made anew, as the user reads it; none if it has not. #}
+{% macro _reason_to_rebuild() %}
     {% set properties = _properties(this) %}
-    {% set marks = _marks(properties) %}
     {% if not declaration_can_be_followed(properties) %}
-        {% do log(this ~ ': its model declares other columns, or other events, than it was made of, so it is rebuilt', info=true) %}
-        {% do return(false) %}
+        {% do return(
+            'its model declares other columns, or other events, than it was made of, so it is rebuilt'
+        ) %}
     {% endif %}
-    {% for upstream, mark in marks.items() %}
+    {% for upstream, mark in _marks(properties).items() %}
         {% set schema, identifier = upstream.split('.') %}
-        {% set look = _look_if_there(this.incorporate(path={'schema': schema, 'identifier': identifier})) %}
+        {% set look = _look_if_there(
+            this.incorporate(path={'schema': schema, 'identifier': identifier})
+        ) %}
         {% if look is none or look.properties.get('lakehouse.table_id', 'none') != mark.table_id %}
-            {% do log(this ~ ': ' ~ upstream ~ ' was rebuilt, so this table is rebuilt too', info=true) %}
-            {% do return(false) %}
+            {% do return(upstream ~ ' was rebuilt, so this table is rebuilt too') %}
         {% endif %}
     {% endfor %}
-    {% do return(marks | length > 0 or model.depends_on.nodes | length == 0) %}
+    {% do return(none) %}
 {% endmacro %}
 
 {# Whether models are being run, not only compiled. #}

@@ -21,6 +21,9 @@
     {%- endif -%}
     {%- set existing = load_relation(this) -%}
     {%- set incremental = is_incremental() -%}
+    {%- if not incremental and _can_go_on() and _reason_to_rebuild() -%}
+        {%- do log(this ~ ': ' ~ _reason_to_rebuild(), info=true) -%}
+    {%- endif -%}
     {%- set staged = make_temp_relation(this, '__dbt_tmp') -%}
 
     {{ run_hooks(pre_hooks) }}

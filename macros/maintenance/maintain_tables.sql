@@ -30,7 +30,7 @@
 
 {# Before when snapshots go, as SQL. #}
 {% macro _oldest_snapshot_to_keep() %}
-    {% set moment = run_started_at - modules.datetime.timedelta(days=retention_days('snapshot_retention_days')) %}
+    {% set moment = run_started_at - modules.datetime.timedelta(days=var('snapshot_retention_days')) %}
     {% do return("timestamp '" ~ moment.strftime('%Y-%m-%d %H:%M:%S.%f') ~ "'") %}
 {% endmacro %}
 

@@ -1,11 +1,10 @@
-"""`vars.as_of` in every form that it may have, and vars that can't be meant."""
+"""`vars.as_of` in every form that it may have."""
 
 from collections.abc import Iterator
 from typing import Final
 
 import pytest
 from aerospike_encoder import pack
-from dbt_common.exceptions import CompilationError
 from lakes import Lake
 from small_messages import profile
 from streams import MINUTE, PROFILES, START, Message
@@ -49,22 +48,6 @@ def test_an_earlier_moment_takes_a_rebuild(lake: Lake, as_of: str) -> None:
 def test_rows_expire_at_a_moment_in_another_zone(lake: Lake) -> None:
     assert set(lake.dbt(*MODELS, as_of="2026-12-31T23:00:00-01:00").values()) == {"success"}
     assert lake.read("gold.profiles") == []
-
-
-@pytest.mark.parametrize("as_of", ["tomorrow", "2027-01-01 10", "1798761600"])
-def test_a_moment_that_can_not_be_meant(lake: Lake, as_of: str) -> None:
-    with pytest.raises(CompilationError, match=f"vars.as_of is '{as_of}': use a date, or a time"):
-        lake.dbt(*MODELS, as_of=as_of)
-
-
-@pytest.mark.parametrize(("days", "text"), [(-1, "-1"), (None, "null")])
-def test_a_bad_retention_forgets_nothing(lake: Lake, days: int | None, text: str) -> None:
-    remembered = lake.read("silver.deleted_keys")
-    assert remembered
-    statuses = lake.dbt(*MODELS, as_of="2027-01-09", tombstone_retention_days=days)
-    assert statuses["deleted_keys"] == "error"
-    assert f"vars.tombstone_retention_days is {text}, not a number from 0" in log_of(lake)
-    assert lake.read("silver.deleted_keys") == remembered
 
 
 def log_of(lake: Lake) -> str:

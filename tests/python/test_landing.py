@@ -65,15 +65,9 @@ def test_a_time_by_another_name_stops_the_landing(lake: Lake, name: str) -> None
     assert sum(lake.land([line(30, b"a", timestamp_ms=None, timestamp_type=0)])) == 1
 
 
-@pytest.mark.parametrize(
-    ("captures", "message"),
-    [
-        ("seeds/*.jsonl", "is 'seeds/[*].jsonl', not a list of globs"),
-        (["seeds/*.jsonl", "seeds/none-*.jsonl"], "names seeds/none-[*].jsonl, but there is no"),
-    ],
-)
-def test_captures_that_can_not_be_meant(captures: object, message: str) -> None:
-    with pytest.raises(ConfigurationError, match=message):
+def test_captures_that_are_not_there() -> None:
+    captures = ["seeds/*.jsonl", "seeds/none-*.jsonl"]
+    with pytest.raises(ConfigurationError, match="names seeds/none-[*].jsonl, but there is no"):
         configured_captures({"captures": captures})
 
 

@@ -78,15 +78,11 @@ def test_late_events_are_folded_with_their_log_and_counted(lake: Lake) -> None:
     assert statuses == {"late_after_purge": "warn"}
 
 
-def test_a_wrong_choice_stops_the_run(lake: Lake) -> None:
+def test_late_events_can_be_refused(lake: Lake) -> None:
+    """Of what has landed before that run, only the event that comes in time makes a row."""
     clock = START + 13 * DAY
     new = message(1, 9, clock, profile(1, clock, "new 1"))
     lake.land(each.line() for each in (late_write(3), new))
-    assert run(lake, "2026-10-14 00:00:00", late_after_purge="drop")["profiles"] == "error"
-
-
-def test_late_events_can_be_refused(lake: Lake) -> None:
-    """Of what has landed before that run, only the event that comes in time makes a row."""
     before = names(lake)
     assert set(run(lake, "2026-10-15 00:00:00", late_after_purge="refuse").values()) == {"success"}
     assert names(lake) == before | {digest_text(1): "new 1"}

@@ -655,7 +655,13 @@ def test_what_reads_a_rebuilt_table_is_rebuilt(merged: Merged) -> None:
     scenario = merged.scenario
     before = {table: scenario.lake.properties(table) for table in scenario.lake.tables()}
     scenario.run("--full-refresh", "-s", "change_events")
+    log = scenario.lake.folder / "logs/dbt.log"
+    log.unlink()
     scenario.run()
+    told = log.read_text().count(
+        "profiles: silver.profiles_changes was rebuilt, so this table is rebuilt too"
+    )
+    assert told == 1
     assert scenario.differences_now() == []
     tests = (*GOLD_TESTS, DECODED, ACCOUNTED)
     assert not failing_tests(scenario.lake, *tests)

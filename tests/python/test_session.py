@@ -1,0 +1,61 @@
+"""A lake or a Spark that can't be used says so in one line, with what to look at."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from lakes import Lake
+
+from dbt_lakehouse.errors import SessionError
+from dbt_lakehouse.paths import ROOT
+from dbt_lakehouse.session import CATALOG_TYPE, CATALOG_URI, WAREHOUSE, open_session
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({CATALOG_URI: "jdbc:postgresql://127.0.0.1:1/lake"}, "Connection to 127.0.0.1:1 refused"),
+        ({CATALOG_URI: "jdbc:sqlite:{folder}/text"}, "file is not a database"),
+        ({CATALOG_URI: "jdbc:sqlite:{folder}/text/catalog.db"}, "can't be made: "),
+        ({CATALOG_URI: "jdbc:oracle:thin:@db"}, "No suitable driver found"),
+        ({CATALOG_TYPE: "hive2"}, "Unknown catalog type: hive2"),
+        ({WAREHOUSE: "{folder}/text/warehouse"}, "Failed to create file"),
+    ],
+)
+def test_a_lake_that_can_not_be_used(
+    tmp_path: Path, settings: dict[str, str], reason: str
+) -> None:
+    (tmp_path / "text").write_text("no folder and no database" * 1000)
+    lake = Lake(tmp_path)
+    parameters = {
+        **lake.load().parameters,
+        **{name: value.format(folder=tmp_path) for name, value in settings.items()},
+    }
+    with pytest.raises(SessionError) as caught:
+        open_session(parameters)
+    assert reason in str(caught.value)
+    assert "spark.sql.catalog.lake." in str(caught.value)
+    # It leaves no session behind that would stand in the way of one that works.
+    assert lake.sql("select * from bronze.raw_payloads") == []
+
+
+@pytest.mark.parametrize(
+    ("memory", "reason"),
+    [("4x", "Spark's JVM ended before it was ready"), ("64m", "INVALID_DRIVER_MEMORY")],
+)
+def test_memory_that_the_driver_can_not_have(tmp_path: Path, memory: str, reason: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "dbt_lakehouse.cli", "show"],
+        cwd=ROOT,
+        env={**os.environ, "LAKEHOUSE_LAKE": str(tmp_path), "LAKEHOUSE_DRIVER_MEMORY": memory},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 1, done.stderr
+    said = done.stderr.rpartition("lakehouse: ")[2]
+    assert reason in said and "spark.driver." in said
+    assert said.count("\n") == 1 and "Traceback" not in done.stderr

@@ -1,0 +1,96 @@
+"""The vars of dbt_project.yml: what can't be meant stops each command before it does anything."""
+
+from datetime import date, datetime
+from typing import Any
+
+import pytest
+import yaml
+from aerospike_encoder import pack
+from dbt_common.exceptions import DbtRuntimeError
+from lakes import Lake
+from small_messages import profile
+from streams import PROFILES, START, Message
+
+from dbt_lakehouse.errors import ConfigurationError
+from dbt_lakehouse.paths import ROOT
+from dbt_lakehouse.variables import checked
+
+AS_OF = "2026-12-31T10:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("captures", "seeds/*.jsonl"),
+        ("captures", [1]),
+        ("max_messages_per_run", 0),
+        ("max_messages_per_run", 1.5),
+        ("max_messages_per_run", None),
+        ("lock_timeout_seconds", True),
+        ("lock_timeout_seconds", "600"),
+        ("as_of", "tomorrow"),
+        ("as_of", "2027-01-01 10"),
+        ("as_of", "1798761600"),
+        ("as_of", 1798761600),
+        ("as_of", "2026-02-30"),
+        ("as_of", "2026-01-01 10:00:00+25:00"),
+        ("tombstone_retention_days", -1),
+        ("tombstone_retention_days", None),
+        ("tombstone_retention_days", float("nan")),
+        ("snapshot_retention_days", "a week"),
+        ("snapshot_retention_days", 100_001),
+        ("late_after_purge", "drop"),
+        ("late_after_purge", ["fold"]),
+        ("max_quarantine_rate", "5 %"),
+        ("max_quarantine_rate", 5),
+    ],
+)
+def test_a_value_that_can_not_be_meant(name: str, value: Any) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        checked({name: value})
+    assert str(caught.value).startswith(f"vars.{name} in dbt_project.yml is {value!r}, not ")
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {},
+        yaml.safe_load((ROOT / "dbt_project.yml").read_text())["vars"],
+        {"as_of": date(2026, 11, 21)},
+        {"as_of": datetime(2026, 11, 21, 10, 30)},
+        {"as_of": "2026-11-21T10:30:00.5+02:00", "captures": None},
+        {"tombstone_retention_days": 0, "snapshot_retention_days": 0.5},
+        {"max_quarantine_rate": 0, "late_after_purge": "refuse"},
+        {"max_quarantine_rate": 1, "of_another_package": "any"},
+    ],
+)
+def test_values_that_can_be_meant_are_left_as_they_are(variables: dict[str, Any]) -> None:
+    assert checked(variables) == variables
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    """A lake with one payload that no run has taken yet."""
+    lake = Lake(tmp_path_factory.mktemp("variables"))
+    lake.land([Message(PROFILES, 0, 0, START, None, pack(profile(1, START, "any"))).line()])
+    return lake
+
+
+@pytest.mark.parametrize("command", ["run", "test", "compile", "show"])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("late_after_purge", "drop"),
+        ("max_quarantine_rate", "5 %"),
+        ("snapshot_retention_days", -1),
+        ("as_of", "tomorrow"),
+        ("topics", [{"pattern": "bad[", "format": "debezium_json"}]),
+    ],
+)
+def test_dbt_stops_before_it_does_anything(
+    lake: Lake, command: str, name: str, value: Any
+) -> None:
+    variables = {"as_of": AS_OF, name: value}
+    with pytest.raises(DbtRuntimeError, match=f"vars.{name} "):
+        lake.dbt(command, "-s", "change_events", **variables)
+    assert "silver.change_events" not in lake.tables()
