@@ -1,6 +1,6 @@
 {#
-  The moment at which rows are judged to be expired, as a SQL timestamp: `vars.as_of`, or the start of the run; one
-  value for all models and tests of a run.
+  The moment at which rows are judged to be expired, as a SQL timestamp: `vars.as_of`, or the start
+  of the run; one value for all models and tests of a run.
 #}
 {% macro as_of() -%}
     timestamp '{{ as_of_text() }}'

@@ -1,12 +1,13 @@
 {#
-  JSON text of a struct, in which different values differ: by itself, Spark's to_json cuts times to milliseconds.
-  XXX is Java's pattern for an offset, Z for UTC.
+  JSON text of a struct, in which different values differ: by itself, Spark's to_json cuts times to
+  milliseconds. XXX is Java's pattern for an offset, Z for UTC.
 
   Arguments:
       struct: a SQL expression.
 #}
 {% macro exact_json(struct) -%}
     to_json({{ struct }}, map(
-        'timestampFormat', "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", 'timestampNTZFormat', "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
+        'timestampFormat', "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+        'timestampNTZFormat', "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
     ))
 {%- endmacro %}

@@ -1,6 +1,7 @@
 {#
-  Writes the column descriptions that differ from the table's, all in one statement. dbt-spark alters each column at
-  each run: a commit and a metadata file for every column of every model, though nothing changed.
+  Writes the column descriptions that differ from the table's, all in one statement. dbt-spark
+  alters each column at each run: a commit and a metadata file for every column of every model,
+  though nothing changed.
 #}
 {% macro spark__alter_column_comment(relation, column_dict) %}
     {% set comments = _look(relation).comments %}

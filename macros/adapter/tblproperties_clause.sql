@@ -1,6 +1,7 @@
 {#
-  The table properties of a new table: the model's own, and for our incremental tables the table's identity and what
-  it has read (see macros/incremental/watermarks.sql), so that a rebuilt table and its watermarks are one commit.
+  The table properties of a new table: the model's own, and for our incremental tables the table's
+  identity and what it has read (see macros/incremental/watermarks.sql), so that a rebuilt table and
+  its watermarks are one commit.
 #}
 {% macro spark__tblproperties_clause() -%}
     {%- set properties = dict(config.get('tblproperties') or {}) -%}

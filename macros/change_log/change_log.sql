@@ -1,5 +1,6 @@
 {#
-  The body of a typed change log of any format but Aerospike's: one row per change of one source table.
+  The body of a typed change log of any format but Aerospike's:
+  one row per change of one source table.
 
       {{ change_log(
           source_table="region", source_database="tpch",
@@ -8,41 +9,49 @@
       ) }}
 
   Arguments:
-      source_table, source_schema, source_database: which events of change_events; a name, or a list of names for tables
-          of one shape that make one (shards, partitions); none matches any.
-      topic: a Java regular expression for the topics to read; none for all. Needed where two topics carry tables of
-          the same name.
-      key: the key columns and their types. Their values come from the row image, else from the record key.
-      columns: the value columns and their types. A type is a Spark SQL type (string, boolean, the integers, float,
-          double, decimal(p,s), date, timestamp, timestamp_ntz, binary, array<...>, map<string,...>), or a mapping
-          {type, name: the field in the image, encoding: hbase}, where hbase says that the image holds base64 of what
-          HBase's Bytes.toBytes made of the value.
-      keyless: whether the table has no key: then each row image as a whole is one, see macros/fold/current_rows.sql.
-      partial: whether images name only some of the columns: one that is absent from an image is unchanged then, and
-          not null.
+      source_table, source_schema, source_database: which events of change_events; a name, or a list
+          of names for tables of one shape that make one (shards, partitions); none matches any.
+      topic: a Java regular expression for the topics to read; none for all. Needed where two topics
+          carry tables of the same name.
+      key: the key columns and their types. Their values come from the row image,
+          else from the record key.
+      columns: the value columns and their types. A type is a Spark SQL type (string, boolean, the
+          integers, float, double, decimal(p,s), date, timestamp, timestamp_ntz, binary,
+          array<...>, map<string,...>), or a mapping {type, name: the field in the image,
+          encoding: hbase}, where hbase says that the image holds base64 of what HBase's
+          Bytes.toBytes made of the value.
+      keyless: whether the table has no key: then each row image as a whole is one,
+          see macros/fold/current_rows.sql.
+      partial: whether images name only some of the columns: one that is absent from an image is
+          unchanged then, and not null.
 
-  Adds `_operation`, `_occurred_at`, `_position`, `_changed_columns` (columns that differ between before and after, null
-  where one of them was not shipped), `_unchanged_columns` (columns that the change leaves as they were and whose value
-  it does not say, as Debezium does with large values), `_previous_key` (the key that an update has replaced; of a
-  keyless table, the row), `_misfits` (values that don't fit their declared type, as text: their columns are null) and
+  Adds `_operation`, `_occurred_at`, `_position`, `_changed_columns` (columns that differ between
+  before and after, null where one of them was not shipped), `_unchanged_columns` (columns that the
+  change leaves as they were and whose value it does not say, as Debezium does with large values),
+  `_previous_key` (the key that an update has replaced; of a keyless table, the row), `_misfits`
+  (values that don't fit their declared type, as text: their columns are null) and
   `_kafka_timestamp`. Of a delete, the values are those before it, where shipped.
 #}
 {% macro change_log(
-    columns, source_table, key={}, source_schema=none, source_database=none, topic=none, keyless=false, partial=false
+    columns, source_table, key={}, source_schema=none, source_database=none, topic=none,
+    keyless=false, partial=false
 ) -%}
     {%- if not key and not keyless -%}
         {%- do exceptions.raise_compiler_error(
-            'the change log of ' ~ source_table ~ ' needs its key columns: key={"column": "type"}. Lindorm and Arcion tables'
-            ~ ' without a key ship none, so they must be declared. A table that has none at all is keyless=true'
+            'the change log of ' ~ source_table ~ ' needs its key columns: key={"column": "type"}.'
+            ~ ' Lindorm and Arcion tables without a key ship none, so they must be declared.'
+            ~ ' A table that has none at all is keyless=true'
         ) -%}
     {%- elif keyless and (key or partial) -%}
         {%- do exceptions.raise_compiler_error(
-            'the change log of ' ~ source_table ~ ' is keyless: it can have neither a key nor partial images'
+            'the change log of ' ~ source_table
+            ~ ' is keyless: it can have neither a key nor partial images'
         ) -%}
     {%- endif -%}
     {%- set conditions = ["format not in ('aerospike_messagepack', 'aerospike_json')"] -%}
     {%- for name, value in [
-        ('source_table', source_table), ('source_schema', source_schema), ('source_database', source_database)
+        ('source_table', source_table), ('source_schema', source_schema),
+        ('source_database', source_database)
     ] if value is not none -%}
         {%- do conditions.append(_has_value(name, value)) -%}
     {%- endfor -%}
@@ -79,10 +88,12 @@
 {#
   The body of a typed change log of an Aerospike set: one row per write or delete of a record.
 
-      {{ aerospike_change_log(namespace="users", set="profiles", columns={"email": "string", "age": "bigint"}) }}
+      {{ aerospike_change_log(
+          namespace="users", set="profiles", columns={"email": "string", "age": "bigint"}
+      ) }}
 
-  The key is `_digest` (base64). Deletes that ship no set are in `set_less_deletes` instead: which set they belong to is
-  not known here.
+  The key is `_digest` (base64). Deletes that ship no set are in `set_less_deletes` instead: which
+  set they belong to is not known here.
 
   Arguments:
       namespace: the namespace.
@@ -91,8 +102,8 @@
       topic: as in change_log.
       partial: as in change_log: for connectors that ship changed bins only (`bin-policy`).
 
-  Adds what change_log adds, but for `_previous_key`, and `_unchanged_columns` only if partial; and `_namespace`, `_set`,
-  `_digest` and `_expires_at`.
+  Adds what change_log adds, but for `_previous_key`, and `_unchanged_columns` only if partial; and
+  `_namespace`, `_set`, `_digest` and `_expires_at`.
 #}
 {% macro aerospike_change_log(namespace, set, columns, topic=none, partial=false) -%}
     {%- set conditions = [
@@ -135,11 +146,14 @@
 {% endmacro %}
 
 {#
-  Declares a model a change log, and gives the SQL of its body. The declaration stays in the model's meta: tests of the
-  log read it, and so does a run that finds columns declared which were not before.
+  Declares a model a change log, and gives the SQL of its body. The declaration stays in the
+  model's meta: tests of the log read it, and so does a run that finds columns declared which
+  were not before.
 #}
 {% macro _declare_change_log(log) -%}
-    {{- config(meta={'change_log': dict(log, fields=log.columns | map(attribute='field') | list)}) -}}
+    {{- config(meta={
+        'change_log': dict(log, fields=log.columns | map(attribute='field') | list)
+    }) -}}
     {{ change_log_sql(log, new_rows(ref('change_events'))) }}
 {%- endmacro %}
 
@@ -153,7 +167,8 @@
 {% macro change_log_sql(log, change_events) -%}
     {%- set specs = log.columns -%}
     {%- set key_columns = [] if log.keyless else log.key -%}
-    {%- set key_fields = specs | selectattr('column', 'in', key_columns) | map(attribute='field') | list -%}
+    {%- set key_fields = specs | selectattr('column', 'in', key_columns)
+        | map(attribute='field') | list -%}
     {%- set fields = tojson([specs | map(attribute='field') | list, key_fields]) -%}
 with change_events as (
     select * from {{ change_events }}
@@ -168,7 +183,8 @@ relevant as (
         {%- endfor %}
 ),
 
--- One parse for each image, into the exact text of the declared fields; the types come from the text.
+-- One parse for each image, into the exact text of the declared fields;
+-- the types come from the text.
 parsed as (
     select
         *,
@@ -189,7 +205,11 @@ texts as (
         coalesce({{ shipped }}, row_texts.key[{{ key_columns.index(spec.column) }}])
         {%- elif log.key -%}
         nullif(
-            case when {{ _is_unavailable('row_texts.after', loop.index0) }} then row_texts.before[{{ loop.index0 }}] else {{ shipped }} end,
+            case
+                when {{ _is_unavailable('row_texts.after', loop.index0) }}
+                    then row_texts.before[{{ loop.index0 }}]
+                else {{ shipped }}
+            end,
             '__debezium_unavailable_value'
         )
         {%- else -%}
@@ -217,7 +237,8 @@ typed as (
     select
         *,
         {%- for spec in specs %}
-        {{ typed_value('`text_' ~ spec.column ~ '`', spec.type) }} as `value_{{ spec.column }}`{{ ',' if not loop.last }}
+        {{ typed_value('`text_' ~ spec.column ~ '`', spec.type) }}
+            as `value_{{ spec.column }}`{{ ',' if not loop.last }}
         {%- endfor %}
     from decoded
 ),
@@ -239,7 +260,8 @@ final as (
                     {%- for spec in specs %}
                     case
                         when
-                            not row_texts.before[{{ loop.index0 }}] <=> row_texts.after[{{ loop.index0 }}]
+                            not row_texts.before[{{ loop.index0 }}]
+                            <=> row_texts.after[{{ loop.index0 }}]
                             {%- if log.key %}
                             and not {{ _is_unavailable('row_texts.after', loop.index0) }}
                             {%- endif %}
@@ -272,7 +294,8 @@ final as (
             {%- endif %}
                 then named_struct(
                     {%- for spec in specs if spec.column in log.key %}
-                    {{ sql_text(spec.column) }}, {{ _previous_value(log, spec) }}{{ ',' if not loop.last }}
+                    {{ sql_text(spec.column) }},
+                    {{ _previous_value(log, spec) }}{{ ',' if not loop.last }}
                     {%- endfor %}
                 )
         end as _previous_key,
@@ -281,15 +304,19 @@ final as (
         case
             when
                 {%- for spec in specs %}
-                `shipped_{{ spec.column }}` is not null and `value_{{ spec.column }}` is null{{ ' or' if not loop.last }}
+                `shipped_{{ spec.column }}` is not null
+                and `value_{{ spec.column }}` is null{{ ' or' if not loop.last }}
                 {%- endfor %}
                 then filter(
                     array(
                         {%- for spec in specs %}
                         case
-                            when `shipped_{{ spec.column }}` is not null and `value_{{ spec.column }}` is null
+                            when
+                                `shipped_{{ spec.column }}` is not null
+                                and `value_{{ spec.column }}` is null
                                 then named_struct(
-                                    'column', {{ sql_text(spec.column) }}, 'text', `shipped_{{ spec.column }}`
+                                    'column', {{ sql_text(spec.column) }},
+                                    'text', `shipped_{{ spec.column }}`
                                 )
                         end{{ ',' if not loop.last }}
                         {%- endfor %}
@@ -305,7 +332,10 @@ final as (
 select * from final
 {%- endmacro %}
 
-{# Whether an image has Debezium's placeholder for a value that was too large to be in the source's log. #}
+{#
+  Whether an image has Debezium's placeholder for a value that was too large
+  to be in the source's log.
+#}
 {% macro _is_unavailable(texts, index) -%}
     {{ texts }}[{{ index }}] <=> '__debezium_unavailable_value'
 {%- endmacro %}
@@ -313,7 +343,11 @@ select * from final
 {# The text of a column in the image that says it: of a full image, one that lacks it says null. #}
 {% macro _shipped_text(log, spec, index) -%}
     {%- if log.partial -%}
-        if(array_contains(after_names, {{ sql_text(spec.field) }}), row_texts.after[{{ index }}], row_texts.before[{{ index }}])
+        if(
+            array_contains(after_names, {{ sql_text(spec.field) }}),
+            row_texts.after[{{ index }}],
+            row_texts.before[{{ index }}]
+        )
     {%- else -%}
         coalesce(row_texts.after, row_texts.before)[{{ index }}]
     {%- endif -%}
@@ -327,7 +361,9 @@ filter(
         {%- for spec in log.columns %}
         case
             {%- if log.key %}
-            when {{ _is_unavailable('row_texts.after', loop.index0) }} and `shipped_{{ spec.column }}` is null
+            when
+                {{ _is_unavailable('row_texts.after', loop.index0) }}
+                and `shipped_{{ spec.column }}` is null
                 then {{ sql_text(spec.column) }}
             {%- endif %}
             {%- if log.partial and spec.column not in log.key %}
@@ -347,7 +383,8 @@ filter(
     {{ names }}
 {%- else -%}
 case
-    when array_contains(row_texts.after, '__debezium_unavailable_value') then {{ names | indent(4) }}
+    when array_contains(row_texts.after, '__debezium_unavailable_value')
+        then {{ names | indent(4) }}
     else cast(array() as array<string>)
 end
 {%- endif -%}

@@ -1,6 +1,7 @@
 {#
-  Fills columns that the running change log has declared since its rows were written: from the same change events, into
-  the rows that have something to say of them. All other rows and files stay as they are.
+  Fills columns that the running change log has declared since its rows were written: from the
+  same change events, into the rows that have something to say of them. All other rows and files
+  stay as they are.
 
   Arguments:
       to_fill: the columns, as follow_schema returns them.

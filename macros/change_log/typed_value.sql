@@ -1,6 +1,7 @@
 {#
-  A value of a declared type from its JSON text, or null if the text does not fit: nothing is rounded, cut or guessed.
-  Spark's casts alone are too kind: `19754` would be a date in that year, `10:00:00` a time of today.
+  A value of a declared type from its JSON text, or null if the text does not fit: nothing is
+  rounded, cut or guessed. Spark's casts alone are too kind: `19754` would be a date in that year,
+  `10:00:00` a time of today.
 
   Arguments:
       text: a SQL expression, the value's JSON text with strings unquoted.
@@ -17,23 +18,27 @@
         {%- set scale = type.split(',')[1].strip(' )') if ',' in type else '0' -%}
         {%- set mantissa = 'substring_index(lower(' ~ text ~ "), 'e', 1)" -%}
         {%- set exponent = 'try_cast(substring_index(lower(' ~ text ~ "), 'e', -1) as int)" -%}
-        {#- By contains and substring_index: a regular expression takes longer than the rest of a row's values. -#}
+        {#- By contains and substring_index: a regular expression takes longer than the rest of a
+            row's values. -#}
         case
             when contains({{ text }}, 'e') or contains({{ text }}, 'E')
-                -- Java writes out all digits of a number, so one with a far exponent would take minutes.
+                -- Java writes out all digits of a number,
+                -- so one with a far exponent would take minutes.
                 then case
                     when
                         abs({{ exponent }}) < 1000
                         and (
                             length(trim(trailing '0' from replace({{ mantissa }}, '.', '')))
-                            - length(substring_index({{ mantissa }}, '.', 1)) - {{ exponent }} <= {{ scale }}
+                            - length(substring_index({{ mantissa }}, '.', 1)) - {{ exponent }}
+                            <= {{ scale }}
                             or trim(both '-.0' from {{ mantissa }}) = ''
                         )
                         then try_cast({{ text }} as {{ type }})
                 end
             when
                 not contains({{ text }}, '.')
-                or length(trim(trailing '0 ' from substring_index({{ text }}, '.', -1))) <= {{ scale }}
+                or length(trim(trailing '0 ' from substring_index({{ text }}, '.', -1)))
+                <= {{ scale }}
                 then try_cast({{ text }} as {{ type }})
         end
     {%- elif type == 'date' -%}
@@ -46,7 +51,10 @@
     {%- elif type in ['float', 'double'] -%}
         {#- A number beyond the type is no infinity; the texts of infinities and NaN have an n. -#}
         {%- set value = 'try_cast(' ~ text ~ ' as ' ~ type ~ ')' -%}
-        case when abs({{ value }}) < double('infinity') or contains(lower({{ text }}), 'n') then {{ value }} end
+        case
+            when abs({{ value }}) < double('infinity') or contains(lower({{ text }}), 'n')
+                then {{ value }}
+        end
     {%- elif type in ['boolean', 'tinyint', 'smallint', 'int', 'bigint'] -%}
         try_cast({{ text }} as {{ type }})
     {%- elif type == 'array<string>' -%}
@@ -56,19 +64,27 @@
     {%- elif type.startswith('array<') -%}
         {%- set element = typed_value('element', type[6:-1].strip()) -%}
         case
-            when forall(json_elements({{ text }}), element -> element is null or ({{ element }}) is not null)
+            when
+                forall(
+                    json_elements({{ text }}),
+                    element -> element is null or ({{ element }}) is not null
+                )
                 then transform(json_elements({{ text }}), element -> {{ element }})
         end
     {%- elif type.startswith('map<string,') -%}
         {%- set element = typed_value('element', type[11:-1].strip()) -%}
         case
-            when forall(map_values(json_entries({{ text }})), element -> element is null or ({{ element }}) is not null)
+            when
+                forall(
+                    map_values(json_entries({{ text }})),
+                    element -> element is null or ({{ element }}) is not null
+                )
                 then transform_values(json_entries({{ text }}), (name, element) -> {{ element }})
         end
     {%- else -%}
         {%- do exceptions.raise_compiler_error(
-            "a change log column can't have type '" ~ type ~ "': use a scalar type, array<scalar>, map<string,scalar>, or"
-            ~ " string for JSON text"
+            "a change log column can't have type '" ~ type ~ "': use a scalar type, array<scalar>,"
+            ~ " map<string,scalar>, or string for JSON text"
         ) -%}
     {%- endif -%}
 {%- endmacro %}

@@ -1,10 +1,11 @@
 {#
-  The events of payloads as today's decoders and `vars.topics` read them, to select from: topic, partition, offset,
-  timestamp, format, and what `decode_payload` says of each event.
+  The events of payloads as today's decoders and `vars.topics` read them, to select from: topic,
+  partition, offset, timestamp, format, and what `decode_payload` says of each event.
 
   Arguments:
       payloads: a relation with topic, partition, offset, timestamp, key and value.
-      partitions: as of partitions_of, of these payloads; without, each payload's topic is held against the patterns.
+      partitions: as of partitions_of, of these payloads; without, each payload's topic is held
+          against the patterns.
 #}
 {% macro decoded_events(payloads, partitions=none) -%}
     {%- set format = _known_format(partitions) if partitions else payload_format('topic') -%}

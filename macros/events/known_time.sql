@@ -1,6 +1,7 @@
 {#
-  The time of an event as far as it can be trusted: a source time of more than 24 hours after the Kafka timestamp comes
-  from a wrong clock and counts as unknown, so that it can't shut out all later events of its key.
+  The time of an event as far as it can be trusted: a source time of more than 24 hours after the
+  Kafka timestamp comes from a wrong clock and counts as unknown, so that it can't shut out all
+  later events of its key.
 
   Arguments:
       occurred_at, kafka_timestamp: SQL expressions.
@@ -8,7 +9,8 @@
 {% macro known_time(occurred_at, kafka_timestamp) -%}
     {#- Of integers: to add an interval to an instant takes Spark longer than to read it. -#}
     case
-        when unix_micros({{ occurred_at }}) > unix_micros({{ kafka_timestamp }}) + 86400000000 then cast(null as timestamp)
+        when unix_micros({{ occurred_at }}) > unix_micros({{ kafka_timestamp }}) + 86400000000
+            then cast(null as timestamp)
         else {{ occurred_at }}
     end
 {%- endmacro %}

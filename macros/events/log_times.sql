@@ -1,7 +1,8 @@
 {#
-  Where the log time of a payload is not its own timestamp, which is rare, since few timestamps lie behind an earlier
-  one: a relation of topic, partition, offset and log_time, or none for no such payload. It is evaluated before the
-  payloads are decoded, so that Spark knows how small it is and doesn't shuffle all events to join it.
+  Where the log time of a payload is not its own timestamp, which is rare, since few timestamps lie
+  behind an earlier one: a relation of topic, partition, offset and log_time, or none for no such
+  payload. It is evaluated before the payloads are decoded, so that Spark knows how small it is and
+  doesn't shuffle all events to join it.
 
   Arguments:
       payloads: the new rows of bronze, as new_rows gives them.
@@ -14,7 +15,9 @@
         {% do return(none) %}
     {% endif %}
     {% set name = make_temp_relation(this, '__dbt_tmp').identifier ~ '__corrections' %}
-    {% set corrected = evaluate(name, _log_time_corrections_sql(payloads, _carried_log_times(partitions))) %}
+    {% set corrected = evaluate(
+        name, _log_time_corrections_sql(payloads, _carried_log_times(partitions))
+    ) %}
     {% do return(name if corrected > 0 else none) %}
 {% endmacro %}
 
@@ -51,9 +54,9 @@ given as (
 ),
 
 {% elif reads_log -%}
--- What earlier runs have given to the partitions that have new payloads. Payloads that come after later offsets of
--- their partition (captures landed out of order) must not get a log time above that of the offsets behind them.
--- Nothing is lost by this window: it adds no payloads.
+-- What earlier runs have given to the partitions that have new payloads. Payloads that come after
+-- later offsets of their partition (captures landed out of order) must not get a log time above
+-- that of the offsets behind them. Nothing is lost by this window: it adds no payloads.
 first_offsets as (
     select
         topic,
@@ -122,8 +125,8 @@ log_times as (
             rows between unbounded preceding and current row
         )
         {%- if reads_log %},
-            -- The rows behind, as the rows before in the other order: Spark computes a frame that has no end anew for
-            -- every row.
+            -- The rows behind, as the rows before in the other order: Spark computes a frame that
+            -- has no end anew for every row.
             min(given_log_time) over (
                 partition by topic, partition
                 order by offset desc
@@ -144,11 +147,13 @@ where given_log_time is null and not log_time <=> timestamp
 {%- endmacro %}
 
 {#
-  The log times that earlier runs have given to the partitions of new payloads, without a look at the log itself: the
-  property `lakehouse.log_times` of change_events has the last offset of each partition and its log time.
+  The log times that earlier runs have given to the partitions of new payloads, without a look at
+  the log itself: the property `lakehouse.log_times` of change_events has the last offset of each
+  partition and its log time.
 
-  Returns a list of {topic, partition, log_time}, each as SQL, for the partitions that have one; or none where only the
-  log can tell: payloads lie before offsets that came earlier, or there are too many partitions for a property.
+  Returns a list of {topic, partition, log_time}, each as SQL, for the partitions that have one; or
+  none where only the log can tell: payloads lie before offsets that came earlier, or there are too
+  many partitions for a property.
 
   Arguments:
       partitions: as of log_time_corrections.
@@ -171,7 +176,8 @@ where given_log_time is null and not log_time <=> timestamp
             {% endif %}
             {% do times.append(log_time) %}
             {% do carried.append({
-                'topic': sql_text(each.topic), 'partition': each.partition, 'log_time': _moment(log_time)
+                'topic': sql_text(each.topic), 'partition': each.partition,
+                'log_time': _moment(log_time)
             }) %}
         {% endif %}
         {% set times = times | reject('none') | map('int') | list %}
@@ -179,7 +185,8 @@ where given_log_time is null and not log_time <=> timestamp
     {% endfor %}
     {% set is_too_long = known | length > 1000 %}
     {% do notes.update({
-        'lakehouse.log_times': 'too many partitions' if is_too_long else '' if unordered else tojson(known)
+        'lakehouse.log_times':
+            'too many partitions' if is_too_long else '' if unordered else tojson(known)
     }) %}
     {% do return(none if is_too_long or unordered else carried) %}
 {% endmacro %}
@@ -188,10 +195,12 @@ where given_log_time is null and not log_time <=> timestamp
 {% macro _log_times_of_log() %}
     {% set known = {} %}
     {% for partition, offset, log_time in run_query(
-        'select to_json(struct(topic, partition)), max(offset), unix_micros(max_by(log_time, offset)) from ' ~ this
-        ~ ' group by topic, partition'
+        'select to_json(struct(topic, partition)), max(offset),'
+        ~ ' unix_micros(max_by(log_time, offset)) from ' ~ this ~ ' group by topic, partition'
     ) %}
-        {% do known.update({partition: [offset | int, none if log_time is none else log_time | int]}) %}
+        {% do known.update({
+            partition: [offset | int, none if log_time is none else log_time | int]
+        }) %}
     {% endfor %}
     {% do return(known) %}
 {% endmacro %}

@@ -13,13 +13,15 @@
       payloads: the new rows of bronze, as new_rows gives them.
 #}
 {% macro partitions_of(payloads) %}
-    {% if not is_building() or model.resource_type == 'unit_test' or (is_incremental() and not has_news()) %}
+    {% if not is_building() or model.resource_type == 'unit_test'
+        or (is_incremental() and not has_news()) %}
         {% do return(none) %}
     {% endif %}
     {% set partitions = [] %}
     {% for name, format, first_offset, last_offset, newest in run_query(
         'select to_json(struct(topic, partition)), ' ~ payload_format('topic')
-        ~ ', min(offset), max(offset), unix_micros(max(timestamp)) from ' ~ payloads ~ ' group by topic, partition'
+        ~ ', min(offset), max(offset), unix_micros(max(timestamp)) from ' ~ payloads
+        ~ ' group by topic, partition'
     ) %}
         {% set named = fromjson(name) %}
         {% do partitions.append({

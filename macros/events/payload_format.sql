@@ -1,5 +1,6 @@
 {#
-  SQL for the wire format of a topic, from `vars.topics` (first match wins), or null where none matches.
+  SQL for the wire format of a topic, from `vars.topics` (first match wins),
+  or null where none matches.
 
   Arguments:
       topic: a SQL expression.
@@ -8,9 +9,12 @@
     case
     {%- for entry in var('topics') %}
         {%- if entry.topic is defined %}
-        when {{ topic }} in ({{ sql_text(entry.topic) }}, {{ sql_text(entry.land_as or entry.topic) }}) then {{ sql_text(entry.format) }}
+        when {{ topic }} in (
+            {{ sql_text(entry.topic) }}, {{ sql_text(entry.land_as or entry.topic) }}
+        ) then {{ sql_text(entry.format) }}
         {%- else %}
-        when {{ topic }} rlike {{ sql_text('^(?:' ~ entry.pattern ~ ')$') }} then {{ sql_text(entry.format) }}
+        when {{ topic }} rlike {{ sql_text('^(?:' ~ entry.pattern ~ ')$') }}
+            then {{ sql_text(entry.format) }}
         {%- endif %}
     {%- endfor %}
         else cast(null as string)
@@ -18,7 +22,8 @@
 {%- endmacro %}
 
 {#
-  The same for topics of which it is known, by their names: to hold each payload's topic against all patterns takes time.
+  The same for topics of which it is known, by their names: to hold each payload's topic against all
+  patterns takes time.
 
   Arguments:
       partitions: as of partitions_of.

@@ -7,7 +7,9 @@
 #}
 {% macro add_counters(table_name, counters) %}
     {% do run_query(
-        'insert into ' ~ ref('fold_counters') ~ ' (invocation_id, gold_table, as_of, ' ~ counters.keys() | join(', ')
-        ~ ') values (' ~ ([sql_text(invocation_id), table_name, as_of()] + counters.values() | list) | join(', ') ~ ')'
+        'insert into ' ~ ref('fold_counters')
+        ~ ' (invocation_id, gold_table, as_of, ' ~ counters.keys() | join(', ') ~ ') values ('
+        ~ ([sql_text(invocation_id), table_name, as_of()] + counters.values() | list) | join(', ')
+        ~ ')'
     ) %}
 {% endmacro %}

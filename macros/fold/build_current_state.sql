@@ -1,18 +1,21 @@
 {#
-  Brings a gold table up to date with its change log: the `current_state` strategy of the incremental materialization.
+  Brings a gold table up to date with its change log: the `current_state` strategy of the
+  incremental materialization.
 
   A rebuild folds the whole log (rebuild_current_state.sql). An incremental run
-      0. empties the table of what lies before a new truncate, which `deleted_keys` remembers for the table as a whole;
+      0. empties the table of what lies before a new truncate, which `deleted_keys` remembers for
+         the table as a whole;
       1. takes the log's new events;
-      2. adds what is known of the keys that are unsettled (gold rows, or remembered states in `deleted_keys`): those with
-         an event that is not newer than all that is known of any key, those that a new delete without a set hits or that
-         have expired, and those behind a truncate that comes late. All other keys are what their new events make them;
-      3. folds; keys with an event that belongs before what is known are folded from their whole log instead (the SQL of 2
-         and 3 is in events_to_fold.sql);
+      2. adds what is known of the keys that are unsettled (gold rows, or remembered states in
+         `deleted_keys`): those with an event that is not newer than all that is known of any key,
+         those that a new delete without a set hits or that have expired, and those behind a
+         truncate that comes late. All other keys are what their new events make them;
+      3. folds; keys with an event that belongs before what is known are folded from their whole log
+         instead (the SQL of 2 and 3 is in events_to_fold.sql);
       4. remembers the keys that end absent in `deleted_keys`, and only then
       5. merges the states into gold.
-  Each step can be repeated: a crash between any two loses nothing. The small inputs are evaluated views, not CTEs:
-  inlined into one statement, planning alone took longer than all the work.
+  Each step can be repeated: a crash between any two loses nothing. The small inputs are evaluated
+  views, not CTEs: inlined into one statement, planning alone took longer than all the work.
 
   Arguments:
       staged: the name for a temporary view, whose name begins those of the other ones.
@@ -24,11 +27,16 @@
     {% set deleted_keys = ref('deleted_keys') %}
     {% set deletes = ref('set_less_deletes') if fold.namespace %}
     {% do _check_as_of(incremental) %}
-    {# Without a namespace only the identity counts: whether the remembered states are still those of this table. #}
+    {# Without a namespace only the identity counts: whether the remembered states are still those
+       of this table. #}
     {% set memory = _table_state(deleted_keys) %}
-    {% do _note_read(deleted_keys, memory if fold.namespace else dict(memory, snapshot='any', sequence=0)) %}
+    {% do _note_read(
+        deleted_keys, memory if fold.namespace else dict(memory, snapshot='any', sequence=0)
+    ) %}
     {% if incremental %}
-        {% do _merge_new_events(fold, changes, deleted_keys, _pinned(deleted_keys, memory), deletes, staged) %}
+        {% do _merge_new_events(
+            fold, changes, deleted_keys, _pinned(deleted_keys, memory), deletes, staged
+        ) %}
         {% if has_news() or fold.namespace %}
             {% do save_watermarks({'lakehouse.as_of': as_of_text()}) %}
         {% endif %}
@@ -77,22 +85,27 @@
         {% do run_query('delete from ' ~ this ~ ' where _position < ' ~ truncation.position) %}
     {% endif %}
     {% set last_read = _marks()[deleted_keys.schema ~ '.' ~ deleted_keys.identifier].sequence %}
-    {% set remembered_deletes = _remembered_deletes(fold, remembered, last_read) if fold.namespace %}
+    {% set remembered_deletes = _remembered_deletes(fold, remembered, last_read)
+        if fold.namespace %}
 
-    {% set to_fill = _follow_log(fold, changes, staged) if has_new_events or has_new_declaration() else {} %}
+    {% set to_fill = _follow_log(fold, changes, staged)
+        if has_new_events or has_new_declaration() else {} %}
     {% set gold = pinned_self(to_fill) %}
     {# Only tables of a namespace. What is known of the files comes first: it takes no query. #}
     {% set hit_by_others %}
         select _digest from {{ gold }} where _expires_at <= {{ as_of() }}
         union
         select _digest from {{ gold }}
-        left semi join (select _digest from ({{ remembered_deletes }}) where _is_new) using (_digest)
+        left semi join (
+            select _digest from ({{ remembered_deletes }}) where _is_new
+        ) using (_digest)
     {% endset %}
     {% set may_be_hit = fold.namespace and (
         _table_state(deleted_keys).sequence > last_read
         or adapter.may_have_rows(this, [('_expires_at', '<=', as_of_text())])
     ) %}
-    {% if not has_new_events and not to_fill and not (may_be_hit and count_rows('(' ~ hit_by_others ~ ')') > 0) %}
+    {% if not has_new_events and not to_fill
+        and not (may_be_hit and count_rows('(' ~ hit_by_others ~ ')') > 0) %}
         {% call noop_statement('main', 'no key is touched') %}
             -- no key is touched
         {% endcall %}
@@ -100,8 +113,9 @@
     {% endif %}
 
     {% do evaluate(name ~ 'new_events', _log_events(fold, new_log_rows, none)) %}
-    {% set has_late_truncate = truncation and truncation.is_new
-        and _evaluate_behind_truncate(name, fold, _as_noted(changes), gold, remembered, truncation) %}
+    {% set has_late_truncate = truncation and truncation.is_new and _evaluate_behind_truncate(
+        name, fold, _as_noted(changes), gold, remembered, truncation
+    ) %}
     {% set refolded = [name ~ 'behind_truncate'] if has_late_truncate else [] %}
     {% if to_fill %}
         {% do evaluate(name ~ 'to_fill', keys_to_fill(fold, _as_noted(changes), to_fill)) %}
@@ -111,12 +125,15 @@
     {% set fills = _leaves_columns(fold, name ~ 'new_events') %}
     {% set horizon = purge_horizon(deleted_keys) %}
     {% set unsettled_keys = evaluate(name ~ 'unsettled', _unsettled_keys(
-        fold, name, fills, horizon, deleted_keys, remembered_deletes, hit_by_others if may_be_hit, refolded
+        fold, name, fills, horizon, deleted_keys, remembered_deletes,
+        hit_by_others if may_be_hit, refolded
     )) %}
     {% set new_events, late_after_purge, misplaced_keys = name ~ 'new_events', 0, 0 %}
     {% if unsettled_keys > 0 %}
         {% set ranges = adapter.hold_key_ranges(name ~ 'known', name ~ 'unsettled', fold.key[0]) %}
-        {% do evaluate(name ~ 'known', _known_states(fold, name, gold, remembered, ranges, fills, truncation)) %}
+        {% do evaluate(name ~ 'known', _known_states(
+            fold, name, gold, remembered, ranges, fills, truncation
+        )) %}
         {% if horizon %}
             {% set late_after_purge = evaluate(
                 name ~ 'late_after_purge', _late_after_purge(fold, name, horizon)
@@ -135,13 +152,20 @@
         )) %}
     {% endif %}
     {% set states %}
-        with events as ({{ _events_to_fold(fold, name, new_events, remembered_deletes, unsettled_keys, misplaced_keys) }}),
-        {{ _fold_ctes(fold, truncation, fills or (misplaced_keys > 0 and _leaves_columns(fold, name ~ 'log'))) }}
+        with events as ({{ _events_to_fold(
+            fold, name, new_events, remembered_deletes, unsettled_keys, misplaced_keys
+        ) }}),
+        {{ _fold_ctes(
+            fold, truncation, fills or (misplaced_keys > 0 and _leaves_columns(fold, name ~ 'log'))
+        ) }}
         select * from states
     {% endset %}
     {% do evaluate(name ~ 'states', states) %}
-    {% if misplaced_keys > 0 or count_rows('(select 1 from ' ~ name ~ 'states where not _live)') > 0 %}
-        {% do _remember_absent_keys(fold, deleted_keys, name ~ 'states', refolded=misplaced_keys > 0) %}
+    {% if misplaced_keys > 0
+        or count_rows('(select 1 from ' ~ name ~ 'states where not _live)') > 0 %}
+        {% do _remember_absent_keys(
+            fold, deleted_keys, name ~ 'states', refolded=misplaced_keys > 0
+        ) %}
     {% endif %}
     {% set ranges = adapter.hold_key_ranges(name, name ~ 'states', fold.key[0]) %}
     {% call statement('main') %}
@@ -154,7 +178,9 @@
     {% do forget_evaluated(name) %}
 {% endmacro %}
 
-{# New events that may belong before a state that was forgotten: of keys of which nothing is known. #}
+{#
+  New events that may belong before a state that was forgotten: of keys of which nothing is known.
+#}
 {% macro _late_after_purge(fold, name, horizon) -%}
 select {{ fold.key | join(', ') }}, _position
 from {{ name }}new_events
@@ -172,7 +198,10 @@ where {{ _is_behind(horizon) }}
     )
 {%- endmacro %}
 
-{# Whether an event lies behind the purge horizon; without a log time, it comes before all that have one. #}
+{#
+  Whether an event lies behind the purge horizon; without a log time,
+  it comes before all that have one.
+#}
 {% macro _is_behind(horizon) -%}
     (
         _position.log_time is null
@@ -184,13 +213,16 @@ where {{ _is_behind(horizon) }}
 {# Adds the run's row to `fold_counters`, notes what is newest now, and tells the user. #}
 {% macro _count_run(name, misplaced_keys, late_after_purge, key_list, deleted_keys) %}
     {% set beyond_log = 0 if misplaced_keys == 0 else count_rows(
-        '(select ' ~ key_list ~ ' from ' ~ name ~ 'misplaced left semi join ' ~ name ~ 'known using (' ~ key_list ~ ')'
-        ~ ' left anti join (select ' ~ key_list ~ ', _position from ' ~ name ~ 'log left semi join ' ~ name
-        ~ 'known using (' ~ key_list ~ ', _position)) using (' ~ key_list ~ '))'
+        '(select ' ~ key_list ~ ' from ' ~ name ~ 'misplaced'
+        ~ ' left semi join ' ~ name ~ 'known using (' ~ key_list ~ ')'
+        ~ ' left anti join (select ' ~ key_list ~ ', _position from ' ~ name ~ 'log'
+        ~ ' left semi join ' ~ name ~ 'known using (' ~ key_list ~ ', _position))'
+        ~ ' using (' ~ key_list ~ '))'
     ) %}
     {% set new, clock_ahead, touched, late, expired, log_time, time = run_query(
-        'select * from (select count(*), count_if(_is_clock_ahead) from ' ~ name ~ 'new_events) cross join'
-        ~ ' (select count(*), coalesce(sum(_late_events), 0), count_if(_expires_at <= ' ~ as_of() ~ '), '
+        'select * from (select count(*), count_if(_is_clock_ahead) from ' ~ name ~ 'new_events)'
+        ~ ' cross join (select count(*), coalesce(sum(_late_events), 0),'
+        ~ ' count_if(_expires_at <= ' ~ as_of() ~ '), '
         ~ _newest('_position', '_max_occurred_at') ~ ' from ' ~ name ~ 'states)'
     )[0] %}
     {% do add_counters(table_scope(this), {
@@ -205,7 +237,8 @@ where {{ _is_behind(horizon) }}
     }) %}
     {% do _note_newest_known(log_time, time, deleted_keys) %}
     {% do log(
-        this ~ ': ' ~ new ~ ' new events, ' ~ touched ~ ' keys touched, ' ~ late ~ ' late events rejected, '
+        this ~ ': ' ~ new ~ ' new events, ' ~ touched ~ ' keys touched, '
+        ~ late ~ ' late events rejected, '
         ~ misplaced_keys ~ ' keys refolded from the log', info=true
     ) %}
 {% endmacro %}
@@ -215,17 +248,22 @@ where {{ _is_behind(horizon) }}
     {% if fold.partial or fold.namespace %}
         {% do return(fold.partial) %}
     {% endif %}
-    {% set found = run_query('select 1 from ' ~ log ~ ' where size(_unchanged_columns) > 0 limit 1') %}
+    {% set found = run_query(
+        'select 1 from ' ~ log ~ ' where size(_unchanged_columns) > 0 limit 1'
+    ) %}
     {% do return(found | length > 0) %}
 {% endmacro %}
 
 {#
-  Deletes what is absent, updates what has changed, inserts what is live and new; all else stays untouched.
+  Deletes what is absent, updates what has changed, inserts what is live and new;
+  all else stays untouched.
 
   Arguments:
       is_near: SQL over target that holds for all rows with one of the states' keys.
-      refolded: whether keys were folded from their whole log: then columns can change though the last event is the same.
-      has_columns: whether states that were known before, and are not changed, have their value columns.
+      refolded: whether keys were folded from their whole log: then columns can change though the
+          last event is the same.
+      has_columns: whether states that were known before, and are not changed,
+          have their value columns.
       truncated: the log's newest truncate, if it has one: its time counts for the rows behind it.
 #}
 {% macro _merge_states_sql(fold, states, is_near, refolded, has_columns, truncated) -%}
@@ -239,8 +277,8 @@ where {{ _is_behind(horizon) }}
             {%- endif %}
         )
         {%- else -%}
-        {#- Of the table's columns only the key, if possible: Spark shuffles all rows that are near, and reads a struct value
-            by value. -#}
+        {#- Of the table's columns only the key, if possible: Spark shuffles all rows that are near,
+            and reads a struct value by value. -#}
         not source._is_state
         {%- if has_columns and truncated %}
         or not target._max_occurred_at <=> source._max_occurred_at

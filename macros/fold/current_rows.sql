@@ -1,14 +1,16 @@
 {#
-  The body of a gold model of a table without a key: a multiset, in which each row of the source is a row here.
+  The body of a gold model of a table without a key: a multiset, in which each row of the source
+  is a row here.
 
       {{ current_rows(changes=ref("readings_changes"), columns=["sensor", "value"]) }}
 
-  An insert adds a row; a delete removes one that equals its image before, if there is one at that point of the log; an
-  update does both; a truncate empties the table. Where the source ships no images before the change (REPLICA IDENTITY
-  FULL in PostgreSQL), only inserts and truncates can be followed.
+  An insert adds a row; a delete removes one that equals its image before, if there is one at that
+  point of the log; an update does both; a truncate empties the table. Where the source ships no
+  images before the change (REPLICA IDENTITY FULL in PostgreSQL), only inserts and truncates
+  can be followed.
 
-  Adds `_row` (what equal rows have in common), `_copy` (numbers them) and `_position` (of the newest event that added or
-  removed such a row).
+  Adds `_row` (what equal rows have in common), `_copy` (numbers them) and `_position` (of the
+  newest event that added or removed such a row).
 
   Arguments:
       changes: the change log, with keyless=true; the model's first ref.
@@ -41,7 +43,8 @@ steps as (
     {%- endif %}
 ),
 
--- A delete of a row that is not there removes none: what the sum falls below zero at its lowest never counted.
+-- A delete of a row that is not there removes none: what the sum falls below zero at its lowest
+-- never counted.
 summed as (
     select
         *,
@@ -82,7 +85,9 @@ final as (
 select * from final
 {%- endmacro %}
 
-{# What the changes of a log add and remove: `_columns`, `_row`, `_step` (1 or -1) and `_position`. #}
+{#
+  What the changes of a log add and remove: `_columns`, `_row`, `_step` (1 or -1) and `_position`.
+#}
 {% macro _row_steps(rows, log) -%}
     {%- set columns = 'struct(' ~ rows.columns | join(', ') ~ ')' -%}
 select

@@ -1,9 +1,12 @@
 {#
-  What an incremental run of build_current_state folds, in SQL over the run's evaluated views: `new_events`, `unsettled`,
-  `known`, `misplaced` and `log`, each behind the run's `name`.
+  What an incremental run of build_current_state folds, in SQL over the run's evaluated views:
+  `new_events`, `unsettled`, `known`, `misplaced` and `log`, each behind the run's `name`.
 #}
 
-{# A namespace's deletes without a set: one or two events for each key, and whether they are new to the running model. #}
+{#
+  A namespace's deletes without a set: one or two events for each key, and whether they are new to
+  the running model.
+#}
 {% macro _remembered_deletes(fold, remembered, last_read) -%}
 select
     get_json_object(record_key, '$.digest') as _digest,
@@ -21,8 +24,8 @@ where scope = {{ namespace_scope(sql_text(fold.namespace)) }}
 {%- endmacro %}
 
 {#
-  The keys of which it makes a difference what is known of them: where that can be newer than a new event, where an event
-  leaves columns as they were, and where the key has no new event.
+  The keys of which it makes a difference what is known of them: where that can be newer than a new
+  event, where an event leaves columns as they were, and where the key has no new event.
 
   Arguments:
       fills: whether a new event leaves columns as they were.
@@ -30,16 +33,21 @@ where scope = {{ namespace_scope(sql_text(fold.namespace)) }}
       hit_by_others: SQL of keys that a delete without a set hits or that have expired, or none.
       refolded: views with keys that are to be folded from their whole log.
 #}
-{% macro _unsettled_keys(fold, name, fills, horizon, deleted_keys, remembered_deletes, hit_by_others, refolded) %}
+{% macro _unsettled_keys(
+    fold, name, fills, horizon, deleted_keys, remembered_deletes, hit_by_others, refolded
+) %}
     {% set key_list = fold.key | join(', ') %}
     {% set keys = [] %}
     {% if fills or not _newest_known() %}
         {% do keys.append('select ' ~ key_list ~ ' from ' ~ name ~ 'new_events') %}
     {% else %}
         {% do keys.append(_possibly_late(fold, name ~ 'new_events', horizon)) %}
-        {% if fold.namespace and adapter.may_have_rows(deleted_keys, [('scope', '=', 'aerospike:' ~ fold.namespace)]) %}
+        {% if fold.namespace and adapter.may_have_rows(
+            deleted_keys, [('scope', '=', 'aerospike:' ~ fold.namespace)]
+        ) %}
             {% do keys.append(
-                'select _digest from ' ~ name ~ 'new_events left semi join (' ~ remembered_deletes ~ ') using (_digest)'
+                'select _digest from ' ~ name ~ 'new_events'
+                ~ ' left semi join (' ~ remembered_deletes ~ ') using (_digest)'
             ) %}
         {% endif %}
     {% endif %}
@@ -53,8 +61,9 @@ where scope = {{ namespace_scope(sql_text(fold.namespace)) }}
 {% endmacro %}
 
 {#
-  What is known of those keys: the gold row of a live one, the remembered state of an absent one. Gold's value columns are
-  read only where an event may leave some of them as they are: else a row is either replaced as a whole or not at all.
+  What is known of those keys: the gold row of a live one, the remembered state of an absent one.
+  Gold's value columns are read only where an event may leave some of them as they are: else a row
+  is either replaced as a whole or not at all.
 
   Arguments:
       ranges: how many ranges of the keys are held (dbt_lakehouse/key_ranges.py).
@@ -86,7 +95,10 @@ left join (
     left semi join {{ name }}unsettled using ({{ fold.key | join(', ') }})
     where {{ is_in_key_ranges(fold.key[0], name ~ 'known', ranges) }}
 ) as gold
-    on {% for column in fold.key %}unsettled.{{ column }} = gold.{{ column }}{{ ' and ' if not loop.last }}{% endfor %}
+    on
+        {% for column in fold.key %}
+        unsettled.{{ column }} = gold.{{ column }}{{ ' and ' if not loop.last }}
+        {% endfor %}
 left join (select * from {{ remembered }} where scope = {{ table_scope(this) }}) as absent
     on gold._position is null and unsettled._record_key = absent.record_key
 where
@@ -96,7 +108,10 @@ where
     {%- endif %}
 {%- endmacro %}
 
-{# Keys with an event that belongs before what is known of them, and those that are to be folded anew anyway. #}
+{#
+  Keys with an event that belongs before what is known of them, and those that
+  are to be folded anew anyway.
+#}
 {% macro _misplaced_keys(fold, name, new_events, remembered_deletes, horizon, refolded) -%}
 {%- set key_list = fold.key | join(', ') -%}
 select distinct {{ key_list }}
@@ -122,7 +137,8 @@ where
     or _guard_time < _known_time
     {%- endif %}
     {%- if _ends_lives(fold) %}
-    -- Absent for its expiry, the row has columns that an event from before that leaves as they were.
+    -- Absent for its expiry, the row has columns that an event from before that
+    -- leaves as they were.
     or not _is_known_live
     {%- endif %}
     {%- if horizon %}
@@ -135,7 +151,9 @@ select {{ key_list }} from {{ view }}
 {%- endmacro %}
 
 {# The new events with what is known of their keys; of misplaced keys, their whole log. #}
-{% macro _events_to_fold(fold, name, new_events, remembered_deletes, unsettled_keys, misplaced_keys) -%}
+{% macro _events_to_fold(
+    fold, name, new_events, remembered_deletes, unsettled_keys, misplaced_keys
+) -%}
 {%- set key_list = fold.key | join(', ') -%}
 {%- set fresh -%}
     select * from {{ new_events }}

@@ -1,11 +1,12 @@
 {#
-  The fold itself, from a CTE `events` to a CTE `states`: one row per key with the columns of the last applied event,
-  `_max_occurred_at`, `_position`, `_is_state` (whether that is no event), `_null_position` (of the newest event without
-  a time), `_late_events` (how many were older than one before them in the log) and `_live`.
+  The fold itself, from a CTE `events` to a CTE `states`: one row per key with the columns of the
+  last applied event, `_max_occurred_at`, `_position`, `_is_state` (whether that is no event),
+  `_null_position` (of the newest event without a time), `_late_events` (how many were older than
+  one before them in the log) and `_live`.
 
-  A column that an event leaves as it was keeps the value of the last event that says it; a delete says that there is
-  none. Where images are partial and the table is ordered by source time, a late event is not rejected but put in its
-  place: of two late events on different columns, both count.
+  A column that an event leaves as it was keeps the value of the last event that says it; a delete
+  says that there is none. Where images are partial and the table is ordered by source time, a late
+  event is not rejected but put in its place: of two late events on different columns, both count.
 
   Arguments:
       truncation: as of _truncation_of, or none if the log has no truncate.
@@ -18,7 +19,8 @@
     {%- set ends_lives = _ends_lives(fold) -%}
     {%- set order = 'struct(_time, _position)' if takes_late else '_position' -%}
     {%- set applied = 'true' if takes_late else '_in_time' -%}
-    {%- set row = ['_operation', '_expires_at', '_occurred_at', '_position', '_is_state'] + ([] if fills else fold.columns) -%}
+    {%- set row = ['_operation', '_expires_at', '_occurred_at', '_position', '_is_state']
+        + ([] if fills else fold.columns) -%}
     {%- set start = ', ' ~ truncation.time if truncation else '' -%}
     {%- set newest_before -%}
         {{ 'greatest(' if start }}max(_guard_time) over (
@@ -31,8 +33,8 @@ judged as (
     select
         *,
         {% if fold.order_by_source_time -%}
-        -- Late: both times known, and an event before this one in the log has the newer. That rejected events count
-        -- too makes no difference: they never have the newest time.
+        -- Late: both times known, and an event before this one in the log has the newer. That
+        -- rejected events count too makes no difference: they never have the newest time.
         _is_state or coalesce(
             _guard_time >= {{ newest_before }},
             true
@@ -120,7 +122,10 @@ states as (
     {% do return(fold.partial and fold.order_by_source_time) %}
 {% endmacro %}
 
-{# Whether a row's expiry matters to what comes after it: a partial image then has nothing to leave as it was. #}
+{#
+  Whether a row's expiry matters to what comes after it: a partial image then
+  has nothing to leave as it was.
+#}
 {% macro _ends_lives(fold) %}
     {% do return(fold.partial and fold.namespace and fold.columns | length > 0) %}
 {% endmacro %}
@@ -128,7 +133,8 @@ states as (
 {# Whether the row that an event finds has expired. #}
 {% macro _begins_life(key_list, order) -%}
     coalesce(
-            lag(_expires_at) over (partition by {{ key_list }} order by {{ order }}) <= coalesce(_guard_time, _position.log_time),
+            lag(_expires_at) over (partition by {{ key_list }} order by {{ order }})
+            <= coalesce(_guard_time, _position.log_time),
             false
         )
 {%- endmacro %}

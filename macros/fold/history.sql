@@ -1,6 +1,6 @@
 {#
-  The body of a history model (slowly changing dimension, type 2): one row per version of each key, with the time that
-  it was valid.
+  The body of a history model (slowly changing dimension, type 2): one row per version of each key,
+  with the time that it was valid.
 
       {{ history(
           changes=ref("customers_changes"),
@@ -8,32 +8,37 @@
           columns=["first_name", "last_name"],
       ) }}
 
-  A version begins at its event's source time; where the source gives none, at its log time, or at the next event's
-  time if that is earlier. Versions follow each other in the order of the fold (macros/fold/current_state.sql): by source
-  time where the table is ordered by it, else as in the log; a time that goes back in that order counts as its
-  predecessor's. Of versions that begin at the same instant, the last one remains. So an event that comes late splits a
-  version, and the versions that are current are the rows of the gold table.
+  A version begins at its event's source time; where the source gives none, at its log time, or at
+  the next event's time if that is earlier. Versions follow each other in the order of the fold
+  (macros/fold/current_state.sql): by source time where the table is ordered by it, else as in the
+  log; a time that goes back in that order counts as its predecessor's. Of versions that begin at
+  the same instant, the last one remains. So an event that comes late splits a version, and the
+  versions that are current are the rows of the gold table.
 
   Incremental runs make the versions of the keys that have new events anew, from the whole log
   (macros/incremental/build_by_refolding.sql).
 
   Arguments:
       changes, key, columns, namespace, order_by_source_time, partial: as in current_state.
-      track_columns: columns whose changes make a version; others are brought up to date in the version they change in.
-          Default: each event makes one.
+      track_columns: columns whose changes make a version; others are brought up to date in the
+          version they change in. Default: each event makes one.
 #}
 {% macro history(
-    changes, key, columns, namespace=none, order_by_source_time=none, partial=false, track_columns=none
+    changes, key, columns, namespace=none, order_by_source_time=none, partial=false,
+    track_columns=none
 ) -%}
     {%- set fold = _fold_arguments(key, columns, namespace, order_by_source_time, partial) -%}
-    {%- for column in key + columns if column | lower in ['valid_from', 'valid_to', 'is_current'] -%}
+    {%- for column in key + columns
+        if column | lower in ['valid_from', 'valid_to', 'is_current'] -%}
         {%- do exceptions.raise_compiler_error(
-            'a history has a column ' ~ column ~ ' of its own: give that of the source another name in the change log, by'
-            ~ ' {"type": ..., "name": "' ~ column ~ '"}'
+            'a history has a column ' ~ column ~ ' of its own: give that of the source another name'
+            ~ ' in the change log, by {"type": ..., "name": "' ~ column ~ '"}'
         ) -%}
     {%- endfor -%}
     {%- do fold.update({'track_columns': quoted(track_columns) if track_columns else none}) -%}
-    {{- config(incremental_strategy='refold', unique_key=key + ['valid_from'], meta={'history': fold}) -}}
+    {{- config(
+        incremental_strategy='refold', unique_key=key + ['valid_from'], meta={'history': fold}
+    ) -}}
     {{ history_sql(fold, new_rows(changes), new_rows(ref('set_less_deletes')) if namespace) }}
 {%- endmacro %}
 
@@ -51,7 +56,8 @@
     {%- set fills = fold.columns and (fold.partial or not fold.namespace) -%}
     {%- set up_to_now = 'over (partition by ' ~ key_list ~ ' order by _rank)' -%}
     {%- set columns = _history_columns(fold) -%}
-    {%- set tracked = exact_json('struct(' ~ fold.track_columns | join(', ') ~ ')') if fold.track_columns -%}
+    {%- set tracked = exact_json('struct(' ~ fold.track_columns | join(', ') ~ ')')
+        if fold.track_columns -%}
 with log_events as (
     {{ _log_events(fold, log, deletes, keys) | indent(4) }}
 ),
@@ -80,7 +86,8 @@ ranked as (
         *,
         row_number() over (
             partition by {{ key_list }}
-            order by {{ '_epoch, _is_end, _time nulls first, ' if fold.order_by_source_time }}_position
+            order by
+                {{ '_epoch, _is_end, _time nulls first, ' if fold.order_by_source_time }}_position
         ) as _rank
     from {{ 'timed' if fold.order_by_source_time else 'events' }}
 ),
@@ -92,8 +99,8 @@ begun as (
             _guard_time,
             least(
                 _position.log_time,
-                -- Of the events behind, as those before in the other order: Spark computes a frame that has no end anew
-                -- for every row.
+                -- Of the events behind, as those before in the other order: Spark computes a frame
+                -- that has no end anew for every row.
                 min(_guard_time) over (
                     partition by {{ key_list }}
                     order by _rank desc
@@ -119,8 +126,16 @@ states as (
         {%- for column in fold.columns %}
         {% if fills -%}
         last(
-            if({{ _says(column) }}, struct(if(_operation = 'delete', null, {{ column }}) as value), null), true
-        ) over (partition by {{ key_list ~ ', _life' if _ends_lives(fold) else key_list }} order by _rank).value as {{ column }},
+            if(
+                {{ _says(column) }},
+                struct(if(_operation = 'delete', null, {{ column }}) as value),
+                null
+            ),
+            true
+        ) over (
+            partition by {{ key_list ~ ', _life' if _ends_lives(fold) else key_list }}
+            order by _rank
+        ).value as {{ column }},
         {%- else -%}
         {{ column }},
         {%- endif %}
@@ -157,8 +172,10 @@ compared as (
     select
         *,
         coalesce(
-            lag(struct(valid_to, {{ tracked }} as text)) over (partition by {{ key_list }} order by _rank)
-            <> struct(valid_from as valid_to, {{ tracked }} as text),
+            lag(struct(valid_to, {{ tracked }} as text)) over (
+                partition by {{ key_list }}
+                order by _rank
+            ) <> struct(valid_from as valid_to, {{ tracked }} as text),
             true
         ) as _is_new
     from lasting
@@ -209,10 +226,15 @@ select * from final
 
 {# The columns of a version, besides its key and its time. #}
 {% macro _history_columns(fold) %}
-    {% do return(fold.columns + ['_occurred_at', '_position'] + (['_expires_at'] if fold.namespace else [])) %}
+    {% do return(
+        fold.columns + ['_occurred_at', '_position'] + (['_expires_at'] if fold.namespace else [])
+    ) %}
 {% endmacro %}
 
-{# From a CTE `log_events` to a CTE `events`, in which a truncate is a delete of each key that it took away. #}
+{#
+  From a CTE `log_events` to a CTE `events`, in which a truncate is a delete of each key
+  that it took away.
+#}
 {% macro _with_truncates(fold, log) -%}
 {%- if fold.namespace -%}
 events as (
@@ -266,7 +288,11 @@ events as (
         cast(null as array<string>) as _unchanged_columns,
         _epoch,
         true as _is_end
-    from (select distinct {{ fold.key | join(', ') }}, _end, size(_before) as _epoch from placed where _end is not null)
+    from (
+        select distinct {{ fold.key | join(', ') }}, _end, size(_before) as _epoch
+        from placed
+        where _end is not null
+    )
 ),
 {%- endif -%}
 {%- endmacro %}

@@ -1,5 +1,6 @@
 {#
-  The keys of whose events the log has values of columns that the running model's table does not have yet.
+  The keys of whose events the log has values of columns that the running model's table
+  does not have yet.
 
   Arguments:
       log: the change log, as SQL of a relation.

@@ -1,8 +1,9 @@
 {#
-  The events of a change log as the fold takes them: key, columns, and `_operation`, `_occurred_at`, `_guard_time` (what
-  later events are held against), `_position`, `_expires_at`, `_is_state` (false: no summary of earlier events),
-  `_is_clock_ahead`, `_unchanged_columns`. An update that has replaced its key is a delete of the old key too. Truncates
-  are no events of a key: see _truncation_of.
+  The events of a change log as the fold takes them: key, columns, and `_operation`,
+  `_occurred_at`, `_guard_time` (what later events are held against), `_position`, `_expires_at`,
+  `_is_state` (false: no summary of earlier events), `_is_clock_ahead`, `_unchanged_columns`. An
+  update that has replaced its key is a delete of the old key too. Truncates are no events of a
+  key: see _truncation_of.
 
   Arguments:
       changes: the log to select from.
@@ -22,7 +23,8 @@ select
     {{ '_expires_at' if fold.namespace else 'cast(null as timestamp) as _expires_at' }},
     false as _is_state,
     _occurred_at is not null and {{ known }} is null as _is_clock_ahead,
-    {{ '_unchanged_columns' if fold.partial or not fold.namespace else no_names }} as _unchanged_columns
+    {{ '_unchanged_columns' if fold.partial or not fold.namespace else no_names }}
+        as _unchanged_columns
 from {{ changes }} as changes
 {{ 'left semi join ' ~ keys ~ ' using (' ~ key_list ~ ')' if keys }}
 where
@@ -49,7 +51,10 @@ select * from (
         {{ no_names }} as _unchanged_columns
     from {{ changes }} as changes
     -- By a column, whose statistics spare the files without any.
-    where {% for column in fold.key %}_previous_key.{{ column }} is not null{{ ' and ' if not loop.last }}{% endfor %}
+    where
+        {% for column in fold.key %}
+        _previous_key.{{ column }} is not null{{ ' and ' if not loop.last }}
+        {% endfor %}
 )
 {{ 'left semi join ' ~ keys ~ ' using (' ~ key_list ~ ')' if keys }}
     {%- endif %}

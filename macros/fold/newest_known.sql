@@ -1,11 +1,12 @@
 {#
-  The newest of all that is known of a gold table's keys, of its rows and of its remembered states: the table's property
-  `lakehouse.newest`, {"log_time": ..., "time": ...} in microseconds since the epoch, null where no key has one. A new
-  event with a later log time, and a source time that is no earlier, is late for no key, and what was known of its key
-  makes no difference any more. Most runs have no others, and need not look for the rows of their keys.
+  The newest of all that is known of a gold table's keys, of its rows and of its remembered states:
+  the table's property `lakehouse.newest`, {"log_time": ..., "time": ...} in microseconds since the
+  epoch, null where no key has one. A new event with a later log time, and a source time that is no
+  earlier, is late for no key, and what was known of its key makes no difference any more. Most runs
+  have no others, and need not look for the rows of their keys.
 
-  It may be newer than what is known, for rows go and states are forgotten; it is never older. It is written with the
-  watermarks: after a crash, a run reads again what made the rows newer.
+  It may be newer than what is known, for rows go and states are forgotten; it is never older. It is
+  written with the watermarks: after a crash, a run reads again what made the rows newer.
 #}
 {% macro _newest_known() %}
     {% set held = _properties(this).get('lakehouse.newest') %}
@@ -23,7 +24,8 @@
     {%- set newest = _newest_known() -%}
 select {{ fold.key | join(', ') }} from {{ events }}
 where not coalesce(
-    unix_micros(_position.log_time) {{ '> ' ~ newest.log_time if newest.log_time is not none else 'is not null' }}
+    unix_micros(_position.log_time)
+    {{ '> ' ~ newest.log_time if newest.log_time is not none else 'is not null' }}
     {%- if newest.time is not none %}
     and unix_micros(_guard_time) >= {{ newest.time }}
     {%- endif %}
@@ -43,7 +45,8 @@ where not coalesce(
   Notes the newest with the watermarks.
 
   Arguments:
-      log_time, time: of the states that the run has made; not looked at where nothing was noted before.
+      log_time, time: of the states that the run has made; not looked at
+          where nothing was noted before.
 #}
 {% macro _note_newest_known(log_time, time, deleted_keys) %}
     {% set before = _newest_known() %}

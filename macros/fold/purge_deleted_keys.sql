@@ -1,8 +1,9 @@
 {#
-  Forgets the states of keys in `silver.deleted_keys` that were recorded more than `vars.tombstone_retention_days` ago,
-  and keeps the newest time among them (of the log or of the source) as the table's `lakehouse.purge_horizon`: an event
-  of an unknown key whose log time or source time is not after the horizon may belong to a forgotten state, so it is
-  folded with its key's whole log.
+  Forgets the states of keys in `silver.deleted_keys` that were recorded more than
+  `vars.tombstone_retention_days` ago, and keeps the newest time among them (of the log or of the
+  source) as the table's `lakehouse.purge_horizon`: an event of an unknown key whose log time or
+  source time is not after the horizon may belong to a forgotten state, so it is folded with its
+  key's whole log.
 #}
 {% macro purge_deleted_keys() %}
     {% do ref('fold_counters') %}
@@ -19,8 +20,9 @@
         and scope not like 'truncated:%'
     {% endset %}
     {% set found = run_query(
-        'select count(*), cast(max(greatest(position.log_time, null_position.log_time, max_occurred_at)) as string) from '
-        ~ this ~ ' where ' ~ old
+        'select count(*), cast(max(greatest('
+        ~ 'position.log_time, null_position.log_time, max_occurred_at'
+        ~ ')) as string) from ' ~ this ~ ' where ' ~ old
     )[0] %}
     {% if found[0] > 0 %}
         {% set known = purge_horizon(this) %}

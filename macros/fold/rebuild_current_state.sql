@@ -14,7 +14,9 @@
     {% do _remember_truncate(deleted_keys, truncation, rebuild=true) %}
     {# States of this table that are remembered may have to go back, which takes all keys. #}
     {% set ended = none %}
-    {% if not adapter.may_have_rows(deleted_keys, [('scope', '=', this.schema ~ '.' ~ this.identifier)]) %}
+    {% if not adapter.may_have_rows(
+        deleted_keys, [('scope', '=', this.schema ~ '.' ~ this.identifier)]
+    ) %}
         {% set ended = staged.identifier ~ '__ended' %}
     {% endif %}
     {% if not ended or evaluate(ended, _ended_keys(fold, log, deletes)) > 0 %}
@@ -33,14 +35,18 @@
         {% endif %}
     {% endif %}
     {% do forget_evaluated(staged.identifier) %}
-    {# In the order of keys, so that a run can pass over the files of those that it does not touch. #}
+    {# In the order of keys, so that a run can pass over the files of those
+       that it does not touch. #}
     {% set key_list = fold.key | join(', ') %}
-    {# By the number of keys: by the size of the log, as Spark does it, many changes of each make many small files. #}
+    {# By the number of keys: by the size of the log, as Spark does it, many changes of each make
+       many small files. #}
     {% set ranges = adapter.ranges_to_write(log, fold.key) %}
     {% set in_order %}
         with events as (
-            -- The fold takes the ranges as they are, so all is shuffled once, where `order by` would shuffle again.
-            select /*+ repartition_by_range({{ ranges }}, {{ key_list }}) */ * from ({{ _log_events(fold, log, deletes) }})
+            -- The fold takes the ranges as they are, so all is shuffled once, where `order by`
+            -- would shuffle again.
+            select /*+ repartition_by_range({{ ranges }}, {{ key_list }}) */ *
+            from ({{ _log_events(fold, log, deletes) }})
         ),
         {{ _fold_ctes(fold, truncation, fills=_leaves_columns(fold, log)) }}
         select {{ _gold_columns(fold) | join(', ') }}
@@ -67,12 +73,22 @@ where
     {%- endfor %}
     {%- if not fold.namespace %}
 union
-select {% for column in fold.key %}_previous_key.{{ column }}{{ ', ' if not loop.last }}{% endfor %} from {{ log }}
-where {% for column in fold.key %}_previous_key.{{ column }} is not null{{ ' and ' if not loop.last }}{% endfor %}
+select
+    {% for column in fold.key %}
+    _previous_key.{{ column }}{{ ', ' if not loop.last }}
+    {% endfor %}
+from {{ log }}
+where
+    {% for column in fold.key %}
+    _previous_key.{{ column }} is not null{{ ' and ' if not loop.last }}
+    {% endfor %}
     {%- endif %}
     {%- if deletes %}
 union
 select _digest from {{ log }}
-left semi join (select _digest from {{ deletes }} where _namespace = {{ sql_text(fold.namespace) }}) using (_digest)
+left semi join (
+    select _digest from {{ deletes }}
+    where _namespace = {{ sql_text(fold.namespace) }}
+) using (_digest)
     {%- endif %}
 {%- endmacro %}

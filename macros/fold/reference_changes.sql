@@ -1,5 +1,6 @@
 {#
-  The changes of a log as the plain Python references in tests/ take them: the key columns, and `_change`.
+  The changes of a log as the plain Python references in tests/ take them: the key columns,
+  and `_change`.
 
   Arguments:
       fold: what current_state or history keeps in the model's meta.
@@ -13,7 +14,10 @@
         {operation},
         unix_micros(_occurred_at),
         unix_micros(_kafka_timestamp),
-        struct(unix_micros(_position.log_time), _position.topic, _position.partition, _position.offset, _position.event_index),
+        struct(
+            unix_micros(_position.log_time), _position.topic, _position.partition,
+            _position.offset, _position.event_index
+        ),
         {expires_at},
         {values},
         {unchanged}
@@ -25,17 +29,27 @@
     | replace('{unchanged}', 'cast(array() as array<int>)') -%}
 with log as (
     select * from {{ log }}
-    where _operation <> 'truncate' {% for column in fold.key %} and {{ column }} is not null{% endfor %}
+    where
+        _operation <> 'truncate'
+        {% for column in fold.key %}
+        and {{ column }} is not null
+        {% endfor %}
 )
 
 select
     {{ key_list }},
     {{ change
         | replace('{operation}', '_operation')
-        | replace('{expires_at}', 'unix_micros(_expires_at)' if fold.namespace else 'cast(null as bigint)')
+        | replace(
+            '{expires_at}',
+            'unix_micros(_expires_at)' if fold.namespace else 'cast(null as bigint)'
+        )
         | replace('{values}', column_texts('log', fold.columns))
-        | replace('{unchanged}', unchanged_places(fold.columns) if fold.partial or not fold.namespace
-            else 'cast(array() as array<int>)') }}
+        | replace(
+            '{unchanged}',
+            unchanged_places(fold.columns) if fold.partial or not fold.namespace
+            else 'cast(array() as array<int>)'
+        ) }}
 from log
 {%- if fold.namespace %}
 union all
@@ -56,7 +70,9 @@ from (
     select _previous_key.* from log where _previous_key is not null
 )
 cross join (
-    select {{ bare | replace('{operation}', '_operation') }} from {{ log }} where _operation = 'truncate'
+    select {{ bare | replace('{operation}', '_operation') }}
+    from {{ log }}
+    where _operation = 'truncate'
 )
 {%- endif %}
 {%- endmacro %}

@@ -1,12 +1,14 @@
 {#
-  Keeps the state of keys that end absent, so that a late older write can't bring them back. A key that lives again
-  keeps its old entry, which its gold row outranks, until the entry is purged. But if its row is of an event before the
-  entry's (a delete that came first is late, now that the write it should have come after is known), the entry goes
-  back to that event: nothing remembered is newer than gold.
+  Keeps the state of keys that end absent, so that a late older write can't bring them back. A key
+  that lives again keeps its old entry, which its gold row outranks, until the entry is purged. But
+  if its row is of an event before the entry's (a delete that came first is late, now that the write
+  it should have come after is known), the entry goes back to that event: nothing remembered is
+  newer than gold.
 
   Arguments:
       states: the relation with the folded keys.
-      refolded: whether it holds keys that were folded from their whole log, which alone can go back.
+      refolded: whether it holds keys that were folded from their whole log, which alone
+          can go back.
 #}
 {% macro _remember_absent_keys(fold, deleted_keys, states, refolded) %}
     {% do run_query('
@@ -42,9 +44,10 @@
       events: SQL of all events of the log.
 #}
 {% macro _forget_unknown_keys(fold, deleted_keys, events) %}
-    {# No part of the MERGE above: its condition would be on all tables' states, and so conflict with their models. #}
+    {# No part of the MERGE above: its condition would be on all tables' states, and so conflict
+       with their models. #}
     {% do run_query(
-        'delete from ' ~ deleted_keys ~ ' where scope = ' ~ table_scope(this) ~ ' and record_key not in (select '
-        ~ record_key(fold.key) ~ ' from (' ~ events ~ '))'
+        'delete from ' ~ deleted_keys ~ ' where scope = ' ~ table_scope(this)
+        ~ ' and record_key not in (select ' ~ record_key(fold.key) ~ ' from (' ~ events ~ '))'
     ) %}
 {% endmacro %}

@@ -1,5 +1,6 @@
 {#
-  What a row of `silver.deleted_keys` speaks of: one key of a gold table, all keys of one, or an Aerospike namespace's.
+  What a row of `silver.deleted_keys` speaks of: one key of a gold table, all keys of one, or an
+  Aerospike namespace's.
 #}
 {% macro table_scope(relation) -%}
     {{ sql_text(relation.schema ~ '.' ~ relation.identifier) }}
@@ -16,8 +17,8 @@
 {%- endmacro %}
 
 {#
-  The record key of a row in the form of change_events: compact JSON, names sorted. A technical column's underscore is
-  not part of the name: `_digest` is {"digest":...}.
+  The record key of a row in the form of change_events: compact JSON, names sorted. A technical
+  column's underscore is not part of the name: `_digest` is {"digest":...}.
 
   Arguments:
       key: the key columns of the row, quoted or not.

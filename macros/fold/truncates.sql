@@ -1,6 +1,7 @@
 {#
-  The newest truncate of a log, as SQL of its position and of its time, or none for tables that know none. What came
-  before it no longer matters: events before it are left out, and its time is what later events are held against.
+  The newest truncate of a log, as SQL of its position and of its time, or none for tables that know
+  none. What came before it no longer matters: events before it are left out, and its time is what
+  later events are held against.
 
   Arguments:
       changes: the log to select from.
@@ -22,7 +23,8 @@
 {% endmacro %}
 
 {#
-  The newest truncate of a table, or none: {position, time} as SQL literals, and whether it `is_new`.
+  The newest truncate of a table, or none: {position, time} as SQL literals,
+  and whether it `is_new`.
 
   Arguments:
       log: the new rows of the change log.
@@ -37,9 +39,13 @@
             unix_micros(_position.log_time), _position.topic, _position.partition, _position.offset,
             _position.event_index, unix_micros(_time), _is_new
         from (
-            select _position, ' ~ known_time('_occurred_at', '_kafka_timestamp') ~ ' as _time, true as _is_new
+            select
+                _position,
+                ' ~ known_time('_occurred_at', '_kafka_timestamp') ~ ' as _time,
+                true as _is_new
             from ' ~ log ~ '
-            where ' ~ fold.key[0] ~ " is null and _operation = 'truncate'" ~ ('' if not remembered else '
+            where ' ~ fold.key[0] ~ " is null and _operation = 'truncate'"
+            ~ ('' if not remembered else '
             union all
             select position, max_occurred_at, false
             from ' ~ remembered ~ ' where scope = ' ~ truncate_scope(this)) ~ '
@@ -52,9 +58,9 @@
     {% endif %}
     {% set log_time, topic, partition, offset, event_index, time, is_new = found[0] %}
     {% do return({
-        'position': "named_struct('log_time', " ~ _moment(log_time) ~ ", 'topic', " ~ sql_text(topic)
-            ~ ", 'partition', " ~ partition ~ ", 'offset', cast(" ~ offset ~ " as bigint), 'event_index', "
-            ~ event_index ~ ')',
+        'position': "named_struct('log_time', " ~ _moment(log_time)
+            ~ ", 'topic', " ~ sql_text(topic) ~ ", 'partition', " ~ partition
+            ~ ", 'offset', cast(" ~ offset ~ " as bigint), 'event_index', " ~ event_index ~ ')',
         'time': _moment(time),
         'is_new': is_new,
     }) %}
@@ -66,8 +72,8 @@
 {%- endmacro %}
 
 {#
-  Keeps the newest truncate of the running model's table, for events that come after it, or late. A rebuild keeps that of
-  the log and no other: what the log has may have been declared anew.
+  Keeps the newest truncate of the running model's table, for events that come after it, or late. A
+  rebuild keeps that of the log and no other: what the log has may have been declared anew.
 
   Arguments:
       truncation: as of _newest_truncate.
@@ -81,19 +87,28 @@
     {% elif truncation %}
         {% do run_query('
             merge into ' ~ deleted_keys ~ ' as target
-            using (select ' ~ truncation.position ~ ' as position, ' ~ truncation.time ~ ' as time) as source
+            using (
+                select ' ~ truncation.position ~ ' as position, ' ~ truncation.time ~ ' as time
+            ) as source
             on target.scope = ' ~ truncate_scope(this) ~ '
-            when matched and target.position ' ~ ('<>' if rebuild else '<') ~ ' source.position then update set
-                max_occurred_at = source.time, position = source.position, recorded_at = ' ~ as_of() ~ "
-            when not matched then insert (scope, record_key, max_occurred_at, position, null_position, recorded_at)
-            values (" ~ truncate_scope(this) ~ ", '', source.time, source.position, null, " ~ as_of() ~ ')
+            when matched and target.position ' ~ ('<>' if rebuild else '<') ~ ' source.position
+            then update set
+                max_occurred_at = source.time,
+                position = source.position,
+                recorded_at = ' ~ as_of() ~ "
+            when not matched then insert
+                (scope, record_key, max_occurred_at, position, null_position, recorded_at)
+            values (
+                " ~ truncate_scope(this) ~ ", '', source.time, source.position, null,
+                " ~ as_of() ~ '
+            )
         ') %}
     {% endif %}
 {% endmacro %}
 
 {#
-  Evaluates the keys with a state behind a new truncate: it comes late, so what they are may rest on what it took away.
-  Returns whether there are any.
+  Evaluates the keys with a state behind a new truncate: it comes late, so what they are may rest on
+  what it took away. Returns whether there are any.
 #}
 {% macro _evaluate_behind_truncate(name, fold, log, gold, remembered, truncation) %}
     {% set key_list = fold.key | join(', ') %}

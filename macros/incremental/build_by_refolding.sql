@@ -1,7 +1,8 @@
 {#
-  Brings a table that is a fold of a change log up to date: the `refold` strategy of the incremental materialization, for
-  history and current_rows models. What the log's new events touch is folded anew from the whole log, and takes the place
-  of what the table has of it. So events that come late need no care, and a run that is repeated changes nothing.
+  Brings a table that is a fold of a change log up to date: the `refold` strategy of the incremental
+  materialization, for history and current_rows models. What the log's new events touch is folded
+  anew from the whole log, and takes the place of what the table has of it. So events that come late
+  need no care, and a run that is repeated changes nothing.
 
   Arguments:
       staged: the name for a temporary view, whose name begins those of the other ones.
@@ -20,11 +21,13 @@
         {% endcall %}
         {% do return(none) %}
     {% endif %}
-    {% set to_fill = follow_schema_of(staged, sql ~ ' limit 0') if has_news() or has_new_declaration() else {} %}
+    {% set to_fill = follow_schema_of(staged, sql ~ ' limit 0')
+        if has_news() or has_new_declaration() else {} %}
     {% set own = pinned_self(to_fill) %}
     {% set touched_keys = evaluate(
         name ~ 'touched',
-        _touched_by_history(fold, changes, deletes, own, to_fill) if fold else _touched_rows(rows, new_rows(changes), own)
+        _touched_by_history(fold, changes, deletes, own, to_fill) if fold
+        else _touched_rows(rows, new_rows(changes), own)
     ) %}
     {% if touched_keys == 0 %}
         {% call noop_statement('main', 'nothing is touched') %}
@@ -38,7 +41,9 @@
             else current_rows_sql(rows, log, name ~ 'touched')
         ) %}
         {% call statement('main') %}
-            {{ _replace_sql(name ~ 'folded', own, name ~ 'touched', fold.key if fold else ['_row']) }}
+            {{ _replace_sql(
+                name ~ 'folded', own, name ~ 'touched', fold.key if fold else ['_row']
+            ) }}
         {% endcall %}
     {% endif %}
     {% if has_news() or touched_keys > 0 or to_fill %}
@@ -66,7 +71,10 @@ select _digest from {{ own }} where is_current and _expires_at <= {{ as_of() }}
     {%- else %}
 union
 select {{ key_list }} from {{ own }}
-where exists (select 1 from {{ log }} as changes where {{ fold.key[0] }} is null and _operation = 'truncate')
+where exists (
+    select 1 from {{ log }} as changes
+    where {{ fold.key[0] }} is null and _operation = 'truncate'
+)
     {%- endif %}
 {%- endmacro %}
 
@@ -78,12 +86,17 @@ select _row from {{ own }}
 where exists (select 1 from {{ log }} as changes where _operation = 'truncate')
 {%- endmacro %}
 
-{# Puts rows in the place of those that the running model's table has of the touched keys; equal ones stay as they are. #}
+{#
+  Puts rows in the place of those that the running model's table has of the touched keys; equal ones
+  stay as they are.
+#}
 {% macro _replace_sql(folded, own, touched, key) -%}
     {%- set identity = quoted(config.get('unique_key')) -%}
     {%- set columns = adapter.get_columns_in_relation(this) | map(attribute='quoted') | list -%}
     {%- set same -%}
-        {%- for column in identity %}{{ 'folded.' ~ column ~ ' <=> own.' ~ column }}{{ ' and ' if not loop.last }}{% endfor -%}
+        {%- for column in identity %}
+        {{ 'folded.' ~ column ~ ' <=> own.' ~ column }}{{ ' and ' if not loop.last }}
+        {% endfor -%}
     {%- endset -%}
     {%- set rows -%}
         (

@@ -1,6 +1,6 @@
 {#
-  What a change log or a gold model declares: its columns, and all else that its rows depend on. The table keeps it in
-  its property `lakehouse.declared`.
+  What a change log or a gold model declares: its columns, and all else that its rows depend on. The
+  table keeps it in its property `lakehouse.declared`.
 #}
 {% macro declaration() %}
     {% set meta = model.config.meta or {} %}
@@ -10,8 +10,8 @@
 {% endmacro %}
 
 {#
-  Whether the running model's table can be brought up to what the model declares now without being built anew: at most
-  there are more columns, or columns of a change log with a wider type.
+  Whether the running model's table can be brought up to what the model declares now without being
+  built anew: at most there are more columns, or columns of a change log with a wider type.
 
   Arguments:
       properties: those of the table.
@@ -26,7 +26,8 @@
         {% do return(false) %}
     {% endif %}
     {% set changed = [] %}
-    {% for name, value in new.of.items() if name not in ['columns', 'fields'] and old.of.get(name) != value %}
+    {% for name, value in new.of.items()
+        if name not in ['columns', 'fields'] and old.of.get(name) != value %}
         {% do changed.append(name) %}
     {% endfor %}
     {% set specs = {} %}
@@ -47,7 +48,9 @@
     {% do return(changed | length == 0) %}
 {% endmacro %}
 
-{# Whether the running model declares something else than when its table was last brought up to date. #}
+{#
+  Whether the running model declares something else than when its table was last brought up to date.
+#}
 {% macro has_new_declaration() %}
     {% do return(_properties(this).get('lakehouse.declared', declaration()) != declaration()) %}
 {% endmacro %}

@@ -1,11 +1,12 @@
 {#
-  Brings the columns of the running model's table up to those of the rows to be written: new ones are added, and a type
-  is widened where Iceberg can do so without touching a file (int to bigint, float to double, a decimal to more digits of
-  the same scale). Any other change of a type stops the run: `append_new_columns` alone would let it through, and the
-  insert would cast in silence or fail.
+  Brings the columns of the running model's table up to those of the rows to be written: new ones
+  are added, and a type is widened where Iceberg can do so without touching a file (int to
+  bigint, float to double, a decimal to more digits of the same scale). Any other change of a
+  type stops the run: `append_new_columns` alone would let it through, and the insert would cast
+  in silence or fail.
 
-  Returns the columns whose values in the table's rows are still to be filled in, with their old types (none for a new
-  column). The table remembers them until the end of a run.
+  Returns the columns whose values in the table's rows are still to be filled in, with their old
+  types (none for a new column). The table remembers them until the end of a run.
 
   Arguments:
       staged: the temporary view with the rows, or another with the same columns.
@@ -26,9 +27,9 @@
         {% elif old != new and old != 'void' and new != 'void' %}
             {% if not is_widening(old, new) %}
                 {% do exceptions.raise_compiler_error(
-                    this ~ '.' ~ column.name ~ ' is ' ~ old ~ ', and the model makes it ' ~ new ~ ', which does not hold'
-                    ~ ' all of its values: keep the type, or build it anew with `dbt run --full-refresh -s '
-                    ~ model.name ~ '+`'
+                    this ~ '.' ~ column.name ~ ' is ' ~ old ~ ', and the model makes it ' ~ new
+                    ~ ', which does not hold all of its values: keep the type, or build it anew'
+                    ~ ' with `dbt run --full-refresh -s ' ~ model.name ~ '+`'
                 ) %}
             {% endif %}
             {% do to_fill.update({column.name: old}) %}
@@ -41,12 +42,19 @@
     {% endif %}
     {# dbt's macro asks for both relations' columns again. #}
     {% if given != held %}
-        {% do process_schema_changes(config.get('on_schema_change', 'append_new_columns'), staged, load_relation(this)) %}
+        {% do process_schema_changes(
+            config.get('on_schema_change', 'append_new_columns'), staged, load_relation(this)
+        ) %}
     {% endif %}
     {% for column in widened %}
         {% set new = column.dtype | lower %}
-        {% do run_query('alter table ' ~ this ~ ' alter column ' ~ column.quoted ~ ' type ' ~ new) %}
-        {% do log(this ~ '.' ~ column.name ~ ': widened from ' ~ held[column.name] ~ ' to ' ~ new, info=true) %}
+        {% do run_query(
+            'alter table ' ~ this ~ ' alter column ' ~ column.quoted ~ ' type ' ~ new
+        ) %}
+        {% do log(
+            this ~ '.' ~ column.name ~ ': widened from ' ~ held[column.name] ~ ' to ' ~ new,
+            info=true
+        ) %}
     {% endfor %}
     {% do return(to_fill) %}
 {% endmacro %}

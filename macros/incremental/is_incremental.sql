@@ -1,9 +1,9 @@
 {#
-  dbt's question with two more conditions: the command runs models (so `dbt show` and the docs show a model's whole
-  result), and every upstream is still the table that was read last. When one has been rebuilt, its old rows are in
-  this table and its new ones look new, so this table is rebuilt too. So is a change log or a gold table whose model
-  declares other columns or events than the table was made of, unless they are only more columns, or wider: those are
-  filled in.
+  dbt's question with two more conditions: the command runs models (so `dbt show` and the docs show
+  a model's whole result), and every upstream is still the table that was read last. When one has
+  been rebuilt, its old rows are in this table and its new ones look new, so this table is rebuilt
+  too. So is a change log or a gold table whose model declares other columns or events than the
+  table was made of, unless they are only more columns, or wider: those are filled in.
 #}
 {% macro is_incremental() %}
     {% if not _can_go_on() or _reason_to_rebuild() %}
@@ -26,7 +26,8 @@
     {% set properties = _properties(this) %}
     {% if not declaration_can_be_followed(properties) %}
         {% do return(
-            'its model declares other columns, or other events, than it was made of, so it is rebuilt'
+            'its model declares other columns, or other events, than it was made of, so it is'
+            ~ ' rebuilt'
         ) %}
     {% endif %}
     {% for upstream, mark in _marks(properties).items() %}

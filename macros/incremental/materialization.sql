@@ -1,13 +1,16 @@
 {#
   dbt's `incremental` for Iceberg tables on Spark, in place of dbt-spark's. Strategies:
 
-      append          (default) the model's rows are added; for logs. `unique_key` names their position.
+      append          (default) the model's rows are added; for logs. `unique_key` names
+                      their position.
       merge           the model's rows replace those with the same `unique_key`.
       current_state   gold: the fold of a change log, see macros/fold/current_state.sql.
-      refold          gold: other folds of a change log, see macros/incremental/build_by_refolding.sql.
+      refold          gold: other folds of a change log, see
+                      macros/incremental/build_by_refolding.sql.
 
-  Unlike dbt-spark's, a rebuild is `create or replace` (history is kept and readers see no gap), temporary views carry
-  the schema in their names, and every strategy keeps watermarks (macros/incremental/watermarks.sql).
+  Unlike dbt-spark's, a rebuild is `create or replace` (history is kept and readers see no
+  gap), temporary views carry the schema in their names, and every strategy keeps
+  watermarks (macros/incremental/watermarks.sql).
 #}
 {% materialization incremental, adapter='spark', supported_languages=['sql'] -%}
     {%- set strategy = config.get('incremental_strategy') or 'append' -%}
@@ -64,16 +67,20 @@
         {%- do save_watermarks() -%}
         {%- do forget_evaluated(staged.identifier) -%}
     {%- else -%}
-        {%- set had_rows = existing is not none and config.get('meta', {}).get('change_log') and _is_not_empty(this) -%}
+        {%- set had_rows = existing is not none and config.get('meta', {}).get('change_log')
+            and _is_not_empty(this) -%}
         {%- call statement('main') -%}
             {{ create_table_as(false, this, sql) }}
         {%- endcall -%}
         {%- if had_rows and not _is_not_empty(this) -%}
             {%- do exceptions.warn(
-                this ~ ' had rows and has none any more: no event is of the source table, or the topic, that its model names'
+                this ~ ' had rows and has none any more: no event is of the source table,'
+                ~ ' or the topic, that its model names'
             ) -%}
         {%- endif -%}
-        {%- do save_watermarks({'lakehouse.as_of': as_of_text()} if strategy == 'refold' else {}) -%}
+        {%- do save_watermarks(
+            {'lakehouse.as_of': as_of_text()} if strategy == 'refold' else {}
+        ) -%}
         {%- do forget_evaluated(staged.identifier) -%}
     {%- endif -%}
     {%- if _has_new_descriptions() -%}
@@ -85,24 +92,30 @@
     {{ return({'relations': [this]}) }}
 {%- endmaterialization %}
 
-{# Whether a column is described otherwise than in the table; persist_docs asks Spark for the columns at each run. #}
+{#
+  Whether a column is described otherwise than in the table; persist_docs asks Spark for the columns
+  at each run.
+#}
 {% macro _has_new_descriptions() %}
     {% set comments = _look(this).comments %}
     {% set new = [] %}
-    {% for name, column in model.columns.items() if name in comments and comments[name] != column.description %}
+    {% for name, column in model.columns.items()
+        if name in comments and comments[name] != column.description %}
         {% do new.append(name) %}
     {% endfor %}
     {% do return(new | length > 0) %}
 {% endmacro %}
 
-{# What a table that others write is made of: the model's SQL, and the columns that the table has. #}
+{#
+  What a table that others write is made of: the model's SQL, and the columns that the table has.
+#}
 {% macro _shape(sql) %}
     {% do return(local_md5(sql ~ _look(this).comments.keys() | join(' '))) %}
 {% endmacro %}
 
 {#
-  Whether there are staged rows. What reads a source, and thus all of it, is not asked: any payload is news, and to
-  answer would take decoding some.
+  Whether there are staged rows. What reads a source, and thus all of it, is not asked: any payload
+  is news, and to answer would take decoding some.
 #}
 {% macro _has_rows(staged) %}
     {% do return(model.refs | length == 0 or _is_not_empty(staged)) %}
@@ -115,7 +128,8 @@
 
 {# Adds the staged rows, but those that a crashed run has already added. #}
 {% macro _append_sql(staged) -%}
-    {%- set columns = adapter.get_columns_in_relation(this) | map(attribute='quoted') | join(', ') -%}
+    {%- set columns = adapter.get_columns_in_relation(this)
+        | map(attribute='quoted') | join(', ') -%}
     {%- set written = _properties(this).get('lakehouse.written', '0') | int -%}
     insert into {{ this }} ({{ columns }})
     select {{ columns }} from {{ staged }} as staged
@@ -135,7 +149,8 @@
     using {{ staged }} as source
     on
         {%- for column in config.get('unique_key') %}
-        target.{{ adapter.quote(column) }} <=> source.{{ adapter.quote(column) }}{{ ' and' if not loop.last }}
+        target.{{ adapter.quote(column) }}
+        <=> source.{{ adapter.quote(column) }}{{ ' and' if not loop.last }}
         {%- endfor %}
     when matched then update set *
     when not matched then insert *

@@ -1,5 +1,6 @@
 {#
-  A MERGE that makes rows of the running model's table what a relation has them to be; equal ones stay as they are.
+  A MERGE that makes rows of the running model's table what a relation has them to be; equal ones
+  stay as they are.
 
   Arguments:
       source: the relation, with `columns` and `is_there`.
@@ -7,7 +8,8 @@
       columns: the table's quoted columns.
       is_there: the relation's column that says whether the row is to be there.
       is_changed: SQL over target and source, whether a row that is there has changed.
-      is_near: SQL over target that holds for all rows with one of the keys: what spares a look at the others.
+      is_near: SQL over target that holds for all rows with one of the keys:
+          what spares a look at the others.
 #}
 {% macro merge_rows_sql(source, key, columns, is_there, is_changed, is_near) -%}
     merge into {{ this }} as target

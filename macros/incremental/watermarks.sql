@@ -1,25 +1,35 @@
 {#
   What an incremental table has read, kept with the table: its properties
 
-      lakehouse.table_id                        which build of the table this is; a rebuild gives a new one
-      lakehouse.read.<schema>.<upstream>        table_id|snapshot|sequence number of the upstream, as last read
-      lakehouse.written                         the table's own sequence number after its last complete run
-      lakehouse.as_of                           as of when expired rows were judged last (build_current_state.sql)
-      lakehouse.newest                          of gold: the newest times of all that is known (newest_known.sql)
-      lakehouse.declared, lakehouse.to_fill     the columns it was made of, and those to be filled (declaration.sql)
-      lakehouse.shape                           of a table that others write: what it is made of (materialization.sql)
-      lakehouse.log_times                       of change_events: its partitions' last log times (log_times.sql)
-      lakehouse.purge_horizon                   of deleted_keys: up to when states are forgotten (purge_deleted_keys.sql)
+      lakehouse.table_id                      which build of the table this is; a rebuild gives
+                                              a new one
+      lakehouse.read.<schema>.<upstream>      table_id|snapshot|sequence number of the upstream,
+                                              as last read
+      lakehouse.written                       the table's own sequence number after its last
+                                              complete run
+      lakehouse.as_of                         as of when expired rows were judged last
+                                              (build_current_state.sql)
+      lakehouse.newest                        of gold: the newest times of all that is known
+                                              (newest_known.sql)
+      lakehouse.declared, lakehouse.to_fill   the columns it was made of, and those to be filled
+                                              (declaration.sql)
+      lakehouse.shape                         of a table that others write: what it is made of
+                                              (materialization.sql)
+      lakehouse.log_times                     of change_events: its partitions' last log times
+                                              (log_times.sql)
+      lakehouse.purge_horizon                 of deleted_keys: up to when states are forgotten
+                                              (purge_deleted_keys.sql)
 
-  Rows are committed first and the marks after. A crash between the two repeats a read; the rows it had written are
-  those with a sequence number above `lakehouse.written`, and each strategy writes them a second time to no effect.
-  Properties of the table itself, and no table of watermarks: models that run at once never write to the same place.
+  Rows are committed first and the marks after. A crash between the two repeats a read; the rows it
+  had written are those with a sequence number above `lakehouse.written`, and each strategy writes
+  them a second time to no effect. Properties of the table itself, and no table of watermarks:
+  models that run at once never write to the same place.
 #}
 
 {#
   A table as it is, with its properties, its current snapshot and its columns' descriptions, as
-  dbt_lakehouse/table_looks.py gives them. One node looks at a table once, and anew after each statement of its own that
-  may have written something.
+  dbt_lakehouse/table_looks.py gives them. One node looks at a table once, and anew after each
+  statement of its own that may have written something.
 #}
 {% macro _look(relation) %}
     {% set look = _look_if_there(relation) %}
@@ -41,18 +51,26 @@
     {% do return(_look(relation).properties) %}
 {% endmacro %}
 
-{# Identity, current snapshot and its sequence number of a table; an empty table has snapshot 'none' and number 0. #}
+{#
+  Identity, current snapshot and its sequence number of a table; an empty table has snapshot 'none'
+  and number 0.
+#}
 {% macro _table_state(relation) %}
     {% set look = _look(relation) %}
     {% do return({
-        'table_id': look.properties.get('lakehouse.table_id', 'none'), 'snapshot': look.snapshot, 'sequence': look.sequence
+        'table_id': look.properties.get('lakehouse.table_id', 'none'),
+        'snapshot': look.snapshot, 'sequence': look.sequence
     }) %}
 {% endmacro %}
 
-{# The marks that the model `this` has on its upstreams: {upstream name: {table_id, snapshot, sequence}}. #}
+{#
+  The marks that the model `this` has on its upstreams:
+  {upstream name: {table_id, snapshot, sequence}}.
+#}
 {% macro _marks(properties=none) %}
     {% set marks = {} %}
-    {% for name, value in (properties or _properties(this)).items() if name.startswith('lakehouse.read.') %}
+    {% for name, value in (properties or _properties(this)).items()
+        if name.startswith('lakehouse.read.') %}
         {% set parts = value.split('|') %}
         {% do marks.update({
             name[15:]: {'table_id': parts[0], 'snapshot': parts[1], 'sequence': parts[2] | int}
@@ -61,7 +79,10 @@
     {% do return(marks) %}
 {% endmacro %}
 
-{# Notes what the running model reads of an upstream, for the properties to be written when its rows are. #}
+{#
+  Notes what the running model reads of an upstream, for the properties to be written
+  when its rows are.
+#}
 {% macro _note_read(relation, state) %}
     {% do adapter.noted_properties(this).update({
         'lakehouse.read.' ~ relation.schema ~ '.' ~ relation.identifier:
@@ -83,8 +104,10 @@
 {% macro has_news(relation=none) %}
     {% set properties = _properties(this) %}
     {% set news = [] %}
-    {% for name, mark in _noted_properties().items() if name.startswith('lakehouse.read.') and properties.get(name) != mark %}
-        {% if not relation or name == 'lakehouse.read.' ~ relation.schema ~ '.' ~ relation.identifier %}
+    {% for name, mark in _noted_properties().items()
+        if name.startswith('lakehouse.read.') and properties.get(name) != mark %}
+        {% if not relation
+            or name == 'lakehouse.read.' ~ relation.schema ~ '.' ~ relation.identifier %}
             {% do news.append(name) %}
         {% endif %}
     {% endfor %}

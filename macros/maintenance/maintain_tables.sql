@@ -1,14 +1,14 @@
 {#
-  Keeps tables quick to read: `dbt run-operation maintain_tables`, as often as once a day. For each table of bronze and of an
-  incremental model
+  Keeps tables quick to read: `dbt run-operation maintain_tables`, as often as once a day. For each
+  table of bronze and of an incremental model
 
       1. data files with deleted rows are rewritten without them, and small files into larger ones;
       2. manifests are merged, so that planning a read opens few of them;
       3. snapshots older than `vars.snapshot_retention_days` go, with the files that only they name.
 
-  Rows stay what they are, with the numbers of the commits that wrote them: readers that have not read all, or whose last
-  snapshot is gone, go on by those (macros/incremental/new_rows.sql). It waits for commands that build; landings go on
-  meanwhile. Each step can be repeated.
+  Rows stay what they are, with the numbers of the commits that wrote them: readers that have not
+  read all, or whose last snapshot is gone, go on by those (macros/incremental/new_rows.sql). It
+  waits for commands that build; landings go on meanwhile. Each step can be repeated.
 #}
 {% macro maintain_tables() %}
     {% if not execute %}
@@ -20,7 +20,8 @@
     {% for node in graph.sources.values() if node.source_name == 'bronze' %}
         {% do relations.append(adapter.get_relation(node.database, node.schema, node.identifier)) %}
     {% endfor %}
-    {% for node in graph.nodes.values() if node.resource_type == 'model' and node.config.materialized == 'incremental' %}
+    {% for node in graph.nodes.values()
+        if node.resource_type == 'model' and node.config.materialized == 'incremental' %}
         {% do relations.append(adapter.get_relation(node.database, node.schema, node.alias)) %}
     {% endfor %}
     {% for relation in relations if relation is not none %}
@@ -30,7 +31,8 @@
 
 {# Before when snapshots go, as SQL. #}
 {% macro _oldest_snapshot_to_keep() %}
-    {% set moment = run_started_at - modules.datetime.timedelta(days=var('snapshot_retention_days')) %}
+    {% set days = var('snapshot_retention_days') %}
+    {% set moment = run_started_at - modules.datetime.timedelta(days=days) %}
     {% do return("timestamp '" ~ moment.strftime('%Y-%m-%d %H:%M:%S.%f') ~ "'") %}
 {% endmacro %}
 
@@ -47,16 +49,18 @@
     {% set written = _properties(relation).get('lakehouse.written') %}
     {# One deleted row makes a file worth it: reads of it no longer open a second one. #}
     {% set rewritten = run_query(
-        "call lake.system.rewrite_data_files(table => '" ~ relation ~ "', strategy => 'binpack', options => map("
-        ~ "'delete-file-threshold', '1', 'remove-dangling-deletes', 'true'))"
+        "call lake.system.rewrite_data_files(table => '" ~ relation ~ "', strategy => 'binpack',"
+        ~ " options => map('delete-file-threshold', '1', 'remove-dangling-deletes', 'true'))"
     )[0] %}
     {% do run_query("call lake.system.rewrite_manifests(table => '" ~ relation ~ "')") %}
-    {# Else the table's next run looks for rows that a crash has left between its last one and now. #}
+    {# Else the table's next run looks for rows that a crash has left between
+       its last one and now. #}
     {% if written == before.sequence | string %}
         {% do set_properties(relation, {'lakehouse.written': _table_state(relation).sequence}) %}
     {% endif %}
     {% set expired = run_query(
-        "call lake.system.expire_snapshots(table => '" ~ relation ~ "', older_than => " ~ oldest ~ ")"
+        "call lake.system.expire_snapshots(table => '" ~ relation
+        ~ "', older_than => " ~ oldest ~ ")"
     )[0] %}
     {% do log(
         relation ~ ': ' ~ rewritten['rewritten_data_files_count'] ~ ' data files rewritten into '

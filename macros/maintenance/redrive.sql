@@ -1,17 +1,20 @@
 {#
-  Decodes quarantined payloads again, with today's decoders and today's `vars.topics`: what `lakehouse redrive` runs.
+  Decodes quarantined payloads again, with today's decoders and today's `vars.topics`: what
+  `lakehouse redrive` runs.
 
-  Events that are there now are appended to `change_events` at the positions of their payloads, with the log time that
-  those have; only then the `invalid` rows that they replace go. Readers of `change_events` follow its appends, so the
-  next `dbt run` takes the events on, and folds keys anew for which they come before what is known. A payload that
-  fails still stays in quarantine, with today's reason. Events of a payload that were good already stay as they are.
-  Each step can be repeated: what a crash has left, the next call finds done, or does.
+  Events that are there now are appended to `change_events` at the positions of their payloads, with
+  the log time that those have; only then the `invalid` rows that they replace go. Readers of
+  `change_events` follow its appends, so the next `dbt run` takes the events on, and folds keys anew
+  for which they come before what is known. A payload that fails still stays in quarantine, with
+  today's reason. Events of a payload that were good already stay as they are. Each step can be
+  repeated: what a crash has left, the next call finds done, or does.
 
-  Leaves what it has done in the temporary view `redriven`: payloads (tried), decoded (of them, without any `invalid`
-  event now), events (appended, without the invalid ones).
+  Leaves what it has done in the temporary view `redriven`: payloads (tried), decoded (of them,
+  without any `invalid` event now), events (appended, without the invalid ones).
 
   Arguments:
-      codes, topics: only payloads with one of these error codes, of these topics; an empty list takes all.
+      codes, topics: only payloads with one of these error codes, of these topics;
+          an empty list takes all.
 #}
 {% macro redrive(codes=[], topics=[]) %}
     {% set events, quarantine = ref('change_events'), ref('quarantined_payloads') %}
@@ -47,8 +50,12 @@
             (select count(*) from redrive_missing) as rows
     ")[0] %}
     {% if outcome['rows'] > 0 %}
-        {% set columns = adapter.get_columns_in_relation(events) | map(attribute='quoted') | join(', ') %}
-        {% do run_query('insert into ' ~ events ~ ' (' ~ columns ~ ') select ' ~ columns ~ ' from redrive_missing') %}
+        {% set columns = adapter.get_columns_in_relation(events)
+            | map(attribute='quoted') | join(', ') %}
+        {% do run_query(
+            'insert into ' ~ events ~ ' (' ~ columns ~ ') select ' ~ columns
+            ~ ' from redrive_missing'
+        ) %}
     {% endif %}
     {% if outcome['payloads'] > 0 %}
         {% do run_query(_delete_replaced(events, "target.operation = 'invalid'")) %}
@@ -56,7 +63,8 @@
         {% do run_query(_quarantine_again(quarantine)) %}
     {% endif %}
     {% do run_query(
-        'create or replace temporary view redriven as select ' ~ outcome['payloads'] ~ ' as payloads, '
+        'create or replace temporary view redriven as select '
+        ~ outcome['payloads'] ~ ' as payloads, '
         ~ outcome['decoded'] ~ ' as decoded, ' ~ outcome['events'] ~ ' as events'
     ) %}
     {% do forget_evaluated('redrive_') %}
@@ -126,11 +134,14 @@
 {%- endmacro %}
 
 {#
-  Adds what is wrong with the payloads now. The next run of the model finds the same events among the appended ones; it
-  adds none that the table has got since its last run.
+  Adds what is wrong with the payloads now. The next run of the model finds the same events among
+  the appended ones; it adds none that the table has got since its last run.
 #}
 {% macro _quarantine_again(quarantine) -%}
-    {%- set columns = ['topic', 'partition', 'offset', 'event_index', 'timestamp', 'format', 'error_code', 'error_detail'] -%}
+    {%- set columns = [
+        'topic', 'partition', 'offset', 'event_index', 'timestamp', 'format',
+        'error_code', 'error_detail'
+    ] -%}
     insert into {{ quarantine }} ({{ columns | join(', ') }}, key, value)
     select
         {%- for column in columns %}
@@ -146,5 +157,8 @@
             and event.offset = payload.offset
     where
         event.operation = 'invalid'
-        and not exists (select 1 from {{ quarantine }} as already where {{ _same_event('already', 'event') }})
+        and not exists (
+            select 1 from {{ quarantine }} as already
+            where {{ _same_event('already', 'event') }}
+        )
 {%- endmacro %}

@@ -1,6 +1,6 @@
 {#
-  A gold table equals the fold of its change log by the plain Python reference in tests/reference_fold.py: the same
-  keys are live, with the same values, positions and times.
+  A gold table equals the fold of its change log by the plain Python reference in
+  tests/reference_fold.py: the same keys are live, with the same values, positions and times.
 
   Arguments:
       changes: the name of the change log.
@@ -48,13 +48,16 @@ select
     gold._position
 from live
 full join {{ model }} as gold
-    on {% for column in fold.key %}live.{{ column }} = gold.{{ column }}{{ ' and ' if not loop.last }}{% endfor %}
+    on
+        {% for column in fold.key %}
+        live.{{ column }} = gold.{{ column }}{{ ' and ' if not loop.last }}
+        {% endfor %}
 where
     gold.{{ fold.key[0] }} is null
     or live.{{ fold.key[0] }} is null
     or not struct(
-        unix_micros(gold._position.log_time), gold._position.topic, gold._position.partition, gold._position.offset,
-        gold._position.event_index
+        unix_micros(gold._position.log_time), gold._position.topic, gold._position.partition,
+        gold._position.offset, gold._position.event_index
     ) <=> live._state.position
     or not unix_micros(gold._occurred_at) <=> live._state.occurred_at
     or not unix_micros(gold._max_occurred_at) <=> live._state.max_occurred_at

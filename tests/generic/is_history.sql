@@ -1,7 +1,7 @@
 {#
-  A history has the versions that the plain Python reference in tests/reference_history.py makes of the change log, each
-  with the same time and values: so it has no overlap, and no gap but where the row was gone. And what is current is what
-  the gold table holds.
+  A history has the versions that the plain Python reference in tests/reference_history.py makes of
+  the change log, each with the same time and values: so it has no overlap, and no gap but where the
+  row was gone. And what is current is what the gold table holds.
 
   Arguments:
       current: the name of the gold table of the same change log.
@@ -28,7 +28,10 @@ expected as (
             collect_list(_change),
             {{ fold.order_by_source_time }},
             unix_micros(timestamp '{{ built_as_of(model) }}'),
-            {{ 'array(' ~ places | join(', ') ~ ')' if fold.track_columns else 'cast(null as array<int>)' }}
+            {{
+                'array(' ~ places | join(', ') ~ ')' if fold.track_columns
+                else 'cast(null as array<int>)'
+            }}
         )) as _version
     from changes
     group by {{ key_list }}
@@ -92,7 +95,10 @@ select
     end
 from {{ gold }} as gold
 full join (select * from {{ model }} where is_current) as history
-    on {% for column in fold.key %}gold.{{ column }} = history.{{ column }}{{ ' and ' if not loop.last }}{% endfor %}
+    on
+        {% for column in fold.key %}
+        gold.{{ column }} = history.{{ column }}{{ ' and ' if not loop.last }}
+        {% endfor %}
 where
     gold._position is null
     or history.is_current is null

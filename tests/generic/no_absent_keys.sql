@@ -1,6 +1,6 @@
 {#
-  No row of a gold table has expired by the moment it was built for, and none belongs to a key that is remembered as
-  absent since a later event.
+  No row of a gold table has expired by the moment it was built for, and none belongs to a key that
+  is remembered as absent since a later event.
 #}
 {% test no_absent_keys(model) %}
 {%- set deleted_keys = ref('deleted_keys') -%}

@@ -1,6 +1,6 @@
 {#
-  Every value of a typed change log fits its declared type: none was turned into null. And every change but a truncate
-  has its key, without which it is in no gold table.
+  Every value of a typed change log fits its declared type: none was turned into null. And every
+  change but a truncate has its key, without which it is in no gold table.
 
   Arguments:
       key: the key columns.

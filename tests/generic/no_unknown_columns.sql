@@ -1,7 +1,8 @@
 {#
-  The events of a typed change log carry no field that the log does not declare: a column that is new at the source
-  fails this test, one row for each, with the types of its values (as Spark's VARIANT tells them) and the position of its
-  first event. Nothing of it is lost: it is in change_events, and `lakehouse generate --topic ...` adds it to the models.
+  The events of a typed change log carry no field that the log does not declare: a column that is
+  new at the source fails this test, one row for each, with the types of its values (as Spark's
+  VARIANT tells them) and the position of its first event. Nothing of it is lost: it is in
+  change_events, and `lakehouse generate --topic ...` adds it to the models.
 
   It reads the images of the table's events, and takes apart only those that have such a field.
 #}
@@ -14,7 +15,8 @@
 {%- for field in log.fields -%}
     {%- do fields.append(sql_text(field)) -%}
 {%- endfor -%}
-{%- set fields = 'array(' ~ fields | join(', ') ~ ')' if fields else 'cast(array() as array<string>)' -%}
+{%- set fields = 'array(' ~ fields | join(', ') ~ ')' if fields
+    else 'cast(array() as array<string>)' -%}
 with images as (
     select {{ event_position('events') }} as position, image
     from {{ events }} as events

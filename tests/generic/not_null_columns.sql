@@ -7,5 +7,8 @@
 {% test not_null_columns(model, columns) %}
 select {{ quoted(columns) | join(', ') }}
 from {{ model }}
-where {% for column in quoted(columns) %}{{ column }} is null{{ ' or ' if not loop.last }}{% endfor %}
+where
+    {% for column in quoted(columns) %}
+    {{ column }} is null{{ ' or ' if not loop.last }}
+    {% endfor %}
 {% endtest %}

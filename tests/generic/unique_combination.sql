@@ -1,5 +1,6 @@
 {#
-  No two rows agree in all of the columns; nulls are equal here, for a key with a null would be applied twice by a merge.
+  No two rows agree in all of the columns; nulls are equal here, for a key with a null would be
+  applied twice by a merge.
 
   Arguments:
       columns: the columns that together identify a row.

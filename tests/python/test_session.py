@@ -24,9 +24,7 @@ from dbt_lakehouse.session import CATALOG_TYPE, CATALOG_URI, WAREHOUSE, open_ses
         ({WAREHOUSE: "{folder}/text/warehouse"}, "Failed to create file"),
     ],
 )
-def test_a_lake_that_can_not_be_used(
-    tmp_path: Path, settings: dict[str, str], reason: str
-) -> None:
+def test_a_lake_that_can_not_be_used(tmp_path: Path, settings: dict[str, str], reason: str) -> None:
     (tmp_path / "text").write_text("no folder and no database" * 1000)
     lake = Lake(tmp_path)
     parameters = {

@@ -87,9 +87,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
         ("topics", [{"pattern": "bad[", "format": "debezium_json"}]),
     ],
 )
-def test_dbt_stops_before_it_does_anything(
-    lake: Lake, command: str, name: str, value: Any
-) -> None:
+def test_dbt_stops_before_it_does_anything(lake: Lake, command: str, name: str, value: Any) -> None:
     variables = {"as_of": AS_OF, name: value}
     with pytest.raises(DbtRuntimeError, match=f"vars.{name} "):
         lake.dbt(command, "-s", "change_events", **variables)
