@@ -47,11 +47,11 @@ def create(spark: SparkSession, name: str, query: str) -> int:
     # Until it is evaluated; its own size from then on.
     getattr(relation, "statsOfPlanToCache_$eq")(evaluated.statsOfPlanToCache())
     _held[name] = relation.cacheBuilder()
+    # A job without a plan of its own, as an aggregation would have.
+    relation.cacheBuilder().cachedColumnBuffers().count()
     dataset = java_class("org.apache.spark.sql.classic.Dataset")
-    rows = dataset.ofRows(spark._jsparkSession, relation)
-    number = int(rows.count())
-    rows.createOrReplaceTempView(name)
-    return number
+    dataset.ofRows(spark._jsparkSession, relation).createOrReplaceTempView(name)
+    return int(relation.cacheBuilder().rowCountStats().value())
 
 
 def drop(spark: SparkSession, name: str) -> None:

@@ -38,7 +38,7 @@ class LakehousePlugin(dbtPlugin):
         # Imported here: the other commands should not pay for Spark.
         from dbt.adapters.spark.session import Cursor, SessionConnectionWrapper
 
-        from dbt_lakehouse import evaluated_views, key_ranges, table_looks
+        from dbt_lakehouse import evaluated_views, key_ranges, late_inserts, table_looks
         from dbt_lakehouse.functions import register_references
         from dbt_lakehouse.project import Project, variables_of
 
@@ -58,6 +58,8 @@ class LakehousePlugin(dbtPlugin):
         cursor.execute = table_looks.forgetting(evaluated_views.execute)
         table_looks.offer_to_macros()
         key_ranges.offer_to_macros()
+        late_inserts.offer_to_macros()
+        click.get_current_context().call_on_close(late_inserts.insert_all)
         # On Ctrl-C dbt asks each connection to cancel; dbt-spark's answer is nothing, so the
         # statement would go on.
         wrapper: Any = SessionConnectionWrapper

@@ -7,10 +7,12 @@ with nothing new to read that was most of a run. So dbt's adapter has these meth
 
     adapter.look_at_table(relation, node)           the table as it is
     adapter.has_snapshot(relation, snapshot)        whether it still has a snapshot
+    adapter.rows_since(relation, snapshot)          how many rows it has got since then
     adapter.get_columns_in_relation(relation)       its columns, in place of dbt-spark's
     adapter.may_have_rows(relation, conditions)     whether any of its files may have such rows
     adapter.set_table_properties(relation, values)  some of its properties, in one commit
     adapter.noted_properties(relation)              those to be written with the model's rows
+    adapter.expire_own_history(relation)            forgets its earlier snapshots
 """
 
 import json
@@ -29,6 +31,7 @@ from dbt_common.invocation import get_invocation_id
 from pyspark import SparkContext
 from pyspark.errors import AnalysisException
 
+from dbt_lakehouse import iceberg
 from dbt_lakehouse.iceberg import java_class, load_table, properties_of
 from dbt_lakehouse.session import CATALOG, opened_session
 
@@ -98,6 +101,20 @@ def look_at_table(_: SparkAdapter, relation: SparkRelation, node: str | None = N
 def has_snapshot(_: SparkAdapter, relation: SparkRelation, snapshot: str) -> bool:
     """Whether a table has the snapshot of this id, which is gone once it has expired."""
     return _load(relation.render()).snapshot(int(snapshot)) is not None
+
+
+def rows_since(_: SparkAdapter, relation: SparkRelation, snapshot: str) -> int | None:
+    """How many rows more a table has than in the snapshot of this id (``none``: before the first);
+    None if that has expired.
+    """
+    table = _load(relation.render())
+    snapshots = [table.currentSnapshot()]
+    if snapshot != "none":
+        snapshots.append(table.snapshot(int(snapshot)))
+    if None in snapshots:
+        return None
+    now, *before = (int(each.summary().get("total-records")) for each in snapshots)
+    return now - sum(before)
 
 
 def get_columns_in_relation(_: SparkAdapter, relation: SparkRelation) -> list[SparkColumn]:
@@ -193,6 +210,12 @@ def noted_properties(_: SparkAdapter, relation: SparkRelation) -> dict[str, str]
     return _notes.setdefault(relation.render(), {})
 
 
+def expire_own_history(_: SparkAdapter, relation: SparkRelation) -> None:
+    """``iceberg.expire_own_history`` of a table."""
+    iceberg.expire_own_history(opened_session(), f"{CATALOG}.{relation.render()}")
+    _seen.tables = {}
+
+
 def forgetting(execute: Callable[..., None]) -> Callable[..., None]:
     """``Cursor.execute`` after which the node looks at its tables anew, if the statement may have
     written some.
@@ -217,10 +240,12 @@ def offer_to_macros() -> None:
     for method in (
         look_at_table,
         has_snapshot,
+        rows_since,
         get_columns_in_relation,
         may_have_rows,
         set_table_properties,
         noted_properties,
+        expire_own_history,
     ):
         setattr(adapter, method.__name__, available(method))
         adapter._available_ |= {method.__name__}

@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from dbt_lakehouse import bronze
+from dbt_lakehouse.iceberg import expire_own_history
 from dbt_lakehouse.kafka.admin import PartitionLog
 
 TABLE: Final = "lake.bronze.topic_partitions"
@@ -212,6 +213,7 @@ def save_positions(
     # true as of their own snapshot.
     rows_like(spark, TABLE, rows).createOrReplaceTempView("partition_lags")
     spark.sql(f"insert overwrite {TABLE} select * from partition_lags")
+    expire_own_history(spark, TABLE)
 
 
 def lags(

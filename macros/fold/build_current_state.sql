@@ -112,7 +112,7 @@
         {% do return(none) %}
     {% endif %}
 
-    {% do evaluate(name ~ 'new_events', _log_events(fold, new_log_rows, none)) %}
+    {% do evaluate(name ~ 'new_events', _new_events(fold, changes, new_log_rows)) %}
     {% set has_late_truncate = truncation and truncation.is_new and _evaluate_behind_truncate(
         name, fold, _as_noted(changes), gold, remembered, truncation
     ) %}
@@ -124,10 +124,13 @@
 
     {% set fills = _leaves_columns(fold, name ~ 'new_events') %}
     {% set horizon = purge_horizon(deleted_keys) %}
-    {% set unsettled_keys = evaluate(name ~ 'unsettled', _unsettled_keys(
+    {% set unsettled = _unsettled_keys(
         fold, name, fills, horizon, deleted_keys, remembered_deletes,
         hit_by_others if may_be_hit, refolded
-    )) %}
+    ) %}
+    {# Most runs have none, and know without a shuffle. #}
+    {% set unsettled_keys = 0 if not _is_not_empty('(' ~ unsettled ~ ')')
+        else evaluate(name ~ 'unsettled', 'select distinct * from (' ~ unsettled ~ ')') %}
     {% set new_events, late_after_purge, misplaced_keys = name ~ 'new_events', 0, 0 %}
     {% if unsettled_keys > 0 %}
         {% set ranges = adapter.hold_key_ranges(name ~ 'known', name ~ 'unsettled', fold.key[0]) %}

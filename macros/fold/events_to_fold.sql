@@ -4,6 +4,23 @@
 #}
 
 {#
+  The log's new events, those of most runs in one partition: then all of the fold is one task, and
+  shuffles nothing.
+
+  Arguments:
+      changes: the log.
+      new_log_rows: its new rows, as SQL of a relation.
+#}
+{% macro _new_events(fold, changes, new_log_rows) -%}
+    {%- set mark = _marks().get(changes.schema ~ '.' ~ changes.identifier) -%}
+    {%- set rows = adapter.rows_since(changes, mark.snapshot) if mark -%}
+    {%- set is_small = mark and rows is not none and rows <= 200000 -%}
+    {{- 'select /*+ coalesce(1) */ * from (' if is_small }}
+    {{- _log_events(fold, new_log_rows, none) }}
+    {{- ')' if is_small }}
+{%- endmacro %}
+
+{#
   A namespace's deletes without a set: one or two events for each key, and whether they are new to
   the running model.
 #}
@@ -57,7 +74,7 @@ where scope = {{ namespace_scope(sql_text(fold.namespace)) }}
     {% for view in refolded %}
         {% do keys.append('select ' ~ key_list ~ ' from ' ~ view) %}
     {% endfor %}
-    {% do return('select distinct * from (' ~ keys | join(' union all ') ~ ')') %}
+    {% do return(keys | join(' union all ')) %}
 {% endmacro %}
 
 {#

@@ -8,6 +8,8 @@
 {% macro purge_deleted_keys() %}
     {% do ref('fold_counters') %}
     {% if not execute %}{% do return('') %}{% endif %}
+    {# Each gold table adds a snapshot in each run. #}
+    {% do adapter.expire_own_history(this) %}
     {% set days = var('tombstone_retention_days') %}
     {# Most runs have nothing to forget, and find out without a query. #}
     {% if not adapter.may_have_rows(this, [

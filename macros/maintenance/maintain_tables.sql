@@ -58,6 +58,11 @@
     {% if written == before.sequence | string %}
         {% do set_properties(relation, {'lakehouse.written': _table_state(relation).sequence}) %}
     {% endif %}
+    {# What the profile gives to new tables. #}
+    {% set trimmed = 'write.metadata.delete-after-commit.enabled' %}
+    {% if trimmed not in _properties(relation) %}
+        {% do set_properties(relation, {trimmed: 'true'}) %}
+    {% endif %}
     {% set expired = run_query(
         "call lake.system.expire_snapshots(table => '" ~ relation
         ~ "', older_than => " ~ oldest ~ ")"

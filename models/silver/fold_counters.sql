@@ -5,8 +5,8 @@
     )
 }}
 
--- Only the shape: each gold model adds its row when it has folded new events
--- (macros/fold/build_current_state.sql), and deleted_keys when it has purged states.
+-- Only the shape: each gold model that has folded new events gets its row when the dbt command is
+-- done (macros/fold/add_counters.sql), and deleted_keys one when it has purged states.
 select
     cast(null as string) as invocation_id,
     cast(null as string) as gold_table,

@@ -2,8 +2,10 @@
 runs that go on as if nothing had happened.
 """
 
+import itertools
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from datetime import timedelta
 from typing import Final
 
 import pytest
@@ -11,6 +13,7 @@ from lakes import Lake, Rows
 from small_messages import order
 from streams import MINUTE, ORDERS, START, Message
 
+from dbt_lakehouse import iceberg
 from dbt_lakehouse.dbt_commands import run_dbt
 
 AS_OF: Final = "2026-10-03 00:00:00"
@@ -178,6 +181,46 @@ def test_runs_go_on_where_snapshots_are_gone(lake: Lake) -> None:
     consistent(lake)
     for table, table_id in tables.items():
         assert lake.properties(table).get("lakehouse.table_id") == table_id, table
+
+
+def test_tables_that_each_run_writes_forget_their_history_themselves(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each run replaces two states, of different data files from the second on: their deletion
+    vectors share a file, which must stay as long as one of them counts.
+    """
+    monkeypatch.setattr(iceberg, "_SNAPSHOTS_AT_MOST", 2)
+    monkeypatch.setattr(iceberg, "_SNAPSHOTS_KEPT", 1)
+    monkeypatch.setattr(iceberg, "_KEPT_FOR", timedelta())
+    places = itertools.count(200)
+    numbers = range(300, 306)
+    longest = 0
+    # First all of them are absent, then two at a time come back and go again.
+    for changed in [numbers, *itertools.pairwise(numbers)]:
+        land(lake, [change(next(places), op, each, "back") for op in "cd" for each in changed])
+        before = lake.current_snapshot("silver.deleted_keys")
+        run(lake, "-s", "+orders")
+        longest = max(longest, len(lake.snapshots("silver.deleted_keys")))
+        assert lake.current_snapshot("silver.deleted_keys") != before
+    assert longest == 2
+    remembered = lake.read("silver.deleted_keys")
+    assert {f'{{"order_id":{number}}}' for number in numbers} <= {
+        row["record_key"] for row in remembered
+    }
+    assert files(lake, "silver.deleted_keys", "delete_files") > 0
+    run(lake)
+    consistent(lake)
+
+
+def test_old_metadata_goes(lake: Lake) -> None:
+    """New tables have it from the profile, older ones get it from maintenance."""
+    name = "write.metadata.delete-after-commit.enabled"
+    lake.sql(f"alter table gold.orders unset tblproperties ('{name}')")
+    assert {table: lake.properties(table).get(name) for table in TABLES} == {
+        table: None if table == "gold.orders" else "true" for table in TABLES
+    }
+    maintain(lake, 0)
+    assert lake.properties("gold.orders")[name] == "true"
 
 
 def test_a_run_after_maintenance_looks_for_no_crash(lake: Lake) -> None:

@@ -423,6 +423,9 @@ def test_a_run_merges_and_changes_only_what_it_should(merged: Merged) -> None:
 
 
 def test_a_run_counts_what_it_did(merged: Merged) -> None:
+    """In one commit for all of its tables."""
+    commits = merged.scenario.lake.snapshots("silver.fold_counters")
+    assert len(commits) == merged.commits["silver.fold_counters"] + 1
     counters = {
         row.pop("gold_table"): row
         for row in merged.scenario.lake.sql(
