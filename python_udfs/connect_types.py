@@ -32,11 +32,11 @@ Policies, beside those of ``connect_values``, which converts what has no parts:
   null is null, declared optional or not; columns that are not declared stay as sent; declared
   columns that are absent stay absent.
 - A value that Debezium could not read (PostgreSQL TOAST, Oracle LOB) is the plain text
-  ``__debezium_unavailable_value`` whatever the column's type, with a schema block or without.
+  ``__debezium_unavailable_value`` whatever the column's type and ``binary.handling.mode``, with a
+  schema block or without.
 """
 
 import base64
-from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Annotated, Any, Final
 
@@ -65,21 +65,27 @@ from python_udfs.paths import step_text
 
 UNAVAILABLE: Final = "__debezium_unavailable_value"
 _UNAVAILABLE_BYTES: Final = UNAVAILABLE.encode()
-_UNAVAILABLE_BASE64: Final = base64.b64encode(_UNAVAILABLE_BYTES).decode()
-_BASE64_MARK: Final = _UNAVAILABLE_BASE64.encode()
+# Bytes as binary.handling.mode has them: base64 (URL-safe: the same text) and hex, of either case.
+_UNAVAILABLE_BINARY: Final = (
+    base64.b64encode(_UNAVAILABLE_BYTES).decode(),
+    _UNAVAILABLE_BYTES.hex(),
+    _UNAVAILABLE_BYTES.hex().upper(),
+)
 # java.util.UUID.nameUUIDFromBytes, for arrays of UUIDs.
 _UNAVAILABLE_UUID: Final = "b68a35a7-17ad-35b3-af2a-ae46edb4545a"
-# The forms it takes in columns of other types: bytes, hstore as JSON, and the arrays.
-_UNAVAILABLE_TEXTS: Final = frozenset({_UNAVAILABLE_BASE64, f'{{"{UNAVAILABLE}":"{UNAVAILABLE}"}}'})
+# The forms it takes in columns of other types: hstore, also as JSON, bytes, and the arrays.
+_UNAVAILABLE_OBJECT: Final = {UNAVAILABLE: UNAVAILABLE}
+_UNAVAILABLE_TEXTS: Final = frozenset(
+    {*_UNAVAILABLE_BINARY, f'{{"{UNAVAILABLE}":"{UNAVAILABLE}"}}'}
+)
 _UNAVAILABLE_ARRAYS: Final[tuple[list[Any], ...]] = (
-    [UNAVAILABLE],
-    [_UNAVAILABLE_BASE64],
-    [_UNAVAILABLE_UUID],
+    *([text] for text in (UNAVAILABLE, *_UNAVAILABLE_BINARY, _UNAVAILABLE_UUID)),
     # A number for each byte, for arrays of numbers.
     list(_UNAVAILABLE_BYTES),
 )
-# A text without any of these, and without an array that begins with 95, has no unavailable value.
-UNAVAILABLE_MARKS: Final = (_UNAVAILABLE_BYTES, _BASE64_MARK, _UNAVAILABLE_UUID.encode())
+# Compact text without any of these has no unavailable value. The latter are only in arrays.
+UNAVAILABLE_MARKS: Final = (_UNAVAILABLE_BYTES, *map(str.encode, _UNAVAILABLE_BINARY))
+UNAVAILABLE_ARRAY_MARKS: Final = (b"[95", f'["{_UNAVAILABLE_UUID}'.encode())
 
 # Schema blocks that are kept compiled, and how large one may be.
 _CACHED_SCHEMAS: Final = 1024
@@ -350,25 +356,19 @@ others stay as they are.
 
 # --- Unavailable values ---------------------------------------------------------------------------
 
-_type_of: Callable[[Any], type] = type
 
-
-def plain_placeholders(image: dict[str, Any], text: bytes) -> None:
-    """Give every column that stands for an unavailable value the plain text, in place.
-
-    ``text`` is the message that the image comes from: it tells quickly that there is none.
-    """
-    if text.find(_UNAVAILABLE_BYTES) >= 0 or text.find(_BASE64_MARK) >= 0:
-        for name, value in image.items():
-            if type(value) is str:
-                if value in _UNAVAILABLE_TEXTS:
-                    image[name] = UNAVAILABLE
-            elif value == {UNAVAILABLE: UNAVAILABLE}:
-                image[name] = UNAVAILABLE
-    if list in map(_type_of, image.values()):
-        for name, value in image.items():
-            if type(value) is list and [_plain(item) for item in value[:30]] in _UNAVAILABLE_ARRAYS:
-                image[name] = UNAVAILABLE
+def plain_placeholders(image: dict[str, Any]) -> None:
+    """Give every column that stands for an unavailable value the plain text, in place."""
+    for name, value in image.items():
+        kind = type(value)
+        if kind is str:
+            unavailable = value in _UNAVAILABLE_TEXTS
+        elif kind is list:
+            unavailable = [_plain(item) for item in value[:30]] in _UNAVAILABLE_ARRAYS
+        else:
+            unavailable = kind is dict and value == _UNAVAILABLE_OBJECT
+        if unavailable:
+            image[name] = UNAVAILABLE
 
 
 def _plain(item: Any) -> Any:

@@ -320,10 +320,10 @@ def _read_value(key: _Key, value: bytes, text_values: bool) -> Event:
         raise BadShape(f"{where}: expected an object, got {_kind(envelope)}")
     if "op" not in envelope:
         return _read_other(key, content, envelope)
-    return _read_change(key, content, envelope, value)
+    return _read_change(key, content, envelope)
 
 
-def _read_change(key: _Key, content: _Content, envelope: dict[str, Any], value: bytes) -> Event:
+def _read_change(key: _Key, content: _Content, envelope: dict[str, Any]) -> Event:
     root = "$.payload" if content.wrapped else "$"
     op = envelope["op"]
     before = envelope.get("before")
@@ -352,8 +352,8 @@ def _read_change(key: _Key, content: _Content, envelope: dict[str, Any], value: 
     _check_types(root, envelope)
 
     notes = Notes(list(key.untyped), dict(key.as_sent)) if key.untyped or key.as_sent else Notes()
-    before_text = _image(f"{root}.before", before, content.schema.before, "$.before", notes, value)
-    after_text = _image(f"{root}.after", after, content.schema.after, "$.after", notes, value)
+    before_text = _image(f"{root}.before", before, content.schema.before, "$.before", notes)
+    after_text = _image(f"{root}.after", after, content.schema.after, "$.after", notes)
     if after_text is None:
         if op in _NEEDS_AFTER:
             raise BadField(f"{root}.after: missing, although op is {op!r} ({operation})")
@@ -376,9 +376,7 @@ def _read_change(key: _Key, content: _Content, envelope: dict[str, Any], value: 
     )
 
 
-def _image(
-    where: str, image: Any, schema: Schema | None, path: str, notes: Notes, value: bytes
-) -> bytes | None:
+def _image(where: str, image: Any, schema: Schema | None, path: str, notes: Notes) -> bytes | None:
     """A row image as JSON text. Null, absent and ``{}`` mean the same in this family: None."""
     if type(image) is not dict:
         if image is None:
@@ -386,7 +384,7 @@ def _image(
         raise BadField(f"{where}: expected an object or null, got {_kind(image)}")
     if not image:
         return None
-    plain_placeholders(image, value)
+    plain_placeholders(image)
     if schema is not None:
         schema.convert(image, path, notes)
     return _encode(image)

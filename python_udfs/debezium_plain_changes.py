@@ -30,7 +30,13 @@ import msgspec
 from msgspec import Raw
 
 from python_udfs import json_text, limits
-from python_udfs.connect_types import NOTHING, UNAVAILABLE_MARKS, Schema, read_schema
+from python_udfs.connect_types import (
+    NOTHING,
+    UNAVAILABLE_ARRAY_MARKS,
+    UNAVAILABLE_MARKS,
+    Schema,
+    read_schema,
+)
 from python_udfs.errors import DecodeError
 from python_udfs.events import (
     DELETE,
@@ -526,9 +532,8 @@ def _is_unusual(images: bytes | None, rows: list[Any]) -> bool:
         return False
     return (
         _may_be_deep(images, len(rows) - rows.count(None))
-        # An array that begins as an unavailable value's bytes do.
-        or (b"[" in images and images.find(b"[95") >= 0)
-        or any(images.find(mark) >= 0 for mark in UNAVAILABLE_MARKS)
+        or max(map(images.find, UNAVAILABLE_MARKS)) >= 0
+        or (b"[" in images and max(map(images.find, UNAVAILABLE_ARRAY_MARKS)) >= 0)
     )
 
 

@@ -336,8 +336,11 @@ def test_declared_columns_that_are_absent_stay_absent() -> None:
     [
         UNAVAILABLE,
         base64.b64encode(UNAVAILABLE.encode()).decode(),
+        UNAVAILABLE.encode().hex(),
+        UNAVAILABLE.encode().hex().upper(),
         [UNAVAILABLE],
         [base64.b64encode(UNAVAILABLE.encode()).decode()],
+        [UNAVAILABLE.encode().hex()],
         list(UNAVAILABLE.encode()),
         [float(byte) for byte in UNAVAILABLE.encode()],
         ["b68a35a7-17ad-35b3-af2a-ae46edb4545a"],
@@ -352,6 +355,18 @@ def test_unavailable_values(shipped: Any, form: str) -> None:
     event = decode(None, FORMS[form](text))
     assert loads(event.after) == {"id": 1, "x": UNAVAILABLE}
     assert event.error_code is None
+
+
+def test_unavailable_bytes_in_each_mode() -> None:
+    """binary.handling.mode: bytes, base64, base64-url-safe, hex."""
+    sent = UNAVAILABLE.encode()
+    encoded = base64.b64encode(sent), base64.urlsafe_b64encode(sent), sent.hex().encode()
+    for kind, text in zip(["bytes", "string", "string"], encoded, strict=True):
+        event = typed({"type": kind}, b'"%b"' % text)
+        assert loads(event.before) == {"x": UNAVAILABLE}
+        assert loads(event.metadata) == {"schema_name": "t.Envelope"}
+    longer = typed({"type": "string"}, b'"%b00"' % sent.hex().encode())
+    assert loads(longer.before) == {"x": sent.hex() + "00"}
 
 
 @settings(max_examples=60, deadline=None)

@@ -95,6 +95,13 @@ OTHER: dict[str, Callable[[int], Value]] = {
     "a placeholder as base64": lambda number: change(
         number, after=image(name="X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ==")
     ),
+    "a placeholder as hex": lambda number: change(number, after=image(name=UNAVAILABLE.hex())),
+    "a placeholder as hex in upper case": lambda number: change(
+        number, after=image(name=UNAVAILABLE.hex().upper())
+    ),
+    "a placeholder as hex before": lambda number: change(
+        number, op="u", before=image(name=UNAVAILABLE.hex())
+    ),
     "a placeholder as an object": lambda number: change(
         number,
         after=image(name={"__debezium_unavailable_value": "__debezium_unavailable_value"}),
@@ -105,6 +112,7 @@ OTHER: dict[str, Callable[[int], Value]] = {
     "a placeholder as numbers": lambda number: change(
         number, after=image(name=list(b"__debezium_unavailable_value"))
     ),
+    "a placeholder of hex": lambda number: change(number, after=image(name=[UNAVAILABLE.hex()])),
     "a placeholder before": lambda number: change(
         number, op="u", before=image(name="__debezium_unavailable_value")
     ),
@@ -188,6 +196,9 @@ def test_what_is_not(name: str) -> None:
         (b'"note":null', b'"note": [ -0.0]'),
         (b'"note":null', b'"note":"a\\": -0"'),
         (b'"note":null', b'"note":[ %b]' % b" , ".join(b"%d" % byte for byte in UNAVAILABLE)),
+        (b'"note":null', b'"note":"%b"' % UNAVAILABLE.hex().encode()),
+        (b'"note":null', b'"note":"%b00"' % UNAVAILABLE.hex().encode()),
+        (b'"note":null', b'"note":"\\u0035%b"' % UNAVAILABLE.hex()[1:].encode()),
         (b'"note":null', b'"note":"\\u0041\\/"'),
         (b'"note":null', b'"note":"\xff"'),
         (b'"note":null', b'"note":"\x01"'),

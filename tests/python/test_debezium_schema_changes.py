@@ -125,6 +125,7 @@ ODD: list[Any] = [
     *({"b": 1, "a": "2"}, {"s": {"x": 1}}, {"s": {"x": Raw("-0")}}, {"scale": 1}),
     *({"scale": "1", "value": "AQ=="}, {"scale": 2, "value": {"a": 1}}, {"scale": 1, "value": "?"}),
     "__debezium_unavailable_value",
+    b"__debezium_unavailable_value".hex(),
     {"__debezium_unavailable_value": "__debezium_unavailable_value"},
     list(b"__debezium_unavailable_value"),
     Raw('{"x":1,"x":2}'),
