@@ -168,14 +168,15 @@ def binary(value: Any) -> str:
 def decimal(scale: int, text_values: bool, value: Any) -> Any:
     """A Decimal of a known scale, shipped as base64, as a number or as the text of one."""
     if type(value) is str:
-        if value in _NOT_FINITE:
-            return value
         is_number = _NUMBER_TEXT.fullmatch(value) is not None
-        # Digits alone may be base64 too: which one it is depends on the producer.
-        if not (is_number and text_values):
+        is_special = value in _NOT_FINITE
+        # Digits alone and "Infinity" are base64 too: which one it is depends on the producer.
+        if not (text_values and (is_number or is_special)):
             unscaled = _unscaled(value)
             if unscaled is not None:
                 return Raw(_decimal_text(unscaled, scale))
+        if is_special:
+            return value
         if not is_number:
             raise Misfit
         text = value

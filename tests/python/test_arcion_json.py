@@ -214,8 +214,10 @@ DECIMAL = {
         ({"type": "float64"}, "1.0E10", b"1.0E10"),
         ({"type": "float32"}, "NaN", b'"NaN"'),
         ({"type": "string"}, "0", b'"0"'),
-        # Digits are digits here, although "1234" is base64 as well.
+        # Digits are digits here, although "1234" is base64 as well; so is "Infinity".
         (DECIMAL, "1234", b"1234.00"),
+        (DECIMAL, "Infinity", b'"Infinity"'),
+        (DECIMAL, "NaN", b'"NaN"'),
         (DECIMAL, "-12.5", b"-12.50"),
         (DECIMAL, "AJY=", b"1.50"),
         ({"type": "int32", "name": "io.debezium.time.Date"}, "20778", b'"2026-11-21"'),

@@ -114,12 +114,16 @@ TYPES = [
     (decimal(2), b'"12.5"', b"12.50"),
     (decimal(2), b'"-12.50"', b"-12.50"),
     (decimal(2), b'"NaN"', b'"NaN"'),
-    # Digits alone are base64 here, as JsonConverter ships it.
+    (decimal(2), b'"-Infinity"', b'"-Infinity"'),
+    # Digits alone and eight letters are base64 here, as JsonConverter ships it.
     (decimal(0), b'"1234"', str(0xD76DF8 - 2**24).encode()),
+    (decimal(2), b'"Infinity"', b"378982984692.34"),
     (VARIABLE, b'{"scale":3,"value":"AJY="}', b"0.150"),
     (VARIABLE, b'{"scale":0,"value":"/w=="}', b"-1"),
     (VARIABLE, b'{"scale":"1","value":"AJY="}', b"15.0"),
     (VARIABLE, b'{"scale":-1,"value":"AQ=="}', b"1E+1"),
+    (VARIABLE, b'{"scale":1,"value":"Infinity"}', b"3789829846923.4"),
+    (VARIABLE, b'{"scale":1,"value":"NaN"}', b'"NaN"'),
     (VARIABLE, b"1.50", b"1.50"),
     (VARIABLE, b"null", b"null"),
     # Dates

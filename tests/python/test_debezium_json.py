@@ -391,6 +391,10 @@ KEY_SCHEMA = (
     b'{"type":"struct","name":"k","fields":[{"type":"int64","field":"b"},'
     b'{"type":"int32","name":"io.debezium.time.Date","field":"a"}]}'
 )
+DECIMAL_KEY_SCHEMA = (
+    b'{"type":"struct","fields":[{"type":"bytes","name":"org.apache.kafka.connect.data.Decimal",'
+    b'"parameters":{"scale":"0"},"field":"a"}]}'
+)
 
 
 @pytest.mark.parametrize(
@@ -415,6 +419,11 @@ KEY_SCHEMA = (
             {"a": "1970-01-01", "b": 7},
         ),
         (b'{"schema":%b,"payload":{"b":null}}' % KEY_SCHEMA, b'{"b":null}', {"b": None}),
+        (
+            b'{"schema":%b,"payload":{"a":"Infinity"}}' % DECIMAL_KEY_SCHEMA,
+            b'{"a":37898298469234}',
+            {"a": 37898298469234},
+        ),
     ],
 )
 def test_keys(key: bytes | None, record_key: bytes | None, event_key: Any) -> None:

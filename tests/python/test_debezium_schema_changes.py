@@ -92,8 +92,11 @@ PLAIN: dict[str, list[Any]] = {
     "enum": ["a", "b"],
     "bytes": ["AQID", ""],
     "bits": ["AQE="],
-    "decimal": ["AJY=", "/w==", 15, Raw("1.50"), "1.5", "NaN"],
-    "any scale": [{"scale": 2, "value": "AJY="}, {"value": "/w==", "scale": 0}, 7, Raw("7.0")],
+    "decimal": ["AJY=", "/w==", 15, Raw("1.50"), "1.5", "NaN", "Infinity"],
+    "any scale": [
+        *({"scale": 2, "value": "AJY="}, {"value": "/w==", "scale": 0}, 7, Raw("7.0")),
+        {"scale": 1, "value": "Infinity"},
+    ],
     "date": [0, -719_529, 20_000, 2**31 - 1, "2026-11-21"],
     "time": [0, 86_399_999_999, -1, "10:00:00"],
     "milliseconds": [0, 1_763_719_200_123, 9223372036825200],
