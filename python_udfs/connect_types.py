@@ -58,7 +58,6 @@ from python_udfs.connect_values import (
     integer,
     misfit,
     variable_scale_decimal,
-    whole,
 )
 from python_udfs.errors import BadField
 from python_udfs.paths import step_text
@@ -80,8 +79,9 @@ _UNAVAILABLE_TEXTS: Final = frozenset(
 )
 _UNAVAILABLE_ARRAYS: Final[tuple[list[Any], ...]] = (
     *([text] for text in (UNAVAILABLE, *_UNAVAILABLE_BINARY, _UNAVAILABLE_UUID)),
-    # A number for each byte, for arrays of numbers.
+    # A number for each byte, for arrays of numbers, also of doubles.
     list(_UNAVAILABLE_BYTES),
+    [Raw(f"{byte}.0") for byte in _UNAVAILABLE_BYTES],
 )
 # Compact text without any of these has no unavailable value. The latter are only in arrays.
 UNAVAILABLE_MARKS: Final = (_UNAVAILABLE_BYTES, *map(str.encode, _UNAVAILABLE_BINARY))
@@ -364,16 +364,8 @@ def plain_placeholders(image: dict[str, Any]) -> None:
         if kind is str:
             unavailable = value in _UNAVAILABLE_TEXTS
         elif kind is list:
-            unavailable = [_plain(item) for item in value[:30]] in _UNAVAILABLE_ARRAYS
+            unavailable = value in _UNAVAILABLE_ARRAYS
         else:
             unavailable = kind is dict and value == _UNAVAILABLE_OBJECT
         if unavailable:
             image[name] = UNAVAILABLE
-
-
-def _plain(item: Any) -> Any:
-    """An element of an array, 95.0 as 95."""
-    try:
-        return whole(item) if type(item) is Raw else item
-    except Misfit:
-        return item
