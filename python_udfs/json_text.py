@@ -13,6 +13,7 @@ Policies:
   stops converting, ``Decimal``), all others ``Decimal``. Nothing here expands an exponent:
   ``1e999999999`` stays those few digits. An exponent that ``Decimal`` can't hold (beyond 18 digits)
   is ``bad_field``.
+- An integer ``-0`` is 0.
 - A UTF-8 byte order mark before the text is skipped, as RFC 8259 allows.
 - Invalid UTF-8 in a string and an unpaired surrogate escape (``"\\ud800"``) are ``bad_field``:
   neither names text that a column could hold unchanged.
