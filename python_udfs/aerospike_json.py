@@ -55,11 +55,11 @@ from python_udfs.aerospike import (
     record_key,
     tombstone,
 )
-from python_udfs.aerospike_json_text import parse, split
+from python_udfs.aerospike_json_text import MAX_INT_LENGTH, parse, split
 from python_udfs.errors import BadField, BadShape, BadType, DecodeError, TooLarge, Truncated
 from python_udfs.events import DELETE, INVALID, UPSERT, Event, invalid
 from python_udfs.limits import MAX_PAYLOAD_BYTES
-from python_udfs.paths import Path, path_text
+from python_udfs.paths import Path, path_text, shorten
 
 _NON_FINITE_TEXTS: Final = frozenset(NON_FINITE.values())
 
@@ -157,7 +157,7 @@ def _record(record: Any, index: int, at: str, columns: dict[str, Any]) -> Event:
     elif message == "delete":
         properties = _DELETE_PROPERTIES
     else:
-        raise BadType(f'{at}.msg: expected "write" or "delete", got {message!r}')
+        raise BadType(f'{at}.msg: expected "write" or "delete", got {_shown(message)}')
 
     namespace, set_name, digest, user_key = _key(record.get("key", _MISSING), at)
     metadata: dict[str, Any] = {}
@@ -246,7 +246,7 @@ def _bins(bins: Any, at: str) -> tuple[bytes, dict[str, Any]]:
             raise BadField(f"{at}.bins[{index}].value: expected a value, got nothing")
         if name in after:
             # The first one's value would be lost.
-            raise BadField(f"{at}.bins[{index}].name: the name {name!r} came before")
+            raise BadField(f"{at}.bins[{index}].name: the name {_shown(name)} came before")
         note: dict[str, Any] = {"type": code}
         kind = type(value)
         if kind is not _TYPES.get(code):
@@ -266,7 +266,7 @@ def _bins(bins: Any, at: str) -> tuple[bytes, dict[str, Any]]:
             raise BadField(f"{at}.bins[{index}].value: expected base64, got other text")
         if kind in _CONTAINERS:
             if code == "geojson":
-                _refuse_twice(value, f"{at}.bins[{index}].value")
+                _refuse_twice(value, None, f"{at}.bins[{index}].value")
             else:
                 try:
                     value = _with_pairs(value, None, nested)
@@ -298,7 +298,7 @@ def _keep_others(
     for name, value in fields.items():
         if name not in handled:
             if type(value) in _CONTAINERS:
-                _refuse_twice(value, path_text((None, name), at))
+                _refuse_twice(value, (None, name), at)
             if name in taken:
                 target.setdefault("extra", {})[name] = value
             else:
@@ -323,26 +323,27 @@ def _with_pairs(value: Any, path: Path, nested: NestedKinds) -> Any:
     return value
 
 
-def _refuse_twice(value: Any, at: str) -> None:
+def _refuse_twice(value: Any, path: Path, root: str) -> None:
     """Raise if an object in ``value`` has a name twice; such a value couldn't be kept."""
     kind = type(value)
     if kind is Pairs:
+        at = shorten(path_text(path, root))
         raise BadField(f"{at}: the property {_twice(value)} comes twice")
     if kind is list:
         for index, item in enumerate(value):
             if type(item) in _CONTAINERS:
-                _refuse_twice(item, f"{at}[{index}]")
+                _refuse_twice(item, (path, index), root)
     elif kind is dict:
         for name, item in value.items():
             if type(item) in _CONTAINERS:
-                _refuse_twice(item, path_text((None, name), at))
+                _refuse_twice(item, (path, name), root)
 
 
 def _twice(pairs: Pairs) -> str:
     seen: set[str] = set()
     for name, _ in pairs:
         if name in seen:
-            return repr(name)
+            return _shown(name)
         seen.add(name)
     raise AssertionError("Pairs in JSON are made of a name that comes twice")
 
@@ -392,7 +393,14 @@ _KINDS: Final = {
 
 
 def _kind(value: Any) -> str:
+    if type(value) is Decimal and value.same_quantum(0) and len(str(value)) >= MAX_INT_LENGTH:
+        return f"an integer with too many digits ({value.adjusted() + 1})"
     return _KINDS[type(value)]
+
+
+def _shown(text: str) -> str:
+    """A name or value from the payload, quoted, for a sentence."""
+    return shorten(repr(text))
 
 
 def _invalid(error: DecodeError, index: int, metadata: dict[str, Any]) -> Event:

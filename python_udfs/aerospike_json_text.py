@@ -20,6 +20,8 @@ _TRAILING_COMMA: Final = re.compile(rb'("[^"\\]*(?:\\.[^"\\]*)*")|,(?=[ \t\r\n]*
 _NAME_END: Final = re.compile(rb'"[ \t\r\n]*:')
 _ESCAPED: Final = re.compile(rb"\\u00(?:22|3[aA])")
 _SPACE: Final = b" \t\r\n"
+# As json_text: CPython converts no text of that length to an int, and the number is a Decimal.
+MAX_INT_LENGTH: Final = 4300
 
 
 def parse(text: bytes) -> Any:
@@ -49,8 +51,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any] | Pairs:
 
 
 def _integer(text: str) -> int | Decimal:
-    # As json_text: CPython converts no longer ones.
-    return int(text) if len(text) < 4300 else Decimal(text)
+    return int(text) if len(text) < MAX_INT_LENGTH else Decimal(text)
 
 
 def split(text: bytes, error: DecodeError) -> list[Any]:
@@ -59,7 +60,8 @@ def split(text: bytes, error: DecodeError) -> list[Any]:
     Splits at the commas of the outer array, with brackets counted and strings skipped. ``error`` is
     what the parser said of the whole. Empty if the text is no array.
     """
-    text = text.removeprefix(json_text.BOM)
+    if text.startswith(json_text.BOM):
+        text = json_text.without_bom(text)
     opening = TOKEN.search(text)
     if opening is None or opening[0] != b"[":
         return []

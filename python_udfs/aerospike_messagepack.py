@@ -384,7 +384,8 @@ def _bins(bins: Any, at: str, depth: int) -> tuple[bytes, dict[str, Any]]:
         seen: set[str] = set()
         for index, each in enumerate(bins):
             if each[0] in seen:
-                raise BadField(f"{at}.bins[{index}].name: the name {each[0]!r} came before")
+                name = shorten(repr(each[0]))
+                raise BadField(f"{at}.bins[{index}].name: the name {name} came before")
             seen.add(each[0])
     return _encode(after), notes
 

@@ -60,7 +60,7 @@ from python_udfs.connect_values import (
     variable_scale_decimal,
 )
 from python_udfs.errors import BadField
-from python_udfs.paths import step_text
+from python_udfs.paths import shorten, step_text
 
 UNAVAILABLE: Final = "__debezium_unavailable_value"
 _UNAVAILABLE_BYTES: Final = UNAVAILABLE.encode()
@@ -256,7 +256,7 @@ def _compile(text: bytes, text_values: bool) -> Schema:
         return NOTHING
     duplicate = json_text.duplicate_name(text)
     if duplicate is not None:
-        raise BadField(f"$.schema: the name {duplicate!r} comes twice in one object")
+        raise BadField(f"$.schema: the name {shorten(repr(duplicate))} comes twice in one object")
     schema = _compile_block(block, "$.schema", text_values)
     schema.names = _names(block)
     schema.brackets = text.count(b"[") + text.count(b"{")
@@ -317,7 +317,7 @@ def _compile_fields(schema: Schema, block: dict[str, Any], where: str, text_valu
         if not isinstance(name, str):
             raise BadField(f"{at}.field: expected the name of a field")
         if name in schema.fields:
-            raise BadField(f"{at}.field: the field {name!r} is declared twice")
+            raise BadField(f"{at}.field: the field {shorten(repr(name))} is declared twice")
         schema.fields[name] = compiled
         if compiled._leaf is not None:
             schema._leaves.append((name, compiled._leaf))

@@ -11,7 +11,7 @@ Path = tuple[Any, ...] | None
 """A path as a chain: None is the root, ``(parent, step)`` an index or a name below the parent."""
 
 _IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_LONGEST_PATH: Final = 200
+_LONGEST_SHOWN: Final = 200
 
 
 def step_text(step: int | str) -> str:
@@ -32,9 +32,9 @@ def path_text(path: Path, root: str = "$") -> str:
     return root + "".join(reversed(steps))
 
 
-def shorten(path: str) -> str:
-    """A path for a sentence: the middle of a very long one is left out."""
-    if len(path) <= _LONGEST_PATH:
-        return path
-    half = _LONGEST_PATH // 2
-    return f"{path[:half]}...{path[-half:]}"
+def shorten(text: str) -> str:
+    """A path, or a name or value, for a sentence: the middle of a very long one is left out."""
+    if len(text) <= _LONGEST_SHOWN:
+        return text
+    half = _LONGEST_SHOWN // 2
+    return f"{text[:half]}...{text[-half:]}"

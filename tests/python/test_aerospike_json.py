@@ -463,6 +463,53 @@ def test_a_batch_with_broken_brackets_or_text_behind_it() -> None:
         assert (first.operation, last.error_code, last.event_index) == ("upsert", code, 1)
 
 
+LONG = "x" * 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("text", "start", "end"),
+    [
+        ('{"msg":"%s"}', "$.msg: expected", "xxx'"),
+        ('{"%s":1,"%s":2}', "$: the property 'xxx", "xxx' comes twice"),
+        ('{"bins":[{"%s":1,"%s":2}]}', "$.bins[0]: the property 'xxx", "xxx' comes twice"),
+        ('{"bins":[{"name":"n","type":"int","value":1,"%s":{"a":1,"a":2}}]}', "$.bins[0].x", "e"),
+        (
+            '{"bins":[{"name":"%s","type":"int","value":1},{"name":"%s","type":"x","value":1}]}',
+            "$.bins[1].name: the name 'xxx",
+            "xxx' came before",
+        ),
+        (
+            '{"bins":[{"name":"n","type":"geojson","value":{"%s":{"a":1,"a":2}}}]}',
+            "$.bins[0].value.xxx",
+            "xxx: the property 'a' comes twice",
+        ),
+        ('{"more":{"%s":[{"a":1,"a":2}]}}', "$.more.xxx", "xxx[0]: the property 'a' comes twice"),
+    ],
+)
+def test_a_long_name_or_value_is_shortened(text: str, start: str, end: str) -> None:
+    others = without(write(), *(name for name in ("msg", "bins") if f'"{name}":' in text))
+    event = one((json.dumps(others)[:-1] + "," + text.replace("%s", LONG)[1:]).encode())
+    detail = event.error_detail or ""
+    assert detail.startswith(start) and detail.endswith(end)
+    assert "xxx...xxx" in detail
+    assert len(detail) < 300
+
+
+def test_a_position_behind_a_byte_order_mark() -> None:
+    first, second = decode(None, b'\xef\xbb\xbf[{"msg":x},' + json.dumps(delete()).encode() + b"]")
+    assert (first.error_detail or "").startswith("$[0], from byte 4 on: no JSON: ")
+    assert second.operation == "delete"
+
+
+@pytest.mark.parametrize("sign", ["", "-"])
+def test_an_integer_with_too_many_digits(sign: str) -> None:
+    text = json.dumps(write(a_bin("int", 0))).replace('"value": 0', f'"value": {sign}{"7" * 5000}')
+    assert one(text.encode()).error_detail == (
+        "$.bins[0].value: expected an integer for type 'int', "
+        "got an integer with too many digits (5000)"
+    )
+
+
 # A property that comes twice
 
 

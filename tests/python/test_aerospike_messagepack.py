@@ -487,6 +487,13 @@ def test_errors(value: Any, code: str, detail: str) -> None:
     assert event[2:-2] == (None,) * 9
 
 
+def test_a_long_name_is_shortened() -> None:
+    detail = one(write(["x" * 1_000_000, 1, 0, 1], ["x" * 1_000_000, 1, 0, 2])).error_detail or ""
+    assert detail.startswith("$.bins[1].name: the name 'xxx")
+    assert detail.endswith("xxx' came before")
+    assert len(detail) < 300
+
+
 # Each listed type with a value of every other kind.
 SAMPLES: dict[str, Any] = {
     "nil": None,

@@ -267,6 +267,20 @@ def test_a_name_that_comes_twice(text: bytes) -> None:
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        '{"op":"t","%s":1,"%s":2}',
+        '{"schema":{"%s":1,"%s":2},"payload":{"op":"t"}}',
+        '{"schema":{"type":"struct","fields":[{"field":"%s"},{"field":"%s"}]},"payload":{"op":"t"}}',
+    ],
+)
+def test_a_long_name_is_shortened(text: str) -> None:
+    event = decode(None, text.replace("%s", "x" * 1_000_000).encode())
+    assert event.error_code == "bad_field"
+    assert len(event.error_detail or "") < 300
+
+
+@pytest.mark.parametrize(
     "after", [{'a":': 1}, {"a\\": 1}, {'a\\":': '":'}, {"x": '\\":"'}, {"x": [{"y": '"a":1'}]}]
 )
 def test_names_that_look_like_more(after: dict[str, Any]) -> None:
