@@ -130,12 +130,15 @@ def expires_at_of_many(expiries: Sequence[Any]) -> Sequence[int | None]:
 def event_key_metadata(keys: EventKeys | None, index: int, count: int) -> dict[str, Any]:
     """The ``event_key`` part of the metadata of record ``index`` out of ``count``.
 
-    Concatenated keys are dealt out one to one. Any other key belongs to the whole batch: each
-    record gets it, but only the first one if the copies would exceed what a payload may hold.
+    Concatenated keys are dealt out one to one; an error behind the last record gets none. Any other
+    key belongs to the whole batch: each record gets it, but only the first one if the copies would
+    exceed what a payload may hold.
     """
     if keys is None:
         return {}
     if keys.concatenated and len(keys.keys) == count:
+        if index >= count:
+            return {}  # an error behind the records
         shown = [keys.keys[index]]
         key: Any = shown[0]
     elif index and len(keys.raw) * count > MAX_PAYLOAD_BYTES:

@@ -55,7 +55,7 @@ from python_udfs.aerospike import (
     record_key,
     tombstone,
 )
-from python_udfs.aerospike_json_text import MAX_INT_LENGTH, parse, split
+from python_udfs.aerospike_json_text import MAX_INT_LENGTH, Batch, parse, split
 from python_udfs.errors import BadField, BadShape, BadType, DecodeError, TooLarge, Truncated
 from python_udfs.events import DELETE, INVALID, UPSERT, Event, invalid
 from python_udfs.limits import MAX_PAYLOAD_BYTES
@@ -103,18 +103,18 @@ def decode(key: bytes | None, value: bytes | None) -> list[Event]:
             raise TooLarge(f"the payload has {len(value)} bytes, at most {MAX_PAYLOAD_BYTES}")
         tree = parse(value)
     except DecodeError as error:
-        items = [] if isinstance(error, TooLarge) else split(value, error)
-        events = _batch(keys, items, whole=bool(items) and items[-1] is not error)
+        batch = Batch([], 0, False) if isinstance(error, TooLarge) else split(value)
+        events = _batch(keys, batch)
         # Something to save, or a batch that is cut short; else one sentence about all of it.
         if any(event.operation != INVALID for event in events) or (
-            items and isinstance(items[-1], Truncated)
+            batch.items and isinstance(batch.items[-1], Truncated)
         ):
             return events
         return [_invalid(error, 0, event_key_metadata(keys, 0, 1))]
     if tree is None or tree == "default":
         return [_tombstone(keys)]
     if type(tree) is list and tree:
-        return _batch(keys, tree)
+        return _batch(keys, Batch(tree, len(tree), True))
     metadata = event_key_metadata(keys, 0, 1)
     try:
         if type(tree) is list:
@@ -124,15 +124,15 @@ def decode(key: bytes | None, value: bytes | None) -> list[Event]:
         return [_invalid(error, 0, metadata)]
 
 
-def _batch(keys: EventKeys | None, items: list[Any], whole: bool = True) -> list[Event]:
-    """One event per item of a batch; an item may be an error. If not ``whole``, some lack."""
-    size = len(items)
-    if not whole and keys is not None:
+def _batch(keys: EventKeys | None, batch: Batch) -> list[Event]:
+    """One event per item of a batch; an item may be an error."""
+    size = batch.size
+    if not batch.whole and keys is not None:
         size = max(size, len(keys.keys))
     events = []
-    for index, item in enumerate(items):
+    for index, item in enumerate(batch.items):
         metadata = event_key_metadata(keys, index, size)
-        if whole:
+        if batch.whole:
             metadata["batch_size"] = size
         try:
             if isinstance(item, DecodeError):

@@ -8,11 +8,11 @@ a batch that can't be parsed: it reads what can be told of its records, one by o
 import json
 import re
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from python_udfs import json_text
 from python_udfs.aerospike import Pairs
-from python_udfs.errors import DecodeError, NotJson, TrailingBytes, Truncated
+from python_udfs.errors import BadField, DecodeError, NotJson, TrailingBytes, Truncated
 
 # A JSON string, a bracket, a comma, a quote that opens no complete string, or anything else.
 TOKEN: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},"]|[^ \t\r\n\[\]{},"]+', re.DOTALL)
@@ -54,55 +54,85 @@ def _integer(text: str) -> int | Decimal:
     return int(text) if len(text) < MAX_INT_LENGTH else Decimal(text)
 
 
-def split(text: bytes, error: DecodeError) -> list[Any]:
-    """The records, or errors in their places, of a batch that as a whole can't be parsed.
+class Batch(NamedTuple):
+    """The array of a batch, as far as it can be told."""
 
-    Splits at the commas of the outer array, with brackets counted and strings skipped. ``error`` is
-    what the parser said of the whole. Empty if the text is no array.
+    items: list[Any]
+    """Its records, or errors in their places; behind them, if so, why it can't be read on."""
+    size: int
+    """How many elements were begun."""
+    whole: bool
+    """Whether these are all."""
+
+
+def split(text: bytes) -> Batch:
+    """A batch that as a whole can't be parsed; without items if the text is no array.
+
+    Splits at the commas of the outer array, with brackets counted and strings skipped.
     """
     if text.startswith(json_text.BOM):
         text = json_text.without_bom(text)
+    items: list[Any] = []
     opening = TOKEN.search(text)
     if opening is None or opening[0] != b"[":
-        return []
-    items: list[Any] = []
+        return Batch(items, 0, False)
+    read = opening.end()  # up to where elements are complete, with the comma behind them
     start = -1  # of the element that is being read
     end = -1  # of that element, if it can't go on
     depth = 0
-    for token in TOKEN.finditer(text, opening.end()):
+    for token in TOKEN.finditer(text, read):
         mark = token[0]
-        if depth == 0 and mark in (b",", b"]"):
+        at = token.start()
+        if depth == 0 and mark in (b",", b"]", b"}"):
             if start >= 0:
-                items.append(_element(text, start, token.start(), len(items)))
-            elif mark == b",":
-                items.append(error)
-                return items
+                items.append(_element(text, start, at, len(items)))
+            size = len(items)
             if mark == b"]":
-                rest = text[token.end() :].strip(_SPACE)
-                if rest:
-                    items.append(error)
-                return items
+                if not text[token.end() :].strip(_SPACE):
+                    return Batch(items, size, True)
+                return Batch([*items, _reason(text, at)], size, False)
+            if mark == b"}" or start < 0:
+                element = b"0" if start >= 0 else b""
+                return Batch([*items, _reason(text, at, element)], size, False)
+            read = token.end()
             start = end = -1
             continue
         if mark == b'"':
             break  # a string without its end
-        if depth == 0 and mark == b"}":
-            if start >= 0:
-                items.append(_element(text, start, token.start(), len(items)))
-            items.append(error)
-            return items
         if start < 0:
-            start = token.start()
+            start = at
         if mark in (b"[", b"{"):
             depth += 1
         elif mark in (b"]", b"}"):
             depth -= 1
             if depth == 0:
                 end = token.end()
-    if end >= 0 and depth == 0:
-        items.append(_element(text, start, end, len(items)))
-    items.append(error)
-    return items
+    if end < 0 or depth > 0:
+        begun = text[read:].strip(_SPACE) != b""
+        return Batch([*items, _reason(text, read)], len(items) + begun, False)
+    items.append(_element(text, start, end, len(items)))
+    size = len(items)
+    # The end of an element like `{]` may be the array's: nothing is known to lack.
+    if text[start : start + 1] + text[end - 1 : end] != b"{]":
+        items.append(_reason(text, end, b"{}"))
+    return Batch(items, size, False)
+
+
+def _reason(text: bytes, position: int, element: bytes = b"") -> DecodeError:
+    """Why a batch can't be read on from ``position``, whatever is wrong before that.
+
+    ``element`` is any if there is one without a comma behind it.
+    """
+    try:
+        # White space instead of what was read: every position stays what it is.
+        before = b"[".ljust(position - len(element)) + element
+        json_text.scan(before + text[position:], trailing_commas=True)
+    except BadField as error:
+        # A batch that is cut short says so, also if what it ends with is wrong.
+        return Truncated(f"the text ends at byte {len(text)}, inside an element: {error}")
+    except DecodeError as error:
+        return error
+    raise AssertionError("a batch that can be read on has its end")
 
 
 def _element(text: bytes, start: int, end: int, index: int) -> Any:

@@ -450,6 +450,50 @@ def test_a_bad_record_costs_no_good_one(bad: bytes, code: str, index: int) -> No
             assert exact(event.after) == {"n": number}
 
 
+@pytest.mark.parametrize(
+    ("text", "codes"),
+    [
+        (b'[D,{"msg":"\\ud800"},{"msg', [None, "bad_field", "truncated"]),
+        (b'[D,{"msg":"\xff"},{"msg":"\xff"},', [None, "bad_field", "bad_field", "truncated"]),
+        (b'[{"msg":"\\ud800"},{"msg', ["bad_field", "truncated"]),
+        (b'[D,{"msg":"\\ud800","m', [None, "truncated"]),
+        (b'[D,{"a":tru},{"msg', [None, "not_json", "truncated"]),
+        (b'[D,{"a":tru}', [None, "not_json", "truncated"]),
+        (b'[D,{"msg":1x},D', [None, "not_json", None, "truncated"]),
+        (b"[D,{]", [None, "not_json"]),
+        (b'[D,{"a":[1,2},D]', [None, "not_json"]),
+        (b'[D,{"a":{"b":1},D]', [None, "not_json"]),
+        (b'[{"a":tru},D}', ["not_json", None, "not_json"]),
+        (b'[{"a":tru},D,,D]', ["not_json", None, "not_json"]),
+        (b'[{"a":tru},D .5', ["not_json", None, "not_json"]),
+        (b'[{"a":tru},D]x', ["not_json", None, "trailing_bytes"]),
+        (b'\xef\xbb\xbf[{"a":tru},D]x', ["not_json", None, "trailing_bytes"]),
+    ],
+)
+def test_each_defect_of_a_batch_is_told_once(text: bytes, codes: list[str | None]) -> None:
+    text = text.replace(b"D", json.dumps(delete()).encode())
+    events = decode(None, text)
+    assert [event.error_code for event in events] == codes
+    details = [event.error_detail for event in events if event.error_detail is not None]
+    assert sum("expected 'true'" in detail for detail in details) <= 1
+    if codes[-1] == "truncated":
+        assert details[-1].startswith(f"the text ends at byte {len(text)}, inside a")
+    if codes[-1] == "trailing_bytes":
+        assert details[-1].endswith(f"from byte {len(text) - 1}")
+
+
+@pytest.mark.parametrize("bad", [b'{"msg":"\\ud800"}', b'{"a":"\xff"}', b'{"msg":1}', b"[1]"])
+def test_every_prefix_of_a_batch_with_a_bad_record(bad: bytes) -> None:
+    record = json.dumps(delete()).encode()
+    value = b"[" + b",".join([bad, record, bad, record]) + b"]"
+    ends = [1 + len(b",".join([bad, record, bad, record][:count])) for count in range(1, 5)]
+    for length in range(1, len(value)):
+        *complete, last = decode(None, value[:length])
+        assert len(complete) == sum(end <= length for end in ends)
+        assert all(event.operation == "delete" for event in complete[1::2])
+        assert (last.error_code, last.event_index) == ("truncated", len(complete))
+
+
 def test_a_batch_with_broken_brackets_or_text_behind_it() -> None:
     record = json.dumps(write()).encode()
     for end, code in [
@@ -629,6 +673,24 @@ def test_a_batch_cut_short_gives_each_record_its_own_key() -> None:
     assert exact(first.metadata)["event_key"][3] == "id1234"
     assert second.error_code == "truncated"
     assert exact(second.metadata)["event_key"][3] == "id1235"
+
+
+@pytest.mark.parametrize("end", ["", ",", ',{"msg', ',{"msg":1x', ",{]", ",,", "}"])
+@pytest.mark.parametrize("count", [1, 2, 3, 4])
+def test_concatenated_keys_of_a_batch_that_breaks_off(count: int, end: str) -> None:
+    keys = [["ns", None, DIGEST, number] for number in range(count)]
+    record = json.dumps(delete())
+    *events, last = decode(
+        json.dumps(keys).encode(), f'[{record},{{"a":tru}},{record}{end}'.encode()
+    )
+    # The last event stands for an element or for none, after which there may have been more.
+    begun = 4 if end.startswith(",{") else 3
+    assert [event.error_code for event in events] == [None, "not_json", None]
+    for number, event in enumerate([*events, last][:begun]):
+        shown = exact(event.metadata)["event_key"]
+        assert shown == (keys[number] if count >= begun else keys)
+    if begun == count == 3:
+        assert last.metadata is None
 
 
 def test_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
