@@ -88,9 +88,9 @@ def split(text: bytes) -> Batch:
                 items.append(_element(text, start, at, len(items)))
             size = len(items)
             if mark == b"]":
-                if not text[token.end() :].strip(_SPACE):
-                    return Batch(items, size, True)
-                return Batch([*items, _reason(text, at)], size, False)
+                if text[token.end() :].strip(_SPACE):
+                    items.append(_reason(text, at))
+                return Batch(items, size, True)
             if mark == b"}" or start < 0:
                 element = b"0" if start >= 0 else b""
                 return Batch([*items, _reason(text, at, element)], size, False)

@@ -693,6 +693,21 @@ def test_concatenated_keys_of_a_batch_that_breaks_off(count: int, end: str) -> N
         assert last.metadata is None
 
 
+@pytest.mark.parametrize("end", ["x", " ]", "[]", "\xff"])
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_a_batch_with_bytes_behind_it_keeps_its_size(count: int, end: str) -> None:
+    keys = [["ns", None, DIGEST, number] for number in range(2)]
+    text = json.dumps([delete()] * count).encode() + end.encode("latin-1")
+    *events, last = decode(json.dumps(keys).encode(), text)
+    for number, event in enumerate(events):
+        assert event.operation == "delete"
+        shown = keys[number] if count == 2 else keys
+        assert exact(event.metadata) == {"event_key": shown, "batch_size": count}
+    assert (last.error_code, last.event_index) == ("trailing_bytes", count)
+    assert exact(last.metadata)["batch_size"] == count
+    assert ("event_key" in exact(last.metadata)) == (count != 2)
+
+
 def test_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("python_udfs.aerospike_json.MAX_PAYLOAD_BYTES", 10)
     assert one(WRITE_EXAMPLE).error_code == "too_large"
