@@ -169,16 +169,15 @@ def _decode_walking(key: bytes | None, value: bytes) -> list[Event]:
         kind, length = walker.header()
         if kind != "array":
             raise BadShape(f"$: expected an array, got {kind}, byte 0x{value[0]:02x}")
-        if not (length and walker.at_array()):
-            walker.pos = 0
-            tree = walker.read(1)
-            if type(tree) is not list or not _is_batch(tree):
-                walker.expect_end()
-                return _decode_tree(key, tree)
-            items: list[Any] = tree
-            length = len(tree)
-        else:
-            items = _walk_batch(walker, length)
+        is_batch = length > 0 and walker.at_array()
+        items = _walk_batch(walker, length)
+        if not is_batch and not _is_batch(items):
+            if any(isinstance(item, DecodeError) for item in items):
+                # Read as one value it has one error, and other paths.
+                walker.pos = 0
+                walker.read(1)
+            walker.expect_end()
+            return _decode_tree(key, items)
     except DecodeError as error:
         return [_invalid(error, 0, event_key_metadata(_event_keys(key), 0, 1))]
     if not items or not isinstance(items[-1], Truncated | NotMessagePack):
@@ -231,7 +230,7 @@ def _batch(keys: EventKeys | None, items: list[Any], size: int) -> list[Event]:
 
 
 def _is_batch(tree: list[Any]) -> bool:
-    """Tell an array of records from a record.
+    """Tell an array of records from a record. Elements that can't be read are errors.
 
     A record starts with its version, a batch with a record. If the first element is neither, it is
     a batch if the rest holds a record: its good ones must not be lost to one bad neighbour.

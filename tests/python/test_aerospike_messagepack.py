@@ -719,6 +719,41 @@ def test_invalid_utf_8_in_a_batch_costs_one_record() -> None:
     assert (events[2].error_detail or "").startswith("$[2].bins[0].value")
 
 
+@pytest.mark.parametrize(
+    "first", [b"\x05", b"\xc0", b"\xa1a", b"\x80", b"\xd6\x05abcd", b"\xa1\xff"]
+)
+@pytest.mark.parametrize(
+    ("second", "code"),
+    [
+        (pack(write()), None),
+        (pack(write())[:30], "truncated"),
+        (b"", "truncated"),
+        (b"\xc1", "not_messagepack"),
+        (pack(write()).replace(b"\xa2ns", b"\xa2\xff\xff"), "bad_field"),
+        (pack(write()) + b"\x00", "trailing_bytes"),
+    ],
+)
+def test_a_first_element_that_is_no_record_costs_no_good_one(
+    first: bytes, second: bytes, code: str | None
+) -> None:
+    record = pack(write(["n", 1, 0, 1]))
+    events = decode(None, b"\x93" + first + record + second)
+    bad = "bad_field" if first == b"\xa1\xff" else "bad_shape"
+    found = [None, code] if code == "trailing_bytes" else [code]
+    assert [event.error_code for event in events] == [bad, None, *found]
+    assert [event.event_index for event in events] == list(range(len(events)))
+    assert after(events[1]) == {"n": 1}
+    assert {metadata(event)["batch_size"] for event in events} == {3}
+
+
+@pytest.mark.parametrize("rest", [b"", b"\xc1", b"\xa1\xff", pack(write())[:30]])
+def test_without_a_record_it_is_no_batch(rest: bytes) -> None:
+    for value in (b"\x93\x05\x01" + rest, b"\x94\x05\xc0\x90" + rest, b"\x92\xa1\xff" + rest):
+        event = one(value)
+        assert event.operation == "invalid"
+        assert event.metadata is None
+
+
 def test_every_prefix_of_a_batch() -> None:
     records = [pack(write(["n", 3, 0, "x" * 40])), pack(delete(1, 2, 3)), pack(write())]
     ends = [1 + len(b"".join(records[:count])) for count in range(1, 4)]
