@@ -88,12 +88,14 @@ _NEEDS_AFTER: Final = frozenset("rcu")
 _WITHOUT_SCHEMAS: Final = frozenset({"mysql", "mariadb"})
 
 _WRAPPER: Final = frozenset({"schema", "payload"})
+# One moment: Debezium has added the finer ones to one kind of message after the other.
+_TIMES: Final = frozenset({"ts_ms", "ts_us", "ts_ns"})
 _ENVELOPE: Final = frozenset({"op", "before", "after", "source", "transaction", "ts_ms"})
 # What an envelope may have that has neither images nor a source.
-_BARE: Final = _ENVELOPE | {"ts_us", "ts_ns"}
+_BARE: Final = _ENVELOPE | _TIMES
 _BARE_MESSAGE: Final = _BARE | {"message"}
 _MONGODB: Final = frozenset({"patch", "filter", "updateDescription"})
-_TRANSACTION_MARKER: Final = frozenset({"status", "id", "event_count", "data_collections", "ts_ms"})
+_TRANSACTION_MARKER: Final = _TIMES | {"status", "id", "event_count", "data_collections"}
 _NOTIFICATION: Final = frozenset({"id", "aggregate_type", "type", "additional_data"})
 _RESERVED: Final = frozenset(
     {
@@ -461,7 +463,7 @@ def _read_other(key: _Key, content: _Content, envelope: dict[str, Any]) -> Event
                 metadata=_metadata(envelope, key, content),
             )
         if (
-            names == {"ts_ms"}
+            {"ts_ms"} <= names <= _TIMES
             or schema_name.endswith((".Heartbeat", ".TransactionMetadataValue", ".Notification"))
             or (
                 envelope.get("status") in ("BEGIN", "END")

@@ -146,12 +146,14 @@ def test_heartbeat() -> None:
         "event_key": {"serverName": "shop"},
     }
     assert decode(None, b'{"ts_ms":1}').operation == "message"
+    assert decode(None, b'{"ts_ms":1,"ts_us":1000,"ts_ns":1000000}').operation == "message"
 
 
 @pytest.mark.parametrize(
     "marker",
     [
         {"status": "BEGIN", "id": "571:53195829", "ts_ms": 1, "event_count": None},
+        {"status": "BEGIN", "id": "571:1", "ts_ms": 1, "ts_us": 1000, "ts_ns": 1000000},
         {
             "status": "END",
             "id": "571:53195832",
