@@ -32,7 +32,7 @@ from typing import Any, Final, NamedTuple
 
 from python_udfs.errors import TooLarge
 from python_udfs.events import MAX_TIME_MS, MIN_TIME_MS, TOMBSTONE, Event
-from python_udfs.limits import MAX_PAYLOAD_BYTES
+from python_udfs.limits import MAX_ERRORS, MAX_PAYLOAD_BYTES
 from python_udfs.paths import Path, path_text
 
 DIGEST_BYTES: Final = 20  # 160 bits
@@ -125,6 +125,14 @@ def expires_at_of_many(expiries: Sequence[Any]) -> Sequence[int | None]:
     if None not in expiries and 0 < min(expiries) <= max(expiries) <= MAX_TIME_MS // 1000:
         return [expiry * 1000 for expiry in expiries]
     return list(map(expires_at, expiries))
+
+
+def too_many_errors(index: int) -> TooLarge:
+    """What is said of element ``index`` of a batch, and of all behind it."""
+    return TooLarge(
+        f"$[{index}]: neither it nor what follows is decoded, for {MAX_ERRORS} elements before it"
+        " can't be"
+    )
 
 
 def event_key_metadata(keys: EventKeys | None, index: int, count: int) -> dict[str, Any]:

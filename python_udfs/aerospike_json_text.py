@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 from python_udfs import json_text
 from python_udfs.aerospike import Pairs
 from python_udfs.errors import BadField, DecodeError, NotJson, TrailingBytes, Truncated
+from python_udfs.limits import MAX_ERRORS
 
 # A JSON string, a bracket, a comma, a quote that opens no complete string, or anything else.
 TOKEN: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},"]|[^ \t\r\n\[\]{},"]+', re.DOTALL)
@@ -80,13 +81,17 @@ def split(text: bytes) -> Batch:
     start = -1  # of the element that is being read
     end = -1  # of that element, if it can't go on
     depth = 0
+    errors = 0
     for token in TOKEN.finditer(text, read):
         mark = token[0]
         at = token.start()
         if depth == 0 and mark in (b",", b"]", b"}"):
             if start >= 0:
                 items.append(_element(text, start, at, len(items)))
+                errors += isinstance(items[-1], DecodeError)
             size = len(items)
+            if errors > MAX_ERRORS:
+                return Batch(items, size, False)
             if mark == b"]":
                 if text[token.end() :].strip(_SPACE):
                     items.append(_reason(text, at))

@@ -67,6 +67,7 @@ from python_udfs.aerospike import (
     occurred_at,
     record_key,
     tombstone,
+    too_many_errors,
 )
 from python_udfs.aerospike_particles import (
     DOUBLE,
@@ -91,7 +92,7 @@ from python_udfs.errors import (
 )
 from python_udfs.events import DELETE as DELETE_OPERATION
 from python_udfs.events import UPSERT, Decoded, Event, invalid
-from python_udfs.limits import MAX_DEPTH, MAX_PAYLOAD_BYTES
+from python_udfs.limits import MAX_DEPTH, MAX_ERRORS, MAX_PAYLOAD_BYTES
 from python_udfs.messagepack import LIBRARY_ERRORS, Ext, Walker, unpack
 from python_udfs.paths import Path, path_text, shorten, step_text
 
@@ -189,9 +190,14 @@ def _decode_walking(key: bytes | None, value: bytes) -> list[Event]:
 
 
 def _walk_batch(walker: Walker, length: int) -> list[Any]:
-    """The records of a batch whose header was just read, with an error in place of a bad one."""
+    """The records of a batch whose header was just read, with an error in place of a bad one, and
+    those of no more than one error too many.
+    """
     items: list[Any] = []
+    errors = 0
     for index in range(length):
+        if errors > MAX_ERRORS:
+            break
         start = walker.pos
         walker.root = f"$[{index}]"
         walker.path.clear()
@@ -202,6 +208,7 @@ def _walk_batch(walker: Walker, length: int) -> list[Any]:
             break
         except DecodeError as error:
             items.append(error)
+            errors += 1
             walker.pos = start
             walker.path.clear()
             try:
@@ -217,6 +224,7 @@ def _walk_batch(walker: Walker, length: int) -> list[Any]:
 def _batch(keys: EventKeys | None, items: list[Any], size: int) -> list[Event]:
     """One event per item of a batch that declares ``size`` records; an item may be an error."""
     events = []
+    errors = 0
     for index, item in enumerate(items):
         metadata = event_key_metadata(keys, index, size) if index < size else {}
         metadata["batch_size"] = size
@@ -226,6 +234,10 @@ def _batch(keys: EventKeys | None, items: list[Any], size: int) -> list[Event]:
             events.append(_record(item, index, f"$[{index}]", _VALUE_DEPTH + 1, metadata))
         except DecodeError as error:
             events.append(_invalid(error, index, metadata))
+            errors += 1
+            if errors == MAX_ERRORS and index + 1 < len(items):
+                events.append(_invalid(too_many_errors(index + 1), index + 1, {}))
+                break
     return events
 
 

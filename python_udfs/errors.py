@@ -67,7 +67,7 @@ class TooDeep(DecodeError):
 
 
 class TooLarge(DecodeError):
-    """Larger than ``limits.MAX_PAYLOAD_BYTES``."""
+    """Larger than ``limits.MAX_PAYLOAD_BYTES``, or with more bad elements than ``MAX_ERRORS``."""
 
     code = "too_large"
 

@@ -7,3 +7,7 @@ MAX_DEPTH = 256
 
 # Kafka brokers are rarely set above 10 MB a message; a larger payload is a mistake, not a record.
 MAX_PAYLOAD_BYTES = 64 * 1024 * 1024
+
+# Elements of one payload that can't be decoded, each an event of some 600 bytes: what follows is
+# not read. Far above what a broken producer batches; a payload of nothing else has millions.
+MAX_ERRORS = 100_000

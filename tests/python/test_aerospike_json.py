@@ -723,6 +723,20 @@ def test_many_values_behind_a_long_path() -> None:
     assert "$.bins[0].value: the paths of nested" in (event.error_detail or "")
 
 
+@pytest.mark.parametrize("bad", [b"1", b"tru"])
+def test_a_batch_of_bad_elements_has_its_limit(bad: bytes) -> None:
+    """Be they no records or no JSON; behind one too many, nothing is read."""
+    record = json.dumps(delete()).encode()
+    elements = [record, *[bad] * (limits.MAX_ERRORS + 1), record]
+    events = decode(None, b"[" + b",".join(elements) + b"]")
+    assert [event.event_index for event in events] == list(range(limits.MAX_ERRORS + 2))
+    assert events[0].operation == "delete"
+    codes = {event.error_code for event in events[1:-1]}
+    assert len(codes) == 1 and codes <= {"bad_shape", "not_json"}
+    assert events[-1].error_code == "too_large"
+    assert f"$[{len(events) - 1}]" in str(events[-1].error_detail)
+
+
 def test_a_bug_is_no_bad_payload(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: Any) -> None:
         raise KeyError("bug")

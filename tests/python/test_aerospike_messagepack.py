@@ -886,6 +886,20 @@ def test_a_bug_is_no_bad_payload(monkeypatch: pytest.MonkeyPatch) -> None:
         decode(None, pack(write()))
 
 
+@pytest.mark.parametrize("bad", [b"\x90", b"\xa1\xff"])
+def test_a_batch_of_bad_elements_has_its_limit(bad: bytes) -> None:
+    """Be they no records or unreadable; behind one too many, nothing is read."""
+    size = limits.MAX_ERRORS + 3
+    elements = [pack(write()), *[bad] * (size - 2), pack(write())]
+    events = decode(None, b"\xdd" + struct.pack(">I", size) + b"".join(elements))
+    assert [event.event_index for event in events] == list(range(limits.MAX_ERRORS + 2))
+    assert events[0].operation == "upsert"
+    codes = {event.error_code for event in events[1:-1]}
+    assert len(codes) == 1 and codes <= {"bad_shape", "bad_field"}
+    assert events[-1].error_code == "too_large"
+    assert f"$[{len(events) - 1}]" in str(events[-1].error_detail)
+
+
 # Properties
 
 
