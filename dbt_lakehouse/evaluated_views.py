@@ -13,11 +13,14 @@ a leaf to what reads it, held in the executors' memory or on their disks, with i
 import re
 from typing import Any, Final
 
+from dbt.adapters.events.logging import AdapterLogger
 from dbt_common.exceptions import DbtRuntimeError
-from pyspark.errors import AnalysisException
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import SparkSession
 
 from dbt_lakehouse.iceberg import java_class
+from dbt_lakehouse.java_errors import error_text
 from dbt_lakehouse.key_ranges import arguments_of
 from dbt_lakehouse.session import opened_session
 
@@ -27,6 +30,7 @@ _STATEMENT: Final = re.compile(
     r"|drop evaluated views (?P<dropped>\w+)[.]{3}\s*)",
     re.DOTALL,
 )
+_LOGGER: Final = AdapterLogger("Spark")
 # What Spark holds of each view, by name.
 _held: Final[dict[str, Any]] = {}
 
@@ -92,5 +96,15 @@ def execute(cursor: Any, sql: str, *parameters: Any) -> None:
         else:
             drop_all(spark, statement["dropped"])
             cursor._df = spark.sql("select 0L as rows where false")
-    except AnalysisException as error:
-        raise DbtRuntimeError(str(error)) from error
+    except (AnalysisException, Py4JJavaError) as error:
+        # Whole for the log: the query's plan, or where Java was.
+        _LOGGER.debug(str(error))
+        raise DbtRuntimeError(_sentence(error)) from error
+
+
+def _sentence(error: AnalysisException | Py4JJavaError) -> str:
+    """What a user can act on of an error of Spark's."""
+    if isinstance(error, Py4JJavaError):
+        return error_text(error)
+    # Behind it comes the query's plan; a mistake of syntax is shown in its place in the SQL.
+    return str(error) if isinstance(error, ParseException) else str(error).partition(";\n")[0]

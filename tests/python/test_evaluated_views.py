@@ -1,8 +1,10 @@
 """Statements of macros: views that are evaluated once, and ranges of keys that no log may have."""
 
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
+from dbt_common.exceptions import DbtRuntimeError
 from lakes import Lake
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
@@ -39,6 +41,26 @@ def test_views_are_dropped_by_how_their_names_begin(spark: SparkSession) -> None
     evaluated_views.drop_all(spark, names[2])
     with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
         spark.sql(f"select * from {names[2]}")
+
+
+@pytest.mark.parametrize(
+    ("statement", "sentence"),
+    [
+        ("select nothing from gold.numbers", "[UNRESOLVED_COLUMN.WITH_SUGGESTION] "),
+        ("create evaluated view small as select * from none", "[TABLE_OR_VIEW_NOT_FOUND] "),
+        ("call lake.system.rollback_to_snapshot('gold.numbers', 1)", "unknown snapshot id: 1"),
+        ("select\n1 +", "[PARSE_SYNTAX_ERROR] "),
+    ],
+)
+def test_what_spark_refuses_is_told_without_plans_and_stack_traces(
+    spark: SparkSession, statement: str, sentence: str
+) -> None:
+    with pytest.raises(DbtRuntimeError) as caught:
+        evaluated_views.execute(SimpleNamespace(), statement)
+    told = str(caught.value)
+    assert sentence in told
+    assert not any(mark in told for mark in ("Project", "Relation", "\tat ", ".java:"))
+    assert ("^^^" in told) == ("PARSE_SYNTAX_ERROR" in told)
 
 
 def test_a_view_is_a_leaf_to_what_reads_it(spark: SparkSession) -> None:
