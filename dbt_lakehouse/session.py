@@ -47,9 +47,12 @@ def opened_session() -> SparkSession:
 
 def has_ended(patience: float) -> bool:
     """Whether Spark's process has ended, or does within so many seconds."""
-    gateway: Any = SparkContext._gateway
+    # None under spark-submit, where Spark is this process's parent.
+    process = getattr(SparkContext._gateway, "proc", None)
+    if process is None:
+        return False
     try:
-        gateway.proc.wait(patience)
+        process.wait(patience)
     except subprocess.TimeoutExpired:
         return False
     return True
