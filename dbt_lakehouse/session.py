@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext

@@ -127,6 +127,8 @@ class _Stream:
         self._stopped = False
         self._error: Exception | None = None
         self._landed = 0
+        # The last micro-batch that was not passed over.
+        self._last_batch = -1
         # The messages of micro-batches that nobody has been told of, by the batch's number.
         self._untold: dict[int, int] = {}
         self._saved_at = time.monotonic()
@@ -193,6 +195,7 @@ class _Stream:
                     if landed := self._append(messages):
                         self._landed += landed
                         self._untold[batch_id] = landed
+                    self._last_batch = batch_id
                     if time.monotonic() - self._saved_at >= _SAVE_SECONDS:
                         self._save()
             except Exception as error:
@@ -238,14 +241,16 @@ class _Stream:
         self._saved_at = time.monotonic()
 
     def _read_ends(self) -> dict[tuple[str, int], int]:
-        """How far the finished micro-batches have read, by bronze's topics."""
-        progress = self._query.lastProgress if self._query is not None else None
-        if progress is None:
-            return {}
-        return {
-            (self._names.get(topic, topic), partition): end
-            for (topic, partition), end in _offsets(progress, "endOffset").items()
-        }
+        """How far the finished micro-batches have read, by bronze's topics. Those that were passed
+        over are finished too, as Spark sees it.
+        """
+        for progress in reversed(self._query.recentProgress if self._query is not None else ()):
+            if progress.batchId <= self._last_batch:
+                return {
+                    (self._names.get(topic, topic), partition): end
+                    for (topic, partition), end in _offsets(progress, "endOffset").items()
+                }
+        return {}
 
     def _report(self, query: StreamingQuery) -> None:
         """Print a line for each micro-batch that has landed something and is done."""

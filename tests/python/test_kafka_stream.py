@@ -206,6 +206,24 @@ def test_a_running_stream_has_its_topics_to_itself(
     assert landed(lake, live) == kafka.records(live)
 
 
+def test_what_a_stream_passes_over_at_its_end_lands_next_time(
+    lake: Lake, kafka: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = kafka.create("passed-over")
+    kafka.send(topic, numbered(10))
+    # Never told of what has landed, the stream waits for that as long as it does; Spark goes on.
+    monkeypatch.setattr("dbt_lakehouse.kafka.stream._Stream._report", lambda *_: None)
+    running = Running(lake.spark, lake.kafka([topic]), GOES_ON)
+    wait_until(has_landed(lake, topic, 10), "the first messages have landed")
+    sent = threading.Timer(2, kafka.send, (topic, numbered(10, start=10)))
+    sent.start()
+    assert running.stop() == 10
+    sent.join()
+    assert len(landed(lake, topic)) == 10
+    assert lake.land_kafka([topic]) == KafkaLanding(10, 0, {})
+    assert landed(lake, topic) == kafka.records(topic)
+
+
 def test_a_signal_that_ends_spark_too_ends_a_stream_as_well(lake: Lake, kafka: Kafka) -> None:
     topic = kafka.create("stream-group", 2)
     kafka.send(topic, numbered(100, 2))
