@@ -7,6 +7,7 @@ line on stderr; only bugs show a traceback.
 
 import contextlib
 import json
+import logging
 import os
 import signal
 import sys
@@ -208,8 +209,14 @@ def stream(
     source = project.require_kafka()
     spark = project.open_session()
     stopping = threading.Event()
+
+    def stop(*_: object) -> None:
+        # Where the signal has ended Spark too, py4j logs a traceback of the call at work.
+        logging.disable()
+        stopping.set()
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stopping.set())
+        signal.signal(number, stop)
     options = StreamOptions(
         topics=topics,
         interval_seconds=interval,

@@ -654,7 +654,9 @@ def test_a_missing_stale_guard_is_found(merged: Merged, copied_project: Path) ->
 # --- rebuilds -------------------------------------------------------------------------------------
 
 
-REBUILT: Final = "profiles: silver.profiles_changes was rebuilt, so this table is rebuilt too"
+REBUILT: Final = (
+    "silver.profiles_changes: silver.change_events was rebuilt, so this table is rebuilt too"
+)
 
 
 def logged(scenario: Scenario, text: str) -> int:
