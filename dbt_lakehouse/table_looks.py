@@ -105,7 +105,7 @@ def has_snapshot(_: SparkAdapter, relation: SparkRelation, snapshot: str) -> boo
 
 def rows_since(_: SparkAdapter, relation: SparkRelation, snapshot: str) -> int | None:
     """How many rows more a table has than in the snapshot of this id (``none``: before the first);
-    None if that has expired.
+    None if that has expired, or if who wrote one of the two didn't count.
     """
     table = _load(relation.render())
     snapshots = [table.currentSnapshot()]
@@ -113,7 +113,10 @@ def rows_since(_: SparkAdapter, relation: SparkRelation, snapshot: str) -> int |
         snapshots.append(table.snapshot(int(snapshot)))
     if None in snapshots:
         return None
-    now, *before = (int(each.summary().get("total-records")) for each in snapshots)
+    counts = [each.summary().get("total-records") for each in snapshots]
+    if None in counts:
+        return None
+    now, *before = map(int, counts)
     return now - sum(before)
 
 

@@ -8,7 +8,7 @@ An entry is ``{topic: name}`` or ``{pattern: Java regular expression for the who
                         anew, whose offsets begin again
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pyspark.errors.exceptions.captured import IllegalArgumentException
@@ -65,12 +65,24 @@ def _compiled(jvm: Any, pattern: str | None) -> Any:
         ) from None
 
 
-def topic_rules(entries: Iterable[Mapping[str, Any]] | None) -> list[TopicRule]:
+def topic_rules(entries: Any) -> list[TopicRule]:
     """The entries of ``vars.topics``. Raises ``ConfigurationError`` for one that can't be meant."""
+    if entries is not None and not isinstance(entries, list | tuple):
+        raise ConfigurationError(f"vars.topics in dbt_project.yml is {entries!r}, not a list")
     return [_rule(entry) for entry in entries or []]
 
 
-def _rule(entry: Mapping[str, Any]) -> TopicRule:
+def _rule(entry: Any) -> TopicRule:
+    if not isinstance(entry, Mapping):
+        raise ConfigurationError(
+            f"vars.topics in dbt_project.yml: {entry!r} is no mapping like"
+            " {topic: name, format: debezium_json}"
+        )
+    for name in ("topic", "pattern", "land_as"):
+        if not isinstance(entry.get(name, ""), str):
+            raise ConfigurationError(
+                f"vars.topics in dbt_project.yml: {dict(entry)}: {name} is text; put it in quotes"
+            )
     named = [name for name in ("topic", "pattern") if entry.get(name)]
     if len(named) != 1 or entry.get("format") not in FORMATS:
         raise ConfigurationError(

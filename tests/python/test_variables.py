@@ -52,6 +52,23 @@ def test_a_value_that_can_not_be_meant(name: str, value: Any) -> None:
 
 
 @pytest.mark.parametrize(
+    ("topics", "message"),
+    [
+        ("orders", "is 'orders', not a list"),
+        ({"topic": "orders", "format": "debezium_json"}, "not a list"),
+        (["orders"], "'orders' is no mapping"),
+        ([None], "None is no mapping"),
+        ([{"topic": 7, "format": "debezium_json"}], "topic is text"),
+        ([{"pattern": ["a"], "format": "debezium_json"}], "pattern is text"),
+    ],
+)
+def test_topics_that_can_not_be_meant(topics: Any, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"vars\.topics in dbt_project\.yml") as caught:
+        checked({"topics": topics})
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
     "variables",
     [
         {},
