@@ -20,10 +20,11 @@ from dbt_lakehouse.paths import ROOT
 from python_udfs import registry
 from python_udfs.events import Decoded, Event, EventColumns
 from python_udfs.images import (
+    Collections,
     decode_hbase,
     field_names,
-    json_elements,
-    json_entries,
+    json_elements_of_many,
+    json_entries_of_many,
     row_texts_of_many,
 )
 from python_udfs.registry import decode_batch
@@ -226,17 +227,37 @@ def row_texts_batch(
 @_without_collector
 def json_elements_batch(texts: pa.Array) -> pa.Array:
     """JSON arrays (string) to a list of texts each."""
-    elements = [json_elements(text) for text in texts.to_pylist()]
-    return pa.array(elements, type=pa.list_(pa.string()))
+    offsets, _, elements = _flattened(texts, json_elements_of_many)
+    return pa.ListArray.from_arrays(offsets, elements)
 
 
 @_without_collector
 def json_entries_batch(texts: pa.Array) -> pa.Array:
     """JSON objects (string) to a map of texts each."""
-    entries = [json_entries(text) for text in texts.to_pylist()]
-    return pa.array(
-        [None if each is None else list(each.items()) for each in entries],
-        type=pa.map_(pa.string(), pa.string()),
+    return pa.MapArray.from_arrays(*_flattened(texts, json_entries_of_many))
+
+
+def _flattened(
+    texts: pa.Array, read: Callable[[list[str | None]], Collections]
+) -> tuple[pa.Array, pa.Array, pa.Array]:
+    """Offsets, of which one is null where there is no collection, names and values."""
+    lengths: list[int | None] = []
+    names: list[str] = []
+    values: list[str | None] = []
+    at_once = _at_once(texts)
+    for start in range(0, len(texts), at_once):
+        of_chunk = read(texts.slice(start, at_once).to_pylist())
+        lengths += of_chunk.lengths
+        names += of_chunk.names
+        values += of_chunk.texts
+    ends = accumulate((length or 0 for length in lengths), initial=0)
+    offsets = [
+        None if length is None else end for length, end in zip([*lengths, 0], ends, strict=True)
+    ]
+    return (
+        pa.array(offsets, pa.int32()),
+        pa.array(names, pa.string()),
+        pa.array(values, pa.string()),
     )
 
 

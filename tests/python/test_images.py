@@ -1,15 +1,20 @@
 """The exact text of a row image's fields, and HBase's binary values."""
 
 import base64
+from collections.abc import Callable
+from itertools import islice
 
 import msgspec
 import pytest
 
 from python_udfs.images import (
+    Collections,
     RowTexts,
     decode_hbase,
     json_elements,
+    json_elements_of_many,
     json_entries,
+    json_entries_of_many,
     row_texts,
     row_texts_of_many,
 )
@@ -65,15 +70,66 @@ def test_an_image_that_is_no_object_is_a_bug() -> None:
         row_texts(None, "[1]", None, '[["a"],[]]')
 
 
-def test_elements_and_entries_keep_every_digit() -> None:
-    assert json_elements('[1.10,"a",null,[1.0]]') == ["1.10", "a", None, "[1.0]"]
-    assert json_entries('{"a":1.10,"b":"x","c":null}') == {"a": "1.10", "b": "x", "c": None}
+# JSON arrays and the texts of their elements.
+ARRAYS: list[tuple[str | None, list[str | None] | None]] = [
+    ("[]", []),
+    ('["a","\\u00fc\\n",null]', ["a", "ü\n", None]),
+    ("[1,-0,123456789012345678901234567890]", ["1", "0", "123456789012345678901234567890"]),
+    ("[ 1.10 , 2E5, true, false ]", ["1.10", "2E5", "true", "false"]),
+    ('[1.10,"a",[1.0, {}],{"x": null}]', ["1.10", "a", "[1.0, {}]", '{"x": null}']),
+    ("[" + "9" * 5000 + "]", ["9" * 5000]),
+    *((text, None) for text in (None, "", "1", "text", "[1", "[1,", "2]", "[1] [2]", '"[]"')),
+    ('["\\ud800"]', None),
+]
+# Each alone, all at once, and those of a kind.
+CHOICES = [*([place] for place in range(len(ARRAYS))), list(range(len(ARRAYS))), [0, 1, 2, 7]]
 
 
-@pytest.mark.parametrize("text", [None, "", "1", "text", "[1", "{", '"[]"'])
-def test_what_is_no_collection_has_none(text: str | None) -> None:
-    assert json_elements(text) is None
-    assert json_entries(text) is None
+@pytest.mark.parametrize("places", CHOICES)
+def test_elements_and_entries_keep_every_digit(places: list[int]) -> None:
+    arrays = [ARRAYS[place] for place in places]
+    texts = [text for text, _ in arrays]
+    expected = [elements for _, elements in arrays]
+    assert [json_elements(text) for text in texts] == expected
+    assert elements_of(json_elements_of_many(texts)) == expected
+
+    objects = [as_object(text, elements) for text, elements in arrays]
+    texts = [text for text, _ in objects]
+    entries = [entries for _, entries in objects]
+    assert [json_entries(text) for text in texts] == entries
+    assert entries_of(json_entries_of_many(texts)) == entries
+
+
+def as_object(
+    text: str | None, elements: list[str | None] | None
+) -> tuple[str | None, dict[str, str | None] | None]:
+    """An object with an array's elements under the names 0, 1 and so on, and its entries. The first
+    name is there twice, and what it had first is gone.
+    """
+    if text is None or elements is None:
+        return text and text.replace("[", "{").replace("]", "}"), None
+    items = msgspec.json.decode(text, type=list[msgspec.Raw])
+    named = [f'"{place}":{bytes(item).decode()}' for place, item in enumerate(items)]
+    written = "{" + ",".join(['"0":"gone"', *named] if named else []) + "}"
+    return written, {str(place): element for place, element in enumerate(elements)}
+
+
+def elements_of(found: Collections) -> list[list[str | None] | None]:
+    texts = iter(found.texts)
+    assert found.names == []
+    return [None if each is None else list(islice(texts, each)) for each in found.lengths]
+
+
+def entries_of(found: Collections) -> list[dict[str, str | None] | None]:
+    named = iter(zip(found.names, found.texts, strict=True))
+    return [None if each is None else dict(islice(named, each)) for each in found.lengths]
+
+
+@pytest.mark.parametrize("read", [json_elements, json_entries])
+def test_the_other_kind_of_collection_is_none(
+    read: Callable[[str], list[str | None] | dict[str, str | None] | None],
+) -> None:
+    assert (read("[]"), read("{}")) in (([], None), (None, {}))
 
 
 # What org.apache.hadoop.hbase.util.Bytes.toBytes writes: big-endian, two's complement.
@@ -145,6 +201,10 @@ IMAGES: list[tuple[bytes | None, dict[str, str]]] = [
     ),
     (b'{"a":' + b"9" * 5000 + b"}", {"a": "9" * 5000}),
     (b'{"a":[1,\n2]}', {"a": "[1,\n2]"}),
+    (b'{"a": [1, 2.50] ,"d": "\\u0041"}', {"a": "[1, 2.50]", "d": "A"}),
+    (b'{"a":-0,"d":[-0]}', {"a": "0", "d": "[-0]"}),
+    (b'{"a":{},"d":-0}', {"a": "{}", "d": "0"}),
+    (b'{"a":-0.0,"d":"-0"}', {"a": "-0.0", "d": "-0"}),
 ]
 
 
