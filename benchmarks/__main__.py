@@ -30,6 +30,7 @@ BENCHMARKS: Final = (
     "spark_decode",
     "change_events",
     "pipeline",
+    "ceilings",
     "decode_cli",
     "increments",
     "memory",

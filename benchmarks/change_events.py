@@ -5,24 +5,17 @@ Both write all of change_events each time, as a first load does. Of dbt's run on
 time counts.
 """
 
-from collections.abc import Callable
+from functools import partial
 from typing import Final
 
-from benchmarks.lake import BenchmarkLake, write_project
-from benchmarks.measuring import Figure, Options, medians, wall_seconds
+from benchmarks.lake import BenchmarkLake, seconds_to_copy, write_project
+from benchmarks.measuring import Figure, Options, medians, returned_seconds
 from benchmarks.payloads import SHAPES, USUAL_SHAPES, chosen_shapes, write_parquet
 from dbt_lakehouse import bronze
 
 BAR: Final = 0.7
 _EVENTS: Final = "lake.silver.change_events"
 _COPY: Final = "lake.silver.copied_events"
-
-
-def _own_seconds(job: Callable[[], object]) -> float:
-    """What a job that measures itself says."""
-    taken = job()
-    assert isinstance(taken, float)
-    return taken
 
 
 def _figure(lake: BenchmarkLake, shape: str, options: Options) -> Figure:
@@ -42,12 +35,11 @@ def _figure(lake: BenchmarkLake, shape: str, options: Options) -> Figure:
         run = lake.run("--full-refresh", "--select", "change_events")
         return run.models["change_events"]
 
-    def copy() -> float:
-        spark.sql(f"drop table if exists {_COPY} purge")
-        spark.sql(f"create table {_COPY} using iceberg as select * from {_EVENTS} where false")
-        return wall_seconds(lambda: spark.sql(f"insert into {_COPY} select * from {_EVENTS}"))
-
-    seconds = medians({"build": build, "copy": copy}, options.rounds, _own_seconds)
+    seconds = medians(
+        {"build": build, "copy": partial(seconds_to_copy, spark, _EVENTS, _COPY)},
+        options.rounds,
+        returned_seconds,
+    )
     return Figure(
         "change_events",
         f"{shape}, model to insert ... select",

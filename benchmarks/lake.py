@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 from dbt.cli.main import dbtRunner, dbtRunnerResult
 from pyspark.sql import SparkSession
 
+from benchmarks.measuring import wall_seconds
 from dbt_lakehouse import bronze
 from dbt_lakehouse.paths import ROOT
 from dbt_lakehouse.project import ProjectOptions, load
@@ -58,6 +59,18 @@ def write_project(project: Path, models: Models | None = None) -> Path:
                 (project / "models" / schema / f"{name}.sql").write_text(text)
         (project / "models/gold/gold.yml").write_text(models.gold_yaml)
     return project
+
+
+def create_empty_copy(spark: SparkSession, table: str, copy: str) -> None:
+    """An empty table of a table's columns, in the place of what was there."""
+    spark.sql(f"drop table if exists {copy} purge")
+    spark.sql(f"create table {copy} using iceberg as select * from {table} where false")
+
+
+def seconds_to_copy(spark: SparkSession, table: str, copy: str) -> float:
+    """Wall seconds of ``insert ... select`` of a table's rows into a new one of its columns."""
+    create_empty_copy(spark, table, copy)
+    return wall_seconds(lambda: spark.sql(f"insert into {copy} select * from {table}"))
 
 
 def contracts(tables: Mapping[str, Mapping[str, str]]) -> str:

@@ -18,7 +18,14 @@ from pyspark.sql import SparkSession
 
 from benchmarks.handwritten import aerospike_udf, debezium_from_json
 from benchmarks.handwritten.watermarks import Tables
-from benchmarks.lake import TECHNICAL_COLUMNS, BenchmarkLake, Models, contracts, write_project
+from benchmarks.lake import (
+    TECHNICAL_COLUMNS,
+    BenchmarkLake,
+    Models,
+    contracts,
+    seconds_to_copy,
+    write_project,
+)
 from benchmarks.measuring import Figure, Options, wall_seconds
 from benchmarks.payloads import SHAPES, Mix, write_parquet
 from dbt_lakehouse import bronze
@@ -129,6 +136,9 @@ AEROSPIKE: Final = Source(
 )
 
 
+SOURCES: Final = (DEBEZIUM, AEROSPIKE)
+
+
 class Seconds(NamedTuple):
     """What a load took."""
 
@@ -168,6 +178,14 @@ class Pipelines:
                 handwritten += wall_seconds(self._run_handwritten)
         self._compare()
         return Seconds(ours, handwritten, models)
+
+    def seconds_to_copy_tables(self) -> float:
+        """Wall seconds of copying what our last load has made, table by table."""
+        (log,) = self._source.models.silver
+        return sum(
+            seconds_to_copy(self._spark, f"lake.{table}", "lake.silver.copied")
+            for table in ("silver.change_events", f"silver.{log}", self._source.gold)
+        )
 
     def _run_handwritten(self) -> None:
         self._source.run(self._spark, TABLES)
@@ -226,17 +244,20 @@ def _figure(source: Source, load: str, seconds: list[Seconds], events: int) -> F
     )
 
 
+def pieces_of(source: Source, folder: Path, events: int) -> list[list[Path]]:
+    """The new files, in ``folder``, of each increment of a source's payloads."""
+    files = write_parquet(
+        folder / source.shape,
+        SHAPES[source.shape],
+        events,
+        mix=Mix(keys=max(4, events // EVENTS_PER_KEY)),
+        per_file=-(-events // INCREMENTS),
+    )
+    return [[path] for path in files]
+
+
 def _measure_source(source: Source, options: Options) -> list[Figure]:
-    pieces = [
-        [path]
-        for path in write_parquet(
-            options.folder / source.shape,
-            SHAPES[source.shape],
-            options.events,
-            mix=Mix(keys=max(4, options.events // EVENTS_PER_KEY)),
-            per_file=-(-options.events // INCREMENTS),
-        )
-    ]
+    pieces = pieces_of(source, options.folder, options.events)
     at_once = [[path for piece in pieces for path in piece]]
     pipelines = Pipelines(source, options.folder)
     # Warms up the JVM, with a first load and with increments.
@@ -254,6 +275,4 @@ def _measure_source(source: Source, options: Options) -> list[Figure]:
 
 def measure(options: Options) -> list[Figure]:
     """First load and increments, of Debezium envelopes and of Aerospike records."""
-    return [
-        figure for source in (DEBEZIUM, AEROSPIKE) for figure in _measure_source(source, options)
-    ]
+    return [figure for source in SOURCES for figure in _measure_source(source, options)]

@@ -35,7 +35,7 @@ ENVELOPE: Final = (
 )
 """The envelope of the usual Debezium messages, for ``from_json``."""
 
-_FROM_JSON: Final = f"""
+FROM_JSON: Final = f"""
     select
         topic, partition, offset, timestamp,
         envelope.op,
@@ -50,6 +50,7 @@ _FROM_JSON: Final = f"""
         envelope.ts_ms
     from (select *, from_json(cast(value as string), '{ENVELOPE}') as envelope from payloads)
 """
+"""What one would make of them with ``from_json``."""
 
 _ROW_UDF: Final = """
     select topic, partition, offset, timestamp, 'aerospike_messagepack' as format, event.*
@@ -79,7 +80,7 @@ def to_noop(rows: DataFrame) -> None:
     rows.write.format("noop").mode("overwrite").save()
 
 
-def _read(spark: SparkSession, folder: Path, shape: str, options: Options) -> None:
+def read_payloads(spark: SparkSession, folder: Path, shape: str, options: Options) -> None:
     """Make the payloads, and a temporary view of them."""
     files = write_parquet(
         folder / shape, SHAPES[shape], options.events, per_file=max(1, options.events // 8)
@@ -88,7 +89,7 @@ def _read(spark: SparkSession, folder: Path, shape: str, options: Options) -> No
 
 
 def _aerospike(spark: SparkSession, decoded: str, options: Options) -> list[Figure]:
-    _read(spark, options.folder, "aerospike", options)
+    read_payloads(spark, options.folder, "aerospike", options)
     returns = registry.SQL_FUNCTIONS["decode_payload"].returns
     spark.udf.register("decode_in_rows", udf(_decode_in_rows, returns, useArrow=False))
     stream = usual_stream(SHAPES["aerospike"], options)
@@ -124,11 +125,11 @@ def _aerospike(spark: SparkSession, decoded: str, options: Options) -> list[Figu
 
 
 def _debezium(spark: SparkSession, decoded: str, options: Options) -> Figure:
-    _read(spark, options.folder, "debezium", options)
+    read_payloads(spark, options.folder, "debezium", options)
     seconds = medians(
         {
             "udf": lambda: to_noop(spark.sql(decoded)),
-            "from_json": lambda: to_noop(spark.sql(_FROM_JSON)),
+            "from_json": lambda: to_noop(spark.sql(FROM_JSON)),
         },
         options.rounds,
     )
@@ -142,7 +143,7 @@ def _debezium(spark: SparkSession, decoded: str, options: Options) -> Figure:
 
 
 def _other_shape(spark: SparkSession, name: str, decoded: str, options: Options) -> Figure:
-    _read(spark, options.folder, name, options)
+    read_payloads(spark, options.folder, name, options)
     stream = usual_stream(SHAPES[name], options)
     seconds = medians(
         {

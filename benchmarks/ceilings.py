@@ -1,0 +1,138 @@
+"""What ratios other benchmarks could reach at most: theirs, if our part of the work took no time.
+
+In the decode UDF's place is one that hands out ready-made events. What is left of ``spark_decode``
+and ``change_events`` is what Spark does for any Python UDF that returns such events. In the place
+of the pipeline's first load its finished tables are copied with ``insert ... select``: nothing is
+decoded, typed or folded. The bars are those of the other benchmarks; one that is not met here is
+out of reach for a Python UDF, or for these tables.
+"""
+
+import os
+import statistics
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from pyspark.sql.pandas.functions import arrow_udf
+
+from benchmarks.change_events import BAR as CHANGE_EVENTS_BAR
+from benchmarks.decoders import arrow_batches, decode_batches, usual_stream
+from benchmarks.lake import BenchmarkLake, create_empty_copy, seconds_to_copy, write_project
+from benchmarks.measuring import Figure, Options, medians, returned_seconds, wall_seconds
+from benchmarks.payloads import SHAPES, USUAL_SHAPES
+from benchmarks.pipeline import SOURCES, Pipelines, Source, pieces_of
+from benchmarks.spark_decode import (
+    FROM_JSON,
+    FROM_JSON_BAR,
+    PLAIN_BAR,
+    read_payloads,
+    to_noop,
+)
+from dbt_lakehouse.functions import decode_payload_batch
+from python_udfs import registry
+
+_EVENTS: Final = "lake.silver.decoded_events"
+_COPY: Final = "lake.silver.copied_events"
+
+# Of a Python worker: the events of its first payloads, and of longer batches, of which others get
+# as many as they have payloads. The streams' payloads have one event each, and differ in nothing
+# that takes Spark longer or shorter.
+_ready: dict[str, pa.Array] = {}
+
+
+def _ready_events(formats: pa.Array, keys: pa.Array, values: pa.Array) -> pa.Array:
+    """``decode_payload_batch`` that decodes next to nothing."""
+    name = formats[0].as_py()
+    if name not in _ready or len(_ready[name]) < len(values):
+        _ready[name] = decode_payload_batch(formats, keys, values)
+    return _ready[name].slice(0, len(values))
+
+
+def _of_udf(spark: SparkSession, shape: str, decoded: str, options: Options) -> list[Figure]:
+    """The decode UDF of a shape, and ``change_events`` by it."""
+    read_payloads(spark, options.folder, shape, options)
+    ready = decoded.replace("decode_payload(", "ready_events(")
+    spark.sql(f"create or replace table {_EVENTS} using iceberg as {decoded}")
+
+    def insert() -> float:
+        create_empty_copy(spark, _EVENTS, _COPY)
+        return wall_seconds(lambda: spark.sql(f"insert into {_COPY} {ready}"))
+
+    jobs: dict[str, Callable[[], float]] = {
+        "ready": partial(wall_seconds, lambda: to_noop(spark.sql(ready))),
+        "insert": insert,
+        "copy": partial(seconds_to_copy, spark, _EVENTS, _COPY),
+    }
+    if shape == "debezium":
+        beside, bar = "native from_json", FROM_JSON_BAR
+        times = 1.0
+        jobs["beside"] = partial(wall_seconds, lambda: to_noop(spark.sql(FROM_JSON)))
+    else:
+        cores = len(os.sched_getaffinity(0))
+        beside, bar = f"plain Python x {cores} cores", PLAIN_BAR
+        stream = usual_stream(SHAPES[shape], options)
+        # The stream may be shorter.
+        times = cores * len(stream) / options.events
+        batches = arrow_batches(SHAPES[shape], stream, True)
+        jobs["beside"] = partial(wall_seconds, partial(decode_batches, batches))
+    seconds = medians(jobs, options.rounds, returned_seconds)
+    rates = {name: options.events / taken for name, taken in seconds.items()}
+    rates["beside"] *= times
+    return [
+        Figure(
+            "ceilings",
+            f"{shape}, UDF to {beside}",
+            rates["ready"] / rates["beside"],
+            bar,
+            measured={"ready payloads/s": rates["ready"], f"{beside} payloads/s": rates["beside"]},
+        ),
+        Figure(
+            "ceilings",
+            f"{shape}, change_events to insert ... select",
+            rates["insert"] / rates["copy"],
+            CHANGE_EVENTS_BAR,
+            measured={"ready events/s": rates["insert"], "copied events/s": rates["copy"]},
+        ),
+    ]
+
+
+def _of_pipeline(source: Source, options: Options) -> Figure:
+    """A first load of a source."""
+    pieces = pieces_of(source, options.folder / "pipeline", options.events)
+    pipelines = Pipelines(source, options.folder)
+    pipelines.load(pieces[:3], ours_first=True)
+    handwritten, copies = [], []
+    for number in range(options.rounds):
+        at_once = [[path for piece in pieces for path in piece]]
+        handwritten.append(pipelines.load(at_once, ours_first=number % 2 == 0).handwritten)
+        copies.append(pipelines.seconds_to_copy_tables())
+    taken = statistics.median(handwritten)
+    copied = statistics.median(copies)
+    return Figure(
+        "ceilings",
+        f"{source.shape}, pipeline's first load",
+        taken / copied,
+        source.bar,
+        measured={
+            "copied events/s": options.events / copied,
+            "handwritten events/s": options.events / taken,
+        },
+    )
+
+
+def measure(options: Options) -> list[Figure]:
+    """A figure for each bar that says what Spark has to do with the events."""
+    lake = BenchmarkLake(options.folder, write_project(options.folder / "project"))
+    decoded = lake.compiled("select * from {{ decoded_events('payloads') }}")
+    spark = lake.open_session()
+    spark.sql("create namespace if not exists lake.silver")
+    returns = registry.SQL_FUNCTIONS["decode_payload"].returns
+    # By the function's type hints; PySpark's own stubs know only the form that warns of it.
+    make_udf: Any = arrow_udf
+    spark.udf.register("ready_events", make_udf(_ready_events, returns))
+    figures = [
+        figure for shape in USUAL_SHAPES for figure in _of_udf(spark, shape, decoded, options)
+    ]
+    return figures + [_of_pipeline(source, options) for source in SOURCES]
