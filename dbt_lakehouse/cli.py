@@ -21,6 +21,7 @@ import click
 
 from dbt_lakehouse.captures import CaptureError
 from dbt_lakehouse.errors import LakehouseError
+from python_udfs.errors import CODES
 from python_udfs.registry import FORMATS
 
 if TYPE_CHECKING:
@@ -287,7 +288,13 @@ def generate(
 
 
 @lakehouse.command()
-@click.option("--code", "codes", multiple=True, help="Only this error code; can be given again.")
+@click.option(
+    "--code",
+    "codes",
+    multiple=True,
+    type=click.Choice(CODES),
+    help="Only this error code; can be given again.",
+)
 @click.option("--topic", "topics", multiple=True, help="Only this topic; can be given again.")
 @click.option("--json", "as_json", is_flag=True, help="Print the counts as JSON.")
 @_project_options

@@ -1,13 +1,23 @@
 """What Spark's JVM throws, as a line of text."""
 
+import re
+from typing import Final
+
 from py4j.protocol import Py4JJavaError
+
+# As drivers repeat the addresses of databases, and Kafka's client its login.
+_PASSWORD: Final = re.compile(
+    r"""(?i)(password\s*=\s*)(?:"[^"]*"|'[^']*'|[^\s&;,"']+)|(//[^\s/:@]*:)[^\s/@]+(?=@)"""
+)
 
 
 def error_text(error: Exception) -> str:
-    """What went wrong, in one line: the messages of a Java error and its causes, or Python's."""
+    """What went wrong, in one line: the messages of a Java error and its causes, or Python's;
+    passwords as ``***``.
+    """
     cause = error.java_exception if isinstance(error, Py4JJavaError) else None
     if cause is None:
-        return " ".join(str(error).split())
+        return _without_passwords(" ".join(str(error).split()))
     reasons: list[str] = []
     while cause is not None:
         lines = (cause.getMessage() or cause.getClass().getSimpleName()).splitlines()
@@ -15,4 +25,8 @@ def error_text(error: Exception) -> str:
         if not any(reason in other or other in reason for other in reasons):
             reasons.append(reason)
         cause = cause.getCause()
-    return ": ".join(reasons)
+    return _without_passwords(": ".join(reasons))
+
+
+def _without_passwords(text: str) -> str:
+    return _PASSWORD.sub(lambda found: f"{found[1] or found[2]}***", text)

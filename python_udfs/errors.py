@@ -4,7 +4,7 @@ A ``DecodeError`` never leaves ``decode``: it becomes an ``invalid`` event. Any 
 bug in a decoder and is meant to stop the run.
 """
 
-from typing import ClassVar
+from typing import ClassVar, Final
 
 
 class DecodeError(Exception):
@@ -82,3 +82,7 @@ class UnknownFormat(DecodeError):
     """No wire format is configured for the payload's topic."""
 
     code = "unknown_format"
+
+
+CODES: Final = tuple(error.code for error in DecodeError.__subclasses__())
+"""All that ``error_code`` can be."""

@@ -7,10 +7,12 @@ from typing import Any, Final
 
 import pytest
 from aerospike_encoder import pack
+from click.testing import CliRunner
 from lakes import Lake, Rows
 from small_messages import digest_text, order, profile
 from streams import HOUR, MINUTE, ORDERS, PROFILES, START, Message
 
+from dbt_lakehouse.cli import lakehouse
 from dbt_lakehouse.project import Project
 from dbt_lakehouse.redrive import Redriven, redrive
 
@@ -172,3 +174,9 @@ def sorted_rows(rows: Rows) -> Rows:
 
 def _plain(value: Any) -> str:
     return value.isoformat() if isinstance(value, datetime) else str(value)
+
+
+def test_a_code_that_no_payload_can_have_is_refused() -> None:
+    result = CliRunner().invoke(lakehouse, ["redrive", "--code", "trailing"])
+    assert result.exit_code == 2
+    assert "'trailing' is not one of" in result.output and "'trailing_bytes'" in result.output

@@ -20,6 +20,10 @@ from dbt_lakehouse.session import CATALOG_TYPE, CATALOG_URI, WAREHOUSE, open_ses
         ({CATALOG_URI: "jdbc:sqlite:{folder}/text"}, "file is not a database"),
         ({CATALOG_URI: "jdbc:sqlite:{folder}/text/catalog.db"}, "can't be made: "),
         ({CATALOG_URI: "jdbc:oracle:thin:@db"}, "No suitable driver found"),
+        (
+            {CATALOG_URI: "jdbc:nobody://me:secret@db:1/lake?password=secret&user=me"},
+            "No suitable driver found for jdbc:nobody://me:***@db:1/lake?password=***&user=me",
+        ),
         ({CATALOG_TYPE: "hive2"}, "Unknown catalog type: hive2"),
         ({WAREHOUSE: "{folder}/text/warehouse"}, "Failed to create file"),
     ],
@@ -35,6 +39,7 @@ def test_a_lake_that_can_not_be_used(tmp_path: Path, settings: dict[str, str], r
         open_session(parameters)
     assert reason in str(caught.value)
     assert "spark.sql.catalog.lake." in str(caught.value)
+    assert "secret" not in str(caught.value)
     # It leaves no session behind that would stand in the way of one that works.
     assert lake.sql("select * from bronze.raw_payloads") == []
 
