@@ -30,7 +30,7 @@ from binascii import b2a_base64
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
-from python_udfs.errors import TooLarge
+from python_udfs.errors import DecodeError, TooLarge
 from python_udfs.events import MAX_TIME_MS, MIN_TIME_MS, TOMBSTONE, Event
 from python_udfs.limits import MAX_ERRORS, MAX_PAYLOAD_BYTES
 from python_udfs.paths import Path, path_text
@@ -127,12 +127,38 @@ def expires_at_of_many(expiries: Sequence[Any]) -> Sequence[int | None]:
     return list(map(expires_at, expiries))
 
 
-def too_many_errors(index: int) -> TooLarge:
-    """What is said of element ``index`` of a batch, and of all behind it."""
-    return TooLarge(
-        f"$[{index}]: neither it nor what follows is decoded, for {MAX_ERRORS} elements before it"
-        " can't be"
-    )
+def batch_events(
+    items: Sequence[Any],
+    metadata_of: Callable[[int], dict[str, Any]],
+    record: Callable[[Any, int, str, dict[str, Any]], Event],
+    invalid: Callable[[DecodeError, int, dict[str, Any]], Event],
+) -> list[Event]:
+    """One event per item of a batch, of which some may be errors; one for all that is left behind
+    ``MAX_ERRORS`` of them.
+
+    ``record`` makes an event of an item, its index, its path and its metadata (which it may add
+    to), or raises ``DecodeError``; ``invalid`` makes one of an error.
+    """
+    events = []
+    errors = 0
+    for index, item in enumerate(items):
+        at = f"$[{index}]"
+        if errors == MAX_ERRORS:
+            too_many = TooLarge(
+                f"{at}: neither it nor what follows is decoded, for {MAX_ERRORS} elements before it"
+                " can't be"
+            )
+            events.append(invalid(too_many, index, {}))
+            break
+        metadata = metadata_of(index)
+        try:
+            if isinstance(item, DecodeError):
+                raise item
+            events.append(record(item, index, at, metadata))
+        except DecodeError as error:
+            events.append(invalid(error, index, metadata))
+            errors += 1
+    return events
 
 
 def event_key_metadata(keys: EventKeys | None, index: int, count: int) -> dict[str, Any]:

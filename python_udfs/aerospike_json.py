@@ -49,17 +49,17 @@ from python_udfs.aerospike import (
     EventKeys,
     NestedKinds,
     Pairs,
+    batch_events,
     event_key_metadata,
     expires_at,
     occurred_at,
     record_key,
     tombstone,
-    too_many_errors,
 )
 from python_udfs.aerospike_json_text import MAX_INT_LENGTH, Batch, parse, split
 from python_udfs.errors import BadField, BadShape, BadType, DecodeError, TooLarge, Truncated
 from python_udfs.events import DELETE, INVALID, UPSERT, Event, invalid
-from python_udfs.limits import MAX_ERRORS, MAX_PAYLOAD_BYTES
+from python_udfs.limits import MAX_PAYLOAD_BYTES
 from python_udfs.paths import Path, path_text, shorten
 
 _NON_FINITE_TEXTS: Final = frozenset(NON_FINITE.values())
@@ -130,23 +130,14 @@ def _batch(keys: EventKeys | None, batch: Batch) -> list[Event]:
     size = batch.size
     if not batch.whole and keys is not None:
         size = max(size, len(keys.keys))
-    events = []
-    errors = 0
-    for index, item in enumerate(batch.items):
+
+    def metadata_of(index: int) -> dict[str, Any]:
         metadata = event_key_metadata(keys, index, size)
         if batch.whole:
             metadata["batch_size"] = size
-        try:
-            if isinstance(item, DecodeError):
-                raise item
-            events.append(_record(item, index, f"$[{index}]", metadata))
-        except DecodeError as error:
-            events.append(_invalid(error, index, metadata))
-            errors += 1
-            if errors == MAX_ERRORS and index + 1 < len(batch.items):
-                events.append(_invalid(too_many_errors(index + 1), index + 1, {}))
-                break
-    return events
+        return metadata
+
+    return batch_events(batch.items, metadata_of, _record, _invalid)
 
 
 def _record(record: Any, index: int, at: str, columns: dict[str, Any]) -> Event:

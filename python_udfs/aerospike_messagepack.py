@@ -62,12 +62,12 @@ from python_udfs.aerospike import (
     EventKeys,
     NestedKinds,
     Pairs,
+    batch_events,
     event_key_metadata,
     expires_at,
     occurred_at,
     record_key,
     tombstone,
-    too_many_errors,
 )
 from python_udfs.aerospike_particles import (
     DOUBLE,
@@ -157,7 +157,7 @@ def _decode_tree(key: bytes | None, tree: Any) -> list[Event]:
         return _batch(_event_keys(key), tree, len(tree))
     else:
         try:
-            return [_record(tree, 0, "$", _VALUE_DEPTH, _single_metadata(key))]
+            return [_record(tree, 0, "$", _single_metadata(key), _VALUE_DEPTH)]
         except DecodeError as caught:
             error = caught
     return [_invalid(error, 0, event_key_metadata(_event_keys(key), 0, 1))]
@@ -223,22 +223,13 @@ def _walk_batch(walker: Walker, length: int) -> list[Any]:
 
 def _batch(keys: EventKeys | None, items: list[Any], size: int) -> list[Event]:
     """One event per item of a batch that declares ``size`` records; an item may be an error."""
-    events = []
-    errors = 0
-    for index, item in enumerate(items):
+
+    def metadata_of(index: int) -> dict[str, Any]:
         metadata = event_key_metadata(keys, index, size) if index < size else {}
         metadata["batch_size"] = size
-        try:
-            if isinstance(item, DecodeError):
-                raise item
-            events.append(_record(item, index, f"$[{index}]", _VALUE_DEPTH + 1, metadata))
-        except DecodeError as error:
-            events.append(_invalid(error, index, metadata))
-            errors += 1
-            if errors == MAX_ERRORS and index + 1 < len(items):
-                events.append(_invalid(too_many_errors(index + 1), index + 1, {}))
-                break
-    return events
+        return metadata
+
+    return batch_events(items, metadata_of, partial(_record, depth=_VALUE_DEPTH + 1), _invalid)
 
 
 def _is_batch(tree: list[Any]) -> bool:
@@ -263,7 +254,7 @@ def _is_batch(tree: list[Any]) -> bool:
     )
 
 
-def _record(record: Any, index: int, at: str, depth: int, metadata: dict[str, Any] | None) -> Event:
+def _record(record: Any, index: int, at: str, metadata: dict[str, Any] | None, depth: int) -> Event:
     """The event of one record. ``depth`` is that of a bin's value; adds to its own metadata."""
     if type(record) is not list:
         raise BadShape(f"{at}: expected an array [version, type, payload], got {_kind(record)}")
