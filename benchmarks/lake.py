@@ -61,15 +61,28 @@ def write_project(project: Path, models: Models | None = None) -> Path:
     return project
 
 
-def create_empty_copy(spark: SparkSession, table: str, copy: str) -> None:
-    """An empty table of a table's columns, in the place of what was there."""
+def create_empty_copy(
+    spark: SparkSession, table: str, copy: str, *, same_files: bool = False
+) -> None:
+    """An empty table of a table's columns, in the place of what was there. Its files are written
+    as Iceberg does by default, or as those of the table.
+    """
+    properties = {
+        row.key: row.value
+        for row in spark.sql(f"show tblproperties {table}").collect()
+        if same_files and row.key.startswith("write.parquet.")
+    }
     spark.sql(f"drop table if exists {copy} purge")
     spark.sql(f"create table {copy} using iceberg as select * from {table} where false")
+    for name, value in properties.items():
+        spark.sql(f"alter table {copy} set tblproperties ('{name}' = '{value}')")
 
 
-def seconds_to_copy(spark: SparkSession, table: str, copy: str) -> float:
-    """Wall seconds of ``insert ... select`` of a table's rows into a new one of its columns."""
-    create_empty_copy(spark, table, copy)
+def seconds_to_copy(
+    spark: SparkSession, table: str, copy: str, *, same_files: bool = False
+) -> float:
+    """Wall seconds of ``insert ... select`` of a table's rows into ``create_empty_copy``."""
+    create_empty_copy(spark, table, copy, same_files=same_files)
     return wall_seconds(lambda: spark.sql(f"insert into {copy} select * from {table}"))
 
 
