@@ -1,4 +1,4 @@
-"""What gold must hold after a set of messages, worked out in plain Python.
+"""What gold must hold after a set of messages, worked out in plain Python, and what it holds.
 
 The way from bytes to rows without Spark: ``decode_payload`` (what ``lakehouse decode`` prints), a
 running maximum for the log time, and ``reference_fold.fold``. It shares no SQL with the pipeline.
@@ -13,6 +13,7 @@ from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
 import streams
+from lakes import Lake
 from reference_fold import Change, Position, State, fold
 from streams import Message
 
@@ -128,6 +129,9 @@ ORDERS: Final = Table(
     },
 )
 TABLES: Final = (PROFILES, SESSIONS, ORDERS)
+GOLD: Final = {table.name: table for table in TABLES}
+# Everything that the three tables need, and the quarantine.
+MODELS: Final = ("+profiles", "+sessions", "+orders", "quarantined_payloads")
 # Where a gold column has another name than the field of the image.
 _RENAMED: Final = {"shipped_at": "shipped_at_micros"}
 
@@ -211,6 +215,34 @@ def expected_rows(table: Table, log: Iterable[Logged], as_of: datetime) -> dict[
             row["_expires_at"] = _time(_micros(event.expires_at))
         rows[key] = row
     return rows
+
+
+def differences(lake: Lake, messages: Iterable[Message], as_of: datetime) -> list[str]:
+    """How gold, as PyIceberg reads it, differs from the reference for these messages."""
+    log = log_of(messages)
+    found = []
+    for name, table in GOLD.items():
+        expected = expected_rows(table, log, as_of)
+        actual = gold(lake, name)
+        for key in sorted({*expected, *actual}, key=str):
+            if expected.get(key) != actual.get(key):
+                found.append(f"{name} {key}: {expected.get(key)} expected, not {actual.get(key)}")
+    return found
+
+
+def gold(lake: Lake, name: str) -> dict[Any, Row]:
+    """A gold table by key, read with PyIceberg."""
+    return by_key(name, lake.read(f"gold.{name}"))
+
+
+def by_key(name: str, rows: list[Row]) -> dict[Any, Row]:
+    """Rows of a gold table by key, maps as dicts."""
+    for row in rows:
+        if row.get("utm") is not None:
+            row["utm"] = dict(row["utm"])
+    keyed = {row[GOLD[name].key]: row for row in rows}
+    assert len(keyed) == len(rows), f"{name}: a key has two rows"
+    return keyed
 
 
 def micros_of(moment: datetime) -> int:

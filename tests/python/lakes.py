@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -38,6 +39,11 @@ class Snapshot(NamedTuple):
     snapshot_id: int
     operation: str
     summary: dict[str, str]
+
+
+def as_of_text(moment: datetime) -> str:
+    """A moment as ``vars.as_of`` takes it."""
+    return f"{moment:%F %T}"
 
 
 def copy_project(project: Path) -> Path:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from expected_gold import EPOCH, Row, micros_of
-from lakes import Lake, copy_project
+from lakes import Lake, as_of_text, copy_project
 from reference_fold import Position, State, fold, fold_partial
 from reference_history import history, multiset
 from row_events import (
@@ -41,11 +41,6 @@ _TECHNICAL: Final = {
         "struct<log_time:timestamp,topic:string,partition:int,offset:bigint,event_index:int>"
     ),
 }
-
-
-def text(moment: datetime) -> str:
-    """A moment as ``vars.as_of`` takes it."""
-    return f"{moment:%F %T}"
 
 
 # --- models ---------------------------------------------------------------------------------------
@@ -187,12 +182,12 @@ class RowLake:
             result = self.lake.land(message(event).line() for event in [*again, *events])
             assert result == (len(events), len(again))
             self.landed += events
-        statuses = self.lake.dbt("run", *arguments, as_of=text(as_of))
+        statuses = self.lake.dbt("run", *arguments, as_of=as_of_text(as_of))
         assert set(statuses.values()) == {"success"}, statuses
 
     def data_tests(self, *names: str, as_of: datetime = LAST) -> dict[str, str]:
         """Data tests by their names or those of models: what became of each."""
-        return self.lake.dbt("test", "-s", *names, as_of=text(as_of))
+        return self.lake.dbt("test", "-s", *names, as_of=as_of_text(as_of))
 
 
 class Expected(NamedTuple):

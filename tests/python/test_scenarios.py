@@ -22,23 +22,24 @@ import streams
 from aerospike_encoder import pack
 from expected_gold import (
     EPOCH,
+    GOLD,
+    MODELS,
     TABLES,
     Logged,
     Row,
     Table,
+    by_key,
     changes_by_key,
-    expected_rows,
+    differences,
+    gold,
     log_of,
     micros_of,
     states,
 )
-from lakes import Lake, copy_project
+from lakes import Lake, as_of_text, copy_project
 from reference_fold import Change, known_time, log_order
 from streams import DAY, HOUR, MINUTE, ORDERS, PROFILES, SESSIONS, START, Message
 
-# Everything that the three tables need, and the quarantine.
-MODELS: Final = ("+profiles", "+sessions", "+orders", "quarantined_payloads")
-GOLD: Final = {table.name: table for table in TABLES}
 # The moments the three runs are for. In the second, what the first remembered is purged.
 RUNS: Final = tuple(
     EPOCH + timedelta(milliseconds=START + ms) for ms in (2 * HOUR, 9 * DAY, 10 * DAY)
@@ -56,11 +57,6 @@ MESSAGES: Final = 60
 BY_HAND: Final = 7
 # Behind the streams, so that nothing is out of place or older than what was purged.
 BY_HAND_START: Final = START + 5 * DAY
-
-
-def text(moment: datetime) -> str:
-    """A moment as ``vars.as_of`` takes it."""
-    return moment.strftime("%Y-%m-%d %H:%M:%S")
 
 
 # --- batchings ------------------------------------------------------------------------------------
@@ -111,36 +107,11 @@ class Scenario:
 
     def run(self, *arguments: str) -> None:
         """``dbt run`` as of the last run, which must succeed."""
-        succeed(self.lake.dbt("run", *(arguments or ("-s", *MODELS)), as_of=text(LAST)))
+        succeed(self.lake.dbt("run", *(arguments or ("-s", *MODELS)), as_of=as_of_text(LAST)))
 
     def differences_now(self, as_of: datetime = LAST) -> list[str]:
-        """How gold, as PyIceberg reads it, differs from the reference for what has landed."""
-        log = log_of(self.landed)
-        found = []
-        for name, table in GOLD.items():
-            expected = expected_rows(table, log, as_of)
-            actual = gold(self.lake, name)
-            for key in sorted({*expected, *actual}, key=str):
-                if expected.get(key) != actual.get(key):
-                    found.append(
-                        f"{name} {key}: {expected.get(key)} expected, not {actual.get(key)}"
-                    )
-        return found
-
-
-def gold(lake: Lake, name: str) -> dict[Any, Row]:
-    """A gold table by key, read with PyIceberg."""
-    return by_key(name, lake.read(f"gold.{name}"))
-
-
-def by_key(name: str, rows: list[Row]) -> dict[Any, Row]:
-    """Rows of a gold table by key, maps as dicts."""
-    for row in rows:
-        if row.get("utm") is not None:
-            row["utm"] = dict(row["utm"])
-    keyed = {row[GOLD[name].key]: row for row in rows}
-    assert len(keyed) == len(rows), f"{name}: a key has two rows"
-    return keyed
+        """How gold differs from the reference for what has landed."""
+        return differences(self.lake, self.landed, as_of)
 
 
 def succeed(statuses: dict[str, str]) -> None:
@@ -163,7 +134,7 @@ def scenario(tmp_path_factory: pytest.TempPathFactory) -> Scenario:
         result = scenario.lake.land(each.line() for each in [*again, *messages])
         assert result == (len(messages), len(again))
         scenario.landed += messages
-        succeed(scenario.lake.dbt("run", "-s", *MODELS, as_of=text(as_of)))
+        succeed(scenario.lake.dbt("run", "-s", *MODELS, as_of=as_of_text(as_of)))
         scenario.differences.append(scenario.differences_now(as_of))
         scenario.live.append({name: set(gold(scenario.lake, name)) for name in GOLD})
     return scenario
@@ -493,7 +464,7 @@ def test_a_crash_before_the_watermark_repeats_without_effect(merged: Merged) -> 
 
 def failing_tests(lake: Lake, *names: str) -> set[str]:
     """Which of the data tests fail; a name may end in ``*``."""
-    statuses = lake.dbt("test", "-s", *names, as_of=text(LAST))
+    statuses = lake.dbt("test", "-s", *names, as_of=as_of_text(LAST))
     assert set(statuses.values()) <= {"pass", "fail"}, statuses
     return {name for name, status in statuses.items() if status == "fail"}
 
@@ -536,7 +507,7 @@ def expired_key(scenario: Scenario, name: str) -> Any:
 
 def test_all_data_tests_pass(merged: Merged) -> None:
     tests = (*GOLD_TESTS, DECODED, ACCOUNTED, LOG_TIME)
-    statuses = merged.scenario.lake.dbt("test", "-s", *tests, as_of=text(LAST))
+    statuses = merged.scenario.lake.dbt("test", "-s", *tests, as_of=as_of_text(LAST))
     assert statuses == dict.fromkeys(tests, "pass")
 
 
@@ -641,7 +612,7 @@ def test_a_missing_stale_guard_is_found(merged: Merged, copied_project: Path) ->
     unguarded = Lake(lake.folder, copied_project)
     try:
         arguments = ("run", "--full-refresh", "-s", "profiles", "sessions", "orders")
-        succeed(unguarded.dbt(*arguments, as_of=text(LAST)))
+        succeed(unguarded.dbt(*arguments, as_of=as_of_text(LAST)))
         assert failing_tests(lake, *GOLD_TESTS) >= {
             refold_test("profiles"),
             refold_test("sessions"),
@@ -723,10 +694,10 @@ def test_models_of_one_name_in_two_schemas_stay_apart(
             (models / f"{schema}_{alias}.sql").write_text(model)
     lake = Lake(scenario.lake.folder, copied_project)
     try:
-        succeed(lake.dbt("run", as_of=text(LAST)))
+        succeed(lake.dbt("run", as_of=as_of_text(LAST)))
         message = Message("nobody.knows", 0, 0, START, None, b"twins")
         lake.land([message.line()])
-        succeed(lake.dbt("run", "--threads", "4", as_of=text(LAST)))
+        succeed(lake.dbt("run", "--threads", "4", as_of=as_of_text(LAST)))
         shown = lake.sql("show views in lake.silver")
         views = {row["viewName"] for row in shown if row["isTemporary"]}
         for alias in aliases:
