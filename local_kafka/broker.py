@@ -92,7 +92,7 @@ class Broker:
     ) -> None:
         check_users(users or {})
         self.folder: Final = folder.resolve()
-        self.port: Final = _free_port() if port is None else port
+        self.port: Final = free_port() if port is None else port
         self.log: Final = self.folder / "broker.log"
         self._users: Final = dict(users) if users is not None else None
         self._settings: Final = dict(settings or {})
@@ -255,7 +255,7 @@ class Broker:
         file = self.folder / "server.properties"
         # It may hold passwords.
         file.touch(mode=0o600)
-        text = properties(self.bootstrap_servers, _free_port(), self._users, self._settings)
+        text = properties(self.bootstrap_servers, free_port(self.port), self._users, self._settings)
         file.write_text(text, encoding="ascii")
 
     def _format(self, java: list[str], log: BinaryIO, offset: int) -> None:
@@ -334,10 +334,11 @@ def _say(process: subprocess.Popen[bytes], word: str) -> None:
         pass
 
 
-def _free_port() -> int:
+def free_port(taken: int | None = None) -> int:
+    """A port that nobody listens on, and other than ``taken``. Raises ``BrokerError``."""
     for _ in range(1_000):
         port = random.choice(PORTS)
-        if _listening_problem(port) is None:
+        if port != taken and _listening_problem(port) is None:
             return port
     raise BrokerError(f"no free port from {PORTS.start} to {PORTS.stop - 1} of {LOOPBACK}")
 

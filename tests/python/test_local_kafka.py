@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient
 from processes import python, said
 
 from dbt_lakehouse.paths import LOOPBACK, ROOT
-from local_kafka.broker import Broker, BrokerError, PortError
+from local_kafka.broker import Broker, BrokerError, PortError, free_port
 from local_kafka.captures import QUIET, create_topics, fill, message_counts, read
 from local_kafka.demo import DemoError, Order, Shop, compare
 from python_udfs.registry import FORMATS
@@ -90,6 +90,14 @@ def test_keeps_address_and_data_over_stop_and_kill(tmp_path: Path) -> None:
         assert asked.topics["typo"].error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART
     with pytest.raises(BrokerError, match="not started"):
         _ = broker.pid
+
+
+def test_clients_and_controller_have_ports_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = free_port()
+    ports = [first, free_port(first)]
+    monkeypatch.setattr("local_kafka.broker.PORTS", ports)
+    assert {free_port() for _ in range(50)} == set(ports)
+    assert {free_port(ports[0]) for _ in range(50)} == {ports[1]}
 
 
 def test_passwords(tmp_path: Path) -> None:
