@@ -67,15 +67,12 @@ def create_empty_copy(
     """An empty table of a table's columns, in the place of what was there. Its files are written
     as Iceberg does by default, or as those of the table.
     """
-    properties = {
-        row.key: row.value
-        for row in spark.sql(f"show tblproperties {table}").collect()
-        if same_files and row.key.startswith("write.parquet.")
-    }
     spark.sql(f"drop table if exists {copy} purge")
     spark.sql(f"create table {copy} using iceberg as select * from {table} where false")
-    for name, value in properties.items():
-        spark.sql(f"alter table {copy} set tblproperties ('{name}' = '{value}')")
+    if same_files:
+        for name, value in spark.sql(f"show tblproperties {table}").collect():
+            if name.startswith("write.parquet."):
+                spark.sql(f"alter table {copy} set tblproperties ('{name}' = '{value}')")
 
 
 def seconds_to_copy(

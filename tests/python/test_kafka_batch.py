@@ -9,9 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from commands import SECONDS, wait_until
 from kafka_topics import (
     BRONZE,
-    SECONDS,
     START_MS,
     Kafka,
     Outgoing,
@@ -24,7 +24,6 @@ from kafka_topics import (
     numbered,
     positions,
     produce,
-    wait_until,
 )
 from lakes import Lake, topic_entries
 from pyspark.sql import SparkSession

@@ -11,14 +11,13 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any, Final, NamedTuple
 
+from commands import Command, lakehouse
 from kafka_topics import (
     BRONZE,
-    Command,
     Kafka,
     compact,
     expire_snapshots,
     forget_positions,
-    lakehouse,
     numbered,
 )
 from lakes import Lake, topic_entries

@@ -13,20 +13,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from commands import SECONDS, lakehouse, wait_until
 from kafka_topics import (
     AS_OF,
     BRONZE,
-    SECONDS,
     Kafka,
     Outgoing,
     compact,
     expire_snapshots,
     forget_positions,
-    lakehouse,
     landed,
     numbered,
     positions,
-    wait_until,
 )
 from lakes import Lake, topic_entries
 from pyspark.sql import SparkSession

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from commands import lakehouse, wait_until
 from dbt_common.exceptions import DbtRuntimeError
 from kafka_topics import (
     AS_OF,
@@ -19,12 +20,10 @@ from kafka_topics import (
     Kafka,
     Outgoing,
     forget_positions,
-    lakehouse,
     landed,
     landed_by_topic,
     numbered,
     positions,
-    wait_until,
 )
 from lakes import Lake, topic_entries
 

@@ -10,7 +10,7 @@ import pytest
 import streams
 from aerospike_encoder import pack
 from expected_gold import EPOCH, ORDERS, PROFILES, Table, expected_rows, log_of
-from lakes import Lake
+from lakes import Lake, as_of_text
 from small_messages import digest_text, order, profile
 from streams import HOUR, MINUTE, START, Message
 
@@ -65,7 +65,7 @@ class Watched:
         self.lake.land(each.line() for each in messages)
         self._landed += messages
         name = self.table.name
-        statuses = self.lake.dbt("run", "-s", f"+{name}", as_of=f"{AS_OF:%F %T}")
+        statuses = self.lake.dbt("run", "-s", f"+{name}", as_of=as_of_text(AS_OF))
         assert set(statuses.values()) == {"success"}
         actual = {row[self.table.key]: row for row in self.lake.read(f"gold.{name}")}
         assert actual == expected_rows(self.table, log_of(self._landed), AS_OF)
@@ -73,7 +73,7 @@ class Watched:
     def rebuild(self) -> None:
         """Build gold anew from its change log as it is."""
         statuses = self.lake.dbt(
-            "run", "-s", self.table.name, "--full-refresh", as_of=f"{AS_OF:%F %T}"
+            "run", "-s", self.table.name, "--full-refresh", as_of=as_of_text(AS_OF)
         )
         assert set(statuses.values()) == {"success"}
 

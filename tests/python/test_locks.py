@@ -8,7 +8,13 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from kafka_topics import SECONDS, Kafka, dbt, lakehouse, landed, numbered, positions
+from commands import SECONDS, dbt, lakehouse
+from kafka_topics import (
+    Kafka,
+    landed,
+    numbered,
+    positions,
+)
 from lakes import Lake, topic_entries
 from processes import python, said
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Final
 
 import streams
+from commands import dbt
 from expected_gold import EPOCH, MODELS, differences
-from kafka_topics import dbt
 from lakes import Lake, as_of_text
 from streams import Message
 

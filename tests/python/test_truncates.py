@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 from expected_gold import EPOCH, ORDERS, expected_rows, log_of
-from lakes import Lake
+from lakes import Lake, as_of_text
 from streams import DAY, START, Message, stream
 from streams import ORDERS as TOPIC
 
@@ -40,15 +40,15 @@ def test_gold_equals_the_reference_with_truncates(
     for batch in in_runs(messages, batching, runs=3):
         lake.land(each.line() for each in batch)
         landed += batch
-        statuses = lake.dbt("run", "-s", "+orders", as_of=f"{AS_OF:%F %T}")
+        statuses = lake.dbt("run", "-s", "+orders", as_of=as_of_text(AS_OF))
         assert set(statuses.values()) == {"success"}
         actual = {row["order_id"]: row for row in lake.read("gold.orders")}
         assert actual == expected_rows(ORDERS, log_of(landed), AS_OF)
         sizes.append(len(actual))
     assert any(sizes)
-    tests = lake.dbt("test", "-s", "equals_refold_orders_orders_changes", as_of=f"{AS_OF:%F %T}")
+    tests = lake.dbt("test", "-s", "equals_refold_orders_orders_changes", as_of=as_of_text(AS_OF))
     assert list(tests.values()) == ["pass"]
 
-    rebuilt = lake.dbt("run", "-s", "orders", "--full-refresh", as_of=f"{AS_OF:%F %T}")
+    rebuilt = lake.dbt("run", "-s", "orders", "--full-refresh", as_of=as_of_text(AS_OF))
     assert set(rebuilt.values()) == {"success"}
     assert {row["order_id"]: row for row in lake.read("gold.orders")} == actual
