@@ -24,7 +24,7 @@ from typing import Annotated, Final, Protocol
 
 import msgspec
 
-from python_udfs.events import MAX_TIME_MS, MIN_TIME_MS
+from python_udfs.core.events import MAX_TIME_MS, MIN_TIME_MS
 
 READ_BYTES: Final = 1 << 20
 

@@ -21,7 +21,7 @@ import click
 
 from dbt_lakehouse.captures import CaptureError
 from dbt_lakehouse.errors import LakehouseError
-from python_udfs.errors import CODES
+from python_udfs.core.errors import CODES
 from python_udfs.registry import FORMATS
 
 if TYPE_CHECKING:

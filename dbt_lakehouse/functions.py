@@ -18,7 +18,7 @@ from pyspark.sql.pandas.functions import arrow_udf
 
 from dbt_lakehouse.paths import ROOT
 from python_udfs import registry
-from python_udfs.events import Decoded, Event, EventColumns
+from python_udfs.core.events import Decoded, Event, EventColumns
 from python_udfs.images import (
     Collections,
     decode_hbase,

@@ -1,6 +1,9 @@
 """Decoders of change-event payloads: pure functions of bytes, without Spark.
 
-One module per wire format, each with ``decode(key, value) -> list[Event]``; ``events`` holds what
-they share in their results, ``errors`` the one error family, ``registry`` the list of formats and
-of SQL functions.
+registry    the wire formats, each ``decode(key, value) -> list[Event]``, and the SQL functions
+images      what change logs read out of row images
+core/       what all decoders share: the uniform event, the one error family, limits, paths
+text/       readers of JSON and MessagePack; they know no vendor
+aerospike/  Aerospike's MessagePack and JSON
+debezium/   Debezium's envelope and its dialects: Debezium, Arcion, Lindorm
 """

@@ -7,15 +7,13 @@ is one module with ``decode(key, value) -> list[Event]`` and one row here.
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
-from python_udfs import (
-    aerospike_json,
-    aerospike_messagepack,
-    arcion_json,
-    debezium_json,
-    lindorm_json,
-)
-from python_udfs.errors import UnknownFormat
-from python_udfs.events import Decode, Decoded, Event, invalid
+from python_udfs.aerospike import json as aerospike_json
+from python_udfs.aerospike import messagepack as aerospike_messagepack
+from python_udfs.core.errors import UnknownFormat
+from python_udfs.core.events import Decode, Decoded, Event, invalid
+from python_udfs.debezium import arcion as arcion_json
+from python_udfs.debezium import json as debezium_json
+from python_udfs.debezium import lindorm as lindorm_json
 from python_udfs.images import decode_hbase, json_elements, json_entries, row_texts
 
 Messages = Sequence[bytes | None]

@@ -6,10 +6,10 @@ from typing import Final
 import msgpack
 import msgspec
 
-from python_udfs.aerospike_json_text import TOKEN
-from python_udfs.events import INVALID, TOMBSTONE, Event
-from python_udfs.json_text import BOM
+from python_udfs.aerospike.lenient_json import TOKEN
+from python_udfs.core.events import INVALID, TOMBSTONE, Event
 from python_udfs.registry import FORMATS
+from python_udfs.text.json_text import BOM
 
 BATCH_FORMATS: Final = ("aerospike_messagepack", "aerospike_json")
 """The formats whose payloads can hold several records."""

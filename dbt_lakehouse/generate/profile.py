@@ -13,9 +13,7 @@ import msgspec
 
 from dbt_lakehouse.generate.schema_blocks import Block, Declared, block_of
 from dbt_lakehouse.generate.values import Values
-from python_udfs import json_text
-from python_udfs.connect_types import UNAVAILABLE
-from python_udfs.events import (
+from python_udfs.core.events import (
     DELETE,
     INSERT,
     INVALID,
@@ -25,7 +23,9 @@ from python_udfs.events import (
     UPSERT,
     Event,
 )
+from python_udfs.debezium.types import UNAVAILABLE
 from python_udfs.registry import decode_payload
+from python_udfs.text import json_text
 
 AEROSPIKE: Final = frozenset({"aerospike_messagepack", "aerospike_json"})
 _ROW_OPERATIONS: Final = frozenset({SNAPSHOT, INSERT, UPDATE, UPSERT, DELETE})

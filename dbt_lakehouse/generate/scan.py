@@ -18,7 +18,7 @@ from pyspark.sql.pandas.functions import arrow_udf
 from dbt_lakehouse import bronze
 from dbt_lakehouse.functions import BatchFunction
 from dbt_lakehouse.generate.profile import Position, TopicProfile
-from python_udfs.events import INVALID
+from python_udfs.core.events import INVALID
 from python_udfs.registry import FORMATS, decode_payload
 
 _COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value")

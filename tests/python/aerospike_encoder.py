@@ -9,7 +9,7 @@ import json
 import struct
 from typing import Any, NamedTuple
 
-from python_udfs.events import Event
+from python_udfs.core.events import Event
 
 
 class Ext(NamedTuple):

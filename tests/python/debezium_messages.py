@@ -4,8 +4,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from python_udfs import debezium_json
-from python_udfs.events import Event
+from python_udfs.core.events import Event
+from python_udfs.debezium import json as debezium_json
 
 SOURCE = {
     "version": "2.7.0.Final",

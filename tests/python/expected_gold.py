@@ -17,7 +17,7 @@ from lakes import Lake
 from reference_fold import Change, Position, State, fold
 from streams import Message
 
-from python_udfs.events import Event
+from python_udfs.core.events import Event
 from python_udfs.registry import decode_payload
 
 Row = dict[str, Any]

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from python_udfs import limits
-from python_udfs.aerospike_json import decode
-from python_udfs.events import MAX_TIME_MS, Event
+from python_udfs.aerospike.json import decode
+from python_udfs.core import limits
+from python_udfs.core.events import MAX_TIME_MS, Event
 
 DIGEST = "YWJjZGVmZ2hpamtsbW5vcHFyc3Q="
 RECORD_KEY = b'{"digest":"YWJjZGVmZ2hpamtsbW5vcHFyc3Q="}'
@@ -709,7 +709,7 @@ def test_a_batch_with_bytes_behind_it_keeps_its_size(count: int, end: str) -> No
 
 
 def test_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("python_udfs.aerospike_json.MAX_PAYLOAD_BYTES", 10)
+    monkeypatch.setattr("python_udfs.aerospike.json.MAX_PAYLOAD_BYTES", 10)
     assert one(WRITE_EXAMPLE).error_code == "too_large"
 
 
@@ -741,7 +741,7 @@ def test_a_bug_is_no_bad_payload(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: Any) -> None:
         raise KeyError("bug")
 
-    monkeypatch.setattr("python_udfs.aerospike_json._bins", broken)
+    monkeypatch.setattr("python_udfs.aerospike.json._bins", broken)
     with pytest.raises(KeyError):
         decode(None, WRITE_EXAMPLE)
 

@@ -13,9 +13,9 @@ from aerospike_messages import messages
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from python_udfs import limits
-from python_udfs.aerospike_messagepack import decode
-from python_udfs.events import MAX_TIME_MS, Event
+from python_udfs.aerospike.messagepack import decode
+from python_udfs.core import limits
+from python_udfs.core.events import MAX_TIME_MS, Event
 
 DIGEST = b"abcdefghijklmnopqrst"
 DIGEST_64 = "YWJjZGVmZ2hpamtsbW5vcHFyc3Q="
@@ -857,7 +857,7 @@ def test_tombstones(value: bytes | None) -> None:
 
 
 def test_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("python_udfs.aerospike_messagepack.MAX_PAYLOAD_BYTES", 10)
+    monkeypatch.setattr("python_udfs.aerospike.messagepack.MAX_PAYLOAD_BYTES", 10)
     assert one(write()).error_code == "too_large"
 
 
@@ -873,7 +873,7 @@ def test_many_values_behind_a_long_path() -> None:
 def test_a_list_longer_than_the_library_may_reserve(monkeypatch: pytest.MonkeyPatch) -> None:
     value = write(["l", 20, 0, [0] * 200], ["m", 19, 0, Map([("k", 1)])])
     expected = good(value)
-    monkeypatch.setattr("python_udfs.messagepack._MAX_RESERVED", 100)
+    monkeypatch.setattr("python_udfs.text.messagepack._MAX_RESERVED", 100)
     assert good(value) == expected
 
 
@@ -881,7 +881,7 @@ def test_a_bug_is_no_bad_payload(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: Any) -> None:
         raise KeyError("bug")
 
-    monkeypatch.setattr("python_udfs.aerospike_messagepack._bins", broken)
+    monkeypatch.setattr("python_udfs.aerospike.messagepack._bins", broken)
     with pytest.raises(KeyError):
         decode(None, pack(write()))
 

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dbt_lakehouse.functions import _texts_array, decode_payload_batch
-from python_udfs import aerospike_plain_writes
-from python_udfs.aerospike_messagepack import decode, decode_batch
+from python_udfs.aerospike import plain_writes
+from python_udfs.aerospike.messagepack import decode, decode_batch
 from python_udfs.registry import EVENT_TYPES, decode_payload
 
 DIGEST = b"abcdefghijklmnopqrst"
@@ -24,9 +24,9 @@ MANY = 15
 @pytest.fixture(autouse=True)
 def no_layouts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each test begins without a layout."""
-    monkeypatch.setattr(aerospike_plain_writes, "_LAYOUTS", {})
-    monkeypatch.setattr(aerospike_plain_writes, "_SEEN", {})
-    monkeypatch.setattr(aerospike_plain_writes, "_met_last", [None])
+    monkeypatch.setattr(plain_writes, "_LAYOUTS", {})
+    monkeypatch.setattr(plain_writes, "_SEEN", {})
+    monkeypatch.setattr(plain_writes, "_met_last", [None])
 
 
 def record(*bins: Any, **parts: Any) -> bytes:
@@ -221,7 +221,7 @@ def test_one_bad_record_among_many() -> None:
 def test_a_new_layout_for_each_record() -> None:
     values = [record([f"bin{number}", 1, 0, number]) for number in range(200)]
     assert decode_batch([None] * 200, values).payloads() == [decode(None, each) for each in values]
-    assert not aerospike_plain_writes._LAYOUTS
+    assert not plain_writes._LAYOUTS
 
 
 def test_arrays_of_columns_and_of_events() -> None:
@@ -250,7 +250,7 @@ def test_arrays_of_columns_and_of_events() -> None:
         [tuple(map(in_spark, event, EVENT_TYPES.values())) for event in decode_payload(*payload)]
         for payload in payloads
     ]
-    assert aerospike_plain_writes._LAYOUTS
+    assert plain_writes._LAYOUTS
 
 
 def test_texts_of_blocks() -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from dbt_lakehouse import captures, decode
 from dbt_lakehouse.captures import CaptureError, read_captures, read_lines
-from python_udfs.events import MAX_TIME_MS, MIN_TIME_MS, UPDATE, UPSERT, Event
+from python_udfs.core.events import MAX_TIME_MS, MIN_TIME_MS, UPDATE, UPSERT, Event
 from python_udfs.registry import FORMATS
 
 COLUMNS = [

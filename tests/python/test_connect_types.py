@@ -10,7 +10,7 @@ from debezium_messages import FORMS, changed, decode, dumps, loads
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from python_udfs.events import Event
+from python_udfs.core.events import Event
 
 UNAVAILABLE = "__debezium_unavailable_value"
 

@@ -8,9 +8,9 @@ from debezium_messages import ENVELOPE, FORMS, SOURCE, changed, decode, dumps, l
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from python_udfs import debezium_json
-from python_udfs.events import MAX_TIME_MS, MIN_TIME_MS, Event
-from python_udfs.limits import MAX_PAYLOAD_BYTES
+from python_udfs.core.events import MAX_TIME_MS, MIN_TIME_MS, Event
+from python_udfs.core.limits import MAX_PAYLOAD_BYTES
+from python_udfs.debezium import json as debezium_json
 
 
 def refused(value: Any, code: str, *says: str) -> None:
@@ -523,6 +523,6 @@ def test_a_bug_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("python_udfs.debezium._location", broken)
+    monkeypatch.setattr("python_udfs.debezium.envelope._location", broken)
     with pytest.raises(ZeroDivisionError):
         debezium_json.decode(None, dumps(ENVELOPE))

@@ -8,8 +8,8 @@ from debezium_messages import dumps
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from python_udfs import debezium_plain_changes
-from python_udfs.debezium_json import decode, decode_batch
+from python_udfs.debezium import plain_changes
+from python_udfs.debezium.json import decode, decode_batch
 
 MANY = 20
 UNAVAILABLE = b"__debezium_unavailable_value"
@@ -19,8 +19,8 @@ Value = dict[str, Any]
 @pytest.fixture(autouse=True)
 def no_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each test begins without a layout."""
-    monkeypatch.setattr(debezium_plain_changes, "_tables", {})
-    monkeypatch.setattr(debezium_plain_changes, "_met_last", [None])
+    monkeypatch.setattr(plain_changes, "_tables", {})
+    monkeypatch.setattr(plain_changes, "_met_last", [None])
 
 
 def change(number: int, **parts: Any) -> Value:
@@ -287,7 +287,7 @@ def test_deepest_values(opening: bytes, closing: bytes) -> None:
 def test_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
     values: list[bytes | None] = [dumps(change(number)) for number in range(MANY)]
     decode_batch([None] * MANY, values)
-    for module in ("limits", "debezium"):
+    for module in ("core.limits", "debezium.envelope"):
         monkeypatch.setattr(f"python_udfs.{module}.MAX_PAYLOAD_BYTES", 1000)
     values[3] = dumps(change(3, after=image(name="x" * 1000)))
     check([None] * MANY, values)
@@ -309,7 +309,7 @@ def test_a_column_more_in_mid_topic() -> None:
         for number in range(60)
     ]
     check([None] * 60, values)
-    table = next(iter(debezium_plain_changes._tables.values()))
+    table = next(iter(plain_changes._tables.values()))
     assert table.shape is not None
     assert table.shape.after is not None
 
@@ -319,7 +319,7 @@ def test_messages_that_are_never_alike_cost_no_more_tries() -> None:
         dumps(change(number, after={f"column{number}": 1})) for number in range(600)
     ]
     check([None] * 600, values)
-    (table,) = debezium_plain_changes._tables.values()
+    (table,) = plain_changes._tables.values()
     assert table.is_hopeless
 
 

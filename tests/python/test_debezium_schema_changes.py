@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from python_udfs import debezium_plain_changes
-from python_udfs.debezium_json import decode, decode_batch
+from python_udfs.debezium import plain_changes
+from python_udfs.debezium.json import decode, decode_batch
 
 MANY = 16
 Value = dict[str, Any]
@@ -21,8 +21,8 @@ to_json = msgspec.json.encode
 @pytest.fixture(autouse=True)
 def no_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each test begins without a layout."""
-    monkeypatch.setattr(debezium_plain_changes, "_tables", {})
-    monkeypatch.setattr(debezium_plain_changes, "_met_last", [None])
+    monkeypatch.setattr(plain_changes, "_tables", {})
+    monkeypatch.setattr(plain_changes, "_met_last", [None])
 
 
 def declared(kind: str, name: str | None = None, **more: Any) -> Value:
@@ -494,23 +494,23 @@ def test_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
     value = values[1]
     assert value is not None
     for size in (len(value) - 1, len(value)):
-        for module in ("limits", "debezium"):
+        for module in ("core.limits", "debezium.envelope"):
             monkeypatch.setattr(f"python_udfs.{module}.MAX_PAYLOAD_BYTES", size)
         for each in values:
             check([None], [each])
 
 
 def test_tables_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(debezium_plain_changes, "_MAX_TABLES", 4)
+    monkeypatch.setattr(plain_changes, "_MAX_TABLES", 4)
     values: Messages = [wrapped(block({}, name=f"n{id}"), change(id)) for id in range(30)]
     check([key(id) for id in range(30)], values)
-    assert len(debezium_plain_changes._tables) <= 4
+    assert len(plain_changes._tables) <= 4
 
 
 def test_a_huge_block_goes_the_careful_way(monkeypatch: pytest.MonkeyPatch) -> None:
     schema = block({})
     values: Messages = [wrapped(schema, change(id)) for id in range(MANY)]
-    monkeypatch.setattr(debezium_plain_changes, "_MAX_PREFIX", len(schema))
+    monkeypatch.setattr(plain_changes, "_MAX_PREFIX", len(schema))
     check([key(id) for id in range(MANY)], values)
     assert not decode_batch([key(id) for id in range(MANY)], values).columns
 

@@ -17,7 +17,7 @@ from typing import Any
 import msgpack
 import pytest
 
-from python_udfs.events import Event
+from python_udfs.core.events import Event
 from python_udfs.registry import decode_payload
 
 SEEDS = Path(__file__).parents[2] / "seeds"

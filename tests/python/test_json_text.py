@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from python_udfs import json_text
-from python_udfs.errors import (
+from python_udfs.core.errors import (
     BadField,
     DecodeError,
     NotJson,
@@ -18,7 +17,8 @@ from python_udfs.errors import (
     TrailingBytes,
     Truncated,
 )
-from python_udfs.limits import MAX_DEPTH, MAX_PAYLOAD_BYTES
+from python_udfs.core.limits import MAX_DEPTH, MAX_PAYLOAD_BYTES
+from python_udfs.text import json_text
 
 VALUES: list[tuple[bytes, Any]] = [
     (b"null", None),

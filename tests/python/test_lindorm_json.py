@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from python_udfs import lindorm_json
-from python_udfs.events import Event
+from python_udfs.core.events import Event
+from python_udfs.debezium import lindorm as lindorm_json
 
 PAGE = Path(__file__).parent / "payloads" / "lindorm_json"
 

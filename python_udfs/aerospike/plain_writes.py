@@ -23,10 +23,10 @@ from typing import Annotated, Any, Final, Literal, NamedTuple
 import msgspec
 from msgspec import UNSET
 
-from python_udfs.aerospike import DIGEST_BYTES, expires_at_of_many, occurred_at_of_many
-from python_udfs.aerospike_particles import DOUBLE, LIST, MAP, SCALARS
-from python_udfs.events import UPSERT, Decode, Decoded, EventColumns
-from python_udfs.limits import MAX_DEPTH, MAX_PAYLOAD_BYTES
+from python_udfs.aerospike.particles import DOUBLE, LIST, MAP, SCALARS
+from python_udfs.aerospike.records import DIGEST_BYTES, expires_at_of_many, occurred_at_of_many
+from python_udfs.core.events import UPSERT, Decode, Decoded, EventColumns
+from python_udfs.core.limits import MAX_DEPTH, MAX_PAYLOAD_BYTES
 
 # The array of three that a record is, with version 1 and type WRITE.
 _HEADER: Final = b"\x93\x01\x01"

@@ -1,13 +1,13 @@
 """The short way for Debezium's usual messages: many changes of one table.
 
 A topic's messages are much alike: the same fields in the envelope, the same source, the same
-columns. What they have in common, a layout, is learned from messages that ``debezium`` has decoded.
+columns. What they have in common, a layout, is learned from messages that ``envelope`` has decoded.
 Decoders made for it then take many messages apart in one call, in C. A message that isn't like that
-is left to ``debezium``, which decodes it with all care. Both give the same event.
+is left to ``envelope``, which decodes it with all care. Both give the same event.
 
 Nothing is lost on this way: all values are decoded, and encoded again, a message must give the
 bytes that were sent. So it has no name that comes twice, no white space and no value that
-``debezium`` would write in another way. To look for these in the text would take longer. What is
+``envelope`` would write in another way. To look for these in the text would take longer. What is
 looked for, in images, are values that may be too deep and placeholders of unavailable ones.
 
 A schema block is the same bytes in all messages of a table, and so is all else that is in front of
@@ -17,7 +17,7 @@ the payload, a message's prefix:
     |---------------------- prefix ----------------------|----------- payload ------------|
 
 It is read once. The images' declared types become the types that their decoder checks, and columns
-whose values are converted are so one after the other, by the converters that ``debezium`` uses. A
+whose values are converted are so one after the other, by the converters that ``envelope`` uses. A
 value that doesn't fit its type is not plain, nor is an instant with another offset than Z.
 """
 
@@ -29,16 +29,9 @@ from typing import Any, Final, Literal, NamedTuple
 import msgspec
 from msgspec import Raw
 
-from python_udfs import json_text, limits
-from python_udfs.connect_types import (
-    NOTHING,
-    UNAVAILABLE_ARRAY_MARKS,
-    UNAVAILABLE_MARKS,
-    Schema,
-    read_schema,
-)
-from python_udfs.errors import DecodeError
-from python_udfs.events import (
+from python_udfs.core import limits
+from python_udfs.core.errors import DecodeError
+from python_udfs.core.events import (
     DELETE,
     INSERT,
     MAX_TIME_MS,
@@ -50,6 +43,14 @@ from python_udfs.events import (
     Event,
     EventColumns,
 )
+from python_udfs.debezium.types import (
+    NOTHING,
+    UNAVAILABLE_ARRAY_MARKS,
+    UNAVAILABLE_MARKS,
+    Schema,
+    read_schema,
+)
+from python_udfs.text import json_text
 
 _OPERATIONS: Final = {"r": SNAPSHOT, "c": INSERT, "u": UPDATE, "d": DELETE}
 _IMAGES: Final = frozenset({"before", "after"})
@@ -527,7 +528,7 @@ def _images(rows: list[Any]) -> bytes | None:
 
 
 def _is_unusual(images: bytes | None, rows: list[Any]) -> bool:
-    """Whether images as JSON may have something that ``debezium`` has to look at."""
+    """Whether images as JSON may have something that ``envelope`` has to look at."""
     if images is None:
         return False
     return (

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import repeat
 from typing import NamedTuple
 
-from python_udfs.errors import DecodeError
+from python_udfs.core.errors import DecodeError
 
 # Operations that change a row.
 SNAPSHOT = "snapshot"

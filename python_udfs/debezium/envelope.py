@@ -14,7 +14,7 @@ schema block or without:
 
 The key is a row of the key columns, wrapped in the same way. Sources: the connector pages of
 Debezium's documentation ("Data change events"), the JSON CDC format page of Arcion, the Data format
-page of Lindorm. ``connect_types`` types the images by the schema block.
+page of Lindorm. ``types`` types the images by the schema block.
 
 What is no change of a row:
 
@@ -48,9 +48,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from python_udfs import json_text
-from python_udfs.connect_types import NOTHING, Notes, Schema, plain_placeholders, read_schema
-from python_udfs.errors import (
+from python_udfs.core.errors import (
     BadField,
     BadShape,
     BadType,
@@ -58,7 +56,7 @@ from python_udfs.errors import (
     NotJson,
     TooLarge,
 )
-from python_udfs.events import (
+from python_udfs.core.events import (
     DELETE,
     INSERT,
     MAX_TIME_MS,
@@ -72,7 +70,9 @@ from python_udfs.events import (
     Event,
     invalid,
 )
-from python_udfs.limits import MAX_DEPTH, MAX_PAYLOAD_BYTES
+from python_udfs.core.limits import MAX_DEPTH, MAX_PAYLOAD_BYTES
+from python_udfs.debezium.types import NOTHING, Notes, Schema, plain_placeholders, read_schema
+from python_udfs.text import json_text
 
 OPERATIONS: Final = {
     "r": SNAPSHOT,

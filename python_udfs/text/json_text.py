@@ -33,7 +33,7 @@ from typing import Any, Final, NoReturn
 
 import msgspec
 
-from python_udfs.errors import (
+from python_udfs.core.errors import (
     BadField,
     DecodeError,
     NotJson,
@@ -42,7 +42,7 @@ from python_udfs.errors import (
     TrailingBytes,
     Truncated,
 )
-from python_udfs.limits import MAX_DEPTH, MAX_PAYLOAD_BYTES
+from python_udfs.core.limits import MAX_DEPTH, MAX_PAYLOAD_BYTES
 
 BOM: Final = b"\xef\xbb\xbf"
 

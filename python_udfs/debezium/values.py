@@ -3,7 +3,7 @@
 A converter takes the value as JSON shipped it, never null, and returns what the row image holds;
 ``msgspec.Raw`` stands for a JSON number whose digits matter. It raises ``Misfit`` for a value that
 doesn't fit, and ``AsSent`` with a converted one that says less than the text as sent.
-``connect_types`` lists the types and finds each one's converter.
+``types`` lists the types and finds each one's converter.
 
 Sources: the "Data type mappings" of Debezium's connector pages; for the encodings of infinity,
 PostgresValueConverter in Debezium's PostgreSQL connector and PGStatement in PostgreSQL's driver.

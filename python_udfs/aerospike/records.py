@@ -30,10 +30,10 @@ from binascii import b2a_base64
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
-from python_udfs.errors import DecodeError, TooLarge
-from python_udfs.events import MAX_TIME_MS, MIN_TIME_MS, TOMBSTONE, Event
-from python_udfs.limits import MAX_ERRORS, MAX_PAYLOAD_BYTES
-from python_udfs.paths import Path, path_text
+from python_udfs.core.errors import DecodeError, TooLarge
+from python_udfs.core.events import MAX_TIME_MS, MIN_TIME_MS, TOMBSTONE, Event
+from python_udfs.core.limits import MAX_ERRORS, MAX_PAYLOAD_BYTES
+from python_udfs.core.paths import Path, path_text
 
 DIGEST_BYTES: Final = 20  # 160 bits
 
@@ -42,12 +42,6 @@ DIGEST_BYTES: Final = 20  # 160 bits
 FIRST_LUT_MS: Final = 10**11
 
 NON_FINITE: Final = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
-
-
-class Pairs(list[Any]):
-    """A map as ``(key, value)`` pairs, because its keys aren't all strings or not all different."""
-
-    __slots__ = ()
 
 
 class EventKeys(NamedTuple):

@@ -22,10 +22,10 @@ Quirks of the page's samples:
 - A changed key is shipped as a delete and an insert.
 """
 
-from python_udfs import debezium
-from python_udfs.events import Event
+from python_udfs.core.events import Event
+from python_udfs.debezium import envelope
 
 
 def decode(key: bytes | None, value: bytes | None) -> list[Event]:
     """The change event of one Kafka message: always one, ``invalid`` for a payload that is bad."""
-    return debezium.decode(key, value, text_values=True)
+    return envelope.decode(key, value, text_values=True)

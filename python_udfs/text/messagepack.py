@@ -17,9 +17,9 @@ from typing import Any, Final, NamedTuple
 
 import msgpack
 
-from python_udfs.aerospike import Pairs
-from python_udfs.errors import BadField, NotMessagePack, TooDeep, TrailingBytes, Truncated
-from python_udfs.limits import MAX_DEPTH
+from python_udfs.core.errors import BadField, NotMessagePack, TooDeep, TrailingBytes, Truncated
+from python_udfs.core.limits import MAX_DEPTH
+from python_udfs.text.pairs import Pairs
 
 # The library reserves an array's declared length before it reads it, at every level of nesting.
 _MAX_RESERVED: Final = 1 << 20

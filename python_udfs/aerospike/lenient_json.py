@@ -10,10 +10,10 @@ import re
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
-from python_udfs import json_text
-from python_udfs.aerospike import Pairs
-from python_udfs.errors import BadField, DecodeError, NotJson, TrailingBytes, Truncated
-from python_udfs.limits import MAX_ERRORS
+from python_udfs.core.errors import BadField, DecodeError, NotJson, TrailingBytes, Truncated
+from python_udfs.core.limits import MAX_ERRORS
+from python_udfs.text import json_text
+from python_udfs.text.pairs import Pairs
 
 # A JSON string, a bracket, a comma, a quote that opens no complete string, or anything else.
 TOKEN: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},"]|[^ \t\r\n\[\]{},"]+', re.DOTALL)

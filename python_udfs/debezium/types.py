@@ -26,7 +26,7 @@ holds; ``msgspec.Raw`` stands for a JSON number whose digits matter.
 Sources: Connect's JsonConverter; the "Data type mappings" of Debezium's connector pages; for
 unavailable values, UnchangedToastedPlaceholder in Debezium's PostgreSQL connector.
 
-Policies, beside those of ``connect_values``, which converts what has no parts:
+Policies, beside those of ``values``, which converts what has no parts:
 
 - A value that doesn't fit its declared type stays as it was sent, and ``Notes.untyped`` names it. A
   null is null, declared optional or not; columns that are not declared stay as sent; declared
@@ -42,8 +42,9 @@ from typing import Annotated, Any, Final
 
 from msgspec import Meta, Raw
 
-from python_udfs import json_text
-from python_udfs.connect_values import (
+from python_udfs.core.errors import BadField
+from python_udfs.core.paths import shorten, step_text
+from python_udfs.debezium.values import (
     FLOATS,
     INTEGER_TEXT,
     INTEGERS,
@@ -59,8 +60,7 @@ from python_udfs.connect_values import (
     misfit,
     variable_scale_decimal,
 )
-from python_udfs.errors import BadField
-from python_udfs.paths import shorten, step_text
+from python_udfs.text import json_text
 
 UNAVAILABLE: Final = "__debezium_unavailable_value"
 _UNAVAILABLE_BYTES: Final = UNAVAILABLE.encode()

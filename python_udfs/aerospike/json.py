@@ -35,20 +35,19 @@ Policies, where the page is silent:
 ``metadata`` holds ``generation``, ``expiry``, ``lut`` and ``durable`` as far as they came,
 ``user_key`` and ``user_key_type`` (``str``, ``int``, ``float``) if there is one, ``bins`` of writes
 as ``{name: {"type", "ordered", "order", ...}}``, ``batch_size`` in a batch, ``event_key``; see
-``aerospike`` for ``nested`` and the Kafka key.
+``records`` for ``nested`` and the Kafka key.
 """
 
 import binascii
 from decimal import Decimal
 from typing import Any, Final
 
-from python_udfs import json_text
-from python_udfs.aerospike import (
+from python_udfs.aerospike.lenient_json import MAX_INT_LENGTH, Batch, parse, split
+from python_udfs.aerospike.records import (
     DIGEST_BYTES,
     NON_FINITE,
     EventKeys,
     NestedKinds,
-    Pairs,
     batch_events,
     event_key_metadata,
     expires_at,
@@ -56,11 +55,12 @@ from python_udfs.aerospike import (
     record_key,
     tombstone,
 )
-from python_udfs.aerospike_json_text import MAX_INT_LENGTH, Batch, parse, split
-from python_udfs.errors import BadField, BadShape, BadType, DecodeError, TooLarge, Truncated
-from python_udfs.events import DELETE, INVALID, UPSERT, Event, invalid
-from python_udfs.limits import MAX_PAYLOAD_BYTES
-from python_udfs.paths import Path, path_text, shorten
+from python_udfs.core.errors import BadField, BadShape, BadType, DecodeError, TooLarge, Truncated
+from python_udfs.core.events import DELETE, INVALID, UPSERT, Event, invalid
+from python_udfs.core.limits import MAX_PAYLOAD_BYTES
+from python_udfs.core.paths import Path, path_text, shorten
+from python_udfs.text import json_text
+from python_udfs.text.pairs import Pairs
 
 _NON_FINITE_TEXTS: Final = frozenset(NON_FINITE.values())
 

@@ -18,15 +18,15 @@ Implements Alibaba Cloud's page "Lindorm: Data format", for SQL tables and HBase
 
 from collections.abc import Sequence
 
-from python_udfs import debezium, debezium_plain_changes
-from python_udfs.events import Decoded, Event
+from python_udfs.core.events import Decoded, Event
+from python_udfs.debezium import envelope, plain_changes
 
 
 def decode(key: bytes | None, value: bytes | None) -> list[Event]:
     """The change event of one Kafka message: always one, ``invalid`` for a payload that is bad."""
-    return debezium.decode(key, value)
+    return envelope.decode(key, value)
 
 
 def decode_batch(keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> Decoded:
     """``decode`` for many messages, faster the more of them are alike."""
-    return debezium_plain_changes.decode_batch(decode, keys, values)
+    return plain_changes.decode_batch(decode, keys, values)

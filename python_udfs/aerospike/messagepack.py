@@ -39,7 +39,7 @@ Policies, where the pages are silent:
 ``metadata`` holds ``generation``, ``expiry``, ``lut`` (null where nil was shipped), ``flags`` and
 ``durable`` of deletes, ``user_key`` and ``user_key_type`` (``str``, ``int``, ``bin``) if there is
 one, ``bins`` of writes as ``{name: {"type", "flags", "nested", "unknown"}}``, ``batch_size`` in a
-batch, ``event_key``; see ``aerospike`` for ``nested`` and the Kafka key.
+batch, ``event_key``; see ``records`` for ``nested`` and the Kafka key.
 
 The msgpack library decodes what is well-formed. Where it refuses, ``messagepack.Walker`` reads the
 same bytes slowly and either finds what is wrong, and where, or returns what the library would have
@@ -55,21 +55,8 @@ from typing import Any, Final, NoReturn
 import msgpack
 import msgspec
 
-from python_udfs import aerospike_plain_writes, json_text
-from python_udfs.aerospike import (
-    DIGEST_BYTES,
-    NON_FINITE,
-    EventKeys,
-    NestedKinds,
-    Pairs,
-    batch_events,
-    event_key_metadata,
-    expires_at,
-    occurred_at,
-    record_key,
-    tombstone,
-)
-from python_udfs.aerospike_particles import (
+from python_udfs.aerospike import plain_writes
+from python_udfs.aerospike.particles import (
     DOUBLE,
     GEOJSON,
     JAVA_OBJ,
@@ -78,7 +65,19 @@ from python_udfs.aerospike_particles import (
     MAP,
     SCALARS,
 )
-from python_udfs.errors import (
+from python_udfs.aerospike.records import (
+    DIGEST_BYTES,
+    NON_FINITE,
+    EventKeys,
+    NestedKinds,
+    batch_events,
+    event_key_metadata,
+    expires_at,
+    occurred_at,
+    record_key,
+    tombstone,
+)
+from python_udfs.core.errors import (
     BadField,
     BadShape,
     BadType,
@@ -90,11 +89,13 @@ from python_udfs.errors import (
     TrailingBytes,
     Truncated,
 )
-from python_udfs.events import DELETE as DELETE_OPERATION
-from python_udfs.events import UPSERT, Decoded, Event, invalid
-from python_udfs.limits import MAX_DEPTH, MAX_ERRORS, MAX_PAYLOAD_BYTES
-from python_udfs.messagepack import LIBRARY_ERRORS, Ext, Walker, unpack
-from python_udfs.paths import Path, path_text, shorten, step_text
+from python_udfs.core.events import DELETE as DELETE_OPERATION
+from python_udfs.core.events import UPSERT, Decoded, Event, invalid
+from python_udfs.core.limits import MAX_DEPTH, MAX_ERRORS, MAX_PAYLOAD_BYTES
+from python_udfs.core.paths import Path, path_text, shorten, step_text
+from python_udfs.text import json_text
+from python_udfs.text.messagepack import LIBRARY_ERRORS, Ext, Walker, unpack
+from python_udfs.text.pairs import Pairs
 
 VERSION: Final = 1
 WRITE: Final = 1
@@ -145,7 +146,7 @@ def decode(key: bytes | None, value: bytes | None) -> list[Event]:
 
 def decode_batch(keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> Decoded:
     """``decode`` for many messages, faster the more of them are alike."""
-    return aerospike_plain_writes.decode_batch(decode, keys, values)
+    return plain_writes.decode_batch(decode, keys, values)
 
 
 def _decode_tree(key: bytes | None, tree: Any) -> list[Event]:
@@ -428,7 +429,7 @@ def _particle(code: int, value: Any, depth: int, nested: NestedKinds) -> Any:
 def _json(value: Any, path: Path, depth: int, nested: NestedKinds) -> Any:
     """The JSON form of a value that may hold others; changes lists and maps in place.
 
-    What JSON can't tell is added to ``nested``, path -> kind; see ``aerospike``.
+    What JSON can't tell is added to ``nested``, path -> kind; see ``records``.
     """
     kind = type(value)
     if kind is list:

@@ -1,0 +1,1 @@
+"""Aerospike's wire formats: MessagePack and JSON."""

@@ -1,0 +1,1 @@
+"""What all decoders share: events, errors, limits, paths."""

@@ -1,0 +1,1 @@
+"""Debezium's envelope and its dialects: Debezium, Arcion, Lindorm."""

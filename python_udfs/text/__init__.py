@@ -1,0 +1,1 @@
+"""Readers of JSON and MessagePack; they know no vendor."""
