@@ -94,11 +94,11 @@ prerequisites:
 	@.ci/install dev
 	@touch $@
 
-.venv/.jars: dbt_lakehouse/jars.py .venv/.runtime | prerequisites
+.venv/.jars: dbt_lakehouse/spark/jars.py .venv/.runtime | prerequisites
 	@$(BIN)/lakehouse jars
 	@touch $@
 
 # A minute that pays for itself after some ten sessions.
-.venv/.classes: dbt_lakehouse/class_archive.py .venv/.jars | prerequisites
+.venv/.classes: dbt_lakehouse/spark/class_archive.py .venv/.jars | prerequisites
 	@$(BIN)/lakehouse jars --archive
 	@touch $@

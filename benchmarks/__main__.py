@@ -23,7 +23,7 @@ from typing import Any, Final
 
 from benchmarks.measuring import Figure, Options
 from benchmarks.payloads import SHAPES, chosen_shapes
-from dbt_lakehouse.paths import CACHE, ROOT
+from dbt_lakehouse.config.paths import CACHE, ROOT
 
 BENCHMARKS: Final = (
     "decoders",

@@ -30,7 +30,7 @@ from benchmarks.spark_decode import (
     read_payloads,
     to_noop,
 )
-from dbt_lakehouse.functions import decode_payload_batch
+from dbt_lakehouse.spark.functions import decode_payload_batch
 from python_udfs import registry
 
 _EVENTS: Final = "lake.silver.decoded_events"

@@ -11,7 +11,7 @@ from typing import Final
 from benchmarks.lake import BenchmarkLake, seconds_to_copy, write_project
 from benchmarks.measuring import Figure, Options, medians, returned_seconds
 from benchmarks.payloads import SHAPES, USUAL_SHAPES, chosen_shapes, write_parquet
-from dbt_lakehouse import bronze
+from dbt_lakehouse.lake import bronze
 
 BAR: Final = 0.7
 _EVENTS: Final = "lake.silver.change_events"

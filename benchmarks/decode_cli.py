@@ -14,7 +14,7 @@ from typing import BinaryIO, Final
 
 from benchmarks.measuring import Figure, Options, child_cpu_seconds, medians
 from benchmarks.payloads import FIRST_TIME_MS, SHAPES, STEP_MS, WRITES_ONLY, Message, messages
-from dbt_lakehouse.paths import ROOT
+from dbt_lakehouse.config.paths import ROOT
 
 BAR: Final = 0.5
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from benchmarks.measuring import Figure, Options, cpu_seconds, medians
 from benchmarks.payloads import WRITES_ONLY, Message, Shape, chosen_shapes, messages
-from dbt_lakehouse.functions import decode_payload_batch
+from dbt_lakehouse.spark.functions import decode_payload_batch
 
 BATCH: Final = 10_000
 MOST_MESSAGES: Final = 200_000

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.measuring import Figure, Options, child_cpu_seconds, medians
-from dbt_lakehouse.paths import ROOT
+from dbt_lakehouse.config.paths import ROOT
 
 _BAR: Final = 2.0
 # Names of the profile's two ways to set up Spark, and LAKEHOUSE_SMALL.
 _SETTINGS: Final = {"small lakes": "true", "large lakes": "false"}
 _SESSION: Final = (
-    "from dbt_lakehouse.project import ProjectOptions, load;"
+    "from dbt_lakehouse.config.project import ProjectOptions, load;"
     f"load(ProjectOptions(project_dir={str(ROOT)!r})).open_session().stop()"
 )
 # Of Linux' prctl: who becomes the parent of processes whose own has ended, as dbt's JVM is.

@@ -28,7 +28,7 @@ from benchmarks.lake import (
     write_project,
 )
 from benchmarks.measuring import Figure, Options
-from dbt_lakehouse import bronze
+from dbt_lakehouse.lake import bronze
 
 BENCHMARK: Final = "increments"
 

@@ -23,12 +23,12 @@ from confluent_kafka.cimpl import NewTopic
 from pyspark.sql import SparkSession
 
 from benchmarks.measuring import wall_seconds
-from dbt_lakehouse import bronze
-from dbt_lakehouse.kafka.batch import land_kafka
-from dbt_lakehouse.kafka.positions import GAPS, TABLE
-from dbt_lakehouse.kafka.settings import KafkaSource
-from dbt_lakehouse.kafka.stream import StreamOptions, run_stream
-from dbt_lakehouse.project import ProjectOptions, load
+from dbt_lakehouse.config.project import ProjectOptions, load
+from dbt_lakehouse.lake import bronze
+from dbt_lakehouse.landing.kafka.batch import land_kafka
+from dbt_lakehouse.landing.kafka.positions import GAPS, TABLE
+from dbt_lakehouse.landing.kafka.settings import KafkaSource
+from dbt_lakehouse.landing.kafka.stream import StreamOptions, run_stream
 from local_kafka.broker import Broker
 
 TOPIC = "debezium.benchmark"

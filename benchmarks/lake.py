@@ -14,9 +14,9 @@ from dbt.cli.main import dbtRunner, dbtRunnerResult
 from pyspark.sql import SparkSession
 
 from benchmarks.measuring import wall_seconds
-from dbt_lakehouse import bronze
-from dbt_lakehouse.paths import ROOT
-from dbt_lakehouse.project import ProjectOptions, load
+from dbt_lakehouse.config.paths import ROOT
+from dbt_lakehouse.config.project import ProjectOptions, load
+from dbt_lakehouse.lake import bronze
 
 TECHNICAL_COLUMNS: Final = {
     "_occurred_at": "timestamp",

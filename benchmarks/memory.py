@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 
 from benchmarks.increments import OrderLake, rounded, write_orders_project
 from benchmarks.measuring import Figure, Options
-from dbt_lakehouse import bronze
+from dbt_lakehouse.lake import bronze
 
 BENCHMARK: Final = "memory"
 

@@ -28,7 +28,7 @@ from benchmarks.lake import (
 )
 from benchmarks.measuring import Figure, Options, wall_seconds
 from benchmarks.payloads import SHAPES, Mix, write_parquet
-from dbt_lakehouse import bronze
+from dbt_lakehouse.lake import bronze
 
 INCREMENTS: Final = 20
 EVENTS_PER_KEY: Final = 5

@@ -11,7 +11,7 @@ from typing import Any
 def __getattr__(name: str) -> Any:
     # Made on demand: `lakehouse decode` imports this package too and should not pay for dbt.
     if name == "plugins":
-        from dbt_lakehouse.plugin import LakehousePlugin
+        from dbt_lakehouse.dbt.plugin import LakehousePlugin
 
         return [LakehousePlugin]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

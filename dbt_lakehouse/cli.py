@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, NoReturn
 
 import click
 
-from dbt_lakehouse.captures import CaptureError
 from dbt_lakehouse.errors import LakehouseError
+from dbt_lakehouse.landing.captures import CaptureError
 from python_udfs.core.errors import CODES
 from python_udfs.registry import FORMATS
 
 if TYPE_CHECKING:
-    from dbt_lakehouse.project import Project
+    from dbt_lakehouse.config.project import Project
 
 FAILED: Final = 1
 UNUSABLE: Final = 2
@@ -52,7 +52,7 @@ def _project_options(command: Callable[..., None]) -> Callable[..., None]:
         variables: str | None,
         **options: Any,
     ) -> None:
-        from dbt_lakehouse.project import ProjectOptions, load
+        from dbt_lakehouse.config.project import ProjectOptions, load
 
         command(load(ProjectOptions(project_dir, profiles_dir, target, variables)), **options)
 
@@ -84,7 +84,7 @@ def decode(format_name: str, file: str) -> None:
     timestamp_ms, key_b64 and value_b64. A payload that can't be decoded gives an event with the
     operation `invalid`, and exit code 0 still.
     """
-    from dbt_lakehouse.decode import decode_stream
+    from dbt_lakehouse.commands.decode import decode_stream
 
     name = "standard input" if file == "-" else file
     with _opened(file, name) as stream:
@@ -124,8 +124,8 @@ def land(
     has its position already, none is. With --kafka, what is new in the topics of vars.topics is
     appended, in one commit too.
     """
-    from dbt_lakehouse.landing import land_captures
-    from dbt_lakehouse.project import lock_patience
+    from dbt_lakehouse.config.project import lock_patience
+    from dbt_lakehouse.landing.files import land_captures
 
     if bool(files) == from_kafka:
         _fail("land needs either capture FILES or --kafka")
@@ -145,7 +145,7 @@ def land(
 def _land_from_kafka(
     project: "Project", until_caught_up: bool, accept_loss: bool, as_json: bool
 ) -> None:
-    from dbt_lakehouse.kafka.batch import land_kafka, landing_text
+    from dbt_lakehouse.landing.kafka.batch import land_kafka, landing_text
 
     source = project.require_kafka()
     spark = project.open_session()
@@ -204,8 +204,8 @@ def stream(
     """
     from py4j.protocol import Py4JError
 
-    from dbt_lakehouse.kafka.stream import StreamOptions, run_stream
-    from dbt_lakehouse.session import has_ended
+    from dbt_lakehouse.landing.kafka.stream import StreamOptions, run_stream
+    from dbt_lakehouse.spark.session import has_ended
 
     source = project.require_kafka()
     spark = project.open_session()
@@ -241,7 +241,7 @@ def stream(
 @_project_options
 def status(project: "Project", as_json: bool) -> None:
     """Print how far bronze lags behind Kafka, by topic and partition."""
-    from dbt_lakehouse.kafka.status import read_status, status_text
+    from dbt_lakehouse.landing.kafka.status import read_status, status_text
 
     source = project.require_kafka()
     rows = read_status(project.open_session(), source)
@@ -277,8 +277,8 @@ def generate(
     what has changed at the source and changes only that. --topic can be given again: the same table
     in two topics becomes one.
     """
-    from dbt_lakehouse.generate.command import Options
-    from dbt_lakehouse.generate.command import generate as write_models
+    from dbt_lakehouse.commands.generate.command import Options
+    from dbt_lakehouse.commands.generate.command import generate as write_models
 
     columns = [each.strip() for each in key.split(",")] if key else []
     report = write_models(project, Options(topics, table, name, columns, format_name))
@@ -306,7 +306,7 @@ def redrive(
     What can be decoded now goes to silver.change_events in its place in the log; the next `dbt run`
     takes it on. What fails still stays in quarantine, with today's reason.
     """
-    from dbt_lakehouse.redrive import redrive as decode_again
+    from dbt_lakehouse.commands.redrive import redrive as decode_again
 
     done = decode_again(project, codes, topics)
     click.echo(done.json() if as_json else done.text())
@@ -339,8 +339,8 @@ def forget(
     records. What was done is in bronze.forgotten, without personal data. Kafka, capture files and
     the source are not touched.
     """
-    from dbt_lakehouse.forget.command import Options
-    from dbt_lakehouse.forget.command import forget as forget_keys
+    from dbt_lakehouse.commands.forget.command import Options
+    from dbt_lakehouse.commands.forget.command import forget as forget_keys
 
     given = [line for key in keys for line in _key_lines(key)]
     report = forget_keys(project, Options(table, given, purge))
@@ -361,7 +361,7 @@ def _key_lines(key: str) -> list[str]:
 @_project_options
 def show(project: "Project", tables: tuple[str, ...], as_json: bool) -> None:
     """Print tables with their row counts; without TABLES, all of gold."""
-    from dbt_lakehouse.show import show_tables
+    from dbt_lakehouse.commands.show import show_tables
 
     click.echo(show_tables(project.open_session(), tables, gold=project.gold, as_json=as_json))
 
@@ -372,8 +372,8 @@ def show(project: "Project", tables: tuple[str, ...], as_json: bool) -> None:
 )
 def jars(archive: bool) -> None:
     """Fetch the jars that Spark needs and the checkout's cache does not hold yet."""
-    from dbt_lakehouse import class_archive
-    from dbt_lakehouse.jars import ensure_jars
+    from dbt_lakehouse.spark import class_archive
+    from dbt_lakehouse.spark.jars import ensure_jars
 
     ensure_jars()
     if archive and not class_archive.make():

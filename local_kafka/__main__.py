@@ -16,9 +16,9 @@ from typing import Final
 
 from confluent_kafka import KafkaException
 
-from dbt_lakehouse.captures import CaptureError
+from dbt_lakehouse.config.paths import CACHE, ROOT
 from dbt_lakehouse.errors import JarError
-from dbt_lakehouse.paths import CACHE, ROOT
+from dbt_lakehouse.landing.captures import CaptureError
 from local_kafka.broker import Broker, BrokerError, PortError
 from local_kafka.captures import FillError, fill, read
 from local_kafka.folders import only_one

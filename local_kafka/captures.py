@@ -16,7 +16,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from dbt_lakehouse.captures import Capture, read_captures
+from dbt_lakehouse.landing.captures import Capture, read_captures
 
 SECONDS: Final = 30.0
 # librdkafka logs what it then tries again; what fails in the end is raised.

@@ -29,8 +29,8 @@ import msgspec
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from pyiceberg.catalog.sql import SqlCatalog
 
+from dbt_lakehouse.config.paths import CACHE, ROOT
 from dbt_lakehouse.errors import JarError
-from dbt_lakehouse.paths import CACHE, ROOT
 from local_kafka.broker import Broker, BrokerError
 from local_kafka.captures import QUIET, FillError, create_topics, partition_counts, read
 from local_kafka.folders import only_one

@@ -6,7 +6,7 @@ from typing import Final
 import pyspark
 
 from dbt_lakehouse.errors import JarError
-from dbt_lakehouse.jars import Jar, ensure_jars
+from dbt_lakehouse.spark.jars import Jar, ensure_jars
 
 # What kafka_2.13 asks for, without what only its other tools, OAuth and the compiler need:
 # scala-reflect, jose4j, jackson-dataformat-csv, jackson-dataformat-yaml, jackson-datatype-jdk8,

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Mapping
 from typing import Final
 
-from dbt_lakehouse.paths import LOOPBACK
+from dbt_lakehouse.config.paths import LOOPBACK
 
 # The broker's own user: it speaks to itself through the clients' listener (transaction markers).
 BROKER_USER: Final = "broker"

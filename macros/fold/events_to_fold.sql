@@ -83,7 +83,7 @@ where scope = {{ namespace_scope(sql_text(fold.namespace)) }}
   is either replaced as a whole or not at all.
 
   Arguments:
-      ranges: how many ranges of the keys are held (dbt_lakehouse/key_ranges.py).
+      ranges: how many ranges of the keys are held (dbt_lakehouse/dbt/key_ranges.py).
 #}
 {% macro _known_states(fold, name, gold, remembered, ranges, fills, truncation) -%}
 select

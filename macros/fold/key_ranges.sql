@@ -1,6 +1,6 @@
 {#
   A condition that holds for all rows of the keys that a run touches: the ranges of the first key
-  column, which adapter.hold_key_ranges (dbt_lakehouse/key_ranges.py) has kept.
+  column, which adapter.hold_key_ranges (dbt_lakehouse/dbt/key_ranges.py) has kept.
 
   Arguments:
       column: the column, as SQL.

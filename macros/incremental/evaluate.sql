@@ -6,7 +6,7 @@
       query: its SQL.
 #}
 {% macro evaluate(name, query) %}
-    {# Of dbt_lakehouse/evaluated_views.py. #}
+    {# Of dbt_lakehouse/spark/evaluated_views.py. #}
     {% do return(run_query('create evaluated view ' ~ name ~ ' as ' ~ query)[0][0]) %}
 {% endmacro %}
 

@@ -28,7 +28,7 @@
 
 {#
   A table as it is, with its properties, its current snapshot and its columns' descriptions, as
-  dbt_lakehouse/table_looks.py gives them. One node looks at a table once, and anew after each
+  dbt_lakehouse/dbt/table_looks.py gives them. One node looks at a table once, and anew after each
   statement of its own that may have written something.
 #}
 {% macro _look(relation) %}

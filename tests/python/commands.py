@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from lakes import Lake
 
-from dbt_lakehouse.paths import ROOT
+from dbt_lakehouse.config.paths import ROOT
 
 # How long to wait for what comes within a few seconds unless the machine has other work.
 SECONDS: Final = 240.0

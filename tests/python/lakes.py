@@ -20,12 +20,12 @@ from dbt.cli.main import dbtRunner
 from pyiceberg.catalog.sql import SqlCatalog
 from pyspark.sql import SparkSession
 
-from dbt_lakehouse.kafka.batch import KafkaLanding, land_kafka
-from dbt_lakehouse.kafka.settings import KafkaSource
-from dbt_lakehouse.landing import LandingResult, land_captures
-from dbt_lakehouse.paths import ROOT
-from dbt_lakehouse.project import Project, ProjectOptions, load
-from dbt_lakehouse.session import CATALOG_URI, SQLITE
+from dbt_lakehouse.config.paths import ROOT
+from dbt_lakehouse.config.project import Project, ProjectOptions, load
+from dbt_lakehouse.landing.files import LandingResult, land_captures
+from dbt_lakehouse.landing.kafka.batch import KafkaLanding, land_kafka
+from dbt_lakehouse.landing.kafka.settings import KafkaSource
+from dbt_lakehouse.spark.session import CATALOG_URI, SQLITE
 
 # Spark as the Makefile sets it up for small lakes, whoever starts pytest.
 os.environ.setdefault("LAKEHOUSE_SMALL", "true")

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from dbt_lakehouse.paths import ROOT
+from dbt_lakehouse.config.paths import ROOT
 
 
 @contextmanager

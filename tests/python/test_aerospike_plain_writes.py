@@ -11,7 +11,7 @@ from aerospike_messages import writes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dbt_lakehouse.functions import _texts_array, decode_payload_batch
+from dbt_lakehouse.spark.functions import _texts_array, decode_payload_batch
 from python_udfs.aerospike import plain_writes
 from python_udfs.aerospike.messagepack import decode, decode_batch
 from python_udfs.registry import EVENT_TYPES, decode_payload

@@ -12,8 +12,9 @@ from typing import Any
 import msgpack
 import pytest
 
-from dbt_lakehouse import captures, decode
-from dbt_lakehouse.captures import CaptureError, read_captures, read_lines
+from dbt_lakehouse.commands import decode
+from dbt_lakehouse.landing import captures
+from dbt_lakehouse.landing.captures import CaptureError, read_captures, read_lines
 from python_udfs.core.events import MAX_TIME_MS, MIN_TIME_MS, UPDATE, UPSERT, Event
 from python_udfs.registry import FORMATS
 

@@ -9,8 +9,8 @@ from dbt_common.exceptions import CompilationError
 from lakes import Lake
 from row_lake import bare_project
 
-from dbt_lakehouse.generate.naming import TECHNICAL, column_names
-from dbt_lakehouse.paths import ROOT
+from dbt_lakehouse.commands.generate.naming import TECHNICAL, column_names
+from dbt_lakehouse.config.paths import ROOT
 
 AS_OF = "2026-11-21 00:00:00"
 

@@ -13,8 +13,8 @@ from lakes import Lake
 from row_lake import bare_project
 from streams import MINUTE, START, Message
 
-from dbt_lakehouse.forget.command import Options, forget
-from dbt_lakehouse.paths import ROOT
+from dbt_lakehouse.commands.forget.command import Options, forget
+from dbt_lakehouse.config.paths import ROOT
 
 AS_OF: Final = "2026-10-03 00:00:00"
 TOPIC: Final = "debezium.lab.readings"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from lakes import Lake
 
-from dbt_lakehouse.paths import ROOT
+from dbt_lakehouse.config.paths import ROOT
 
 AS_OF = "2026-11-21 00:00:00"
 # Rows that are live on that day, by a throwaway fold of the captures that whoever wrote the demo

@@ -9,7 +9,8 @@ from lakes import Lake
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-from dbt_lakehouse import evaluated_views, key_ranges
+from dbt_lakehouse.dbt import key_ranges
+from dbt_lakehouse.spark import evaluated_views
 
 
 @pytest.fixture(scope="module")

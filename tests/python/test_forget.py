@@ -15,9 +15,9 @@ from lakes import Lake, Rows
 from small_messages import digest, digest_text, order, order_key, profile, profile_key
 from streams import MINUTE, ORDERS, PROFILES, START, Message
 
+from dbt_lakehouse.commands.forget.command import ForgetError, Options, Report, forget
+from dbt_lakehouse.commands.forget.payloads import without_records
 from dbt_lakehouse.errors import LakehouseError
-from dbt_lakehouse.forget.command import ForgetError, Options, Report, forget
-from dbt_lakehouse.forget.payloads import without_records
 from python_udfs.registry import decode_payload
 
 AS_OF: Final = "2026-10-03 00:00:00"

@@ -21,15 +21,15 @@ from aerospike_encoder import Ext, Map, pack
 from lakes import Lake, copy_project
 
 from dbt_lakehouse.cli import lakehouse as command_line
+from dbt_lakehouse.commands.generate import edit, models, naming, sources, types
+from dbt_lakehouse.commands.generate.command import Options, generate
+from dbt_lakehouse.commands.generate.profile import TableId
+from dbt_lakehouse.commands.generate.report import Outcome, Report
+from dbt_lakehouse.commands.generate.schema_blocks import Declared, declared_type
+from dbt_lakehouse.commands.generate.types import column_type, observed_type
+from dbt_lakehouse.commands.generate.values import Values
+from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.errors import LakehouseError
-from dbt_lakehouse.generate import edit, models, naming, sources, types
-from dbt_lakehouse.generate.command import Options, generate
-from dbt_lakehouse.generate.profile import TableId
-from dbt_lakehouse.generate.report import Outcome, Report
-from dbt_lakehouse.generate.schema_blocks import Declared, declared_type
-from dbt_lakehouse.generate.types import column_type, observed_type
-from dbt_lakehouse.generate.values import Values
-from dbt_lakehouse.paths import ROOT
 
 AS_OF: Final = "2026-11-21 00:00:00"
 NOW_MS: Final = 1_790_000_000_000

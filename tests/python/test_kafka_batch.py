@@ -28,10 +28,10 @@ from kafka_topics import (
 from lakes import Lake, topic_entries
 from pyspark.sql import SparkSession
 
-from dbt_lakehouse import bronze
 from dbt_lakehouse.cli import main
-from dbt_lakehouse.kafka.batch import KafkaLanding, land_kafka
-from dbt_lakehouse.landing import LandingResult
+from dbt_lakehouse.lake import bronze
+from dbt_lakehouse.landing.files import LandingResult
+from dbt_lakehouse.landing.kafka.batch import KafkaLanding, land_kafka
 
 
 def capture(topic: str, record: Record) -> dict[str, Any]:

@@ -31,10 +31,10 @@ from pyspark.sql import SparkSession
 
 from dbt_lakehouse.cli import main
 from dbt_lakehouse.errors import ConfigurationError, DataLossError, KafkaError, LockedError
-from dbt_lakehouse.kafka.batch import KafkaLanding, landing_text
-from dbt_lakehouse.kafka.settings import KafkaSettings, KafkaSource
-from dbt_lakehouse.kafka.status import read_status
-from dbt_lakehouse.kafka.stream import StreamOptions, run_stream
+from dbt_lakehouse.landing.kafka.batch import KafkaLanding, landing_text
+from dbt_lakehouse.landing.kafka.settings import KafkaSettings, KafkaSource
+from dbt_lakehouse.landing.kafka.status import read_status
+from dbt_lakehouse.landing.kafka.stream import StreamOptions, run_stream
 from local_kafka.broker import Broker
 
 UNTIL_CAUGHT_UP = StreamOptions(
@@ -210,7 +210,7 @@ def test_what_a_stream_passes_over_at_its_end_lands_next_time(
     topic = kafka.create("passed-over")
     kafka.send(topic, numbered(10))
     # Never told of what has landed, the stream waits for that as long as it does; Spark goes on.
-    monkeypatch.setattr("dbt_lakehouse.kafka.stream._Stream._report", lambda *_: None)
+    monkeypatch.setattr("dbt_lakehouse.landing.kafka.stream._Stream._report", lambda *_: None)
     running = Running(lake.spark, lake.kafka([topic]), GOES_ON)
     wait_until(has_landed(lake, topic, 10), "the first messages have landed")
     sent = threading.Timer(2, kafka.send, (topic, numbered(10, start=10)))

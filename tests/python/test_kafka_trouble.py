@@ -28,10 +28,10 @@ from kafka_topics import (
 from lakes import Lake, topic_entries
 
 from dbt_lakehouse.cli import main
+from dbt_lakehouse.config.paths import LOOPBACK
 from dbt_lakehouse.errors import ConfigurationError, DataLossError, KafkaError, LakehouseError
-from dbt_lakehouse.kafka.batch import KafkaLanding, land_kafka
-from dbt_lakehouse.kafka.settings import KafkaSettings
-from dbt_lakehouse.paths import LOOPBACK
+from dbt_lakehouse.landing.kafka.batch import KafkaLanding, land_kafka
+from dbt_lakehouse.landing.kafka.settings import KafkaSettings
 from local_kafka.broker import Broker
 
 # What a landing in an open session, and a command, may take at most to say that a broker is down.

@@ -14,7 +14,7 @@ from lakes import Lake, as_of_text
 from small_messages import digest_text, order, profile
 from streams import HOUR, MINUTE, START, Message
 
-from dbt_lakehouse import evaluated_views
+from dbt_lakehouse.spark import evaluated_views
 
 AS_OF = EPOCH + timedelta(milliseconds=START + HOUR)
 

@@ -8,7 +8,7 @@ import pytest
 from lakes import Lake
 
 from dbt_lakehouse.errors import ConfigurationError, LandingError
-from dbt_lakehouse.landing import LandingResult, configured_captures
+from dbt_lakehouse.landing.files import LandingResult, configured_captures
 
 
 @pytest.fixture(scope="module")

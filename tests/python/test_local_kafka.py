@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from confluent_kafka.admin import AdminClient
 from processes import python, said
 
-from dbt_lakehouse.paths import LOOPBACK, ROOT
+from dbt_lakehouse.config.paths import LOOPBACK, ROOT
 from local_kafka.broker import Broker, BrokerError, PortError, free_port
 from local_kafka.captures import QUIET, create_topics, fill, message_counts, read
 from local_kafka.demo import DemoError, Order, Shop, compare

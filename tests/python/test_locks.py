@@ -19,14 +19,14 @@ from lakes import Lake, topic_entries
 from processes import python, said
 
 from dbt_lakehouse.errors import LockedError
-from dbt_lakehouse.kafka.batch import KafkaLanding, land_kafka
-from dbt_lakehouse.locks import LakeLock, landing_lock, run_lock
+from dbt_lakehouse.lake.locks import LakeLock, landing_lock, run_lock
+from dbt_lakehouse.landing.kafka.batch import KafkaLanding, land_kafka
 
 # Holds a lock until its input ends. A lock asks of a session only where the lake is.
 HOLDER = """
 import sys
 from types import SimpleNamespace
-from dbt_lakehouse.locks import LakeLock
+from dbt_lakehouse.lake.locks import LakeLock
 lock = LakeLock(SimpleNamespace(conf={"spark.sql.catalog.lake.uri": sys.argv[1]}), sys.argv[2])
 assert lock.take("a test")
 print("held", flush=True)

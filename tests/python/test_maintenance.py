@@ -13,8 +13,8 @@ from lakes import Lake, Rows
 from small_messages import order
 from streams import MINUTE, ORDERS, START, Message
 
-from dbt_lakehouse import iceberg
-from dbt_lakehouse.dbt_commands import run_dbt
+from dbt_lakehouse.dbt.commands import run_dbt
+from dbt_lakehouse.lake import iceberg
 
 AS_OF: Final = "2026-10-03 00:00:00"
 MODELS: Final = ("-s", "+orders", "orders_history", "quarantined_payloads")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dbt_lakehouse.paths import ROOT
+from dbt_lakehouse.config.paths import ROOT
 
 SCRIPT = ROOT / ".ci" / "prerequisites"
 JAVA_17 = 'openjdk version "17.0.15" 2025-04-15'

@@ -13,8 +13,8 @@ from small_messages import digest_text, order, profile
 from streams import HOUR, MINUTE, ORDERS, PROFILES, START, Message
 
 from dbt_lakehouse.cli import lakehouse
-from dbt_lakehouse.project import Project
-from dbt_lakehouse.redrive import Redriven, redrive
+from dbt_lakehouse.commands.redrive import Redriven, redrive
+from dbt_lakehouse.config.project import Project
 
 AS_OF: Final = "2026-10-03 00:00:00"
 # Carries the same source table as the demo's topic of orders, and no entry matches it at first.

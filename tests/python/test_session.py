@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from lakes import Lake
 
+from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.errors import SessionError
-from dbt_lakehouse.paths import ROOT
-from dbt_lakehouse.session import CATALOG_TYPE, CATALOG_URI, WAREHOUSE, open_session
+from dbt_lakehouse.spark.session import CATALOG_TYPE, CATALOG_URI, WAREHOUSE, open_session
 
 
 @pytest.mark.parametrize(

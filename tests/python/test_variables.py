@@ -11,9 +11,9 @@ from lakes import Lake
 from small_messages import profile
 from streams import PROFILES, START, Message
 
+from dbt_lakehouse.config.paths import ROOT
+from dbt_lakehouse.config.variables import checked
 from dbt_lakehouse.errors import ConfigurationError
-from dbt_lakehouse.paths import ROOT
-from dbt_lakehouse.variables import checked
 
 AS_OF = "2026-12-31T10:00:00Z"
 

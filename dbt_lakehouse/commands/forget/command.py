@@ -1,0 +1,232 @@
+"""What `lakehouse forget` does, in order, and what it tells."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import NamedTuple
+
+from pyspark.sql import SparkSession
+
+from dbt_lakehouse.commands.forget import requests
+from dbt_lakehouse.commands.forget.entities import BRONZE, Entity, Pipeline, Table, read_models
+from dbt_lakehouse.commands.forget.erasing import steps
+from dbt_lakehouse.commands.forget.finding import EVENTS, drop_views, find
+from dbt_lakehouse.commands.forget.marks import (
+    exists,
+    has_read_all,
+    move_on,
+    readers_of,
+    written_before,
+)
+from dbt_lakehouse.commands.forget.purging import purge
+from dbt_lakehouse.config.project import Project, lock_patience
+from dbt_lakehouse.errors import LakehouseError
+from dbt_lakehouse.lake.locks import landing_lock, run_lock
+from dbt_lakehouse.texts import counted
+
+
+class ForgetError(LakehouseError):
+    """What keeps a key from being forgotten; the message says what to do about it."""
+
+
+class Options(NamedTuple):
+    """What the command line was given."""
+
+    table: str | None
+    keys: Sequence[str]
+    purge: bool = False
+
+
+@dataclass
+class Report:
+    """What a call has done. Nothing in it tells whose data it was."""
+
+    table: str | None = None
+    request_id: str | None = None
+    keys: int = 0
+    linked_keys: int = 0
+    payloads: int = 0
+    records: int = 0
+    rows: dict[str, int] = field(default_factory=dict)
+    other_tables: list[str] = field(default_factory=list)
+    """Change logs of their own that read the same events."""
+    dependents: list[str] = field(default_factory=list)
+    """Tables that other models have made of those that were changed."""
+    other_targets: list[str] = field(default_factory=list)
+    """Schemas of other targets whose tables have read bronze."""
+    purged: dict[str, dict[str, int]] = field(default_factory=dict)
+    to_purge: list[str] = field(default_factory=list)
+    """Tables whose files still hold what was forgotten."""
+
+    def json(self) -> str:
+        """For scripts."""
+        return json.dumps(asdict(self))
+
+    def text(self) -> str:
+        """For people."""
+        lines = []
+        if self.table is not None and self.request_id is None:
+            lines.append(f"{self.table}: nothing is known of {_keys(self.keys)}")
+        elif self.table is not None:
+            lines.append(
+                f"{self.table}: forgot {_keys(self.keys)}:"
+                f" {counted(self.records, 'event')} in {counted(self.payloads, 'message')}"
+            )
+            if self.linked_keys:
+                lines.append(
+                    f"  {counted(self.linked_keys, 'more key')} by updates of the key: the same row"
+                    " at the source"
+                )
+            lines += [f"  {name}: {counted(rows, 'row')}" for name, rows in self.rows.items()]
+            lines.append(f"  request {self.request_id} in bronze.forgotten")
+        lines += [
+            f"note: {name} reads the same events: forget the key in its tables too"
+            for name in self.other_tables
+        ]
+        lines += [
+            f"note: {name} is made of these tables and keeps what it has: build it anew, and expire"
+            " its snapshots"
+            for name in self.dependents
+        ]
+        if self.request_id is not None:
+            lines += [
+                f"note: {name} is of another target and keeps what it has: forget the key there"
+                " too, with --target"
+                for name in self.other_targets
+            ]
+        for name, done in self.purged.items():
+            lines.append(
+                f"purged {name}: {counted(done['rewritten_files'], 'file')} rewritten,"
+                f" {counted(done['expired_snapshots'], 'snapshot')} expired,"
+                f" {counted(done['deleted_files'], 'file')} without a name deleted"
+            )
+        if self.to_purge:
+            lines.append(
+                f"the files and earlier snapshots of {', '.join(self.to_purge)} still hold it"
+                " until `lakehouse forget --purge`"
+            )
+        return "\n".join(lines) or "nothing to purge"
+
+
+def _keys(number: int) -> str:
+    return "the key" if number == 1 else f"{number:,} keys"
+
+
+def forget(project: Project, options: Options) -> Report:
+    """Forget keys of a table, purge what was forgotten, or both.
+
+    Raises ``LakehouseError``s that never repeat a key.
+    """
+    if bool(options.table) != bool(options.keys) or not (options.keys or options.purge):
+        raise ForgetError("forget needs --table and --key, or --purge, or all three")
+    spark = project.open_session()
+    patience = lock_patience(project.variables)
+    with (
+        run_lock(spark).held("lakehouse forget", patience),
+        landing_lock(spark).held("lakehouse forget", patience),
+    ):
+        requests.create_table(spark)
+        report = Report()
+        pipeline, entity = read_models(project, options.table)
+        others = [table for table in readers_of(spark, BRONZE) if table not in pipeline.incremental]
+        _refuse_behind(spark, others)
+        report.other_targets = sorted({table.schema for table in others})
+        readers = [table for table in pipeline.incremental if exists(spark, table)] + others
+        if entity is not None:
+            try:
+                _forget(spark, pipeline, entity, readers, options, report)
+            finally:
+                drop_views(spark)
+        tables = [table for table in requests.unpurged(spark) if exists(spark, table)]
+        if options.purge:
+            for table in tables:
+                report.purged[table.label] = purge(spark, table, readers)._asdict()
+            requests.purged(spark)
+        else:
+            report.to_purge = [table.label for table in tables]
+    return report
+
+
+def _forget(
+    spark: SparkSession,
+    pipeline: Pipeline,
+    entity: Entity,
+    readers: Sequence[Table],
+    options: Options,
+    report: Report,
+) -> None:
+    _refuse_unread(spark, pipeline, entity)
+    found = find(spark, pipeline, entity, options.keys)
+    todo = steps(spark, pipeline, entity)
+    rows = {step.table.label: spark.sql(step.counting).collect()[0][0] for step in todo}
+    report.table, report.keys = options.table, len(options.keys)
+    if not any(rows.values()):
+        return
+    report.linked_keys = found.linked_keys
+    report.payloads, report.records = found.payloads, found.records
+    report.rows = {name: count for name, count in rows.items() if count}
+    report.other_tables = _other_logs(spark, pipeline, entity)
+    report.dependents = [table.label for table in entity.dependents if exists(spark, table)]
+    report.request_id = requests.begin(spark, entity_name(entity, options), found, report.rows)
+    for step in todo:
+        if rows[step.table.label]:
+            written = written_before(spark, step.table)
+            step.run()
+            if step.table != pipeline.deleted_keys:
+                move_on(spark, readers, step.table, written=written)
+    requests.forgotten(spark, report.request_id)
+
+
+def entity_name(entity: Entity, options: Options) -> str:
+    """The table as the audit row names it: one that the models declare, not what was typed."""
+    name = (options.table or "").removeprefix("gold.")
+    return next((table.label for table in entity.tables if table.name == name), entity.log.label)
+
+
+def _refuse_unread(spark: SparkSession, pipeline: Pipeline, entity: Entity) -> None:
+    """Raise ``ForgetError`` if something of the key may be on its way."""
+    events, log = pipeline.change_events, entity.log
+    pairs = [
+        (events, BRONZE),
+        (pipeline.quarantine, events),
+        (pipeline.set_less_deletes, events),
+        (log, events),
+        (pipeline.deleted_keys, pipeline.set_less_deletes),
+        *((table, log) for table in entity.tables),
+    ]
+    for reader, upstream in pairs:
+        optional = reader in (pipeline.set_less_deletes, pipeline.deleted_keys, *entity.tables)
+        if optional and not exists(spark, reader):
+            continue
+        if not exists(spark, reader) or not has_read_all(spark, reader, upstream):
+            raise ForgetError(
+                f"{reader.label} has not read all of {upstream.label}: `dbt run` first, so that"
+                " nothing of the key is on its way"
+            )
+
+
+def _refuse_behind(spark: SparkSession, others: Sequence[Table]) -> None:
+    """Raise ``ForgetError`` if another target's table would take rows that change for new ones."""
+    for table in others:
+        if not has_read_all(spark, table, BRONZE):
+            raise ForgetError(
+                f"{table.label}, which no model of this target builds, has not read all of"
+                f" {BRONZE.label}: `dbt run` in its target first, or drop it if it is no longer"
+                " needed"
+            )
+
+
+def _other_logs(spark: SparkSession, pipeline: Pipeline, entity: Entity) -> list[str]:
+    """Other change logs with rows of the events that go."""
+    return [
+        log.label
+        for log in pipeline.logs
+        if log != entity.log
+        and exists(spark, log)
+        and not spark.sql(
+            f"select 1 from {log.path} as log left semi join {EVENTS} as event"
+            " on log._position.topic = event.topic and log._position.partition = event.partition"
+            " and log._position.offset = event.offset"
+            " and log._position.event_index = event.event_index limit 1"
+        ).isEmpty()
+    ]

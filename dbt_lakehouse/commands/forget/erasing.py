@@ -1,0 +1,152 @@
+"""Takes what was found out of the tables.
+
+In the order of ``steps``, a call that broke off can be repeated: what tells which payloads are a
+key's goes last.
+"""
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from pyspark.sql import SparkSession
+
+from dbt_lakehouse.commands.forget.entities import BRONZE, Entity, Pipeline, Table
+from dbt_lakehouse.commands.forget.finding import (
+    EVENTS,
+    KEYS,
+    PAYLOADS,
+    REWORDED,
+    key_condition,
+    record_keys,
+)
+from dbt_lakehouse.commands.forget.marks import exists
+from dbt_lakehouse.lake.bronze import FORGOTTEN_HEADERS
+from dbt_lakehouse.texts import texts
+
+_CLEARED: Final = (
+    "source_database",
+    "source_schema",
+    "source_table",
+    "record_key",
+    "before",
+    "after",
+    "occurred_at",
+    "expires_at",
+    "metadata",
+    "error_code",
+    "error_detail",
+)
+
+
+class Step(NamedTuple):
+    """One table's part."""
+
+    table: Table
+    counting: str
+    """SQL that counts the rows that are meant."""
+    run: Callable[[], None]
+
+
+def steps(spark: SparkSession, pipeline: Pipeline, entity: Entity) -> list[Step]:
+    """What is to be done, in order; tables that were never built are left out."""
+
+    def delete(table: Table, condition: str) -> Step:
+        def run() -> None:
+            spark.sql(f"delete from {table.path} as target where {condition}")
+
+        return Step(table, f"select count(*) from {table.path} as target where {condition}", run)
+
+    of_key = (
+        f"exists (select 1 from {KEYS} as known where {key_condition(entity, 'target', 'known')})"
+    )
+    of_event = f"""exists (
+        select 1 from {EVENTS} as event
+        where target.topic = event.topic and target.partition = event.partition
+            and target.offset = event.offset and target.event_index = event.event_index
+    )"""
+    result = [
+        delete(pipeline.quarantine, of_event),
+        Step(
+            BRONZE,
+            f"select count(*) from {PAYLOADS}",
+            lambda: _empty_payloads(spark),
+        ),
+        *(delete(table, of_key) for table in entity.tables),
+        delete(pipeline.deleted_keys, _remembered(entity)),
+    ]
+    if entity.namespace:
+        of_namespace = f"target._namespace = {texts([entity.namespace])}"
+        result.append(delete(pipeline.set_less_deletes, f"{of_namespace} and {of_key}"))
+    result.append(
+        Step(
+            pipeline.change_events,
+            f"select count(*) from {EVENTS}",
+            lambda: _clear_events(spark, pipeline.change_events),
+        )
+    )
+    if not entity.namespace:
+        of_key += f" or {_is_of_key(entity, 'target._previous_key')}"
+    result.append(delete(entity.log, of_key))
+    return [step for step in result if exists(spark, step.table)]
+
+
+def _is_of_key(entity: Entity, relation: str) -> str:
+    """SQL that a relation, or a struct, has one of the keys."""
+    same = key_condition(entity, relation, "known")
+    return f"exists (select 1 from {KEYS} as known where {same})"
+
+
+def _remembered(entity: Entity) -> str:
+    """Which rows of ``deleted_keys`` are meant."""
+    scopes = [table.label for table in entity.tables]
+    if entity.namespace:
+        scopes.append(f"aerospike:{entity.namespace}")
+    return (
+        f"target.scope in ({texts(scopes)})"
+        f" and target.record_key in (select {record_keys(entity)} from {KEYS})"
+    )
+
+
+def _empty_payloads(spark: SparkSession) -> None:
+    """The place of each payload stays, its bytes go; of a batch those of the records meant."""
+    topics = spark.sql(f"select distinct topic from {PAYLOADS}").collect()
+    spark.sql(
+        f"""
+        merge into {BRONZE.path} as target
+        using {PAYLOADS} as payload
+        on
+            target.topic = payload.topic
+            and target.partition = payload.partition
+            and target.offset = payload.offset
+            -- Spares the files of other days and topics.
+            and target.landed_at = payload.landed_at
+            and target.topic in ({texts(sorted(row.topic for row in topics))})
+        when matched then update set
+            key = payload.new_key,
+            value = payload.new_value,
+            headers = {FORGOTTEN_HEADERS}
+        """
+    )
+
+
+def _clear_events(spark: SparkSession, change_events: Table) -> None:
+    """Of an event its place stays, as that of a message that changes nothing."""
+    cleared = ", ".join(f"{column} = null" for column in _CLEARED)
+    spark.sql(
+        f"""
+        merge into {change_events.path} as target
+        using (
+            select topic, partition, offset, event_index, true as goes,
+                cast(null as string) as new_metadata
+            from {EVENTS}
+            union all
+            select topic, partition, offset, event_index, false, new_metadata from {REWORDED}
+        ) as event
+        on
+            target.topic = event.topic
+            and target.partition = event.partition
+            and target.offset = event.offset
+            and target.event_index = event.event_index
+        when matched and event.goes then update set operation = 'tombstone', {cleared}
+        when matched then update set metadata = event.new_metadata
+        """
+    )

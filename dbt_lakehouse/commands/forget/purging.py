@@ -1,0 +1,118 @@
+"""Out of the files: what the tables' current rows no longer hold.
+
+A deleted row stays in its data file until that is rewritten; then the file stays as long as an
+earlier snapshot names it, and its columns' bounds stay in the manifests that say it is gone. So:
+rewrite the data files with deleted rows, rewrite the manifests, expire all earlier snapshots, and
+delete the files that nothing names.
+"""
+
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final, NamedTuple
+
+from pyspark.sql import SparkSession
+
+from dbt_lakehouse.commands.forget.entities import Table
+from dbt_lakehouse.commands.forget.marks import move_on, state, written_before
+from dbt_lakehouse.errors import LakehouseError
+from dbt_lakehouse.lake.iceberg import load_table, properties_of
+from dbt_lakehouse.spark.session import CATALOG_URI, SQLITE
+
+_MANIFEST_SIZE: Final = "commit.manifest.target-size-bytes"
+_DAY_MS: Final = 24 * 60 * 60 * 1000
+
+
+class PurgeError(LakehouseError):
+    """What keeps snapshots from going; the message says what to do about it."""
+
+
+class Purged(NamedTuple):
+    """What has become of a table's files."""
+
+    rewritten_files: int
+    expired_snapshots: int
+    deleted_files: int
+
+
+def purge(spark: SparkSession, table: Table, readers: Iterable[Table]) -> Purged:
+    """Leave no file of a table with anything but its current rows.
+
+    ``readers`` are the tables that may have read it. Each step can be repeated. Raises
+    ``PurgeError``.
+    """
+    readers = list(readers)
+    refs = set(load_table(spark, table.path).refs().keySet()) - {"main"}
+    if refs:
+        names = ", ".join(sorted(refs))
+        raise PurgeError(
+            f"{table.label} has branches or tags ({names}), which keep snapshots with what was"
+            " forgotten: drop them, then purge again"
+        )
+    written = written_before(spark, table)
+    rewritten = spark.sql(
+        f"call lake.system.rewrite_data_files(table => '{table.label}', options => map("
+        # Each file with a deleted row, and no other.
+        "'delete-file-threshold', '1', 'min-input-files', '2147483647', 'max-file-size-bytes',"
+        f" '{2**62}', 'min-file-size-bytes', '0', 'remove-dangling-deletes', 'true'))"
+    ).collect()[0]
+    _rewrite_manifests(spark, table)
+    move_on(spark, readers, table, written=written)
+    before = _snapshots(spark, table)
+    spark.sql(
+        f"call lake.system.expire_snapshots(table => '{table.label}', retain_last => 1,"
+        f" older_than => timestamp_millis({_now_ms() + _DAY_MS}))"
+    )
+    deleted = _delete_unnamed(spark, table)
+    return Purged(
+        rewritten["rewritten_data_files_count"], before - _snapshots(spark, table), deleted
+    )
+
+
+def _rewrite_manifests(spark: SparkSession, table: Table) -> None:
+    if state(spark, table).snapshot == "none":
+        return
+    row = spark.sql(f"select sum(length) as size from {table.path}.manifests").collect()[0]
+    # A single manifest is left as it is unless it has to become two.
+    with _property(spark, table, _MANIFEST_SIZE, str(max(1, (row["size"] or 0) // 2))):
+        spark.sql(f"call lake.system.rewrite_manifests(table => '{table.label}')")
+
+
+@contextmanager
+def _property(spark: SparkSession, table: Table, name: str, value: str) -> Iterator[None]:
+    """A table's property for a while."""
+    before = properties_of(load_table(spark, table.path)).get(name)
+    spark.sql(f"alter table {table.path} set tblproperties ('{name}' = '{value}')")
+    try:
+        yield
+    finally:
+        if before is None:
+            spark.sql(f"alter table {table.path} unset tblproperties ('{name}')")
+        else:
+            spark.sql(f"alter table {table.path} set tblproperties ('{name}' = '{before}')")
+
+
+def _snapshots(spark: SparkSession, table: Table) -> int:
+    return sum(1 for _ in load_table(spark, table.path).snapshots())
+
+
+def _delete_unnamed(spark: SparkSession, table: Table) -> int:
+    """Delete the files that nothing names, such as those of commits that failed.
+
+    With a catalog of this host alone, all: nobody else is writing, for we hold the locks. Else only
+    those of more than a day: another host's files have no name until it commits.
+    """
+    context: Any = spark.sparkContext
+    session: Any = spark
+    is_local = (spark.conf.get(CATALOG_URI, "") or "").startswith(SQLITE)
+    result = (
+        context._jvm.org.apache.iceberg.spark.actions.SparkActions.get(session._jsparkSession)
+        .deleteOrphanFiles(load_table(spark, table.path))
+        .olderThan(_now_ms() + (1000 if is_local else -_DAY_MS))
+        .execute()
+    )
+    return sum(1 for _ in result.orphanFileLocations())
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,70 @@
+"""``bronze.forgotten``: one row per request to forget, without personal data, not even a hash.
+
+It is no dbt model, so that no full refresh can drop it.
+"""
+
+import uuid
+from collections.abc import Mapping
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+from dbt_lakehouse.commands.forget.entities import Table
+from dbt_lakehouse.commands.forget.finding import Found
+
+TABLE: Final = "lake.bronze.forgotten"
+
+
+def create_table(spark: SparkSession) -> None:
+    """Create the table if it is missing."""
+    spark.sql(
+        f"""
+        create table if not exists {TABLE} (
+            request_id string not null comment 'identifies the request',
+            requested_at timestamp not null comment 'when it began',
+            table_name string not null comment 'the table that was named',
+            keys int not null comment 'how many keys were given',
+            linked_keys int not null comment 'how many more updates of the key connect with them',
+            payloads bigint not null comment 'messages that had data of them',
+            records bigint not null comment 'changes in these messages that were theirs',
+            table_rows map<string, bigint> not null comment 'rows, by table',
+            forgotten_at timestamp comment 'when the last of them was out of the tables',
+            purged_at timestamp comment 'when they were out of the files too'
+        )
+        using iceberg
+        """
+    )
+
+
+def begin(spark: SparkSession, table: str, found: Found, rows: Mapping[str, int]) -> str:
+    """Write down what is going to be done; the request's id."""
+    request_id = str(uuid.uuid4())
+    entries = ", ".join(f"'{name}', cast({count} as bigint)" for name, count in rows.items())
+    spark.sql(
+        f"insert into {TABLE} values ('{request_id}', current_timestamp(), '{table}', {found.keys},"
+        f" {found.linked_keys}, {found.payloads}, {found.records}, map({entries}), null, null)"
+    )
+    return request_id
+
+
+def forgotten(spark: SparkSession, request_id: str) -> None:
+    """The request is done."""
+    _stamp(spark, "forgotten_at", f"request_id = '{request_id}'")
+
+
+def unpurged(spark: SparkSession) -> list[Table]:
+    """The tables whose files and snapshots may hold what was forgotten."""
+    rows = spark.sql(
+        f"select distinct explode(map_keys(table_rows)) as name from {TABLE}"
+        " where purged_at is null"
+    ).collect()
+    return [Table(*row["name"].split(".", 1)) for row in sorted(rows)]
+
+
+def purged(spark: SparkSession) -> None:
+    """All requests are purged."""
+    _stamp(spark, "purged_at", "purged_at is null")
+
+
+def _stamp(spark: SparkSession, column: str, condition: str) -> None:
+    spark.sql(f"update {TABLE} set {column} = current_timestamp() where {condition}")

@@ -1,0 +1,98 @@
+"""From a table's profile to the columns of its models: names, types, descriptions."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from dbt_lakehouse.commands.generate import naming, types
+from dbt_lakehouse.commands.generate.models import Spec, Table
+from dbt_lakehouse.commands.generate.profile import Column, TableId, TableProfile
+from dbt_lakehouse.commands.generate.report import Outcome
+
+HBASE_KEY: Final = "ROW"
+
+
+def table_of(
+    table_id: TableId,
+    name: str,
+    profile: TableProfile,
+    key: Sequence[str],
+    outcome: Outcome,
+) -> Table:
+    """A new table from its profile, with these fields as its key."""
+    fields = [each for each in profile.ordered_columns() if each not in key]
+    value_fields = [
+        each for each in fields if profile.columns[each].in_image or table_id.is_aerospike
+    ]
+    names = naming.column_names([*key, *value_fields], {})
+    of_hbase = is_hbase(profile)
+    unavailable = [each for each in value_fields if profile.columns[each].unavailable]
+    if unavailable:
+        outcome.notes.append(
+            f"Debezium could not read all values of {', '.join(unavailable)}: gold keeps the last"
+            " one that it could"
+        )
+    return Table(
+        name,
+        table_id,
+        sorted(profile.topics),
+        sorted(profile.formats),
+        [spec_of(each, names[each], profile.columns[each], of_hbase, is_key=True) for each in key],
+        [spec_of(each, names[each], profile.columns[each], of_hbase) for each in value_fields],
+    )
+
+
+def spec_of(
+    name: str, column_name: str, column: Column | None, of_hbase: bool, *, is_key: bool = False
+) -> Spec:
+    """How a model declares a field, as a column of that name; ``column`` is None for a field that
+    no message has.
+    """
+    if column is None:
+        return Spec(column_name, name, "string", f"Field `{name}` of the source.")
+    if of_hbase:
+        if not column.values.utf8:
+            text = f"HBase value `{name}`, the bytes as they are stored."
+            return Spec(column_name, name, "binary", text)
+        text = f"HBase value `{name}`, stored as text."
+        return Spec(column_name, name, "string", text, "hbase")
+    type_name = types.column_type(column.types(), column.values, is_key=is_key)
+    return Spec(column_name, name, type_name, _describe(name, column, type_name))
+
+
+def _describe(name: str, column: Column, type_name: str) -> str:
+    start = f"Field `{name}` of the source"
+    if not column.in_image:
+        start = f"Field `{name}` of the message key"
+    newest_first = sorted(column.declared.items(), key=lambda item: item[1][1], reverse=True)
+    declared = list(dict.fromkeys(each.source for each, _ in newest_first if each.source))
+    if not column.values.count and not declared:
+        return f"{start}; always null so far."
+    if not declared:
+        of_values = "mixed values as text" if type_name == "string" else "the type of its values"
+        if type_name == "string" and column.values.count == column.values.texts:
+            of_values = "text"
+        return f"{start}, which ships no schema: {of_values}."
+    former = f", formerly {' and '.join(declared[1:])}" if len(declared) > 1 else ""
+    known = [each for each in column.types() if each is not None]
+    why = ""
+    if known and type_name == "string" and "string" not in known:
+        why = "; text, because no other type holds all its values"
+    return f"{start}, declared as {declared[0]}{former}{why}."
+
+
+def is_hbase(profile: TableProfile) -> bool:
+    """Whether a Lindorm table is one of HBase: a field ROW, and all values base64."""
+    return (
+        profile.formats == {"lindorm_json"}
+        and HBASE_KEY in profile.columns
+        and all(
+            column.values.count == column.values.texts and column.values.base64
+            for column in profile.columns.values()
+        )
+    )
+
+
+def shown(spec: Spec) -> str:
+    """A column, for people."""
+    renamed = f" (from {spec.field})" if spec.field != spec.column else ""
+    return f"{spec.column} {spec.type}{renamed}"

@@ -1,0 +1,153 @@
+"""Names: of a source table's models, and of its columns.
+
+A model is named like the table, in lower snake case. A name that is taken by another source's
+model, or that SQL keeps for itself, gets the schema or the database in front. Columns keep the
+names that they have at the source, whatever the case; only what no column can be called is changed,
+and the model maps it (`{"name": "the field"}`).
+"""
+
+import re
+import unicodedata
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Final
+
+from dbt_lakehouse.commands.generate.profile import TableId
+
+_WORD_ENDS: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_NO_NAME: Final = re.compile(r"[^a-z0-9]+")
+_NO_COLUMN: Final = re.compile(r"\W+")
+_PLAIN_COLUMN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+MODEL_NAME: Final = re.compile(r"[a-z][a-z0-9_]*")
+_LONGEST: Final = 100
+
+# What SQL engines keep for themselves: `select * from gold.order` works in Spark and nowhere else.
+RESERVED: Final = frozenset(
+    """
+    all alter and any array as asc authorization begin between both by call case cast check collate
+    column commit constraint create cross cube current current_catalog current_date current_role
+    current_schema current_time current_timestamp current_user database default delete desc
+    describe distinct drop else end escape except exists explain false fetch filter first for
+    foreign from full function grant group grouping having identifier in inner insert intersect
+    interval into is join lateral leading left like limit localtime localtimestamp map merge minus
+    natural not null offset on only or order outer over overlaps partition position primary range
+    recursive references replace returning revoke right rollback row rows schema select semi
+    session_user set show some start struct system_user table tablesample then time timestamp to
+    trailing true truncate uescape union unique unknown unnest update use user using values view
+    when where window with
+    """.split()
+)
+
+# As the macro reserved_columns: behind an underscore, names that the models have themselves.
+TECHNICAL: Final = frozenset(
+    """
+    all applied before begin begins_life change change_ordinal change_type changed_columns columns
+    commit_snapshot_id copies copy deleted digest end epoch expires_at file guard_time in_time
+    is_clock_ahead is_end is_known_live is_new is_state is_there kafka_timestamp
+    known_position known_time last last_life last_updated_sequence_number late_events life
+    live max_occurred_at misfits namespace next null_position occurred_at operation partition
+    pos position previous_key rank record_key row row_id set spec_id step sum time
+    unchanged_columns valid_from valid_to version
+    """.split()
+)
+
+
+def snake(text: str) -> str:
+    """A name in lower snake case, of letters, digits and underscores; empty if nothing is left."""
+    plain = unicodedata.normalize("NFKD", text.replace("ß", "ss"))
+    plain = "".join(each for each in plain if not unicodedata.combining(each))
+    # Letters of other alphabets have no place in a file's name: their numbers tell them apart.
+    plain = "".join(
+        f"u{ord(each):x}" if each.isalpha() and not each.isascii() else each for each in plain
+    )
+    name = _NO_NAME.sub("_", _WORD_ENDS.sub("_", plain).lower()).strip("_")
+    return f"t_{name}" if name[:1].isdigit() else name[:_LONGEST]
+
+
+def entity_names(
+    tables: Mapping[TableId, str], taken: Collection[str], suffixes: Iterable[str] = ("_changes",)
+) -> dict[TableId, str]:
+    """A name for each table, none of them taken or reserved, no two the same.
+
+    ``tables``: the tables with the topic that they come in. ``suffixes``: those of the models that
+    are made beside the one of that name. Tables that would have the same name all get a longer one.
+    """
+    used = set(taken)
+    names: dict[TableId, str] = {}
+    choices = {table: list(_choices(table, topic)) for table, topic in tables.items()}
+    wanted = [choice[0] for choice in choices.values()]
+    for table in sorted(tables, key=str):
+        own = choices[table]
+        first = 1 if len(own) > 1 and wanted.count(own[0]) > 1 else 0
+        for name in _numbered(own[first:]):
+            models = {name, *(name + suffix for suffix in suffixes)}
+            if name not in RESERVED and used.isdisjoint(models):
+                used |= models
+                names[table] = name
+                break
+    return names
+
+
+def _choices(table: TableId, topic: str) -> Iterator[str]:
+    """Names from short to long, each once."""
+    parts = [snake(part or "") for part in table[:3]]
+    database, schema, name = parts
+    if table.is_aerospike and not name:
+        schema, name = "", schema
+    if not name:
+        name = snake(re.split(r"[.]", topic)[-1]) or "table"
+    longer = (
+        name,
+        f"{schema}_{name}" if schema and schema != "public" else "",
+        f"{database}_{name}" if database else "",
+        f"{schema}_{name}" if schema else "",
+        f"{database}_{schema}_{name}" if database and schema else "",
+        snake(topic),
+    )
+    yield from dict.fromkeys(each for each in longer if each)
+
+
+def _numbered(names: list[str]) -> Iterator[str]:
+    yield from names
+    number = 2
+    while True:
+        yield f"{names[-1]}_{number}"
+        number += 1
+
+
+def column_names(fields: Iterable[str], taken: Mapping[str, str]) -> dict[str, str]:
+    """A column for each field: its own name, if a column can have it.
+
+    ``taken``: the columns that are there already, and their fields; they stay. Spark doesn't tell
+    ``id`` from ``ID``, so the second one is ``ID_2``.
+    """
+    used = {column.lower() for column in taken}
+    names = {field: column for column, field in taken.items()}
+    for field in fields:
+        if field in names:
+            continue
+        name = _NO_COLUMN.sub("_", field)
+        if name != field:
+            name = name.strip("_")
+        if not name:
+            name = "column"
+        elif name[0].isdigit():
+            name = f"c_{name}"
+        elif _is_technical(name.lower()):
+            name = f"source{name}"
+        number, unique = 2, name
+        while unique.lower() in used:
+            unique = f"{name}_{number}"
+            number += 1
+        used.add(unique.lower())
+        names[field] = unique
+    return names
+
+
+def _is_technical(name: str) -> bool:
+    # What begins with `_is_` may be a step's name one day.
+    return name.startswith("_is_") or (name[0] == "_" and name[1:] in TECHNICAL)
+
+
+def needs_quotes(column: str) -> bool:
+    """Whether SQL that dbt writes can't have the name bare."""
+    return not _PLAIN_COLUMN.fullmatch(column) or column.lower() in RESERVED

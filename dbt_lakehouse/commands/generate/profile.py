@@ -1,0 +1,340 @@
+"""What the events of a topic say about its tables: which there are, their columns, keys and types.
+
+A ``TopicProfile`` is made of messages, one by one, and profiles of parts are merged into that of
+the whole; nothing in it grows with the number of events. It is pure Python: Spark only deals the
+messages out (``scan``).
+"""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from dbt_lakehouse.commands.generate.schema_blocks import Block, Declared, block_of
+from dbt_lakehouse.commands.generate.values import Values
+from python_udfs.core.events import (
+    DELETE,
+    INSERT,
+    INVALID,
+    SNAPSHOT,
+    TRUNCATE,
+    UPDATE,
+    UPSERT,
+    Event,
+)
+from python_udfs.debezium.types import UNAVAILABLE
+from python_udfs.registry import decode_payload
+from python_udfs.text import json_text
+
+AEROSPIKE: Final = frozenset({"aerospike_messagepack", "aerospike_json"})
+_ROW_OPERATIONS: Final = frozenset({SNAPSHOT, INSERT, UPDATE, UPSERT, DELETE})
+_DECODER: Final = msgspec.json.Decoder(float_hook=msgspec.Raw)
+
+
+class Position(NamedTuple):
+    """Where a message is. Compares as the log does, but for timestamps that go back."""
+
+    timestamp: int
+    """Microseconds since the epoch; the smallest number for none."""
+    topic: str
+    partition: int
+    offset: int
+
+
+class TableId(NamedTuple):
+    """The source table of an event; Aerospike: namespace and set."""
+
+    database: str | None
+    schema: str | None
+    table: str | None
+    is_aerospike: bool = False
+
+    def __str__(self) -> str:
+        if self.is_aerospike:
+            return f"{self.schema}.{self.table}" if self.table else f"{self.schema} (no set)"
+        return ".".join(part for part in self[:3] if part) or "(no table)"
+
+
+@dataclass(slots=True, eq=False)
+class Column:
+    """A field of a table's row images and keys."""
+
+    first: tuple[Position, int]
+    """Where it was seen or declared first, and its place there."""
+    values: Values = field(default_factory=Values)
+    declared: dict[Declared, tuple[Position, Position]] = field(default_factory=dict)
+    """Each declaration with its first and its last position."""
+    in_image: bool = False
+    """False for what only keys have."""
+    afters: int = 0
+    """In how many images after a change it has a value."""
+    unavailable: int = 0
+    """How many values Debezium could not read."""
+
+    def declare(self, declared: Declared, first: Position, last: Position) -> None:
+        """Note that a schema between two positions has it."""
+        known = self.declared.get(declared, (first, last))
+        self.declared[declared] = (min(known[0], first), max(known[1], last))
+
+    def types(self) -> list[str | None]:
+        """The types that schemas declared, in the order of their last messages."""
+        newest_last = sorted(self.declared.items(), key=lambda item: item[1][1])
+        return [declared.type for declared, _ in newest_last]
+
+    def merge(self, other: "Column") -> None:
+        """Take over what was seen elsewhere."""
+        self.first = min(self.first, other.first)
+        self.values.merge(other.values)
+        for declared, (first, last) in other.declared.items():
+            self.declare(declared, first, last)
+        self.in_image |= other.in_image
+        self.afters += other.afters
+        self.unavailable += other.unavailable
+
+
+@dataclass(slots=True, eq=False)
+class TableProfile:
+    """All that the messages say about one source table."""
+
+    blocks: dict[Block, tuple[Position, Position]] = field(default_factory=dict)
+    """Schema blocks with their first and last position, until ``settle``."""
+    events: int = 0
+    images: int = 0
+    """How many row images there were."""
+    afters: int = 0
+    """How many of them show a row after a change: those are whole."""
+    formats: set[str] = field(default_factory=set)
+    topics: set[str] = field(default_factory=set)
+    columns: dict[str, Column] = field(default_factory=dict)
+    keys: dict[tuple[str, ...], Position] = field(default_factory=dict)
+    """The names of the keys' fields, and where such a key was last."""
+    keyless: int = 0
+    """How many changes of a row came without a key."""
+    schemas: dict[tuple[str, ...], Position] = field(default_factory=dict)
+    """The columns of each schema version in its order, and where it was last."""
+
+    def column(self, name: str, position: Position, place: int) -> Column:
+        """The column of a field, made if it is new."""
+        column = self.columns.get(name)
+        if column is None:
+            column = self.columns[name] = Column((position, place))
+        elif (position, place) < column.first:
+            column.first = (position, place)
+        return column
+
+    def declare(self, block: Block, position: Position) -> None:
+        """Note that a message has a schema block."""
+        first, last = self.blocks.get(block, (position, position))
+        self.blocks[block] = (min(first, position), max(last, position))
+
+    def settle(self) -> None:
+        """Turn the noted blocks into what they say about the columns."""
+        for block, (first, last) in self.blocks.items():
+            for place, (name, declarations) in enumerate(block.columns.items()):
+                column = self.column(name, first, place)
+                column.in_image |= block.is_image
+                for declared in declarations:
+                    column.declare(declared, first, last)
+            if block.is_image:
+                names = tuple(block.columns)
+                self.schemas[names] = max(self.schemas.get(names, last), last)
+        self.blocks.clear()
+
+    def merge(self, other: "TableProfile") -> None:
+        """Take over what was seen elsewhere."""
+        self.events += other.events
+        self.images += other.images
+        self.afters += other.afters
+        self.formats |= other.formats
+        self.topics |= other.topics
+        self.keyless += other.keyless
+        for name, column in other.columns.items():
+            known = self.columns.get(name)
+            if known is None:
+                self.columns[name] = column
+            else:
+                known.merge(column)
+        for mine, theirs in ((self.keys, other.keys), (self.schemas, other.schemas)):
+            for names, position in theirs.items():
+                mine[names] = max(mine.get(names, position), position)
+
+    def ordered_columns(self) -> list[str]:
+        """Fields as the newest schema has them, then the others as they came."""
+        newest = max(self.schemas, key=lambda names: self.schemas[names], default=())
+        place = {name: index for index, name in enumerate(newest)}
+        return sorted(
+            self.columns,
+            key=lambda name: (place.get(name, len(place)), self.columns[name].first),
+        )
+
+
+class TopicProfile:
+    """The tables of a topic, and what else was in it."""
+
+    def __init__(self) -> None:
+        self.messages = 0
+        self.tables: dict[TableId, TableProfile] = {}
+        self.errors: Counter[str] = Counter()
+        """Payloads that can't be decoded, by error code."""
+        self.error_example = ""
+
+    @property
+    def undecodable(self) -> str | None:
+        """What can't be decoded, for people; None if that is nothing."""
+        if not self.errors:
+            return None
+        errors = ", ".join(f"{count} {code}" for code, count in sorted(self.errors.items()))
+        return (
+            f"payloads that can't be decoded say nothing here: {errors} (such as:"
+            f" {self.error_example})"
+        )
+
+    def add(
+        self, format_name: str, key: bytes | None, value: bytes | None, position: Position
+    ) -> None:
+        """Take one message into account."""
+        self.messages += 1
+        is_aerospike = format_name in AEROSPIKE
+        for event in decode_payload(format_name, key, value):
+            if event.operation == INVALID:
+                self.errors[event.error_code or ""] += 1
+                self.error_example = self.error_example or (event.error_detail or "")
+                continue
+            if event.operation not in _ROW_OPERATIONS and event.operation != TRUNCATE:
+                continue
+            table = self._table(event, format_name, position, is_aerospike)
+            if is_aerospike:
+                _add_bins(table, event, position)
+                continue
+            for text, is_image in ((value, True), (key, False)):
+                block = block_of(text, is_image)
+                if block is not None:
+                    table.declare(block, position)
+            if event.operation != TRUNCATE:
+                _add_row(table, event, position)
+
+    def _table(
+        self, event: Event, format_name: str, position: Position, is_aerospike: bool
+    ) -> TableProfile:
+        table_id = TableId(
+            event.source_database, event.source_schema, event.source_table, is_aerospike
+        )
+        table = self.tables.get(table_id)
+        if table is None:
+            table = self.tables[table_id] = TableProfile()
+        table.events += 1
+        table.formats.add(format_name)
+        table.topics.add(position.topic)
+        return table
+
+    def settle(self) -> None:
+        """Make the profile complete: before it is merged or read."""
+        for table in self.tables.values():
+            table.settle()
+
+    def merge(self, other: "TopicProfile") -> None:
+        """Take over what was seen elsewhere."""
+        self.messages += other.messages
+        self.errors.update(other.errors)
+        self.error_example = self.error_example or other.error_example
+        for table_id, table in other.tables.items():
+            known = self.tables.get(table_id)
+            if known is None:
+                self.tables[table_id] = table
+            else:
+                known.merge(table)
+
+
+# --- Rows -----------------------------------------------------------------------------------------
+
+
+def _object(text: bytes) -> dict[str, Any]:
+    try:
+        fields = _DECODER.decode(text)
+    except json_text.FAILURES:
+        fields = json_text.parse_slowly(text, msgspec.Raw)
+    if type(fields) is not dict:
+        raise TypeError("a decoder's images and keys are objects")
+    return fields
+
+
+def _add_row(table: TableProfile, event: Event, position: Position) -> None:
+    for image in (event.before, event.after):
+        if image is not None:
+            table.images += 1
+            fields = _object(image)
+            _add_fields(table, fields, position, in_image=True)
+            if image is event.after:
+                table.afters += 1
+                for name, value in fields.items():
+                    table.columns[name].afters += value is not None
+    if event.record_key is None:
+        table.keyless += 1
+        return
+    key = _object(event.record_key)
+    names = tuple(key)
+    table.keys[names] = max(table.keys.get(names, position), position)
+    _add_fields(table, key, position, in_image=False)
+
+
+def _add_fields(
+    table: TableProfile, fields: dict[str, Any], position: Position, in_image: bool
+) -> None:
+    for place, (name, value) in enumerate(fields.items()):
+        column = table.column(name, position, place)
+        column.in_image |= in_image
+        if value == UNAVAILABLE:
+            column.unavailable += 1
+        elif value is not None:
+            column.values.add(value)
+
+
+# --- Aerospike's bins -----------------------------------------------------------------------------
+
+# What metadata.bins calls a bin's type, in MessagePack and in JSON. Lists, maps and GeoJSON are
+# left to their values, and a nil says nothing.
+_BIN_TYPES: Final[dict[Any, Declared]] = {
+    1: Declared("INTEGER", "bigint"),
+    2: Declared("DOUBLE", "double"),
+    3: Declared("STRING", "string"),
+    4: Declared("BLOB", "binary"),
+    7: Declared("JAVA OBJ", "binary"),
+    17: Declared("BOOLEAN", "boolean"),
+    18: Declared("HLL", "binary"),
+    19: Declared("MAP", None),
+    20: Declared("LIST", None),
+    23: Declared("GEOJSON", "string"),
+    "int": Declared("int", "bigint"),
+    "float": Declared("float", "double"),
+    "str": Declared("str", "string"),
+    "blob": Declared("blob", "binary"),
+    "bool": Declared("bool", "boolean"),
+    "map": Declared("map", None),
+    "list": Declared("list", None),
+    "geojson": Declared("geojson", "string"),
+}
+
+
+def _add_bins(table: TableProfile, event: Event, position: Position) -> None:
+    if event.after is None:
+        return
+    table.images += 1
+    after = _object(event.after)
+    notes = _object(event.metadata)["bins"] if event.metadata is not None else {}
+    for place, (name, value) in enumerate(after.items()):
+        column = table.column(name, position, place)
+        column.in_image = True
+        note = notes.get(name, {})
+        nested = note.get("nested", {})
+        declared = _BIN_TYPES.get(note.get("type"))
+        if nested == {"$": "bin"}:
+            # Of a particle type that no page lists (Python's and others' serialized objects).
+            declared, nested = Declared(f"type {note['type']}", "binary"), {}
+        if declared is not None:
+            column.declare(declared, position, position)
+        if value is not None:
+            column.values.add(value)
+            # Binary values in a list look like text; NaN among numbers is one of them.
+            if any(kind != "float" for kind in nested.values()):
+                column.values.opaque = True

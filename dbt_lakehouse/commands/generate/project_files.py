@@ -1,0 +1,74 @@
+"""The files of the dbt project: where models and their descriptions are, read and written."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import yaml
+
+from dbt_lakehouse.commands.generate import edit, sources
+from dbt_lakehouse.commands.generate.report import GenerateError, Outcome
+from dbt_lakehouse.commands.generate.sources import Models
+
+PROJECT_FILE: Final = "dbt_project.yml"
+
+
+class ProjectFiles:
+    """The files of the dbt project."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.project_file = root / PROJECT_FILE
+        settings = yaml.safe_load(self.project_file.read_text())
+        self.model_folders = [root / each for each in settings.get("model-paths") or ["models"]]
+        self._snapshot_folders = [
+            root / each for each in settings.get("snapshot-paths") or ["snapshots"]
+        ]
+        self._seed_folders = [root / each for each in settings.get("seed-paths") or ["seeds"]]
+
+    def models(self) -> Models:
+        """What the project has."""
+        return sources.read_models(
+            path
+            for folders, suffixes in (
+                ([*self.model_folders, *self._snapshot_folders], (".sql", ".py")),
+                (self._seed_folders, (".csv",)),
+            )
+            for folder in folders
+            for path in folder.rglob("*")
+            if path.suffix in suffixes
+        )
+
+    def description_of(self, model: str, path: Path) -> Path | None:
+        """The YAML file that describes a model."""
+        beside = path.with_suffix(".yml")
+        candidates = [beside] if beside.exists() else []
+        for folder in self.model_folders:
+            candidates += sorted((*folder.rglob("*.yml"), *folder.rglob("*.yaml")))
+        for candidate in candidates:
+            text = candidate.read_text()
+            if model in text and edit.describes(text, model):
+                return candidate
+        return None
+
+    def shown(self, path: Path) -> str:
+        """A file's name within the project."""
+        return path.relative_to(self.root).as_posix()
+
+    def write_new(self, files: Mapping[Path, str], outcome: Outcome) -> None:
+        """Write files that are not there yet. Raises ``GenerateError`` if one is."""
+        taken = [self.shown(path) for path in files if path.exists()]
+        if taken:
+            raise GenerateError(f"{', '.join(taken)} would be overwritten: move it, or give --name")
+        for path, text in files.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+            outcome.files.append(self.shown(path))
+
+    def rewrite(self, path: Path, text: str, outcome: Outcome) -> None:
+        """Give a file its new text, if that is another."""
+        if path.read_text() != text:
+            path.write_text(text)
+            shown = self.shown(path)
+            if shown not in outcome.files:
+                outcome.files.append(shown)

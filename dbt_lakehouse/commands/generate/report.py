@@ -1,0 +1,73 @@
+"""What a call of `lakehouse generate` has done, and what keeps it from it."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Final
+
+from dbt_lakehouse.errors import LakehouseError
+from dbt_lakehouse.texts import counted
+
+_MAX_LISTED: Final = 12
+
+
+class GenerateError(LakehouseError):
+    """What keeps a model from being written; the message says what to do about it."""
+
+
+@dataclass
+class Outcome:
+    """What has become of a source table."""
+
+    source: str
+    name: str | None = None
+    status: str = "unchanged"
+    """created, changed, unchanged or failed."""
+    files: list[str] = field(default_factory=list)
+    changes: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    error: str | None = None
+
+
+@dataclass
+class Report:
+    """What a call has done."""
+
+    topics: list[str]
+    messages: int
+    notes: list[str] = field(default_factory=list)
+    tables: list[Outcome] = field(default_factory=list)
+
+    @property
+    def failed(self) -> list[Outcome]:
+        """The tables that got no models."""
+        return [each for each in self.tables if each.error is not None]
+
+    def json(self) -> str:
+        """For scripts."""
+        return json.dumps(asdict(self))
+
+    def text(self) -> str:
+        """For people."""
+        found = f"{counted(self.messages, 'message')}, {counted(len(self.tables), 'table')}"
+        lines = [f"{', '.join(self.topics)}: {found}"]
+        lines += [f"  note: {note}" for note in self.notes]
+        for each in self.tables:
+            lines.append(f"{each.source}{f' -> {each.name}' if each.name else ''}: {each.status}")
+            lines += [f"  {change}" for change in each.changes]
+            lines += [f"  note: {note}" for note in each.notes]
+            lines += [f"  wrote {path}" for path in each.files]
+            if each.error is not None:
+                lines.append(f"  {each.error}")
+        written = [each for each in self.tables if each.files]
+        if written:
+            lines.append("next: dbt build")
+        return "\n".join(lines)
+
+
+def listed(start: str, names: Sequence[str]) -> str:
+    """The names behind the start of a sentence, the first of them if they are many."""
+    if not names:
+        return f"{start} nothing"
+    more = f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
+    return f"{start} {', '.join(names[:_MAX_LISTED])}{more}"

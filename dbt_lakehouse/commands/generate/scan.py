@@ -1,0 +1,136 @@
+"""Profiles the payloads of topics in bronze: Spark deals them out, ``profile`` looks at each.
+
+Bronze, and not ``silver.change_events``: that need not be built yet, and does not keep the schema
+blocks. Every payload counts: a sample would miss the one long number.
+"""
+
+import json
+import pickle
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.functions import arrow_udf
+
+from dbt_lakehouse.commands.generate.profile import Position, TopicProfile
+from dbt_lakehouse.lake import bronze
+from dbt_lakehouse.spark.functions import BatchFunction
+from python_udfs.core.events import INVALID
+from python_udfs.registry import FORMATS, decode_payload
+
+_COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value")
+_EVENTS = "silver.change_events"
+_SUGGESTION_PAYLOADS = 2000
+_NO_TIME = -(2**63)
+
+
+def landed_topics(spark: SparkSession) -> list[str]:
+    """The topics that bronze holds."""
+    rows = spark.table(bronze.TABLE).select("topic").distinct().collect()
+    return sorted(row.topic for row in rows)
+
+
+def profile_topics(spark: SparkSession, formats: Mapping[str, str]) -> TopicProfile:
+    """The profile of all payloads of the topics, each with its format."""
+    # By the functions' type hints; PySpark's own stubs know only the form that warns of it.
+    make_udf: Any = arrow_udf
+    profile_batch = make_udf(_profiler(dict(formats)), "array<binary>")
+    payloads = _payloads(spark, list(formats))
+    parts = payloads.select(F.explode(profile_batch(*_COLUMNS)).alias("profile")).collect()
+    profile = TopicProfile()
+    for part in parts:
+        profile.merge(pickle.loads(part.profile))
+    return profile
+
+
+def _payloads(spark: SparkSession, topics: Sequence[str]) -> DataFrame:
+    messages = spark.table(bronze.TABLE).where(F.col("topic").isin(list(topics)))
+    return messages.select(
+        "topic",
+        "partition",
+        "offset",
+        F.unix_micros("timestamp").alias("timestamp"),
+        "key",
+        "value",
+    )
+
+
+def _profiler(formats: dict[str, str]) -> BatchFunction:
+    """A function of ``_COLUMNS`` that gives a batch's profile to its first row, in a list, and to
+    the others an empty one.
+    """
+
+    def profile_batch(
+        topics: pa.Array,
+        partitions: pa.Array,
+        offsets: pa.Array,
+        timestamps: pa.Array,
+        keys: pa.Array,
+        values: pa.Array,
+    ) -> pa.Array:
+        profile = TopicProfile()
+        columns = (topics, partitions, offsets, timestamps, keys, values)
+        for topic, partition, offset, timestamp, key, value in zip(
+            *(column.to_pylist() for column in columns), strict=True
+        ):
+            time = _NO_TIME if timestamp is None else timestamp
+            profile.add(formats[topic], key, value, Position(time, topic, partition, offset))
+        profile.settle()
+        parts = [[pickle.dumps(profile)], *([] for _ in range(len(topics) - 1))]
+        return pa.array(parts[: len(topics)], type=pa.list_(pa.binary()))
+
+    return profile_batch
+
+
+def decoded_without_format(spark: SparkSession, topics: Sequence[str]) -> bool:
+    """Whether earlier runs have quarantined payloads of the topics for want of a format."""
+    if not spark.catalog.tableExists(_EVENTS):
+        return False
+    events = spark.table(_EVENTS).where(F.col("topic").isin(list(topics)))
+    return not events.where("error_code = 'unknown_format'").isEmpty()
+
+
+def suggested_format(spark: SparkSession, topic: str) -> str | None:
+    """The one format that decodes the topic's payloads, None if that can't be told.
+
+    The formats of the Debezium family decode each other's payloads; their source blocks differ.
+    """
+    rows = _payloads(spark, [topic]).select("key", "value").limit(_SUGGESTION_PAYLOADS).collect()
+    payloads = [
+        (None if row.key is None else bytes(row.key), bytes(row.value)) for row in rows if row.value
+    ]
+    if not payloads:
+        return None
+    fitting = [
+        name
+        for name in FORMATS
+        if all(
+            event.operation != INVALID
+            for key, value in payloads
+            for event in decode_payload(name, key, value)
+        )
+    ]
+    if len(fitting) < 2:
+        return fitting[0] if fitting else None
+    family = {"debezium_json", "arcion_json", "lindorm_json"}
+    if not family.issuperset(fitting):
+        return None
+    dialects = Counter(_dialect(value) for _, value in payloads)
+    dialects.pop(None, None)
+    return next(iter(dialects)) if len(dialects) == 1 else None
+
+
+def _dialect(value: bytes) -> str | None:
+    """Which writer of the Debezium family a payload's source block names, None without one."""
+    event = decode_payload("debezium_json", None, value)[0]
+    source = json.loads(event.metadata or b"{}").get("source")
+    if not isinstance(source, dict):
+        return None
+    connector = source.get("connector")
+    if isinstance(connector, str):
+        # Debezium's own are in lower case.
+        return "arcion_json" if connector.isupper() else "debezium_json"
+    return "lindorm_json" if "namespace" in source else None

@@ -1,0 +1,187 @@
+"""What Connect's schema blocks declare: the columns of a table, and the Spark type of each.
+
+JsonConverter ships such a block with each message, always the same one until the table changes, so
+blocks are read once.
+"""
+
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from dbt_lakehouse.commands.generate.types import decimal_type
+
+
+class Declared(NamedTuple):
+    """What a schema says about a column."""
+
+    source: str
+    """For the description: `int64`, `io.debezium.time.MicroTimestamp`."""
+    type: str | None
+    """The Spark type; None if the schema leaves it to the values."""
+
+
+class _Wrapper(msgspec.Struct):
+    """A message's schema block as text, its payload passed over."""
+
+    schema: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
+_WRAPPER: Final = msgspec.json.Decoder(_Wrapper)
+_BLOCK: Final = msgspec.json.Decoder()
+_MAX_CACHED: Final = 2048
+
+_LOGICAL_TYPES: Final[dict[str, str]] = {
+    "org.apache.kafka.connect.data.Date": "date",
+    "org.apache.kafka.connect.data.Time": "string",
+    "org.apache.kafka.connect.data.Timestamp": "timestamp",
+    "io.debezium.time.Date": "date",
+    "io.debezium.time.Time": "string",
+    "io.debezium.time.MicroTime": "string",
+    "io.debezium.time.NanoTime": "string",
+    "io.debezium.time.Timestamp": "timestamp_ntz",
+    "io.debezium.time.MicroTimestamp": "timestamp_ntz",
+    "io.debezium.time.NanoTimestamp": "string",
+    "io.debezium.time.ZonedTimestamp": "timestamp",
+    "io.debezium.time.IsoDate": "date",
+    "io.debezium.time.IsoTime": "string",
+    "io.debezium.time.IsoTimestamp": "timestamp_ntz",
+    "io.debezium.time.MicroDuration": "string",
+    "io.debezium.time.NanoDuration": "string",
+    "io.debezium.data.VariableScaleDecimal": "string",
+}
+_PLAIN_TYPES: Final[dict[str, str]] = {
+    "int8": "int",
+    "int16": "int",
+    "int32": "int",
+    "int64": "bigint",
+    "float32": "double",
+    "float64": "double",
+    "float": "double",
+    "double": "double",
+    "boolean": "boolean",
+    "string": "string",
+    "bytes": "binary",
+    "struct": "string",
+}
+
+
+def declared_type(block: Any) -> Declared:
+    """What a column's schema block says, the type of its values as ``connect_types`` makes them."""
+    if type(block) is not dict:
+        return Declared("", None)
+    type_name, name = block.get("type"), block.get("name")
+    parameters = block.get("parameters")
+    if type(parameters) is not dict:
+        parameters = {}
+    shown = f"`{type_name}`"
+    if type(name) is str:
+        shown += f", `{name}`"
+    # The connectors' column.propagate.source.type.
+    source_type = parameters.get("__debezium.source.column.type")
+    if type(source_type) is str:
+        shown = f"`{source_type}`, shipped as {shown}"
+    return Declared(shown, _type_of_block(type_name, name, block, parameters))
+
+
+def _type_of_block(
+    type_name: Any, name: Any, block: dict[str, Any], parameters: dict[str, Any]
+) -> str | None:
+    if name == "org.apache.kafka.connect.data.Decimal":
+        return _type_of_decimal(parameters)
+    if type(name) is str and name in _LOGICAL_TYPES:
+        return _LOGICAL_TYPES[name]
+    if type_name == "array":
+        return _type_of_parts("array<{}>", block.get("items"))
+    if type_name == "map":
+        keys = block.get("keys")
+        if type(keys) is dict and keys.get("type") == "string":
+            return _type_of_parts("map<string,{}>", block.get("values"))
+        # Its entries are shipped as pairs.
+        return "string"
+    return _PLAIN_TYPES.get(type_name) if type(type_name) is str else None
+
+
+def _type_of_decimal(parameters: dict[str, Any]) -> str | None:
+    scale = _whole(parameters.get("scale"))
+    precision = _whole(parameters.get("connect.decimal.precision"))
+    if scale is None:
+        return None
+    if scale < 0:
+        return "string" if precision is None else decimal_type(precision - scale, 0)
+    return decimal_type(38 if precision is None else precision, scale)
+
+
+def _whole(value: Any) -> int | None:
+    if type(value) is str and value.lstrip("-").isdecimal() and len(value) < 8:
+        return int(value)
+    return value if type(value) is int else None
+
+
+def _type_of_parts(form: str, block: Any) -> str | None:
+    if type(block) is not dict or block.get("type") in ("struct", "array", "map"):
+        return "string"
+    part = declared_type(block).type
+    return None if part is None else form.format(part)
+
+
+class Block:
+    """The columns that a message's schema block declares, each in one or more ways. One that comes
+    again is the same object.
+    """
+
+    __slots__ = ("columns", "is_image")
+
+    def __init__(self, columns: dict[str, tuple[Declared, ...]], is_image: bool) -> None:
+        self.columns = columns
+        self.is_image = is_image
+        """False for a key's."""
+
+
+_cached: dict[tuple[bytes, bool], Block] = {}
+
+
+def block_of(text: bytes | None, is_image: bool) -> Block | None:
+    """The schema block of a JsonConverter text, None if it has none."""
+    if not text or not text.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
+        return None
+    try:
+        raw = _WRAPPER.decode(text.removeprefix(b"\xef\xbb\xbf")).schema
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        # A key that is no JSON, or a text so unusual that only the decoder's slow path reads it.
+        return None
+    if raw is msgspec.UNSET:
+        return None
+    schema = bytes(raw)
+    block = _cached.get((schema, is_image))
+    if block is None:
+        block = Block(_declared_columns(schema, is_image), is_image)
+        if len(_cached) >= _MAX_CACHED:
+            _cached.clear()
+        _cached[schema, is_image] = block
+    return block if block.columns else None
+
+
+def _declared_columns(schema: bytes, is_image: bool) -> dict[str, tuple[Declared, ...]]:
+    found: dict[str, tuple[Declared, ...]] = {}
+    try:
+        whole = _BLOCK.decode(schema)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return {}
+    for block in _image_blocks(whole) if is_image else [whole]:
+        for field in _fields(block):
+            declared = declared_type(field)
+            name = field["field"]
+            known = found.get(name, ())
+            found[name] = known if declared in known else (*known, declared)
+    return found
+
+
+def _image_blocks(schema: Any) -> list[Any]:
+    return [field for field in _fields(schema) if field["field"] in ("before", "after")]
+
+
+def _fields(block: Any) -> list[Any]:
+    fields = block.get("fields") if type(block) is dict else None
+    if type(fields) is not list:
+        return []
+    return [each for each in fields if type(each) is dict and type(each.get("field")) is str]

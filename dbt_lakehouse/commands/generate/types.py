@@ -1,0 +1,203 @@
+"""Spark types for columns: from what a schema declares, and from all values that were seen.
+
+A type is the text that a model declares and ``macros/change_log/typed_value.sql`` knows: string,
+boolean, int, bigint, double, decimal(p,s), date, timestamp, timestamp_ntz, binary, and array<T> and
+map<string,T> of those. ``Values`` is what all values of a column have in common; it can be added up
+from the parts of a table, and ``fits`` says whether a type holds every one of them, digit by digit.
+
+What no type but text holds (objects of several types, numbers of more than 38 digits, infinite
+times) is a string: JSON text, or the text that was sent.
+"""
+
+import re
+from collections.abc import Iterable
+from functools import reduce
+from typing import Final
+
+from dbt_lakehouse.commands.generate.values import Values
+
+MAX_PRECISION: Final = 38
+INT: Final = 2**31
+BIGINT: Final = 2**63
+# typed_value reads a number with an exponent by way of decimal(38,18).
+_EXPONENT_DIGITS: Final = 20
+_EXPONENT_SCALE: Final = 18
+
+_DECIMAL: Final = re.compile(r"decimal\(([0-9]+),([0-9]+)\)")
+# Objects that stand for one value: geometries, and decimals that bring their scale.
+_COMPOSITES: Final = (frozenset({"wkb", "srid"}), frozenset({"scale", "value"}))
+
+
+def decimal_type(precision: int, scale: int) -> str:
+    """decimal(p,s), or string for a precision that Spark hasn't."""
+    if 0 <= scale <= precision and 1 <= precision <= MAX_PRECISION:
+        return f"decimal({precision},{scale})"
+    return "string"
+
+
+def precision_of(type_name: str) -> tuple[int, int] | None:
+    """Precision and scale of a decimal type, None for another one."""
+    match = _DECIMAL.fullmatch(type_name.replace(" ", ""))
+    return (int(match[1]), int(match[2])) if match else None
+
+
+# --- Does a type hold the values ------------------------------------------------------------------
+
+
+def fits(type_name: str, values: Values) -> bool:
+    """Whether the type holds every value, none rounded, cut or turned into null."""
+    if type_name == "string" or not values.count:
+        return True
+    if values.opaque:
+        return False
+    if type_name.startswith("array<"):
+        return values.count == values.arrays and _parts_fit(type_name[6:-1], values)
+    if type_name.startswith("map<string,"):
+        return values.count == values.objects and _parts_fit(type_name[11:-1].strip(), values)
+    if type_name == "boolean":
+        return values.count == values.booleans
+    if type_name in _WHOLE:
+        limit = _WHOLE[type_name]
+        return values.count == values.integers and -limit <= values.low <= values.high < limit
+    if type_name in ("double", "float"):
+        finite = values.integers + values.numbers
+        return values.exact and values.count == finite + values.not_finite
+    decimal = precision_of(type_name)
+    if decimal is not None:
+        precision, scale = decimal
+        before = values.digits_before_point()
+        if values.exponents and (before > _EXPONENT_DIGITS or values.scale > _EXPONENT_SCALE):
+            return False
+        return (
+            values.count == values.integers + values.numbers
+            and before <= precision - scale
+            and values.scale <= scale
+        )
+    counts = {
+        "date": values.dates,
+        "timestamp": values.instants,
+        "timestamp_ntz": values.locals,
+        "binary": values.texts if values.base64 else -1,
+    }
+    return values.count == counts.get(type_name, -1)
+
+
+_WHOLE: Final = {"tinyint": 2**7, "smallint": 2**15, "int": INT, "bigint": BIGINT}
+
+
+def _parts_fit(type_name: str, values: Values) -> bool:
+    return values.elements is None or fits(type_name, values.elements)
+
+
+# --- The type of values that nobody has declared --------------------------------------------------
+
+
+def observed_type(values: Values, *, temporal: bool = True) -> str:
+    """The narrowest type that holds the values; string for no value and for a mixture.
+
+    ``temporal``: text in the form of dates and times is one. Where one value would do (keys, parts
+    of arrays and objects), text stays text.
+    """
+    if not values.count or values.opaque:
+        return "string"
+    if values.count == values.booleans:
+        return "boolean"
+    if values.count == values.arrays:
+        return _of_parts("array<{}>", values)
+    if values.count == values.objects:
+        is_composite = any(values.names <= names for names in _COMPOSITES)
+        return "string" if is_composite else _of_parts("map<string,{}>", values)
+    if values.texts == values.count:
+        if temporal:
+            for type_name in ("date", "timestamp", "timestamp_ntz"):
+                if fits(type_name, values):
+                    return type_name
+        return "string"
+    if values.count == values.integers:
+        for type_name in ("int", "bigint", decimal_type(values.digits_before_point(), 0)):
+            if fits(type_name, values):
+                return type_name
+        return "string"
+    if values.canonical and fits("double", values):
+        return "double"
+    needed = values.digits_before_point() + values.written_scale
+    # What takes the same room in a file costs nothing, and the next value may have more digits.
+    for precision in (9, 18, MAX_PRECISION):
+        if needed <= precision:
+            type_name = decimal_type(precision, values.written_scale)
+            if fits(type_name, values):
+                return type_name
+    return "string"
+
+
+def _of_parts(form: str, values: Values) -> str:
+    parts = values.elements
+    if parts is None or not parts.count:
+        return "string"
+    type_name = observed_type(parts, temporal=False)
+    # Text in an array is one thing; a mixture of text and numbers is JSON.
+    if type_name == "string" and parts.count != parts.texts:
+        return "string"
+    return form.format(type_name)
+
+
+# --- Two types in one -----------------------------------------------------------------------------
+
+
+def wider(one: str, other: str) -> str:
+    """The narrowest type that holds all values of both; string if none else does."""
+    if one == other:
+        return one
+    pair = {one, other}
+    if pair <= set(_WHOLE):
+        return max(pair, key=lambda name: _WHOLE[name])
+    if pair == {"float", "double"} or ("double" in pair and pair & {"tinyint", "smallint", "int"}):
+        return "double"
+    decimals = [_as_decimal(one), _as_decimal(other)]
+    if decimals[0] is not None and decimals[1] is not None:
+        before = max(precision - scale for precision, scale in (decimals[0], decimals[1]))
+        scale = max(decimals[0][1], decimals[1][1])
+        return decimal_type(before + scale, scale)
+    for start in ("array<", "map<string,"):
+        if one.startswith(start) and other.startswith(start):
+            part = wider(one[len(start) : -1], other[len(start) : -1])
+            if part != "string":
+                return f"{start}{part}>"
+    return "string"
+
+
+def _as_decimal(type_name: str) -> tuple[int, int] | None:
+    digits = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
+    if type_name in digits:
+        return digits[type_name], 0
+    return precision_of(type_name)
+
+
+def holds(type_name: str, other: str) -> bool:
+    """Whether a type holds all values of another one."""
+    return wider(type_name, other) == type_name
+
+
+def column_type(declared: Iterable[str | None], values: Values, *, is_key: bool = False) -> str:
+    """The type of a column from all that was declared for it and seen in it.
+
+    ``declared``: the types that schemas give, None for one that says nothing.
+    """
+    known = [each for each in declared if each is not None]
+    seen = observed_type(values, temporal=not is_key and not known)
+    if not known:
+        return seen
+    merged = reduce(wider, known)
+    if fits(merged, values) and (merged != "string" or "string" in known):
+        return merged
+    if merged == "string":
+        # No type holds a bigint and a double, whatever they are; those that were seen may fit.
+        is_numeric = "double" in known and all(map(_is_numeric, known))
+        return "double" if is_numeric and fits("double", values) else "string"
+    # Values that don't fit their own schema: more digits than it says.
+    both = seen if merged == "double" and precision_of(seen) else wider(merged, seen)
+    return both if _is_numeric(both) and fits(both, values) else "string"
+
+
+def _is_numeric(type_name: str) -> bool:
+    return type_name in ("double", "float") or _as_decimal(type_name) is not None

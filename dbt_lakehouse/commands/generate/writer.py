@@ -1,0 +1,306 @@
+"""Writes the models of the tables in a profile, or brings those that are there up to it."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from dbt_lakehouse.commands.generate import edit, models, naming, sources, types
+from dbt_lakehouse.commands.generate.choices import named_key, named_table, shipped_key
+from dbt_lakehouse.commands.generate.columns import is_hbase, shown, spec_of, table_of
+from dbt_lakehouse.commands.generate.models import Spec, Table
+from dbt_lakehouse.commands.generate.profile import TableId, TableProfile, TopicProfile
+from dbt_lakehouse.commands.generate.project_files import ProjectFiles
+from dbt_lakehouse.commands.generate.report import GenerateError, Outcome, Report, listed
+from dbt_lakehouse.commands.generate.sources import ChangeLog, GoldModel
+
+
+class Writer:
+    """Writes the models of the tables in a profile of ``topics``.
+
+    ``table``, ``name`` and ``key`` are what the call names: the only table, its model, its key.
+    """
+
+    def __init__(
+        self,
+        files: ProjectFiles,
+        topics: Sequence[str],
+        profile: TopicProfile,
+        *,
+        table: str | None,
+        name: str | None,
+        key: Sequence[str],
+    ) -> None:
+        self._files = files
+        self._topics = list(topics)
+        self._table = table
+        self._name = name
+        self._key = key
+        self._models = files.models()
+        self._tables = {
+            table: each for table, each in profile.tables.items() if each.columns or each.images
+        }
+        self._undecodable = profile.undecodable
+        self._folder = files.model_folders[0]
+
+    def write(self, report: Report) -> None:
+        """Write what is to be written; each table's outcome goes into the report."""
+        chosen = self._chosen()
+        for path in self._models.unreadable:
+            report.notes.append(
+                f"{self._files.shown(path)} can't be read by generate: it has other expressions"
+                " than literals, so its table may get a second model"
+            )
+        outcomes = {table: Outcome(str(table)) for table in chosen}
+        logs = {table: self._log_of(table) for table in chosen}
+        names = self._names([table for table in chosen if logs[table] is None])
+        for table, outcome in outcomes.items():
+            log = logs[table]
+            try:
+                if log is not None:
+                    outcome.name = log.entity
+                    self._update(table, log, outcome)
+                else:
+                    outcome.name = names[table]
+                    self._create(table, names[table], outcome)
+            except GenerateError as error:
+                outcome.status = "failed"
+                outcome.error = str(error)
+            report.tables.append(outcome)
+        if len(chosen) == 1 and report.failed:
+            raise GenerateError(f"{report.tables[0].source}: {report.tables[0].error}")
+
+    # --- Which tables, which names
+
+    def _chosen(self) -> list[TableId]:
+        known = sorted(self._tables, key=str)
+        if not known:
+            text = f"the topic {', '.join(self._topics)} has no change of any row"
+            if self._undecodable:
+                text += f"; {self._undecodable}"
+            raise GenerateError(f"{text}: nothing to generate")
+        if self._table is not None:
+            known = [named_table(known, self._table)]
+        if len(known) > 1:
+            for option, value in (("--name", self._name), ("--key", self._key)):
+                if value:
+                    tables = listed("it has", [str(table) for table in known])
+                    raise GenerateError(f"{option} is for one table: add --table ({tables})")
+        return known
+
+    def _log_of(self, table: TableId) -> ChangeLog | None:
+        """The change log that is there for a table."""
+        name = self._name
+        reading = [log for log in self._models.logs if log.reads(table, self._topics)]
+        if name is not None:
+            for log in self._models.logs:
+                if log.entity == name:
+                    if log not in reading:
+                        raise GenerateError(
+                            f"--name {name}: {self._files.shown(log.path)} is of another source"
+                        )
+                    return log
+            if name in self._models.names or f"{name}{sources.SUFFIX}" in self._models.names:
+                raise GenerateError(f"--name {name}: the project has a model of that name")
+            return None
+        fields = self._tables[table].columns.keys()
+        similar = [
+            log
+            for log in reading
+            if log.topic is not None
+            or 2 * len(log.fields.keys() & fields) >= max(1, len(log.fields))
+        ]
+        return max(similar, key=lambda log: len(log.fields.keys() & fields), default=None)
+
+    def _names(self, tables: Sequence[TableId]) -> dict[TableId, str]:
+        if self._name is not None:
+            return dict.fromkeys(tables, self._name)
+        topics = {table: min(self._tables[table].topics) for table in tables}
+        return naming.entity_names(topics, self._models.names)
+
+    # --- New tables
+
+    def _create(self, table_id: TableId, name: str, outcome: Outcome) -> None:
+        profile = self._tables[table_id]
+        if table_id.is_aerospike:
+            key = []
+        elif self._key:
+            key = named_key(self._key, profile)
+        else:
+            key = shipped_key(table_id, profile, outcome, is_only_table=len(self._tables) == 1)
+        table = table_of(table_id, name, profile, key, outcome)
+        for log in self._models.logs:
+            if log.topic is not None and log.source == table_id:
+                outcome.notes.append(
+                    f"{self._files.shown(log.path)} has this table of another topic: for one gold"
+                    " table of both, name both in its topic and delete these models"
+                )
+            elif log.reads(table_id, self._topics):
+                outcome.notes.append(
+                    f"{self._files.shown(log.path)} names no topic, so it takes this one's events"
+                    ' too: give it topic="..."'
+                )
+        self._files.write_new(
+            {
+                self._folder / "silver" / f"{name}_changes.sql": models.changes_sql(table),
+                self._folder / "silver" / f"{name}_changes.yml": models.changes_yml(table),
+                self._folder / "gold" / f"{name}.sql": models.gold_sql(table),
+                self._folder / "gold" / f"{name}.yml": models.gold_yml(table),
+            },
+            outcome,
+        )
+        outcome.status = "created"
+        for spec in table.key:
+            outcome.changes.append(f"{shown(spec)}, key")
+        outcome.changes += [shown(spec) for spec in table.columns]
+
+    # --- Tables that have models
+
+    def _update(self, table_id: TableId, log: ChangeLog, outcome: Outcome) -> None:
+        profile = self._tables[table_id]
+        if self._key:
+            asked = set(named_key(self._key, profile))
+            if asked != {log.entries[column].field for column in log.key if column in log.entries}:
+                raise GenerateError(
+                    f"{self._files.shown(log.path)} has the key {', '.join(log.key)}: another one"
+                    " is another table; change it by hand, and in the gold table too"
+                )
+        added = self._new_specs(profile, log)
+        retyped = self._retyped(profile, log, outcome)
+        outcome.changes += [f"+ {shown(spec)}" for spec in added]
+        outcome.changes += [
+            f"~ {column}: {log.entries[column].type} -> {type_name}"
+            for column, type_name in retyped.items()
+        ]
+        gold = next((each for each in self._models.gold if each.changes == log.model), None)
+        if added or retyped:
+            pieces = [edit.retype(log.entries[each].type_at, retyped[each]) for each in retyped]
+            if added:
+                pieces.append(edit.more_entries(log.call, added))
+            self._files.rewrite(log.path, edit.edited(log.call.text, pieces), outcome)
+            if gold is not None and added:
+                piece = edit.more_names(gold.call, [spec.column for spec in added])
+                self._files.rewrite(gold.path, edit.edited(gold.call.text, [piece]), outcome)
+            self._redescribe(log.model, log.path, log, added, retyped, outcome)
+            if gold is not None:
+                self._redescribe(gold.model, gold.path, log, added, retyped, outcome)
+        self._fill_gaps(table_id, log, gold, outcome)
+        if outcome.files:
+            outcome.status = "changed"
+
+    def _new_specs(self, profile: TableProfile, log: ChangeLog) -> list[Spec]:
+        fields = [
+            name
+            for name in profile.ordered_columns()
+            if name not in log.fields and profile.columns[name].in_image
+        ]
+        taken = {column: entry.field for column, entry in log.entries.items()}
+        names = naming.column_names(fields, taken)
+        return [
+            spec_of(name, names[name], profile.columns[name], is_hbase(profile)) for name in fields
+        ]
+
+    @staticmethod
+    def _retyped(profile: TableProfile, log: ChangeLog, outcome: Outcome) -> dict[str, str]:
+        """The new types of columns whose type the source has outgrown."""
+        retyped = {}
+        for column, entry in log.entries.items():
+            seen = profile.columns.get(entry.field)
+            if seen is None or entry.encoding is not None:
+                continue
+            is_key = column in log.key
+            declared = [each for each in seen.types() if each is not None]
+            wanted = types.column_type(seen.types(), seen.values, is_key=is_key)
+            has = entry.type.lower().replace(" ", "")
+            fits = types.fits(has, seen.values)
+            both = types.wider(has, wanted)
+            if fits and (both == has or not declared):
+                continue
+            if has in declared or (not fits and both != "string" and types.fits(both, seen.values)):
+                if both != has:
+                    retyped[column] = both
+                continue
+            if fits:
+                outcome.notes.append(
+                    f"{column} stays {entry.type}: all its values fit, though the source's own"
+                    f" type is {wanted}"
+                )
+            else:
+                outcome.notes.append(
+                    f"{column} stays {entry.type}, although some of its values are of another type"
+                    f" (what can't be cast is in _misfits); {wanted} would hold them as they are"
+                )
+        return retyped
+
+    def _redescribe(
+        self,
+        model: str,
+        path: Path,
+        log: ChangeLog,
+        added: Sequence[Spec],
+        retyped: Mapping[str, str],
+        outcome: Outcome,
+    ) -> None:
+        """Bring a model's description up to its columns."""
+        described_in = self._files.description_of(model, path)
+        if described_in is None:
+            return
+        text = described_in.read_text()
+        try:
+            described = edit.Described(text, model)
+        except LookupError:
+            outcome.notes.append(
+                f"{self._files.shown(described_in)} lists no columns of {model}: add these by hand"
+            )
+            return
+        pieces = [described.retype(column, retyped[column]) for column in retyped]
+        if any(column in log.key for column in retyped):
+            parts = [(each, retyped.get(each, log.entries[each].type)) for each in log.key]
+            pieces.append(described.retype("_previous_key", models.struct_type(parts)))
+        new = [spec for spec in added if spec.column not in described]
+        if new:
+            behind = [*log.entries, "_namespace", "_set", "_digest"]
+            if model == log.model:
+                behind.append("_expires_at")
+            pieces.append(described.add(new, behind))
+        self._files.rewrite(
+            described_in, edit.edited(text, [each for each in pieces if each is not None]), outcome
+        )
+
+    def _fill_gaps(
+        self, table_id: TableId, log: ChangeLog, gold: GoldModel | None, outcome: Outcome
+    ) -> None:
+        """Write the files that a change log should have beside it and hasn't."""
+        profile = self._tables[table_id]
+        # As the file is now.
+        current = sources.read_models([log.path]).logs[0]
+        specs = {
+            column: spec_of(
+                entry.field,
+                column,
+                profile.columns.get(entry.field),
+                False,
+            )._replace(type=entry.type, encoding=entry.encoding)
+            for column, entry in current.entries.items()
+        }
+        key = [specs[column] for column in current.key if column in specs]
+        table = Table(
+            current.entity,
+            table_id,
+            self._topics,
+            sorted(profile.formats),
+            key,
+            [spec for column, spec in specs.items() if column not in current.key],
+        )
+        missing: dict[Path, str] = {}
+        if self._files.description_of(log.model, log.path) is None:
+            missing[log.path.with_suffix(".yml")] = models.changes_yml(table)
+        if gold is None:
+            if log.model == log.entity or log.entity in self._models.names:
+                outcome.notes.append(f"no gold table is made of {log.model}")
+            else:
+                path = self._folder / "gold" / f"{log.entity}.sql"
+                missing[path] = models.gold_sql(table)
+                missing[path.with_suffix(".yml")] = models.gold_yml(table)
+        elif self._files.description_of(gold.model, gold.path) is None:
+            missing[gold.path.with_suffix(".yml")] = models.gold_yml(table)
+        if missing:
+            self._files.write_new(missing, outcome)

@@ -1,0 +1,55 @@
+"""`lakehouse redrive`: quarantined payloads decoded again, by dbt's macro of that name."""
+
+import json
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from dbt_lakehouse.config.project import Project, lock_patience
+from dbt_lakehouse.dbt.commands import run_dbt
+from dbt_lakehouse.lake.locks import run_lock
+from dbt_lakehouse.texts import counted
+
+
+class Redriven(NamedTuple):
+    """What a call has done."""
+
+    payloads: int
+    """Decoded again."""
+    decoded: int
+    """Of them, those without any error now."""
+    events: int
+    """New in change_events, those that still report an error left out."""
+
+    @property
+    def left(self) -> int:
+        """How many stay in quarantine."""
+        return self.payloads - self.decoded
+
+    def json(self) -> str:
+        """For scripts."""
+        return json.dumps({**self._asdict(), "left": self.left})
+
+    def text(self) -> str:
+        """For people."""
+        if not self.payloads:
+            return "no such payload is quarantined"
+        text = (
+            f"decoded {counted(self.payloads, 'payload')} again:"
+            f" {counted(self.events, 'new event')}, {counted(self.left, 'payload')} still"
+            " quarantined"
+        )
+        return f"{text}\nnext: dbt run" if self.events else text
+
+
+def redrive(project: Project, codes: Sequence[str], topics: Sequence[str]) -> Redriven:
+    """Decode again what is quarantined with one of the error codes, of one of the topics (none: all
+    of them).
+
+    Waits for a dbt command that builds. Raises ``DbtError``.
+    """
+    spark = project.open_session()
+    arguments = json.dumps({"codes": list(codes), "topics": list(topics)})
+    with run_lock(spark).held("lakehouse redrive", lock_patience(project.variables)):
+        run_dbt(project, "run-operation", "redrive", "--args", arguments)
+        row = spark.table("redriven").collect()[0]
+    return Redriven(row.payloads, row.decoded, row.events)

@@ -1,0 +1,1 @@
+"""Which project, profile, topics and variables a command works with."""

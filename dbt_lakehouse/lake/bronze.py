@@ -1,0 +1,158 @@
+"""``bronze.raw_payloads``: every Kafka message exactly as it came, and the one way to append to
+it.
+"""
+
+import uuid
+from typing import Final, NamedTuple
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import lit
+
+from dbt_lakehouse.errors import LakehouseError
+from dbt_lakehouse.lake.iceberg import java_class, load_table
+
+TABLE: Final = "lake.bronze.raw_payloads"
+COLUMNS: Final = (
+    "topic",
+    "partition",
+    "offset",
+    "timestamp",
+    "timestamp_type",
+    "key",
+    "value",
+    "headers",
+    "landed_at",
+)
+# What the headers of a message are once `lakehouse forget` has taken bytes out of it.
+FORGOTTEN_HEADERS: Final = (
+    "array(named_struct('key', 'lakehouse.forgotten', 'value', cast(null as binary)))"
+)
+# What tells messages apart; the hash alone passes over nulls. Null where something was forgotten:
+# such a message can't be compared with the one that Kafka or a capture still has.
+FINGERPRINT: Final = (
+    "if(exists(headers, header -> header.key = 'lakehouse.forgotten'), null,"
+    " xxhash64(key, key is null, value, value is null))"
+)
+
+# Names a commit in the summary of its snapshot.
+_LANDING_ID: Final = "lakehouse.landing-id"
+
+
+class ConcurrentAppendError(Exception):
+    """Somebody else has appended since the snapshot that the rows were chosen by."""
+
+
+class ExpiredCommitError(LakehouseError):
+    """The rows are appended, but the snapshot that tells how many is gone already."""
+
+    exit_code = 1
+
+
+class Commit(NamedTuple):
+    """A landing: its snapshot and the number of rows that it added."""
+
+    snapshot: int
+    rows: int
+
+
+def create_table(spark: SparkSession) -> None:
+    """Create the table if it is missing. It is no dbt model, so that no full refresh can drop
+    it.
+    """
+    spark.sql(
+        f"""
+        create table if not exists {TABLE} (
+            topic string not null comment 'Kafka topic',
+            partition int not null comment 'Kafka partition',
+            offset bigint not null comment 'Kafka offset',
+            timestamp timestamp comment 'Kafka timestamp',
+            timestamp_type int comment '0 CreateTime, 1 LogAppendTime',
+            key binary comment 'message key as bytes, null if the message has none',
+            value binary comment 'message value as bytes, null for a Kafka tombstone',
+            headers array<struct<key: string, value: binary>> comment 'message headers in order',
+            landed_at timestamp not null comment 'when the row was appended here'
+        )
+        using iceberg
+        partitioned by (days(landed_at))
+        tblproperties (
+            'write.distribution-mode' = 'none',
+            'write.spark.fanout.enabled' = 'true',
+            -- A message may have 10 MB: a hundred of them between two looks at the size of a row
+            -- group, the default, are 1 GB for each writer.
+            'write.parquet.row-group-check-min-record-count' = '10'
+        )
+        """
+    )
+
+
+def current_snapshot(spark: SparkSession) -> int | None:
+    """The id of the table's current snapshot; None while it is empty."""
+    snapshot = load_table(spark, TABLE).currentSnapshot()
+    return None if snapshot is None else int(snapshot.snapshotId())
+
+
+def is_in_history(spark: SparkSession, snapshot: int) -> bool:
+    """Whether the current snapshot has come from this one, which is still there."""
+    table = load_table(spark, TABLE)
+    return table.currentSnapshot() is not None and bool(
+        java_class("org.apache.iceberg.util.SnapshotUtil").isAncestorOf(table, snapshot)
+    )
+
+
+def added_between(since: int | None, until: int | None) -> str | None:
+    """A relation, for SQL, of the rows that were added behind the snapshot ``since``, which is in
+    the history of ``until``; None if that can't be any. Before the first snapshot there is None.
+    """
+    if since == until:
+        return None
+    if since is None:
+        return TABLE
+    return f"{TABLE} with ('start-snapshot-id' = '{since}', 'end-snapshot-id' = '{until}')"
+
+
+def append(rows: DataFrame, chosen_by: int | None) -> Commit:
+    """Append rows (all columns of the table, in any order) in one commit.
+
+    ``chosen_by`` is the snapshot that told which rows are new. Raises ``ConcurrentAppendError``,
+    and appends nothing, if rows have been added since; compaction does not count. What
+    ``commit_of`` raises comes after the append.
+    """
+    landing_id = str(uuid.uuid4())
+    # A plain append never conflicts. An overwrite of nothing appends too, and Iceberg compares it
+    # with everything that was added since the given snapshot.
+    writer = (
+        rows.select(*COLUMNS)
+        .writeTo(TABLE)
+        .option("isolation-level", "serializable")
+        .option(f"snapshot-property.{_LANDING_ID}", landing_id)
+    )
+    if chosen_by is not None:
+        writer = writer.option("validate-from-snapshot-id", str(chosen_by))
+    try:
+        writer.overwrite(lit(False))
+    except Py4JJavaError as error:
+        cause = error.java_exception
+        while cause is not None:
+            if cause.getClass().getSimpleName() == "ValidationException":
+                raise ConcurrentAppendError(cause.getMessage()) from error
+            cause = cause.getCause()
+        raise
+    return commit_of(rows.sparkSession, landing_id)
+
+
+def commit_of(spark: SparkSession, landing_id: str) -> Commit:
+    """The commit of a landing that has just succeeded. Raises ``ExpiredCommitError``."""
+    table = load_table(spark, TABLE)
+    snapshot = table.currentSnapshot()
+    while snapshot is not None:
+        summary = snapshot.summary()
+        if summary.get(_LANDING_ID) == landing_id:
+            return Commit(snapshot.snapshotId(), int(summary.get("added-records") or 0))
+        parent = snapshot.parentId()
+        snapshot = None if parent is None else table.snapshot(parent)
+    raise ExpiredCommitError(
+        f"messages have landed in {TABLE}, but before they could be counted somebody has expired"
+        " their snapshot: start again, it goes on behind them. Let expire_snapshots keep the last"
+        " minutes at least"
+    )

@@ -1,0 +1,1 @@
+"""Ways into bronze: captures and Kafka."""

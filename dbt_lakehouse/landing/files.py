@@ -1,0 +1,213 @@
+"""Captures as a transport into ``bronze.raw_payloads``: each call one atomic commit, each position
+once.
+"""
+
+import glob
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import click
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+
+from dbt_lakehouse.config.paths import CACHE, ROOT
+from dbt_lakehouse.errors import ConfigurationError, LandingError
+from dbt_lakehouse.lake import bronze
+from dbt_lakehouse.lake.locks import landing_lock
+from dbt_lakehouse.landing import landed_captures
+from dbt_lakehouse.landing.captures import CaptureError, read_captures
+
+_BATCH_ROWS: Final = 20_000
+_SCHEMA: Final = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", pa.timestamp("us", tz="UTC")),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
+    ]
+)
+
+
+class LandingResult(NamedTuple):
+    """Numbers of messages: appended now, and found to be there already."""
+
+    landed: int
+    skipped: int
+
+
+def configured_captures(variables: Mapping[str, Any]) -> list[str]:
+    """The files that ``vars.captures`` names (globs, relative to the checkout).
+
+    Raises ``ConfigurationError`` for a glob without a file.
+    """
+    paths = set()
+    for pattern in variables.get("captures") or []:
+        found = glob.glob(str(ROOT / pattern))
+        if not found:
+            raise ConfigurationError(
+                f"vars.captures in dbt_project.yml names {pattern}, but there is no such file; []"
+                " for no captures"
+            )
+        paths.update(found)
+    return sorted(paths)
+
+
+def land_again(spark: SparkSession, paths: Sequence[str], patience: float) -> LandingResult:
+    """``land_captures`` for files that each run names again: while they are what they were when
+    bronze held all their messages, and it has only grown since, it is not asked for each position.
+    """
+    digest = landed_captures.digest_of(paths)
+    messages = landed_captures.messages_held(spark, digest)
+    if messages is not None:
+        return LandingResult(landed=0, skipped=messages)
+    result, snapshot = _land(spark, paths, patience)
+    # Unless the files have changed meanwhile.
+    if snapshot is not None and landed_captures.digest_of(paths) == digest:
+        landed_captures.note(spark, digest, snapshot, result.landed + result.skipped)
+    return result
+
+
+def land_captures(spark: SparkSession, paths: Iterable[str], patience: float) -> LandingResult:
+    """Append the messages of JSON-lines captures that are not in bronze yet, in one commit.
+
+    Waits ``patience`` seconds at most for another process that lands.
+
+    Raises ``LandingError`` for a line that is no message with a position, and for a position that
+    is there already, or twice in the captures, with other bytes; nothing is appended then.
+    """
+    return _land(spark, paths, patience)[0]
+
+
+def _land(
+    spark: SparkSession, paths: Iterable[str], patience: float
+) -> tuple[LandingResult, int | None]:
+    """As ``land_captures``, with the snapshot of bronze that is known to hold all messages; None
+    if somebody else has written meanwhile.
+    """
+    scratch = CACHE / "tmp"
+    scratch.mkdir(parents=True, exist_ok=True)
+    # By way of a file: a capture may be larger than memory, and Spark reads Parquet in parallel.
+    with tempfile.TemporaryDirectory(dir=scratch, prefix="landing-") as folder:
+        parquet = Path(folder) / "captures.parquet"
+        with pq.ParquetWriter(parquet, _SCHEMA) as writer:
+            for batch in _batches(paths):
+                writer.write_table(pa.Table.from_pylist(batch, schema=_SCHEMA))
+        with landing_lock(spark).held("landing captures", patience):
+            return _append(spark, parquet.as_uri())
+
+
+def _batches(paths: Iterable[str]) -> Iterator[list[dict[str, Any]]]:
+    batch: list[dict[str, Any]] = []
+    for path in paths:
+        try:
+            with open(path, "rb") as stream:
+                for line_number, capture in read_captures(stream):
+                    if capture.topic is None or capture.partition is None or capture.offset is None:
+                        raise LandingError(
+                            f"{path}: line {line_number}: landing needs topic, partition and offset"
+                        )
+                    batch.append(
+                        {
+                            "topic": capture.topic,
+                            "partition": capture.partition,
+                            "offset": capture.offset,
+                            "timestamp": None
+                            if capture.timestamp_ms is None
+                            else capture.timestamp_ms * 1000,
+                            "key": capture.key,
+                            "value": capture.value,
+                            # As Kafka's source says it, for messages without any.
+                            "headers": [
+                                {"key": key, "value": value} for key, value in capture.headers
+                            ]
+                            if capture.headers
+                            else None,
+                        }
+                    )
+                    if len(batch) == _BATCH_ROWS:
+                        yield batch
+                        batch = []
+        except OSError as error:
+            raise LandingError(f"{path}: {error.strerror}") from error
+        except CaptureError as error:
+            raise LandingError(f"{path}: {error}") from error
+    yield batch
+
+
+def _append(spark: SparkSession, parquet: str) -> tuple[LandingResult, int | None]:
+    """Append what bronze doesn't hold of a Parquet file with the columns of ``_SCHEMA``; as
+    ``_land``.
+    """
+    spark.read.parquet(parquet).createOrReplaceTempView("incoming_messages")
+    while True:
+        snapshot = bronze.current_snapshot(spark)
+        _choose(spark)
+        try:
+            return _append_chosen(spark, snapshot)
+        except bronze.ConcurrentAppendError:
+            click.echo("another host has landed meanwhile: starting over", err=True)
+        finally:
+            # Uncaches it too.
+            spark.catalog.dropTempView("incoming_positions")
+
+
+def _choose(spark: SparkSession) -> None:
+    """Cache ``incoming_positions``: each position of the captures, and whether it is landed."""
+    spark.sql(
+        f"""
+        cache table incoming_positions as
+        with incoming as (
+            select topic, partition, offset, min({bronze.FINGERPRINT}) as fingerprint,
+                count(distinct {bronze.FINGERPRINT}) as variants,
+                count(*) as copies
+            from incoming_messages
+            group by topic, partition, offset
+        )
+        select incoming.*, landed.offset is not null as is_landed,
+            variants > 1 or landed.fingerprint <> incoming.fingerprint as is_conflict
+        from incoming
+        left join (
+            select topic, partition, offset, {bronze.FINGERPRINT} as fingerprint
+            from {bronze.TABLE}
+            where topic in (select distinct topic from incoming_messages)
+        ) as landed using (topic, partition, offset)
+        """
+    )
+
+
+def _append_chosen(spark: SparkSession, snapshot: int | None) -> tuple[LandingResult, int | None]:
+    """Append the messages at new positions; ``snapshot`` told which those are. As ``_land``."""
+    conflict = spark.sql(
+        "select topic, partition, offset from incoming_positions where is_conflict "
+        "order by topic, partition, offset limit 1"
+    ).first()
+    if conflict is not None:
+        raise LandingError(
+            f"topic {conflict.topic}, partition {conflict.partition}, offset {conflict.offset} "
+            "is there already with other bytes: was the topic created anew? nothing was landed"
+        )
+    counts = spark.sql(
+        "select coalesce(sum(copies), 0) as messages, count_if(not is_landed) as new "
+        "from incoming_positions"
+    ).collect()[0]
+    result = LandingResult(landed=counts.new, skipped=counts.messages - counts.new)
+    if counts.new:
+        rows = spark.sql(
+            """
+            select topic, partition, offset, any_value(timestamp) as timestamp, 0 as timestamp_type,
+                any_value(key) as key, any_value(value) as value, any_value(headers) as headers,
+                current_timestamp() as landed_at
+            from incoming_messages
+            left semi join (select * from incoming_positions where not is_landed)
+                using (topic, partition, offset)
+            group by topic, partition, offset
+            """
+        )
+        return result, bronze.append(rows, snapshot).snapshot
+    return result, snapshot if bronze.current_snapshot(spark) == snapshot else None

@@ -1,0 +1,285 @@
+"""What the brokers say of topics and offsets, through Kafka's own AdminClient in Spark's JVM.
+
+Asked before anything is read, because it answers within seconds and names what is wrong, where the
+source would retry for minutes and then say ``listNodes``.
+"""
+
+import socket
+import ssl
+import struct
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, NamedTuple
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+
+from dbt_lakehouse.config.topics import TopicMatcher, TopicRule
+from dbt_lakehouse.errors import ConfigurationError, KafkaError
+from dbt_lakehouse.landing.kafka.settings import PREFIX, KafkaSettings
+from dbt_lakehouse.spark.java_errors import error_text
+
+_CONNECT_SECONDS: Final = 3.0
+_ANSWER_SECONDS: Final = 4.0
+_KAFKA: Final = "org.apache.kafka"
+# A broker that doesn't know topic ids reports this one for each.
+_NO_TOPIC_ID: Final = "AAAAAAAAAAAAAAAAAAAAAA"
+
+
+class PartitionLog(NamedTuple):
+    """One partition as its broker holds it.
+
+    ``kafka_topic`` is Kafka's name of the topic, ``topic`` the one in bronze. Offsets from
+    ``start`` to before ``end`` can be read; with read_committed, ``end`` lies before the first open
+    transaction. ``topic_id`` tells a topic from one of the same name created later; None where the
+    broker has no ids.
+    """
+
+    kafka_topic: str
+    topic: str
+    partition: int
+    topic_id: str | None
+    start: int
+    end: int
+
+
+def probe(settings: KafkaSettings) -> None:
+    """Raise ``KafkaError`` unless one of the bootstrap servers speaks Kafka's protocol.
+
+    Needs no JVM, so it can be asked before Spark starts; the AdminClient would take its whole
+    timeout to find out.
+    """
+    secure = settings.security_protocol in ("SSL", "SASL_SSL")
+    reasons = []
+    for server in (each.strip() for each in settings.servers.split(",")):
+        try:
+            with socket.create_connection(_address(server), timeout=_CONNECT_SECONDS) as connection:
+                connection.settimeout(_ANSWER_SECONDS)
+                if secure:
+                    _shake_hands(connection)
+                else:
+                    _ask_versions(connection)
+        except OSError as error:
+            reasons.append(f"{server} ({error.strerror or error})")
+        else:
+            return
+    raise KafkaError(
+        f"no Kafka broker can be reached: {', '.join(reasons)}. Is it running, and are"
+        f" {PREFIX}bootstrap.servers and {PREFIX}security.protocol"
+        f" ({settings.security_protocol}) in the profile right?"
+    )
+
+
+def _ask_versions(connection: socket.socket) -> None:
+    """Send ApiVersions, the request that a broker answers before all others, without a login too.
+
+    Raises ``OSError`` if no answer comes. Source: Kafka's protocol guide, ApiVersions, version 0.
+    """
+    api_versions, version, correlation = 18, 0, 1
+    request = struct.pack(">hhih", api_versions, version, correlation, -1)
+    connection.sendall(struct.pack(">i", len(request)) + request)
+    # A socket with a timeout may give less than it was asked for; its file doesn't.
+    with connection.makefile("rb") as answers:
+        answer = answers.read(8)
+    if len(answer) < 8 or struct.unpack(">ii", answer)[1] != correlation:
+        raise ConnectionError("it accepts connections, but does not answer as Kafka does")
+
+
+def _shake_hands(connection: socket.socket) -> None:
+    """Begin TLS. Raises ``OSError`` if the other side doesn't; whom to trust, and a certificate of
+    our own, are for Kafka's client.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    try:
+        context.wrap_socket(connection).close()
+    except ssl.SSLEOFError:
+        raise ConnectionError("it accepts connections, but does not speak TLS") from None
+    except ssl.SSLError as error:
+        # An alert is an answer.
+        if "ALERT" not in (error.reason or ""):
+            raise
+
+
+def _address(server: str) -> tuple[str, int]:
+    # As Kafka reads it: an optional protocol, and brackets around an IPv6 address.
+    host, colon, port = server.rpartition("://")[2].rpartition(":")
+    if not colon or not host or not port.isdecimal():
+        raise ConfigurationError(
+            f"{PREFIX}bootstrap.servers in the profile has {server!r}: write host:port"
+        )
+    return host.strip("[]"), int(port)
+
+
+def read_logs(
+    spark: SparkSession, settings: KafkaSettings, rules: Sequence[TopicRule]
+) -> list[PartitionLog]:
+    """Each partition of the topics that the rules let Kafka bring, ordered by topic and partition.
+
+    Raises ``KafkaError`` if the brokers can't be used, and ``ConfigurationError`` for topics that
+    they don't have and for settings that they refuse.
+    """
+    probe(settings)
+    with _admin(spark, settings) as (jvm, admin):
+        topics = _topics(jvm, admin, rules)
+        partitions = _partitions(admin, settings, topics)
+        offsets = _Offsets(jvm, admin, settings)
+        keys = [(kafka_topic, partition) for kafka_topic, partition, _ in partitions]
+        starts = offsets.read(keys, "earliest")
+        ends = offsets.read(keys, "latest")
+    return [
+        PartitionLog(
+            kafka_topic=kafka_topic,
+            topic=topics[kafka_topic],
+            partition=partition,
+            topic_id=topic_id,
+            start=starts[kafka_topic, partition],
+            end=ends[kafka_topic, partition],
+        )
+        for kafka_topic, partition, topic_id in sorted(partitions)
+    ]
+
+
+@contextmanager
+def _admin(spark: SparkSession, settings: KafkaSettings) -> Iterator[tuple[Any, Any]]:
+    jvm: Any = spark._jvm
+    properties = jvm.java.util.Properties()
+    for name, value in settings.admin_options().items():
+        properties.setProperty(name, value)
+    try:
+        admin = jvm.org.apache.kafka.clients.admin.AdminClient.create(properties)
+    except Py4JJavaError as error:
+        raise ConfigurationError(
+            f"Kafka's client refuses the profile's {PREFIX}* settings: {error_text(error)}"
+        ) from None
+    try:
+        yield jvm, admin
+    except Py4JJavaError as error:
+        raise _explained(error, settings) from None
+    finally:
+        admin.close(jvm.java.time.Duration.ofSeconds(1))
+
+
+def _topics(jvm: Any, admin: Any, rules: Sequence[TopicRule]) -> dict[str, str]:
+    """Kafka's name of each topic to land, with bronze's name for it."""
+    matcher = TopicMatcher(jvm, rules)
+    names = [rule.topic for rule in rules if rule.topic is not None]
+    if any(rule.pattern is not None and rule.from_kafka for rule in rules):
+        names += sorted(admin.listTopics().names().get())
+    topics: dict[str, str] = {}
+    for name in names:
+        rule = matcher.rule(name)
+        if rule is not None and rule.from_kafka:
+            topics[name] = rule.land_as or name
+    if len(set(topics.values())) < len(topics):
+        raise ConfigurationError(
+            "vars.topics lets two topics land under one name, where their offsets would collide:"
+            f" {topics}"
+        )
+    return topics
+
+
+def _partitions(
+    admin: Any, settings: KafkaSettings, topics: dict[str, str]
+) -> list[tuple[str, int, str | None]]:
+    """Kafka's topic, partition and topic id of each partition."""
+    partitions = []
+    unknown = []
+    leaderless = []
+    answers = admin.describeTopics(list(topics)).topicNameValues() if topics else {}
+    for topic in topics:
+        try:
+            description = answers[topic].get()
+        except Py4JJavaError as error:
+            if _kind(error) not in ("UnknownTopicOrPartitionException", "InvalidTopicException"):
+                raise
+            unknown.append(topic)
+            continue
+        topic_id = description.topicId().toString()
+        for partition in description.partitions():
+            if partition.leader() is None or partition.leader().isEmpty():
+                leaderless.append(f"{topic} partition {partition.partition()}")
+            partitions.append(
+                (topic, partition.partition(), None if topic_id == _NO_TOPIC_ID else topic_id)
+            )
+    if unknown:
+        raise ConfigurationError(
+            f"vars.topics names {', '.join(unknown)}, which the broker at {settings.servers} does"
+            " not have: correct the name, create the topic, or give the entry `kafka: false` if it"
+            " comes from captures only"
+        )
+    if leaderless:
+        raise KafkaError(
+            f"no broker leads {', '.join(leaderless)} (bootstrap servers {settings.servers}):"
+            " bring the brokers back that hold its replicas"
+        )
+    return partitions
+
+
+class _Offsets:
+    """Asks for the first or the last offset of partitions."""
+
+    def __init__(self, jvm: Any, admin: Any, settings: KafkaSettings) -> None:
+        self._jvm = jvm
+        self._admin = admin
+        level = getattr(
+            jvm.org.apache.kafka.common.IsolationLevel, settings.isolation_level.upper()
+        )
+        self._options = jvm.org.apache.kafka.clients.admin.ListOffsetsOptions(level)
+
+    def read(self, partitions: Sequence[tuple[str, int]], which: str) -> dict[tuple[str, int], int]:
+        """The offset of each partition (topic and number): ``earliest``, or ``latest``, which is
+        the one behind the last message.
+        """
+        specification = getattr(self._jvm.org.apache.kafka.clients.admin.OffsetSpec, which)()
+        request = self._jvm.java.util.HashMap()
+        keys = {}
+        for topic, partition in partitions:
+            key = self._jvm.org.apache.kafka.common.TopicPartition(topic, partition)
+            keys[topic, partition] = key
+            request.put(key, specification)
+        answer = self._admin.listOffsets(request, self._options)
+        return {name: answer.partitionResult(key).get().offset() for name, key in keys.items()}
+
+
+def _cause(error: Py4JJavaError) -> Any:
+    """The innermost Kafka exception of a Java error, or its innermost exception."""
+    found = cause = error.java_exception
+    while cause is not None:
+        if cause.getClass().getName().startswith(_KAFKA):
+            found = cause
+        following = cause.getCause()
+        if following is None and not found.getClass().getName().startswith(_KAFKA):
+            found = cause
+        cause = following
+    return found
+
+
+def _kind(error: Py4JJavaError) -> str:
+    return str(_cause(error).getClass().getSimpleName())
+
+
+def _explained(error: Py4JJavaError, settings: KafkaSettings) -> Exception:
+    """The error that a user should see for what the AdminClient threw."""
+    kind = _kind(error)
+    reason = error_text(error)
+    where = f"the Kafka broker at {settings.servers}"
+    if any(word in kind for word in ("Authentication", "Sasl", "Ssl")):
+        return ConfigurationError(
+            f"{where} refused to authenticate us: {reason}. Look at {PREFIX}security.protocol,"
+            f" {PREFIX}sasl.* and {PREFIX}ssl.* in the profile"
+        )
+    if "Authorization" in kind:
+        return ConfigurationError(
+            f"{where} does not let this user look at the topics: {reason}. It needs Describe and"
+            " Read on them"
+        )
+    if "Timeout" in kind:
+        return KafkaError(
+            f"{where} accepts connections but did not answer within {settings.timeout_ms} ms"
+            f" ({reason}). Is it a Kafka listener, do {PREFIX}security.protocol and {PREFIX}sasl.*"
+            " in the profile fit it and each other, and can the addresses that it advertises be"
+            " reached from here?"
+        )
+    return KafkaError(f"{where} could not be asked: {kind}: {reason}")

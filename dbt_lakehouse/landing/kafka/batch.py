@@ -1,0 +1,136 @@
+"""Batch landing: everything new in the topics, as one atomic append to ``bronze.raw_payloads``.
+
+Where to begin is read from bronze, where to end is pinned at the log ends of the start, so the run
+is finite under any producer. A run that dies before its commit has landed nothing; one that dies
+behind it has landed all, and the next one sees that in bronze.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Final, NamedTuple
+
+import click
+from py4j.protocol import Py4JJavaError
+from pyspark.errors.exceptions.captured import (
+    AnalysisException,
+    CapturedException,
+    IllegalArgumentException,
+    ParseException,
+)
+from pyspark.sql import SparkSession
+
+from dbt_lakehouse.errors import ConfigurationError, KafkaError
+from dbt_lakehouse.lake import bronze
+from dbt_lakehouse.lake.locks import landing_lock, streamed_topics
+from dbt_lakehouse.landing.kafka.continuity import prepare
+from dbt_lakehouse.landing.kafka.positions import advanced, behind_own_append, save_positions
+from dbt_lakehouse.landing.kafka.reading import Range, capped, new_ranges, offsets_in, read_ranges
+from dbt_lakehouse.landing.kafka.settings import KafkaSource
+from dbt_lakehouse.spark.java_errors import error_text
+from dbt_lakehouse.texts import counted
+
+# How often a run begins anew because another host has appended meanwhile.
+_ATTEMPTS: Final = 10
+
+
+class KafkaLanding(NamedTuple):
+    """What one run did: messages appended, offsets still to be read below the log ends that it saw,
+    and topics that were left to a running stream, by its description.
+    """
+
+    landed: int
+    remaining: int
+    left_to_stream: dict[str, str]
+
+
+def land_kafka(
+    spark: SparkSession, source: KafkaSource, *, accept_loss: bool = False
+) -> KafkaLanding:
+    """Append what is new in Kafka, at most ``source.max_messages`` offsets of it.
+
+    With ``accept_loss``, messages that Kafka has deleted unread are recorded in
+    ``bronze.kafka_gaps``, and landing goes on behind them. Raises ``KafkaError``, ``DataLossError``
+    and ``ConfigurationError``; nothing was landed then.
+    """
+    lock = landing_lock(spark)
+    for attempt in range(_ATTEMPTS):
+        try:
+            with lock.held("landing from Kafka", source.patience), _explained(spark, source):
+                return _land(spark, source, accept_loss=accept_loss)
+        except bronze.ConcurrentAppendError:
+            click.echo("another host has landed meanwhile: starting over", err=True)
+            time.sleep(min(attempt, 3))
+    raise KafkaError(
+        f"gave up: {_ATTEMPTS} times another host has landed messages while this one read them;"
+        " land from one host only, or at other times"
+    )
+
+
+def landing_text(result: KafkaLanding) -> str:
+    """What a run did, in a line for people."""
+    text = f"kafka: landed {counted(result.landed, 'message')}"
+    if result.remaining:
+        verb = "is" if result.remaining == 1 else "are"
+        text += f", {counted(result.remaining, 'offset')} {verb} left for the next run"
+    for topic, holder in result.left_to_stream.items():
+        text += f"; topic {topic} is left to {holder}, which lands it"
+    return text
+
+
+def _land(spark: SparkSession, source: KafkaSource, *, accept_loss: bool) -> KafkaLanding:
+    logs, positions = prepare(spark, source, accept_loss=accept_loss)
+    checked_at = datetime.now(UTC)
+    # None can begin while we hold the landing lock.
+    streamed = streamed_topics(spark, {log.topic for log in logs})
+    new = new_ranges([log for log in logs if log.topic not in streamed], positions)
+    chosen = capped(new, source.max_messages)
+    landed = 0
+    if chosen:
+        _report(new, chosen)
+        rows = read_ranges(spark, source.settings, chosen)
+        # A transaction's end takes an offset but is no message: a range may hold none, and an empty
+        # commit in every run would be noise.
+        if not rows.isEmpty():
+            commit = bronze.append(rows, positions.snapshot)
+            landed = commit.rows
+            positions = behind_own_append(spark, logs, positions, commit.snapshot)
+        ends = {(each.log.topic, each.log.partition): each.end for each in chosen}
+        positions = advanced(positions, ends)
+    save_positions(spark, positions, logs, checked_at)
+    return KafkaLanding(landed, offsets_in(new) - offsets_in(chosen), streamed)
+
+
+@contextmanager
+def _explained(spark: SparkSession, source: KafkaSource) -> Iterator[None]:
+    """Raise what Spark says as a user should read it."""
+    try:
+        yield
+    except (AnalysisException, ParseException):
+        # A mistake of ours.
+        raise
+    except IllegalArgumentException as error:
+        raise ConfigurationError(
+            f"Spark's Kafka source refuses the profile's kafka.* settings: {error_text(error)}"
+        ) from error
+    except (Py4JJavaError, CapturedException) as error:
+        # If the brokers can't be asked any more, or have deleted what was being read, that is the
+        # reason and says more than the task that failed.
+        prepare(spark, source, accept_loss=False)
+        raise KafkaError(
+            f"reading from {source.settings.servers} failed, nothing was landed:"
+            f" {error_text(error)}"
+        ) from error
+
+
+def _report(new: Sequence[Range], chosen: Sequence[Range]) -> None:
+    topics = sorted({each.log.topic for each in chosen})
+    names = ", ".join(topics[:3]) + (f" and {len(topics) - 3} more" if len(topics) > 3 else "")
+    read, total = offsets_in(chosen), offsets_in(new)
+    offsets = (
+        counted(total, "offset") if read == total else f"{read:,} of {counted(total, 'offset')}"
+    )
+    click.echo(
+        f"kafka: reading {offsets} in {counted(len(chosen), 'partition')} of {names}", err=True
+    )

@@ -1,0 +1,273 @@
+"""Where Kafka's topics are to be continued, read from bronze itself.
+
+``bronze.topic_partitions`` has one row per topic and partition: how far it is landed and, for those
+of Kafka, how far it lags. It is a summary of bronze as of one snapshot, so that a run has to look
+only at what was added since; without it, or if its snapshot is no longer in bronze's history (a
+rollback, expired snapshots), all of bronze is looked at. It can be dropped at any time.
+
+A partition's ``next_offset`` is the first offset that may not be there: everything before it is in
+bronze, was taken away by Kafka (compaction, aborted transactions) or is in ``bronze.kafka_gaps``.
+Rows at and behind it can exist: a run that was killed after its append, captures that were landed.
+If they leave no hole they move it; else what is read from there on is compared with them.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from dbt_lakehouse.lake import bronze
+from dbt_lakehouse.lake.iceberg import expire_own_history
+from dbt_lakehouse.landing.kafka.admin import PartitionLog
+
+TABLE: Final = "lake.bronze.topic_partitions"
+GAPS: Final = "lake.bronze.kafka_gaps"
+
+
+class Position(NamedTuple):
+    """How far one partition is landed.
+
+    ``landed_offset`` and ``landed_timestamp`` are the last row's in bronze, None while it has none.
+    ``topic_id`` is the one that Kafka last gave the topic, None while only captures were landed.
+    """
+
+    next_offset: int
+    landed_offset: int | None
+    landed_timestamp: datetime | None
+    topic_id: str | None
+
+    @property
+    def read_to(self) -> int:
+        """The offset behind all that was ever read or landed: no log of this topic ends before."""
+        landed = 0 if self.landed_offset is None else self.landed_offset + 1
+        return max(self.next_offset, landed)
+
+    @property
+    def overlaps(self) -> bool:
+        """Whether bronze holds rows at or behind ``next_offset``."""
+        return self.landed_offset is not None and self.landed_offset >= self.next_offset
+
+
+class Positions(NamedTuple):
+    """The positions by topic and partition, as of a snapshot of bronze (None: it is empty)."""
+
+    snapshot: int | None
+    by_partition: dict[tuple[str, int], Position]
+
+
+def create_tables(spark: SparkSession) -> None:
+    """Create the tables of positions and gaps if they are missing."""
+    spark.sql(
+        f"""
+        create table if not exists {TABLE} (
+            topic string not null comment 'topic as bronze.raw_payloads names it',
+            partition int not null comment 'Kafka partition',
+            topic_id string comment 'id that Kafka gave the topic, null if only captures landed',
+            next_offset bigint not null comment 'where the next run continues',
+            landed_offset bigint comment 'largest offset in bronze',
+            landed_timestamp timestamp comment 'Kafka timestamp of that message',
+            log_start_offset bigint comment 'first offset that the broker holds',
+            log_end_offset bigint comment 'offset behind the last message that can be read',
+            lag_messages bigint comment 'log_end_offset - next_offset: at most so many are missing',
+            lag_seconds double comment 'checked_at - landed_timestamp if messages are missing',
+            checked_at timestamp comment 'when the broker was asked',
+            bronze_snapshot_id bigint comment 'snapshot of bronze.raw_payloads that this sums up'
+        )
+        using iceberg
+        """
+    )
+    spark.sql(
+        f"""
+        create table if not exists {GAPS} (
+            topic string not null comment 'topic as bronze.raw_payloads names it',
+            partition int not null comment 'Kafka partition',
+            first_offset bigint not null comment 'first offset that was not landed',
+            next_offset bigint not null comment 'first offset behind the gap',
+            messages_at_most bigint not null comment 'offsets in the gap; not each was a message',
+            reason string not null comment 'retention: Kafka had deleted them',
+            accepted_at timestamp not null comment 'when somebody chose to go on without them'
+        )
+        using iceberg
+        """
+    )
+
+
+def read_positions(spark: SparkSession, logs: Sequence[PartitionLog]) -> Positions:
+    """Where each partition stands: those in bronze, and those of ``logs`` (at their start, if
+    nothing of them has landed).
+    """
+    # In this order: another host may land and save in between, and the summary must not be of a
+    # later snapshot than the one that it is brought up to.
+    rows = _collected(spark.table(TABLE))
+    snapshot = bronze.current_snapshot(spark)
+    summed_up = rows[0]["bronze_snapshot_id"] if rows else None
+    if summed_up is None or not bronze.is_in_history(spark, summed_up):
+        rows, summed_up = [], None
+    positions = {
+        (row["topic"], row["partition"]): Position(
+            row["next_offset"], row["landed_offset"], row["landed_timestamp"], row["topic_id"]
+        )
+        for row in rows
+    }
+    known_topics = {
+        (topic, position.topic_id)
+        for (topic, _), position in positions.items()
+        if position.topic_id is not None
+    }
+    for log in logs:
+        key = (log.topic, log.partition)
+        known = positions.get(key)
+        if known is None and (log.topic, log.topic_id) in known_topics:
+            # Added since the topic was last landed, so nothing of it has been.
+            positions[key] = Position(0, None, None, log.topic_id)
+        elif known is None or (known.landed_offset is None and known.topic_id != log.topic_id):
+            positions[key] = Position(log.start, None, None, None)
+        elif known.topic_id is None:
+            # Only captures so far, and Kafka no longer has what came before its log's start.
+            positions[key] = known._replace(next_offset=max(known.next_offset, log.start))
+    _add_rows(spark, bronze.added_between(summed_up, snapshot), positions)
+    for log in logs:
+        key = (log.topic, log.partition)
+        known = positions[key]
+        landed_offset = known.landed_offset
+        if known.topic_id is None and landed_offset is not None and landed_offset + 1 < log.start:
+            # What lies between the last landed message and the log's start is gone.
+            positions[key] = known._replace(next_offset=landed_offset + 1)
+    for gap in _collected(spark.table(GAPS)):
+        key = (gap["topic"], gap["partition"])
+        if key in positions:
+            position = positions[key]
+            positions[key] = position._replace(
+                next_offset=max(position.next_offset, gap["next_offset"])
+            )
+    return Positions(snapshot, positions)
+
+
+def behind_own_append(
+    spark: SparkSession, logs: Sequence[PartitionLog], positions: Positions, snapshot: int
+) -> Positions:
+    """What ``read_positions`` says after an append that was chosen by ``positions`` and made
+    ``snapshot``: nobody else has added rows in between.
+    """
+    if positions.snapshot is not None and not bronze.is_in_history(spark, positions.snapshot):
+        return read_positions(spark, logs)
+    by_partition = dict(positions.by_partition)
+    _add_rows(spark, bronze.added_between(positions.snapshot, snapshot), by_partition)
+    return Positions(snapshot, by_partition)
+
+
+def _add_rows(
+    spark: SparkSession, added: str | None, positions: dict[tuple[str, int], Position]
+) -> None:
+    """Move the positions by rows of bronze (a SQL relation) that they don't know yet."""
+    if added is None:
+        return
+    floors = {key: position.next_offset for key, position in positions.items()}
+    partition_relation(spark, floors, "floor").createOrReplaceTempView("position_floors")
+    counted = spark.sql(
+        f"""
+        select
+            topic,
+            partition,
+            coalesce(min(floor), 0) as floor,
+            count_if(offset >= coalesce(floor, 0)) as behind_floor,
+            max(offset) as landed_offset,
+            max_by(timestamp, offset) as landed_timestamp
+        from (select topic, partition, offset, timestamp from {added})
+        left join position_floors using (topic, partition)
+        group by topic, partition
+        """
+    )
+    for row in _collected(counted):
+        key = (row["topic"], row["partition"])
+        last = row["landed_offset"]
+        known = positions.get(key, Position(0, None, None, None))
+        next_offset = known.next_offset
+        # Offsets are unique, so as many as fit between floor and last are all of them. What was
+        # there before counts only if it leaves no hole either.
+        if not known.overlaps and row["behind_floor"] == last + 1 - row["floor"] > 0:
+            next_offset = last + 1
+        if known.landed_offset is None or last > known.landed_offset:
+            known = known._replace(landed_offset=last, landed_timestamp=row["landed_timestamp"])
+        positions[key] = known._replace(next_offset=next_offset)
+
+
+def advanced(positions: Positions, ends: Mapping[tuple[str, int], int]) -> Positions:
+    """The positions, none of them before where its partition was read to by ``ends``."""
+    moved = {
+        key: position._replace(next_offset=max(position.next_offset, ends.get(key, 0)))
+        for key, position in positions.by_partition.items()
+    }
+    return positions._replace(by_partition=moved)
+
+
+def save_positions(
+    spark: SparkSession, positions: Positions, logs: Iterable[PartitionLog], checked_at: datetime
+) -> None:
+    """Replace the table of positions, with the lag behind ``logs`` as of ``checked_at`` (UTC)."""
+    rows = lags(positions, logs, checked_at)
+    # One commit that readers see whole. Two hosts may do it at the same time: either's rows are
+    # true as of their own snapshot.
+    rows_like(spark, TABLE, rows).createOrReplaceTempView("partition_lags")
+    spark.sql(f"insert overwrite {TABLE} select * from partition_lags")
+    expire_own_history(spark, TABLE)
+
+
+def lags(
+    positions: Positions, logs: Iterable[PartitionLog], checked_at: datetime
+) -> list[dict[str, object]]:
+    """A row of ``bronze.topic_partitions`` for each position, ordered by topic and partition."""
+    by_partition = {(log.topic, log.partition): log for log in logs}
+    rows = []
+    for (topic, partition), position in sorted(positions.by_partition.items()):
+        log = by_partition.get((topic, partition))
+        lag = None if log is None else max(0, log.end - position.next_offset)
+        seconds = None
+        if lag == 0:
+            seconds = 0.0
+        elif lag and position.landed_timestamp is not None:
+            seconds = max(0.0, (checked_at - position.landed_timestamp).total_seconds())
+        rows.append(
+            {
+                "topic": topic,
+                "partition": partition,
+                "topic_id": position.topic_id if log is None else log.topic_id,
+                "next_offset": position.next_offset,
+                "landed_offset": position.landed_offset,
+                "landed_timestamp": position.landed_timestamp,
+                "log_start_offset": None if log is None else log.start,
+                "log_end_offset": None if log is None else log.end,
+                "lag_messages": lag,
+                "lag_seconds": seconds,
+                "checked_at": None if log is None else checked_at,
+                "bronze_snapshot_id": positions.snapshot,
+            }
+        )
+    return rows
+
+
+def _collected(relation: DataFrame) -> list[dict[str, Any]]:
+    """The rows, with times that know they are UTC (``collect`` makes them local ones)."""
+    rows: list[dict[str, Any]] = relation.toArrow().to_pylist()
+    return rows
+
+
+def rows_like(spark: SparkSession, table: str, rows: Sequence[dict[str, object]]) -> DataFrame:
+    """Python rows as a relation with the columns of a table, for one file of it."""
+    schema = to_arrow_schema(spark.table(table).schema)
+    return spark.createDataFrame(pa.Table.from_pylist(list(rows), schema=schema)).coalesce(1)
+
+
+def partition_relation(
+    spark: SparkSession, numbers: Mapping[tuple[str, int], int], name: str
+) -> DataFrame:
+    """A relation of partitions, by topic and number, with one more number each, called ``name``."""
+    schema = pa.schema([("topic", pa.string()), ("partition", pa.int32()), (name, pa.int64())])
+    rows = [
+        {"topic": topic, "partition": partition, name: number}
+        for (topic, partition), number in numbers.items()
+    ]
+    return spark.createDataFrame(pa.Table.from_pylist(rows, schema=schema))

@@ -1,0 +1,141 @@
+"""What is to be read from Kafka, and what is read as rows of bronze."""
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from pyspark.sql import DataFrame, SparkSession
+
+from dbt_lakehouse.lake import bronze
+from dbt_lakehouse.landing.kafka.admin import PartitionLog
+from dbt_lakehouse.landing.kafka.positions import Position, Positions
+from dbt_lakehouse.landing.kafka.settings import KafkaSettings
+from dbt_lakehouse.texts import texts
+
+# A task, and so a file, for each so many messages; fewer would not be worth a task of their own.
+_MESSAGES_PER_FILE: Final = 1_000_000
+_MESSAGES_PER_TASK: Final = 20_000
+
+
+class Range(NamedTuple):
+    """Offsets of one partition to read: from ``start`` to before ``end``."""
+
+    log: PartitionLog
+    position: Position
+    start: int
+    end: int
+
+
+def paired(
+    logs: Iterable[PartitionLog], positions: Positions
+) -> Iterator[tuple[PartitionLog, Position]]:
+    """Each log with its position."""
+    return ((log, positions.by_partition[log.topic, log.partition]) for log in logs)
+
+
+def new_ranges(logs: Iterable[PartitionLog], positions: Positions) -> list[Range]:
+    """What each partition has behind its position."""
+    ranges = [
+        Range(log, position, position.next_offset, log.end)
+        for log, position in paired(logs, positions)
+    ]
+    return [each for each in ranges if each.start < each.end]
+
+
+def capped(ranges: Sequence[Range], most: int) -> list[Range]:
+    """The beginnings of the ranges, ``most`` offsets in all: from each its share, so that no
+    partition waits for another.
+    """
+    total = offsets_in(ranges)
+    if total <= most:
+        return list(ranges)
+    sizes = [(each.end - each.start) * most // total for each in ranges]
+    # What rounding has left over goes to the longest.
+    longest = sorted(range(len(ranges)), key=lambda i: ranges[i].start - ranges[i].end)
+    for i in longest[: most - sum(sizes)]:
+        sizes[i] += 1
+    return [
+        each._replace(end=each.start + size)
+        for each, size in zip(ranges, sizes, strict=True)
+        if size
+    ]
+
+
+def offsets_in(ranges: Iterable[Range]) -> int:
+    """How many offsets the ranges have."""
+    return sum(each.end - each.start for each in ranges)
+
+
+def read_ranges(spark: SparkSession, settings: KafkaSettings, ranges: Sequence[Range]) -> DataFrame:
+    """The messages of the ranges that bronze does not hold, as its rows."""
+    total = offsets_in(ranges)
+    tasks = max(
+        min(spark.sparkContext.defaultParallelism, math.ceil(total / _MESSAGES_PER_TASK)),
+        math.ceil(total / _MESSAGES_PER_FILE),
+    )
+    messages = (
+        spark.read.format("kafka")
+        .options(**settings.source_options())
+        .option("assign", _by_topic(ranges, None))
+        .option("startingOffsets", _by_topic(ranges, "start"))
+        .option("endingOffsets", _by_topic(ranges, "end"))
+        .option("minPartitions", str(tasks))
+        .load()
+        .coalesce(tasks)
+    )
+    rows = bronze_rows(messages, renamed(each.log for each in ranges))
+    return without_landed(
+        rows, {(each.log.topic, each.log.partition): each.position for each in ranges}
+    )
+
+
+def _by_topic(ranges: Iterable[Range], bound: str | None) -> str:
+    """JSON as the Kafka source wants it: partitions by topic, or one of their bounds."""
+    topics: dict[str, dict[str, int]] = {}
+    for each in ranges:
+        partitions = topics.setdefault(each.log.kafka_topic, {})
+        partitions[str(each.log.partition)] = 0 if bound is None else getattr(each, bound)
+    if bound is None:
+        return json.dumps({topic: [int(number) for number in topics[topic]] for topic in topics})
+    return json.dumps(topics)
+
+
+def renamed(logs: Iterable[PartitionLog]) -> dict[str, str]:
+    """Kafka's names of the topics that bronze calls otherwise, with bronze's."""
+    return {log.kafka_topic: log.topic for log in logs if log.topic != log.kafka_topic}
+
+
+def bronze_rows(messages: DataFrame, names: Mapping[str, str]) -> DataFrame:
+    """Rows of the Kafka source as rows of bronze, with ``names`` of ``renamed``."""
+    topic = "topic"
+    for kafka_name, name in names.items():
+        topic = f"if(topic = {texts([kafka_name])}, {texts([name])}, {topic})"
+    return messages.selectExpr(
+        f"{topic} as topic",
+        "partition",
+        "offset",
+        # Messages of Kafka's oldest format have none (type -1); the source makes it 1969.
+        "if(timestampType < 0, null, timestamp) as timestamp",
+        "timestampType as timestamp_type",
+        "key",
+        "value",
+        "headers",
+        "current_timestamp() as landed_at",
+    )
+
+
+def without_landed(rows: DataFrame, partitions: Mapping[tuple[str, int], Position]) -> DataFrame:
+    """The rows that bronze does not hold, for partitions of which it holds some."""
+    overlaps = [
+        f"(topic = {texts([topic])} and partition = {partition}"
+        f" and offset >= {position.next_offset})"
+        for (topic, partition), position in partitions.items()
+        if position.overlaps
+    ]
+    if not overlaps:
+        return rows
+    landed = rows.sparkSession.sql(
+        f"select topic, partition, offset from {bronze.TABLE} where {' or '.join(overlaps)}"
+    )
+    return rows.join(landed, ["topic", "partition", "offset"], "left_anti")

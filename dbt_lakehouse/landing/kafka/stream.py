@@ -1,0 +1,316 @@
+"""Streaming landing: Structured Streaming into ``bronze.raw_payloads``, a commit every few seconds.
+
+Spark's checkpoint is scratch here, made anew at each start: a stream begins where bronze is, and a
+micro-batch lands only what bronze does not hold. So neither a lost checkpoint nor expired snapshots
+(by which Iceberg's own sink finds its last epoch) can land a row twice or leave one out.
+"""
+
+import json
+import tempfile
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from typing import Any, Final, NamedTuple, NoReturn
+
+import click
+from py4j.protocol import Py4JJavaError
+from pyspark.errors.exceptions.captured import CapturedException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import broadcast, expr
+from pyspark.sql.streaming.listener import StreamingQueryProgress
+from pyspark.sql.streaming.query import StreamingQuery
+
+from dbt_lakehouse.config.paths import CACHE
+from dbt_lakehouse.config.topics import TopicMatcher, TopicRule
+from dbt_lakehouse.errors import ConfigurationError, KafkaError, LockedError
+from dbt_lakehouse.lake import bronze
+from dbt_lakehouse.lake.locks import landing_lock, stream_lock
+from dbt_lakehouse.landing.kafka.admin import PartitionLog, read_logs
+from dbt_lakehouse.landing.kafka.continuity import prepare
+from dbt_lakehouse.landing.kafka.positions import (
+    Positions,
+    advanced,
+    partition_relation,
+    read_positions,
+    save_positions,
+)
+from dbt_lakehouse.landing.kafka.reading import bronze_rows, renamed, without_landed
+from dbt_lakehouse.landing.kafka.settings import KafkaSource
+from dbt_lakehouse.spark.java_errors import error_text
+from dbt_lakehouse.texts import counted
+
+# How often the stream looks whether it shall stop, and reports.
+_POLL_SECONDS: Final = 0.3
+# How long a stream that is stopped waits for the report of its last micro-batch.
+_REPORT_SECONDS: Final = 10.0
+# How often bronze.topic_partitions is brought up to date.
+_SAVE_SECONDS: Final = 30.0
+# Others only look who has a stream's lock, but keep it away for that instant.
+_LOCK_SECONDS: Final = 1.0
+
+
+class StreamOptions(NamedTuple):
+    """How a stream runs: only the named topics (all if none), a commit every ``interval_seconds``
+    or, with ``available_now``, until what is there now has landed; ``max_offsets`` for each commit.
+    """
+
+    topics: Sequence[str]
+    interval_seconds: float
+    available_now: bool
+    max_offsets: int
+    accept_loss: bool
+
+
+def run_stream(
+    spark: SparkSession, source: KafkaSource, options: StreamOptions, stopping: threading.Event
+) -> int:
+    """Land until ``stopping`` is set; the messages landed.
+
+    Raises ``LockedError`` for a topic that another stream lands, and what batch landing raises.
+    """
+    source = source._replace(rules=_chosen(spark, source.rules, options.topics))
+    with ExitStack() as held:
+        with landing_lock(spark).held("lakehouse stream", source.patience):
+            logs, positions = prepare(spark, source, accept_loss=options.accept_loss)
+            topics = sorted({log.topic for log in logs})
+            for topic in topics:
+                lock = stream_lock(spark, topic)
+                if not lock.take("lakehouse stream", _LOCK_SECONDS):
+                    raise LockedError(f"topic {topic} is landed already, by {lock.holder()}")
+                held.callback(lock.release)
+        click.echo(
+            f"streaming {counted(len(logs), 'partition')} of {counted(len(topics), 'topic')}"
+            f" from {source.settings.servers}",
+            err=True,
+        )
+        return _Stream(spark, source, options, logs, positions).run(stopping)
+
+
+def _chosen(
+    spark: SparkSession, rules: Sequence[TopicRule], topics: Sequence[str]
+) -> list[TopicRule]:
+    """The rules, cut down to the named topics."""
+    if not topics:
+        return list(rules)
+    matcher = TopicMatcher(spark._jvm, rules)
+    chosen = []
+    for topic in topics:
+        rule = matcher.rule(topic)
+        if rule is None or not rule.from_kafka:
+            raise ConfigurationError(f"vars.topics has no entry for {topic} from Kafka")
+        chosen.append(rule._replace(topic=topic, pattern=None))
+    return chosen
+
+
+class _Stream:
+    """One run of the stream."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        source: KafkaSource,
+        options: StreamOptions,
+        logs: Sequence[PartitionLog],
+        positions: Positions,
+    ) -> None:
+        self._spark = spark
+        self._source = source
+        self._options = options
+        self._logs = logs
+        self._positions = positions
+        self._names = renamed(logs)
+        self._query: StreamingQuery | None = None
+        # Held while a micro-batch is landed, so that nobody stops it halfway.
+        self._landing = threading.Lock()
+        self._stopped = False
+        self._error: Exception | None = None
+        self._landed = 0
+        # The last micro-batch that was not passed over.
+        self._last_batch = -1
+        # The messages of micro-batches that nobody has been told of, by the batch's number.
+        self._untold: dict[int, int] = {}
+        self._saved_at = time.monotonic()
+
+    def run(self, stopping: threading.Event) -> int:
+        """Land until ``stopping`` is set, or all that is there now has landed."""
+        scratch = CACHE / "tmp"
+        scratch.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(
+            dir=scratch, prefix="stream-", ignore_cleanup_errors=True
+        ) as checkpoint:
+            self._query = query = self._start(checkpoint)
+            while query.isActive and not stopping.wait(_POLL_SECONDS):
+                self._report(query)
+            with self._landing:
+                self._stopped = True
+            # Spark reports what has landed a moment later, if it is let to.
+            deadline = time.monotonic() + _REPORT_SECONDS
+            while self._untold and query.isActive and time.monotonic() < deadline:
+                time.sleep(_POLL_SECONDS)
+                self._report(query)
+            query.stop()
+            self._report(query)
+            if query.exception() is not None or self._error is not None:
+                self._fail(query.exception())
+        with landing_lock(self._spark).held("lakehouse stream", self._source.patience):
+            self._save()
+        return self._landed
+
+    def _start(self, checkpoint: str) -> StreamingQuery:
+        starts: dict[str, dict[str, int]] = {}
+        for log in self._logs:
+            position = self._positions.by_partition[log.topic, log.partition]
+            starts.setdefault(log.kafka_topic, {})[str(log.partition)] = position.next_offset
+        reader = self._spark.readStream.format("kafka").options(
+            **self._source.settings.source_options()
+        )
+        if any(rule.pattern for rule in self._source.rules):
+            reader = reader.option("subscribePattern", _subscription(self._source.rules))
+        else:
+            names = [str(rule.topic) for rule in self._source.rules if rule.from_kafka]
+            reader = reader.option("subscribe", ",".join(dict.fromkeys(names)))
+        writer = (
+            reader.option("startingOffsets", json.dumps(starts))
+            .option("maxOffsetsPerTrigger", str(self._options.max_offsets))
+            .load()
+            .writeStream.foreachBatch(self._land)
+            .option("checkpointLocation", checkpoint)
+        )
+        if self._options.available_now:
+            return writer.trigger(availableNow=True).start()
+        return writer.trigger(processingTime=f"{self._options.interval_seconds} seconds").start()
+
+    def _land(self, messages: DataFrame, batch_id: int) -> None:
+        """Append what bronze does not hold of one micro-batch. Spark calls it from its own
+        thread.
+        """
+        with self._landing:
+            if self._stopped:
+                # Nothing remembers that this batch was passed over: the next start reads bronze.
+                return
+            try:
+                with landing_lock(self._spark).held("lakehouse stream", self._source.patience):
+                    if landed := self._append(messages):
+                        self._landed += landed
+                        self._untold[batch_id] = landed
+                    self._last_batch = batch_id
+                    if time.monotonic() - self._saved_at >= _SAVE_SECONDS:
+                        self._save()
+            except Exception as error:
+                # Spark would only hand on its text.
+                self._error = error
+                raise
+
+    def _append(self, messages: DataFrame) -> int:
+        # The source has a task, and so a file, for each of Kafka's partitions.
+        messages = messages.coalesce(self._spark.sparkContext.defaultParallelism)
+        while True:
+            if bronze.current_snapshot(self._spark) != self._positions.snapshot:
+                # Somebody else has appended since.
+                self._positions = read_positions(self._spark, self._logs)
+            rows = self._without_landed(bronze_rows(messages, self._names))
+            if rows.isEmpty():
+                return 0
+            try:
+                commit = bronze.append(rows, self._positions.snapshot)
+            except bronze.ConcurrentAppendError:
+                click.echo("another host has landed meanwhile: once more", err=True)
+                continue
+            # Our own rows need no look: no later micro-batch brings them again.
+            self._positions = self._positions._replace(snapshot=commit.snapshot)
+            return commit.rows
+
+    def _without_landed(self, rows: DataFrame) -> DataFrame:
+        """The rows that were not there when the positions were read."""
+        positions = self._positions.by_partition
+        ends = {key: position.next_offset for key, position in positions.items()}
+        known = broadcast(partition_relation(self._spark, ends, "end")).alias("known")
+        is_landed = (
+            "rows.topic = known.topic and rows.partition = known.partition"
+            " and rows.offset < known.end"
+        )
+        new = rows.alias("rows").join(known, expr(is_landed), "left_anti")
+        return without_landed(new, positions)
+
+    def _save(self) -> None:
+        logs = read_logs(self._spark, self._source.settings, self._source.rules)
+        positions = advanced(read_positions(self._spark, logs), self._read_ends())
+        save_positions(self._spark, positions, logs, datetime.now(UTC))
+        self._saved_at = time.monotonic()
+
+    def _read_ends(self) -> dict[tuple[str, int], int]:
+        """How far the finished micro-batches have read, by bronze's topics. Those that were passed
+        over are finished too, as Spark sees it.
+        """
+        for progress in reversed(self._query.recentProgress if self._query is not None else ()):
+            if progress.batchId <= self._last_batch:
+                return {
+                    (self._names.get(topic, topic), partition): end
+                    for (topic, partition), end in _offsets(progress, "endOffset").items()
+                }
+        return {}
+
+    def _report(self, query: StreamingQuery) -> None:
+        """Print a line for each micro-batch that has landed something and is done."""
+        if not self._untold:
+            return
+        for progress in query.recentProgress:
+            if progress.batchId not in self._untold:
+                continue
+            read, latest = _offsets(progress, "endOffset"), _offsets(progress, "latestOffset")
+            if read == _offsets(progress, "startOffset"):
+                # A report of having nothing to do has the number of the micro-batch to come.
+                continue
+            landed = self._untold.pop(progress.batchId)
+            seconds = max(progress.batchDuration, 1) / 1000
+            behind = sum(max(0, end - read.get(key, 0)) for key, end in latest.items())
+            click.echo(
+                f"{datetime.now(UTC):%H:%M:%S} landed {counted(landed, 'message')},"
+                f" {landed / seconds:,.0f} a second; {counted(behind, 'offset')} behind",
+                err=True,
+            )
+
+    def _fail(self, error: Exception | None) -> NoReturn:
+        """Raise what stopped the query, as a user should read it."""
+        if self._error is not None and not isinstance(
+            self._error, Py4JJavaError | CapturedException
+        ):
+            raise self._error
+        cause = self._error or error or KafkaError("the query ended by itself")
+        # If the brokers can't be asked any more, or have deleted what was to be read, that is the
+        # reason and says more.
+        prepare(self._spark, self._source, accept_loss=False)
+        raise KafkaError(
+            f"streaming from {self._source.settings.servers} failed: {error_text(cause)}."
+            " What has landed is whole: start again to go on"
+        ) from cause
+
+
+def _offsets(progress: StreamingQueryProgress, which: str) -> dict[tuple[str, int], int]:
+    """Offsets of the source by topic and partition, none before the first micro-batch."""
+    # PySpark's own attributes hold what Python prints for the JSON.
+    source: Mapping[str, Any] = json.loads(progress.json)["sources"][0]
+    topics: Mapping[str, Mapping[str, int]] = source.get(which) or {}
+    return {
+        (topic, int(partition)): offset
+        for topic, partitions in topics.items()
+        for partition, offset in partitions.items()
+    }
+
+
+def _subscription(rules: Sequence[TopicRule]) -> str:
+    """One Java regular expression for the topics that the rules let Kafka bring, the first match
+    of each topic counting.
+    """
+    kept_out: list[str] = []
+    chosen: list[str] = []
+    for rule in rules:
+        expression = rule.pattern if rule.topic is None else f"\\Q{rule.topic}\\E"
+        if not rule.from_kafka:
+            kept_out.append(f"(?:{expression})")
+            continue
+        unless = f"(?!(?:{'|'.join(kept_out)})$)" if kept_out else ""
+        chosen.append(f"{unless}(?:{expression})")
+    return "|".join(chosen)

@@ -1,0 +1,1 @@
+"""The Spark session of the lake: jars, settings, SQL functions, evaluated views."""

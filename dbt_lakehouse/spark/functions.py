@@ -1,0 +1,293 @@
+"""Registers the functions of ``python_udfs.registry`` with Spark SQL, as native Arrow functions.
+
+Spark hands each function a batch of rows as Arrow arrays; what is done here is only the way from
+arrays to Python values and back.
+"""
+
+import gc
+import importlib
+from collections.abc import Callable, Iterable, Sequence
+from functools import wraps
+from itertools import accumulate, chain, repeat
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import SparkSession
+from pyspark.sql.pandas.functions import arrow_udf
+
+from dbt_lakehouse.config.paths import ROOT
+from python_udfs import registry
+from python_udfs.core.events import Decoded, Event, EventColumns
+from python_udfs.images import (
+    Collections,
+    decode_hbase,
+    field_names,
+    json_elements_of_many,
+    json_entries_of_many,
+    row_texts_of_many,
+)
+from python_udfs.registry import decode_batch
+
+# Arrow's types of Event's fields; times become Spark's microseconds at the end.
+_SPARK_TIMESTAMP = pa.timestamp("us", tz="UTC")
+_ARROW_TYPES = {
+    "int": pa.int32(),
+    "string": pa.string(),
+    "timestamp": pa.timestamp("ms", tz="UTC"),
+}
+_EVENT_TYPES = [_ARROW_TYPES[name] for name in registry.EVENT_TYPES.values()]
+
+_TEXTS = pa.list_(pa.string())
+
+BatchFunction = Callable[..., pa.Array]
+
+
+def _without_collector(function: BatchFunction) -> BatchFunction:
+    """Pauses the cyclic collector for a batch: millions of small objects and no cycles (1.5x the
+    time with it).
+    """
+
+    @wraps(function)
+    def paused(*arrays: pa.Array) -> pa.Array:
+        collecting = gc.isenabled()
+        gc.disable()
+        try:
+            return function(*arrays)
+        finally:
+            if collecting:
+                gc.enable()
+
+    return paused
+
+
+# So much of payloads is taken from bytes to arrays at a time: little enough for all of their Python
+# objects, some ten times as large, to stay in a processor's cache. Ten thousand payloads of 250
+# bytes take twice as long as 512 at a time.
+_CHUNK_BYTES = 96 * 1024
+_SMALLEST_CHUNK, _LARGEST_CHUNK = 32, 512
+
+
+@_without_collector
+def decode_payload_batch(formats: pa.Array, keys: pa.Array, values: pa.Array) -> pa.Array:
+    """Payloads (string, binary, binary) to a list of event structs each."""
+    tables: dict[tuple[str | None, ...], tuple[list[int], list[EventColumns]]] = {}
+    others: dict[int, list[Event]] = {}
+    at_once = _at_once(values)
+    for start in range(0, len(values), at_once):
+        chunk = (array.slice(start, at_once).to_pylist() for array in (formats, keys, values))
+        for places, decoded in _decode_chunk(start, *chunk):
+            for indexes, columns in decoded.columns:
+                table = (columns.source_database, columns.source_schema, columns.source_table)
+                table_places, blocks = tables.setdefault(table, ([], []))
+                table_places.extend(map(places.__getitem__, indexes))
+                blocks.append(columns)
+            for index, events in decoded.events.items():
+                others[places[index]] = events
+    # Making arrays has its price too, whatever their length, and so has joining them.
+    arrays = [_columns_array(blocks) for _, blocks in tables.values()]
+    if others or not arrays:
+        arrays.append(_events_array(list(chain.from_iterable(others.values()))))
+    lengths = [1] * len(values)
+    rows = list(chain.from_iterable(table_places for table_places, _ in tables.values()))
+    for place, events in others.items():
+        lengths[place] = len(events)
+        rows += repeat(place, len(events))
+    structs = arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
+    if rows != list(range(len(values))):
+        # A stable sort: the events of a payload stay in their order.
+        structs = structs.take(pc.sort_indices(pa.array(rows, pa.int32())))
+    offsets = pa.array(accumulate(lengths, initial=0), pa.int32())
+    return pa.ListArray.from_arrays(offsets, structs)
+
+
+def _at_once(values: pa.Array) -> int:
+    """How many of such values are to be taken at a time."""
+    fitting: int = _CHUNK_BYTES * len(values) // max(1, values.nbytes)
+    return min(max(fitting, _SMALLEST_CHUNK), _LARGEST_CHUNK)
+
+
+def _decode_chunk(
+    start: int, formats: list[str | None], keys: list[bytes | None], values: list[bytes | None]
+) -> Iterable[tuple[Sequence[int], Decoded]]:
+    """For each format, the places of its payloads, of which the first is ``start``, and their
+    events.
+    """
+    if formats.count(formats[0]) == len(formats):
+        return [(range(start, start + len(formats)), decode_batch(formats[0], keys, values))]
+    chunk = []
+    for name in dict.fromkeys(formats):
+        indexes = [index for index, format in enumerate(formats) if format == name]
+        decoded = decode_batch(
+            name, [keys[index] for index in indexes], [values[index] for index in indexes]
+        )
+        chunk.append(([start + index for index in indexes], decoded))
+    return chunk
+
+
+def _events_array(events: list[Event]) -> pa.Array:
+    """Structs of events."""
+    columns: Any = zip(*events, strict=True) if events else ([] for _ in _EVENT_TYPES)
+    return _structs(
+        [
+            pa.array(column, type=arrow_type)
+            for column, arrow_type in zip(columns, _EVENT_TYPES, strict=True)
+        ]
+    )
+
+
+def _structs(columns: list[pa.Array]) -> pa.Array:
+    """Event structs from their columns."""
+    return pa.StructArray.from_arrays(
+        [
+            column.cast(_SPARK_TIMESTAMP) if pa.types.is_timestamp(column.type) else column
+            for column in columns
+        ],
+        names=list(registry.EVENT_TYPES),
+    )
+
+
+def _columns_array(alike: list[EventColumns]) -> pa.Array:
+    """``_events_array`` of all their events. They are of one table."""
+    lengths = [len(each.occurred_at) for each in alike]
+    length = sum(lengths)
+    first = alike[0]
+    operations = [
+        pa.repeat(each.operation, rows)
+        if isinstance(each.operation, str)
+        else pa.array(each.operation, pa.string())
+        for each, rows in zip(alike, lengths, strict=True)
+    ]
+    nothing = pa.nulls(length, pa.string())
+    arrays = [
+        pa.repeat(pa.scalar(0, pa.int32()), length),
+        pa.concat_arrays(operations),
+        *(
+            pa.repeat(pa.scalar(name, pa.string()), length)
+            for name in (first.source_database, first.source_schema, first.source_table)
+        ),
+        _texts_array([each.record_key for each in alike], lengths),
+        _texts_array([each.before for each in alike], lengths),
+        _texts_array([each.after for each in alike], lengths),
+        _times_array([each.occurred_at for each in alike], lengths),
+        _times_array([each.expires_at for each in alike], lengths),
+        _texts_array([each.metadata for each in alike], lengths),
+        nothing,
+        nothing,
+    ]
+    return _structs(arrays)
+
+
+def _texts_array(blocks: list[bytes | None], lengths: list[int]) -> pa.Array:
+    """Columns of texts, see ``EventColumns``, to one array of strings."""
+    if blocks.count(None) == len(blocks):
+        return pa.nulls(sum(lengths), pa.string())
+    # Not as one text: all of it would have to pass through a processor's cache several times.
+    # A view of each without its last line break: copies that large cost as much as the splitting.
+    lines = [
+        memoryview(b"null\n" * rows if block is None else block)[:-1]
+        for block, rows in zip(blocks, lengths, strict=True)
+    ]
+    texts = pc.split_pattern(pa.array(lines, pa.string()), "\n").flatten()
+    is_null = pc.equal(texts, "null")
+    return pc.if_else(is_null, None, texts) if pc.any(is_null).as_py() else texts
+
+
+def _times_array(blocks: list[Sequence[int | None] | None], lengths: list[int]) -> pa.Array:
+    times = chain.from_iterable(
+        block if block is not None else repeat(None, rows)
+        for block, rows in zip(blocks, lengths, strict=True)
+    )
+    # By way of integers, in two thirds of the time.
+    return pa.array(list(times), pa.int64()).cast(_ARROW_TYPES["timestamp"])
+
+
+@_without_collector
+def row_texts_batch(
+    befores: pa.Array, afters: pa.Array, record_keys: pa.Array, fields: pa.Array
+) -> pa.Array:
+    """Images and record keys (string) and a constant, as of ``field_names``, to a struct of three
+    lists of texts each.
+    """
+    names = field_names(fields[0].as_py()) if len(fields) else ((), ())
+    images = [array.cast(pa.binary()) for array in (befores, afters, record_keys)]
+    at_once = _at_once(images[1])
+    parts: list[list[pa.Array]] = [[], [], []]
+    for start in range(0, len(befores), at_once):
+        chunk = [array.slice(start, at_once).to_pylist() for array in images]
+        texts_of_chunk = row_texts_of_many(chunk[0], chunk[1], chunk[2], *names)
+        for part, texts in zip(parts, texts_of_chunk, strict=True):
+            part.append(pa.array(texts, _TEXTS))
+    return pa.StructArray.from_arrays(
+        [pa.concat_arrays(part) if part else pa.array([], _TEXTS) for part in parts],
+        names=["before", "after", "key"],
+    )
+
+
+@_without_collector
+def json_elements_batch(texts: pa.Array) -> pa.Array:
+    """JSON arrays (string) to a list of texts each."""
+    offsets, _, elements = _flattened(texts, json_elements_of_many)
+    return pa.ListArray.from_arrays(offsets, elements)
+
+
+@_without_collector
+def json_entries_batch(texts: pa.Array) -> pa.Array:
+    """JSON objects (string) to a map of texts each."""
+    return pa.MapArray.from_arrays(*_flattened(texts, json_entries_of_many))
+
+
+def _flattened(
+    texts: pa.Array, read: Callable[[list[str | None]], Collections]
+) -> tuple[pa.Array, pa.Array, pa.Array]:
+    """Offsets, of which one is null where there is no collection, names and values."""
+    lengths: list[int | None] = []
+    names: list[str] = []
+    values: list[str | None] = []
+    at_once = _at_once(texts)
+    for start in range(0, len(texts), at_once):
+        of_chunk = read(texts.slice(start, at_once).to_pylist())
+        lengths += of_chunk.lengths
+        names += of_chunk.names
+        values += of_chunk.texts
+    ends = accumulate((length or 0 for length in lengths), initial=0)
+    offsets = [
+        None if length is None else end for length, end in zip([*lengths, 0], ends, strict=True)
+    ]
+    return (
+        pa.array(offsets, pa.int32()),
+        pa.array(names, pa.string()),
+        pa.array(values, pa.string()),
+    )
+
+
+@_without_collector
+def decode_hbase_batch(values: pa.Array, types: pa.Array) -> pa.Array:
+    """Base64 values (string) and a constant type name to their text."""
+    type_name = types[0].as_py() if len(types) else "binary"
+    return pa.array([decode_hbase(value, type_name) for value in values.to_pylist()], pa.string())
+
+
+_BATCH_FUNCTIONS: dict[str, BatchFunction] = {
+    "decode_payload": decode_payload_batch,
+    "row_texts": row_texts_batch,
+    "json_elements": json_elements_batch,
+    "json_entries": json_entries_batch,
+    "decode_hbase": decode_hbase_batch,
+}
+
+
+def register_functions(spark: SparkSession) -> None:
+    """Make the functions of the registry known to ``spark`` under their SQL names."""
+    for name, sql_function in registry.SQL_FUNCTIONS.items():
+        # By the functions' type hints; PySpark's own stubs know only the form that warns of it.
+        make_udf: Any = arrow_udf
+        spark.udf.register(name, make_udf(_BATCH_FUNCTIONS[name], sql_function.returns))
+
+
+def register_references(spark: SparkSession) -> None:
+    """Make the tests' plain folds known under their own names, for ``dbt test``."""
+    for name, returns in (("reference_fold", "STATE_TYPE"), ("reference_history", "HISTORY_TYPE")):
+        spark.sparkContext.addPyFile(str(ROOT / "tests" / f"{name}.py"))
+        module = importlib.import_module(name)
+        spark.udf.register(name, getattr(module, name), getattr(module, returns))

@@ -1,0 +1,144 @@
+"""The jars that Spark needs beside PySpark's own: exact coordinates, resolved once, cached in the
+checkout.
+
+Each jar is named with its version and none is resolved transitively, so this list is the lock file.
+They come through the resolver that PySpark brings (Ivy, in a JVM without a Spark session), with
+settings and cache of our own: a half-filled Maven cache in the user's home breaks Ivy, and nothing
+is written outside the checkout.
+"""
+
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from py4j.protocol import Py4JJavaError
+from pyspark.java_gateway import launch_gateway
+
+from dbt_lakehouse.config.paths import CACHE, LOG4J, LOOPBACK
+from dbt_lakehouse.errors import JarError
+
+
+class Jar(NamedTuple):
+    """One artifact: its Maven coordinates and the SHA-256 of the file."""
+
+    coordinates: str
+    sha256: str
+
+    @property
+    def path(self) -> Path:
+        """Where the jar is cached; the name carries the version."""
+        _, artifact, version = self.coordinates.split(":")
+        return CACHE / "jars" / f"{artifact}-{version}.jar"
+
+
+JARS: Final = (
+    # Iceberg for Spark 4.1: tables, catalogs, MERGE.
+    Jar(
+        "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",
+        "3123c3798af642dd537230923548e013ef41cc28b6626e5225808cf5670a0f82",
+    ),
+    # The default catalog is a SQLite file.
+    Jar(
+        "org.xerial:sqlite-jdbc:3.51.0.0",
+        "b0ca8cf80d6eff80ee18aa6e8a6aa72f697af0bf9c822c4b2ad9e35c7a3146e1",
+    ),
+    # A shared catalog in PostgreSQL, chosen by the profile.
+    Jar(
+        "org.postgresql:postgresql:42.7.8",
+        "2a32a9dcbc42d67a50ad3a0de5efd102c8d2be46720045f2cbd6689f160ab7c7",
+    ),
+    # Spark's Kafka source.
+    Jar(
+        "org.apache.spark:spark-sql-kafka-0-10_2.13:4.1.3",
+        "cb31ffd9c8f5527dba061db8af671d295562092e4f3f5ff42fc249fab8a8fde6",
+    ),
+    # Its authentication; the one version that repositories have for certain, and its methods match.
+    Jar(
+        "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",
+        "f2be3b76f9e6cbe63379d4e4e0dc14f59dbf056ae2ad16ff15ac108004c86767",
+    ),
+    # Kafka's own clients: the source's consumer, and the AdminClient that looks before it reads.
+    Jar(
+        "org.apache.kafka:kafka-clients:3.9.1",
+        "7568b998572d256f0b7bc0afdc1b7a2588b8b08415c62ce314c864a6851ae9d9",
+    ),
+    # Where the source keeps its consumers.
+    Jar(
+        "org.apache.commons:commons-pool2:2.12.1",
+        "5273c8bc8c0dca2211175c0d27efbd7228efae99689aac001a8e1ef8e872e9ef",
+    ),
+)
+
+
+def ensure_jars(jars: Sequence[Jar] = JARS) -> list[Path]:
+    """The paths of the jars, Spark's or others, resolving those that the cache doesn't hold.
+
+    Raises ``JarError`` if one can't be had or differs from its locked checksum.
+    """
+    missing = [jar for jar in jars if not jar.path.exists()]
+    if missing:
+        _resolve(missing)
+    return [jar.path for jar in jars]
+
+
+def _resolve(jars: list[Jar]) -> None:
+    (CACHE / "jars").mkdir(parents=True, exist_ok=True)
+    # A folder per call: Ivy's cache is not safe against two processes.
+    with tempfile.TemporaryDirectory(dir=CACHE, prefix="ivy-") as ivy_dir:
+        resolved = _run_ivy([jar.coordinates for jar in jars], ivy_dir)
+        for jar in jars:
+            found = resolved.get(jar.coordinates)
+            if found is None:
+                raise JarError(
+                    f"{jar.coordinates} could not be resolved: is the network reachable?"
+                )
+            digest = hashlib.sha256(found.read_bytes()).hexdigest()
+            if digest != jar.sha256:
+                raise JarError(f"{jar.coordinates} has SHA-256 {digest}, locked is {jar.sha256}")
+            # Copy beside the target first: a rename is atomic, so no process sees half a jar.
+            partial = jar.path.with_suffix(f".{os.getpid()}")
+            shutil.copyfile(found, partial)
+            partial.replace(jar.path)
+
+
+def _run_ivy(coordinates: list[str], ivy_dir: str) -> dict[str, Path]:
+    """Where Ivy has put each of the coordinates, those it could not resolve left out."""
+    # An empty user home keeps Ivy and Spark's resolver away from ~/.m2 and ~/.ivy2.
+    previous = os.environ.get("SPARK_SUBMIT_OPTS")
+    os.environ["SPARK_SUBMIT_OPTS"] = f"-Duser.home={ivy_dir} -Dlog4j2.configurationFile={LOG4J}"
+    os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
+    gateway = launch_gateway()
+    try:
+        jvm = gateway.jvm
+        maven = getattr(jvm, "org.apache.spark.util.MavenUtils$").__getattr__("MODULE$")
+        nothing = getattr(jvm, "scala.None$").__getattr__("MODULE$")
+        log = jvm.java.io.PrintStream(jvm.java.io.ByteArrayOutputStream())
+        settings = maven.buildIvySettings(nothing, jvm.scala.Some(ivy_dir), True, log)
+        paths = maven.resolveMavenCoordinates(
+            ",".join(coordinates),
+            settings,
+            nothing,
+            False,
+            getattr(jvm, "scala.collection.immutable.Nil$").__getattr__("MODULE$"),
+            False,
+            log,
+        )
+        names = {Path(paths.apply(i)).name: Path(paths.apply(i)) for i in range(paths.size())}
+    except Py4JJavaError as error:
+        raise JarError(f"jars could not be resolved: {error.java_exception.getMessage()}") from None
+    finally:
+        gateway.shutdown()
+        # The JVM ends with its standard input.
+        gateway.proc.communicate()
+        if previous is None:
+            del os.environ["SPARK_SUBMIT_OPTS"]
+        else:
+            os.environ["SPARK_SUBMIT_OPTS"] = previous
+    named = {
+        "{}_{}-{}.jar".format(*coordinate.split(":")): coordinate for coordinate in coordinates
+    }
+    return {named[name]: path for name, path in names.items() if name in named}
