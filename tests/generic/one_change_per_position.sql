@@ -1,10 +1,8 @@
-{#
-  A change log has each change once, and only operations that change rows.
-
-  Arguments:
-      operations: what `_operation` can be.
-#}
-{% test one_change_per_position(model, operations) %}
+{# A change log has each change once, and only operations that change rows in its source. #}
+{% test one_change_per_position(model) %}
+{%- if execute -%}
+{%- set operations = ['upsert', 'delete'] if '_digest' in model_meta(model).change_log.technical | join
+    else ['snapshot', 'insert', 'update', 'delete', 'truncate'] -%}
 select _position, count(*) as copies, collect_set(_operation) as operations
 from {{ model }}
 group by _position
@@ -12,4 +10,5 @@ having
     _position is null
     or count(*) > 1
     or count_if(_operation in ('{{ operations | join("', '") }}')) < count(*)
+{%- endif -%}
 {% endtest %}
