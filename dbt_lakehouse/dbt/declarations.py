@@ -30,6 +30,7 @@ RESERVED: Final = frozenset(
     _step _sum _time _unchanged_columns _valid_from _valid_to _version
     """.split()
 )
+_SOURCE: Final = ("source_table", "source_schema", "source_database")
 _HISTORY_COLUMNS: Final = frozenset({"valid_from", "valid_to", "is_current"})
 _WIDENINGS: Final = {("int", "bigint"), ("float", "double")}
 
@@ -76,10 +77,9 @@ def change_log(arguments: Mapping[str, Any]) -> dict[str, Any]:
         )
     specs = [_spec(name, declared) for name, declared in {**key, **columns}.items()]
     by_time = arguments["order_by_source_time"]
-    names = ["source_database", "source_schema", "source_table"]
     several = namespace is None and any(
         arguments[name] == ANY or not (arguments[name] is None or isinstance(arguments[name], str))
-        for name in names
+        for name in _SOURCE
     )
     return {
         "columns": specs,
@@ -115,9 +115,7 @@ def _conditions(arguments: Mapping[str, Any]) -> list[str]:
     namespace = arguments.get("namespace")
     if namespace is None:
         conditions = ["format not in ('aerospike_messagepack', 'aerospike_json')"]
-        wanted = {
-            name: arguments[name] for name in ("source_table", "source_schema", "source_database")
-        }
+        wanted = {name: arguments[name] for name in _SOURCE}
     else:
         conditions = ["format in ('aerospike_messagepack', 'aerospike_json')"]
         wanted = {"source_schema": namespace, "source_table": arguments["set"]}

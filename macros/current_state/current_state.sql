@@ -1,68 +1,58 @@
 {#
   The body of a gold model: the current state of a change log, one row per live key.
 
-      {{ current_state(
-          changes=ref("customers_changes"),
-          key=["id"],
-          columns=["first_name", "last_name"],
-      ) }}
+      {{ current_state(ref("customers_changes")) }}
 
-  Compiled, it is the fold of the whole log: what a first load and a full refresh run, and
-  `dbt show` shows. Incremental runs fold the same way, but only the keys that have new events,
-  starting from what is known of them (macros/fold/build_current_state.sql).
+  Key, columns and all else are the log's (macros/change_log/change_log.sql). Of a table without a
+  key, each row image is a row here (macros/history/current_rows.sql).
+
+  Compiled, it is the fold of all events of the log, which `dbt show` shows and unit tests test. In
+  a run, the relation of events is a view that the materialization defines: all of the log for a
+  first load, else the new events with what is known of their keys. The SQL that is run is this one.
 
   Arguments:
-      changes: the change log; the model's first ref.
-      key: its key columns.
-      columns: its value columns.
-      namespace: the Aerospike namespace, for Aerospike sets only. The fold then takes the
-          namespace's deletes without a set as events of the keys in the log, rows can expire, and
-          `_namespace` and `_set` are added.
-      order_by_source_time: whether an event that is older by its source time than one already
-          applied is rejected. Default: Aerospike sets only, whose connectors can re-order; other
-          sources' times are not safe to reject by.
-      partial: whether the log's images name only some of the columns (its own `partial=true`): the
-          others keep what they had, each in its own order.
+      changes: the change log; the model's only one.
+      columns: the value columns to have, of those that the log has; none for all.
 #}
-{% macro current_state(
-    changes, key, columns, namespace=none, order_by_source_time=none, partial=false
-) -%}
-    {%- set fold = _fold_arguments(key, columns, namespace, order_by_source_time, partial) -%}
-    {{ config(unique_key=key, meta={'fold': fold}) }}
-    {#- What the incremental runs read and write beside the log. -#}
+{% macro current_state(changes, columns=none) -%}
+    {{- config(meta={'current_state': {'columns': columns}}) -}}
+    {%- do adapter.refuse_other_sql(model, 'current_state') -%}
+    {#- What runs read and write beside the log. -#}
     {%- do [ref('deleted_keys'), ref('fold_counters')] -%}
-    {%- set deletes = ref('set_less_deletes') if namespace -%}
-    {%- set log = new_rows(changes) -%}
-with events as (
-    {{ _log_events(fold, log, deletes) | indent(4) }}
-),
-
-{{ _fold_ctes(fold, _truncation_of(fold, log)) }}
-
-select {{ _gold_columns(fold) | join(', ') }}
-from states
-where _live
+    {%- if not execute -%}
+        {%- do ref('set_less_deletes') -%}
+        {%- do return('') -%}
+    {%- endif -%}
+    {%- set fold = adapter.fold_of(changes, columns) -%}
+    {%- if fold.keyless -%}
+        {%- set log = begin_run([changes], fold).rows(changes.render()) if is_building()
+            else changes -%}
+        {{ current_rows_sql(fold, log) }}
+    {%- elif is_building() -%}
+        {%- set run = begin_run([changes, own_table('deleted_keys')], fold) -%}
+        {{ fold_sql(
+            fold,
+            events=view_of('events'),
+            truncates=view_of('truncates') if may_meet_truncates(run, fold),
+            leaves=adapter.may_leave_columns(changes, fold)
+        ) }}
+        select * from states
+    {%- else -%}
+        {{ fold_sql(
+            fold,
+            events='(' ~ all_events_sql(
+                fold, changes, ref('set_less_deletes') if fold.namespace
+            ) ~ ')',
+            truncates='(' ~ truncates_sql(fold, changes) ~ ')' if not fold.namespace,
+            leaves=fold.may_leave
+        ) }}
+        select {{ fold.gold_columns | join(', ') }}
+        from states
+        where _live
+    {%- endif -%}
 {%- endmacro %}
 
-{#
-  The arguments of a fold as its macros take them; names quoted,
-  for a source's columns can have any name.
-#}
-{% macro _fold_arguments(key, columns, namespace, order_by_source_time, partial) %}
-    {% do return({
-        'key': quoted(key),
-        'columns': quoted((['_namespace', '_set'] if namespace else []) + columns),
-        'namespace': namespace,
-        'order_by_source_time':
-            (namespace is not none) if order_by_source_time is none else order_by_source_time,
-        'partial': partial,
-    }) %}
-{% endmacro %}
-
-{# The columns of the gold table, in order. #}
-{% macro _gold_columns(fold) %}
-    {% set technical = ['_occurred_at', '_max_occurred_at', '_position'] %}
-    {% do return(
-        fold.key + fold.columns + technical + (['_expires_at'] if fold.namespace else [])
-    ) %}
-{% endmacro %}
+{# The name of a view of the running model, whose names begin with `view_of('')`. #}
+{% macro view_of(name) -%}
+    {{ this.schema }}__{{ this.identifier }}__{{ name }}
+{%- endmacro %}

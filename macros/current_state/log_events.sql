@@ -3,14 +3,15 @@
   `_occurred_at`, `_guard_time` (what later events are held against), `_position`, `_expires_at`,
   `_is_state` (false: no summary of earlier events), `_is_clock_ahead`, `_unchanged_columns`. An
   update that has replaced its key is a delete of the old key too. Truncates are no events of a
-  key: see _truncation_of.
+  key: see truncates_sql.
 
   Arguments:
+      fold: the Fold.
       changes: the log to select from.
       deletes: the table of deletes without a set, or none.
       keys: a relation with the key columns, to take only their events, or none for all.
 #}
-{% macro _log_events(fold, changes, deletes, keys=none) -%}
+{% macro log_events_sql(fold, changes, deletes=none, keys=none) -%}
     {%- set key_list = fold.key | join(', ') -%}
     {%- set known = known_time('_occurred_at', '_kafka_timestamp') -%}
     {%- set no_names = 'cast(null as array<string>)' -%}
@@ -39,7 +40,7 @@ select * from (
         {%- for column in fold.key %}
         _previous_key.{{ column }},
         {%- endfor %}
-        {{ _no_columns(fold) | indent(4) }}
+        {{ no_columns(fold) | indent(4) }}
         'delete' as _operation,
         {{ known }} as _occurred_at,
         {{ known }} as _guard_time,
@@ -62,7 +63,7 @@ select * from (
 union all
 select
     _digest,
-    {{ _no_columns(fold) }}
+    {{ no_columns(fold) }}
     _operation,
     {{ known }} as _occurred_at,
     {{ known }} as _guard_time,
@@ -77,14 +78,51 @@ where _namespace = {{ sql_text(fold.namespace) }}
     {%- endif -%}
 {%- endmacro %}
 
+{#
+  All events of a log, or of some of its keys, as of log_events_sql; of a log of several source
+  tables, the truncates of those that a key's events are of too.
+
+  Arguments:
+      has_truncates: whether the log may have any.
+#}
+{% macro all_events_sql(fold, changes, deletes=none, keys=none, has_truncates=true) -%}
+{{ log_events_sql(fold, changes, deletes, keys) }}
+    {%- if fold.several_sources and has_truncates %}
+union all
+select distinct
+    {% for column in fold.key %}
+    events.{{ column }},
+    {% endfor %}
+    {{- truncate_columns(fold, 'truncates') | indent(4) }}
+from ({{ log_events_sql(fold, changes, none, keys) }}) as events
+inner join ({{ truncates_sql(fold, changes) }}) as truncates
+    on events._source = truncates._source and events._position < truncates._position
+    {%- endif -%}
+{%- endmacro %}
+
+{#
+  A truncate as an event of a key, without its key columns.
+
+  Arguments:
+      truncates: the alias of a relation as of truncates_sql.
+#}
+{% macro truncate_columns(fold, truncates) -%}
+    {%- for column in fold.columns %}
+    {{ truncates ~ '._source' if column == '`_source`' else 'null' }} as {{ column }},
+    {%- endfor %}
+    'truncate' as _operation,
+    {{ truncates }}._time as _occurred_at,
+    {{ truncates }}._time as _guard_time,
+    {{ truncates }}._position,
+    cast(null as timestamp) as _expires_at,
+    false as _is_state,
+    false as _is_clock_ahead,
+    cast(null as array<string>) as _unchanged_columns
+{%- endmacro %}
+
 {# The value columns of an event that has none. #}
-{% macro _no_columns(fold) -%}
+{% macro no_columns(fold) -%}
     {%- for column in fold.columns %}
     null as {{ column }},
     {%- endfor %}
-{%- endmacro %}
-
-{# Whether an event leaves a column as it was. #}
-{% macro _is_unchanged(column) -%}
-    coalesce(array_contains(_unchanged_columns, {{ sql_text(column.strip('`')) }}), false)
 {%- endmacro %}

@@ -1,132 +1,154 @@
 {#
-  The newest truncate of a log, as SQL of its position and of its time, or none for tables that know
-  none. What came before it no longer matters: events before it are left out, and its time is what
-  later events are held against.
+  The truncates of a log: `_position`, `_time`, and in a log of several source tables `_source`,
+  which one it is that was emptied.
 
   Arguments:
       changes: the log to select from.
 #}
-{% macro _truncation_of(fold, changes) %}
-    {% if fold.namespace %}
-        {% do return(none) %}
-    {% endif %}
-    {% set truncates %}
-        from {{ changes }} as changes
-        -- A truncate has no key; by that, statistics spare the files without any.
-        where {{ fold.key[0] }} is null and _operation = 'truncate'
-    {% endset %}
-    {% set time = known_time('_occurred_at', '_kafka_timestamp') %}
-    {% do return({
-        'position': '(select max(_position) ' ~ truncates ~ ')',
-        'time': '(select max_by(' ~ time ~ ', _position) ' ~ truncates ~ ')',
-    }) %}
-{% endmacro %}
-
-{#
-  The newest truncate of a table, or none: {position, time} as SQL literals,
-  and whether it `is_new`.
-
-  Arguments:
-      log: the new rows of the change log.
-      remembered: `deleted_keys` as it is to be read, or none for a rebuild.
-#}
-{% macro _newest_truncate(fold, log, remembered) %}
-    {% if fold.namespace %}
-        {% do return(none) %}
-    {% endif %}
-    {% set found = run_query('
-        select
-            unix_micros(_position.log_time), _position.topic, _position.partition, _position.offset,
-            _position.event_index, unix_micros(_time), _is_new
-        from (
-            select
-                _position,
-                ' ~ known_time('_occurred_at', '_kafka_timestamp') ~ ' as _time,
-                true as _is_new
-            from ' ~ log ~ '
-            where ' ~ fold.key[0] ~ " is null and _operation = 'truncate'"
-            ~ ('' if not remembered else '
-            union all
-            select position, max_occurred_at, false
-            from ' ~ remembered ~ ' where scope = ' ~ truncate_scope(this)) ~ '
-        )
-        order by _position desc, _is_new desc
-        limit 1
-    ') %}
-    {% if found | length == 0 %}
-        {% do return(none) %}
-    {% endif %}
-    {% set log_time, topic, partition, offset, event_index, time, is_new = found[0] %}
-    {% do return({
-        'position': "named_struct('log_time', " ~ _moment(log_time)
-            ~ ", 'topic', " ~ sql_text(topic) ~ ", 'partition', " ~ partition
-            ~ ", 'offset', cast(" ~ offset ~ " as bigint), 'event_index', " ~ event_index ~ ')',
-        'time': _moment(time),
-        'is_new': is_new,
-    }) %}
-{% endmacro %}
-
-{# A timestamp literal from microseconds since the epoch, or a null of that type. #}
-{% macro _moment(micros) -%}
-    {{ 'cast(null as timestamp)' if micros is none else 'timestamp_micros(' ~ micros ~ ')' }}
+{% macro truncates_sql(fold, changes) -%}
+    select
+        _position,
+        {{ known_time('_occurred_at', '_kafka_timestamp') }} as _time
+        {{- ', _source' if fold.several_sources }}
+    from {{ changes }} as changes
+    -- A truncate has no key; by that, statistics spare the files without any.
+    where {{ fold.key[0] }} is null and _operation = 'truncate'
 {%- endmacro %}
 
 {#
-  Keeps the newest truncate of the running model's table, for events that come after it, or late. A
-  rebuild keeps that of the log and no other: what the log has may have been declared anew.
+  Whether a run may meet a truncate, new or remembered; what is known of the files answers that.
 
   Arguments:
-      truncation: as of _newest_truncate.
-      rebuild: whether it is the newest of the whole log.
+      run: the NodeRun.
 #}
-{% macro _remember_truncate(deleted_keys, truncation, rebuild=false) %}
-    {% if rebuild and not truncation and adapter.may_have_rows(
-        deleted_keys, [('scope', '=', 'truncated:' ~ this.schema ~ '.' ~ this.identifier)]
-    ) %}
-        {% do run_query('delete from ' ~ deleted_keys ~ ' where scope = ' ~ truncate_scope(this)) %}
-    {% elif truncation %}
-        {% do run_query('
-            merge into ' ~ deleted_keys ~ ' as target
-            using (
-                select ' ~ truncation.position ~ ' as position, ' ~ truncation.time ~ ' as time
-            ) as source
-            on target.scope = ' ~ truncate_scope(this) ~ '
-            when matched and target.position ' ~ ('<>' if rebuild else '<') ~ ' source.position
-            then update set
-                max_occurred_at = source.time,
-                position = source.position,
-                recorded_at = ' ~ as_of() ~ "
-            when not matched then insert
-                (scope, record_key, max_occurred_at, position, null_position, recorded_at)
-            values (
-                " ~ truncate_scope(this) ~ ", '', source.time, source.position, null,
-                " ~ as_of() ~ '
-            )
-        ') %}
+{% macro may_meet_truncates(run, fold) %}
+    {% if fold.namespace %}
+        {% do return(false) %}
     {% endif %}
+    {% set log, deleted_keys = run.upstreams %}
+    {% set has_new = adapter.may_have_new_rows(run, log, [(fold.key[0].strip('`'), 'is null')]) %}
+    {% do return(has_new or (run.is_incremental and _may_remember_truncates(deleted_keys))) %}
+{% endmacro %}
+
+{% macro _may_remember_truncates(deleted_keys) %}
+    {% do return(adapter.may_have_rows(
+        deleted_keys, [('scope', '=', 'truncated:' ~ this.schema ~ '.' ~ this.identifier)]
+    )) %}
 {% endmacro %}
 
 {#
-  Evaluates the keys with a state behind a new truncate: it comes late, so what they are may rest on
-  what it took away. Returns whether there are any.
+  The newest truncates of a run, one for each source table: remembered ones and those among new rows
+  of the log; a view, and the same as a list of {position, time, source, is_new}, all but the last
+  as SQL literals.
+
+  Arguments:
+      run: the NodeRun.
+      log: the new rows of the log, as SQL of a relation.
+      remembered: `deleted_keys` as it is to be read, or none for a rebuild.
 #}
-{% macro _evaluate_behind_truncate(name, fold, log, gold, remembered, truncation) %}
-    {% set key_list = fold.key | join(', ') %}
-    {% set absent %}
-        (
-            select record_key as _record_key from {{ remembered }}
-            where scope = {{ table_scope(this) }} and position > {{ truncation.position }}
+{% macro find_truncates(run, fold, log, remembered) %}
+    {% set source = 'to_json(_source)' if fold.several_sources else "''" %}
+    {% set found = run_query('
+        select
+            _source, max_by(struct(_position, _time, _is_new), struct(_position, _is_new)) as newest
+        from (
+            select _position, _time, ' ~ source ~ ' as _source, true as _is_new
+            from (' ~ truncates_sql(fold, log) ~ ')'
+            ~ ('' if not remembered else '
+            union all
+            select position, max_occurred_at, record_key, false
+            from ' ~ remembered ~ ' where scope = ' ~ truncate_scope(this)) ~ '
         )
-    {% endset %}
-    {% set behind %}
-        select {{ key_list }} from {{ gold }} where _position > {{ truncation.position }}
-        {% if count_rows(absent) > 0 %}
-        union
-        -- Only the log has the columns of an absent key.
-        select {{ key_list }}
-        from (select {{ key_list }}, {{ record_key(fold.key) }} as _record_key from {{ log }})
-        left semi join {{ absent }} using (_record_key)
-        {% endif %}
-    {% endset %}
-    {% do return(evaluate(name ~ 'behind_truncate', behind) > 0) %}
+        group by _source
+    ') %}
+    {% set truncates = [] %}
+    {% for source, newest in found %}
+        {% do truncates.append(adapter.truncate_of(source, newest)) %}
+    {% endfor %}
+    {% do adapter.define(view_of('truncates'), _truncates_values(fold, truncates)) %}
+    {% do return(truncates) %}
 {% endmacro %}
+
+{% macro _truncates_values(fold, truncates) -%}
+    {%- for each in truncates %}
+    select
+        {{ each.position }} as _position,
+        {{ each.time }} as _time
+        {%- if fold.several_sources %},
+        from_json(
+            {{ sql_text(each.source) }}, 'database string, schema string, table string'
+        ) as _source
+        {%- endif %}
+    {{ 'union all' if not loop.last }}
+    {%- else %}
+    select
+        cast(null as {{ position_type() }}) as _position,
+        cast(null as timestamp) as _time
+        {{- ', cast(null as struct<database: string, schema: string, table: string>) as _source'
+            if fold.several_sources }}
+    where false
+    {%- endfor %}
+{%- endmacro %}
+
+{#
+  Keeps truncates of the running model's table, for events that come after them, or late. A
+  rebuild keeps those of the log and no others: what the log has may have been declared anew.
+
+  Arguments:
+      truncates: as of find_truncates.
+      rebuild: whether they are all of the log.
+#}
+{% macro remember_truncates(deleted_keys, truncates, rebuild=false) %}
+    {% if rebuild and _may_remember_truncates(deleted_keys) %}
+        {% do run_query('delete from ' ~ deleted_keys ~ ' where scope = ' ~ truncate_scope(this)) %}
+    {% endif %}
+    {% for each in truncates if each.is_new %}
+        {% do run_query('
+            merge into ' ~ deleted_keys ~ ' as target
+            using (
+                select
+                    ' ~ sql_text(each.source) ~ ' as record_key,
+                    ' ~ each.position ~ ' as position,
+                    ' ~ each.time ~ ' as time
+            ) as source
+            on target.scope = ' ~ truncate_scope(this) ~ '
+            and target.record_key = source.record_key
+            when matched and target.position < source.position then update set
+                max_occurred_at = source.time,
+                position = source.position,
+                recorded_at = ' ~ as_of() ~ '
+            when not matched then insert
+                (scope, record_key, max_occurred_at, position, null_position, recorded_at)
+            values (
+                ' ~ truncate_scope(this) ~ ', source.record_key, source.time, source.position,
+                null, ' ~ as_of() ~ '
+            )
+        ') %}
+    {% endfor %}
+{% endmacro %}
+
+{#
+  SQL of the keys with a state behind a new truncate: it comes late, so what they are may rest on
+  what it took away.
+
+  Arguments:
+      log, gold, remembered: relations to select from.
+      position: the truncate's.
+#}
+{% macro keys_behind_truncate_sql(fold, log, gold, remembered, position) -%}
+    {%- set key_list = fold.key | join(', ') -%}
+select {{ key_list }} from {{ gold }} where _position > {{ position }}
+union
+-- Only the log has the columns of an absent key.
+select {{ key_list }}
+from (select {{ key_list }}, {{ record_key(fold.key) }} as _record_key from {{ log }})
+left semi join (
+    select record_key as _record_key from {{ remembered }}
+    where scope = {{ table_scope(this) }} and position > {{ position }}
+) using (_record_key)
+{%- endmacro %}
+
+{# The type of a position in the log. #}
+{% macro position_type() -%}
+    struct<log_time: timestamp, topic: string, partition: int, offset: bigint, event_index: int>
+{%- endmacro %}

@@ -1,39 +1,68 @@
 {#
   The rows that were committed to an append-only table since the running model last read it, to
-  select from:
+  select from, in a model with `materialized="append_only"`:
 
       select ... from {{ new_rows(ref('change_events')) }}
 
   The first run and a full refresh read the whole table. The upper end is pinned to the snapshot
   that is current now, so rows that come while the model runs belong to the next run: none is lost,
-  none is read twice. Compaction of the table changes nothing; after its snapshots have been
-  expired, the rows' own sequence numbers serve instead.
+  none is read twice. What was read is committed with the model's rows (dbt_lakehouse/dbt/marks.py).
 
   Arguments:
-      relation: an Iceberg table that only ever gets new rows.
+      relation: an Iceberg table that only ever gets new rows; the model's only one.
 #}
 {% macro new_rows(relation) -%}
-    {%- if not is_building() or model.resource_type == 'unit_test' -%}
-        {{ relation }}
+    {%- if is_building() -%}
+        {{ begin_run([relation]).rows(relation.render()) }}
     {%- else -%}
-        {%- set mark = _marks().get(relation.schema ~ '.' ~ relation.identifier)
-            if is_incremental() -%}
-        {%- set state = _table_state(relation) -%}
-        {%- do _note_read(relation, state) -%}
-        {%- if state.snapshot == 'none' or (mark and mark.snapshot == state.snapshot) -%}
-            (select * from {{ relation }} where false)
-        {%- elif not mark or mark.snapshot == 'none' -%}
-            (select * from {{ relation }} version as of {{ state.snapshot }})
-        {%- elif adapter.has_snapshot(relation, mark.snapshot) -%}
-            (select * from {{ relation }} with (
-                'start-snapshot-id' = '{{ mark.snapshot }}',
-                'end-snapshot-id' = '{{ state.snapshot }}'
-            ))
-        {%- else -%}
-            (
-                select * from {{ relation }} version as of {{ state.snapshot }}
-                where _last_updated_sequence_number > {{ mark.sequence }}
-            )
-        {%- endif -%}
+        {{ relation }}
     {%- endif -%}
 {%- endmacro %}
+
+{#
+  Finds out what is new to the running model's table, or why it has to be made anew: a NodeRun
+  (dbt_lakehouse/dbt/node_run.py). Called once, while the model is compiled.
+
+  Arguments:
+      upstreams: the relations that it reads as they grow.
+      declaration: what its rows depend on beside them, as text; none for its SQL alone.
+      merges: whether reading an upstream again from the start does no harm.
+#}
+{% macro begin_run(upstreams, declaration=none, merges=false) %}
+    {% do return(
+        adapter.begin_run(this, upstreams, declaration, should_full_refresh(), merges)
+    ) %}
+{% endmacro %}
+
+{# Whether a model is being run, not only compiled. #}
+{% macro is_building() %}
+    {% do return(
+        execute and flags.WHICH in ['run', 'build', 'retry'] and model.resource_type == 'model'
+    ) %}
+{% endmacro %}
+
+{#
+  A table of the lake's own state, as the running target has it: deferring to another target is for
+  what is read, and this is written.
+
+  Arguments:
+      name: the name of the model that describes it.
+#}
+{% macro own_table(name) %}
+    {% do return(adapter.own_table(name)) %}
+{% endmacro %}
+
+{#
+  A table as it is now, to select from. A model writes to tables that it reads, as others do at the
+  same time, and an evaluated view of which a part is lost (with an executor) is evaluated again:
+  only fixed snapshots stay what they were.
+#}
+{% macro pinned(relation, snapshot=none) %}
+    {% set at = snapshot or adapter.look_at_table(relation).snapshot %}
+    {# Not a subquery of the one with rows: that would hide the rows' sequence numbers. #}
+    {% do return(
+        '(select *, cast(null as bigint) as _last_updated_sequence_number'
+        ~ ' from ' ~ relation ~ ' where false)'
+        if at == 'none' else relation ~ ' version as of ' ~ at
+    ) %}
+{% endmacro %}
