@@ -6,8 +6,7 @@
       query: its SQL.
 #}
 {% macro evaluate(name, query) %}
-    {# Of dbt_lakehouse/spark/evaluated_views.py. #}
-    {% do return(run_query('create evaluated view ' ~ name ~ ' as ' ~ query)[0][0]) %}
+    {% do return(adapter.evaluate(name, query)) %}
 {% endmacro %}
 
 {#
@@ -17,7 +16,7 @@
       prefix: with what the names begin.
 #}
 {% macro forget_evaluated(prefix) %}
-    {% do run_query('drop evaluated views ' ~ prefix ~ '...') %}
+    {% do adapter.drop_evaluated(prefix) %}
 {% endmacro %}
 
 {# The number of rows of a relation. #}

@@ -28,8 +28,8 @@
 
 {#
   A table as it is, with its properties, its current snapshot and its columns' descriptions, as
-  dbt_lakehouse/dbt/table_looks.py gives them. One node looks at a table once, and anew after each
-  statement of its own that may have written something.
+  adapter.look_at_table gives them. One node looks at a table once, and anew after each statement of
+  its own that may have written something.
 #}
 {% macro _look(relation) %}
     {% set look = _look_if_there(relation) %}
@@ -43,7 +43,7 @@
 
 {# The same, or none if there is no such table. #}
 {% macro _look_if_there(relation) %}
-    {% do return(adapter.look_at_table(relation, model.unique_id if model is defined else none)) %}
+    {% do return(adapter.look_at_table(relation)) %}
 {% endmacro %}
 
 {# Properties of a table as a dict. #}
