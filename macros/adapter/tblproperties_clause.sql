@@ -3,7 +3,7 @@
   identity and what it has read (see macros/incremental/watermarks.sql), so that a rebuilt table and
   its watermarks are one commit.
 #}
-{% macro spark__tblproperties_clause() -%}
+{% macro lakehouse__tblproperties_clause() -%}
     {%- set properties = dict(config.get('tblproperties') or {}) -%}
     {%- if config.get('materialized') == 'incremental' -%}
         {%- do properties.update({'lakehouse.table_id': invocation_id}) -%}

@@ -1,0 +1,223 @@
+"""What macros ask of the catalog and of Iceberg tables, answered by Iceberg itself instead of by
+SQL statements.
+
+A model asks the same few things of its table and of those it reads, again and again: properties,
+the current snapshot and its sequence number, the columns' descriptions. As SQL each question is
+parsed, planned and run as a Spark job of its own, and dbt logs it and makes a table of the answer;
+with nothing new to read that was most of a run.
+
+Names of tables are ``schema.table``, those of dbt's relations.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, NamedTuple
+
+from pyspark import SparkContext
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructField
+
+from dbt_lakehouse.lake.iceberg import java_class, load_table, properties_of
+from dbt_lakehouse.spark.session import CATALOG
+
+# Of may_have_rows, by Iceberg's names.
+_OPERATORS: Final = {
+    "=": "equal",
+    "<=": "lessThanOrEqual",
+    "not starting with": "notStartsWith",
+}
+
+# What may_have_rows reads without Spark at most: about a second.
+_FILES_TO_READ: Final = 20
+_BYTES_TO_READ: Final = 16 << 20
+
+
+class Look(NamedTuple):
+    """A table as it was a moment ago."""
+
+    properties: dict[str, str]
+    snapshot: str
+    """The id of its current snapshot, ``none`` for an empty table."""
+    sequence: int
+    """That snapshot's sequence number, 0 for an empty table."""
+    comments: dict[str, str]
+    """The descriptions of its columns by name, empty for none."""
+
+
+def look_at(spark: SparkSession, name: str) -> Look | None:
+    """A table as it is now, None if there is no such table."""
+    try:
+        table = load(spark, name)
+    except AnalysisException as error:
+        if _is_absence(error):
+            return None
+        raise
+    snapshot = table.currentSnapshot()
+    return Look(
+        properties=properties_of(table),
+        snapshot="none" if snapshot is None else str(snapshot.snapshotId()),
+        sequence=0 if snapshot is None else int(snapshot.sequenceNumber()),
+        comments={column["name"]: column.get("doc", "") for column in _columns(table)},
+    )
+
+
+def has_snapshot(spark: SparkSession, name: str, snapshot: str) -> bool:
+    """Whether a table has the snapshot of this id, which is gone once it has expired."""
+    return load(spark, name).snapshot(int(snapshot)) is not None
+
+
+def rows_since(spark: SparkSession, name: str, snapshot: str) -> int | None:
+    """How many rows more a table has than in the snapshot of this id (``none``: before the first);
+    None if that has expired, or if who wrote one of the two didn't count.
+    """
+    table = load(spark, name)
+    snapshots = [table.currentSnapshot()]
+    if snapshot != "none":
+        snapshots.append(table.snapshot(int(snapshot)))
+    if None in snapshots:
+        return None
+    counts = [each.summary().get("total-records") for each in snapshots]
+    if None in counts:
+        return None
+    now, *before = map(int, counts)
+    return now - sum(before)
+
+
+def columns_of(spark: SparkSession, name: str) -> list[StructField]:
+    """The columns of a table or view, a temporary one too, none if it isn't there."""
+    try:
+        return spark.table(name).schema.fields
+    except AnalysisException as error:
+        if _is_absence(error):
+            return []
+        raise
+
+
+def may_have_rows(
+    spark: SparkSession, name: str, conditions: Sequence[tuple[str, str, Any]]
+) -> bool:
+    """Whether a table may have rows that meet all conditions; False is certain.
+
+    It is, for most tables, by what is known of their files: partitions, and the least and greatest
+    value of each column. Where that leaves few and small files, they are read.
+
+    A condition is a column, one of the operators ``=``, ``<=``, ``not starting with``, and a value;
+    null meets none. For columns of instants the value is text in ISO 8601, in UTC unless it says
+    otherwise, or a pair of such a text and the number of days that the instant lies before it.
+    """
+    table = load(spark, name)
+    expressions = java_class("org.apache.iceberg.expressions.Expressions")
+    instants = {column["name"] for column in _columns(table) if column["type"] == "timestamptz"}
+    filters = expressions.alwaysTrue()
+    for column, operator, value in conditions:
+        if column in instants:
+            text, days = (value, 0) if isinstance(value, str) else value
+            try:
+                moment = datetime.fromisoformat(text) - timedelta(days=float(days))
+            except (ValueError, OverflowError):
+                # One that only Spark can read.
+                return True
+            value = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).isoformat()
+        # Iceberg sorts nulls first, and so takes them for less than anything.
+        for condition in (
+            expressions.notNull(column),
+            getattr(expressions, _OPERATORS[operator])(column, value),
+        ):
+            filters = getattr(expressions, "and")(filters, condition)
+    size = 0
+    with closing(table.newScan().filter(filters).planFiles()) as files:
+        tasks = files.iterator()
+        for _number in range(_FILES_TO_READ + 1):
+            if not tasks.hasNext():
+                break
+            size += tasks.next().length()
+        else:
+            return True
+    if size == 0 or size > _BYTES_TO_READ:
+        return size > 0
+    names = _java_texts([column for column, _operator, _value in conditions])
+    scan = java_class("org.apache.iceberg.data.IcebergGenerics").read(table)
+    with closing(scan.where(filters).select(names).build()) as rows:
+        return bool(rows.iterator().hasNext())
+
+
+def set_properties(spark: SparkSession, name: str, values: Mapping[str, Any]) -> None:
+    """Set properties of a table and leave all others, in one commit."""
+    update = load(spark, name).updateProperties()
+    for key, value in values.items():
+        update.set(key, str(value))
+    update.commit()
+
+
+def describe_columns(spark: SparkSession, name: str, descriptions: Mapping[str, str]) -> None:
+    """Write the descriptions of columns that differ from the table's, in one commit; columns that
+    it has not are passed over.
+    """
+    table = load(spark, name)
+    comments = {column["name"]: column.get("doc", "") for column in _columns(table)}
+    update = None
+    for column, text in descriptions.items():
+        if comments.get(column, text) != text:
+            update = update or table.updateSchema()
+            update.updateColumnDoc(column, text)
+    if update is not None:
+        update.commit()
+
+
+def schemas_of(spark: SparkSession) -> list[str]:
+    """The names of the catalog's schemas."""
+    return [namespace[0] for namespace in _catalog(spark).listNamespaces()]
+
+
+def tables_in(spark: SparkSession, schema: str) -> list[str]:
+    """The names of a schema's tables, none if there is no such schema."""
+    return _listed(_catalog(spark).listTables, schema)
+
+
+def views_in(spark: SparkSession, schema: str) -> list[str]:
+    """The names of a schema's views; temporary ones are of no schema."""
+    return _listed(_catalog(spark).listViews, schema)
+
+
+def load(spark: SparkSession, name: str) -> Any:
+    """The table as Iceberg's Java library has it."""
+    # With the catalog: the current one is a session's own matter.
+    return load_table(spark, f"{CATALOG}.{name}")
+
+
+def _catalog(spark: SparkSession) -> Any:
+    """The lake's ``org.apache.iceberg.spark.SparkCatalog`` of a session."""
+    return spark._jsparkSession.sessionState().catalogManager().catalog(CATALOG)
+
+
+def _listed(method: Any, schema: str) -> list[str]:
+    try:
+        return [identifier.name() for identifier in method(_java_texts([schema]))]
+    except AnalysisException as error:
+        if "SCHEMA_NOT_FOUND" in str(error):
+            return []
+        raise
+
+
+def _java_texts(values: Sequence[str]) -> Any:
+    gateway: Any = SparkContext._gateway
+    array = gateway.new_array(java_class("java.lang.String"), len(values))
+    for number, value in enumerate(values):
+        array[number] = value
+    return array
+
+
+def _is_absence(error: AnalysisException) -> bool:
+    # In the text, since those that Iceberg throws don't say it as their condition.
+    return "[TABLE_OR_VIEW_NOT_FOUND]" in str(error)
+
+
+def _columns(table: Any) -> list[dict[str, Any]]:
+    """The table's columns as Iceberg writes them down: name, type, doc."""
+    to_json = java_class("org.apache.iceberg.SchemaParser").toJson
+    schema = json.loads(to_json(table.schema()))
+    columns: list[dict[str, Any]] = schema["fields"]
+    return columns
