@@ -5,11 +5,11 @@ those states (``Found``). Most keys are settled by that: nothing that is known o
 difference, since all of it is older. What else has to be looked at is said by ``plan``.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from dbt_lakehouse.dbt.declarations import Fold
+from dbt_lakehouse.dbt.declarations import Fold, sql_text
 
 # Of a first load's files. A file costs each later run about as much as to read so many keys.
 KEYS_OF_A_FILE: Final = 50_000
@@ -131,6 +131,52 @@ def plan(
         truncated=new_truncate,
         filled=to_fill,
     )
+
+
+def summary_sql(states: str, as_of: str, is_late: str, keys: str) -> str:
+    """The query for ``Found`` of a relation of folded states.
+
+    ``as_of``, ``is_late`` and ``keys`` are SQL: the moment at which rows expire, whether a state
+    may have an event older than what is known, and an array of values of the first key column.
+    """
+    return f"""
+        select
+            count(*) as keys,
+            coalesce(sum(_events), 0) as events,
+            coalesce(sum(_clock_ahead), 0) as clock_ahead,
+            coalesce(sum(_late_events), 0) as late_events,
+            count_if(_expires_at <= {as_of}) as expired,
+            count_if(not _live) as absent,
+            count_if({is_late}) as possibly_late,
+            count_if(_leaves_columns) as leaving,
+            unix_micros(max(_position.log_time)) as log_time,
+            unix_micros(max(_max_occurred_at)) as time,
+            {keys} as key_values
+        from {states}
+    """
+
+
+def found_in(row: Mapping[str, Any]) -> Found:
+    """What that query has found."""
+    return Found(**{**row, "key_values": tuple(row["key_values"] or ())})
+
+
+def truncate(row: Mapping[str, Any]) -> Truncate:
+    """A truncate that a query has found: its position (a struct), times in microseconds since the
+    epoch, its source and whether it is new.
+    """
+    place = row["position"]
+    position = (
+        f"named_struct('log_time', {moment(row['log_time'])},"
+        f" 'topic', {sql_text(place['topic'])}, 'partition', {place['partition']},"
+        f" 'offset', cast({place['offset']} as bigint), 'event_index', {place['event_index']})"
+    )
+    return Truncate(position, moment(row["time"]), row["source"], row["is_new"])
+
+
+def moment(micros: int | None) -> str:
+    """A timestamp literal from microseconds since the epoch, or a null of that type."""
+    return "cast(null as timestamp)" if micros is None else f"timestamp_micros({micros})"
 
 
 def ranges_to_write(changes: int, keys: int, cores: int) -> int:

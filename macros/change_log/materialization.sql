@@ -11,7 +11,6 @@
         {%- do refuse_loss(run) -%}
         {%- set had_rows = adapter.may_have_rows(this, []) -%}
         {%- do replace_table(adapter.observed(this, sql, leaving)) -%}
-        {%- do adapter.note_leaving(this) -%}
         {%- if had_rows and not adapter.may_have_rows(this, []) -%}
             {%- do exceptions.warn(
                 this ~ ' had rows and has none any more: no event is of the source table,'
@@ -29,8 +28,7 @@
         {%- endif -%}
         {%- if run.has_news_of(run.upstreams[0]) -%}
             {%- do append_rows(adapter.observed(this, sql, leaving)) -%}
-            {%- do adapter.note_leaving(this) -%}
-        {%- else -%}
+            {%- else -%}
             {%- do adapter.note(this) -%}
             {%- do nothing_to_do('columns filled') -%}
         {%- endif -%}

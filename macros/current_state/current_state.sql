@@ -51,8 +51,3 @@
         where _live
     {%- endif -%}
 {%- endmacro %}
-
-{# The name of a view of the running model, whose names begin with `view_of('')`. #}
-{% macro view_of(name) -%}
-    {{ this.schema }}__{{ this.identifier }}__{{ name }}
-{%- endmacro %}

@@ -10,7 +10,7 @@
       refolded: whether it holds keys that were folded from their whole log, which alone
           can go back.
 #}
-{% macro _remember_absent_keys(fold, deleted_keys, states, refolded) %}
+{% macro remember_absent_keys(fold, deleted_keys, states, refolded) %}
     {% do run_query('
         merge into ' ~ deleted_keys ~ ' as target
         using (

@@ -48,23 +48,28 @@
 #}
 {% macro find_truncates(run, fold, log, remembered) %}
     {% set source = 'to_json(_source)' if fold.several_sources else "''" %}
-    {% set found = run_query('
+    {% set truncates = adapter.truncates_in('
         select
-            _source, max_by(struct(_position, _time, _is_new), struct(_position, _is_new)) as newest
+            _source as source,
+            newest._position as position,
+            unix_micros(newest._position.log_time) as log_time,
+            unix_micros(newest._time) as time,
+            newest._is_new as is_new
         from (
-            select _position, _time, ' ~ source ~ ' as _source, true as _is_new
-            from (' ~ truncates_sql(fold, log) ~ ')'
-            ~ ('' if not remembered else '
-            union all
-            select position, max_occurred_at, record_key, false
-            from ' ~ remembered ~ ' where scope = ' ~ truncate_scope(this)) ~ '
+            select
+                _source,
+                max_by(struct(_position, _time, _is_new), struct(_position, _is_new)) as newest
+            from (
+                select _position, _time, ' ~ source ~ ' as _source, true as _is_new
+                from (' ~ truncates_sql(fold, log) ~ ')'
+                ~ ('' if not remembered else '
+                union all
+                select position, max_occurred_at, record_key, false
+                from ' ~ remembered ~ ' where scope = ' ~ truncate_scope(this)) ~ '
+            )
+            group by _source
         )
-        group by _source
     ') %}
-    {% set truncates = [] %}
-    {% for source, newest in found %}
-        {% do truncates.append(adapter.truncate_of(source, newest)) %}
-    {% endfor %}
     {% do adapter.define(view_of('truncates'), _truncates_values(fold, truncates)) %}
     {% do return(truncates) %}
 {% endmacro %}

@@ -1,39 +1,28 @@
 {#
-  The body of a gold model of a table without a key: a multiset, in which each row of the source
+  The current state of a table without a key: a multiset, in which each row of the source
   is a row here.
-
-      {{ current_rows(changes=ref("readings_changes"), columns=["sensor", "value"]) }}
 
   An insert adds a row; a delete removes one that equals its image before, if there is one at that
   point of the log; an update does both; a truncate empties the table. Where the source ships no
   images before the change (REPLICA IDENTITY FULL in PostgreSQL), only inserts and truncates
   can be followed.
 
-  Adds `_row` (what equal rows have in common), `_copy` (numbers them) and `_position` (of the
-  newest event that added or removed such a row).
-
-  Arguments:
-      changes: the change log, with keyless=true; the model's first ref.
-      columns: the columns, all that the change log has.
+  The table has `_row` (what equal rows have in common), `_copy` (numbers them) and `_position` (of
+  the newest event that added or removed such a row).
 #}
-{% macro current_rows(changes, columns) -%}
-    {%- set rows = {'columns': quoted(columns)} -%}
-    {{- config(incremental_strategy='refold', unique_key=['_row', '_copy'], meta={'rows': rows}) -}}
-    {{ current_rows_sql(rows, new_rows(changes)) }}
-{%- endmacro %}
 
 {#
   The rows that are there, all or some.
 
   Arguments:
-      rows: the arguments of current_rows.
+      fold: the Fold (dbt_lakehouse/dbt/declarations.py).
       log: the change log to read, as SQL of a relation.
       keys: a relation with values of `_row`, or none for all.
 #}
-{% macro current_rows_sql(rows, log, keys=none) -%}
+{% macro current_rows_sql(fold, log, keys=none) -%}
     {%- set step_order = 'struct(_position, _step)' -%}
 with all_steps as (
-    {{ _row_steps(rows, log) | indent(4) }}
+    {{ row_steps_sql(fold, log) | indent(4) }}
 ),
 
 steps as (
@@ -88,8 +77,8 @@ select * from final
 {#
   What the changes of a log add and remove: `_columns`, `_row`, `_step` (1 or -1) and `_position`.
 #}
-{% macro _row_steps(rows, log) -%}
-    {%- set columns = 'struct(' ~ rows.columns | join(', ') ~ ')' -%}
+{% macro row_steps_sql(fold, log) -%}
+    {%- set columns = 'struct(' ~ fold.columns | join(', ') ~ ')' -%}
 select
     step.*,
     md5({{ exact_json('step._columns') }}) as _row,

@@ -2,64 +2,64 @@
   The body of a history model (slowly changing dimension, type 2): one row per version of each key,
   with the time that it was valid.
 
-      {{ history(
-          changes=ref("customers_changes"),
-          key=["id"],
-          columns=["first_name", "last_name"],
-      ) }}
+      {{ history(ref("customers_changes"), track_columns=["email"]) }}
 
   A version begins at its event's source time; where the source gives none, at its log time, or at
   the next event's time if that is earlier. Versions follow each other in the order of the fold
-  (macros/fold/current_state.sql): by source time where the table is ordered by it, else as in the
+  (macros/current_state/fold.sql): by source time where the table is ordered by it, else as in the
   log; a time that goes back in that order counts as its predecessor's. Of versions that begin at
   the same instant, the last one remains. So an event that comes late splits a version, and the
   versions that are current are the rows of the gold table.
 
   Incremental runs make the versions of the keys that have new events anew, from the whole log
-  (macros/incremental/build_by_refolding.sql).
+  (macros/history/materialization.sql).
 
   Arguments:
-      changes, key, columns, namespace, order_by_source_time, partial: as in current_state.
+      changes: the change log; the model's only one. Key, columns and all else are the log's.
       track_columns: columns whose changes make a version; others are brought up to date in the
           version they change in. Default: each event makes one.
+      columns: as in current_state.
 #}
-{% macro history(
-    changes, key, columns, namespace=none, order_by_source_time=none, partial=false,
-    track_columns=none
-) -%}
-    {%- set fold = _fold_arguments(key, columns, namespace, order_by_source_time, partial) -%}
-    {%- for column in key + columns
-        if column | lower in ['valid_from', 'valid_to', 'is_current'] -%}
-        {%- do exceptions.raise_compiler_error(
-            'a history has a column ' ~ column ~ ' of its own: give that of the source another name'
-            ~ ' in the change log, by {"type": ..., "name": "' ~ column ~ '"}'
-        ) -%}
-    {%- endfor -%}
-    {%- do fold.update({'track_columns': quoted(track_columns) if track_columns else none}) -%}
-    {{- config(
-        incremental_strategy='refold', unique_key=key + ['valid_from'], meta={'history': fold}
-    ) -}}
-    {{ history_sql(fold, new_rows(changes), new_rows(ref('set_less_deletes')) if namespace) }}
+{% macro history(changes, track_columns=none, columns=none) -%}
+    {{- config(meta={'history': {'columns': columns, 'track_columns': track_columns}}) -}}
+    {%- do adapter.refuse_other_sql(model, 'history') -%}
+    {%- if not execute -%}
+        {%- do ref('set_less_deletes') -%}
+        {%- do return('') -%}
+    {%- endif -%}
+    {%- set fold = adapter.fold_of(changes, columns, track_columns, is_history=true) -%}
+    {%- set deletes = ref('set_less_deletes') if fold.namespace -%}
+    {%- if is_building() -%}
+        {%- set run = begin_run([changes] + ([deletes] if deletes else []), fold) -%}
+        {{ history_sql(
+            fold,
+            pinned(changes, run.snapshot_of(changes)),
+            pinned(deletes, run.snapshot_of(deletes)) if deletes,
+            view_of('touched') if run.is_incremental
+        ) }}
+    {%- else -%}
+        {{ history_sql(fold, changes, deletes) }}
+    {%- endif -%}
 {%- endmacro %}
 
 {#
   The versions of all keys, or of some.
 
   Arguments:
-      fold: the arguments of history.
+      fold: the Fold (dbt_lakehouse/dbt/declarations.py).
       log: the change log to read, as SQL of a relation.
       deletes: the deletes without a set, for Aerospike sets.
       keys: a relation with the keys, or none for all.
 #}
 {% macro history_sql(fold, log, deletes, keys=none) -%}
     {%- set key_list = fold.key | join(', ') -%}
-    {%- set fills = fold.columns and (fold.partial or not fold.namespace) -%}
+    {%- set fills = fold.may_leave -%}
     {%- set up_to_now = 'over (partition by ' ~ key_list ~ ' order by _rank)' -%}
-    {%- set columns = _history_columns(fold) -%}
+    {%- set columns = fold.history_columns -%}
     {%- set tracked = exact_json('struct(' ~ fold.track_columns | join(', ') ~ ')')
         if fold.track_columns -%}
 with log_events as (
-    {{ _log_events(fold, log, deletes, keys) | indent(4) }}
+    {{ log_events_sql(fold, log, deletes, keys) | indent(4) }}
 ),
 
 {{ _with_truncates(fold, log) }}
@@ -111,12 +111,12 @@ begun as (
     from ranked
 ),
 
-{% if _ends_lives(fold) -%}
+{% if fold.ends_lives -%}
 lives as (
     select
         *,
         count_if(_begins_life) {{ up_to_now }} as _life
-    from (select *, {{ _begins_life(key_list, '_rank') }} as _begins_life from begun)
+    from (select *, {{ begins_life(key_list, '_rank') }} as _begins_life from begun)
 ),
 
 {% endif -%}
@@ -127,13 +127,13 @@ states as (
         {% if fills -%}
         last(
             if(
-                {{ _says(column) }},
+                not {{ is_unchanged(column) }},
                 struct(if(_operation = 'delete', null, {{ column }}) as value),
                 null
             ),
             true
         ) over (
-            partition by {{ key_list ~ ', _life' if _ends_lives(fold) else key_list }}
+            partition by {{ key_list ~ ', _life' if fold.ends_lives else key_list }}
             order by _rank
         ).value as {{ column }},
         {%- else -%}
@@ -146,7 +146,7 @@ states as (
         _expires_at,
         _rank,
         max(_begin) {{ up_to_now }} as valid_from
-    from {{ 'lives' if _ends_lives(fold) else 'begun' }}
+    from {{ 'lives' if fold.ends_lives else 'begun' }}
 ),
 
 followed as (
@@ -224,13 +224,6 @@ final as (
 select * from final
 {%- endmacro %}
 
-{# The columns of a version, besides its key and its time. #}
-{% macro _history_columns(fold) %}
-    {% do return(
-        fold.columns + ['_occurred_at', '_position'] + (['_expires_at'] if fold.namespace else [])
-    ) %}
-{% endmacro %}
-
 {#
   From a CTE `log_events` to a CTE `events`, in which a truncate is a delete of each key
   that it took away.
@@ -277,7 +270,7 @@ events as (
     union all
     select
         {{ fold.key | join(', ') }},
-        {{- _no_columns(fold) | indent(4) }}
+        {{- no_columns(fold) | indent(4) }}
         'delete' as _operation,
         _end._time as _occurred_at,
         _end._time as _guard_time,

@@ -1,74 +1,92 @@
 {#
-  Brings a table that is a fold of a change log up to date: the `refold` strategy of the incremental
-  materialization, for history and current_rows models. What the log's new events touch is folded
-  anew from the whole log, and takes the place of what the table has of it. So events that come late
-  need no care, and a run that is repeated changes nothing.
+  A history (macros/history/history.sql): what the log's new events touch is folded anew from the
+  whole log, and takes the place of what the table has of it. So events that come late need no care,
+  and a run that is repeated changes nothing. The model's own SQL is what is run, for the touched
+  keys.
+#}
+{% materialization history, adapter='lakehouse', supported_languages=['sql'] -%}
+    {%- set run = adapter.run_of(this) -%}
+    {{ run_hooks(pre_hooks) }}
+    {%- do make_way_for_table() -%}
+    {%- do refuse_earlier_moment(run) -%}
+    {%- if not run.is_incremental -%}
+        {%- do refuse_loss(run) -%}
+    {%- endif -%}
+    {%- do refold(run, run.fold) -%}
+    {%- do adapter.drop_evaluated(view_of('')) -%}
+    {%- do describe_table() -%}
+    {{ run_hooks(post_hooks) }}
+    {{ return({'relations': [this]}) }}
+{%- endmaterialization %}
+
+{#
+  Brings a table that is a fold of a change log up to date by folding anew what is touched: a
+  history, or the rows of a table without a key.
 
   Arguments:
-      staged: the name for a temporary view, whose name begins those of the other ones.
+      run: the NodeRun.
+      fold: the Fold.
 #}
-{% macro build_by_refolding(staged) %}
-    {% set fold, rows = config.get('meta').get('history'), config.get('meta').get('rows') %}
-    {% set changes = ref(model.refs[0].name) %}
-    {% set deletes = ref('set_less_deletes') if fold and fold.namespace %}
-    {% set name = staged.identifier ~ '__' %}
-    {% do _check_as_of(true) %}
-    {% if not has_news() and not has_new_declaration() and not (deletes and adapter.may_have_rows(
-        this, [('is_current', '=', true), ('_expires_at', '<=', as_of_text())]
-    )) %}
-        {% call noop_statement('main', 'nothing new to read') %}
-            -- nothing new to read
-        {% endcall %}
+{% macro refold(run, fold) %}
+    {% set notes = {'lakehouse.as_of': as_of_text()} %}
+    {% if not run.is_incremental %}
+        {% do adapter.check_contract(model, sql) %}
+        {% do replace_table(sql, notes) %}
         {% do return(none) %}
     {% endif %}
-    {% set to_fill = follow_schema_of(staged, sql ~ ' limit 0')
-        if has_news() or has_new_declaration() else {} %}
-    {% set own = pinned_self(to_fill) %}
-    {% set touched_keys = evaluate(
-        name ~ 'touched',
-        _touched_by_history(fold, changes, deletes, own, to_fill) if fold
-        else _touched_rows(rows, new_rows(changes), own)
+    {% set may_expire = fold.namespace and adapter.may_have_rows(
+        this, [('is_current', '=', true), ('_expires_at', '<=', as_of_text())]
     ) %}
+    {% if not run.has_news and not may_expire %}
+        {% do nothing_to_do() %}
+        {% do return(none) %}
+    {% endif %}
+    {% set touched, folded = view_of('touched'), view_of('folded') %}
+    {% set touched_keys = evaluate(
+        touched,
+        _touched_rows(run, fold) if fold.keyless else _touched_by_history(run, fold)
+    ) %}
+    {# The columns of the model's SQL, which selects from what is touched. #}
+    {% set rows = current_rows_sql(
+        fold, pinned(run.upstreams[0], run.snapshot_of(run.upstreams[0])), touched
+    ) if fold.keyless else sql %}
+    {% if run.is_declared_anew %}
+        {% do adapter.follow_schema(this, rows) %}
+    {% endif %}
     {% if touched_keys == 0 %}
-        {% call noop_statement('main', 'nothing is touched') %}
-            -- nothing is touched
-        {% endcall %}
-    {% else %}
-        {% set log = _as_noted(changes) %}
-        {% do evaluate(
-            name ~ 'folded',
-            history_sql(fold, log, _as_noted(deletes) if deletes, name ~ 'touched') if fold
-            else current_rows_sql(rows, log, name ~ 'touched')
-        ) %}
-        {% call statement('main') %}
-            {{ _replace_sql(
-                name ~ 'folded', own, name ~ 'touched', fold.key if fold else ['_row']
-            ) }}
-        {% endcall %}
+        {% do adapter.note(this, notes) %}
+        {% do nothing_to_do('nothing is touched') %}
+        {% do return(none) %}
     {% endif %}
-    {% if has_news() or touched_keys > 0 or to_fill %}
-        {% do save_watermarks({'lakehouse.as_of': as_of_text()}) %}
-    {% endif %}
-    {% do forget_evaluated(name) %}
+    {% do evaluate(folded, rows) %}
+    {% set merge = _replace_sql(
+        folded, touched, fold.key or ['_row'],
+        ['_row', '_copy'] if fold.keyless else fold.key + ['valid_from']
+    ) %}
+    {{ write(merge) }}
+    {% do store_raw_result('main', message=adapter.commit(this, merge, notes)) %}
 {% endmacro %}
 
 {# The keys whose versions a run has to make anew. #}
-{% macro _touched_by_history(fold, changes, deletes, own, to_fill) -%}
+{% macro _touched_by_history(run, fold) -%}
     {%- set key_list = fold.key | join(', ') -%}
-    {%- set log = new_rows(changes) -%}
-select {{ key_list }} from ({{ _log_events(fold, log, none) }})
-    {%- if to_fill %}
+    {%- set log, own = run.rows(run.upstreams[0]), adapter.pinned_own(this) -%}
+select {{ key_list }} from ({{ log_events_sql(fold, log) }})
+    {%- if run.to_fill %}
 union
-{{ keys_to_fill(fold, _as_noted(changes), to_fill) }}
+select {{ key_list }} from {{ run.upstreams[0] }} as changes
+where {{ is_to_be_filled(run.to_fill, 'changes') }}
     {%- endif %}
     {%- if fold.namespace %}
 union
-select _digest from {{ new_rows(deletes) }}
+select _digest from {{ run.rows(run.upstreams[1]) }}
 left semi join {{ own }} using (_digest)
 where _namespace = {{ sql_text(fold.namespace) }}
 union
 select _digest from {{ own }} where is_current and _expires_at <= {{ as_of() }}
-    {%- else %}
+    {%- elif adapter.may_have_new_rows(
+        run, run.upstreams[0], [(fold.key[0].strip('`'), 'is null', none)]
+    ) %}
 union
 select {{ key_list }} from {{ own }}
 where exists (
@@ -79,19 +97,24 @@ where exists (
 {%- endmacro %}
 
 {# The row images whose copies a run has to count anew. #}
-{% macro _touched_rows(rows, log, own) -%}
-select _row from ({{ _row_steps(rows, log) }})
+{% macro _touched_rows(run, fold) -%}
+{%- set log = run.rows(run.upstreams[0]) -%}
+select _row from ({{ row_steps_sql(fold, log) }})
 union
-select _row from {{ own }}
+select _row from {{ pinned(this) }}
 where exists (select 1 from {{ log }} as changes where _operation = 'truncate')
 {%- endmacro %}
 
 {#
   Puts rows in the place of those that the running model's table has of the touched keys; equal ones
   stay as they are.
+
+  Arguments:
+      folded, touched: relations of the rows, and of the keys.
+      key: the columns of the keys.
+      identity: the columns by which rows are the same.
 #}
-{% macro _replace_sql(folded, own, touched, key) -%}
-    {%- set identity = quoted(config.get('unique_key')) -%}
+{% macro _replace_sql(folded, touched, key, identity) -%}
     {%- set columns = adapter.get_columns_in_relation(this) | map(attribute='quoted') | list -%}
     {%- set same -%}
         {%- for column in identity %}
@@ -103,7 +126,7 @@ where exists (select 1 from {{ log }} as changes where _operation = 'truncate')
             select {{ columns | join(', ') }}, true as _is_there from {{ folded }}
             union all
             select {{ columns | join(', ') }}, false
-            from {{ own }} as own
+            from {{ adapter.pinned_own(this) }} as own
             left semi join {{ touched }} using ({{ key | join(', ') }})
             left anti join {{ folded }} as folded on {{ same }}
         )

@@ -41,6 +41,16 @@
     ) %}
 {% endmacro %}
 
+{# The name of a view of the running model, whose names begin with `view_of('')`. #}
+{% macro view_of(name) -%}
+    {{ this.schema }}__{{ this.identifier }}__{{ name }}
+{%- endmacro %}
+
+{# Whether the running model's table is there, and is only to be added to. #}
+{% macro goes_on() %}
+    {% do return(is_building() and adapter.run_of(this).is_incremental) %}
+{% endmacro %}
+
 {#
   A table of the lake's own state, as the running target has it: deferring to another target is for
   what is read, and this is written.

@@ -1,16 +1,13 @@
 {#
-  A history has the versions that the plain Python reference in tests/reference_history.py makes of
+  A history has the versions that the plain Python reference in a module of its own makes of
   the change log, each with the same time and values: so it has no overlap, and no gap but where the
   row was gone. And what is current is what the gold table holds.
-
-  Arguments:
-      current: the name of the gold table of the same change log.
-      changes: the name of the change log.
 #}
-{% test is_history(model, current, changes) %}
-{%- set gold, log, deletes = ref(current), ref(changes), ref('set_less_deletes') -%}
+{% test is_history(model) %}
 {%- if execute -%}
-{%- set fold = model_meta(model).history -%}
+{%- set fold = adapter.fold_of_model(model) -%}
+{%- set log, deletes = adapter.log_of_model(model), adapter.relation_of('set_less_deletes') -%}
+{%- set gold = adapter.gold_of_log(log) -%}
 {%- set key_list = fold.key | join(', ') -%}
 {%- set places = [] -%}
 {%- for column in fold.track_columns or [] -%}

@@ -23,8 +23,8 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException
 
 from dbt_lakehouse.dbt.late_inserts import LateInserts
-from dbt_lakehouse.dbt.tables import Look
 from dbt_lakehouse.errors import LakehouseError
+from dbt_lakehouse.lake.tables import Table
 from dbt_lakehouse.spark.java_errors import statement_error_text
 from dbt_lakehouse.spark.sessions import LakeSession, Sessions
 
@@ -96,7 +96,7 @@ class LakehouseHandle(SessionConnectionWrapper):
         super().__init__(cast(Any, self))
         self.session: Final = session
         # By relation; forgotten after each statement that may have written something.
-        self.looks: Final[dict[str, Look | None]] = {}
+        self.looks: Final[dict[str, Table | None]] = {}
         self._sessions: Final = sessions
 
     def cursor(self) -> "LakehouseHandle":
@@ -203,6 +203,10 @@ class LakehouseConnectionManager(SparkConnectionManager):
         """Note a statement in dbt's log as dbt notes its own."""
         name = self.get_thread_connection().name or ""
         fire_event(SQLQuery(conn_name=name, sql=sql, node_info=get_node_info()))
+
+    def tell(self, message: str) -> None:
+        """Tell the user."""
+        _LOGGER.info(message)
 
     @contextmanager
     def exception_handler(self, sql: str) -> Generator[None, None, None]:
