@@ -1,5 +1,5 @@
 {#
-  The changes of a log as the plain Python references in tests/ take them: the key columns,
+  The changes of a log as the plain Python references take them: the key columns,
   and `_change`.
 
   Arguments:

@@ -1,6 +1,6 @@
 {#
   A gold table equals the fold of its change log by the plain Python reference in
-  tests/reference_fold.py: the same keys are live, with the same values, positions and times.
+  dbt_lakehouse/reference/fold.py: the same keys are live, with the same values, positions and times.
 
   Arguments:
       changes: the name of the change log.

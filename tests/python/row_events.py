@@ -13,9 +13,10 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from aerospike_encoder import pack
-from reference_fold import Change, Position
-from reference_history import RowChange
 from streams import BLOB, BOOLEAN, DOUBLE, INTEGER, STRING, UNAVAILABLE, Message
+
+from dbt_lakehouse.reference.fold import Change, Position
+from dbt_lakehouse.reference.history import RowChange
 
 Value = str | int | bool | None
 Image = Mapping[str, Value]

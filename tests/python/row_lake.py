@@ -12,8 +12,6 @@ from typing import Any, Final, NamedTuple
 
 from expected_gold import EPOCH, Row, micros_of
 from lakes import Lake, as_of_text, copy_project
-from reference_fold import Position, State, fold, fold_partial
-from reference_history import history, multiset
 from row_events import (
     COLUMNS,
     Event,
@@ -25,6 +23,9 @@ from row_events import (
     row_changes,
 )
 from streams import DAY, HOUR, START
+
+from dbt_lakehouse.reference.fold import Position, State, fold, fold_partial
+from dbt_lakehouse.reference.history import history, multiset
 
 # The moments that runs are for. By the second, what the first remembered is to be purged.
 RUNS: Final = tuple(
@@ -275,7 +276,7 @@ def expected_history(
 def expected_rows(source: Source, events: Sequence[Event]) -> Expected:
     """The rows of a table without a key, by their columns and the number of the copy."""
     rows = {}
-    for image, copies in multiset(row_changes(source, events)).items():
+    for (image, _), copies in multiset(row_changes(source, events)).items():
         row = _values(image)
         for copy in range(1, copies.number + 1):
             rows[(*row.values(), copy)] = row | {
