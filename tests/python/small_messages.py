@@ -71,7 +71,11 @@ def row_change(
     """
     clock = START + offset * MINUTE
     row = None if key is None else {"id": key, **values}
-    value = {"op": op, "before": row if op == "d" else None, "after": None if op == "d" else row}
+    value: dict[str, Any] = {
+        "op": op,
+        "before": row if op == "d" else None,
+        "after": None if op == "d" else row,
+    }
     value |= {"ts_ms": clock, "source": {**table, "ts_ms": clock}}
     message_key = None if key is None else json.dumps({"id": key}).encode()
     return Message(topic, 0, offset, clock, message_key, json.dumps(value).encode())
