@@ -32,8 +32,9 @@ USERS: Final = "aerospike.users.all"
 ID: Final = {"id": "bigint"}
 TITLE: Final = {"title": "string"}
 
-# A column of the log that gold declares only later.
+# A column of the log that gold declares only later, and one that the log does.
 NOTES: Final = Log("notes", "notes", ID, {**TITLE, "note": "string"}, database="shop", schema="app")
+NOTES_LATER: Final = replace(NOTES, columns={**NOTES.columns, "extra": "string"})
 # Two source tables of one shape, with a key and without.
 SHARDS: Final = Log(
     "shards", ["shard_a", "shard_b"], ID, {**TITLE, "note": "string"}, "shop", "app"
@@ -139,6 +140,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     for log in (SHARDS, LINES, PROFILES, GAUGES, CLOCKS):
         add_gold(project, current_state(log))
     add_gold(project, history(SHARDS, "shards_history"))
+    add_gold(project, history(NOTES, "notes_history"))
     own = project / "models" / "own"
     own.mkdir()
     for name, text in OWN.items():
@@ -162,9 +164,9 @@ def succeeded(statuses: Mapping[str, str], *names: str) -> bool:
 def first(lake: Lake) -> dict[str, str]:
     """All tables, from what has landed before any run."""
     messages = [
-        note(0, "c", 1, title="one", note="gone"),
+        note(0, "c", 1, title="one", note="gone", extra="gone"),
         note(1, "t"),
-        note(2, "c", 2, title="two", note="there"),
+        note(2, "c", 2, title="two", note="there", extra="more"),
         shard(0, "shard_a", "c", 1, title="row 1", note="a"),
         shard(1, "shard_b", "c", 2, title="row 2", note="b"),
         # The same key in both: the newest event says where the row is from.
@@ -253,7 +255,9 @@ def test_source_time_counts_where_the_log_says_so(lake: Lake, first: dict[str, s
 @pytest.fixture(scope="module")
 def second(lake: Lake, first: dict[str, str]) -> dict[str, str]:
     """Everything but the profiles, of which a record is deleted."""
-    add_gold(lake.project, current_state(NOTES))
+    add_log(lake.project, NOTES_LATER)
+    add_gold(lake.project, current_state(NOTES_LATER))
+    add_gold(lake.project, history(NOTES_LATER, "notes_history"))
     messages = [
         shard(9, "shard_a", "c", 6, title="row 6", note="a"),
         shard(10, "shard_b", "t"),
@@ -265,12 +269,17 @@ def second(lake: Lake, first: dict[str, str]) -> dict[str, str]:
     return lake.dbt("run", "--exclude", "profiles", *NOT_AGAIN, as_of=SECOND)
 
 
+NOTE: Final = ("id", "title", "note", "extra")
+
+
 def test_a_column_declared_later_brings_no_truncated_row_back(
     lake: Lake, second: dict[str, str]
 ) -> None:
-    assert succeeded(second, "notes")
-    rows = [(row["id"], row["title"], row["note"]) for row in lake.read("gold.notes")]
-    assert rows == [(2, "two", "there")]
+    assert succeeded(second, "notes", "notes_history")
+    rows = [tuple(row[name] for name in NOTE) for row in lake.read("gold.notes")]
+    assert rows == [(2, "two", "there", "more")]
+    current = [row for row in lake.read("gold.notes_history") if row["is_current"]]
+    assert [tuple(row[name] for name in NOTE) for row in current] == rows
 
 
 def test_a_later_truncate_takes_its_own_rows_too(lake: Lake, second: dict[str, str]) -> None:
@@ -288,17 +297,20 @@ def test_what_the_log_declares_holds_for_gold(lake: Lake, second: dict[str, str]
     assert gauges == [(digest_text(3), 33, "set once")]
 
 
+NOTES_GOLD: Final = ("gold.notes", "gold.notes_history")
+
+
 class Third(NamedTuple):
     """The third run, and what the notes were before it."""
 
     statuses: dict[str, str]
-    notes_before: str
+    notes_before: list[str]
 
 
 @pytest.fixture(scope="module")
 def third(lake: Lake, second: dict[str, str]) -> Third:
     """Eight days later, still without the profiles; their other record is deleted too."""
-    before = lake.current_snapshot("gold.notes")
+    before = [lake.current_snapshot(table) for table in NOTES_GOLD]
     deleted = set_less_delete(USERS, 8 * DAY // MINUTE, 2)
     lake.land([deleted.line()])
     statuses = lake.dbt("run", "--exclude", "profiles", *NOT_AGAIN, as_of=THIRD)
@@ -306,8 +318,8 @@ def third(lake: Lake, second: dict[str, str]) -> Third:
 
 
 def test_a_column_is_filled_once(lake: Lake, third: Third) -> None:
-    assert succeeded(third.statuses, "notes")
-    assert lake.current_snapshot("gold.notes") == third.notes_before
+    assert succeeded(third.statuses, "notes", "notes_history")
+    assert [lake.current_snapshot(table) for table in NOTES_GOLD] == third.notes_before
 
 
 # --- what lagged comes after ----------------------------------------------------------------------
@@ -373,7 +385,7 @@ def test_sql_behind_the_call_is_refused(lake: Lake, last: dict[str, str]) -> Non
 
 def test_a_contract_is_held_at_each_run(lake: Lake, last: dict[str, str]) -> None:
     """With news and without, before anything is written."""
-    declared: Gold = current_state(NOTES)
+    declared: Gold = current_state(NOTES_LATER)
     try:
         add_gold(lake.project, replace(declared, types={**declared.types, "title": "int"}))
         lake.land([note(3, "c", 3, title="three", note="new").line()])
