@@ -272,8 +272,8 @@ def deferred(built: Upstreams, rolled_back: dict[str, Outcome]) -> Deferred:
 
 
 def test_a_second_target_never_writes_into_the_first(built: Upstreams, deferred: Deferred) -> None:
-    succeeded(deferred.outcomes)
     assert deferred.after == deferred.before
+    succeeded(deferred.outcomes)
     assert built.titles("other_gold.rolled_gold") == {1: "third"}
     scopes = {row["record_key"] for row in built.lake.read("other_silver.deleted_keys")}
     assert scopes == {'{"id":2}'}

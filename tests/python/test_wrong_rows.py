@@ -28,6 +28,7 @@ from streams import DAY, HOUR, MINUTE, START, Message
 
 Named = Mapping[str, Any]
 POSTGRESQL: Final[Named] = {"connector": "postgresql", "db": "shop", "schema": "app"}
+VITESS: Final[Named] = {"connector": "vitess", "db": "", "shard": "-80"}
 USERS: Final = "aerospike.users.all"
 ID: Final = {"id": "bigint"}
 TITLE: Final = {"title": "string"}
@@ -66,7 +67,7 @@ PLACES: Final = (
     replace(CUSTOMERS, name="anywhere", database="*", schema="*"),
     replace(CUSTOMERS, name="any_schema", database="crm", schema="*"),
 )
-NOT_AGAIN: Final = [f"{place.model}" for place in PLACES]
+NOT_AGAIN: Final = [place.model for place in PLACES]
 
 # dbt's own kind of table, as its users write them.
 RUN_LOG: Final = """
@@ -113,8 +114,8 @@ def other(offset: int, value: str) -> Message:
 
 
 EVERYTHING: Final = [
-    customer(0, 1, db="", keyspace="commerce", table="customers"),
-    customer(1, 2, db="", keyspace="billing", table="customers"),
+    customer(0, 1, **VITESS, keyspace="commerce", table="customers"),
+    customer(1, 2, **VITESS, keyspace="billing", table="customers"),
     customer(2, 3, db="crm", table="customers"),
     customer(3, 4, db="crm", schema="public", table="customers"),
     customer(4, 5, table="customers"),
