@@ -51,14 +51,7 @@ events as (
 placed as (
     select
         *,
-        _operation <> 'truncate' or coalesce(
-            last_value(if(_operation <> 'truncate', struct(_source), null), true) over (
-                partition by {{ key_list }}
-                order by _position
-                rows between unbounded preceding and 1 preceding
-            )._source = _source,
-            false
-        ) as _is_effective
+        {{ is_effective(fold) }} as _is_effective
     from events
 ),
 
@@ -164,6 +157,18 @@ states as (
         _first_time
     from folded
 )
+{%- endmacro %}
+
+{# Whether an event is none of another source table's truncates than the row before it came from. #}
+{% macro is_effective(fold) -%}
+    _operation <> 'truncate' or coalesce(
+            last_value(if(_operation <> 'truncate', struct(_source), null), true) over (
+                partition by {{ fold.key | join(', ') }}
+                order by _position
+                rows between unbounded preceding and 1 preceding
+            )._source = _source,
+            false
+        )
 {%- endmacro %}
 
 {# Whether the row that an event finds has expired. #}

@@ -40,7 +40,9 @@ select * from (
         {%- for column in fold.key %}
         _previous_key.{{ column }},
         {%- endfor %}
-        {{ no_columns(fold) | indent(4) }}
+        {%- for column in fold.columns %}
+        {{ 'null as ' if column != '`_source`' }}{{ column }},
+        {%- endfor %}
         'delete' as _operation,
         {{ known }} as _occurred_at,
         {{ known }} as _guard_time,

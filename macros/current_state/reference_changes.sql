@@ -1,9 +1,9 @@
 {#
-  The changes of a log as the plain Python references in tests/ take them: the key columns,
+  The changes of a log as the plain Python references take them: the key columns,
   and `_change`.
 
   Arguments:
-      fold: what current_state or history keeps in the model's meta.
+      fold: the Fold.
       log: the change log.
       deletes: the table of deletes without a set.
 #}
@@ -20,9 +20,12 @@
         ),
         {expires_at},
         {values},
-        {unchanged}
+        {unchanged},
+        {source}
     ) as _change
 {%- endset -%}
+{%- set change = change
+    | replace('{source}', 'to_json(_source)' if fold.several_sources else 'cast(null as string)') -%}
 {%- set bare = change
     | replace('{expires_at}', 'cast(null as bigint)')
     | replace('{values}', 'array_repeat(cast(null as string), ' ~ fold.columns | length ~ ')')

@@ -59,7 +59,7 @@
     {%- set tracked = exact_json('struct(' ~ fold.track_columns | join(', ') ~ ')')
         if fold.track_columns -%}
 with log_events as (
-    {{ log_events_sql(fold, log, deletes, keys) | indent(4) }}
+    {{ all_events_sql(fold, log, deletes, keys) | indent(4) }}
 ),
 
 {{ _with_truncates(fold, log) }}
@@ -236,6 +236,23 @@ events as (
         0 as _epoch,
         false as _is_end
     from log_events
+),
+{%- elif fold.several_sources -%}
+placed as (
+    select
+        *,
+        {{ is_effective(fold) }} as _is_effective
+    from log_events
+),
+
+events as (
+    select
+        * except (_operation, _is_effective),
+        if(_operation = 'truncate', 'delete', _operation) as _operation,
+        0 as _epoch,
+        false as _is_end
+    from placed
+    where _is_effective
 ),
 {%- else -%}
 truncates as (

@@ -1,7 +1,7 @@
 {#
-  A history has the versions that the plain Python reference in a module of its own makes of
-  the change log, each with the same time and values: so it has no overlap, and no gap but where the
-  row was gone. And what is current is what the gold table holds.
+  A history has the versions that the plain Python reference in dbt_lakehouse/reference/history.py
+  makes of the change log, each with the same time and values: so it has no overlap, and no gap but
+  where the row was gone. And what is current is what the gold table holds.
 #}
 {% test is_history(model) %}
 {%- if execute -%}

@@ -4,20 +4,24 @@ It follows the definition word for word and shares nothing with the SQL that bui
 function ``reference_fold`` it serves ``dbt test``; the scenario tests call ``fold`` themselves.
 
     for each key, its events in log order:
-        truncate: row = none; state.max = event.occurred_at; state.position = event.position
+        truncate, if there is no state yet or it came from the truncated source table:
+        row = none; state.max = event.occurred_at; state.position = event.position
         late = event.occurred_at < state.max, both known, and the table is ordered by source time
         if not late: apply it; state.position, state.occurred_at = the event's own; state.max =
         max(both); a column that the event leaves as it was keeps what the row had
     at the end of a run: a row with expires_at <= as_of is absent, but its state stays
 
+A log can be of several source tables. A state came from that of the event that was applied last, so
+another table's truncate changes nothing of it.
+
 Of partial rows, ``fold_partial``: each event's row rests on the row that the one before it left.
 
     for each key, its events in the order of its history: the log's, or by (time, log order), where
     the time of one without a time is the newest known time before it in the log:
-        delete, truncate: row = none
+        delete, truncate of the source table of the key's event before it in the log: row = none
         else: a column that the event leaves as it was keeps what the row had, if there was a row
         that had not expired by then; else it is null
-    the state is that after the last event; state.max = the newest known time since the last
+    the state is that after the last event; state.max = the newest known time since the last such
     truncate, that one's own counts
 """
 
@@ -43,7 +47,8 @@ class Change(NamedTuple):
     """One event of a key, or a truncate; times in UTC microseconds since the epoch.
 
     ``values`` are the row's columns as text, in some fixed order; ``unchanged`` are the places of
-    those that the event leaves as they were.
+    those that the event leaves as they were. ``source`` names the source table that it is of; None
+    where the log has only one.
     """
 
     operation: str
@@ -53,10 +58,13 @@ class Change(NamedTuple):
     expires_at: int | None
     values: Sequence[str | None] = ()
     unchanged: Sequence[int] = ()
+    source: str | None = None
 
 
 class State(NamedTuple):
-    """What is left of a key: whether it has a row, the event that made it so, and the row."""
+    """What is left of a key: whether it has a row, the event that made it so, the row, and the
+    source table of that event.
+    """
 
     is_live: bool
     position: Position
@@ -64,6 +72,7 @@ class State(NamedTuple):
     max_occurred_at: int | None
     values: Sequence[str | None] = ()
     expires_at: int | None = None
+    source: str | None = None
 
 
 def known_time(change: Change) -> int | None:
@@ -86,9 +95,14 @@ def fold(changes: Iterable[Change], *, order_by_source_time: bool, as_of: int) -
     for change in sorted(changes, key=log_order):
         time = known_time(change)
         if change.operation == "truncate":
-            state = State(
-                is_live=False, position=change.position, occurred_at=time, max_occurred_at=time
-            )
+            if state is None or state.source == change.source:
+                state = State(
+                    is_live=False,
+                    position=change.position,
+                    occurred_at=time,
+                    max_occurred_at=time,
+                    source=change.source,
+                )
             continue
         newest = state.max_occurred_at if state else None
         if order_by_source_time and _is_before(time, newest):
@@ -104,6 +118,7 @@ def fold(changes: Iterable[Change], *, order_by_source_time: bool, as_of: int) -
             max_occurred_at=_newest(time, newest),
             values=values,
             expires_at=change.expires_at,
+            source=change.source,
         )
     return _expired(state, as_of)
 
@@ -118,7 +133,7 @@ def fold_partial(
     changes: Iterable[Change], *, order_by_source_time: bool, as_of: int
 ) -> State | None:
     """``fold`` for events that leave columns as they were: the last row of the history."""
-    order = history_order(changes, by_source_time=order_by_source_time)
+    order = history_order(own_changes(changes), by_source_time=order_by_source_time)
     if not order:
         return None
     last, row = order[-1], rows_along(order)[-1]
@@ -133,8 +148,25 @@ def fold_partial(
         max_occurred_at=newest,
         values=row or (),
         expires_at=None if row is None else last.expires_at,
+        source=last.source,
     )
     return _expired(state, as_of)
+
+
+def own_changes(changes: Iterable[Change]) -> list[Change]:
+    """A key's events in log order, without the truncates that are none of its own: those of other
+    source tables than the one that the key's newest event before came from.
+    """
+    own: list[Change] = []
+    source: str | None = None
+    has_events = False
+    for change in sorted(changes, key=log_order):
+        if change.operation != "truncate":
+            source, has_events = change.source, True
+        elif has_events and change.source != source:
+            continue
+        own.append(change)
+    return own
 
 
 def history_order(changes: Iterable[Change], *, by_source_time: bool) -> list[Change]:
@@ -205,7 +237,7 @@ def _is_before(time: int | None, other: int | None) -> bool:
 POSITION_TYPE = "struct<log_time:bigint,topic:string,partition:int,offset:bigint,event_index:int>"
 STATE_TYPE = (
     f"struct<is_live:boolean,position:{POSITION_TYPE},occurred_at:bigint,max_occurred_at:bigint,"
-    "values:array<string>,expires_at:bigint>"
+    "values:array<string>,expires_at:bigint,source:string>"
 )
 
 

@@ -1,6 +1,6 @@
 """History tables and keyless tables as plain folds: what the SQL of both is held against.
 
-Like ``reference_fold``, whose events and order these two take, they follow the definition word for
+Like ``fold``, whose events and order these two take, they follow the definition word for
 word and share nothing with the SQL. Times are UTC microseconds since the epoch. The SQL function
 ``reference_history`` is for ``dbt test``.
 """
@@ -8,13 +8,14 @@ word and share nothing with the SQL. Times are UTC microseconds since the epoch.
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from reference_fold import (
+from dbt_lakehouse.reference.fold import (
     POSITION_TYPE,
     Change,
     Position,
     history_order,
     known_time,
     log_order,
+    own_changes,
     rows_along,
 )
 
@@ -34,6 +35,7 @@ class Version(NamedTuple):
     occurred_at: int | None
     expires_at: int | None
     values: Values
+    source: str | None = None
 
     @property
     def is_current(self) -> bool:
@@ -50,10 +52,11 @@ def history(
 ) -> list[Version]:
     """The versions of one key, the oldest first.
 
-    A truncate deletes the key, if the key has an event since the truncate before. ``tracked`` are
+    A truncate of the table that the key's newest event came from deletes the key, if the key has an
+    event since the truncate before. ``tracked`` are
     the places of the columns that alone make a new version; None makes one of each event.
     """
-    log = sorted(changes, key=log_order)
+    log = own_changes(changes)
     idle = _idle_truncates(log)
     order = [
         change
@@ -79,6 +82,7 @@ def history(
             occurred_at=known_time(change),
             expires_at=expires_at,
             values=row,
+            source=change.source,
         )
         if tracked is not None and versions and _continues(versions[-1], version, tracked):
             version = version._replace(valid_from=versions.pop().valid_from)
@@ -122,7 +126,7 @@ def _continues(before: Version, version: Version, tracked: Sequence[int]) -> boo
 # The SQL function's type: the versions of one key.
 HISTORY_TYPE = (
     f"array<struct<valid_from:bigint,valid_to:bigint,position:{POSITION_TYPE},occurred_at:bigint,"
-    "expires_at:bigint,values:array<string>>>"
+    "expires_at:bigint,values:array<string>,source:string>>"
 )
 
 
@@ -138,12 +142,22 @@ def reference_history(
 
 
 class RowChange(NamedTuple):
-    """One event of a table without a key: the whole row before it, and after it."""
+    """One event of a table without a key: the whole row before it, and after it, and the source
+    table that it is of; None where the log has only one.
+    """
 
     operation: str
     position: Position
     before: Values | None = None
     after: Values | None = None
+    source: str | None = None
+
+
+class SourceRow(NamedTuple):
+    """A row of a table without a key. Equal rows of two source tables are two."""
+
+    values: Values
+    source: str | None = None
 
 
 class Copies(NamedTuple):
@@ -153,18 +167,19 @@ class Copies(NamedTuple):
     position: Position
 
 
-def multiset(changes: Iterable[RowChange]) -> dict[Values, Copies]:
+def multiset(changes: Iterable[RowChange]) -> dict[SourceRow, Copies]:
     """The rows of a table without a key, and how many there are of each."""
-    rows: dict[Values, Copies] = {}
+    rows: dict[SourceRow, Copies] = {}
     for change in sorted(changes, key=_row_order):
         if change.operation == "truncate":
-            rows = {}
+            rows = {row: copies for row, copies in rows.items() if row.source != change.source}
             continue
         for image, step in ((change.before, -1), (change.after, 1)):
             if image is not None:
-                number = rows[image].number if image in rows else 0
-                rows[image] = Copies(max(0, number + step), change.position)
-    return {image: copies for image, copies in rows.items() if copies.number}
+                row = SourceRow(image, change.source)
+                number = rows[row].number if row in rows else 0
+                rows[row] = Copies(max(0, number + step), change.position)
+    return {row: copies for row, copies in rows.items() if copies.number}
 
 
 def _row_order(change: RowChange) -> tuple[bool, int, str, int, int, int]:
