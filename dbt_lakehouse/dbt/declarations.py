@@ -31,6 +31,23 @@ RESERVED: Final = frozenset(
     """.split()
 )
 _SOURCE: Final = ("source_table", "source_schema", "source_database")
+_TECHNICAL_TYPES: Final = {
+    "_namespace": "string",
+    "_set": "string",
+    "_digest": "string",
+    "_source": "struct<database:string,schema:string,table:string>",
+    "_occurred_at": "timestamp",
+    "_max_occurred_at": "timestamp",
+    "_position": (
+        "struct<log_time:timestamp,topic:string,partition:int,offset:bigint,event_index:int>"
+    ),
+    "_expires_at": "timestamp",
+    "_row": "string",
+    "_copy": "int",
+    "valid_from": "timestamp",
+    "valid_to": "timestamp",
+    "is_current": "boolean",
+}
 _HISTORY_COLUMNS: Final = frozenset({"valid_from", "valid_to", "is_current"})
 _WIDENINGS: Final = {("int", "bigint"), ("float", "double")}
 
@@ -166,6 +183,8 @@ class Fold:
     partial: bool
     keyless: bool
     several_sources: bool
+    types: dict[str, str]
+    """The types of all columns of the log by name, as Spark's DDL."""
     track_columns: list[str] | None = None
 
     @property
@@ -201,10 +220,19 @@ class Fold:
         ]
 
     @property
+    def rows_columns(self) -> list[str]:
+        """The columns of the gold table of a table without a key."""
+        return [*self.columns, "_row", "_copy", "_position"]
+
+    @property
     def history_columns(self) -> list[str]:
         """The columns of a version, besides its key and its time."""
         expiry = ["_expires_at"] if self.namespace is not None else []
         return [*self.columns, "_occurred_at", "_position", *expiry]
+
+    def typed(self, columns: Sequence[str]) -> dict[str, str]:
+        """Columns (quoted or not) with their types."""
+        return {name: self.types[name] for name in (column.strip("`") for column in columns)}
 
     def without_columns(self) -> "Fold":
         """The fold of the keys alone."""
@@ -253,13 +281,22 @@ def fold(
         partial=log["partial"],
         keyless=log["keyless"],
         several_sources=log["several_sources"],
+        types={spec["column"]: spec["type"] for spec in log["columns"]} | _TECHNICAL_TYPES,
         track_columns=None if track_columns is None else quoted(track_columns),
     )
 
 
 def declared(of: Fold | Mapping[str, Any]) -> str:
     """A declaration as a table keeps it, to be held against that of a later run."""
-    return json.dumps(asdict(of) if isinstance(of, Fold) else of, sort_keys=True)
+    if isinstance(of, Fold):
+        values = asdict(of)
+        types = values.pop("types")
+        values["columns"] = [
+            {"column": name, "type": types[name]}
+            for name in (column.strip("`") for column in of.columns)
+        ]
+        return json.dumps(values, sort_keys=True)
+    return json.dumps(of, sort_keys=True)
 
 
 def digest(declaration: str) -> str:

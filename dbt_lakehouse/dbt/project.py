@@ -62,15 +62,6 @@ def log_node(graph: Mapping[str, Any], relation: Any) -> Any:
     return _log_of_node(graph, node_of(graph, relation))
 
 
-def gold_node(graph: Mapping[str, Any], log: Any) -> Any:
-    """The model of the gold table of a change log."""
-    unique_id = node_of(graph, log).unique_id
-    for node in _models(graph):
-        if "current_state" in node.config.meta and unique_id in node.depends_on.nodes:
-            return node
-    raise CompilationError(f"no gold table is of {log}")
-
-
 def _log_of_node(graph: Mapping[str, Any], node: Any) -> Any:
     for unique_id in node.depends_on.nodes:
         upstream = graph.get(unique_id)

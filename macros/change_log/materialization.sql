@@ -6,10 +6,10 @@
     {%- set run, log = adapter.run_of(this), config.get('meta').change_log -%}
     {{ run_hooks(pre_hooks) }}
     {%- do make_way_for_table() -%}
-    {%- set leaving = 'count_if(size(_unchanged_columns) > 0)' if log.key or log.partial -%}
+    {%- set leaving = 'count_if(size(_unchanged_columns) > 0)' if log.key or log.partial else none -%}
     {%- if not run.is_incremental -%}
         {%- do refuse_loss(run) -%}
-        {%- set had_rows = adapter.may_have_rows(this, []) -%}
+        {%- set had_rows = load_relation(this) is not none and adapter.may_have_rows(this, []) -%}
         {%- do replace_table(adapter.observed(this, sql, leaving)) -%}
         {%- if had_rows and not adapter.may_have_rows(this, []) -%}
             {%- do exceptions.warn(

@@ -34,7 +34,7 @@
             fold,
             events=view_of('events'),
             truncates=view_of('truncates') if may_meet_truncates(run, fold),
-            leaves=adapter.may_leave_columns(changes, fold)
+            leaves=adapter.may_leave_columns(this, changes, fold)
         ) }}
         select * from states
     {%- else -%}

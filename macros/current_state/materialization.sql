@@ -18,13 +18,15 @@
     {%- set run = adapter.run_of(this) -%}
     {%- set fold = run.fold -%}
     {{ run_hooks(pre_hooks) }}
+    {%- do adapter.check_contract(
+        model, fold, fold.rows_columns if fold.keyless else fold.gold_columns
+    ) -%}
     {%- do make_way_for_table() -%}
     {%- do refuse_earlier_moment(run) -%}
     {%- if not run.is_incremental -%}
         {%- do refuse_loss(run) -%}
     {%- endif -%}
     {%- if fold.keyless -%}
-        {%- do adapter.check_contract(model, sql) -%}
         {%- do refold(run, fold) -%}
     {%- elif run.is_incremental -%}
         {%- do _merge_new_events(run, fold) -%}
@@ -57,16 +59,15 @@
     {% set log, deleted_keys = run.upstreams %}
     {% set has_new_events = run.has_news_of(log) %}
     {% set remembered = pinned(deleted_keys, run.snapshot_of(deleted_keys)) %}
-    {% do adapter.define(view_of('events'), new_events_sql(run, fold)) %}
-    {% set truncates = find_truncates(run, fold, run.rows(log), remembered)
-        if may_meet_truncates(run, fold) else [] %}
-    {% do adapter.check_contract(model, gold_rows_sql(fold)) %}
     {% set hit_by_others = _hit_by_others(run, fold, remembered) %}
     {% if not has_new_events and not run.is_declared_anew
         and not (hit_by_others and is_not_empty('(' ~ hit_by_others ~ ')')) %}
         {% do nothing_to_do() %}
         {% do return(none) %}
     {% endif %}
+    {% do adapter.define(view_of('events'), new_events_sql(run, fold)) %}
+    {% set truncates = find_truncates(run, fold, run.rows(log), remembered)
+        if may_meet_truncates(run, fold) else [] %}
     {% if run.is_declared_anew %}
         {% do adapter.follow_schema(this, gold_rows_sql(fold)) %}
     {% endif %}
@@ -109,7 +110,7 @@
     ) %}
     {% set newest = newest_known or newest_of_table(deleted_keys) %}
     {{ write(merge) }}
-    {% do store_raw_result('main', message=adapter.commit(this, merge, {
+    {% do record_result(adapter.write_table(this, merge, {
         'lakehouse.as_of': as_of_text(),
         'lakehouse.newest': newest.and_those(found.log_time, found.time),
     })) %}

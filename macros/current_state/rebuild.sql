@@ -17,7 +17,6 @@
     {% endif %}
     {% set events = all_events_sql(fold, log, deletes, none, has_truncates) %}
     {% do adapter.define(view_of('events'), events) %}
-    {% do adapter.check_contract(model, gold_rows_sql(fold)) %}
     {% do remember_truncates(deleted_keys, truncates, rebuild=true) %}
     {# States of this table that are remembered may have to go back, which takes all keys. #}
     {% set ended = none %}

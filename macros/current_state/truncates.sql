@@ -26,7 +26,9 @@
         {% do return(false) %}
     {% endif %}
     {% set log, deleted_keys = run.upstreams %}
-    {% set has_new = adapter.may_have_new_rows(run, log, [(fold.key[0].strip('`'), 'is null')]) %}
+    {% set has_new = adapter.may_have_new_rows(run, log, [
+        (fold.key[0].strip('`'), 'is null', none)
+    ]) %}
     {% do return(has_new or (run.is_incremental and _may_remember_truncates(deleted_keys))) %}
 {% endmacro %}
 

@@ -7,6 +7,10 @@
 {% materialization history, adapter='lakehouse', supported_languages=['sql'] -%}
     {%- set run = adapter.run_of(this) -%}
     {{ run_hooks(pre_hooks) }}
+    {%- do adapter.check_contract(
+        model, run.fold, run.fold.key + run.fold.history_columns
+        + ['valid_from', 'valid_to', 'is_current']
+    ) -%}
     {%- do make_way_for_table() -%}
     {%- do refuse_earlier_moment(run) -%}
     {%- if not run.is_incremental -%}
@@ -30,7 +34,6 @@
 {% macro refold(run, fold) %}
     {% set notes = {'lakehouse.as_of': as_of_text()} %}
     {% if not run.is_incremental %}
-        {% do adapter.check_contract(model, sql) %}
         {% do replace_table(sql, notes) %}
         {% do return(none) %}
     {% endif %}
@@ -64,7 +67,7 @@
         ['_row', '_copy'] if fold.keyless else fold.key + ['valid_from']
     ) %}
     {{ write(merge) }}
-    {% do store_raw_result('main', message=adapter.commit(this, merge, notes)) %}
+    {% do record_result(adapter.write_table(this, merge, notes)) %}
 {% endmacro %}
 
 {# The keys whose versions a run has to make anew. #}

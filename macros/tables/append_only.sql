@@ -35,18 +35,18 @@
 {% macro replace_table(query, notes={}) %}
     {% set statement = create_table_as(false, this, query) %}
     {{ write(statement) }}
-    {% do store_raw_result('main', message=adapter.replace(this, statement, notes)) %}
+    {% do record_result(adapter.replace(this, statement, notes)) %}
 {% endmacro %}
 
 {# Adds rows to the running model's table, and notes with them what was read. #}
 {% macro append_rows(query) %}
     {{ write(query) }}
-    {% do store_raw_result('main', message=adapter.append(this, query)) %}
+    {% do record_result(adapter.append(this, query)) %}
 {% endmacro %}
 
 {# What dbt shows of a model for which there was nothing to do. #}
 {% macro nothing_to_do(message='nothing new') %}
-    {% do store_raw_result('main', message=message) %}
+    {% do record_result(message) %}
 {% endmacro %}
 
 {# Writes the descriptions of the model and its columns to the table where they differ. #}
@@ -94,3 +94,8 @@
         topic, partition, offset
     {%- endif -%}
 {%- endmacro %}
+
+{# Tells dbt what has become of a model. #}
+{% macro record_result(message) %}
+    {% do store_raw_result('main', message=message, code='OK', rows_affected='') %}
+{% endmacro %}

@@ -22,7 +22,7 @@
             when not matched then insert *
         {%- endset -%}
         {{ write(merge) }}
-        {%- do store_raw_result('main', message=adapter.commit(this, merge)) -%}
+        {%- do record_result(adapter.write_table(this, merge)) -%}
     {%- endif -%}
     {%- do describe_table() -%}
     {{ run_hooks(post_hooks) }}

@@ -2,12 +2,15 @@
   A history has the versions that the plain Python reference in dbt_lakehouse/reference/history.py
   makes of the change log, each with the same time and values: so it has no overlap, and no gap but
   where the row was gone. And what is current is what the gold table holds.
+
+  Arguments:
+      current: the name of the gold table of the same change log.
 #}
-{% test is_history(model) %}
+{% test is_history(model, current) %}
+{%- set gold = ref(current) -%}
 {%- if execute -%}
 {%- set fold = adapter.fold_of_model(model) -%}
 {%- set log, deletes = adapter.log_of_model(model), adapter.relation_of('set_less_deletes') -%}
-{%- set gold = adapter.gold_of_log(log) -%}
 {%- set key_list = fold.key | join(', ') -%}
 {%- set places = [] -%}
 {%- for column in fold.track_columns or [] -%}

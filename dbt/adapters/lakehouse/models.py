@@ -74,12 +74,6 @@ class ModelAdapter(SessionAdapter):
 
     @available.parse_none
     @told
-    def gold_of_log(self, log: BaseRelation) -> BaseRelation:
-        """The gold table of a change log."""
-        return self._relation(project.gold_node(self._nodes, log))
-
-    @available.parse_none
-    @told
     def relation_of(self, name: str) -> BaseRelation:
         """The table of a model that has this name, for tests: they need no edge to it in the graph,
         for what they test has been built after it.
@@ -183,7 +177,7 @@ class ModelAdapter(SessionAdapter):
 
     @available.parse_none
     @told
-    def commit(
+    def write_table(
         self, this: BaseRelation, statement: str, notes: Mapping[str, Any] | None = None
     ) -> str:
         """Run a statement that writes a model's table, with its run's notes and more."""
@@ -198,7 +192,7 @@ class ModelAdapter(SessionAdapter):
     def replace(
         self, this: BaseRelation, statement: str, notes: Mapping[str, Any] | None = None
     ) -> str:
-        """Run a statement that makes a model's table anew, as ``commit``."""
+        """Run a statement that makes a model's table anew, as ``write_table``."""
         run = self.run_of(this)
         with commits.noting(self.spark, run.notes(notes)):
             response, _ = self.execute(statement)
