@@ -283,12 +283,10 @@ class ModelAdapter(SessionAdapter):
 
     @available.parse_none
     @told
-    def check_contract(self, model: Any, query: str) -> None:
-        """Stop a model whose contract is enforced if its query has other columns, or of other
-        types.
-        """
+    def check_contract(self, model: Any, of: Fold, columns: Sequence[str]) -> None:
+        """Stop a model whose contract is enforced if it has other columns, or of other types."""
         if model["config"]["contract"]["enforced"]:
-            contracts.check(model["name"], model["columns"], self.handle.session.sql(query).schema)
+            contracts.check(model["name"], model["columns"], of.typed(columns))
 
     @available.parse_none
     @told
