@@ -6,7 +6,9 @@ from typing import Any
 import msgpack
 import pyarrow as pa
 import pytest
+import yaml
 
+from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.spark import functions
 from dbt_lakehouse.spark.functions import (
     decode_hbase_batch,
@@ -148,8 +150,11 @@ def test_who_stops_a_run_is_obeyed(monkeypatch: pytest.MonkeyPatch) -> None:
         decode_rows("aerospike_json", [GOOD])
 
 
-def test_the_code_can_be_asked_for() -> None:
-    assert "decoder_failed" in CODES
+def test_the_codes_are_those_that_dbt_accepts() -> None:
+    (model,) = yaml.safe_load((ROOT / "models/silver/change_events.yml").read_text())["models"]
+    (column,) = (each for each in model["columns"] if each["name"] == "error_code")
+    (accepted,) = (each["accepted_values"] for each in column["data_tests"])
+    assert sorted(accepted["arguments"]["values"]) == sorted(CODES)
 
 
 def test_one_row_of_a_change_log_fails(monkeypatch: pytest.MonkeyPatch) -> None:
