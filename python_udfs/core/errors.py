@@ -72,7 +72,7 @@ class TooDeep(DecodeError):
 
 
 class TooLarge(DecodeError):
-    """Larger than ``limits.MAX_PAYLOAD_BYTES``, or with more bad elements than ``MAX_ERRORS``."""
+    """Larger than ``limits.MAX_PAYLOAD_BYTES``, or more would be made of it than its ``Budget``."""
 
     code = "too_large"
 

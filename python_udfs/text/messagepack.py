@@ -66,7 +66,7 @@ def unpack(data: bytes) -> Any:
     """The value that the bytes hold. Raises one of ``LIBRARY_ERRORS``: also for what is not all
     there although it declares great lengths, and for more arrays and maps than a budget has.
     """
-    if len(data) * (_CONTAINER_COST + _PAIR_COST) > BUDGET_BYTES or _may_reserve(data):
+    if len(data) > _SAFE_BYTES and (len(data) > _MOST_UNCOUNTED or _may_reserve(data)):
         return _unpack_with_care(data)
     return _unpackb(data, raw=False, strict_map_key=False, object_pairs_hook=_map, ext_hook=Ext)
 
@@ -122,6 +122,9 @@ def _unpack_counting(data: bytes, budget: Budget) -> Any:
 
 
 _POINTER_BYTES: Final = 8
+# Whatever is in payloads of that size, it can't declare, or be, too much.
+_SAFE_BYTES: Final = 1024
+_MOST_UNCOUNTED: Final = BUDGET_BYTES // (_CONTAINER_COST + _PAIR_COST)
 _LONG_CONTAINERS: Final = (b"\xdc", b"\xdd", b"\xde", b"\xdf")
 _NO_ARRAYS: Final = bytes(set(range(256)) - {*range(0x90, 0xA0), 0xDC, 0xDD})
 _NO_MAPS: Final = bytes(set(range(256)) - {*range(0x80, 0x90), 0xDE, 0xDF})
