@@ -468,6 +468,19 @@ def test_a_bad_record_costs_no_good_one(bad: bytes, code: str, index: int) -> No
         (b'[{"a":tru},D .5', ["not_json", None, "not_json"]),
         (b'[{"a":tru},D]x', ["not_json", None, "trailing_bytes"]),
         (b'\xef\xbb\xbf[{"a":tru},D]x', ["not_json", None, "trailing_bytes"]),
+        # A comma too few: the record before it is complete, what follows to the next one is not.
+        (b"[D D]", [None, "not_json"]),
+        (b"[DD]", [None, "not_json"]),
+        (b"[D D D,D]", [None, "not_json", None]),
+        (b"[D,D D,D]", [None, None, "not_json", None]),
+        (b"[D 5,D]", [None, "not_json", None]),
+        (b"[D :{} ,D]", [None, "not_json", None]),
+        (b"[5 D,D]", ["not_json", None]),
+        (b"[[D] D,D]", ["not_json", None]),
+        (b"[D D", [None, "not_json"]),
+        (b"[D D}", [None, "not_json", "not_json"]),
+        (b'[D {"msg', [None, "not_json"]),
+        (b'[D "msg', [None, "not_json"]),
     ],
 )
 def test_each_defect_of_a_batch_is_told_once(text: bytes, codes: list[str | None]) -> None:
