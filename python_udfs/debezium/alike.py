@@ -47,6 +47,7 @@ from python_udfs.core.events import (
 from python_udfs.core.short_way import Learning, Pace, Recent
 from python_udfs.debezium.envelope import location
 from python_udfs.debezium.types import (
+    COMPILED_FACTOR,
     NOTHING,
     UNAVAILABLE,
     UNAVAILABLE_MARKS,
@@ -81,9 +82,10 @@ _FEWEST: Final = 8
 # How many messages a layout is learned from at a time, and how many of them are tried first where
 # not all are plain.
 _LESSON: Final = 16
-# Of what is remembered: decoders of many columns take some 100 KB.
+# Of what is remembered. The decoders of a layout take some 20 KB, those of many columns 100 KB.
 _MAX_TABLES: Final = 512
 _MAX_TABLES_BYTES: Final = 32 * 1024 * 1024
+_TABLE_BYTES: Final = 64 * 1024
 _MAX_LAYOUTS: Final = 4
 _MAX_NAMES: Final = 2000
 # A message of that size is within its budget whatever its columns are converted to, see
@@ -269,7 +271,8 @@ class ShortWay:
         table = self.tables.get(names)
         if table is None:
             table = _Table(names[0], names[1], self._text_values)
-            self.tables.add(names, table, sum(map(len, names)))
+            size = _TABLE_BYTES + COMPILED_FACTOR * sum(map(len, names))
+            self.tables.add(names, table, size)
         return table
 
     def _decode_table(

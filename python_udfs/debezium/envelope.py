@@ -187,9 +187,8 @@ def decode(key: bytes | None, value: bytes | None, *, text_values: bool = False)
 
 def _take_apart(text: bytes, text_values: bool, prefixes: Prefixes) -> _Content:
     """The schema and payload of a JSON text. Raises ``DecodeError`` for one that can't be read."""
-    size = len(text)
-    if size > MAX_PAYLOAD_BYTES:
-        raise TooLarge(f"{size} bytes: at most {MAX_PAYLOAD_BYTES} are decoded")
+    if len(text) > MAX_PAYLOAD_BYTES:
+        raise TooLarge(f"{len(text)} bytes: at most {MAX_PAYLOAD_BYTES} are decoded")
     prefix = prefixes.of(text)
     if prefix:
         content = _behind_block(prefix, text, text_values)
@@ -213,7 +212,7 @@ def _take_apart(text: bytes, text_values: bool, prefixes: Prefixes) -> _Content:
         # Wrong, or a number that msgspec does not convert.
         return _take_apart_slowly(text, text_values)
     schema = NOTHING
-    names = _count_names(payload)
+    names = _count_names(payload, MAX_DEPTH - is_wrapped)
     if is_wrapped:
         names += 1
         if wrapped.schema is not msgspec.UNSET:
@@ -224,11 +223,6 @@ def _take_apart(text: bytes, text_values: bool, prefixes: Prefixes) -> _Content:
                 json_text.scan(text)
                 raise
             names += 1 + schema.names
-    # A text of that size can't nest too deep: each level takes two bytes.
-    if size > 2 * MAX_DEPTH:
-        brackets = compact.count(b"[") + compact.count(b"{") - schema.brackets
-        if brackets > MAX_DEPTH:
-            json_text.check_depth(text)
     if not _has_names(compact, names):
         return _take_apart_slowly(text, text_values)
     return _Content(payload, schema, is_wrapped)
@@ -248,10 +242,8 @@ def _behind_block(prefix: bytes, text: bytes, text_values: bool) -> _Content | N
         payload = _VALUE.decode(behind)
     except json_text.FAILURES:
         return None
-    # Around it is the wrapper.
-    if len(behind) > 2 * MAX_DEPTH - 2 and behind.count(b"[") + behind.count(b"{") >= MAX_DEPTH:
-        return None
-    return _Content(payload, schema, True) if _has_names(behind, _count_names(payload)) else None
+    names = _count_names(payload, MAX_DEPTH - 1)
+    return _Content(payload, schema, True) if _has_names(behind, names) else None
 
 
 def _has_space(text: bytes) -> bool:
@@ -262,10 +254,12 @@ def _has_space(text: bytes) -> bool:
 _PARTED: Final[frozenset[type]] = frozenset({dict, list})
 """The types of values that have parts."""
 _type_of: Callable[[Any], type] = type
+# No text has so many names.
+_TOO_DEEP: Final = -(2**62)
 
 
-def _count_names(value: Any) -> int:
-    """How many names the objects in a value have."""
+def _count_names(value: Any, levels: int) -> int:
+    """How many names the objects in a value have; fewer than none if it has more levels."""
     values: Iterable[Any]
     if type(value) is dict:
         count = len(value)
@@ -275,10 +269,12 @@ def _count_names(value: Any) -> int:
         values = value
     else:
         return 0
+    if not levels:
+        return _TOO_DEEP
     if not _PARTED.isdisjoint(map(_type_of, values)):
         for item in values:
             if type(item) is dict or type(item) is list:
-                count += _count_names(item)
+                count += _count_names(item, levels - 1)
     return count
 
 

@@ -109,11 +109,11 @@ UNAVAILABLE_MARKS: Final = (
     b",".join(b"%d.0" % byte for byte in _UNAVAILABLE_BYTES[:8]),
 )
 
-# Schema blocks that are kept compiled, and how large one may be. Compiled it takes about ten times
-# as much.
+# Schema blocks that are kept compiled, and how large one may be. Compiled it takes about
+# fifteen times as much.
 _MOST_COMPILED: Final = 1024
-_MOST_COMPILED_BYTES: Final = 32 * 1024 * 1024
-_COMPILED_FACTOR: Final = 10
+_MOST_COMPILED_BYTES: Final = 24 * 1024 * 1024
+COMPILED_FACTOR: Final = 15
 _MAX_PREFIX: Final = 256 * 1024
 
 # What a prefix begins and ends with.
@@ -187,7 +187,6 @@ class Schema:
         "_leaves",
         "_parts",
         "_type",
-        "brackets",
         "expands",
         "fields",
         "kept",
@@ -199,8 +198,6 @@ class Schema:
         self.name = name
         self.names = 0
         """How many JSON names the block consists of."""
-        self.brackets = 0
-        """How many brackets open in it."""
         self.kept: Any = Any
         """The msgspec type of values that ``convert`` returns as they are, unseen; None if it has
         to see each one."""
@@ -377,10 +374,8 @@ NOTHING: Final = Schema()
 # --- Schema blocks --------------------------------------------------------------------------------
 
 
+# By a block or by a prefix: no text is both.
 _compiled: Final[Recent[tuple[bytes, bool], Schema]] = Recent(_MOST_COMPILED, _MOST_COMPILED_BYTES)
-_of_prefixes: Final[Recent[tuple[bytes, bool], Schema]] = Recent(
-    _MOST_COMPILED, _MOST_COMPILED_BYTES
-)
 
 
 def read_schema(block: bytes, text_values: bool) -> Schema:
@@ -392,7 +387,7 @@ def read_schema(block: bytes, text_values: bool) -> Schema:
     if schema is None:
         schema = _compile(block, text_values)
         if len(block) <= _MAX_PREFIX:
-            _compiled.add((block, text_values), schema, _COMPILED_FACTOR * len(block))
+            _compiled.add((block, text_values), schema, COMPILED_FACTOR * len(block))
     return schema
 
 
@@ -405,7 +400,6 @@ def _compile(text: bytes, text_values: bool) -> Schema:
         raise BadField(f"$.schema: the name {shorten(repr(duplicate))} comes twice in one object")
     schema = _compile_block(block, "$.schema", text_values)
     schema.names = _names(block)
-    schema.brackets = text.count(b"[") + text.count(b"{")
     return schema
 
 
@@ -438,16 +432,16 @@ PREFIXES_OF_VALUES: Final = Prefixes()
 
 def schema_of(prefix: bytes, text_values: bool) -> Schema | None:
     """The compiled schema block of a prefix; None if it has something else, or less."""
-    schema = _of_prefixes.get((prefix, text_values))
+    schema = _compiled.get((prefix, text_values))
     if schema is None:
         try:
             # On its own a block may have a byte order mark, and be a level deeper.
             json_text.parse(prefix + b"null}")
             block = prefix.removeprefix(_SCHEMA).removesuffix(_PAYLOAD)
-            schema = read_schema(block, text_values)
+            schema = _compile(block, text_values)
         except DecodeError:
             return None
-        _of_prefixes.add((prefix, text_values), schema, len(prefix))
+        _compiled.add((prefix, text_values), schema, COMPILED_FACTOR * len(prefix))
     return schema
 
 
