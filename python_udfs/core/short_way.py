@@ -3,7 +3,7 @@
 A format's short way decodes many messages that are alike at once, by a layout that it has learned
 from some of them. Messages that no layout fits go the careful way, one by one, and both ways give
 the same events. On no mix of messages may the short way take longer than the careful one, so it
-is measured, in seconds of this process:
+is measured, in seconds that this thread works:
 
 - ``Learning``: making layouts takes a small part of all time that decoding takes.
 - ``Pace``: a table whose messages take longer with the short way than without goes the careful way
@@ -13,7 +13,7 @@ is measured, in seconds of this process:
 
 from collections import OrderedDict
 from collections.abc import Callable
-from time import perf_counter
+from time import thread_time
 from typing import Final, Generic, TypeVar
 
 _Key = TypeVar("_Key")
@@ -25,7 +25,7 @@ _LEARNING_PART: Final = 0.03
 _FIRST_SECONDS: Final = 0.02
 
 # A short way pays if it takes at most so much of the careful way's time.
-_PAYS: Final = 0.8
+_PAYS: Final = 0.95
 _FIRST_REST: Final = 64
 _LONGEST_REST: Final = 16_384
 # How much the newest measurement counts.
@@ -63,7 +63,7 @@ class Recent(Generic[_Key, _Value]):
 class Learning:
     """How much time may be spent on layouts."""
 
-    def __init__(self, clock: Callable[[], float] = perf_counter) -> None:
+    def __init__(self, clock: Callable[[], float] = thread_time) -> None:
         self.clock = clock
         self._spent = 0.0
         self._decoding = 0.0
@@ -82,11 +82,13 @@ class Learning:
 class Pace:
     """Whether the short way pays for a table."""
 
-    __slots__ = ("_careful", "_next_rest", "_resting")
+    __slots__ = ("_careful", "_next_rest", "_part", "_resting")
 
     def __init__(self) -> None:
         self._careful: float | None = None
         """Seconds that a message takes on the careful way."""
+        self._part: float | None = None
+        """What the short way takes of the careful way's time, since it last rested."""
         self._resting = 0
         """So many messages more go the careful way."""
         self._next_rest = _FIRST_REST
@@ -99,14 +101,21 @@ class Pace:
         return True
 
     def went_carefully(self, messages: int, seconds: float) -> None:
-        each = seconds / messages
-        known = self._careful
-        self._careful = each if known is None else known + (each - known) * _NEWEST
+        self._careful = _average(self._careful, seconds / messages)
 
     def went_short(self, tried: int, taken: int, seconds: float) -> None:
         """Of ``tried`` messages ``taken`` ones were decoded, in all in so many seconds."""
-        if self._careful is None or seconds <= _PAYS * self._careful * taken:
+        if not self._careful:
+            return
+        # What is tried in vain counts as if it had decoded half a message.
+        self._part = _average(self._part, seconds / (self._careful * max(taken, 0.5)))
+        if self._part <= _PAYS:
             self._next_rest = _FIRST_REST
             return
-        self._resting = max(self._next_rest, 4 * tried)
+        self._part = None
+        self._resting = max(self._next_rest, 8 * tried)
         self._next_rest = min(2 * self._next_rest, _LONGEST_REST)
+
+
+def _average(known: float | None, measured: float) -> float:
+    return measured if known is None else known + (measured - known) * _NEWEST

@@ -24,7 +24,7 @@ converted are so one after the other, by the converters that ``envelope`` uses.
 """
 
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import compress, repeat
 from operator import attrgetter
 from typing import Any, Final, Literal, NamedTuple, get_args
@@ -227,28 +227,39 @@ class ShortWay:
         self.learning = learning or Learning()
         self.tables: Recent[tuple[bytes, ...], _Table] = Recent(_MAX_TABLES, _MAX_TABLES_BYTES)
         self._last: _Table | None = None
+        self._pace = Pace()
+        self._careful_seconds = 0.0
 
     def decode_batch(self, keys: Messages, values: Messages) -> Decoded:
         """The events of each message."""
         decoded = Decoded()
+        clock = self.learning.clock
+        start, careful = clock(), self._careful_seconds
+        rest: Sequence[int] = range(len(values))
         last = self._last
-        if last is not None and len(values) >= _FEWEST and not last.pace.rests(0):
+        if last is not None and len(values) >= _FEWEST and not last.pace.rests(len(values)):
             # A topic has one table as a rule.
-            start = self.learning.clock()
-            columns = _all_columns(last.layouts[0], keys, values)
-            if columns is not None:
-                decoded.columns.append((range(len(values)), columns))
-                self._went_short(last, len(values), len(values), start)
+            rest = self._take(decoded, last, last.layouts[:], rest, keys, values)
+            if not rest:
                 return decoded
+        if self._pace.rests(len(rest)):
+            self._carefully(decoded, None, rest, keys, values)
+            return decoded
         tables: dict[tuple[bytes, ...], list[int]] = {}
-        for place, (key, value) in enumerate(zip(keys, values, strict=True)):
-            tables.setdefault(self._names(key, value), []).append(place)
+        for place in rest:
+            names = self._names(keys[place], values[place])
+            tables.setdefault(names, []).append(place)
         for names, places in tables.items():
             table = self._table(names) if len(places) >= _FEWEST else None
             if table is None or table.pace.rests(len(places)):
                 self._carefully(decoded, table, places, keys, values)
             else:
-                self._decode_table(decoded, table, places, keys, values)
+                # If it has decoded none, only a few were tried.
+                was_tried = table is last and len(rest) < len(values)
+                self._decode_table(decoded, table, was_tried, places, keys, values)
+        # Looking which tables there are takes its time too.
+        seconds = clock() - start - (self._careful_seconds - careful)
+        self._pace.went_short(len(values), len(values) - len(decoded.events), seconds)
         return decoded
 
     def _names(self, key: bytes | None, value: bytes | None) -> tuple[bytes, ...]:
@@ -279,12 +290,15 @@ class ShortWay:
         self,
         decoded: Decoded,
         table: _Table,
+        was_tried: bool,
         places: list[int],
         keys: Messages,
         values: Messages,
     ) -> None:
         """Add the events of a table's messages, which are at those places."""
-        rest = self._take(decoded, table, list(table.layouts), places, keys, values)
+        rest: Sequence[int] = places
+        if not was_tried:
+            rest = self._take(decoded, table, table.layouts[:], places, keys, values)
         if len(rest) >= _FEWEST and self.learning.is_affordable:
             start = self.learning.clock()
             learned = _learn(table, [(keys[place], values[place]) for place in rest[:_LESSON]])
@@ -296,14 +310,14 @@ class ShortWay:
         self,
         decoded: Decoded,
         table: _Table,
-        layouts: Iterable[_Layout],
-        places: list[int],
+        layouts: list[_Layout],
+        places: Sequence[int],
         keys: Messages,
         values: Messages,
-    ) -> list[int]:
+    ) -> Sequence[int]:
         """Add the events of the messages that have one of those layouts; the places of others."""
         start, tried = self.learning.clock(), len(places)
-        rest = places
+        rest: Sequence[int] = places
         for layout in layouts:
             if not rest:
                 break
@@ -312,25 +326,20 @@ class ShortWay:
                 table.layouts.remove(layout)
                 table.layouts.insert(0, layout)
                 self._last = table
-                rest = (
-                    [place for place in rest if place not in taken]
-                    if len(taken) < len(rest)
-                    else []
-                )
+                gone = set(taken)
+                all_gone = len(gone) == len(rest)
+                rest = () if all_gone else [place for place in rest if place not in gone]
         if layouts:
-            self._went_short(table, tried, tried - len(rest), start)
+            seconds = self.learning.clock() - start
+            self.learning.decoded(seconds)
+            table.pace.went_short(tried, tried - len(rest), seconds)
         return rest
-
-    def _went_short(self, table: _Table, tried: int, taken: int, start: float) -> None:
-        seconds = self.learning.clock() - start
-        self.learning.decoded(seconds)
-        table.pace.went_short(tried, taken, seconds)
 
     def _carefully(
         self,
         decoded: Decoded,
         table: _Table | None,
-        places: list[int],
+        places: Sequence[int],
         keys: Messages,
         values: Messages,
     ) -> None:
@@ -342,6 +351,8 @@ class ShortWay:
             decoded.events[place] = decode(keys[place], values[place])
         seconds = self.learning.clock() - start
         self.learning.decoded(seconds)
+        self._careful_seconds += seconds
+        self._pace.went_carefully(len(places), seconds)
         if table is not None:
             table.pace.went_carefully(len(places), seconds)
 
@@ -496,7 +507,7 @@ class _Rows:
     __slots__ = ("changes", "keys", "places", "texts")
 
     def __init__(
-        self, places: list[int], texts: list[bytes], changes: list[Any], keys: list[Any]
+        self, places: Sequence[int], texts: list[bytes], changes: list[Any], keys: list[Any]
     ) -> None:
         self.places = places
         """Among all messages."""
@@ -522,60 +533,45 @@ class _Rows:
         )
 
 
-def _all_columns(layout: _Layout, keys: Messages, values: Messages) -> EventColumns | None:
-    """The events of messages that all have a layout; None if any hasn't."""
-    if None in values or max(map(len, values)) > _MAX_BYTES:  # type: ignore[arg-type]
-        return None
-    rows = _rows(layout, list(range(len(values))), keys, values, all_or_none=True)
-    if rows is None:
-        return None
-    columns = _columns(layout, rows)
-    return columns if len(rows.places) == len(values) else None
-
-
 def _take(
-    decoded: Decoded, layout: _Layout, places: list[int], keys: Messages, values: Messages
-) -> set[int]:
+    decoded: Decoded, layout: _Layout, places: Sequence[int], keys: Messages, values: Messages
+) -> Sequence[int]:
     """Add the events of the messages that have the layout; their places."""
-    rows = _rows(layout, places, keys, values, all_or_none=False)
+    if len(places) > 2 * _LESSON:
+        # Where few of the first have it, the others are not tried.
+        first = _rows(layout, places[:_LESSON], keys, values)
+        if first is None or len(first.places) < _LESSON // 4:
+            return ()
+    rows = _rows(layout, places, keys, values)
     columns = None if rows is None else _columns(layout, rows)
     if rows is None or columns is None:
-        return set()
+        return ()
     decoded.columns.append((rows.places, columns))
-    return set(rows.places)
+    return rows.places
 
 
-def _rows(
-    layout: _Layout,
-    places: list[int],
-    keys: Messages,
-    values: Messages,
-    *,
-    all_or_none: bool,
-) -> _Rows | None:
+def _rows(layout: _Layout, places: Sequence[int], keys: Messages, values: Messages) -> _Rows | None:
     """The messages at those places that have the layout's names, in compact text."""
     key_prefix, prefix = layout.prefixes
-    texts: list[Any] = _payloads(prefix, map(values.__getitem__, places))
+    texts: list[Any] = _payloads(prefix, [values[place] for place in places])
     key_texts: list[Any] = []
     if layout.key is not None:
-        key_texts = _payloads(key_prefix, map(keys.__getitem__, places))
+        key_texts = _payloads(key_prefix, [keys[place] for place in places])
     elif keys.count(None) < len(keys):
         # They are looked for as texts that are there, if of no use.
         key_texts = [b"" if keys[place] is None else None for place in places]
     if None in texts or None in key_texts:
-        if all_or_none:
-            return None
         fitting = [None not in pair for pair in zip(texts, key_texts or texts, strict=True)]
         places = list(compress(places, fitting))
         texts = list(compress(texts, fitting))
         key_texts = list(compress(key_texts, fitting))
-    read = _read(layout.change, texts, all_or_none)
+    read = _read(layout.change, texts)
     if read is None:
         return None
     changes, lines = read
     fitting = list(map(operator.eq, texts, lines))
     if layout.key is not None and True in fitting:
-        read = _read(layout.key_decoder, key_texts, all_or_none)
+        read = _read(layout.key_decoder, key_texts)
         if read is None:
             return None
         # The names may come in another order than the record key's. All that is left out makes a
@@ -592,16 +588,19 @@ def _rows(
         row_keys = []
     rows = _Rows(places, texts, changes, row_keys)
     if False in fitting:
-        if all_or_none:
-            return None
         rows.keep(fitting)
     return rows if rows.places else None
 
 
-def _payloads(prefix: bytes, messages: Iterable[bytes | None]) -> list[bytes | None]:
-    """The messages' payloads; None for one that is absent or has another prefix."""
+def _payloads(prefix: bytes, messages: list[bytes | None]) -> list[bytes | None]:
+    """The messages' payloads; None for one that is absent, too large or has another prefix."""
+    if any(message is not None and len(message) > _MAX_BYTES for message in messages):
+        messages = [
+            None if message is None or len(message) > _MAX_BYTES else message
+            for message in messages
+        ]
     if not prefix:
-        return list(messages)
+        return messages
     start = len(prefix)
     return [
         message[start:-1]
@@ -617,10 +616,10 @@ def _payload(prefix: bytes, message: bytes) -> bytes:
 
 
 def _read(
-    decoder: msgspec.json.Decoder[Any], texts: Sequence[Any], all_or_none: bool
+    decoder: msgspec.json.Decoder[Any], texts: Sequence[Any]
 ) -> tuple[list[Any], Sequence[bytes | None]] | None:
     """What a decoder makes of each text, and that as text again, both None where the decoder fails;
-    None if it does so for all, or for any of them that have to be all.
+    None if it does so for all of the first.
     """
     lines = b"\n".join(texts)
     # Each text must be one line: then each line that is read is one text.
@@ -631,8 +630,6 @@ def _read(
             rows = []
         if len(rows) == len(texts):
             return rows, _encode_lines(rows).split(b"\n")
-    if all_or_none:
-        return None
     rows = []
     for number, text in enumerate(texts):
         try:
