@@ -39,7 +39,9 @@ _Bin = tuple[str, int, int, Any]
 _Record = tuple[int, int, tuple[_Key, int | None, int | None, int | None, list[_Bin]]]
 _decode_any = msgspec.msgpack.Decoder(_Record).decode
 _encode = msgspec.msgpack.Encoder().encode
-_FAILURES: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, MemoryError, TypeError)
+# What msgspec raises for bytes that it can't make such a value of. Its own errors are ValueErrors;
+# so is Python's for a timestamp that no datetime can hold.
+_FAILURES: Final = (ValueError, OverflowError, RecursionError, MemoryError, TypeError)
 
 _encode_lines = msgspec.json.Encoder().encode_lines
 _value_of: Final = itemgetter(3)

@@ -15,7 +15,3 @@ MAX_PAYLOAD_BYTES = 64 * 1024 * 1024
 # some 130: a list of twenty-byte blobs, each with its path, needs six times its bytes.
 BUDGET_FACTOR = 8
 BUDGET_BYTES = 8 * 1024 * 1024
-
-# Elements of one payload that can't be decoded, each an event of some 600 bytes: what follows is
-# not read. Far above what a broken producer batches; a payload of nothing else has millions.
-MAX_ERRORS = 100_000

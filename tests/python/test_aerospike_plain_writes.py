@@ -6,8 +6,8 @@ from typing import Any
 import msgpack
 import pyarrow as pa
 import pytest
-from aerospike_encoder import pack
-from aerospike_messages import writes
+from aerospike_encoder import Map, pack
+from aerospike_messages import NANOSECONDS, SECONDS, timestamp, writes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -222,6 +222,30 @@ def test_a_new_layout_for_each_record() -> None:
     values = [record([f"bin{number}", 1, 0, number]) for number in range(200)]
     assert decode_batch([None] * 200, values).payloads() == [decode(None, each) for each in values]
     assert not plain_writes._LAYOUTS
+
+
+@pytest.mark.parametrize("size", [4, 8, 12])
+def test_timestamps_that_no_datetime_can_hold(size: int) -> None:
+    """Wherever one may stand, be it never so far away: what ``decode`` says, and never a bug."""
+    for seconds in SECONDS:
+        for nanoseconds in NANOSECONDS:
+            time = timestamp(seconds, nanoseconds, size)
+            key = ["ns", "set", DIGEST, "user"]
+            trees: list[Any] = [
+                [1, 1, [key, 1, 0, 5, [["l", 20, 0, [time]]]]],
+                [1, 1, [key, 1, 0, 5, [["m", 19, 0, Map([("a", [1.5, time])])]]]],
+                [1, 1, [key, 1, 0, 5, [["m", 19, 0, Map([(time, 1)])]]]],
+                [1, 1, [key, 1, 0, 5, [["x", 99, 0, time]]]],
+                [1, 1, [key, 1, 0, 5, [["i", 1, 0, time]]]],
+                [1, 1, [[*key[:3], time], 1, 0, 5, [["i", 1, 0, 1]]]],
+                [1, 1, [key, time, time, time, [["i", 1, 0, 1]]]],
+                [1, 2, [key, time]],
+                [[1, 2, [key, 0]], time],
+                time,
+            ]
+            for value in map(pack, trees):
+                expected = decode(value, value)
+                assert decode_batch([value] * MANY, [value] * MANY).payloads() == [expected] * MANY
 
 
 def test_arrays_of_columns_and_of_events() -> None:
