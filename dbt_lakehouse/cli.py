@@ -80,9 +80,10 @@ def _project_options(command: Callable[..., None]) -> Callable[..., None]:
 def decode(format_name: str, file: str) -> None:
     """Decode captured messages; one JSON line per change event.
 
-    FILE (default or `-`: standard input) holds JSON lines with topic, partition, offset,
-    timestamp_ms, key_b64 and value_b64. A payload that can't be decoded gives an event with the
-    operation `invalid`, and exit code 0 still.
+    FILE (default or `-`: standard input) holds JSON lines with value_b64 (null for none) and,
+    where they are known, topic, partition, offset, timestamp_ms, key_b64 and headers. A payload
+    that can't be decoded gives an event with the operation `invalid`, and exit code 0 still; a line
+    with another field, or without value_b64, ends the command.
     """
     from dbt_lakehouse.commands.decode import decode_stream
 

@@ -56,13 +56,25 @@ def test_other_bytes_at_a_position_stop_the_landing(lake: Lake, changed: dict[st
     assert lake.current_snapshot("bronze.raw_payloads") == before
 
 
-@pytest.mark.parametrize("name", ["timestamp", "ts_ms", "Timestamp_MS"])
-def test_a_time_by_another_name_stops_the_landing(lake: Lake, name: str) -> None:
-    sent = line(30, b"a", timestamp_type=1)
-    sent[name] = sent.pop("timestamp_ms")
-    with pytest.raises(LandingError, match=f"has no `timestamp_ms`, but `{name}`: misspelt"):
-        lake.land([sent])
-    assert sum(lake.land([line(30, b"a", timestamp_ms=None, timestamp_type=0)])) == 1
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        ("timestamp_ms", "timestamp", "contains unknown field `timestamp`"),
+        ("value_b64", "valu_b64", "contains unknown field `valu_b64`"),
+        ("value_b64", None, "missing required field `value_b64`"),
+    ],
+)
+def test_a_line_that_is_no_message_stops_the_landing(
+    lake: Lake, old: str, new: str | None, reason: str
+) -> None:
+    bad = line(31, b"a")
+    moved = bad.pop(old)
+    if new is not None:
+        bad[new] = moved
+    before = lake.current_snapshot("bronze.raw_payloads")
+    with pytest.raises(LandingError, match=f"line 2: Object {reason}"):
+        lake.land([line(30, b"a"), bad])
+    assert lake.current_snapshot("bronze.raw_payloads") == before
 
 
 def test_captures_that_are_not_there() -> None:
