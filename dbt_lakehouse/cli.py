@@ -147,6 +147,7 @@ def _land_from_kafka(
     project: "Project", until_caught_up: bool, accept_loss: bool, as_json: bool
 ) -> None:
     from dbt_lakehouse.landing.kafka.batch import land_kafka, landing_text
+    from dbt_lakehouse.landing.kafka.continuity import raise_stalled
 
     source = project.require_kafka()
     spark = project.open_session()
@@ -161,10 +162,13 @@ def _land_from_kafka(
         # Others wait for the lake too, and look for it less often than this takes.
         time.sleep(0.5)
     if as_json:
-        left = sorted(result.left_to_stream)
-        click.echo(
-            json.dumps({"landed": landed, "remaining": result.remaining, "left_to_stream": left})
-        )
+        counts = {"landed": landed, "remaining": result.remaining}
+        topics = {
+            "left_to_stream": sorted(result.left_to_stream),
+            "stalled": sorted(result.stalled),
+        }
+        click.echo(json.dumps({**counts, **topics}))
+    raise_stalled(result.stalled)
 
 
 @lakehouse.command()

@@ -2,6 +2,7 @@
 configured.
 """
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -11,6 +12,8 @@ from dbt_common.exceptions import DbtRuntimeError
 from dbt_lakehouse.errors import LakehouseError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql import SparkSession
 
     from dbt_lakehouse.config.project import Project
@@ -95,5 +98,18 @@ def _open(project: "Project", command: str) -> "SparkSession":
                 f" {result.skipped} were there"
             )
         if kafka is not None:
-            print(landing_text(land_kafka(spark, kafka)))
+            landing = land_kafka(spark, kafka)
+            print(landing_text(landing))
+            # The other topics are built first.
+            click.get_current_context().call_on_close(partial(_end_with, landing.stalled))
     return spark
+
+
+def _end_with(stalled: "Mapping[str, LakehouseError]") -> None:
+    """End dbt's command with an error if topics have stalled."""
+    from dbt_lakehouse.landing.kafka.continuity import raise_stalled
+
+    try:
+        raise_stalled(stalled)
+    except LakehouseError as error:
+        raise click.ClickException(str(error)) from error

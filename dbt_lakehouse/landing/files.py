@@ -99,7 +99,7 @@ def _land(
             for batch in _batches(paths):
                 writer.write_table(pa.Table.from_pylist(batch, schema=_SCHEMA))
         with landing_lock(spark).held("landing captures", patience):
-            return _append(spark, parquet.as_uri())
+            return _append(spark, f"file://{parquet}")
 
 
 def _batches(paths: Iterable[str]) -> Iterator[list[dict[str, Any]]]:
