@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from dbt_lakehouse.config.paths import CACHE, ROOT
 from dbt_lakehouse.errors import ConfigurationError, LandingError
 from dbt_lakehouse.lake import bronze
+from dbt_lakehouse.lake.iceberg import ConcurrentAppendError
 from dbt_lakehouse.lake.locks import landing_lock
 from dbt_lakehouse.landing import landed_captures
 from dbt_lakehouse.landing.captures import CaptureError, read_captures
@@ -150,7 +151,7 @@ def _append(spark: SparkSession, parquet: str) -> tuple[LandingResult, int | Non
         _choose(spark)
         try:
             return _append_chosen(spark, snapshot)
-        except bronze.ConcurrentAppendError:
+        except ConcurrentAppendError:
             click.echo("another host has landed meanwhile: starting over", err=True)
         finally:
             # Uncaches it too.

@@ -8,6 +8,12 @@ import pytest
 from lakes import Lake
 
 from dbt_lakehouse.errors import ConfigurationError, LandingError
+from dbt_lakehouse.lake.iceberg import (
+    ConcurrentAppendError,
+    insert_into,
+    load_table,
+    refusing_concurrent_appends,
+)
 from dbt_lakehouse.landing.files import LandingResult, configured_captures
 
 
@@ -121,3 +127,33 @@ def test_a_python_function_runs_once_for_each_row(lake: Lake, query: str, functi
     evaluations = [text for text in plan.splitlines() if "ArrowEvalPython" in text]
     assert len(evaluations) == 1
     assert evaluations[0].count(f"{function}(") == 1
+
+
+def test_an_insert_is_refused_if_others_have_added_rows_since(lake: Lake) -> None:
+    spark, name = lake.spark, "lake.silver.inserted"
+    lake.sql(f"create table {name} (id int, text string) using iceberg")
+
+    def snapshot() -> int | None:
+        current = load_table(spark, name).currentSnapshot()
+        return None if current is None else int(current.snapshotId())
+
+    def insert(number: int, chosen_by: int | None) -> None:
+        with refusing_concurrent_appends():
+            lake.sql(f"{insert_into(name, chosen_by)} select {number}, 'a'")
+
+    insert(1, None)
+    with pytest.raises(ConcurrentAppendError):
+        insert(2, None)
+    first = snapshot()
+    lake.sql(f"insert into {name} values (2, 'b')")
+    with pytest.raises(ConcurrentAppendError):
+        insert(3, first)
+    # What adds no rows is no conflict.
+    second = snapshot()
+    options = "map('rewrite-all', 'true')"
+    lake.sql(f"call lake.system.rewrite_data_files(table => '{name}', options => {options})")
+    lake.sql(f"delete from {name} where id = 1")
+    insert(3, second)
+    assert [row["id"] for row in lake.sql(f"select id from {name} order by id")] == [2, 3]
+    assert lake.snapshots(name)[-1].operation == "append"
+    lake.sql(f"drop table {name}")

@@ -19,7 +19,7 @@ from lakes import Lake, topic_entries
 from processes import python, said
 
 from dbt_lakehouse.errors import LockedError
-from dbt_lakehouse.lake.locks import lake_lock, landing_lock, run_lock
+from dbt_lakehouse.lake.locks import lake_lock, landing_lock, run_lock, stream_lock, streamed_topics
 from dbt_lakehouse.landing.kafka.batch import KafkaLanding, land_kafka
 
 # Holds a lock until its input ends. A lock asks of a session only where the lake is.
@@ -114,6 +114,16 @@ def test_who_looks_whether_a_lock_is_held_keeps_nobody_away(lake: Lake) -> None:
     assert lock.take("me")
     assert not lock.held_elsewhere()
     lock.release()
+
+
+def test_any_name_of_a_topic_makes_a_lock(lake: Lake) -> None:
+    # As long as Kafka lets it be; `land_as` is any text.
+    topics = ["t" * 249, "a/b", "..", "Topic", "topic"]
+    locks = [stream_lock(lake.spark, topic) for topic in topics]
+    assert all(lock.take("me") for lock in locks)
+    for lock in locks:
+        lock.release()
+    assert streamed_topics(lake.spark, topics) == {}
 
 
 def test_who_has_patience_gets_a_lock_that_is_held_for_a_moment(lake: Lake) -> None:

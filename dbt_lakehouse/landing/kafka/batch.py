@@ -24,6 +24,7 @@ from pyspark.sql import SparkSession
 
 from dbt_lakehouse.errors import ConfigurationError, KafkaError, LakehouseError
 from dbt_lakehouse.lake import bronze
+from dbt_lakehouse.lake.iceberg import ConcurrentAppendError
 from dbt_lakehouse.lake.locks import landing_lock, streamed_topics
 from dbt_lakehouse.landing.kafka.continuity import Prepared, prepare, raise_stalled
 from dbt_lakehouse.landing.kafka.positions import advanced, behind_own_append, save_positions
@@ -62,7 +63,7 @@ def land_kafka(
         try:
             with lock.held("landing from Kafka", source.patience):
                 return _land(spark, source, accept_loss=accept_loss)
-        except bronze.ConcurrentAppendError:
+        except ConcurrentAppendError:
             click.echo("another host has landed meanwhile: starting over", err=True)
             time.sleep(min(attempt, 3))
     raise KafkaError(

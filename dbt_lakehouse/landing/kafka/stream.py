@@ -32,6 +32,7 @@ from dbt_lakehouse.errors import (
     LockedError,
 )
 from dbt_lakehouse.lake import bronze
+from dbt_lakehouse.lake.iceberg import ConcurrentAppendError
 from dbt_lakehouse.lake.locks import landing_lock, stream_lock
 from dbt_lakehouse.landing.kafka.admin import PartitionLog, read_logs, topic_ids
 from dbt_lakehouse.landing.kafka.continuity import prepare, raise_stalled
@@ -234,7 +235,7 @@ class _Stream:
                 return 0
             try:
                 commit = bronze.append(rows, self._positions.snapshot)
-            except bronze.ConcurrentAppendError:
+            except ConcurrentAppendError:
                 click.echo("another host has landed meanwhile: once more", err=True)
                 continue
             # Our own rows need no look: no later micro-batch brings them again.
