@@ -5,21 +5,30 @@ once.
 import glob
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import click
 import pyarrow as pa
 import pyarrow.parquet as pq
+from py4j.protocol import Py4JJavaError
+from pyspark.errors.exceptions.captured import (
+    AnalysisException,
+    CapturedException,
+    ParseException,
+)
 from pyspark.sql import SparkSession
 
 from dbt_lakehouse.config.paths import CACHE, ROOT
-from dbt_lakehouse.errors import ConfigurationError, LandingError
+from dbt_lakehouse.errors import ConfigurationError, LandingError, WriteError
 from dbt_lakehouse.lake import bronze
 from dbt_lakehouse.lake.iceberg import ConcurrentAppendError
 from dbt_lakehouse.lake.locks import landing_lock
 from dbt_lakehouse.landing import landed_captures
 from dbt_lakehouse.landing.captures import CaptureError, read_captures
+from dbt_lakehouse.landing.leftovers import leaving_no_files
+from dbt_lakehouse.spark.java_errors import error_text
 
 _BATCH_ROWS: Final = 20_000
 _SCHEMA: Final = pa.schema(
@@ -210,5 +219,20 @@ def _append_chosen(spark: SparkSession, snapshot: int | None) -> tuple[LandingRe
             group by topic, partition, offset
             """
         )
-        return result, bronze.append(rows, snapshot).snapshot
+        with _explained(), leaving_no_files(spark):
+            return result, bronze.append(rows, snapshot).snapshot
     return result, snapshot if bronze.current_snapshot(spark) == snapshot else None
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Raise what Spark says as a user should read it."""
+    try:
+        yield
+    except (AnalysisException, ParseException):
+        # A mistake of ours.
+        raise
+    except (Py4JJavaError, CapturedException) as error:
+        raise WriteError(
+            f"{bronze.TABLE} can't be written, nothing was landed: {error_text(error)}"
+        ) from error

@@ -1,13 +1,16 @@
 """Landing captures in bronze, and the SQL functions on what has landed."""
 
 import base64
+import resource
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 from lakes import Lake
 
-from dbt_lakehouse.errors import ConfigurationError, LandingError
+from dbt_lakehouse.errors import ConfigurationError, LandingError, WriteError
 from dbt_lakehouse.lake.iceberg import (
     ConcurrentAppendError,
     insert_into,
@@ -157,3 +160,40 @@ def test_an_insert_is_refused_if_others_have_added_rows_since(lake: Lake) -> Non
     assert [row["id"] for row in lake.sql(f"select id from {name} order by id")] == [2, 3]
     assert lake.snapshots(name)[-1].operation == "append"
     lake.sql(f"drop table {name}")
+
+
+def data_files(lake: Lake) -> set[Path]:
+    """The data files in bronze's folder, those that no snapshot names too."""
+    table = lake.folder / "lake" / "warehouse" / "bronze" / "raw_payloads"
+    return {path for path in (table / "data").rglob("*") if path.is_file()}
+
+
+@contextmanager
+def full_disk(lake: Lake) -> Iterator[None]:
+    """Spark's process can't write more than half a megabyte into a file."""
+    jvm: Any = lake.spark.sparkContext._gateway
+    unlimited = resource.prlimit(jvm.proc.pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(jvm.proc.pid, resource.RLIMIT_FSIZE, (500_000, unlimited[1]))
+    try:
+        yield
+    finally:
+        resource.prlimit(jvm.proc.pid, resource.RLIMIT_FSIZE, unlimited)
+
+
+def test_a_landing_that_fails_leaves_no_files(lake: Lake) -> None:
+    # What Spark writes on the way is compressed.
+    lake.set_properties("bronze.raw_payloads", {"write.parquet.compression-codec": "uncompressed"})
+    lines = [line(100 + number, b"%d" % number + bytes(50_000)) for number in range(60)]
+    before = data_files(lake)
+    with full_disk(lake), pytest.raises(WriteError, match=r"nothing was landed: .*File too large"):
+        lake.land(lines)
+    assert data_files(lake) == before
+    assert lake.land(lines).landed == 60
+    assert len(data_files(lake)) > len(before)
+    # What is left and was not written by this landing stays: it may be somebody's who is at work.
+    others = next(iter(data_files(lake) - before)).with_name("00000-0-another-00001.parquet")
+    others.write_bytes(b"another's")
+    with full_disk(lake), pytest.raises(WriteError):
+        lake.land([{**each, "offset": each["offset"] + 100} for each in lines])
+    assert others.exists()
+    others.unlink()

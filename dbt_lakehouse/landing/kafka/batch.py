@@ -30,6 +30,7 @@ from dbt_lakehouse.landing.kafka.continuity import Prepared, prepare, raise_stal
 from dbt_lakehouse.landing.kafka.positions import advanced, behind_own_append, save_positions
 from dbt_lakehouse.landing.kafka.reading import Range, capped, new_ranges, offsets_in, read_ranges
 from dbt_lakehouse.landing.kafka.settings import KafkaSource
+from dbt_lakehouse.landing.leftovers import leaving_no_files
 from dbt_lakehouse.spark.java_errors import error_text
 from dbt_lakehouse.texts import counted
 
@@ -106,7 +107,8 @@ def _land_prepared(spark: SparkSession, source: KafkaSource, prepared: Prepared)
         # A transaction's end takes an offset but is no message: a range may hold none, and an empty
         # commit in every run would be noise.
         if not rows.isEmpty():
-            commit = bronze.append(rows, positions.snapshot)
+            with leaving_no_files(spark):
+                commit = bronze.append(rows, positions.snapshot)
             landed = commit.rows
             positions = behind_own_append(spark, logs, positions, commit.snapshot)
         ends = {(each.log.topic, each.log.partition): each.end for each in chosen}

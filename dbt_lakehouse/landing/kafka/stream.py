@@ -45,6 +45,7 @@ from dbt_lakehouse.landing.kafka.positions import (
 )
 from dbt_lakehouse.landing.kafka.reading import bronze_rows, without_landed
 from dbt_lakehouse.landing.kafka.settings import KafkaSource
+from dbt_lakehouse.landing.leftovers import leaving_no_files
 from dbt_lakehouse.spark.java_errors import error_text
 from dbt_lakehouse.texts import counted
 
@@ -234,7 +235,8 @@ class _Stream:
             if rows.isEmpty():
                 return 0
             try:
-                commit = bronze.append(rows, self._positions.snapshot)
+                with leaving_no_files(self._spark):
+                    commit = bronze.append(rows, self._positions.snapshot)
             except ConcurrentAppendError:
                 click.echo("another host has landed meanwhile: once more", err=True)
                 continue
