@@ -1,15 +1,21 @@
 """Landing captures in bronze, and the SQL functions on what has landed."""
 
 import base64
+import json
+import random
 import resource
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from lakes import Lake
 
+from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.errors import ConfigurationError, LandingError, WriteError
 from dbt_lakehouse.lake.iceberg import (
     ConcurrentAppendError,
@@ -160,6 +166,38 @@ def test_an_insert_is_refused_if_others_have_added_rows_since(lake: Lake) -> Non
     assert [row["id"] for row in lake.sql(f"select id from {name} order by id")] == [2, 3]
     assert lake.snapshots(name)[-1].operation == "append"
     lake.sql(f"drop table {name}")
+
+
+def test_memory_does_not_grow_with_a_capture(tmp_path: Path) -> None:
+    # Messages of 1 MB: 64 of them are fewer than a batch has by their number.
+    capture = tmp_path / "large.jsonl"
+    with capture.open("w") as stream:
+        for number in range(64):
+            stream.write(json.dumps(line(number, random.randbytes(1 << 20))) + "\n")
+    program = """
+import resource, sys
+from pathlib import Path
+from dbt_lakehouse.landing.files import _write_parquet
+few = Path(sys.argv[2], "few.jsonl")
+with open(sys.argv[1], "rb") as stream:
+    few.write_bytes(b"".join(stream.readline() for _ in range(16)))
+for path in (few, sys.argv[1]):
+    _write_parquet([str(path)], Path(sys.argv[2], "captures.parquet"))
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(capture), str(tmp_path)],
+        check=True,
+        capture_output=True,
+        cwd=ROOT,
+    )
+    few, many = map(int, done.stdout.split())
+    assert many - few < 24
+    groups = pq.ParquetFile(tmp_path / "captures.parquet")
+    assert groups.metadata.num_rows == 64
+    # Whoever reads the file needs no more at a time.
+    sizes = [groups.metadata.row_group(i).total_byte_size for i in range(groups.num_row_groups)]
+    assert max(sizes) < 12 << 20
 
 
 def data_files(lake: Lake) -> set[Path]:
