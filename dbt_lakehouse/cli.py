@@ -245,7 +245,9 @@ def stream(
 @click.option("--json", "as_json", is_flag=True, help="Print the partitions as JSON.")
 @_project_options
 def status(project: "Project", as_json: bool) -> None:
-    """Print how far bronze lags behind Kafka, by topic and partition."""
+    """Print how far bronze lags behind Kafka, by topic and partition, and what keeps a topic from
+    going on.
+    """
     from dbt_lakehouse.landing.kafka.status import read_status, status_text
 
     source = project.require_kafka()

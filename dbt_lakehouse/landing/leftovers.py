@@ -82,15 +82,15 @@ def _remove(spark: SparkSession, tag: str, started: float) -> int:
     removed = 0
     for folder in _folders(table, started):
         for file in list(io.listPrefix(folder).iterator()):
-            location = str(file.location())
-            found = _DATA_FILE.fullmatch(location.rpartition("/")[2])
+            name = _name(file)
+            found = _DATA_FILE.fullmatch(name)
             if (
                 found is not None
                 and (int(found[1]), int(found[2])) in tasks
                 and file.createdAtMillis() >= started * 1_000
-                and location not in named
+                and name not in named
             ):
-                io.deleteFile(location)
+                io.deleteFile(file.location())
                 removed += 1
     return removed
 
@@ -120,13 +120,20 @@ def _tasks(spark: SparkSession, store: Any, tag: str) -> set[tuple[int, int]]:
 
 
 def _named_since(table: Any, started: float) -> set[str]:
-    """The data files that snapshots have added since."""
+    """The names of the data files that snapshots have added since."""
     return {
-        str(file.location())
+        _name(file)
         for snapshot in list(table.snapshots())
         if snapshot.timestampMillis() >= started * 1_000
         for file in list(snapshot.addedDataFiles(table.io()))
     }
+
+
+def _name(file: Any) -> str:
+    """The name of a file in its folder, which is the only one of that name. Tables and file systems
+    write folders differently (file:/, file:///).
+    """
+    return str(file.location()).rpartition("/")[2]
 
 
 def _folders(table: Any, started: float) -> list[str]:

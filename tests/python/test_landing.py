@@ -14,9 +14,11 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from lakes import Lake
+from py4j.protocol import Py4JJavaError
 
 from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.errors import ConfigurationError, LandingError, WriteError
+from dbt_lakehouse.lake import bronze
 from dbt_lakehouse.lake.iceberg import (
     ConcurrentAppendError,
     insert_into,
@@ -24,11 +26,13 @@ from dbt_lakehouse.lake.iceberg import (
     refusing_concurrent_appends,
 )
 from dbt_lakehouse.landing.files import LandingResult, configured_captures
+from dbt_lakehouse.landing.leftovers import leaving_no_files
 
 
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
-    yield Lake(tmp_path_factory.mktemp("landing"))
+    # A path may have blanks.
+    yield Lake(tmp_path_factory.mktemp("landing lake"))
 
 
 def line(number: int, value: bytes | None, **fields: Any) -> dict[str, Any]:
@@ -177,6 +181,7 @@ def test_memory_does_not_grow_with_a_capture(tmp_path: Path) -> None:
     program = """
 import resource, sys
 from pathlib import Path
+from dbt_lakehouse.lake import bronze
 from dbt_lakehouse.landing.files import _write_parquet
 few = Path(sys.argv[2], "few.jsonl")
 with open(sys.argv[1], "rb") as stream:
@@ -235,3 +240,19 @@ def test_a_landing_that_fails_leaves_no_files(lake: Lake) -> None:
         lake.land([{**each, "offset": each["offset"] + 100} for each in lines])
     assert others.exists()
     others.unlink()
+
+
+def test_what_has_landed_stays_whatever_fails_afterwards(lake: Lake) -> None:
+    spark = lake.spark
+    jvm: Any = spark._jvm
+    rows = spark.sql(
+        "select 'kept' as topic, 0 as partition, 0L as offset, current_timestamp() as timestamp,"
+        " 0 as timestamp_type, binary('k') as key, binary('v') as value,"
+        " cast(null as array<struct<key: string, value: binary>>) as headers,"
+        " current_timestamp() as landed_at"
+    )
+    with pytest.raises(Py4JJavaError), leaving_no_files(spark):
+        bronze.append(rows, bronze.current_snapshot(spark))
+        jvm.java.lang.Integer.parseInt("none")
+    kept = lake.sql("select value from bronze.raw_payloads where topic = 'kept'")
+    assert kept == [{"value": b"v"}]
