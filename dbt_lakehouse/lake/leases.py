@@ -24,6 +24,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, ClassVar, Final, NamedTuple
 
@@ -139,7 +140,9 @@ class _State:
                 raise
             return False
         for each in earlier:
-            self._table.io().deleteFile(each.manifestListLocation())
+            # What stays is a file of some hundred bytes.
+            with suppress(Py4JJavaError):
+                self._table.io().deleteFile(each.manifestListLocation())
         return True
 
 
@@ -202,7 +205,10 @@ class _Keeper:
         )
 
         def with_it(leases: _Leases) -> _Leases | None:
-            return None if name in leases else {**leases, name: _renewed(lease)}
+            # It is there already if a commit has succeeded and nobody could say so.
+            if leases.get(name, lease).id != lease.id:
+                return None
+            return {**leases, name: _renewed(lease)}
 
         with self._lock:
             if not self._change(with_it):

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from lakes import Lake
-from py4j.protocol import Py4JJavaError
+from pyspark.errors.exceptions.captured import CapturedException
 
 from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.errors import ConfigurationError, LandingError, WriteError
@@ -251,7 +251,7 @@ def test_what_has_landed_stays_whatever_fails_afterwards(lake: Lake) -> None:
         " cast(null as array<struct<key: string, value: binary>>) as headers,"
         " current_timestamp() as landed_at"
     )
-    with pytest.raises(Py4JJavaError), leaving_no_files(spark):
+    with pytest.raises(CapturedException), leaving_no_files(spark):
         bronze.append(rows, bronze.current_snapshot(spark))
         jvm.java.lang.Integer.parseInt("none")
     kept = lake.sql("select value from bronze.raw_payloads where topic = 'kept'")
