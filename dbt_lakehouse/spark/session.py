@@ -22,7 +22,7 @@ from dbt_lakehouse.lake import bronze
 from dbt_lakehouse.landing.kafka.settings import PREFIX as KAFKA_PREFIX
 from dbt_lakehouse.spark import class_archive
 from dbt_lakehouse.spark.functions import register_functions
-from dbt_lakehouse.spark.jars import ensure_jars
+from dbt_lakehouse.spark.jars import ensure_jars, java_option
 from dbt_lakehouse.spark.java_errors import error_text
 from dbt_lakehouse.spark.sessions import Sessions
 
@@ -79,6 +79,11 @@ def open_session(parameters: Mapping[str, str]) -> SparkSession:
     os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
     temporary = CACHE / "tmp"
     temporary.mkdir(parents=True, exist_ok=True)
+    properties = [
+        f"-D{name}={temporary}"
+        for name in ("java.io.tmpdir", "org.sqlite.tmpdir", "derby.system.home")
+    ]
+    properties.append(f"-Dlog4j2.configurationFile={LOG4J.as_uri()}")
     class_path = os.pathsep.join(str(path) for path in ensure_jars())
     builder = (
         SparkSession.builder.appName("cdc_lakehouse")
@@ -86,9 +91,7 @@ def open_session(parameters: Mapping[str, str]) -> SparkSession:
         .config("spark.executor.extraClassPath", class_path)
         .config(
             "spark.driver.extraJavaOptions",
-            f"-Djava.io.tmpdir={temporary} -Dorg.sqlite.tmpdir={temporary} "
-            f"-Dderby.system.home={temporary} -Dlog4j2.configurationFile={LOG4J} "
-            f"{class_archive.java_options()}",
+            f"{' '.join(map(java_option, properties))} {class_archive.java_options()}",
         )
         .config("spark.local.dir", str(temporary))
         .config("spark.ui.enabled", "false")
@@ -155,7 +158,8 @@ def _resolved(parameters: Mapping[str, str]) -> dict[str, str]:
         )
     # A REST catalog's warehouse is a name that the server knows.
     if settings.get(CATALOG_TYPE) == "jdbc" and "://" not in settings[WAREHOUSE]:
-        settings[WAREHOUSE] = (ROOT / settings[WAREHOUSE]).as_uri()
+        # Not as_uri: Hadoop takes %20 for the name of a folder.
+        settings[WAREHOUSE] = f"file://{ROOT / settings[WAREHOUSE]}"
     uri = settings.get(CATALOG_URI, "")
     if uri.startswith(SQLITE):
         path = ROOT / uri.removeprefix(SQLITE)

@@ -24,6 +24,7 @@ from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.config.project import Project, ProjectOptions, load
 from dbt_lakehouse.landing.files import LandingResult, land_captures
 from dbt_lakehouse.landing.kafka.batch import KafkaLanding, land_kafka
+from dbt_lakehouse.landing.kafka.continuity import raise_stalled
 from dbt_lakehouse.landing.kafka.settings import KafkaSource
 from dbt_lakehouse.spark.session import CATALOG_URI, SQLITE
 
@@ -131,8 +132,13 @@ class Lake:
         accept_loss: bool = False,
         **variables: Any,
     ) -> KafkaLanding:
-        """Land what is new in Kafka, for the topics of ``kafka``."""
-        return land_kafka(self.spark, self.kafka(topics, **variables), accept_loss=accept_loss)
+        """Land what is new in Kafka, for the topics of ``kafka``; as the command, raise what keeps
+        a topic from going on when the others have landed.
+        """
+        source = self.kafka(topics, **variables)
+        landing = land_kafka(self.spark, source, accept_loss=accept_loss)
+        raise_stalled(landing.stalled)
+        return landing
 
     def dbt(self, *arguments: str, as_of: str, **variables: Any) -> dict[str, str]:
         """Run a dbt command; the status of each node by its name.
