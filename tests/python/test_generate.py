@@ -1523,6 +1523,17 @@ def test_gold_that_chooses_its_columns_keeps_its_choice(paper: Paper) -> None:
     assert paper.read("gold", "t.yml") == contract
 
 
+def test_a_description_that_is_no_yaml_is_named(paper: Paper) -> None:
+    paper.add("t", ({"id": 1}, source("t"), {"id": 1}))
+    paper.generate("t")
+    contract = paper.root / "models" / "gold" / "t.yml"
+    for broken in ("models: [", "models: []\nmodels: []  # t\n"):
+        contract.write_text(f"# of t\n{broken}")
+        with pytest.raises(GenerateError, match=r"models/gold/t\.yml is no YAML: while"):
+            paper.generate("t")
+    assert contract.read_text().endswith(broken)
+
+
 def test_payloads_tell_dialects_apart() -> None:
     arcion = {"connector": "MYSQL", "db": "d", "schema": None, "table": "t", "ts_ms": None}
     lindorm_block = {"db": "ld", "namespace": "default", "table": "t", "version": "v1.0"}
@@ -1623,7 +1634,7 @@ def test_short_dicts_grow(tmp_path: Path, columns: str, expected: str) -> None:
         ('change_log(source_table="t", columns={"a": {"name": "b"}})', "column a has no type"),
         (
             'current_state(changes=ref("t_changes"), key=["a"], columns=["b"])',
-            "columns and key in gold too: docs/add-a-table.md says how to move it",
+            "it is of the former kind, with key and columns in gold too: docs/add-a-table.md",
         ),
         ('current_state("t_changes")', "its argument is no ref of a change log"),
     ],

@@ -96,10 +96,10 @@ def _columns(model: Mapping[str, Any]) -> dict[str, tuple[int, Any]]:
 
 
 def describes(text: str, model: str) -> bool:
-    """Whether a YAML file describes a model."""
+    """Whether a YAML file describes a model. Raises ``YAMLError``."""
     try:
         _model(documents.loaded(text), model)
-    except (LookupError, documents.YAMLError):
+    except LookupError:
         return False
     return True
 

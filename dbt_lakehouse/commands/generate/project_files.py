@@ -41,15 +41,19 @@ class ProjectFiles:
         )
 
     def description_of(self, model: str, path: Path) -> Path | None:
-        """The YAML file that describes a model."""
+        """The YAML file that describes a model. Raises ``GenerateError`` if that can't be told."""
         beside = path.with_suffix(".yml")
         candidates = [beside] if beside.exists() else []
         for folder in self.model_folders:
             candidates += sorted((*folder.rglob("*.yml"), *folder.rglob("*.yaml")))
         for candidate in candidates:
             text = candidate.read_text()
-            if model in text and edit.describes(text, model):
-                return candidate
+            try:
+                if model in text and edit.describes(text, model):
+                    return candidate
+            except documents.YAMLError as error:
+                first_line = str(error).splitlines()[0]
+                raise GenerateError(f"{self.shown(candidate)} is no YAML: {first_line}") from None
         return None
 
     def shown(self, path: Path) -> str:

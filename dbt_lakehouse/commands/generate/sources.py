@@ -34,8 +34,8 @@ _ARGUMENTS: Final[dict[str, frozenset[str]]] = {
 }
 CHANGE_LOGS: Final = ("change_log", "aerospike_change_log")
 _FORMER: Final = (
-    "it is declared as before version 0.2, columns and key in gold too: docs/add-a-table.md says"
-    " how to move it"
+    "it is of the former kind, with key and columns in gold too: docs/add-a-table.md says how to"
+    " move it"
 )
 _JINJA: Final = Environment(autoescape=False)
 # Literals of Jinja that Python writes with a capital letter.
