@@ -1281,7 +1281,7 @@ class Paper:
                     for each in ("key_b64", "value_b64")
                 )
                 position = Position(line["timestamp_ms"], topic, 0, line["offset"])
-                profile.add("debezium_json", key, value, position)
+                profile.add(TOPICS.get(topic, "debezium_json"), key, value, position)
         profile.settle()
         return profile
 
@@ -1508,6 +1508,49 @@ def test_a_guess_is_taken_back(paper: Paper, first: list[Any], follows: Any, gue
     assert f'"x": "string",\n            "z": "{guess}"' in paper.read("silver", "t_changes.sql")
     (again,) = paper.generate("t").tables
     assert (again.status, again.notes) == ("unchanged", [kept])
+
+
+def test_a_guess_of_what_a_bin_holds_is_taken_back(paper: Paper) -> None:
+    """Aerospike names a list, and not what is in it."""
+    capture = Capture("aero.msgpack")
+
+    def write(number: int, value: list[Any]) -> Line:
+        key = ["game", "players", bytes([number]) * 20, None]
+        return capture.raw(None, pack([1, 1, [key, 1, 0, NOW_MS, [["x", 20, 0, value]]]]))
+
+    paper.topics[capture.topic] = [write(1, [1, 2])]
+    paper.generate(capture.topic)
+    assert gold_columns(paper, "players")[3]["description"] == (
+        "Field `x` of the source, declared as LIST: the type is guessed from its values."
+    )
+    paper.topics[capture.topic].append(write(2, [1, "a"]))
+    assert paper.generate(capture.topic).tables[0].changes == ["~ x: array<int> -> string"]
+    assert gold_columns(paper, "players")[3]["description"] == (
+        "Field `x` of the source, declared as LIST."
+    )
+
+
+def test_bytes_that_were_taken_for_text_are_bytes_again(paper: Paper) -> None:
+    capture = Capture("lindorm_hbase")
+
+    def put(row: bytes, value: bytes) -> Line:
+        after = {"ROW": b64(row), "f": b64(value)}
+        table = {"db": "ld", "namespace": "default", "table": "cells"}
+        return capture.json(None, {"schema": {}, "payload": change("c", table, None, after)})
+
+    paper.topics[capture.topic] = [put(b"a", b"text")]
+    paper.generate(capture.topic)
+    assert '"f": {"name": "f", "type": "string", "encoding": "hbase"}' in paper.read(
+        "silver", "cells_changes.sql"
+    )
+    paper.topics[capture.topic].append(put(b"b", b"\xff\0\0\1"))
+    (outcome,) = paper.generate(capture.topic).tables
+    assert outcome.changes == ["~ f: string -> binary"]
+    assert outcome.notes[0].startswith("f was taken for text, and has other bytes by now.")
+    assert '"type": "binary", "encoding": "hbase"' in paper.read("silver", "cells_changes.sql")
+    column = gold_columns(paper, "cells")[1]
+    assert column["description"] == "HBase value `f`, the bytes as they are stored."
+    assert paper.generate(capture.topic).tables[0].status == "unchanged"
 
 
 def test_gold_that_chooses_its_columns_keeps_its_choice(paper: Paper) -> None:

@@ -9,7 +9,8 @@ from dbt_lakehouse.commands.generate.profile import Column, TableId, TableProfil
 from dbt_lakehouse.commands.generate.report import Outcome
 
 HBASE_KEY: Final = "ROW"
-_GUESSED: Final = "which ships no schema: the type is guessed from its values."
+_GUESSED: Final = "the type is guessed from its values."
+_HBASE_TEXT: Final = "stored as text, by its values so far."
 
 
 def table_of(
@@ -59,10 +60,8 @@ def spec_of(
         return Spec(column_name, name, "string", f"Field `{name}` of the source.")
     if of_hbase:
         if not column.values.utf8:
-            text = f"HBase value `{name}`, the bytes as they are stored."
-            return Spec(column_name, name, "binary", text)
-        text = f"HBase value `{name}`, stored as text."
-        return Spec(column_name, name, "string", text, "hbase")
+            return Spec(column_name, name, "binary", describe_hbase(name, "binary"))
+        return Spec(column_name, name, "string", describe_hbase(name, "string"), "hbase")
     type_name = types.column_type(column.types(), column.values, is_key=is_key)
     return Spec(column_name, name, type_name, describe(name, column, type_name))
 
@@ -78,22 +77,31 @@ def describe(name: str, column: Column, type_name: str) -> str:
         return f"{start}; always null so far."
     if not declared:
         if type_name != "string":
-            return f"{start}, {_GUESSED}"
+            return f"{start}, which ships no schema: {_GUESSED}"
         is_text = column.values.count == column.values.texts
         return f"{start}, which ships no schema: {'text' if is_text else 'mixed values as text'}."
     former = f", formerly {' and '.join(declared[1:])}" if len(declared) > 1 else ""
     known = [each for each in column.types() if each is not None]
+    if not known and type_name != "string":
+        # Aerospike's lists and maps.
+        return f"{start}, declared as {declared[0]}{former}: {_GUESSED}"
     why = ""
     if known and type_name == "string" and "string" not in known:
         why = "; text, because no other type holds all its values"
     return f"{start}, declared as {declared[0]}{former}{why}."
 
 
+def describe_hbase(name: str, type_name: str) -> str:
+    """A description of a column of bytes that may be text."""
+    what = _HBASE_TEXT if type_name == "string" else "the bytes as they are stored."
+    return f"HBase value `{name}`, {what}"
+
+
 def is_guess(description: str) -> bool:
     """Whether a column's description says that its type is a guess of generate's, which it may take
     back. A column that somebody has described has the type that they want.
     """
-    return " ".join(description.split()).endswith(_GUESSED)
+    return " ".join(description.split()).endswith((_GUESSED, _HBASE_TEXT))
 
 
 def is_hbase(profile: TableProfile) -> bool:

@@ -7,6 +7,7 @@ from dbt_lakehouse.commands.generate import edit, models, naming, sources, types
 from dbt_lakehouse.commands.generate.choices import named_key, named_table, shipped_key
 from dbt_lakehouse.commands.generate.columns import (
     describe,
+    describe_hbase,
     is_guess,
     is_hbase,
     shown,
@@ -236,7 +237,16 @@ class Writer:
         retyped = {}
         for column, entry in log.entries.items():
             seen = profile.columns.get(entry.field)
-            if seen is None or entry.encoding is not None:
+            if seen is None:
+                continue
+            if entry.encoding is not None:
+                # What bytes mean is not generate's to say, but for those that it took for text.
+                if column in guessed and entry.type == "string" and not seen.values.utf8:
+                    retyped[column] = "binary"
+                    outcome.notes.append(
+                        f"{column} was taken for text, and has other bytes by now. They were null"
+                        " before, in _misfits"
+                    )
                 continue
             is_key = column in log.key
             declared = [each for each in seen.types() if each is not None]
@@ -272,7 +282,10 @@ class Writer:
     @staticmethod
     def _now(entry: Entry, type_name: str, profile: TableProfile) -> Spec:
         """A column with another type than before."""
-        description = describe(entry.field, profile.columns[entry.field], type_name)
+        if entry.encoding is None:
+            description = describe(entry.field, profile.columns[entry.field], type_name)
+        else:
+            description = describe_hbase(entry.field, type_name)
         return Spec(entry.column, entry.field, type_name, description)
 
     def _redescribe(
