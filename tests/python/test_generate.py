@@ -1069,14 +1069,25 @@ def test_tables_without_keys_don_t_keep_the_others_from_being_made(
     assert report["tables"][0]["changes"] == ["a int, key", "b string, key"]
 
 
-def test_a_demo_table_in_another_topic_gets_models_of_its_own(world: World) -> None:
-    capture = Capture("other.inventory.products")
-    table = {"connector": "mysql", "db": "inventory", "table": "products"}
-    world.lake.land([capture.json({"no": 1}, change("c", table, None, {"no": 1, "label": "x"}))])
-    report = world.generate("other.inventory.products", format="debezium_json")
-    (outcome,) = report.tables
-    assert (outcome.name, outcome.status) == ("inventory_products", "created")
-    assert "products_changes.sql names no topic" in outcome.notes[0]
+def test_tables_of_one_name_get_models_of_their_own(world: World) -> None:
+    """The demo's in another topic; and one that only a topic has which nobody has listed."""
+    lines = []
+    for topic, table in (
+        (
+            "other.inventory.products",
+            {"connector": "mysql", "db": "inventory", "table": "products"},
+        ),
+        ("twins.one", {**source("twin"), "db": "one"}),
+        ("twins.two", {**source("twin"), "db": "two"}),
+    ):
+        capture = Capture(topic)
+        lines.append(capture.json({"no": 1}, change("c", table, None, {"no": 1, "label": "x"})))
+    world.lake.land(lines)
+    report = world.generate("other.inventory.products", "twins.one", format="debezium_json")
+    products, twin = report.tables
+    assert (products.name, products.status) == ("inventory_products", "created")
+    assert "products_changes.sql names no topic" in products.notes[0]
+    assert (twin.name, twin.status) == ("one_public_twin", "created")
 
 
 # --- Types ----------------------------------------------------------------------------------------

@@ -123,9 +123,7 @@ class Writer:
 
         # A log without a topic reads the tables of that name of all servers.
         similar = [
-            log
-            for log in reading
-            if log.topic is not None or 2 * common(log) >= max(1, len(log.fields))
+            log for log in reading if log.topic is not None or 2 * common(log) >= len(log.fields)
         ]
         return max(similar, key=lambda log: (-log.source.wildcards, common(log)), default=None)
 
