@@ -1,7 +1,7 @@
 """The Spark session of the lake: its settings, its SQL functions, its schemas.
 
-dbt-spark's ``session`` method uses whatever Spark session the process has, so this module opens it
-first, with the profile's ``server_side_parameters``. The same function serves the command line.
+It is opened with the profile's ``server_side_parameters``, for dbt's adapter and for the command
+line alike.
 """
 
 import os
@@ -24,6 +24,7 @@ from dbt_lakehouse.spark import class_archive
 from dbt_lakehouse.spark.functions import register_functions
 from dbt_lakehouse.spark.jars import ensure_jars
 from dbt_lakehouse.spark.java_errors import error_text
+from dbt_lakehouse.spark.sessions import Sessions
 
 CATALOG: Final = "lake"
 WAREHOUSE: Final = f"spark.sql.catalog.{CATALOG}.warehouse"
@@ -34,12 +35,12 @@ SQLITE: Final = "jdbc:sqlite:"
 # What another Spark installation may have exported; each would lead this one astray.
 FOREIGN_ENVIRONMENT: Final = ("SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_DRIVER_PYTHON", "PYTHONPATH")
 
-_opened: SparkSession | None = None
+_opened: Sessions | None = None
 
 
-def opened_session() -> SparkSession:
-    """The session that this process has opened last. Spark's own ways to it take the JVM some 5 ms,
-    and a run asks for it with each statement. Raises ``RuntimeError`` if there is none.
+def opened_sessions() -> Sessions:
+    """The sessions of the lake that this process has opened last. Raises ``RuntimeError`` if there
+    is none.
     """
     if _opened is None:
         raise RuntimeError("no session of the lake is open: open_session comes first")
@@ -98,7 +99,8 @@ def open_session(parameters: Mapping[str, str]) -> SparkSession:
     spark = _started(builder)
     register_functions(spark)
     _prepare(spark)
-    _opened = spark
+    if _opened is None or _opened.base.sparkContext is not spark.sparkContext:
+        _opened = Sessions(spark)
     return spark
 
 

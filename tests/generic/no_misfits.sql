@@ -6,7 +6,7 @@
 {% test no_misfits(model) %}
 {{- config(severity='warn') -}}
 {%- if execute -%}
-{%- set log = model_meta(model).change_log -%}
+{%- set log = adapter.declaration_of(model) -%}
 {%- set key = log.key or ['_digest'] -%}
 select _position, misfit.column, misfit.text
 from {{ model }}

@@ -1,8 +1,16 @@
-{# A change log has each change once, and only operations that change rows in its source. #}
-{% test one_change_per_position(model) %}
+{#
+  A change log has each change once, and only operations that change rows in its source.
+
+  Arguments:
+      operations: those that there can be; by default, what the log's declaration says of its
+          source.
+#}
+{% test one_change_per_position(model, operations=none) %}
 {%- if execute -%}
-{%- set operations = ['upsert', 'delete'] if '_digest' in model_meta(model).change_log.technical | join
-    else ['snapshot', 'insert', 'update', 'delete', 'truncate'] -%}
+{%- set operations = operations or (
+    ['upsert', 'delete'] if adapter.declaration_of(model).namespace
+    else ['snapshot', 'insert', 'update', 'delete', 'truncate']
+) -%}
 select _position, count(*) as copies, collect_set(_operation) as operations
 from {{ model }}
 group by _position

@@ -1,7 +1,7 @@
 {# Each row of a gold table has its whole key, and no two have the same. #}
 {% test unique_key(model) %}
 {%- if execute -%}
-{%- set key = model_meta(model).fold.key -%}
+{%- set key = adapter.fold_of_model(model).key -%}
 select {{ key | join(', ') }}, count(*) as copies
 from {{ model }}
 group by {{ key | join(', ') }}
