@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from dbt.config.project import Project as DbtProject
 from dbt.config.runtime import load_profile, load_project
 from dbt.config.utils import parse_cli_yaml_string
 from dbt.exceptions import DbtProjectError
@@ -17,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.config.topics import topic_rules
-from dbt_lakehouse.config.variables import checked
+from dbt_lakehouse.config.variables import variables_of
 from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.landing.kafka.admin import probe
 from dbt_lakehouse.landing.kafka.settings import KafkaSource, kafka_settings
@@ -123,17 +122,6 @@ def load(options: ProjectOptions) -> Project:
         root,
         options,
     )
-
-
-def variables_of(project: DbtProject, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The project's vars, those of its own scope and of ``--vars`` on top.
-
-    Raises ``ConfigurationError`` for a value that can't be meant.
-    """
-    # Through Any: dbt's method has no annotations.
-    scopes: Any = project.vars
-    declared: dict[str, Any] = scopes.to_dict()
-    return checked({**declared, **declared.get(project.project_name, {}), **given})
 
 
 def lock_patience(variables: Mapping[str, Any]) -> float:

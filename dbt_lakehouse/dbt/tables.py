@@ -15,12 +15,14 @@ from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
+from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructField
 
 from dbt_lakehouse.lake.iceberg import java_class, load_table, properties_of
+from dbt_lakehouse.spark.java_errors import cause_of
 from dbt_lakehouse.spark.session import CATALOG
 
 # Of may_have_rows, by Iceberg's names.
@@ -196,10 +198,10 @@ def _catalog(spark: SparkSession) -> Any:
 def _listed(method: Any, schema: str) -> list[str]:
     try:
         return [identifier.name() for identifier in method(_java_texts([schema]))]
-    except AnalysisException as error:
-        if "SCHEMA_NOT_FOUND" in str(error):
-            return []
-        raise
+    except Py4JJavaError as error:
+        if cause_of(error, "NoSuchNamespaceException") is None:
+            raise
+        return []
 
 
 def _java_texts(values: Sequence[str]) -> Any:

@@ -11,6 +11,7 @@ from pyspark.sql.functions import lit
 
 from dbt_lakehouse.errors import LakehouseError
 from dbt_lakehouse.lake.iceberg import java_class, load_table
+from dbt_lakehouse.spark.java_errors import cause_of
 
 TABLE: Final = "lake.bronze.raw_payloads"
 COLUMNS: Final = (
@@ -132,12 +133,10 @@ def append(rows: DataFrame, chosen_by: int | None) -> Commit:
     try:
         writer.overwrite(lit(False))
     except Py4JJavaError as error:
-        cause = error.java_exception
-        while cause is not None:
-            if cause.getClass().getSimpleName() == "ValidationException":
-                raise ConcurrentAppendError(cause.getMessage()) from error
-            cause = cause.getCause()
-        raise
+        conflict = cause_of(error, "ValidationException")
+        if conflict is None:
+            raise
+        raise ConcurrentAppendError(conflict.getMessage()) from error
     return commit_of(rows.sparkSession, landing_id)
 
 

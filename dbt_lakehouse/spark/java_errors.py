@@ -1,7 +1,7 @@
 """What Spark's JVM throws, as a line of text."""
 
 import re
-from typing import Final
+from typing import Any, Final
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, ParseException
@@ -27,6 +27,14 @@ def error_text(error: Exception) -> str:
             reasons.append(reason)
         cause = cause.getCause()
     return _without_passwords(": ".join(reasons))
+
+
+def cause_of(error: Py4JJavaError, class_name: str) -> Any:
+    """What of a Java error and its causes is of that class (its simple name), None if none is."""
+    cause = error.java_exception
+    while cause is not None and cause.getClass().getSimpleName() != class_name:
+        cause = cause.getCause()
+    return cause
 
 
 def statement_error_text(error: AnalysisException | Py4JJavaError) -> str:

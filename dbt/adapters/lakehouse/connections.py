@@ -22,6 +22,7 @@ from dbt_common.exceptions import DbtRuntimeError
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException
 
+from dbt_lakehouse.config.variables import variables_of
 from dbt_lakehouse.dbt.late_inserts import LateInserts
 from dbt_lakehouse.dbt.tables import Look
 from dbt_lakehouse.errors import LakehouseError
@@ -120,25 +121,23 @@ class LakehouseConnectionManager(SparkConnectionManager):
     def __init__(self, profile: AdapterRequiredConfig, mp_context: SpawnContext) -> None:
         super().__init__(profile, mp_context)
         self.late_inserts: Final = LateInserts()
+        # Checked before dbt parses the project. `dbt debug` comes with a profile alone.
+        self.command: Final = profile.args.which if isinstance(profile, RuntimeConfig) else "debug"
+        with self.exception_handler("reading vars"):
+            self._variables: Final = (
+                variables_of(profile, profile.cli_vars) if isinstance(profile, RuntimeConfig) else {}
+            )
         self._sessions: Sessions | None = None
         self._run_lock: LakeLock | None = None
 
-    @property
-    def command(self) -> str:
-        """The dbt command that this serves, ``run`` for one."""
-        return str(cast(RuntimeConfig, self.profile).args.which)
-
     def project(self) -> "Project":
-        """The lake as profile and vars have it. Raises ``ConfigurationError``."""
+        """The lake as profile and vars have it."""
         # Imported here: commands without SQL should not pay for it.
-        from dbt_lakehouse.config.project import Project, variables_of
+        from dbt_lakehouse.config.project import Project
 
-        config = cast(RuntimeConfig, self.profile)
-        credentials = cast(LakehouseCredentials, config.credentials)
+        credentials = cast(LakehouseCredentials, self.profile.credentials)
         return Project(
-            credentials.server_side_parameters,
-            variables_of(config, config.cli_vars),
-            credentials.schema or "gold",
+            credentials.server_side_parameters, self._variables, credentials.schema or "gold"
         )
 
     # dbt's is a class's method; it calls it on this object only.
