@@ -16,12 +16,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
-import click
 from pyspark.sql import SparkSession
 
 from dbt_lakehouse.config.paths import CACHE
 from dbt_lakehouse.errors import LockedError
 from dbt_lakehouse.spark.session import CATALOG_URI, SQLITE
+from dbt_lakehouse.telling import tell
 
 _RETRY_SECONDS: Final = 0.2
 
@@ -90,7 +90,7 @@ class LakeLock:
         """Take the lock as ``held`` does."""
         if self.take(purpose):
             return
-        click.echo(f"waiting for {self.holder()}", err=True)
+        tell(f"waiting for {self.holder()}")
         if not self.take(purpose, patience):
             raise LockedError(
                 f"gave up after {patience:g} s: {self.holder()} is at work on this lake"

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-import click
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
@@ -19,6 +18,7 @@ from dbt_lakehouse.lake import bronze
 from dbt_lakehouse.lake.locks import landing_lock
 from dbt_lakehouse.landing import landed_captures
 from dbt_lakehouse.landing.captures import CaptureError, read_captures
+from dbt_lakehouse.telling import tell
 
 _BATCH_ROWS: Final = 20_000
 _SCHEMA: Final = pa.schema(
@@ -151,7 +151,7 @@ def _append(spark: SparkSession, parquet: str) -> tuple[LandingResult, int | Non
         try:
             return _append_chosen(spark, snapshot)
         except bronze.ConcurrentAppendError:
-            click.echo("another host has landed meanwhile: starting over", err=True)
+            tell("another host has landed meanwhile: starting over")
         finally:
             # Uncaches it too.
             spark.catalog.dropTempView("incoming_positions")

@@ -4,16 +4,20 @@ It is opened with the profile's ``server_side_parameters``, for dbt's adapter an
 line alike.
 """
 
+import logging
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
 from typing import Final
 
 from py4j.protocol import Py4JJavaError
-from pyspark import SparkContext
+from pyspark import SparkConf, SparkContext
 from pyspark.errors import AnalysisException, ParseException, PySparkRuntimeError
 from pyspark.errors.exceptions.captured import CapturedException
+from pyspark.java_gateway import launch_gateway
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from dbt_lakehouse.config.paths import CACHE, LOG4J, LOOPBACK, ROOT
@@ -34,6 +38,20 @@ SQLITE: Final = "jdbc:sqlite:"
 
 # What another Spark installation may have exported; each would lead this one astray.
 FOREIGN_ENVIRONMENT: Final = ("SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_DRIVER_PYTHON", "PYTHONPATH")
+
+# PySpark's, which write an error with all of its values to standard error, beside raising it.
+_TELLTALE_LOGGERS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+
+# Settings of which spark-submit makes the JVM.
+_OF_THE_JVM: Final = (
+    "spark.driver.",
+    "spark.kerberos.",
+    "spark.kubernetes.",
+    "spark.master",
+    "spark.submit.",
+    "spark.yarn.",
+)
+_SECRET_NAME: Final = re.compile(r"(?i)password|secret|token|credential|access.?key")
 
 _opened: Sessions | None = None
 
@@ -80,23 +98,24 @@ def open_session(parameters: Mapping[str, str]) -> SparkSession:
     temporary = CACHE / "tmp"
     temporary.mkdir(parents=True, exist_ok=True)
     class_path = os.pathsep.join(str(path) for path in ensure_jars())
-    builder = (
-        SparkSession.builder.appName("cdc_lakehouse")
-        .config("spark.driver.extraClassPath", class_path)
-        .config("spark.executor.extraClassPath", class_path)
-        .config(
-            "spark.driver.extraJavaOptions",
-            f"-Djava.io.tmpdir={temporary} -Dorg.sqlite.tmpdir={temporary} "
-            f"-Dderby.system.home={temporary} -Dlog4j2.configurationFile={LOG4J} "
-            f"{class_archive.java_options()}",
-        )
-        .config("spark.local.dir", str(temporary))
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
+    for name in _TELLTALE_LOGGERS:
+        PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
+    spark = _started(
+        {
+            "spark.app.name": "cdc_lakehouse",
+            "spark.driver.extraClassPath": class_path,
+            "spark.executor.extraClassPath": class_path,
+            "spark.driver.extraJavaOptions": (
+                f"-Djava.io.tmpdir={temporary} -Dorg.sqlite.tmpdir={temporary} "
+                f"-Dderby.system.home={temporary} -Dlog4j2.configurationFile={LOG4J} "
+                f"{class_archive.java_options()}"
+            ),
+            "spark.local.dir": str(temporary),
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+            **settings,
+        }
     )
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    spark = _started(builder)
     register_functions(spark)
     _prepare(spark)
     if _opened is None or _opened.base.sparkContext is not spark.sparkContext:
@@ -104,13 +123,27 @@ def open_session(parameters: Mapping[str, str]) -> SparkSession:
     return spark
 
 
-def _started(builder: SparkSession.Builder) -> SparkSession:
-    """The session that a builder makes. Raises ``SessionError``."""
+def _started(settings: Mapping[str, str]) -> SparkSession:
+    """A session with these settings. Raises ``SessionError``.
+
+    The command line of Spark's JVM, which all users of the machine can read, has only those that
+    the JVM needs before it can be asked: none that could be a secret.
+    """
     look_at = (
         "look at spark.master and spark.driver.* in the profile (its memory is"
         " LAKEHOUSE_DRIVER_MEMORY where the project's own profile is used)"
     )
+    builder = SparkSession.builder
     try:
+        if SparkContext._active_spark_context is None:
+            at_start = [each for each in settings.items() if _is_for_command_line(each[0])]
+            gateway = SparkContext._gateway or launch_gateway(
+                SparkConf(loadDefaults=False).setAll(at_start)
+            )
+            conf = SparkConf(_jvm=gateway.jvm).setAll([*settings.items()])
+            SparkContext(conf=conf, gateway=gateway)
+        for name, value in settings.items():
+            builder = builder.config(name, value)
         return builder.getOrCreate()
     except PySparkRuntimeError as error:
         if error.getCondition() != "JAVA_GATEWAY_EXITED":
@@ -122,6 +155,10 @@ def _started(builder: SparkSession.Builder) -> SparkSession:
         ) from error
     except (Py4JJavaError, CapturedException) as error:
         raise SessionError(f"Spark does not start: {error_text(error)}: {look_at}") from error
+
+
+def _is_for_command_line(name: str) -> bool:
+    return name.startswith(_OF_THE_JVM) and not _SECRET_NAME.search(name)
 
 
 def _prepare(spark: SparkSession) -> None:

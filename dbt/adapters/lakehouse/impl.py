@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from dbt.adapters.lakehouse.connections import (
     COMMANDS_THAT_LAND,
+    LOGGER,
     LakehouseConnectionManager,
     LakehouseHandle,
 )
@@ -25,6 +26,7 @@ from dbt_lakehouse.dbt.key_ranges import arguments_of, key_ranges, ranges_to_wri
 from dbt_lakehouse.dbt.tables import Look
 from dbt_lakehouse.lake.iceberg import expire_own_history
 from dbt_lakehouse.spark.session import CATALOG
+from dbt_lakehouse.telling import telling
 
 Result = TypeVar("Result")
 Method = Callable[Concatenate["LakehouseAdapter", ...], Result]
@@ -240,7 +242,8 @@ class LakehouseAdapter(SparkAdapter):
             return []
         from dbt_lakehouse.landing.configured import land_configured
 
-        return land_configured(self._spark, self.connections.project())
+        with telling(LOGGER.info):
+            return land_configured(self._spark, self.connections.project())
 
     @property
     def _handle(self) -> LakehouseHandle:

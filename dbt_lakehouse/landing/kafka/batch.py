@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
-import click
 from py4j.protocol import Py4JJavaError
 from pyspark.errors.exceptions.captured import (
     AnalysisException,
@@ -29,6 +28,7 @@ from dbt_lakehouse.landing.kafka.positions import advanced, behind_own_append, s
 from dbt_lakehouse.landing.kafka.reading import Range, capped, new_ranges, offsets_in, read_ranges
 from dbt_lakehouse.landing.kafka.settings import KafkaSource
 from dbt_lakehouse.spark.java_errors import error_text
+from dbt_lakehouse.telling import tell
 from dbt_lakehouse.texts import counted
 
 # How often a run begins anew because another host has appended meanwhile.
@@ -60,7 +60,7 @@ def land_kafka(
             with lock.held("landing from Kafka", source.patience), _explained(spark, source):
                 return _land(spark, source, accept_loss=accept_loss)
         except bronze.ConcurrentAppendError:
-            click.echo("another host has landed meanwhile: starting over", err=True)
+            tell("another host has landed meanwhile: starting over")
             time.sleep(min(attempt, 3))
     raise KafkaError(
         f"gave up: {_ATTEMPTS} times another host has landed messages while this one read them;"
@@ -131,6 +131,4 @@ def _report(new: Sequence[Range], chosen: Sequence[Range]) -> None:
     offsets = (
         counted(total, "offset") if read == total else f"{read:,} of {counted(total, 'offset')}"
     )
-    click.echo(
-        f"kafka: reading {offsets} in {counted(len(chosen), 'partition')} of {names}", err=True
-    )
+    tell(f"kafka: reading {offsets} in {counted(len(chosen), 'partition')} of {names}")

@@ -5,7 +5,6 @@ the one that was landed.
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-import click
 from pyspark.sql import SparkSession
 
 from dbt_lakehouse.errors import DataLossError
@@ -21,6 +20,7 @@ from dbt_lakehouse.landing.kafka.positions import (
 )
 from dbt_lakehouse.landing.kafka.reading import Range, offsets_in, paired, read_ranges
 from dbt_lakehouse.landing.kafka.settings import KafkaSettings, KafkaSource
+from dbt_lakehouse.telling import tell
 
 
 def prepare(
@@ -87,10 +87,9 @@ def _record_gaps(spark: SparkSession, lost: Sequence[Range]) -> None:
     rows_like(spark, GAPS, rows).createOrReplaceTempView("accepted_gaps")
     spark.sql(f"insert into {GAPS} select * from accepted_gaps")
     for each in lost:
-        click.echo(
+        tell(
             f"recorded in {GAPS.removeprefix('lake.')}: topic {each.log.kafka_topic} partition"
-            f" {each.log.partition} lacks offsets {each.start} to {each.end - 1}",
-            err=True,
+            f" {each.log.partition} lacks offsets {each.start} to {each.end - 1}"
         )
 
 
