@@ -40,26 +40,29 @@ def lakehouse() -> None:
 
 
 def _project_options(command: Callable[..., None]) -> Callable[..., None]:
-    """The options that say which lake, named as dbt names them; the command gets them as one
-    ``ProjectOptions``.
+    """The options that say which lake, named and found as dbt names and finds them; the command
+    gets its ``Project``.
     """
 
     @wraps(command)
     def with_project(
         project_dir: str | None,
         profiles_dir: str | None,
+        profile: str | None,
         target: str | None,
         variables: str | None,
         **options: Any,
     ) -> None:
         from dbt_lakehouse.config.project import ProjectOptions, load
 
-        command(load(ProjectOptions(project_dir, profiles_dir, target, variables)), **options)
+        found_by = ProjectOptions(project_dir, profiles_dir, profile, target, variables)
+        command(load(found_by), **options)
 
     decorated: Callable[..., None] = with_project
     for names, text in (
-        (("--project-dir",), "Folder of dbt_project.yml (default: the checkout)."),
-        (("--profiles-dir",), "Folder of profiles.yml (default: profiles/ in the project)."),
+        (("--project-dir",), "Folder of dbt_project.yml (default: this one, or one above it)."),
+        (("--profiles-dir",), "Folder of profiles.yml (default: this one, else ~/.dbt)."),
+        (("--profile",), "Profile (default: the project's)."),
         (("--target",), "Target of the profile (default: the profile's)."),
         (("--vars", "variables"), "YAML or JSON that overrides vars of dbt_project.yml."),
     ):

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from dbt_lakehouse.config.paths import CACHE, ROOT
+from dbt_lakehouse.config.paths import CACHE
 from dbt_lakehouse.errors import ConfigurationError, LandingError
 from dbt_lakehouse.lake import bronze
 from dbt_lakehouse.lake.locks import landing_lock
@@ -41,14 +41,14 @@ class LandingResult(NamedTuple):
     skipped: int
 
 
-def configured_captures(variables: Mapping[str, Any]) -> list[str]:
-    """The files that ``vars.captures`` names (globs, relative to the checkout).
+def configured_captures(variables: Mapping[str, Any], root: Path) -> list[str]:
+    """The files that ``vars.captures`` names (globs, relative to the project's folder).
 
     Raises ``ConfigurationError`` for a glob without a file.
     """
     paths = set()
     for pattern in variables.get("captures") or []:
-        found = glob.glob(str(ROOT / pattern))
+        found = glob.glob(str(root / pattern))
         if not found:
             raise ConfigurationError(
                 f"vars.captures in dbt_project.yml names {pattern}, but there is no such file; []"

@@ -72,7 +72,6 @@ def make() -> bool:
 
 def _train(folder: str) -> None:
     """Open a lake in the folder and use it; the JVM writes the archive when it ends."""
-    from dbt_lakehouse.config.paths import ROOT
     from dbt_lakehouse.config.project import ProjectOptions, load
     from dbt_lakehouse.spark.session import CATALOG, CATALOG_TYPE, CATALOG_URI, SQLITE, WAREHOUSE
 
@@ -84,7 +83,7 @@ def _train(folder: str) -> None:
         f"spark.sql.catalog.{CATALOG}.jdbc.schema-version": "V1",
         f"spark.sql.catalog.{CATALOG}.io-impl": "org.apache.iceberg.hadoop.HadoopFileIO",
     }
-    project = load(ProjectOptions(project_dir=str(ROOT)))
+    project = load(ProjectOptions())
     spark = project._replace(parameters={**project.parameters, **own_lake}).open_session()
     for statement in _TRAINING:
         spark.sql(statement).collect()

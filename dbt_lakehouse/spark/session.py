@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Final
 
 from py4j.protocol import Py4JJavaError
@@ -20,7 +21,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
-from dbt_lakehouse.config.paths import CACHE, LOG4J, LOOPBACK, ROOT
+from dbt_lakehouse.config.paths import CACHE, LOG4J, LOOPBACK
 from dbt_lakehouse.errors import ConfigurationError, SessionError
 from dbt_lakehouse.lake import bronze
 from dbt_lakehouse.landing.kafka.settings import PREFIX as KAFKA_PREFIX
@@ -78,14 +79,15 @@ def has_ended(patience: float) -> bool:
     return True
 
 
-def open_session(parameters: Mapping[str, str]) -> SparkSession:
+def open_session(parameters: Mapping[str, str], root: Path) -> SparkSession:
     """Open the lake with the profile's parameters, or return the session that already has it open.
 
-    Relative paths in the catalog's settings are relative to the checkout. Creates the schemas and
-    the bronze table where they are missing. Raises ``ConfigurationError`` and ``SessionError``.
+    Relative paths in the catalog's settings are relative to ``root``, the project's folder. Creates
+    the schemas and the bronze table where they are missing. Raises ``ConfigurationError`` and
+    ``SessionError``.
     """
     global _opened
-    settings = _resolved(parameters)
+    settings = _resolved(parameters, root)
     active = SparkSession.getActiveSession()
     if active is not None and active.conf.get(CATALOG_URI, "") != settings.get(CATALOG_URI, ""):
         # One process may serve several lakes one after the other (tests do); Spark keeps a catalog
@@ -178,7 +180,7 @@ def _prepare(spark: SparkSession) -> None:
         ) from error
 
 
-def _resolved(parameters: Mapping[str, str]) -> dict[str, str]:
+def _resolved(parameters: Mapping[str, str], root: Path) -> dict[str, str]:
     """The parameters with the lake's relative paths made absolute, and the folder of a SQLite
     catalog made.
     """
@@ -192,10 +194,10 @@ def _resolved(parameters: Mapping[str, str]) -> dict[str, str]:
         )
     # A REST catalog's warehouse is a name that the server knows.
     if settings.get(CATALOG_TYPE) == "jdbc" and "://" not in settings[WAREHOUSE]:
-        settings[WAREHOUSE] = (ROOT / settings[WAREHOUSE]).as_uri()
+        settings[WAREHOUSE] = (root / settings[WAREHOUSE]).as_uri()
     uri = settings.get(CATALOG_URI, "")
     if uri.startswith(SQLITE):
-        path = ROOT / uri.removeprefix(SQLITE)
+        path = root / uri.removeprefix(SQLITE)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:

@@ -96,7 +96,13 @@ class Lake:
     def load(self, **variables: Any) -> Project:
         """The project as the ``lakehouse`` command loads it for this lake, with ``--vars``."""
         os.environ.update(self.environment)
-        return load(ProjectOptions(project_dir=str(self.project), vars=json.dumps(variables)))
+        return load(
+            ProjectOptions(
+                project_dir=str(self.project),
+                profiles_dir=str(self.project / "profiles"),
+                vars=json.dumps(variables),
+            )
+        )
 
     @contextmanager
     def dbt_folders(self) -> Iterator[None]:

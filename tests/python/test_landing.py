@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from lakes import Lake
 
+from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.errors import ConfigurationError, LandingError
 from dbt_lakehouse.landing.files import LandingResult, configured_captures
 
@@ -68,7 +69,7 @@ def test_a_time_by_another_name_stops_the_landing(lake: Lake, name: str) -> None
 def test_captures_that_are_not_there() -> None:
     captures = ["seeds/*.jsonl", "seeds/none-*.jsonl"]
     with pytest.raises(ConfigurationError, match=r"names seeds/none-[*].jsonl, but"):
-        configured_captures({"captures": captures})
+        configured_captures({"captures": captures}, ROOT)
 
 
 def test_two_messages_of_one_position_stop_the_landing(lake: Lake) -> None:

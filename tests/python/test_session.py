@@ -36,7 +36,7 @@ def test_a_lake_that_can_not_be_used(tmp_path: Path, settings: dict[str, str], r
         **{name: value.format(folder=tmp_path) for name, value in settings.items()},
     }
     with pytest.raises(SessionError) as caught:
-        open_session(parameters)
+        open_session(parameters, tmp_path)
     assert reason in str(caught.value)
     assert "spark.sql.catalog.lake." in str(caught.value)
     assert "secret" not in str(caught.value)

@@ -4,6 +4,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.context import SpawnContext
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from dbt.adapters.contracts.connection import AdapterRequiredConfig, Connection, ConnectionState
@@ -149,8 +150,10 @@ class LakehouseConnectionManager(SparkConnectionManager):
         # `dbt debug` comes with a profile alone.
         self.command = "debug"
         self._variables: dict[str, Any] = {}
+        self._root = Path.cwd()
         if isinstance(profile, RuntimeConfig):
             self.command = profile.args.which
+            self._root = Path(profile.project_root)
             # Checked before dbt parses the project.
             with self.exception_handler("reading vars"):
                 self._variables = variables_of(profile, profile.cli_vars)
@@ -164,7 +167,10 @@ class LakehouseConnectionManager(SparkConnectionManager):
 
         credentials = cast(LakehouseCredentials, self.profile.credentials)
         return Project(
-            credentials.server_side_parameters, self._variables, credentials.schema or "gold"
+            credentials.server_side_parameters,
+            self._variables,
+            credentials.schema or "gold",
+            self._root,
         )
 
     # dbt's is a class's method; it calls it on this object only.
