@@ -152,7 +152,12 @@ class Lake:
         if result.exception is not None:
             raise result.exception
         nodes = getattr(result.result, "results", [])
-        return {each.node.name: str(each.status) for each in nodes}
+        # A hook that fails ends the command.
+        return {
+            each.node.name: str(each.status)
+            for each in nodes
+            if each.node.resource_type != "operation" or str(each.status) != "success"
+        }
 
     def sql(self, query: str) -> Rows:
         """The rows of a query through Spark, times in UTC."""
