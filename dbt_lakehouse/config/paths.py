@@ -8,6 +8,8 @@ import os
 from pathlib import Path
 from typing import Final
 
+from dbt_lakehouse.errors import CacheError
+
 ROOT: Final = Path(__file__).resolve().parent.parent.parent
 
 
@@ -23,3 +25,19 @@ CACHE: Final = _cache()
 LOG4J: Final = ROOT / "dbt_lakehouse" / "spark" / "log4j2.properties"
 # Spark binds to it: a host name that does not resolve must not stop a local session.
 LOOPBACK: Final = "127.0.0.1"
+
+
+def cache_folder(name: str) -> Path:
+    """A folder of the cache, made if it is missing. Raises ``CacheError`` if it isn't writable."""
+    folder = CACHE / name
+    reason = "this user may not write there"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        reason = error.strerror or str(error)
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise CacheError(
+            f"the cache {folder} can't be written: {reason}; let this user write it, or name"
+            " another folder by LAKEHOUSE_CACHE"
+        )
+    return folder

@@ -21,9 +21,9 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructField
 
+from dbt_lakehouse.lake.catalog import CATALOG
 from dbt_lakehouse.lake.iceberg import java_class, load_table, properties_of
 from dbt_lakehouse.spark.java_errors import cause_of
-from dbt_lakehouse.spark.session import CATALOG
 
 # Of may_have_rows, by Iceberg's names.
 _OPERATORS: Final = {

@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 
 from dbt_lakehouse.config.paths import CACHE
 from dbt_lakehouse.errors import LockedError
-from dbt_lakehouse.spark.session import CATALOG_URI, SQLITE
+from dbt_lakehouse.lake.catalog import CATALOG_URI, SQLITE
 from dbt_lakehouse.telling import tell
 
 _RETRY_SECONDS: Final = 0.2

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from dbt_lakehouse.config.paths import CACHE
+from dbt_lakehouse.config.paths import cache_folder
 from dbt_lakehouse.errors import ConfigurationError, LandingError
 from dbt_lakehouse.lake import bronze
 from dbt_lakehouse.lake.locks import landing_lock
@@ -90,10 +90,8 @@ def _land(
     """As ``land_captures``, with the snapshot of bronze that is known to hold all messages; None
     if somebody else has written meanwhile.
     """
-    scratch = CACHE / "tmp"
-    scratch.mkdir(parents=True, exist_ok=True)
     # By way of a file: a capture may be larger than memory, and Spark reads Parquet in parallel.
-    with tempfile.TemporaryDirectory(dir=scratch, prefix="landing-") as folder:
+    with tempfile.TemporaryDirectory(dir=cache_folder("tmp"), prefix="landing-") as folder:
         parquet = Path(folder) / "captures.parquet"
         with pq.ParquetWriter(parquet, _SCHEMA) as writer:
             for batch in _batches(paths):

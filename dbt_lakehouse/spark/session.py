@@ -7,6 +7,7 @@ line alike.
 import logging
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -21,21 +22,16 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
-from dbt_lakehouse.config.paths import CACHE, LOG4J, LOOPBACK
+from dbt_lakehouse.config.paths import LOG4J, LOOPBACK, cache_folder
 from dbt_lakehouse.errors import ConfigurationError, SessionError
 from dbt_lakehouse.lake import bronze
+from dbt_lakehouse.lake.catalog import CATALOG, CATALOG_TYPE, CATALOG_URI, SQLITE, WAREHOUSE
 from dbt_lakehouse.landing.kafka.settings import PREFIX as KAFKA_PREFIX
 from dbt_lakehouse.spark import class_archive
 from dbt_lakehouse.spark.functions import register_functions
 from dbt_lakehouse.spark.jars import ensure_jars
 from dbt_lakehouse.spark.java_errors import error_text
 from dbt_lakehouse.spark.sessions import Sessions
-
-CATALOG: Final = "lake"
-WAREHOUSE: Final = f"spark.sql.catalog.{CATALOG}.warehouse"
-CATALOG_TYPE: Final = f"spark.sql.catalog.{CATALOG}.type"
-CATALOG_URI: Final = f"spark.sql.catalog.{CATALOG}.uri"
-SQLITE: Final = "jdbc:sqlite:"
 
 # What another Spark installation may have exported; each would lead this one astray.
 FOREIGN_ENVIRONMENT: Final = ("SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_DRIVER_PYTHON", "PYTHONPATH")
@@ -97,8 +93,7 @@ def open_session(parameters: Mapping[str, str], root: Path) -> SparkSession:
         os.environ.pop(name, None)
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
-    temporary = CACHE / "tmp"
-    temporary.mkdir(parents=True, exist_ok=True)
+    temporary = cache_folder("tmp")
     class_path = os.pathsep.join(str(path) for path in ensure_jars())
     for name in _TELLTALE_LOGGERS:
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
@@ -108,8 +103,8 @@ def open_session(parameters: Mapping[str, str], root: Path) -> SparkSession:
             "spark.driver.extraClassPath": class_path,
             "spark.executor.extraClassPath": class_path,
             "spark.driver.extraJavaOptions": (
-                f"-Djava.io.tmpdir={temporary} -Dorg.sqlite.tmpdir={temporary} "
-                f"-Dderby.system.home={temporary} -Dlog4j2.configurationFile={LOG4J} "
+                f'-Djava.io.tmpdir="{temporary}" -Dorg.sqlite.tmpdir="{temporary}" '
+                f'-Dderby.system.home="{temporary}" -Dlog4j2.configurationFile="{LOG4J}" '
                 f"{class_archive.java_options()}"
             ),
             "spark.local.dir": str(temporary),
@@ -139,6 +134,8 @@ def _started(settings: Mapping[str, str]) -> SparkSession:
     try:
         if SparkContext._active_spark_context is None:
             at_start = [each for each in settings.items() if _is_for_command_line(each[0])]
+            if SparkContext._gateway is None:
+                _require_java()
             gateway = SparkContext._gateway or launch_gateway(
                 SparkConf(loadDefaults=False).setAll(at_start)
             )
@@ -152,11 +149,27 @@ def _started(settings: Mapping[str, str]) -> SparkSession:
             raise
         # Its output has gone to standard error.
         raise SessionError(
-            f"Spark's JVM ended before it was ready, what it said is above: {look_at}, and at"
-            " JAVA_HOME, Java 17 or later"
+            f"Spark's JVM ({_java()}) ended before it was ready, what it said is above: {look_at},"
+            " and whether it is Java 17 or later; JAVA_HOME names another"
         ) from error
     except (Py4JJavaError, CapturedException) as error:
         raise SessionError(f"Spark does not start: {error_text(error)}: {look_at}") from error
+
+
+def _java() -> str | None:
+    """The Java that Spark takes, as it looks for it."""
+    home = os.environ.get("JAVA_HOME")
+    return shutil.which(f"{home}/bin/java" if home else "java")
+
+
+def _require_java() -> None:
+    """Raises ``SessionError`` if there is no Java."""
+    if _java() is None:
+        home = os.environ.get("JAVA_HOME")
+        place = f"JAVA_HOME is {home}, without a bin/java" if home else "no `java` is on the PATH"
+        raise SessionError(
+            f"Spark needs Java 17 or later, and {place}: install it, or let JAVA_HOME name it"
+        )
 
 
 def _is_for_command_line(name: str) -> bool:

@@ -22,10 +22,10 @@ from pyspark.sql import SparkSession
 
 from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.config.project import Project, ProjectOptions, load
+from dbt_lakehouse.lake.catalog import CATALOG_URI, SQLITE
 from dbt_lakehouse.landing.files import LandingResult, land_captures
 from dbt_lakehouse.landing.kafka.batch import KafkaLanding, land_kafka
 from dbt_lakehouse.landing.kafka.settings import KafkaSource
-from dbt_lakehouse.spark.session import CATALOG_URI, SQLITE
 
 # Spark as the Makefile sets it up for small lakes, whoever starts pytest.
 os.environ.setdefault("LAKEHOUSE_SMALL", "true")
@@ -152,12 +152,9 @@ class Lake:
         if result.exception is not None:
             raise result.exception
         nodes = getattr(result.result, "results", [])
-        # A hook that fails ends the command.
-        return {
-            each.node.name: str(each.status)
-            for each in nodes
-            if each.node.resource_type != "operation" or str(each.status) != "success"
-        }
+        statuses = {each.node.name: str(each.status) for each in nodes}
+        # One that fails has raised.
+        return {name: status for name, status in statuses.items() if "-on-run-start-" not in name}
 
     def sql(self, query: str) -> Rows:
         """The rows of a query through Spark, times in UTC."""

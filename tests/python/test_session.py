@@ -10,7 +10,8 @@ from lakes import Lake
 
 from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.errors import SessionError
-from dbt_lakehouse.spark.session import CATALOG_TYPE, CATALOG_URI, WAREHOUSE, open_session
+from dbt_lakehouse.lake.catalog import CATALOG_TYPE, CATALOG_URI, WAREHOUSE
+from dbt_lakehouse.spark.session import open_session
 
 
 @pytest.mark.parametrize(

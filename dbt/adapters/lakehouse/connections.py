@@ -20,7 +20,7 @@ from dbt.config.runtime import RuntimeConfig
 from dbt_common.events.contextvars import get_node_info
 from dbt_common.events.functions import fire_event
 from dbt_common.exceptions import DbtRuntimeError
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JJavaError, Py4JNetworkError
 from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.sql import Row
 
@@ -51,7 +51,7 @@ def explained(sql: str) -> Generator[None, None, None]:
         yield
     except LakehouseError as error:
         raise DbtRuntimeError(f"cdc_lakehouse\n{error}") from None
-    except (CapturedException, Py4JJavaError) as error:
+    except (CapturedException, Py4JJavaError, Py4JNetworkError) as error:
         # With the query's plan, or where Java was.
         LOGGER.debug(f"Error while running:\n{sql}\n{without_secrets(str(error))}")
         # dbt logs what an error has come from, and that may tell secrets.

@@ -24,8 +24,8 @@ from dbt.adapters.lakehouse.connections import (
 from dbt_lakehouse.dbt import tables
 from dbt_lakehouse.dbt.key_ranges import arguments_of, key_ranges, ranges_to_write
 from dbt_lakehouse.dbt.tables import Look
+from dbt_lakehouse.lake.catalog import CATALOG
 from dbt_lakehouse.lake.iceberg import expire_own_history
-from dbt_lakehouse.spark.session import CATALOG
 from dbt_lakehouse.telling import telling
 
 Result = TypeVar("Result")
