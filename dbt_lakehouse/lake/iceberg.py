@@ -12,6 +12,8 @@ from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import lit
 
+from dbt_lakehouse.lake.catalog import CATALOG_URI, refuse_damage
+
 # What readers at work may still need of a table whose earlier states nobody asks for.
 _SNAPSHOTS_KEPT: Final = 100
 _SNAPSHOTS_AT_MOST: Final = 500
@@ -31,7 +33,11 @@ def java_class(name: str) -> Any:
 
 
 def load_table(spark: SparkSession, name: str) -> Any:
-    """The table as it is now, ``org.apache.iceberg.Table``; the name has the catalog in front."""
+    """The table as it is now, ``org.apache.iceberg.Table``; the name has the catalog in front.
+
+    Raises ``DamageError``.
+    """
+    refuse_damage(spark.conf.get(CATALOG_URI, "") or "", *name.split(".")[-2:])
     spark3_util = java_class("org.apache.iceberg.spark.Spark3Util")
     return spark3_util.loadIcebergTable(spark._jsparkSession, name)
 

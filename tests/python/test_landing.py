@@ -99,7 +99,7 @@ def test_a_line_that_is_no_message_stops_the_landing(
 def test_captures_that_are_not_there() -> None:
     captures = ["seeds/*.jsonl", "seeds/none-*.jsonl"]
     with pytest.raises(ConfigurationError, match=r"names seeds/none-[*].jsonl, but"):
-        configured_captures({"captures": captures})
+        configured_captures({"captures": captures}, ROOT)
 
 
 def test_two_messages_of_one_position_stop_the_landing(lake: Lake) -> None:
