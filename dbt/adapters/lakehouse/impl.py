@@ -2,6 +2,7 @@
 itself knows.
 """
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from multiprocessing.context import SpawnContext
@@ -13,6 +14,7 @@ from dbt.adapters.contracts.connection import AdapterRequiredConfig
 from dbt.adapters.contracts.relation import RelationType
 from dbt.adapters.spark.column import SparkColumn
 from dbt.adapters.spark.impl import SparkAdapter
+from dbt_common.exceptions import DbtRuntimeError
 from pyspark.sql import SparkSession
 
 from dbt.adapters.lakehouse.connections import (
@@ -101,11 +103,20 @@ class LakehouseAdapter(SparkAdapter):
         ]
 
     def cleanup_connections(self) -> None:
-        """dbt calls it when a command ends, however it ends."""
+        """dbt calls it when a command ends, however it ends.
+
+        Raises ``DbtRuntimeError`` on Ctrl-C, of which dbt would show a traceback of its own.
+        """
+        interrupted = isinstance(sys.exception(), KeyboardInterrupt)
         try:
             super().cleanup_connections()
         finally:
             self.connections.end_command()
+        if interrupted:
+            raise DbtRuntimeError(
+                "interrupted: Spark's jobs were cancelled, what was committed is whole, and the"
+                " next run goes on from there"
+            ) from None
 
     # -- tables
 
