@@ -313,11 +313,13 @@ def decode_hbase(value: str | None, type_name: str) -> str | None:
     those as misfits. ``ValueError`` for a type that HBase has no form for.
     """
     base_type = type_name.partition("(")[0]
-    if base_type == "binary" or value is None:
+    if base_type == "binary":
         return value
     read = _HBASE_READERS.get(base_type)
     if read is None:
         raise ValueError(f"no HBase form for type {type_name!r}: use {', '.join(_HBASE_READERS)}")
+    if value is None:
+        return None
     try:
         return read(b64decode(value, validate=True))
     except (struct.error, ValueError):

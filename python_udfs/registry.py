@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from python_udfs.aerospike import json as aerospike_json
 from python_udfs.aerospike import messagepack as aerospike_messagepack
-from python_udfs.core.errors import UnknownFormat
+from python_udfs.core.errors import DecoderFailed, UnknownFormat
 from python_udfs.core.events import Decode, Decoded, Event, invalid
 from python_udfs.debezium import arcion as arcion_json
 from python_udfs.debezium import json as debezium_json
@@ -40,23 +40,47 @@ def decode_batch(format: str | None, keys: Messages, values: Messages) -> Decode
     """Decode Kafka messages of one wire format into their change events; each has one or more.
 
     ``format`` None (no configuration matches the topic) gives ``unknown_format`` events. A format
-    name that is not in ``FORMATS`` is a wrong configuration: ``ValueError``.
+    name that is not in ``FORMATS`` is a wrong configuration: ``ValueError``. Nothing else is
+    raised: if a decoder does, its messages are decoded again, each for itself, and those for which
+    it still does have a ``decoder_failed`` event.
     """
     if format is None:
         error = UnknownFormat("no entry of vars.topics matches the topic of this payload")
         return Decoded(events={place: [invalid(error)] for place in range(len(values))})
-    of_many = _BATCHES.get(format)
-    if of_many is not None:
-        return of_many(keys, values)
     decode = FORMATS.get(format)
     if decode is None:
         raise ValueError(f"unknown wire format {format!r}: use one of {', '.join(FORMATS)}")
-    return Decoded(events=dict(enumerate(map(decode, keys, values))))
+    of_many = _BATCHES.get(format)
+    if of_many is not None:
+        try:
+            return of_many(keys, values)
+        except Exception:
+            # A bug: of the batch or of one message, which the careful way tells.
+            pass
+    return Decoded(
+        events={
+            place: _decode_one(decode, key, value)
+            for place, (key, value) in enumerate(zip(keys, values, strict=True))
+        }
+    )
+
+
+def _decode_one(decode: Decode, key: bytes | None, value: bytes | None) -> list[Event]:
+    try:
+        events = decode(key, value)
+        if not events:
+            raise AssertionError("no event was made of the message, not even one that says why")
+        return events
+    except Exception as error:
+        return [invalid(DecoderFailed.by(error))]
 
 
 def decode_payload(format: str | None, key: bytes | None, value: bytes | None) -> list[Event]:
-    """``decode_batch`` of one message: its events."""
-    return decode_batch(format, [key], [value]).payloads()[0]
+    """``decode_batch`` of one message, by the careful way: its events."""
+    decode = FORMATS.get(format or "")
+    if decode is None:
+        return decode_batch(format, [key], [value]).payloads()[0]
+    return _decode_one(decode, key, value)
 
 
 class SqlFunction(NamedTuple):

@@ -11,6 +11,7 @@ in the place of the values, and Spark gets the values beside the statement:
 
 import re
 from collections.abc import Sequence
+from decimal import Decimal
 from heapq import nlargest
 from itertools import pairwise
 from typing import Any, Final
@@ -26,26 +27,40 @@ _MOST_GAPS: Final = 100
 _MOST_RANGES: Final = 8
 # About a second's work; more keys are in one range.
 _KEYS_TO_SORT: Final = 1_000_000
-# Of a first load's files. A file costs each later run about as much as to read so many keys.
-_KEYS_OF_A_FILE: Final = 50_000
-_CHANGES_OF_A_TASK: Final = 1_000_000
 
 Range = tuple[Any, Any]
 """The least and the greatest value; both None where there is no value."""
 
 
-def key_ranges(spark: SparkSession, relation: str, column: str) -> list[Range]:
-    """The ranges in which the values of a relation's column are; none if its type has none."""
-    found = spark.sql(f"select {column} from {relation} where {column} is not null")
-    type_name = found.schema[0].dataType.simpleString()
+def values_sql(spark: SparkSession, relation: str, column: str, rows: int) -> str:
+    """An aggregate for what ``ranges_of`` takes: an array of a column's values, all of them sorted,
+    or the least and the greatest; empty if its type has no ranges, or a null array without rows.
+    """
+    # As a schema: to ask for a column's type takes no query.
+    type_name = spark.sql(f"select {column} from {relation}").schema[0].dataType.simpleString()
     is_numeric = _NUMERIC.fullmatch(type_name) is not None
     if not is_numeric and _WITH_RANGE.fullmatch(type_name) is None:
+        return f"cast(array() as array<{type_name}>)"
+    if is_numeric and rows <= _KEYS_TO_SORT:
+        return f"array_sort(collect_list({column}))"
+    return f"array(min({column}), max({column}))"
+
+
+def ranges_of(values: Sequence[Any]) -> list[Range]:
+    """The ranges in which sorted values are, as few as have the widest gaps between them; none
+    without values.
+    """
+    if not values:
         return []
-    # As rows, or by Spark's own aggregation in two jobs, it takes several times as long.
-    if is_numeric and found.count() <= _KEYS_TO_SORT:
-        return _ranges(sorted(found.toArrow().column(0).to_pylist()))
-    least, most = found.selectExpr(f"min({column})", f"max({column})").collect()[0]
-    return [(least, most)]
+    if not isinstance(values[0], int | Decimal) or len(values) == 2:
+        return [(values[0], values[-1])]
+    return _ranges(values)
+
+
+def key_ranges(spark: SparkSession, relation: str, column: str, rows: int) -> list[Range]:
+    """The ranges in which the values of a relation's column are, of so many rows."""
+    query = f"select {values_sql(spark, relation, column, rows)} as values from {relation}"
+    return ranges_of(spark.sql(query).toArrow().column(0).to_pylist()[0] or [])
 
 
 def arguments_of(name: str, ranges: Sequence[Range]) -> dict[str, Any]:
@@ -57,23 +72,8 @@ def arguments_of(name: str, ranges: Sequence[Range]) -> dict[str, Any]:
     return arguments
 
 
-def ranges_to_write(spark: SparkSession, log: str, key: Sequence[str]) -> int:
-    """How many ranges of keys, and files, a table should be written in: by the keys of its log (a
-    relation), and not by the number of their changes as long as a task can sort those. Little is
-    one; all else has a range for each core.
-    """
-    changes = keys = int(spark.sql(f"select count(*) from {log}").collect()[0][0])
-    if changes > _CHANGES_OF_A_TASK:
-        distinct = f"approx_count_distinct(xxhash64({', '.join(key)}))"
-        keys = int(spark.sql(f"select {distinct} from {log}").collect()[0][0])
-    ranges = max(-(-keys // _KEYS_OF_A_FILE), -(-changes // _CHANGES_OF_A_TASK), 1)
-    return ranges if ranges == 1 else max(ranges, spark.sparkContext.defaultParallelism)
-
-
 def _ranges(keys: Sequence[Any]) -> list[Range]:
     """Sorted keys as few ranges, with the widest gaps between them."""
-    if not keys:
-        return [(None, None)]
     narrow = max(1, (keys[-1] - keys[0]) / _MOST_GAPS)
     gaps = ((after - before, place) for place, (before, after) in enumerate(pairwise(keys), 1))
     widest = nlargest(_MOST_RANGES - 1, (gap for gap in gaps if gap[0] > narrow))

@@ -13,7 +13,7 @@ import json
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext
@@ -21,8 +21,11 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructField
 
+from dbt_lakehouse.dbt.declarations import is_widening, quoted
+from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.lake.catalog import CATALOG
-from dbt_lakehouse.lake.iceberg import java_class, load_table, properties_of
+from dbt_lakehouse.lake.iceberg import java_class, load_table
+from dbt_lakehouse.lake.tables import NO_SNAPSHOT, Table, parse
 from dbt_lakehouse.spark.java_errors import cause_of
 
 # Of may_have_rows, by Iceberg's names.
@@ -37,19 +40,7 @@ _FILES_TO_READ: Final = 20
 _BYTES_TO_READ: Final = 16 << 20
 
 
-class Look(NamedTuple):
-    """A table as it was a moment ago."""
-
-    properties: dict[str, str]
-    snapshot: str
-    """The id of its current snapshot, ``none`` for an empty table."""
-    sequence: int
-    """That snapshot's sequence number, 0 for an empty table."""
-    comments: dict[str, str]
-    """The descriptions of its columns by name, empty for none."""
-
-
-def look_at(spark: SparkSession, name: str) -> Look | None:
+def look_at(spark: SparkSession, name: str) -> Table | None:
     """A table as it is now, None if there is no such table."""
     try:
         table = load(spark, name)
@@ -57,35 +48,8 @@ def look_at(spark: SparkSession, name: str) -> Look | None:
         if _is_absence(error):
             return None
         raise
-    snapshot = table.currentSnapshot()
-    return Look(
-        properties=properties_of(table),
-        snapshot="none" if snapshot is None else str(snapshot.snapshotId()),
-        sequence=0 if snapshot is None else int(snapshot.sequenceNumber()),
-        comments={column["name"]: column.get("doc", "") for column in _columns(table)},
-    )
-
-
-def has_snapshot(spark: SparkSession, name: str, snapshot: str) -> bool:
-    """Whether a table has the snapshot of this id, which is gone once it has expired."""
-    return load(spark, name).snapshot(int(snapshot)) is not None
-
-
-def rows_since(spark: SparkSession, name: str, snapshot: str) -> int | None:
-    """How many rows more a table has than in the snapshot of this id (``none``: before the first);
-    None if that has expired, or if who wrote one of the two didn't count.
-    """
-    table = load(spark, name)
-    snapshots = [table.currentSnapshot()]
-    if snapshot != "none":
-        snapshots.append(table.snapshot(int(snapshot)))
-    if None in snapshots:
-        return None
-    counts = [each.summary().get("total-records") for each in snapshots]
-    if None in counts:
-        return None
-    now, *before = map(int, counts)
-    return now - sum(before)
+    to_json = java_class("org.apache.iceberg.TableMetadataParser").toJson
+    return parse(to_json(table.operations().current()))
 
 
 def columns_of(spark: SparkSession, name: str) -> list[StructField]:
@@ -99,22 +63,30 @@ def columns_of(spark: SparkSession, name: str) -> list[StructField]:
 
 
 def may_have_rows(
-    spark: SparkSession, name: str, conditions: Sequence[tuple[str, str, Any]]
+    spark: SparkSession,
+    name: str,
+    conditions: Sequence[tuple[str, str, Any]],
+    between: tuple[str, str] | None = None,
 ) -> bool:
-    """Whether a table may have rows that meet all conditions; False is certain.
+    """Whether a table may have rows that meet all conditions; False is certain. With ``between``,
+    only rows count that were appended behind the first of two snapshots and up to the second.
 
     It is, for most tables, by what is known of their files: partitions, and the least and greatest
     value of each column. Where that leaves few and small files, they are read.
 
-    A condition is a column, one of the operators ``=``, ``<=``, ``not starting with``, and a value;
-    null meets none. For columns of instants the value is text in ISO 8601, in UTC unless it says
-    otherwise, or a pair of such a text and the number of days that the instant lies before it.
+    A condition is a column, one of the operators ``=``, ``<=``, ``not starting with``, ``is null``,
+    and a value; null meets none of them but the last. For columns of instants the value is text in
+    ISO 8601, in UTC unless it says otherwise, or a pair of such a text and the number of days that
+    the instant lies before it.
     """
     table = load(spark, name)
     expressions = java_class("org.apache.iceberg.expressions.Expressions")
     instants = {column["name"] for column in _columns(table) if column["type"] == "timestamptz"}
     filters = expressions.alwaysTrue()
     for column, operator, value in conditions:
+        if operator == "is null":
+            filters = getattr(expressions, "and")(filters, expressions.isNull(column))
+            continue
         if column in instants:
             text, days = (value, 0) if isinstance(value, str) else value
             try:
@@ -130,7 +102,11 @@ def may_have_rows(
         ):
             filters = getattr(expressions, "and")(filters, condition)
     size = 0
-    with closing(table.newScan().filter(filters).planFiles()) as files:
+    scan = table.newScan()
+    if between is not None:
+        since, until = map(int, between)
+        scan = table.newIncrementalAppendScan().fromSnapshotExclusive(since).toSnapshot(until)
+    with closing(scan.filter(filters).planFiles()) as files:
         tasks = files.iterator()
         for _number in range(_FILES_TO_READ + 1):
             if not tasks.hasNext():
@@ -138,11 +114,11 @@ def may_have_rows(
             size += tasks.next().length()
         else:
             return True
-    if size == 0 or size > _BYTES_TO_READ:
+    if size == 0 or size > _BYTES_TO_READ or between is not None or not conditions:
         return size > 0
     names = _java_texts([column for column, _operator, _value in conditions])
-    scan = java_class("org.apache.iceberg.data.IcebergGenerics").read(table)
-    with closing(scan.where(filters).select(names).build()) as rows:
+    reader = java_class("org.apache.iceberg.data.IcebergGenerics").read(table)
+    with closing(reader.where(filters).select(names).build()) as rows:
         return bool(rows.iterator().hasNext())
 
 
@@ -154,19 +130,76 @@ def set_properties(spark: SparkSession, name: str, values: Mapping[str, Any]) ->
     update.commit()
 
 
-def describe_columns(spark: SparkSession, name: str, descriptions: Mapping[str, str]) -> None:
-    """Write the descriptions of columns that differ from the table's, in one commit; columns that
-    it has not are passed over.
+def describe(
+    spark: SparkSession, name: str, description: str | None, columns: Mapping[str, str]
+) -> None:
+    """Write the description of a table and those of its columns where they differ; columns that it
+    has not are passed over.
     """
     table = load(spark, name)
     comments = {column["name"]: column.get("doc", "") for column in _columns(table)}
     update = None
-    for column, text in descriptions.items():
+    for column, text in columns.items():
         if comments.get(column, text) != text:
             update = update or table.updateSchema()
             update.updateColumnDoc(column, text)
     if update is not None:
         update.commit()
+    if description is not None and table.properties().get("comment") != description:
+        table.updateProperties().set("comment", description).commit()
+
+
+def follow_schema(
+    spark: SparkSession, name: str, given: Sequence[StructField]
+) -> list[tuple[str, str, str]]:
+    """Bring the columns of a table up to those of rows that are to be written: new ones are added,
+    and a type is widened where Iceberg can do so without touching a file (int to bigint, float to
+    double, a decimal to more digits of the same scale). Returns what was widened: the column, its
+    type before and its type now.
+
+    Raises ``ConfigurationError`` for any other change of a type, which would cast in silence or
+    fail.
+    """
+    held = {field.name: field.dataType.simpleString() for field in columns_of(spark, name)}
+    added, widened = [], []
+    for field in given:
+        before, now = held.get(field.name), field.dataType.simpleString()
+        if before is None:
+            added.append(f"{_quoted(field.name)} {now}")
+        elif before != now and "void" not in (before, now):
+            if not is_widening(before, now):
+                raise ConfigurationError(
+                    f"{name}.{field.name} is {before}, and the model makes it {now}, which does not"
+                    " hold all of its values: keep the type, or build it anew with `dbt run"
+                    f" --full-refresh -s {name.partition('.')[2]}+`"
+                )
+            widened.append((field.name, before, now))
+    if added:
+        spark.sql(f"alter table {name} add columns ({', '.join(added)})")
+    for column, _, now in widened:
+        spark.sql(f"alter table {name} alter column {_quoted(column)} type {now}")
+    return widened
+
+
+def pinned_with_all_columns(spark: SparkSession, name: str, table: Table | None) -> str:
+    """A table as it is now, to select from. A column that was added since its last commit is not in
+    its last snapshot: it has no values yet.
+    """
+    if table is None or table.snapshot == NO_SNAPSHOT:
+        return f"(select * from {name} where false)"
+    pinned = f"{name} version as of {table.snapshot}"
+    held = set(spark.sql(f"select * from {pinned}").columns)
+    missing = [
+        f"cast(null as {field.dataType.simpleString()}) as {_quoted(field.name)}"
+        for field in columns_of(spark, name)
+        if field.name not in held
+    ]
+    # A subquery would hide the rows' sequence numbers, which nobody asks for here.
+    return f"(select *, {', '.join(missing)} from {pinned})" if missing else pinned
+
+
+def _quoted(column: str) -> str:
+    return quoted([column])[0]
 
 
 def schemas_of(spark: SparkSession) -> list[str]:

@@ -43,6 +43,10 @@ class EvaluatedViews:
         dataset.ofRows(self._spark._jsparkSession, relation).createOrReplaceTempView(name)
         return int(relation.cacheBuilder().rowCountStats().value())
 
+    def rows(self, name: str) -> int:
+        """How many rows a view has."""
+        return int(self._held[name].rowCountStats().value())
+
     def drop(self, name: str) -> None:
         """Drop the view, if there is one, and what is held of it."""
         self._spark.catalog.dropTempView(name)

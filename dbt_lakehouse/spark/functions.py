@@ -5,20 +5,21 @@ arrays to Python values and back.
 """
 
 import gc
-import importlib
 from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from itertools import accumulate, chain, repeat
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.functions import arrow_udf
 
-from dbt_lakehouse.config.paths import ROOT
+from dbt_lakehouse.reference.fold import STATE_TYPE, reference_fold
+from dbt_lakehouse.reference.history import HISTORY_TYPE, reference_history
 from python_udfs import registry
-from python_udfs.core.events import Decoded, Event, EventColumns
+from python_udfs.core.errors import DecoderFailed
+from python_udfs.core.events import Decoded, Event, EventColumns, invalid
 from python_udfs.images import (
     Collections,
     decode_hbase,
@@ -27,7 +28,7 @@ from python_udfs.images import (
     json_entries_of_many,
     row_texts_of_many,
 )
-from python_udfs.registry import decode_batch
+from python_udfs.registry import decode_batch, decode_payload
 
 # Arrow's types of Event's fields; times become Spark's microseconds at the end.
 _SPARK_TIMESTAMP = pa.timestamp("us", tz="UTC")
@@ -70,7 +71,30 @@ _SMALLEST_CHUNK, _LARGEST_CHUNK = 32, 512
 
 @_without_collector
 def decode_payload_batch(formats: pa.Array, keys: pa.Array, values: pa.Array) -> pa.Array:
-    """Payloads (string, binary, binary) to a list of event structs each."""
+    """Payloads (string, binary, binary) to a list of event structs each.
+
+    What no array can hold of what a decoder made of a payload is an error of ours, as what it
+    raises: a ``decoder_failed`` event, and the other payloads' events stay.
+    """
+    try:
+        return _decoded(formats, keys, values)
+    except Exception:
+        # Of which payload, their arrays tell one by one.
+        pass
+    columns = map(pa.Array.to_pylist, (formats, keys, values))
+    return pa.concat_arrays([_decoded_one(*each) for each in zip(*columns, strict=True)])
+
+
+def _decoded_one(format: str | None, key: bytes | None, value: bytes | None) -> pa.Array:
+    events = decode_payload(format, key, value)
+    try:
+        structs = _events_array(events)
+    except Exception as error:
+        structs = _events_array([invalid(DecoderFailed.by(error))])
+    return pa.ListArray.from_arrays(pa.array([0, len(structs)], pa.int32()), structs)
+
+
+def _decoded(formats: pa.Array, keys: pa.Array, values: pa.Array) -> pa.Array:
     tables: dict[tuple[str | None, ...], tuple[list[int], list[EventColumns]]] = {}
     others: dict[int, list[Event]] = {}
     at_once = _at_once(values)
@@ -202,22 +226,54 @@ def _times_array(blocks: list[Sequence[int | None] | None], lengths: list[int]) 
     return pa.array(list(times), pa.int64()).cast(_ARROW_TYPES["timestamp"])
 
 
+_Row = TypeVar("_Row")
+_Read = TypeVar("_Read")
+
+
+def _read_all(read: Callable[[list[_Row]], _Read], rows: list[_Row], nothing: _Row) -> _Read:
+    """What ``read`` makes of rows, with ``nothing`` in the place of each that it raises for: our
+    own decoders made their texts, so that is an error of ours, and one row must not stop a run.
+    """
+    try:
+        return read(rows)
+    except Exception:
+        pass
+    return read([row if _can_read(read, row) else nothing for row in rows])
+
+
+def _can_read(read: Callable[[list[_Row]], object], row: _Row) -> bool:
+    try:
+        read([row])
+    except Exception:
+        return False
+    return True
+
+
 @_without_collector
 def row_texts_batch(
     befores: pa.Array, afters: pa.Array, record_keys: pa.Array, fields: pa.Array
 ) -> pa.Array:
     """Images and record keys (string) and a constant, as of ``field_names``, to a struct of three
     lists of texts each.
+
+    All three are null where one of them can't be read: a change without its key, which
+    ``no_misfits`` reports and no gold table takes on.
     """
     names = field_names(fields[0].as_py()) if len(fields) else ((), ())
+
+    def read(rows: list[tuple[bytes | None, ...]]) -> list[pa.Array]:
+        images = list(zip(*rows, strict=True))
+        texts = row_texts_of_many(images[0], images[1], images[2], *names)
+        return [pa.array(each, _TEXTS) for each in texts]
+
     images = [array.cast(pa.binary()) for array in (befores, afters, record_keys)]
     at_once = _at_once(images[1])
     parts: list[list[pa.Array]] = [[], [], []]
     for start in range(0, len(befores), at_once):
         chunk = [array.slice(start, at_once).to_pylist() for array in images]
-        texts_of_chunk = row_texts_of_many(chunk[0], chunk[1], chunk[2], *names)
-        for part, texts in zip(parts, texts_of_chunk, strict=True):
-            part.append(pa.array(texts, _TEXTS))
+        rows = list(zip(*chunk, strict=True))
+        for part, texts in zip(parts, _read_all(read, rows, (None, None, None)), strict=True):
+            part.append(texts)
     return pa.StructArray.from_arrays(
         [pa.concat_arrays(part) if part else pa.array([], _TEXTS) for part in parts],
         names=["before", "after", "key"],
@@ -226,14 +282,14 @@ def row_texts_batch(
 
 @_without_collector
 def json_elements_batch(texts: pa.Array) -> pa.Array:
-    """JSON arrays (string) to a list of texts each."""
+    """JSON arrays (string) to a list of texts each. Null, so a misfit, for all other texts."""
     offsets, _, elements = _flattened(texts, json_elements_of_many)
     return pa.ListArray.from_arrays(offsets, elements)
 
 
 @_without_collector
 def json_entries_batch(texts: pa.Array) -> pa.Array:
-    """JSON objects (string) to a map of texts each."""
+    """JSON objects (string) to a map of texts each. Null, so a misfit, for all other texts."""
     return pa.MapArray.from_arrays(*_flattened(texts, json_entries_of_many))
 
 
@@ -246,7 +302,7 @@ def _flattened(
     values: list[str | None] = []
     at_once = _at_once(texts)
     for start in range(0, len(texts), at_once):
-        of_chunk = read(texts.slice(start, at_once).to_pylist())
+        of_chunk = _read_all(read, texts.slice(start, at_once).to_pylist(), None)
         lengths += of_chunk.lengths
         names += of_chunk.names
         values += of_chunk.texts
@@ -263,9 +319,17 @@ def _flattened(
 
 @_without_collector
 def decode_hbase_batch(values: pa.Array, types: pa.Array) -> pa.Array:
-    """Base64 values (string) and a constant type name to their text."""
+    """Base64 values (string) and a constant type name to their text. Null, so a misfit, for what is
+    no value of the type.
+    """
     type_name = types[0].as_py() if len(types) else "binary"
-    return pa.array([decode_hbase(value, type_name) for value in values.to_pylist()], pa.string())
+    # A type that HBase has no form for is an error of the model, and stops here.
+    decode_hbase(None, type_name)
+
+    def read(rows: list[str | None]) -> pa.Array:
+        return pa.array([decode_hbase(value, type_name) for value in rows], pa.string())
+
+    return _read_all(read, values.to_pylist(), None)
 
 
 _BATCH_FUNCTIONS: dict[str, BatchFunction] = {
@@ -286,8 +350,6 @@ def register_functions(spark: SparkSession) -> None:
 
 
 def register_references(spark: SparkSession) -> None:
-    """Make the tests' plain folds known under their own names, for ``dbt test``."""
-    for name, returns in (("reference_fold", "STATE_TYPE"), ("reference_history", "HISTORY_TYPE")):
-        spark.sparkContext.addPyFile(str(ROOT / "tests" / f"{name}.py"))
-        module = importlib.import_module(name)
-        spark.udf.register(name, getattr(module, name), getattr(module, returns))
+    """Make the plain folds known under their own names, for ``dbt test``."""
+    spark.udf.register("reference_fold", reference_fold, STATE_TYPE)
+    spark.udf.register("reference_history", reference_history, HISTORY_TYPE)

@@ -21,7 +21,7 @@
         {% do relations.append(adapter.get_relation(node.database, node.schema, node.identifier)) %}
     {% endfor %}
     {% for node in graph.nodes.values()
-        if node.resource_type == 'model' and node.config.materialized == 'incremental' %}
+        if node.resource_type == 'model' and node.config.materialized in lake_materializations() %}
         {% do relations.append(adapter.get_relation(node.database, node.schema, node.alias)) %}
     {% endfor %}
     {% for relation in relations if relation is not none %}
@@ -42,26 +42,21 @@
       oldest: as _oldest_snapshot_to_keep returns it.
 #}
 {% macro _maintain_table(relation, oldest) %}
-    {% set before = _table_state(relation) %}
-    {% if before.snapshot == 'none' %}
+    {% if adapter.look_at_table(relation).snapshot == 'none' %}
         {% do return(none) %}
     {% endif %}
-    {% set written = _properties(relation).get('lakehouse.written') %}
     {# One deleted row makes a file worth it: reads of it no longer open a second one. #}
     {% set rewritten = run_query(
         "call lake.system.rewrite_data_files(table => '" ~ relation ~ "', strategy => 'binpack',"
         ~ " options => map('delete-file-threshold', '1', 'remove-dangling-deletes', 'true'))"
     )[0] %}
     {% do run_query("call lake.system.rewrite_manifests(table => '" ~ relation ~ "')") %}
-    {# Else the table's next run looks for rows that a crash has left between
-       its last one and now. #}
-    {% if written == before.sequence | string %}
-        {% do set_properties(relation, {'lakehouse.written': _table_state(relation).sequence}) %}
-    {% endif %}
+    {# What earlier commits say of the table would go with them. #}
+    {% do adapter.carry_on(relation) %}
     {# What the profile gives to new tables. #}
     {% set trimmed = 'write.metadata.delete-after-commit.enabled' %}
-    {% if trimmed not in _properties(relation) %}
-        {% do set_properties(relation, {trimmed: 'true'}) %}
+    {% if trimmed not in adapter.look_at_table(relation).properties %}
+        {% do adapter.set_table_properties(relation, {trimmed: 'true'}) %}
     {% endif %}
     {% set expired = run_query(
         "call lake.system.expire_snapshots(table => '" ~ relation
@@ -71,5 +66,12 @@
         relation ~ ': ' ~ rewritten['rewritten_data_files_count'] ~ ' data files rewritten into '
         ~ rewritten['added_data_files_count'] ~ ', ' ~ expired['deleted_data_files_count']
         ~ ' of expired snapshots deleted', info=true
+    ) %}
+{% endmacro %}
+
+{# The materializations of tables that keep a history which only this maintains. #}
+{% macro lake_materializations() %}
+    {% do return(
+        ['append_only', 'change_log', 'current_state', 'history', 'state_table', 'incremental']
     ) %}
 {% endmacro %}

@@ -39,10 +39,13 @@ as ``{name: {"type", "ordered", "order", ...}}``, ``batch_size`` in a batch, ``e
 """
 
 import binascii
+from collections.abc import Iterable
 from decimal import Decimal
+from functools import partial
 from typing import Any, Final
 
-from python_udfs.aerospike.lenient_json import MAX_INT_LENGTH, Batch, parse, split
+from python_udfs.aerospike.batches import split_json
+from python_udfs.aerospike.lenient_json import MAX_INT_LENGTH, items, parse
 from python_udfs.aerospike.records import (
     DIGEST_BYTES,
     NON_FINITE,
@@ -55,6 +58,7 @@ from python_udfs.aerospike.records import (
     record_key,
     tombstone,
 )
+from python_udfs.core.budget import Budget
 from python_udfs.core.errors import BadField, BadShape, BadType, DecodeError, TooLarge, Truncated
 from python_udfs.core.events import DELETE, INVALID, UPSERT, Event, invalid
 from python_udfs.core.limits import MAX_PAYLOAD_BYTES
@@ -99,48 +103,60 @@ def decode(key: bytes | None, value: bytes | None) -> list[Event]:
     keys = _event_keys(key)
     if not value:
         return [_tombstone(keys)]
+    budget = Budget(len(value) + (len(key) if key else 0))
     try:
         if len(value) > MAX_PAYLOAD_BYTES:
             raise TooLarge(f"the payload has {len(value)} bytes, at most {MAX_PAYLOAD_BYTES}")
         tree = parse(value)
     except DecodeError as error:
-        batch = Batch([], 0, False) if isinstance(error, TooLarge) else split(value)
-        events = _batch(keys, batch)
-        # Something to save, or a batch that is cut short; else one sentence about all of it.
-        if any(event.operation != INVALID for event in events) or (
-            batch.items and isinstance(batch.items[-1], Truncated)
-        ):
-            return events
-        return [_invalid(error, 0, event_key_metadata(keys, 0, 1))]
+        events = [] if isinstance(error, TooLarge) else _broken_batch(keys, value, budget)
+        return events or [_invalid(error, 0, event_key_metadata(keys, 0, 1))]
     if tree is None or tree == "default":
         return [_tombstone(keys)]
     if type(tree) is list and tree:
-        return _batch(keys, Batch(tree, len(tree), True))
+        return _batch(keys, tree, len(tree), True, budget)
     metadata = event_key_metadata(keys, 0, 1)
     try:
         if type(tree) is list:
             raise BadShape("$: expected a record or a batch of records, got an empty array")
-        return [_record(tree, 0, "$", metadata)]
+        return [_record(tree, 0, "$", metadata, budget)]
     except DecodeError as error:
         return [_invalid(error, 0, metadata)]
 
 
-def _batch(keys: EventKeys | None, batch: Batch) -> list[Event]:
-    """One event per item of a batch; an item may be an error."""
+def _broken_batch(keys: EventKeys | None, value: bytes, budget: Budget) -> list[Event]:
+    """What can be told of a batch that can't be parsed; nothing if one sentence says all of it."""
+    batch = split_json(value)
+    if batch is None:
+        return []
     size = batch.size
     if not batch.whole and keys is not None:
         size = max(size, len(keys.keys))
+    events = _batch(keys, items(value, batch), size, batch.whole, budget)
+    # Something to save, or a batch that is cut short.
+    if events[-1].error_code == Truncated.code or any(
+        event.operation != INVALID for event in events
+    ):
+        return events
+    return []
+
+
+def _batch(
+    keys: EventKeys | None, records: Iterable[Any], size: int, whole: bool, budget: Budget
+) -> list[Event]:
+    """One event per record of a batch; one may be an error."""
+    room = budget.bytes // 2
 
     def metadata_of(index: int) -> dict[str, Any]:
-        metadata = event_key_metadata(keys, index, size)
-        if batch.whole:
+        metadata = event_key_metadata(keys, index, size, room)
+        if whole:
             metadata["batch_size"] = size
         return metadata
 
-    return batch_events(batch.items, metadata_of, _record, _invalid)
+    return batch_events(records, metadata_of, partial(_record, budget=budget), _invalid, budget)
 
 
-def _record(record: Any, index: int, at: str, columns: dict[str, Any]) -> Event:
+def _record(record: Any, index: int, at: str, columns: dict[str, Any], budget: Budget) -> Event:
     """The event of one record; ``columns`` is the metadata so far and is added to."""
     if type(record) is Pairs:
         raise BadField(f"{at}: the property {_twice(record)} comes twice")
@@ -174,7 +190,7 @@ def _record(record: Any, index: int, at: str, columns: dict[str, Any]) -> Event:
         metadata["user_key_type"] = _USER_KEY_TYPES[type(user_key)]
     after = None
     if message == "write":
-        after, metadata["bins"] = _bins(record.get("bins", _MISSING), at)
+        after, metadata["bins"] = _bins(record.get("bins", _MISSING), at, budget)
     metadata.update(columns)
     _keep_others(record, properties, metadata, _METADATA_NAMES, at)
     return Event(
@@ -220,13 +236,13 @@ def _key(key: Any, at: str) -> tuple[str, str | None, bytes, Any]:
     return namespace, set_name, raw, user_key
 
 
-def _bins(bins: Any, at: str) -> tuple[bytes, dict[str, Any]]:
+def _bins(bins: Any, at: str, budget: Budget) -> tuple[bytes, dict[str, Any]]:
     """The row image of a write as JSON, and ``metadata.bins``."""
     if type(bins) is not list:
         raise BadField(f"{at}.bins: expected an array, got {_kind(bins)}")
     after: dict[str, Any] = {}
     notes: dict[str, Any] = {}
-    nested = NestedKinds()
+    nested = NestedKinds(budget)
     for index, each in enumerate(bins):
         if type(each) is not dict:
             if type(each) is Pairs:

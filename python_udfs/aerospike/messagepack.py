@@ -47,8 +47,8 @@ returned.
 """
 
 import re
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache, partial
 from math import isfinite
 from typing import Any, Final, NoReturn
 
@@ -56,6 +56,7 @@ import msgpack
 import msgspec
 
 from python_udfs.aerospike import plain_writes
+from python_udfs.aerospike.batches import Batch, split_messagepack
 from python_udfs.aerospike.particles import (
     DOUBLE,
     GEOJSON,
@@ -77,6 +78,7 @@ from python_udfs.aerospike.records import (
     record_key,
     tombstone,
 )
+from python_udfs.core.budget import Budget
 from python_udfs.core.errors import (
     BadField,
     BadShape,
@@ -91,7 +93,7 @@ from python_udfs.core.errors import (
 )
 from python_udfs.core.events import DELETE as DELETE_OPERATION
 from python_udfs.core.events import UPSERT, Decoded, Event, invalid
-from python_udfs.core.limits import MAX_DEPTH, MAX_ERRORS, MAX_PAYLOAD_BYTES
+from python_udfs.core.limits import MAX_DEPTH, MAX_PAYLOAD_BYTES
 from python_udfs.core.paths import Path, path_text, shorten, step_text
 from python_udfs.text import json_text
 from python_udfs.text.messagepack import LIBRARY_ERRORS, Ext, Walker, unpack
@@ -110,15 +112,25 @@ _BIN_PARTS: Final = ("name", "type", "flags", "value")
 # The depth of a bin's value in a record that is no batch: record, payload, bins, bin, value.
 _VALUE_DEPTH: Final = 5
 # With binary text, one match at a time: a JSON string, or white space between tokens.
-_JSON_SPACE: Final = re.compile(rb'("[^"\\]*(?:\\.[^"\\]*)*")|[ \t\r\n]+', re.DOTALL)
+_JSON_SPACE: Final = re.compile(rb'("[^"\\]*+(?:\\.[^"\\]*+)*+")|[ \t\r\n]++', re.DOTALL)
 
+_UNUSUAL_NUMBER: Final = re.compile(rb"[0-9][eE]|[0-9]{18}")
+
+_decode_json_object = msgspec.json.Decoder(dict[str, Any]).decode
 _encode = msgspec.json.Encoder().encode
 # An event from all of its fields in order, in half the time that Event() takes.
 _event: Callable[[tuple[Any, ...]], Event] = partial(tuple.__new__, Event)
 
 
+# The first bytes that an array of three elements may have.
+_ARRAYS_OF_THREE: Final = frozenset({0x93, 0xDC, 0xDD})
+
+
 class _NeedsWalker(Exception):
     """The library decoded something so that its bytes can't be told any more."""
+
+
+_UNTOLD: Final = (*LIBRARY_ERRORS, _NeedsWalker)
 
 
 def decode(key: bytes | None, value: bytes | None) -> list[Event]:
@@ -135,13 +147,9 @@ def decode(key: bytes | None, value: bytes | None) -> list[Event]:
         error = TooLarge(f"the payload has {len(value)} bytes, at most {MAX_PAYLOAD_BYTES}")
         return [_invalid(error, 0, event_key_metadata(_event_keys(key), 0, 1))]
     try:
-        tree = unpack(value)
-    except LIBRARY_ERRORS:
-        return _decode_walking(key, value)
-    try:
-        return _decode_tree(key, tree)
-    except _NeedsWalker:
-        return _decode_walking(key, value)
+        return _decode_tree(key, unpack(value), _budget(key, value))
+    except _UNTOLD:
+        return _decode_walking(key, value, _budget(key, value))
 
 
 def decode_batch(keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> Decoded:
@@ -149,92 +157,132 @@ def decode_batch(keys: Sequence[bytes | None], values: Sequence[bytes | None]) -
     return plain_writes.decode_batch(decode, keys, values)
 
 
-def _decode_tree(key: bytes | None, tree: Any) -> list[Event]:
+def _budget(key: bytes | None, value: bytes) -> Budget:
+    return Budget(len(value) + (len(key) if key else 0))
+
+
+def _decode_tree(key: bytes | None, tree: Any, budget: Budget) -> list[Event]:
     if type(tree) is not list:
         error: DecodeError = BadShape(f"$: expected an array, got {_kind(tree)}")
     elif not tree:
         error = BadShape("$: expected a record or a batch of records, got an empty array")
     elif _is_batch(tree):
-        return _batch(_event_keys(key), tree, len(tree))
+        record = partial(_record, depth=_VALUE_DEPTH + 1, budget=budget)
+        return _batch(_event_keys(key), tree, len(tree), record, budget)
     else:
         try:
-            return [_record(tree, 0, "$", _single_metadata(key), _VALUE_DEPTH)]
+            return [_record(tree, 0, "$", _single_metadata(key), _VALUE_DEPTH, budget)]
         except DecodeError as caught:
             error = caught
     return [_invalid(error, 0, event_key_metadata(_event_keys(key), 0, 1))]
 
 
-def _decode_walking(key: bytes | None, value: bytes) -> list[Event]:
+def _decode_walking(key: bytes | None, value: bytes, budget: Budget) -> list[Event]:
     """Decode with ``Walker``: says what is wrong and saves the good records of a batch."""
     walker = Walker(value, _walked_path)
     try:
         kind, length = walker.header()
         if kind != "array":
             raise BadShape(f"$: expected an array, got {kind}, byte 0x{value[0]:02x}")
-        is_batch = length > 0 and walker.at_array()
-        items = _walk_batch(walker, length)
-        if not is_batch and not _is_batch(items):
-            if any(isinstance(item, DecodeError) for item in items):
-                # Read as one value it has one error, and other paths.
-                walker.pos = 0
-                walker.read(1)
+        first_is_array = length > 0 and walker.at_array()
+        batch = split_messagepack(value)
+        assert batch is not None
+        if not first_is_array and not _holds_record(walker, batch):
+            # Read as one value it has one error, and other paths.
+            walker.pos = 0
+            walker.root = "$"
+            walker.path.clear()
+            tree = walker.read(1)
             walker.expect_end()
-            return _decode_tree(key, items)
+            return _decode_tree(key, tree, budget)
     except DecodeError as error:
         return [_invalid(error, 0, event_key_metadata(_event_keys(key), 0, 1))]
-    if not items or not isinstance(items[-1], Truncated | NotMessagePack):
+
+    def record(span: tuple[int, int], index: int, at: str, metadata: dict[str, Any]) -> Event:
+        left = budget.left
         try:
+            tree = unpack(value[slice(*span)])
+            return _record(tree, index, at, metadata, _VALUE_DEPTH + 1, budget)
+        except _UNTOLD:
+            budget.left = left
+            tree = _walked(walker, span[0], index)
+            return _record(tree, index, at, metadata, _VALUE_DEPTH + 1, budget)
+
+    return _batch(_event_keys(key), _items(walker, batch), length, record, budget)
+
+
+def _items(walker: Walker, batch: Batch) -> Iterator[tuple[int, int] | DecodeError]:
+    """Where the elements of a batch are; behind them, if so, why it can't be read on."""
+    yield from batch.spans()
+    if batch.rest is None:
+        return
+    walker.pos = batch.rest
+    try:
+        if batch.whole:
             walker.expect_end()
-        except TrailingBytes as error:
-            items.append(error)
-    return _batch(_event_keys(key), items, length)
-
-
-def _walk_batch(walker: Walker, length: int) -> list[Any]:
-    """The records of a batch whose header was just read, with an error in place of a bad one, and
-    those of no more than one error too many.
-    """
-    items: list[Any] = []
-    errors = 0
-    for index in range(length):
-        if errors > MAX_ERRORS:
-            break
-        start = walker.pos
-        walker.root = f"$[{index}]"
+        _walked(walker, batch.rest, len(batch.starts))
+    except (Truncated, NotMessagePack, TrailingBytes) as error:
+        yield error
+    except DecodeError:
+        # Something else is wrong before the element's end, which there is none.
+        walker.pos = batch.rest
         walker.path.clear()
         try:
-            items.append(walker.read(2))
-        except (Truncated, NotMessagePack) as error:
-            items.append(error)
-            break
+            walker.skip()
         except DecodeError as error:
-            items.append(error)
-            errors += 1
-            walker.pos = start
-            walker.path.clear()
-            try:
-                walker.skip()
-            except (Truncated, NotMessagePack) as end:
-                items[-1] = end
-                break
-    walker.root = "$"
+            yield error
+
+
+def _walked(walker: Walker, start: int, index: int) -> Any:
+    """An element of a batch."""
+    walker.pos = start
+    walker.root = f"$[{index}]"
     walker.path.clear()
-    return items
+    return walker.read(2)
 
 
-def _batch(keys: EventKeys | None, items: list[Any], size: int) -> list[Event]:
+def _holds_record(walker: Walker, batch: Batch) -> bool:
+    """``_is_batch`` for elements that may be bad, the first of which is no array."""
+    kinds = []
+    for index, (start, end) in enumerate(batch.spans()):
+        if index > 1 and walker.data[start] not in _ARRAYS_OF_THREE:
+            continue
+        try:
+            tree = unpack(walker.data[start:end])
+        except LIBRARY_ERRORS:
+            try:
+                tree = _walked(walker, start, index)
+            except DecodeError:
+                tree = None
+        if _is_like_a_record(tree):
+            return True
+        if index < 2:
+            kinds.append(type(tree))
+            if batch.size == 3 and kinds == [int, int]:
+                return False
+    return False
+
+
+def _batch(
+    keys: EventKeys | None,
+    items: Iterable[Any],
+    size: int,
+    record: Callable[[Any, int, str, dict[str, Any]], Event],
+    budget: Budget,
+) -> list[Event]:
     """One event per item of a batch that declares ``size`` records; an item may be an error."""
+    room = budget.bytes // 2
 
     def metadata_of(index: int) -> dict[str, Any]:
-        metadata = event_key_metadata(keys, index, size) if index < size else {}
+        metadata = event_key_metadata(keys, index, size, room) if index < size else {}
         metadata["batch_size"] = size
         return metadata
 
-    return batch_events(items, metadata_of, partial(_record, depth=_VALUE_DEPTH + 1), _invalid)
+    return batch_events(items, metadata_of, record, _invalid, budget)
 
 
 def _is_batch(tree: list[Any]) -> bool:
-    """Tell an array of records from a record. Elements that can't be read are errors.
+    """Tell an array of records from a record.
 
     A record starts with its version, a batch with a record. If the first element is neither, it is
     a batch if the rest holds a record: its good ones must not be lost to one bad neighbour.
@@ -245,17 +293,22 @@ def _is_batch(tree: list[Any]) -> bool:
         return True
     if len(tree) == 3 and type(tree[0]) is int and type(tree[1]) is int:
         return False
-    return any(
-        type(each) is list
-        and len(each) == 3
-        and type(each[0]) is int
-        and type(each[1]) is int
-        and type(each[2]) is list
-        for each in tree
+    return any(map(_is_like_a_record, tree))
+
+
+def _is_like_a_record(tree: Any) -> bool:
+    return (
+        type(tree) is list
+        and len(tree) == 3
+        and type(tree[0]) is int
+        and type(tree[1]) is int
+        and type(tree[2]) is list
     )
 
 
-def _record(record: Any, index: int, at: str, metadata: dict[str, Any] | None, depth: int) -> Event:
+def _record(
+    record: Any, index: int, at: str, metadata: dict[str, Any] | None, depth: int, budget: Budget
+) -> Event:
     """The event of one record. ``depth`` is that of a bin's value; adds to its own metadata."""
     if type(record) is not list:
         raise BadShape(f"{at}: expected an array [version, type, payload], got {_kind(record)}")
@@ -331,7 +384,7 @@ def _record(record: Any, index: int, at: str, metadata: dict[str, Any] | None, d
         columns["user_key"] = user_key
         columns["user_key_type"] = _USER_KEY_TYPES[type(user_key)]
     if message_type == WRITE:
-        after, columns["bins"] = _bins(bins, at, depth)
+        after, columns["bins"] = _bins(bins, at, depth, budget)
         operation = UPSERT
     else:
         after = None
@@ -359,13 +412,13 @@ def _record(record: Any, index: int, at: str, metadata: dict[str, Any] | None, d
     )
 
 
-def _bins(bins: Any, at: str, depth: int) -> tuple[bytes, dict[str, Any]]:
+def _bins(bins: Any, at: str, depth: int, budget: Budget) -> tuple[bytes, dict[str, Any]]:
     """The row image of a write as JSON, and ``metadata.bins``."""
     if type(bins) is not list:
         raise BadField(f"{at}.bins: expected an array, got {_kind(bins)}")
     after: dict[str, Any] = {}
     notes: dict[str, Any] = {}
-    nested = NestedKinds()
+    nested = NestedKinds(budget)
     for each in bins:
         try:
             name, code, flags, value = each
@@ -394,12 +447,18 @@ def _bins(bins: Any, at: str, depth: int) -> tuple[bytes, dict[str, Any]]:
 
 
 def _note(code: int, flags: int, nested: dict[str, str]) -> dict[str, Any]:
-    note: dict[str, Any] = {"type": code, "flags": flags}
-    if nested:
-        note["nested"] = nested
-    if code not in LISTED:
-        note["unknown"] = True
-    return note
+    if not nested:
+        return _plain_note(code, flags)
+    return {"type": code, "flags": flags, "nested": nested, **_unknown(code)}
+
+
+@lru_cache(1024)
+def _plain_note(code: int, flags: int) -> dict[str, Any]:
+    return {"type": code, "flags": flags, **_unknown(code)}
+
+
+def _unknown(code: int) -> dict[str, bool]:
+    return {} if code in LISTED else {"unknown": True}
 
 
 def _particle(code: int, value: Any, depth: int, nested: NestedKinds) -> Any:
@@ -485,9 +544,12 @@ def _json_object(text: bytes) -> msgspec.Raw | None:
     if text.startswith(json_text.BOM):
         return None
     try:
-        if type(json_text.parse(text)) is not dict:
+        # One of msgspec's failures is none of the text's: a number that it does not convert.
+        if _UNUSUAL_NUMBER.search(text) is None:
+            _decode_json_object(json_text.checked(text))
+        elif type(json_text.parse(text)) is not dict:
             return None
-    except DecodeError:
+    except (DecodeError, *json_text.FAILURES):
         return None
     return msgspec.Raw(_JSON_SPACE.sub(lambda match: match[1] or b"", text))
 

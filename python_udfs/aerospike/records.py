@@ -27,12 +27,12 @@ Policies where the pages say nothing:
 """
 
 from binascii import b2a_base64
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
+from python_udfs.core.budget import Budget
 from python_udfs.core.errors import DecodeError, TooLarge
 from python_udfs.core.events import MAX_TIME_MS, MIN_TIME_MS, TOMBSTONE, Event
-from python_udfs.core.limits import MAX_ERRORS, MAX_PAYLOAD_BYTES
 from python_udfs.core.paths import Path, path_text
 
 DIGEST_BYTES: Final = 20  # 160 bits
@@ -55,24 +55,21 @@ class EventKeys(NamedTuple):
 class NestedKinds:
     """What ``nested`` says, of one bin of a record after the other."""
 
-    __slots__ = ("_kinds", "_room")
+    __slots__ = ("_budget", "_kinds")
 
-    def __init__(self) -> None:
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
         self._kinds: dict[str, str] = {}
-        self._room = MAX_PAYLOAD_BYTES
 
     def add(self, path: Path, kind: str) -> None:
-        """Note what was shipped at a path of the bin.
-
-        Raises ``TooLarge`` where a record's paths would be larger than a payload may be: a small
-        one can hold many values behind a long path.
+        """Note what was shipped at a path of the bin. Raises ``TooLarge``: a small payload can hold
+        many values behind a long path.
         """
         text = path_text(path)
-        self._room -= len(text)
-        if self._room < 0:
-            raise TooLarge(
-                f": the paths of nested values have more than {MAX_PAYLOAD_BYTES} characters"
-            )
+        try:
+            self._budget.spend_text(text)
+        except TooLarge as error:
+            raise TooLarge(f": the paths of nested values are {error}") from None
         self._kinds[text] = kind
 
     def of_bin(self) -> dict[str, str]:
@@ -122,45 +119,54 @@ def expires_at_of_many(expiries: Sequence[Any]) -> Sequence[int | None]:
 
 
 def batch_events(
-    items: Sequence[Any],
+    items: Iterable[Any],
     metadata_of: Callable[[int], dict[str, Any]],
     record: Callable[[Any, int, str, dict[str, Any]], Event],
     invalid: Callable[[DecodeError, int, dict[str, Any]], Event],
+    budget: Budget,
 ) -> list[Event]:
     """One event per item of a batch, of which some may be errors; one for all that is left behind
-    ``MAX_ERRORS`` of them.
+    more errors than half a budget has room for.
 
     ``record`` makes an event of an item, its index, its path and its metadata (which it may add
     to), or raises ``DecodeError``; ``invalid`` makes one of an error.
     """
-    events = []
+    events: list[Event] = []
+    # Not of what is left of the budget: good records behind one that has used it up must stay.
+    most_errors = budget.bytes // (2 * _ERROR_BYTES)
     errors = 0
     for index, item in enumerate(items):
         at = f"$[{index}]"
-        if errors == MAX_ERRORS:
-            too_many = TooLarge(
-                f"{at}: neither it nor what follows is decoded, for {MAX_ERRORS} elements before it"
-                " can't be"
-            )
-            events.append(invalid(too_many, index, {}))
-            break
         metadata = metadata_of(index)
         try:
             if isinstance(item, DecodeError):
                 raise item
             events.append(record(item, index, at, metadata))
         except DecodeError as error:
-            events.append(invalid(error, index, metadata))
+            if errors == most_errors:
+                too_many = TooLarge(
+                    f"{at}: neither it nor what follows is decoded, for {errors} elements before it"
+                    " can't be"
+                )
+                events.append(invalid(too_many, index, {}))
+                break
             errors += 1
+            events.append(invalid(error, index, metadata))
     return events
 
 
-def event_key_metadata(keys: EventKeys | None, index: int, count: int) -> dict[str, Any]:
+# What an event takes that reports an error, with its sentence, on its way into a table.
+_ERROR_BYTES: Final = 1024
+
+
+def event_key_metadata(
+    keys: EventKeys | None, index: int, count: int, room: int = 0
+) -> dict[str, Any]:
     """The ``event_key`` part of the metadata of record ``index`` out of ``count``.
 
     Concatenated keys are dealt out one to one; an error behind the last record gets none. Any other
-    key belongs to the whole batch: each record gets it, but only the first one if the copies would
-    exceed what a payload may hold.
+    key belongs to the whole batch: each record gets it, but only the first one if all of them
+    would take more than ``room`` bytes.
     """
     if keys is None:
         return {}
@@ -169,7 +175,7 @@ def event_key_metadata(keys: EventKeys | None, index: int, count: int) -> dict[s
             return {}  # an error behind the records
         shown = [keys.keys[index]]
         key: Any = shown[0]
-    elif index and len(keys.raw) * count > MAX_PAYLOAD_BYTES:
+    elif index and len(keys.raw) * count > room:
         return {}
     else:
         shown = keys.keys

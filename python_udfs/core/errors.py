@@ -1,10 +1,15 @@
 """The one family of errors by which a decoder says that a payload is bad.
 
 A ``DecodeError`` never leaves ``decode``: it becomes an ``invalid`` event. Any other exception is a
-bug in a decoder and is meant to stop the run.
+bug in a decoder; the registry makes a ``DecoderFailed`` of it, so that one message can't stop all
+topics, and ``dbt test`` fails on those.
 """
 
+from pathlib import Path
 from typing import ClassVar, Final
+
+# Of what an exception says: it may quote the payload.
+_LONGEST_REASON: Final = 500
 
 
 class DecodeError(Exception):
@@ -67,7 +72,7 @@ class TooDeep(DecodeError):
 
 
 class TooLarge(DecodeError):
-    """Larger than ``limits.MAX_PAYLOAD_BYTES``, or with more bad elements than ``MAX_ERRORS``."""
+    """Larger than ``limits.MAX_PAYLOAD_BYTES``, or more would be made of it than its ``Budget``."""
 
     code = "too_large"
 
@@ -82,6 +87,30 @@ class UnknownFormat(DecodeError):
     """No wire format is configured for the payload's topic."""
 
     code = "unknown_format"
+
+
+class DecoderFailed(DecodeError):
+    """A decoder raised something else: an error of ours, not of the payload's."""
+
+    code = "decoder_failed"
+
+    @classmethod
+    def by(cls, error: Exception) -> "DecoderFailed":
+        """What to say of an exception: its class, what it says, and where it was raised."""
+        try:
+            reason = str(error)
+        except Exception:
+            reason = "an exception that can't be written"
+        if len(reason) > _LONGEST_REASON:
+            reason = f"{reason[: _LONGEST_REASON // 2]}...{reason[-_LONGEST_REASON // 2 :]}"
+        # A text may hold half a character, which no column can.
+        reason = reason.encode("utf-8", "backslashreplace").decode()
+        traceback, where = error.__traceback__, ""
+        while traceback is not None:
+            code = traceback.tb_frame.f_code
+            where = f" ({Path(code.co_filename).name}, line {traceback.tb_lineno})"
+            traceback = traceback.tb_next
+        return cls(f"{type(error).__name__}: {reason}{where}")
 
 
 CODES: Final = tuple(error.code for error in DecodeError.__subclasses__())

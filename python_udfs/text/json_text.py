@@ -63,6 +63,11 @@ _STRING_BODY: Final = re.compile(rb'(?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u[0-9a
 _ESCAPE_PREFIX: Final = re.compile(rb"\\(?:u[0-9a-fA-F]{0,3})?\Z")
 _ESCAPE: Final = re.compile(rb"\\(?:u([0-9a-fA-F]{4})|.)", re.DOTALL)
 _STRING: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
+# Elements of an array, each with the comma behind it, that nothing can be wrong with.
+_FLAT_ELEMENTS: Final = re.compile(
+    rb'(?:(?:"[^"\\\x00-\x1f]*+"|-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?+|true|false|null|\[\]|\{\})'
+    rb"[ \t\n\r]*+,[ \t\n\r]*+)*+"
+)
 _LITERALS: Final = {ord("t"): b"true", ord("f"): b"false", ord("n"): b"null"}
 _NUMBER_START: Final = frozenset(b"-0123456789")
 _VALUE_END: Final = frozenset(b" \t\n\r,]}")
@@ -224,6 +229,11 @@ class _Scanner:
         closer_allowed = False  # right after an opening bracket
         after_comma = -1
         while True:
+            if stack and stack[-1] == 0x5D and len(stack) < MAX_DEPTH:  # ]
+                flat = _FLAT_ELEMENTS.match(text, position)
+                if flat is not None and flat.end() > position:
+                    after_comma = text.rfind(b",", position, flat.end())
+                    position = flat.end()
             byte = self.peek(position, stack, "a value" if not stack else "")
             if stack and byte == stack[-1] and (closer_allowed or after_comma >= 0):
                 if after_comma >= 0:

@@ -17,12 +17,23 @@ from typing import Any, Final, NamedTuple
 
 import msgpack
 
-from python_udfs.core.errors import BadField, NotMessagePack, TooDeep, TrailingBytes, Truncated
-from python_udfs.core.limits import MAX_DEPTH
+from python_udfs.core.budget import Budget
+from python_udfs.core.errors import (
+    BadField,
+    NotMessagePack,
+    TooDeep,
+    TooLarge,
+    TrailingBytes,
+    Truncated,
+)
+from python_udfs.core.limits import BUDGET_BYTES, MAX_DEPTH
 from python_udfs.text.pairs import Pairs
 
-# The library reserves an array's declared length before it reads it, at every level of nesting.
-_MAX_RESERVED: Final = 1 << 20
+# An array is one byte and becomes a list of some ninety; a map's pair three and becomes two
+# hundred. So much of them is counted against a budget, which leaves them below a third of what
+# decoding may take.
+_CONTAINER_COST: Final = 32
+_PAIR_COST: Final = 32
 
 
 class Ext(NamedTuple):
@@ -52,18 +63,71 @@ def _map(pairs: list[tuple[Any, Any]]) -> dict[str, Any] | Pairs:
 
 
 def unpack(data: bytes) -> Any:
-    """The value that the bytes hold. Raises one of ``LIBRARY_ERRORS``."""
-    if len(data) <= _MAX_RESERVED:
-        return _unpackb(data, raw=False, strict_map_key=False, object_pairs_hook=_map, ext_hook=Ext)
-    return _unpackb(
-        data,
-        raw=False,
-        strict_map_key=False,
-        object_pairs_hook=_map,
-        ext_hook=Ext,
-        max_array_len=_MAX_RESERVED,
-        max_map_len=_MAX_RESERVED,
-    )
+    """The value that the bytes hold. Raises one of ``LIBRARY_ERRORS``: also for what is not all
+    there although it declares great lengths, and for more arrays and maps than a budget has.
+    """
+    if len(data) > _SAFE_BYTES and (len(data) > _MOST_UNCOUNTED or _may_reserve(data)):
+        return _unpack_with_care(data)
+    return _unpackb(data, raw=False, strict_map_key=False, object_pairs_hook=_map, ext_hook=Ext)
+
+
+def _may_reserve(data: bytes) -> bool:
+    """Whether the library might reserve much more than there is: it takes a declared length at its
+    word, at every level of nesting.
+    """
+    heads = sum(map(data.count, _LONG_CONTAINERS))
+    return heads * len(data) * _POINTER_BYTES > BUDGET_BYTES
+
+
+def _unpack_with_care(data: bytes) -> Any:
+    if _may_reserve(data):
+        # Reserves nothing, and raises for what is not all there.
+        unpacker = msgpack.Unpacker(max_buffer_size=len(data))
+        unpacker.feed(data)
+        try:
+            unpacker.skip()
+        except msgpack.UnpackException as error:
+            raise ValueError("not all there") from error
+    budget = Budget(len(data))
+    # As many as may be, since a text or a number may have the same bytes.
+    arrays = len(data.translate(None, _NO_ARRAYS))
+    maps = len(data.translate(None, _NO_MAPS))
+    try:
+        budget.spend(arrays * _CONTAINER_COST + maps * (_CONTAINER_COST + _PAIR_COST))
+    except TooLarge:
+        return _unpack_counting(data, budget)
+    return _unpackb(data, raw=False, strict_map_key=False, object_pairs_hook=_map, ext_hook=Ext)
+
+
+def _unpack_counting(data: bytes, budget: Budget) -> Any:
+    def counted(items: list[Any]) -> list[Any]:
+        budget.spend(_CONTAINER_COST)
+        return items
+
+    def counted_map(pairs: list[tuple[Any, Any]]) -> dict[str, Any] | Pairs:
+        budget.spend(_CONTAINER_COST + _PAIR_COST * len(pairs))
+        return _map(pairs)
+
+    try:
+        return _unpackb(
+            data,
+            raw=False,
+            strict_map_key=False,
+            object_pairs_hook=counted_map,
+            list_hook=counted,
+            ext_hook=Ext,
+        )
+    except TooLarge as error:
+        raise ValueError("too many arrays and maps") from error
+
+
+_POINTER_BYTES: Final = 8
+# Whatever is in payloads of that size, it can't declare, or be, too much.
+_SAFE_BYTES: Final = 1024
+_MOST_UNCOUNTED: Final = BUDGET_BYTES // (_CONTAINER_COST + _PAIR_COST)
+_LONG_CONTAINERS: Final = (b"\xdc", b"\xdd", b"\xde", b"\xdf")
+_NO_ARRAYS: Final = bytes(set(range(256)) - {*range(0x90, 0xA0), 0xDC, 0xDD})
+_NO_MAPS: Final = bytes(set(range(256)) - {*range(0x80, 0x90), 0xDE, 0xDF})
 
 
 # The walker
@@ -73,13 +137,14 @@ class Walker:
     """Reads MessagePack slowly and strictly and knows the position and the path of what it reads.
 
     ``read`` returns what ``unpack`` returns for good bytes, with timestamps as ``Ext``. It needs
-    one stack frame for each level of nesting, of which there are at most ``MAX_DEPTH``.
+    one stack frame for each level of nesting, of which there are at most ``MAX_DEPTH``. All that is
+    read is counted against one budget: ``TooLarge`` for more arrays and maps than it has.
 
     ``name`` writes a path, of a root and steps from there, for the texts of errors. Who uses the
     walker sets ``root`` and empties ``path`` when it begins another value.
     """
 
-    __slots__ = ("data", "name", "path", "pos", "root")
+    __slots__ = ("budget", "data", "name", "path", "pos", "root")
 
     def __init__(self, data: bytes, name: Callable[[str, list[int | str]], str]) -> None:
         self.data = data
@@ -87,23 +152,27 @@ class Walker:
         self.pos = 0
         self.root = "$"
         self.path: list[int | str] = []
+        self.budget = Budget(len(data))
 
     def read(self, depth: int) -> Any:
         """The next value. ``depth`` is the number of containers around it plus one."""
         start = self.pos
         kind, length = self.header()
         if kind == "array":
-            self.check_depth(depth, start)
-            items = []
-            for index in range(length):
-                self.path.append(index)
-                items.append(self.read(depth + 1))
-                self.path.pop()
+            self.enter(depth, start, _CONTAINER_COST)
+            path, read, items = self.path, self.read, []
+            if length:
+                path.append(0)
+                for index in range(length):
+                    path[-1] = index
+                    items.append(read(depth + 1))
+                path.pop()
             return items
         if kind == "map":
-            self.check_depth(depth, start)
+            self.enter(depth, start, _CONTAINER_COST)
             pairs = []
             for index in range(length):
+                self.enter(depth, start, _PAIR_COST)
                 self.path.append(index)
                 name = self.read(depth + 1)
                 self.path[-1] = name if type(name) is str else index
@@ -148,7 +217,10 @@ class Walker:
     def header(self) -> tuple[str, int]:
         """The kind of the next value and, of what has one, its length."""
         start = self.pos
-        first = self.take(1, start, "a value")[0]
+        if start >= len(self.data):
+            self.take(1, start, "a value")
+        first = self.data[start]
+        self.pos = start + 1
         if first <= 0x7F or first >= 0xE0:
             return "int", 0
         if first <= 0x8F:
@@ -192,11 +264,16 @@ class Walker:
         following = self.data[self.pos : self.pos + 1]
         return bool(following) and (following[0] >> 4 == 0x9 or following in (b"\xdc", b"\xdd"))
 
-    def check_depth(self, depth: int, start: int) -> None:
+    def enter(self, depth: int, start: int, cost: int) -> None:
+        """Begin an array or a map."""
         if depth > MAX_DEPTH:
             raise TooDeep(
                 f"{self.where()}: nested deeper than {MAX_DEPTH} arrays and maps at byte {start}"
             )
+        try:
+            self.budget.spend(cost)
+        except TooLarge as error:
+            raise TooLarge(f"{self.where()}: arrays and maps at byte {start} are {error}") from None
 
     def expect_end(self) -> None:
         rest = len(self.data) - self.pos

@@ -1,5 +1,7 @@
 """Hypothesis strategies of Aerospike's MessagePack messages, as trees for ``aerospike_encoder``."""
 
+import struct
+
 from aerospike_encoder import Ext, Map
 from hypothesis import strategies as st
 
@@ -11,8 +13,30 @@ points = st.builds(
     st.integers(-180, 180),
     st.integers(-90, 90),
 )
+# The first and last seconds of each of MessagePack's three layouts and of Python's datetime, and
+# nanoseconds that are none.
+SECONDS = (
+    *(-(2**63), -62135596801, -62135596800, -1, 0, 2**32 - 1, 2**32, 2**34 - 1, 2**34),
+    *(253402300799, 253402300800, 2**63 - 1),
+)
+NANOSECONDS = (0, 1, 999_999_499, 999_999_500, 999_999_999, 10**9, 2**30 - 1, 2**32 - 1)
+
+
+def timestamp(seconds: int, nanoseconds: int, size: int) -> Ext:
+    """A timestamp of 4, 8 or 12 bytes, with the bits of the numbers that fit."""
+    if size == 4:
+        return Ext(-1, struct.pack(">I", seconds & 2**32 - 1))
+    if size == 8:
+        return Ext(-1, struct.pack(">Q", (nanoseconds & 2**30 - 1) << 34 | seconds & 2**34 - 1))
+    return Ext(-1, struct.pack(">Iq", nanoseconds, seconds))
+
+
+timestamps = st.builds(
+    timestamp, st.sampled_from(SECONDS), st.sampled_from(NANOSECONDS), st.sampled_from((4, 8, 12))
+)
 extensions = (
-    st.builds(Ext, st.integers(-128, 127), st.binary(max_size=20))
+    timestamps
+    | st.builds(Ext, st.integers(-128, 127), st.binary(max_size=20))
     | st.builds(Ext, st.just(7), st.binary(max_size=20))
     | st.builds(lambda text: Ext(23, text.encode()), points)
 )

@@ -41,6 +41,13 @@ class Snapshot(NamedTuple):
     summary: dict[str, str]
 
 
+class Outcome(NamedTuple):
+    """What became of a node of a dbt command, and what dbt says of it."""
+
+    status: str
+    message: str
+
+
 def as_of_text(moment: datetime) -> str:
     """A moment as ``vars.as_of`` takes it."""
     return f"{moment:%F %T}"
@@ -139,6 +146,11 @@ class Lake:
         Failed nodes are for the caller to judge; a command that can't run at all (a bad call, a
         project that doesn't parse) raises.
         """
+        outcomes = self.outcomes(*arguments, as_of=as_of, **variables)
+        return {name: outcome.status for name, outcome in outcomes.items()}
+
+    def outcomes(self, *arguments: str, as_of: str, **variables: Any) -> dict[str, Outcome]:
+        """``dbt`` with what it says of each node."""
         os.environ.update(self.environment)
         options = {
             "vars": json.dumps({"captures": [], "as_of": as_of, **variables}),
@@ -152,9 +164,13 @@ class Lake:
         if result.exception is not None:
             raise result.exception
         nodes = getattr(result.result, "results", [])
-        statuses = {each.node.name: str(each.status) for each in nodes}
+        outcomes = {each.node.name: Outcome(str(each.status), each.message or "") for each in nodes}
         # One that fails has raised.
-        return {name: status for name, status in statuses.items() if "-on-run-start-" not in name}
+        return {name: outcome for name, outcome in outcomes.items() if "-on-run-start-" not in name}
+
+    def log_text(self) -> str:
+        """All that dbt has written to its log."""
+        return (self.folder / "logs" / "dbt.log").read_text()
 
     def sql(self, query: str) -> Rows:
         """The rows of a query through Spark, times in UTC."""

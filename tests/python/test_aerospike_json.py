@@ -468,6 +468,19 @@ def test_a_bad_record_costs_no_good_one(bad: bytes, code: str, index: int) -> No
         (b'[{"a":tru},D .5', ["not_json", None, "not_json"]),
         (b'[{"a":tru},D]x', ["not_json", None, "trailing_bytes"]),
         (b'\xef\xbb\xbf[{"a":tru},D]x', ["not_json", None, "trailing_bytes"]),
+        # A comma too few: the record before it is complete, what follows to the next one is not.
+        (b"[D D]", [None, "not_json"]),
+        (b"[DD]", [None, "not_json"]),
+        (b"[D D D,D]", [None, "not_json", None]),
+        (b"[D,D D,D]", [None, None, "not_json", None]),
+        (b"[D 5,D]", [None, "not_json", None]),
+        (b"[D :{} ,D]", [None, "not_json", None]),
+        (b"[5 D,D]", ["not_json", None]),
+        (b"[[D] D,D]", ["not_json", None]),
+        (b"[D D", [None, "not_json"]),
+        (b"[D D}", [None, "not_json", "not_json"]),
+        (b'[D {"msg', [None, "not_json"]),
+        (b'[D "msg', [None, "not_json"]),
     ],
 )
 def test_each_defect_of_a_batch_is_told_once(text: bytes, codes: list[str | None]) -> None:
@@ -725,11 +738,14 @@ def test_many_values_behind_a_long_path() -> None:
 
 @pytest.mark.parametrize("bad", [b"1", b"tru"])
 def test_a_batch_of_bad_elements_has_its_limit(bad: bytes) -> None:
-    """Be they no records or no JSON; behind one too many, nothing is read."""
+    """Be they no records or no JSON; behind more than the budget has events for, nothing is
+    read.
+    """
     record = json.dumps(delete()).encode()
-    elements = [record, *[bad] * (limits.MAX_ERRORS + 1), record]
+    elements = [record, *[bad] * 20_000, record]
     events = decode(None, b"[" + b",".join(elements) + b"]")
-    assert [event.event_index for event in events] == list(range(limits.MAX_ERRORS + 2))
+    assert 4000 < len(events) < 20_000
+    assert [event.event_index for event in events] == list(range(len(events)))
     assert events[0].operation == "delete"
     codes = {event.error_code for event in events[1:-1]}
     assert len(codes) == 1 and codes <= {"bad_shape", "not_json"}

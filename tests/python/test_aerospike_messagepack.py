@@ -870,11 +870,24 @@ def test_many_values_behind_a_long_path() -> None:
     assert "$.bins[1].value: the paths of nested" in (event.error_detail or "")
 
 
-def test_a_list_longer_than_the_library_may_reserve(monkeypatch: pytest.MonkeyPatch) -> None:
-    value = write(["l", 20, 0, [0] * 200], ["m", 19, 0, Map([("k", 1)])])
-    expected = good(value)
-    monkeypatch.setattr("python_udfs.text.messagepack._MAX_RESERVED", 100)
-    assert good(value) == expected
+@pytest.mark.parametrize("count", [5000, 60_000])
+def test_many_small_containers(count: int) -> None:
+    """As many as a large payload holds are no reason to refuse it."""
+    numbers = write(["l", 20, 0, [0] * count], ["m", 19, 0, Map([("k", 1)])])
+    assert len(after(good(numbers))["l"]) == count
+    lists = good(write(["l", 20, 0, [[1, 2, 3]] * count]))
+    assert len(after(lists)["l"]) == count
+    # Behind a timestamp the walker reads them.
+    walked = one(write(["l", 20, 0, [Ext(-1, b"1234"), *[[1, 2, 3]] * count]]))
+    assert len(after(walked)["l"]) == count + 1
+
+
+def test_more_small_containers_than_memory_has_room_for() -> None:
+    event = one(
+        write(["l", 20, 0, Packed(b"\xdd" + struct.pack(">I", 500_000) + b"\x90" * 500_000)])
+    )
+    assert event.error_code == "too_large"
+    assert str(event.error_detail).startswith("$.bins[0].value[")
 
 
 def test_a_bug_is_no_bad_payload(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -888,16 +901,25 @@ def test_a_bug_is_no_bad_payload(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("bad", [b"\x90", b"\xa1\xff"])
 def test_a_batch_of_bad_elements_has_its_limit(bad: bytes) -> None:
-    """Be they no records or unreadable; behind one too many, nothing is read."""
-    size = limits.MAX_ERRORS + 3
+    """Be they no records or unreadable; behind more than the budget has events for, nothing is
+    read.
+    """
+    size = 20_000
     elements = [pack(write()), *[bad] * (size - 2), pack(write())]
     events = decode(None, b"\xdd" + struct.pack(">I", size) + b"".join(elements))
-    assert [event.event_index for event in events] == list(range(limits.MAX_ERRORS + 2))
+    assert 4000 < len(events) < size
+    assert [event.event_index for event in events] == list(range(len(events)))
     assert events[0].operation == "upsert"
     codes = {event.error_code for event in events[1:-1]}
     assert len(codes) == 1 and codes <= {"bad_shape", "bad_field"}
     assert events[-1].error_code == "too_large"
     assert f"$[{len(events) - 1}]" in str(events[-1].error_detail)
+
+
+def test_a_record_that_is_too_large_costs_no_good_one() -> None:
+    bomb = write(["m", 19, 0, Map([("n" * 100_000, [b""] * 2000)])])
+    events = decode(None, pack([write(), bomb, bomb, write(["n", 20, 0, [b"", b""]])]))
+    assert [event.error_code for event in events] == [None, "too_large", "too_large", None]
 
 
 # Properties

@@ -351,7 +351,7 @@ def test_white_space_of_a_payload_stays_out_of_the_lines(monkeypatch: pytest.Mon
     assert json.loads(second)["event_index"] == 1
 
 
-def test_a_bug_in_a_decoder_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bug_in_a_decoder_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(key: bytes | None, value: bytes | None) -> list[Event]:
         if key:
             raise KeyError("bug")
@@ -359,10 +359,13 @@ def test_a_bug_in_a_decoder_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setitem(FORMATS, "aerospike_json", broken)
     written: list[bytes] = []
-    stream = io.BytesIO(line(offset=1) + b"\n" + line(key_b64="AA=="))
-    with pytest.raises(KeyError):
-        decode.decode_stream(stream, written.append, "aerospike_json")
-    assert json.loads(b"".join(written))["offset"] == 1
+    lines = (line(offset=1), line(key_b64="AA==", offset=2), line(offset=3))
+    decode.decode_stream(io.BytesIO(b"\n".join(lines)), written.append, "aerospike_json")
+    good, failed, last = (json.loads(each) for each in b"".join(written).splitlines())
+    assert (good["offset"], good["operation"]) == (1, "update")
+    assert (failed["offset"], failed["error_code"]) == (2, "decoder_failed")
+    assert failed["error_detail"].startswith("KeyError: 'bug'")
+    assert (last["offset"], last["operation"]) == (3, "update")
 
 
 def test_decode_starts_without_spark_and_dbt() -> None:

@@ -1,6 +1,7 @@
 """`lakehouse forget`: a key's data out of all tables, and with --purge out of all files."""
 
 import json
+import random
 import struct
 import zlib
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from small_messages import digest, digest_text, order, order_key, profile, profi
 from streams import MINUTE, ORDERS, PROFILES, START, Message
 
 from dbt_lakehouse.commands.forget.command import ForgetError, Options, Report, forget
+from dbt_lakehouse.commands.forget.finding import is_rounded
 from dbt_lakehouse.commands.forget.payloads import without_records
 from dbt_lakehouse.errors import LakehouseError
 from python_udfs.registry import decode_payload
@@ -358,6 +360,9 @@ def test_a_full_refresh_gives_the_same(told: Told) -> None:
         ("orders", "{", "--key is no JSON: expected a JSON object with order_id"),
         ("orders", '{"id": 7}', "--key: expected a JSON object with order_id, and nothing else"),
         ("orders", '{"order_id": "x7"}', "--key: a value of order_id is no bigint"),
+        ("orders", '{"order_id": 7.5}', "--key: a value of order_id only fits bigint rounded"),
+        ("orders", '{"order_id": 7, "order_id": 8}', "--key: a name comes twice, expected a JSON"),
+        ("profiles", '{"digest": "x", "_digest": "y"}', "--key: a name comes twice"),
         ("orders", '{"order_id": null}', "expected text, a number or true or false as order_id"),
         ("no_such", '{"order_id": 7}', "no_such is no table of keys; such are .*orders"),
         ("orders_changes", '{"order_id": 7}', "orders_changes is no table of keys"),
@@ -443,6 +448,13 @@ OTHER_JSON_KEY: Final = json.dumps(["users", "profiles", digest_text(2), None]).
             pack([None, profile(2, 1, "x"), [1, 3, []]]),
             pack([profile(2, 1, "x")]),
         ),
+        # No batch, and one in which an array of a record is none.
+        ("aerospike_messagepack", pack(profile(2, 1, "x")), None),
+        (
+            "aerospike_messagepack",
+            pack([[profile(3, 1, "x")], profile(2, 1, "x")]),
+            pack([profile(2, 1, "x")]),
+        ),
         ("aerospike_messagepack", b"", None),
         ("aerospike_messagepack", None, None),
         ("aerospike_json", b"[" + json_record(1) + b"]", None),
@@ -459,6 +471,11 @@ OTHER_JSON_KEY: Final = json.dumps(["users", "profiles", digest_text(2), None]).
         ),
         ("aerospike_json", b"[" + json_record(2) + b"}", b"[" + json_record(2) + b"]"),
         ("aerospike_json", b"[" + json_record(2), b"[" + json_record(2) + b"]"),
+        (
+            "aerospike_json",
+            b"[" + json_record(2) + json_record(1) + b"," + json_record(3) + b"]",
+            b"[" + json_record(2) + b"," + json_record(3) + b"]",
+        ),
         ("aerospike_json", b'["', None),
     ],
 )
@@ -470,6 +487,111 @@ def test_a_batch_without_a_record(format: str, value: bytes | None, left: bytes 
     if rest is not None:
         events = decode_payload(format, None, rest)
         assert events and all(event.operation == "upsert" for event in events)
+
+
+def broken_batches(good: bytes, others: list[bytes], rng: random.Random) -> Iterator[bytes]:
+    """Batches with a record that is good, and something wrong anywhere else."""
+    for _ in range(700):
+        parts = [good] * rng.randrange(1, 3) + rng.choices(others, k=rng.randrange(4))
+        rng.shuffle(parts)
+        damaged = bytearray(b"".join(parts))
+        for _ in range(rng.randrange(4)):
+            place = rng.randrange(len(damaged))
+            damaged[place : place + rng.randrange(3)] = rng.choice(others)[: rng.randrange(4)]
+        yield bytes(damaged[: rng.choice([len(damaged), rng.randrange(len(damaged) + 1)])])
+
+
+MESSAGEPACK_PARTS: Final = [
+    *(b"\x91", b"\x92", b"\x93", b"\x94", b"\xc1", b"\xc0", b"\xa2\xff\xff", b"\xdc\x00\x02"),
+    *(
+        pack(profile(2, 1, "x")),
+        pack([profile(1, 1, "x")]),
+        b"\x91" * 2000,
+        pack(profile(3, 1, "x")),
+    ),
+]
+JSON_PARTS: Final = [
+    *(
+        b"[",
+        b"]",
+        b"{",
+        b"}",
+        b",",
+        b",,",
+        b" ",
+        b'"',
+        b"\\",
+        b"1",
+        b"null",
+        b"[[]]",
+        b"\xef\xbb\xbf",
+    ),
+    *(json_record(2), b"," + json_record(3) + b",", b"[" + json_record(1) + b"],", b'{"a":"]"}'),
+]
+
+
+@pytest.mark.parametrize(
+    ("format", "good", "parts", "wrapped"),
+    [
+        ("aerospike_messagepack", pack(profile(1, 1, "x")), MESSAGEPACK_PARTS, (b"\x94", b"")),
+        ("aerospike_json", b"," + json_record(1) + b",", JSON_PARTS, (b"[" + json_record(4), b"]")),
+    ],
+    ids=("MessagePack", "JSON"),
+)
+def test_the_decoder_and_forget_know_the_same_records(
+    format: str, good: bytes, parts: list[bytes], wrapped: tuple[bytes, bytes]
+) -> None:
+    """Whatever is broken: a record that the decoder reads can be forgotten, and others stay."""
+    seen = 0
+    for broken in broken_batches(good, parts, random.Random(20)):
+        value = wrapped[0] + broken + wrapped[1]
+        events = [event for event in decode_payload(format, None, value) if event.record_key]
+        others = [
+            event.record_key
+            for event in events
+            if (event.source_schema, event.record_key) != ("users", RECORD_KEY)
+        ]
+        if len(events) == 1 and not json.loads(events[0].metadata or b"").get("batch_size"):
+            # Perhaps no batch.
+            continue
+        seen += len(events) > len(others) > 0
+        _, left = without_records(format, None, value, "users", frozenset([digest_text(1)]))
+        stays = [] if left is None else decode_payload(format, None, left)
+        assert [event.record_key for event in stays] == others, value
+    assert seen > 20
+
+
+RECORD_KEY: Final = b'{"digest":"%b"}' % digest_text(1).encode()
+
+
+@pytest.mark.parametrize(
+    ("text", "type_name", "rounded"),
+    [
+        ("7", "bigint", False),
+        ("7.0", "bigint", False),
+        ("7.5", "int", True),
+        ("70e-1", "bigint", False),
+        ("75e-1", "bigint", True),
+        ("x7", "bigint", False),
+        ("0.000", "int", False),
+        ("1.005", "decimal(10,2)", True),
+        ("1.0050", "decimal(10,3)", False),
+        ("1" * 40 + ".5", "decimal(38,0)", True),
+        ("0.1", "double", False),
+        ("123456789.125", "double", False),
+        ("0.10000000000000000555", "double", True),
+        ("9007199254740993", "double", True),
+        ("1e999", "double", True),
+        ("0.1", "float", False),
+        ("16777217", "float", True),
+        ("2026-01-01T00:00:00.123456", "timestamp", False),
+        ("2026-01-01T00:00:00.1234560Z", "timestamp", False),
+        ("2026-01-01T00:00:00.1234567", "timestamp_ntz", True),
+        ("1.5", "string", False),
+    ],
+)
+def test_what_only_fits_rounded(text: str, type_name: str, rounded: bool) -> None:
+    assert is_rounded(text, type_name) == rounded
 
 
 @pytest.mark.parametrize(

@@ -26,8 +26,8 @@ from pyspark.sql import Row
 
 from dbt_lakehouse.config.variables import variables_of
 from dbt_lakehouse.dbt.late_inserts import LateInserts
-from dbt_lakehouse.dbt.tables import Look
 from dbt_lakehouse.errors import LakehouseError
+from dbt_lakehouse.lake.tables import Table
 from dbt_lakehouse.spark.java_errors import statement_error_text, without_secrets
 from dbt_lakehouse.spark.sessions import LakeSession, Sessions
 from dbt_lakehouse.telling import telling
@@ -123,7 +123,7 @@ class LakehouseHandle(SessionConnectionWrapper):
         super().__init__(cast(Any, self))
         self.session: Final = session
         # By relation; forgotten after each statement that may have written something.
-        self.looks: Final[dict[str, Look | None]] = {}
+        self.looks: Final[dict[str, Table | None]] = {}
         self._sessions: Final = sessions
 
     def cursor(self) -> "LakehouseHandle":
@@ -237,6 +237,10 @@ class LakehouseConnectionManager(SparkConnectionManager):
         """Note a statement in dbt's log as dbt notes its own."""
         name = self.get_thread_connection().name or ""
         fire_event(SQLQuery(conn_name=name, sql=sql, node_info=get_node_info()))
+
+    def tell(self, message: str) -> None:
+        """Tell the user."""
+        LOGGER.info(message)
 
     @contextmanager
     def exception_handler(self, sql: str) -> Generator[None, None, None]:

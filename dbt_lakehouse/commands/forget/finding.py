@@ -5,7 +5,10 @@ that they come from are about to change.
 """
 
 import json
+import re
+import struct
 from collections.abc import Sequence
+from decimal import Decimal, InvalidOperation
 from typing import Any, Final, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
@@ -105,6 +108,13 @@ def _typed_keys(
 ) -> DataFrame:
     names = [each.lstrip("_") for each in entity.key]
     rows = [_texts(text, names) for text in given]
+    for row in rows:
+        for name, column, value in zip(names, entity.key, row, strict=True):
+            if is_rounded(value, types[column]):
+                raise UnusableKeyError(
+                    f"--key: a value of {name} only fits {types[column]} rounded, and could then"
+                    " be another key's: write it as it is in the table"
+                )
     given_texts = spark.createDataFrame(rows, ", ".join(f"`{name}` string" for name in names))
     typed = given_texts.selectExpr(
         *(
@@ -130,13 +140,17 @@ def _texts(text: str, names: Sequence[str]) -> tuple[str, ...]:
     """The values of a key, in the order of ``names``."""
     expected = "a JSON object with " + ", ".join(names)
     try:
-        key: Any = json.loads(text, parse_int=_Number, parse_float=_Number)
+        pairs: Any = json.loads(
+            text, parse_int=_Number, parse_float=_Number, object_pairs_hook=_Pairs
+        )
     except ValueError:
         raise UnusableKeyError(f"--key is no JSON: expected {expected}") from None
-    if not isinstance(key, dict):
+    if not isinstance(pairs, _Pairs):
         raise UnusableKeyError(f"--key: expected {expected}")
     # The columns' own names may be used too.
-    key = {name if name in names else name.lstrip("_"): value for name, value in key.items()}
+    key = {name if name in names else name.lstrip("_"): value for name, value in pairs}
+    if len(key) != len(pairs):
+        raise UnusableKeyError(f"--key: a name comes twice, expected {expected}")
     if sorted(key) != sorted(names):
         raise UnusableKeyError(f"--key: expected {expected}, and nothing else")
     values = []
@@ -154,6 +168,48 @@ class _Number(str):
     """A number as it was written."""
 
     __slots__ = ()
+
+
+class _Pairs(list[Any]):
+    """The names and values of an object as they were written."""
+
+    __slots__ = ()
+
+
+def is_rounded(text: str, type_name: str) -> bool:
+    """Whether a Spark cast would make another number, or time, of a text than it says. False also
+    for what is none: the cast tells.
+    """
+    base_type, _, arguments = type_name.partition("(")
+    if base_type in ("timestamp", "timestamp_ntz"):
+        fraction = _FRACTION.search(text)
+        return fraction is not None and len(fraction[1].rstrip("0")) > _MICROSECONDS
+    if base_type not in _NUMBERS:
+        return False
+    try:
+        number = Decimal(text.strip())
+    except InvalidOperation:
+        return False
+    if not number.is_finite():
+        return False
+    if base_type in ("float", "double"):
+        try:
+            value = float(number)
+            if base_type == "float":
+                (value,) = struct.unpack("f", struct.pack("f", value))
+        except OverflowError:
+            return True
+        # A number that is written with few digits is meant to be the nearest there is.
+        return all(number != Decimal(f"{value:.{digits}g}") for digits in range(1, 18))
+    _, digits, exponent = number.as_tuple()
+    written = "".join(map(str, digits))
+    places = -int(exponent) - (len(written) - len(written.rstrip("0")))
+    scale = int(arguments.rstrip(")").split(",")[1]) if "," in arguments else 0
+    return bool(number) and places > scale
+
+
+_FRACTION: Final = re.compile(r"[.]([0-9]+)")
+_NUMBERS: Final = frozenset({"tinyint", "smallint", "int", "bigint", "decimal", "float", "double"})
 
 
 def _follow_key_changes(spark: SparkSession, entity: Entity) -> int:

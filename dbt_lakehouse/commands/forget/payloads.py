@@ -1,17 +1,15 @@
 """Aerospike messages without some of their records: the bytes of the others stay as they are."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Final
 
-import msgpack
 import msgspec
 
-from python_udfs.aerospike.lenient_json import TOKEN
+from python_udfs.aerospike.batches import SPLITTERS
 from python_udfs.core.events import INVALID, TOMBSTONE, Event
-from python_udfs.registry import FORMATS
-from python_udfs.text.json_text import BOM
+from python_udfs.registry import decode_payload
 
-BATCH_FORMATS: Final = ("aerospike_messagepack", "aerospike_json")
+BATCH_FORMATS: Final = tuple(SPLITTERS)
 """The formats whose payloads can hold several records."""
 
 IsMeant = Callable[[Event], bool]
@@ -33,30 +31,39 @@ def without_records(
 
 
 def _value_without(format: str, value: bytes | None, is_meant: IsMeant) -> bytes | None:
-    decode = FORMATS[format]
-    kept = []
-    for element in _ELEMENTS[format](value or b""):
-        (event, *more) = decode(None, element)
-        if not more and event.operation not in (INVALID, TOMBSTONE) and not is_meant(event):
-            kept.append(element)
-    return _JOINED[format](kept) if kept else None
+    # What the decoder makes of each element where it stands, and alone: in a batch an array of one
+    # record is no record, and a payload that is no batch may be an array too.
+    events = decode_payload(format, None, value)
+    kept = [
+        element
+        for element, event in zip(_elements(format, value), events, strict=False)
+        if event.operation not in (INVALID, TOMBSTONE)
+        and not is_meant(event)
+        and decode_payload(format, None, element)[0].record_key == event.record_key
+    ]
+    return SPLITTERS[format].join(kept) if kept else None
 
 
 def _key_without(format: str, key: bytes | None, is_meant: IsMeant) -> bytes | None:
     """A message key of one record, or of several, without those that are meant."""
     if not key:
         return key
-    decode = FORMATS[format]
     # The decoders tell what a key is in the event of a message without value.
-    (whole,) = decode(key, None)
+    (whole,) = decode_payload(format, key, None)
     if whole.record_key is not None:
         return None if is_meant(whole) else key
-    elements = list(_ELEMENTS[format](key))
-    events = [decode(element, None)[0] for element in elements]
+    elements = _elements(format, key)
+    events = [decode_payload(format, element, None)[0] for element in elements]
     if any(event.record_key is None for event in events):
         return None
     kept = [element for element, event in zip(elements, events, strict=True) if not is_meant(event)]
-    return _JOINED[format](kept) if kept else None
+    return SPLITTERS[format].join(kept) if kept else None
+
+
+def _elements(format: str, data: bytes | None) -> list[bytes]:
+    """The elements of an array; none of anything else."""
+    batch = SPLITTERS[format].split(data) if data else None
+    return [] if batch is None or data is None else [data[slice(*span)] for span in batch.spans()]
 
 
 def _digest_of(event: Event) -> str | None:
@@ -64,66 +71,3 @@ def _digest_of(event: Event) -> str | None:
         return None
     key: dict[str, str] = msgspec.json.decode(event.record_key)
     return key["digest"]
-
-
-def _messagepack_elements(data: bytes) -> Iterator[bytes]:
-    """The complete elements of an array; none of anything else."""
-    unpacker = msgpack.Unpacker(max_buffer_size=max(len(data), 1))
-    unpacker.feed(data)
-    try:
-        count = unpacker.read_array_header()
-        for _ in range(count):
-            start = unpacker.tell()
-            unpacker.skip()
-            yield data[start : unpacker.tell()]
-    except (ValueError, msgpack.UnpackException):
-        return
-
-
-def _json_elements(text: bytes) -> Iterator[bytes]:
-    """The complete elements of an array; none of anything else."""
-    text = text.removeprefix(BOM)
-    opening = TOKEN.search(text)
-    if opening is None or opening[0] != b"[":
-        return
-    start = end = -1
-    depth = 0
-    for token in TOKEN.finditer(text, opening.end()):
-        mark = token[0]
-        if depth == 0 and mark in (b",", b"]", b"}"):
-            if start >= 0:
-                yield text[start:end]
-            if start < 0 or mark != b",":
-                return
-            start = -1
-            continue
-        if mark == b'"':
-            return
-        if start < 0:
-            start = token.start()
-        if mark in (b"[", b"{"):
-            depth += 1
-        elif mark in (b"]", b"}"):
-            depth -= 1
-        end = token.end()
-    # What breaks off behind an element that is whole.
-    if start >= 0 and depth == 0:
-        yield text[start:end]
-
-
-def _messagepack_array(elements: list[bytes]) -> bytes:
-    return bytes(msgpack.Packer().pack_array_header(len(elements))) + b"".join(elements)
-
-
-def _json_array(elements: list[bytes]) -> bytes:
-    return b"[" + b",".join(elements) + b"]"
-
-
-_ELEMENTS: Final[dict[str, Callable[[bytes], Iterator[bytes]]]] = {
-    "aerospike_messagepack": _messagepack_elements,
-    "aerospike_json": _json_elements,
-}
-_JOINED: Final[dict[str, Callable[[list[bytes]], bytes]]] = {
-    "aerospike_messagepack": _messagepack_array,
-    "aerospike_json": _json_array,
-}

@@ -1,0 +1,82 @@
+"""No payload takes more memory than 40 times its bytes plus 64 MiB, nor more than linear time."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from python_udfs.core.budget import Budget
+from python_udfs.core.errors import TooLarge
+from python_udfs.core.limits import BUDGET_BYTES, BUDGET_FACTOR
+
+# In a process of its own for each payload: the system refuses what is beyond the limit. The process
+# it is forked from has loaded everything and decoded something already.
+LIMITED = """
+import os, resource, sys, time
+from bombs import BOMBS, DIGEST
+from python_udfs.registry import FORMATS, decode_batch
+
+def size_of_process():
+    return int(open("/proc/self/statm").read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+
+def decode_within_limits(format, name, part, payload):
+    most = size_of_process() + 40 * len(payload) + 64 * 2**20
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    start = time.process_time()
+    key, value = (payload, None) if part == "key" else (None, payload)
+    events = FORMATS[format](key, value)
+    seconds = time.process_time() - start
+    fast = decode_batch(format, [key], [value]).payloads() if part == "value" else []
+    codes = {event.error_code for event in events}
+    if not events or "decoder_failed" in codes or any(each != events for each in fast):
+        print(format, name, part, "gives", codes)
+    # Ten times as long as on a quiet machine.
+    if seconds > 0.5 + 10 * len(payload) / 1e6:
+        print(format, name, part, "takes", seconds, "s for", len(payload), "bytes")
+
+for format, bombs in BOMBS.items():
+    for name, make in bombs.items():
+        for size in [100_000] + [2_000_000] * (name in sys.argv[1:]):
+            for part in ("value", "key") if size < 10**6 else ("value",):
+                payload = make(size)
+                if (child := os.fork()) == 0:
+                    try:
+                        decode_within_limits(format, name, part, payload)
+                    except BaseException as error:
+                        print(format, name, part, len(payload), repr(error)[:300])
+                    sys.stdout.flush()
+                    os._exit(0)
+                if os.waitpid(child, 0)[1] != 0:
+                    print(format, name, part, "killed")
+print("done")
+"""
+
+
+def test_no_payload_exceeds_the_limits() -> None:
+    """The largest of them where only a large one can: many small containers."""
+    result = subprocess.run(
+        [sys.executable, "-c", LIMITED, "empty lists", "empty maps", "maps of integers"],
+        cwd=Path(__file__).parent,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert (result.stdout, result.stderr) == ("done\n", "")
+
+
+def test_a_budget() -> None:
+    budget = Budget(1000)
+    most = BUDGET_FACTOR * 1000 + BUDGET_BYTES
+    budget.spend(most - 100)
+    with pytest.raises(TooLarge, match=f"more than the {most} bytes"):
+        budget.spend(101)
+    # What was refused was not made, and something smaller may be.
+    budget.spend(100)
+    with pytest.raises(TooLarge):
+        budget.spend_text("")
+    wide, narrow = Budget(0), Budget(0)
+    wide.spend_text("\U0001f600" * 1000)
+    narrow.spend_text("n" * 1000)
+    assert narrow.left - wide.left > 2900

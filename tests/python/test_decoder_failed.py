@@ -1,0 +1,196 @@
+"""Whatever a decoder raises stops no run: the message becomes ``decoder_failed``, others stay."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgpack
+import pyarrow as pa
+import pytest
+import yaml
+
+from dbt_lakehouse.config.paths import ROOT
+from dbt_lakehouse.spark import functions
+from dbt_lakehouse.spark.functions import (
+    decode_hbase_batch,
+    decode_payload_batch,
+    json_elements_batch,
+    json_entries_batch,
+    row_texts_batch,
+)
+from python_udfs import registry
+from python_udfs.aerospike import plain_writes
+from python_udfs.core.errors import CODES
+from python_udfs.core.events import Decoded, Event
+from python_udfs.registry import FORMATS, decode_batch, decode_payload
+
+POISON = b"poison"
+GOOD = b'{"op":"c","after":{"id":1},"source":{"table":"t"}}'
+
+
+class Unwritable(Exception):
+    def __str__(self) -> str:
+        raise KeyError("no text")
+
+
+def endless(_: Any = None) -> Any:
+    return endless()
+
+
+def raising(error: BaseException) -> Callable[..., Any]:
+    def broken(*_: Any) -> Any:
+        raise error
+
+    return broken
+
+
+BUGS: dict[str, tuple[Callable[..., Any], str]] = {
+    "ValueError": (raising(ValueError("year 10000 is out of range")), "year 10000 is out of range"),
+    "KeyError": (raising(KeyError("x")), "'x'"),
+    "AssertionError": (raising(AssertionError()), ""),
+    "MemoryError": (raising(MemoryError()), ""),
+    "RecursionError": (endless, "maximum recursion depth exceeded"),
+    "StopIteration": (raising(StopIteration()), ""),
+    "UnicodeEncodeError": (lambda *_: "\ud800".encode(), "can't encode character"),
+    "RuntimeError": (raising(RuntimeError("half a character \ud800")), r"half a character \ud800"),
+    "OverflowError": (raising(OverflowError("x" * 100_000 + "end")), "xend"),
+    "Unwritable": (raising(Unwritable()), "can't be written"),
+}
+
+
+def decode_rows(format: str, values: list[bytes]) -> list[list[dict[str, Any]]]:
+    rows: list[list[dict[str, Any]]] = decode_payload_batch(
+        pa.array([format] * len(values)),
+        pa.array([None] * len(values), pa.binary()),
+        pa.array(values, pa.binary()),
+    ).to_pylist()
+    return rows
+
+
+def failed_as(event: dict[str, Any], name: str, reason: str) -> bool:
+    detail = event["error_detail"]
+    return bool(
+        (event["operation"], event["error_code"]) == ("invalid", "decoder_failed")
+        and detail.startswith(f"{name}: ")
+        and reason in detail
+        and ".py, line " in detail
+        and len(detail) < 700
+    )
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("name", BUGS)
+def test_one_message_fails_and_the_others_stay(
+    format: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bug, reason = BUGS[name]
+    careful, of_many = FORMATS[format], registry._BATCHES.get(format)
+
+    def decode(key: bytes | None, value: bytes | None) -> list[Event]:
+        return bug(value) if value == POISON else careful(key, value)
+
+    monkeypatch.setitem(FORMATS, format, decode)
+    if of_many:
+
+        def decode_many(keys: Any, values: Any) -> Decoded:
+            return bug(values) if POISON in values else of_many(keys, values)
+
+        monkeypatch.setitem(registry._BATCHES, format, decode_many)
+    (first,), (failed,), (last,) = decode_rows(format, [GOOD, POISON, GOOD])
+    assert failed_as(failed, name, reason), failed
+    assert first == last == decode_rows(format, [GOOD])[0][0]
+    assert first["error_code"] != "decoder_failed"
+    # And wherever else the registry is asked.
+    for events in (
+        decode_payload(format, None, POISON),
+        decode_batch(format, [None], [POISON]).payloads()[0],
+    ):
+        assert [event.error_code for event in events] == ["decoder_failed"]
+
+
+def test_only_the_batch_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A defect of the short way alone costs nothing but time."""
+    value = msgpack.packb([1, 1, [["ns", None, b"d" * 20, None], 1, 0, 0, [["n", 1, 0, 5]]]])
+    expected = decode_rows("aerospike_messagepack", [value] * 3)
+    monkeypatch.setattr(plain_writes, "_grouped", raising(KeyError("bug")))
+    assert decode_rows("aerospike_messagepack", [value] * 3) == expected
+    assert expected[0][0]["error_code"] is None
+
+
+@pytest.mark.parametrize(
+    ("made", "name"),
+    [
+        ([Event(0, "upsert", after=b"\xff")], "ArrowInvalid"),
+        ([Event(0, "upsert", source_table="\ud800")], "UnicodeEncodeError"),
+        ([Event(0, "upsert", occurred_at=2**70)], "OverflowError"),
+        ([Event(0, "upsert", metadata=7)], "ArrowTypeError"),  # type: ignore[arg-type]
+        (None, "AssertionError"),
+        ([], "AssertionError"),
+        ([None], "TypeError"),
+    ],
+)
+def test_what_no_column_can_hold(made: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    careful = FORMATS["aerospike_json"]
+    monkeypatch.setitem(
+        FORMATS, "aerospike_json", lambda key, value: made if value == POISON else careful(key, b"")
+    )
+    (first,), (failed,), (last,) = decode_rows("aerospike_json", [b"1", POISON, b"2"])
+    assert failed["error_code"] == "decoder_failed"
+    assert failed["error_detail"].startswith(f"{name}: ")
+    assert first["operation"] == last["operation"] == "tombstone"
+
+
+def test_a_wrong_configuration_still_stops() -> None:
+    with pytest.raises(ValueError, match="unknown wire format 'json'"):
+        decode_rows("json", [GOOD])
+
+
+def test_who_stops_a_run_is_obeyed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(FORMATS, "aerospike_json", raising(KeyboardInterrupt()))
+    with pytest.raises(KeyboardInterrupt):
+        decode_rows("aerospike_json", [GOOD])
+
+
+def test_the_codes_are_those_that_dbt_accepts() -> None:
+    (model,) = yaml.safe_load((ROOT / "models/silver/change_events.yml").read_text())["models"]
+    (column,) = (each for each in model["columns"] if each["name"] == "error_code")
+    (accepted,) = (each["accepted_values"] for each in column["data_tests"])
+    assert sorted(accepted["arguments"]["values"]) == sorted(CODES)
+
+
+def test_one_row_of_a_change_log_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Images that are no JSON give nothing at all: a change without a key, which is a misfit."""
+    images = ['{"id":1,"a":"x"}', "no JSON", '{"id":1', "[1]", '{"id":2,"a":null}', None]
+    nothing = {"before": None, "after": None, "key": None}
+    for place in range(3):
+        columns: list[list[str | None]] = [[None] * 6, ['{"id":3}'] * 6, ['{"id":3}'] * 6]
+        columns[place] = list(images)
+        names = pa.array(['[["id","a"],["id"]]'] * 6)
+        rows = row_texts_batch(
+            *(pa.array(column, pa.string()) for column in columns), names
+        ).to_pylist()
+        readable = [row != nothing for row in rows]
+        # A record key is looked at only where the image lacks a key column.
+        expected = [True] * 6 if place == 2 else [True, False, False, False, True, True]
+        assert readable == expected
+
+
+def test_one_collection_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever raises, the row has a null, which the change log reports as a misfit."""
+    for name, function, texts, good in (
+        ("json_elements_of_many", json_elements_batch, ["[1]", "[2]", None], ["1"]),
+        ("json_entries_of_many", json_entries_batch, ['{"a":1}', '{"a":2}', None], [("a", "1")]),
+    ):
+        read: Any = getattr(functions, name)
+
+        def broken(rows: list[str | None], read: Any = read, bad: str = str(texts[1])) -> Any:
+            return endless() if bad in rows else read(rows)
+
+        monkeypatch.setattr(functions, name, broken)
+        assert function(pa.array(texts, pa.string())).to_pylist() == [good, None, None]
+
+    def of_value(value: str | None, type_name: str) -> str | None:
+        return endless() if value == "bad" else value
+
+    monkeypatch.setattr(functions, "decode_hbase", of_value)
+    values = decode_hbase_batch(pa.array(["AA==", "bad", None]), pa.array(["string"] * 3))
+    assert values.to_pylist() == ["AA==", None, None]
