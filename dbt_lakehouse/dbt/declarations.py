@@ -7,7 +7,7 @@ and histories name their log and find the rest in the graph (``Fold``).
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from hashlib import md5
 from typing import Any, Final
 
@@ -98,6 +98,11 @@ def change_log(arguments: Mapping[str, Any]) -> dict[str, Any]:
         arguments[name] == ANY or not (arguments[name] is None or isinstance(arguments[name], str))
         for name in _SOURCE
     )
+    if several and by_time:
+        raise CompilationError(
+            f"the change log of {title} takes several source tables, whose clocks are not one: it"
+            " can't be ordered by source time"
+        )
     return {
         "columns": specs,
         "fields": [spec["field"] for spec in specs],
@@ -235,9 +240,8 @@ class Fold:
         return {name: self.types[name] for name in (column.strip("`") for column in columns)}
 
     def without_columns(self) -> "Fold":
-        """The fold of the keys alone."""
-        values = asdict(self)
-        return Fold(**{**values, "columns": []})
+        """The fold of the keys alone, and of what truncates go by."""
+        return replace(self, columns=["`_source`"] if self.several_sources else [])
 
 
 def fold(
