@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from dbt.adapters.spark.connections import SparkCredentials
 from dbt.config.project import Project as DbtProject
 from dbt.config.runtime import load_profile, load_project
 from dbt.config.utils import parse_cli_yaml_string
@@ -111,10 +110,14 @@ def load(options: ProjectOptions) -> Project:
     except (DbtProjectError, DbtBaseException) as error:
         raise ConfigurationError(str(error)) from error
     credentials = profile.credentials
-    if not isinstance(credentials, SparkCredentials) or credentials.method != "session":
-        raise ConfigurationError(f"target {profile.target_name} is not of `method: session`")
+    if credentials.type != "lakehouse":
+        raise ConfigurationError(
+            f"target {profile.target_name} of the profile {profile.profile_name} has"
+            f" `type: {credentials.type}`, and not `type: lakehouse`"
+        )
+    parameters: Any = credentials
     return Project(
-        credentials.server_side_parameters,
+        parameters.server_side_parameters,
         variables_of(project, given),
         credentials.schema or "gold",
         root,

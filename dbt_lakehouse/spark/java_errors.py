@@ -4,6 +4,7 @@ import re
 from typing import Final
 
 from py4j.protocol import Py4JJavaError
+from pyspark.errors import AnalysisException, ParseException
 
 # As drivers repeat the addresses of databases, and Kafka's client its login.
 _PASSWORD: Final = re.compile(
@@ -26,6 +27,15 @@ def error_text(error: Exception) -> str:
             reasons.append(reason)
         cause = cause.getCause()
     return _without_passwords(": ".join(reasons))
+
+
+def statement_error_text(error: AnalysisException | Py4JJavaError) -> str:
+    """What a user can act on of what Spark says to a statement."""
+    if isinstance(error, Py4JJavaError):
+        return error_text(error)
+    # Behind it comes the query's plan; a mistake of syntax is shown in its place in the SQL.
+    text = str(error) if isinstance(error, ParseException) else str(error).partition(";\n")[0]
+    return _without_passwords(text)
 
 
 def _without_passwords(text: str) -> str:

@@ -1,7 +1,7 @@
 """The Spark session of the lake: its settings, its SQL functions, its schemas.
 
-dbt-spark's ``session`` method uses whatever Spark session the process has, so this module opens it
-first, with the profile's ``server_side_parameters``. The same function serves the command line.
+It is opened with the profile's ``server_side_parameters``, for dbt's adapter and for the command
+line alike.
 """
 
 import os
@@ -22,8 +22,9 @@ from dbt_lakehouse.lake import bronze
 from dbt_lakehouse.landing.kafka.settings import PREFIX as KAFKA_PREFIX
 from dbt_lakehouse.spark import class_archive
 from dbt_lakehouse.spark.functions import register_functions
-from dbt_lakehouse.spark.jars import ensure_jars
+from dbt_lakehouse.spark.jars import ensure_jars, java_option
 from dbt_lakehouse.spark.java_errors import error_text
+from dbt_lakehouse.spark.sessions import Sessions
 
 CATALOG: Final = "lake"
 WAREHOUSE: Final = f"spark.sql.catalog.{CATALOG}.warehouse"
@@ -34,12 +35,12 @@ SQLITE: Final = "jdbc:sqlite:"
 # What another Spark installation may have exported; each would lead this one astray.
 FOREIGN_ENVIRONMENT: Final = ("SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_DRIVER_PYTHON", "PYTHONPATH")
 
-_opened: SparkSession | None = None
+_opened: Sessions | None = None
 
 
-def opened_session() -> SparkSession:
-    """The session that this process has opened last. Spark's own ways to it take the JVM some 5 ms,
-    and a run asks for it with each statement. Raises ``RuntimeError`` if there is none.
+def opened_sessions() -> Sessions:
+    """The sessions of the lake that this process has opened last. Raises ``RuntimeError`` if there
+    is none.
     """
     if _opened is None:
         raise RuntimeError("no session of the lake is open: open_session comes first")
@@ -78,6 +79,11 @@ def open_session(parameters: Mapping[str, str]) -> SparkSession:
     os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
     temporary = CACHE / "tmp"
     temporary.mkdir(parents=True, exist_ok=True)
+    properties = [
+        f"-D{name}={temporary}"
+        for name in ("java.io.tmpdir", "org.sqlite.tmpdir", "derby.system.home")
+    ]
+    properties.append(f"-Dlog4j2.configurationFile={LOG4J.as_uri()}")
     class_path = os.pathsep.join(str(path) for path in ensure_jars())
     builder = (
         SparkSession.builder.appName("cdc_lakehouse")
@@ -85,9 +91,7 @@ def open_session(parameters: Mapping[str, str]) -> SparkSession:
         .config("spark.executor.extraClassPath", class_path)
         .config(
             "spark.driver.extraJavaOptions",
-            f"-Djava.io.tmpdir={temporary} -Dorg.sqlite.tmpdir={temporary} "
-            f"-Dderby.system.home={temporary} -Dlog4j2.configurationFile={LOG4J} "
-            f"{class_archive.java_options()}",
+            f"{' '.join(map(java_option, properties))} {class_archive.java_options()}",
         )
         .config("spark.local.dir", str(temporary))
         .config("spark.ui.enabled", "false")
@@ -98,7 +102,8 @@ def open_session(parameters: Mapping[str, str]) -> SparkSession:
     spark = _started(builder)
     register_functions(spark)
     _prepare(spark)
-    _opened = spark
+    if _opened is None or _opened.base.sparkContext is not spark.sparkContext:
+        _opened = Sessions(spark)
     return spark
 
 
@@ -153,7 +158,8 @@ def _resolved(parameters: Mapping[str, str]) -> dict[str, str]:
         )
     # A REST catalog's warehouse is a name that the server knows.
     if settings.get(CATALOG_TYPE) == "jdbc" and "://" not in settings[WAREHOUSE]:
-        settings[WAREHOUSE] = (ROOT / settings[WAREHOUSE]).as_uri()
+        # Not as_uri: Hadoop takes %20 for the name of a folder.
+        settings[WAREHOUSE] = f"file://{ROOT / settings[WAREHOUSE]}"
     uri = settings.get(CATALOG_URI, "")
     if uri.startswith(SQLITE):
         path = ROOT / uri.removeprefix(SQLITE)

@@ -20,7 +20,7 @@
     {% set events, quarantine = ref('change_events'), ref('quarantined_payloads') %}
     {% set position = 'topic, partition, offset' %}
     {% do evaluate(
-        'redrive_payloads', _redrive_payloads(_pinned(events), _pinned(quarantine), codes, topics)
+        'redrive_payloads', _redrive_payloads(pinned(events), pinned(quarantine), codes, topics)
     ) %}
     {% set decoded %}
         select decoded.*, redrive_payloads.log_time
@@ -31,7 +31,7 @@
     {% set missing %}
         select redrive_events.*
         from redrive_events
-        left anti join {{ _pinned(events) }} as already
+        left anti join {{ pinned(events) }} as already
             on {{ _same_event('already', 'redrive_events') }}
             and (already.operation <> 'invalid' or {{ _same_error('already', 'redrive_events') }})
     {% endset %}
@@ -67,7 +67,7 @@
         ~ outcome['payloads'] ~ ' as payloads, '
         ~ outcome['decoded'] ~ ' as decoded, ' ~ outcome['events'] ~ ' as events'
     ) %}
-    {% do forget_evaluated('redrive_') %}
+    {% do adapter.drop_evaluated('redrive_') %}
 {% endmacro %}
 
 {#
@@ -85,7 +85,7 @@
         positions.log_time,
         payloads.key,
         payloads.value
-    from {{ _pinned(source('bronze', 'raw_payloads')) }} as payloads
+    from {{ pinned(source('bronze', 'raw_payloads')) }} as payloads
     inner join (
         select events.topic, events.partition, events.offset, max(events.log_time) as log_time
         from {{ events }} as events
@@ -93,11 +93,20 @@
             select topic, partition, offset
             from {{ quarantine }}
             where
-                {{ _has_value('error_code', codes) if codes else 'true' }}
-                and {{ _has_value('topic', topics) if topics else 'true' }}
+                {{ _is_one_of('error_code', codes) }}
+                and {{ _is_one_of('topic', topics) }}
         ) using (topic, partition, offset)
         group by events.topic, events.partition, events.offset
     ) as positions using (topic, partition, offset)
+{% endmacro %}
+
+{# A condition: a column has one of some values; without any, it always holds. #}
+{% macro _is_one_of(column, values) %}
+    {% set texts = [] %}
+    {% for value in values %}
+        {% do texts.append(sql_text(value)) %}
+    {% endfor %}
+    {% do return(column ~ ' in (' ~ texts | join(', ') ~ ')' if texts else 'true') %}
 {% endmacro %}
 
 {# Whether two rows are of the same place in the same payload. #}

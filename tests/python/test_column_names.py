@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from dbt_common.exceptions import CompilationError
 from lakes import Lake
-from row_lake import bare_project
+from small_project import small_project
 
 from dbt_lakehouse.commands.generate.naming import TECHNICAL, column_names
 from dbt_lakehouse.config.paths import ROOT
@@ -50,7 +50,7 @@ def test_every_name_that_a_step_uses_is_reserved() -> None:
 def test_a_model_with_such_a_name_is_refused(
     columns: dict[str, str], gold: str, message: str, tmp_path: Path
 ) -> None:
-    project = bare_project(tmp_path / "project")
+    project = small_project(tmp_path / "project")
     (project / "models/silver/stock_changes.sql").write_text(
         f'{{{{ change_log(source_table="stock", key={{"id": "int"}}, columns={json.dumps(columns)})'
         " }}\n"

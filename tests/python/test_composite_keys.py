@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pytest
 from lakes import Lake
-from row_lake import bare_project
+from small_project import small_project
 from streams import MINUTE, START, Message
 
 from dbt_lakehouse.commands.forget.command import Options, forget
@@ -82,7 +82,7 @@ def record_key(at: str) -> str:
 @pytest.fixture(scope="module")
 def readings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Readings]:
     folder = tmp_path_factory.mktemp("composite")
-    project = bare_project(folder / "project")
+    project = small_project(folder / "project")
     (project / "models/silver/readings_changes.sql").write_text(CHANGES)
     (project / "models/gold/readings.sql").write_text(GOLD)
     columns = [{"name": name, "data_type": kind} for name, kind in COLUMNS.items()]
