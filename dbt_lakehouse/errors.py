@@ -53,6 +53,18 @@ class SessionError(LakehouseError):
     exit_code = 1
 
 
+class DamageError(LakehouseError):
+    """A file of the lake is damaged; the message says which, and how it is repaired."""
+
+    exit_code = 1
+
+
+class CacheError(LakehouseError):
+    """The cache can't be written; the message says where it is."""
+
+    exit_code = 1
+
+
 class JarError(LakehouseError):
     """A jar that can't be resolved, or isn't the one that was locked."""
 

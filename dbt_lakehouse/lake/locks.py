@@ -24,12 +24,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import ClassVar, Final
 
-import click
 from pyspark.sql import SparkSession
 
 from dbt_lakehouse.errors import LockedError
 from dbt_lakehouse.lake import leases
-from dbt_lakehouse.spark.session import CATALOG_URI, SQLITE
+from dbt_lakehouse.lake.catalog import CATALOG_URI, SQLITE
+from dbt_lakehouse.telling import tell
 
 
 class LakeLock(ABC):
@@ -82,7 +82,7 @@ class LakeLock(ABC):
         """Take the lock as ``held`` does."""
         if self.take(purpose):
             return
-        click.echo(f"waiting for {self.holder()}", err=True)
+        tell(f"waiting for {self.holder()}")
         if not self.take(purpose, patience):
             raise LockedError(
                 f"gave up after {patience:g} s: {self.holder()} is at work on this lake"

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-import click
 import pyarrow as pa
 import pyarrow.parquet as pq
 from py4j.protocol import Py4JJavaError
@@ -20,7 +19,7 @@ from pyspark.errors.exceptions.captured import (
 )
 from pyspark.sql import SparkSession
 
-from dbt_lakehouse.config.paths import CACHE, ROOT
+from dbt_lakehouse.config.paths import cache_folder
 from dbt_lakehouse.errors import ConfigurationError, LandingError, WriteError
 from dbt_lakehouse.lake import bronze
 from dbt_lakehouse.lake.iceberg import ConcurrentAppendError
@@ -29,6 +28,7 @@ from dbt_lakehouse.landing import landed_captures
 from dbt_lakehouse.landing.captures import Capture, CaptureError, read_captures
 from dbt_lakehouse.landing.leftovers import leaving_no_files
 from dbt_lakehouse.spark.java_errors import error_text
+from dbt_lakehouse.telling import tell
 
 # What is in memory at a time, as Python's objects and as Arrow's: so many messages, or so many
 # bytes of keys, values and headers and the message that crosses the limit. One may have 10 MB.
@@ -54,14 +54,14 @@ class LandingResult(NamedTuple):
     skipped: int
 
 
-def configured_captures(variables: Mapping[str, Any]) -> list[str]:
-    """The files that ``vars.captures`` names (globs, relative to the checkout).
+def configured_captures(variables: Mapping[str, Any], root: Path) -> list[str]:
+    """The files that ``vars.captures`` names (globs, relative to the project's folder).
 
     Raises ``ConfigurationError`` for a glob without a file.
     """
     paths = set()
     for pattern in variables.get("captures") or []:
-        found = glob.glob(str(ROOT / pattern))
+        found = glob.glob(str(root / pattern))
         if not found:
             raise ConfigurationError(
                 f"vars.captures in dbt_project.yml names {pattern}, but there is no such file; []"
@@ -103,10 +103,8 @@ def _land(
     """As ``land_captures``, with the snapshot of bronze that is known to hold all messages; None
     if somebody else has written meanwhile.
     """
-    scratch = CACHE / "tmp"
-    scratch.mkdir(parents=True, exist_ok=True)
     # By way of a file: a capture may be larger than memory, and Spark reads Parquet in parallel.
-    with tempfile.TemporaryDirectory(dir=scratch, prefix="landing-") as folder:
+    with tempfile.TemporaryDirectory(dir=cache_folder("tmp"), prefix="landing-") as folder:
         parquet = Path(folder) / "captures.parquet"
         _write_parquet(paths, parquet)
         with landing_lock(spark).held("landing captures", patience):
@@ -180,7 +178,7 @@ def _append(spark: SparkSession, parquet: str) -> tuple[LandingResult, int | Non
         try:
             return _append_chosen(spark, snapshot)
         except ConcurrentAppendError:
-            click.echo("another host has landed meanwhile: starting over", err=True)
+            tell("another host has landed meanwhile: starting over")
         finally:
             # Uncaches it too.
             spark.catalog.dropTempView("incoming_positions")

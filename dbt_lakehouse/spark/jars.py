@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 from py4j.protocol import Py4JJavaError
 from pyspark.java_gateway import launch_gateway
 
-from dbt_lakehouse.config.paths import CACHE, LOG4J, LOOPBACK
+from dbt_lakehouse.config.paths import CACHE, LOG4J, LOOPBACK, cache_folder
 from dbt_lakehouse.errors import JarError
 
 
@@ -95,7 +95,7 @@ def ensure_jars(jars: Sequence[Jar] = JARS) -> list[Path]:
 
 
 def _resolve(jars: list[Jar]) -> None:
-    (CACHE / "jars").mkdir(parents=True, exist_ok=True)
+    cache_folder("jars")
     # A folder per call: Ivy's cache is not safe against two processes.
     with tempfile.TemporaryDirectory(dir=CACHE, prefix="ivy-") as ivy_dir:
         resolved = _run_ivy([jar.coordinates for jar in jars], ivy_dir)

@@ -10,8 +10,9 @@ from lakes import Lake
 
 from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.errors import SessionError
+from dbt_lakehouse.lake.catalog import CATALOG_TYPE, CATALOG_URI, WAREHOUSE
 from dbt_lakehouse.spark import jars
-from dbt_lakehouse.spark.session import CATALOG_TYPE, CATALOG_URI, WAREHOUSE, open_session
+from dbt_lakehouse.spark.session import open_session
 
 
 @pytest.mark.parametrize(
@@ -37,7 +38,7 @@ def test_a_lake_that_can_not_be_used(tmp_path: Path, settings: dict[str, str], r
         **{name: value.format(folder=tmp_path) for name, value in settings.items()},
     }
     with pytest.raises(SessionError) as caught:
-        open_session(parameters)
+        open_session(parameters, tmp_path)
     assert reason in str(caught.value)
     assert "spark.sql.catalog.lake." in str(caught.value)
     assert "secret" not in str(caught.value)

@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-import click
 from py4j.protocol import Py4JJavaError
 from pyspark.errors.exceptions.captured import (
     AnalysisException,
@@ -32,6 +31,7 @@ from dbt_lakehouse.landing.kafka.reading import Range, capped, new_ranges, offse
 from dbt_lakehouse.landing.kafka.settings import KafkaSource
 from dbt_lakehouse.landing.leftovers import leaving_no_files
 from dbt_lakehouse.spark.java_errors import error_text
+from dbt_lakehouse.telling import tell
 from dbt_lakehouse.texts import counted
 
 # How often a run begins anew because another host has appended meanwhile.
@@ -65,7 +65,7 @@ def land_kafka(
             with lock.held("landing from Kafka", source.patience):
                 return _land(spark, source, accept_loss=accept_loss)
         except ConcurrentAppendError:
-            click.echo("another host has landed meanwhile: starting over", err=True)
+            tell("another host has landed meanwhile: starting over")
             time.sleep(min(attempt, 3))
     raise KafkaError(
         f"gave up: {_ATTEMPTS} times another host has landed messages while this one read them;"
@@ -150,6 +150,4 @@ def _report(new: Sequence[Range], chosen: Sequence[Range]) -> None:
     offsets = (
         counted(total, "offset") if read == total else f"{read:,} of {counted(total, 'offset')}"
     )
-    click.echo(
-        f"kafka: reading {offsets} in {counted(len(chosen), 'partition')} of {names}", err=True
-    )
+    tell(f"kafka: reading {offsets} in {counted(len(chosen), 'partition')} of {names}")

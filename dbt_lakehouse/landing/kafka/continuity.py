@@ -8,7 +8,6 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-import click
 from pyspark.sql import SparkSession
 
 from dbt_lakehouse.errors import DataLossError, LakehouseError
@@ -25,6 +24,7 @@ from dbt_lakehouse.landing.kafka.positions import (
 )
 from dbt_lakehouse.landing.kafka.reading import Range, offsets_in, paired, read_ranges
 from dbt_lakehouse.landing.kafka.settings import KafkaSettings, KafkaSource
+from dbt_lakehouse.telling import tell
 
 
 class Prepared(NamedTuple):
@@ -110,10 +110,9 @@ def _record_gaps(spark: SparkSession, lost: Sequence[Range]) -> None:
     rows_like(spark, GAPS, rows).createOrReplaceTempView("accepted_gaps")
     spark.sql(f"insert into {GAPS} select * from accepted_gaps")
     for each in lost:
-        click.echo(
+        tell(
             f"recorded in {GAPS.removeprefix('lake.')}: topic {each.log.kafka_topic} partition"
-            f" {each.log.partition} lacks offsets {each.start} to {each.end - 1}",
-            err=True,
+            f" {each.log.partition} lacks offsets {each.start} to {each.end - 1}"
         )
 
 

@@ -22,7 +22,7 @@ from pyspark.sql.functions import broadcast, expr
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 
-from dbt_lakehouse.config.paths import CACHE
+from dbt_lakehouse.config.paths import cache_folder
 from dbt_lakehouse.config.topics import TopicMatcher, TopicRule
 from dbt_lakehouse.errors import (
     ConfigurationError,
@@ -154,10 +154,8 @@ class _Stream:
 
     def run(self, stopping: threading.Event) -> int:
         """Land until ``stopping`` is set, or all that is there now has landed."""
-        scratch = CACHE / "tmp"
-        scratch.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(
-            dir=scratch, prefix="stream-", ignore_cleanup_errors=True
+            dir=cache_folder("tmp"), prefix="stream-", ignore_cleanup_errors=True
         ) as checkpoint:
             self._query = query = self._start(checkpoint)
             while query.isActive and not stopping.wait(_POLL_SECONDS):
