@@ -65,15 +65,15 @@ class Learning:
 
     def __init__(self, clock: Callable[[], float] = thread_time) -> None:
         self.clock = clock
-        self._spent = 0.0
+        self.spent = 0.0
         self._decoding = 0.0
 
     @property
     def is_affordable(self) -> bool:
-        return self._spent <= _FIRST_SECONDS + _LEARNING_PART * self._decoding
+        return self.spent <= _FIRST_SECONDS + _LEARNING_PART * self._decoding
 
     def learned(self, seconds: float) -> None:
-        self._spent += seconds
+        self.spent += seconds
 
     def decoded(self, seconds: float) -> None:
         self._decoding += seconds

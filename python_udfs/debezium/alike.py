@@ -234,7 +234,7 @@ class ShortWay:
         """The events of each message."""
         decoded = Decoded()
         clock = self.learning.clock
-        start, careful = clock(), self._careful_seconds
+        start, others = clock(), self._careful_seconds + self.learning.spent
         rest: Sequence[int] = range(len(values))
         last = self._last
         if last is not None and len(values) >= _FEWEST and not last.pace.rests(len(values)):
@@ -258,7 +258,7 @@ class ShortWay:
                 was_tried = table is last and len(rest) < len(values)
                 self._decode_table(decoded, table, was_tried, places, keys, values)
         # Looking which tables there are takes its time too.
-        seconds = clock() - start - (self._careful_seconds - careful)
+        seconds = clock() - start - (self._careful_seconds + self.learning.spent - others)
         self._pace.went_short(len(values), len(values) - len(decoded.events), seconds)
         return decoded
 
