@@ -332,7 +332,7 @@ class ShortWay:
         if layouts:
             seconds = self.learning.clock() - start
             self.learning.decoded(seconds)
-            table.pace.went_short(tried, tried - len(rest), seconds)
+            table.pace.went_short(tried, tried - len(rest), seconds, self._pace.careful)
         return rest
 
     def _carefully(
