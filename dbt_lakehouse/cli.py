@@ -83,9 +83,10 @@ def _project_options(command: Callable[..., None]) -> Callable[..., None]:
 def decode(format_name: str, file: str) -> None:
     """Decode captured messages; one JSON line per change event.
 
-    FILE (default or `-`: standard input) holds JSON lines with topic, partition, offset,
-    timestamp_ms, key_b64 and value_b64. A payload that can't be decoded gives an event with the
-    operation `invalid`, and exit code 0 still.
+    FILE (default or `-`: standard input) holds JSON lines with value_b64 (null for none) and,
+    where they are known, topic, partition, offset, timestamp_ms, key_b64 and headers. A payload
+    that can't be decoded gives an event with the operation `invalid`, and exit code 0 still; a line
+    with another field, or without value_b64, ends the command.
     """
     from dbt_lakehouse.commands.decode import decode_stream
 
@@ -149,6 +150,7 @@ def _land_from_kafka(
     project: "Project", until_caught_up: bool, accept_loss: bool, as_json: bool
 ) -> None:
     from dbt_lakehouse.landing.kafka.batch import land_kafka, landing_text
+    from dbt_lakehouse.landing.kafka.continuity import raise_stalled
 
     source = project.require_kafka()
     spark = project.open_session()
@@ -163,10 +165,13 @@ def _land_from_kafka(
         # Others wait for the lake too, and look for it less often than this takes.
         time.sleep(0.5)
     if as_json:
-        left = sorted(result.left_to_stream)
-        click.echo(
-            json.dumps({"landed": landed, "remaining": result.remaining, "left_to_stream": left})
-        )
+        counts = {"landed": landed, "remaining": result.remaining}
+        topics = {
+            "left_to_stream": sorted(result.left_to_stream),
+            "stalled": sorted(result.stalled),
+        }
+        click.echo(json.dumps({**counts, **topics}))
+    raise_stalled(result.stalled)
 
 
 @lakehouse.command()
@@ -243,7 +248,9 @@ def stream(
 @click.option("--json", "as_json", is_flag=True, help="Print the partitions as JSON.")
 @_project_options
 def status(project: "Project", as_json: bool) -> None:
-    """Print how far bronze lags behind Kafka, by topic and partition."""
+    """Print how far bronze lags behind Kafka, by topic and partition, and what keeps a topic from
+    going on.
+    """
     from dbt_lakehouse.landing.kafka.status import read_status, status_text
 
     source = project.require_kafka()

@@ -23,6 +23,12 @@ class LandingError(LakehouseError):
     """Input that can't be landed; the message names the file and says why."""
 
 
+class WriteError(LakehouseError):
+    """The lake's storage can't be written; the message says why."""
+
+    exit_code = 1
+
+
 class DataLossError(LakehouseError):
     """Messages that were not landed are gone, or the topic is not the one that was landed."""
 

@@ -11,6 +11,7 @@ import os
 from typing import Final
 
 from dbt_lakehouse.config.paths import CACHE
+from dbt_lakehouse.spark.jars import java_option
 
 ARCHIVE: Final = CACHE / "classes.jsa"
 # Where the process that makes the archive is told to write it.
@@ -22,5 +23,7 @@ _QUIET: Final = "-Xshare:auto -Xlog:cds=off -Xlog:cds+dynamic=off"
 def java_options() -> str:
     """The options by which a JVM uses the archive; none if there is no archive."""
     if target := os.environ.get(TARGET):
-        return f'{_QUIET} -XX:ArchiveClassesAtExit="{target}"'
-    return f'{_QUIET} -XX:SharedArchiveFile="{ARCHIVE}"' if ARCHIVE.exists() else ""
+        return f"{_QUIET} {java_option(f'-XX:ArchiveClassesAtExit={target}')}"
+    if not ARCHIVE.exists():
+        return ""
+    return f"{_QUIET} {java_option(f'-XX:SharedArchiveFile={ARCHIVE}')}"

@@ -15,9 +15,10 @@ import hashlib
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 from urllib.request import getproxies
 
@@ -80,6 +81,14 @@ JARS: Final = (
 )
 
 
+def java_option(option: str) -> str:
+    """One option of a JVM in the text of several that Spark takes apart at blanks: a path may have
+    some.
+    """
+    escaped = option.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
 def ensure_jars(jars: Sequence[Jar] = JARS) -> list[Path]:
     """The paths of the jars, Spark's or others, resolving those that the cache doesn't hold as they
     are locked; to hash all of Spark's, 74 MB, takes a few tenths of a second.
@@ -118,6 +127,39 @@ def _resolve(jars: list[Jar]) -> None:
             partial.replace(jar.path)
 
 
+def _run_ivy(coordinates: list[str], ivy_dir: str) -> dict[str, Path]:
+    """Where Ivy has put each of the coordinates, those it could not resolve left out."""
+    with _gateway_at_home_in(ivy_dir) as gateway:
+        jvm = gateway.jvm
+        maven = getattr(jvm, "org.apache.spark.util.MavenUtils$").__getattr__("MODULE$")
+        nothing = getattr(jvm, "scala.None$").__getattr__("MODULE$")
+        log = jvm.java.io.PrintStream(jvm.java.io.ByteArrayOutputStream())
+        try:
+            folder = jvm.scala.Some(ivy_dir)
+            settings = (
+                maven.loadIvySettings(given, nothing, folder, log)
+                if (given := os.environ.get("LAKEHOUSE_IVY_SETTINGS"))
+                else maven.buildIvySettings(nothing, folder, True, log)
+            )
+            paths = maven.resolveMavenCoordinates(
+                ",".join(coordinates),
+                settings,
+                nothing,
+                False,
+                getattr(jvm, "scala.collection.immutable.Nil$").__getattr__("MODULE$"),
+                False,
+                log,
+            )
+        except Py4JJavaError as error:
+            reason = error.java_exception.getMessage()
+            raise JarError(f"jars could not be resolved: {reason}") from None
+        names = {Path(paths.apply(i)).name: Path(paths.apply(i)) for i in range(paths.size())}
+    named = {
+        "{}_{}-{}.jar".format(*coordinate.split(":")): coordinate for coordinate in coordinates
+    }
+    return {named[name]: path for name, path in names.items() if name in named}
+
+
 def _proxy_options(proxies: Mapping[str, str]) -> list[str]:
     """Java's options for the proxies of the environment, by scheme as ``getproxies`` has them."""
     options = []
@@ -133,46 +175,28 @@ def _proxy_options(proxies: Mapping[str, str]) -> list[str]:
     return options
 
 
-def _run_ivy(coordinates: list[str], ivy_dir: str) -> dict[str, Path]:
-    """Where Ivy has put each of the coordinates, those it could not resolve left out."""
-    previous = os.environ.get("SPARK_SUBMIT_OPTS")
-    # An empty user home keeps Ivy and Spark's resolver away from ~/.m2 and ~/.ivy2.
-    own = f'-Duser.home="{ivy_dir}" -Dlog4j2.configurationFile="{LOG4J}"'
-    os.environ["SPARK_SUBMIT_OPTS"] = " ".join([*_proxy_options(getproxies()), previous or "", own])
+@contextmanager
+def _gateway_at_home_in(folder: str) -> Iterator[Any]:
+    """A JVM without a Spark session. An empty user home keeps Ivy and Spark's resolver away from
+    ~/.m2 and ~/.ivy2; the user's own options, a proxy say, hold.
+    """
+    given = os.environ.get("SPARK_SUBMIT_OPTS")
+    ours = [f"-Duser.home={folder}", f"-Dlog4j2.configurationFile={LOG4J.as_uri()}"]
+    # Of two, Java takes the latter: what the user says to Java holds.
+    proxies = map(java_option, _proxy_options(getproxies()))
+    options = [*proxies, *([given] if given else []), *map(java_option, ours)]
+    os.environ["SPARK_SUBMIT_OPTS"] = " ".join(options)
     os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
-    gateway = launch_gateway()
     try:
-        jvm = gateway.jvm
-        maven = getattr(jvm, "org.apache.spark.util.MavenUtils$").__getattr__("MODULE$")
-        nothing = getattr(jvm, "scala.None$").__getattr__("MODULE$")
-        log = jvm.java.io.PrintStream(jvm.java.io.ByteArrayOutputStream())
-        folder = jvm.scala.Some(ivy_dir)
-        settings = (
-            maven.loadIvySettings(given, nothing, folder, log)
-            if (given := os.environ.get("LAKEHOUSE_IVY_SETTINGS"))
-            else maven.buildIvySettings(nothing, folder, True, log)
-        )
-        paths = maven.resolveMavenCoordinates(
-            ",".join(coordinates),
-            settings,
-            nothing,
-            False,
-            getattr(jvm, "scala.collection.immutable.Nil$").__getattr__("MODULE$"),
-            False,
-            log,
-        )
-        names = {Path(paths.apply(i)).name: Path(paths.apply(i)) for i in range(paths.size())}
-    except Py4JJavaError as error:
-        raise JarError(f"jars could not be resolved: {error.java_exception.getMessage()}") from None
+        gateway: Any = launch_gateway()
+    finally:
+        if given is None:
+            del os.environ["SPARK_SUBMIT_OPTS"]
+        else:
+            os.environ["SPARK_SUBMIT_OPTS"] = given
+    try:
+        yield gateway
     finally:
         gateway.shutdown()
         # The JVM ends with its standard input.
         gateway.proc.communicate()
-        if previous is None:
-            del os.environ["SPARK_SUBMIT_OPTS"]
-        else:
-            os.environ["SPARK_SUBMIT_OPTS"] = previous
-    named = {
-        "{}_{}-{}.jar".format(*coordinate.split(":")): coordinate for coordinate in coordinates
-    }
-    return {named[name]: path for name, path in names.items() if name in named}

@@ -29,7 +29,7 @@ from dbt_lakehouse.lake.catalog import CATALOG, CATALOG_TYPE, CATALOG_URI, SQLIT
 from dbt_lakehouse.landing.kafka.settings import PREFIX as KAFKA_PREFIX
 from dbt_lakehouse.spark import class_archive
 from dbt_lakehouse.spark.functions import register_functions
-from dbt_lakehouse.spark.jars import ensure_jars
+from dbt_lakehouse.spark.jars import ensure_jars, java_option
 from dbt_lakehouse.spark.java_errors import error_text
 from dbt_lakehouse.spark.sessions import Sessions
 
@@ -94,6 +94,11 @@ def open_session(parameters: Mapping[str, str], root: Path) -> SparkSession:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
     temporary = cache_folder("tmp")
+    properties = [
+        f"-D{name}={temporary}"
+        for name in ("java.io.tmpdir", "org.sqlite.tmpdir", "derby.system.home")
+    ]
+    properties.append(f"-Dlog4j2.configurationFile={LOG4J.as_uri()}")
     class_path = os.pathsep.join(str(path) for path in ensure_jars())
     for name in _TELLTALE_LOGGERS:
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
@@ -103,9 +108,7 @@ def open_session(parameters: Mapping[str, str], root: Path) -> SparkSession:
             "spark.driver.extraClassPath": class_path,
             "spark.executor.extraClassPath": class_path,
             "spark.driver.extraJavaOptions": (
-                f'-Djava.io.tmpdir="{temporary}" -Dorg.sqlite.tmpdir="{temporary}" '
-                f'-Dderby.system.home="{temporary}" -Dlog4j2.configurationFile="{LOG4J}" '
-                f"{class_archive.java_options()}"
+                f"{' '.join(map(java_option, properties))} {class_archive.java_options()}"
             ),
             "spark.local.dir": str(temporary),
             "spark.ui.enabled": "false",
@@ -207,7 +210,8 @@ def _resolved(parameters: Mapping[str, str], root: Path) -> dict[str, str]:
         )
     # A REST catalog's warehouse is a name that the server knows.
     if settings.get(CATALOG_TYPE) == "jdbc" and "://" not in settings[WAREHOUSE]:
-        settings[WAREHOUSE] = (root / settings[WAREHOUSE]).as_uri()
+        # Not as_uri: Hadoop takes %20 for the name of a folder.
+        settings[WAREHOUSE] = f"file://{root / settings[WAREHOUSE]}"
     uri = settings.get(CATALOG_URI, "")
     if uri.startswith(SQLITE):
         path = root / uri.removeprefix(SQLITE)

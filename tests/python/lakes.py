@@ -25,6 +25,7 @@ from dbt_lakehouse.config.project import Project, ProjectOptions, load
 from dbt_lakehouse.lake.catalog import CATALOG_URI, SQLITE
 from dbt_lakehouse.landing.files import LandingResult, land_captures
 from dbt_lakehouse.landing.kafka.batch import KafkaLanding, land_kafka
+from dbt_lakehouse.landing.kafka.continuity import raise_stalled
 from dbt_lakehouse.landing.kafka.settings import KafkaSource
 
 # Spark as the Makefile sets it up for small lakes, whoever starts pytest.
@@ -137,8 +138,13 @@ class Lake:
         accept_loss: bool = False,
         **variables: Any,
     ) -> KafkaLanding:
-        """Land what is new in Kafka, for the topics of ``kafka``."""
-        return land_kafka(self.spark, self.kafka(topics, **variables), accept_loss=accept_loss)
+        """Land what is new in Kafka, for the topics of ``kafka``; as the command, raise what keeps
+        a topic from going on when the others have landed.
+        """
+        source = self.kafka(topics, **variables)
+        landing = land_kafka(self.spark, source, accept_loss=accept_loss)
+        raise_stalled(landing.stalled)
+        return landing
 
     def dbt(self, *arguments: str, as_of: str, **variables: Any) -> dict[str, str]:
         """Run a dbt command; the status of each node by its name.
@@ -164,9 +170,12 @@ class Lake:
         if result.exception is not None:
             raise result.exception
         nodes = getattr(result.result, "results", [])
-        outcomes = {each.node.name: Outcome(str(each.status), each.message or "") for each in nodes}
-        # One that fails has raised.
-        return {name: outcome for name, outcome in outcomes.items() if "-on-run-start-" not in name}
+        return {
+            each.node.name: Outcome(str(each.status), each.message or "")
+            for each in nodes
+            # One that fails has raised.
+            if "-on-run-" not in each.node.name
+        }
 
     def log_text(self) -> str:
         """All that dbt has written to its log."""

@@ -8,7 +8,6 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException
 
 from dbt_lakehouse.dbt import tables
-from dbt_lakehouse.dbt.fold import ranges_to_write
 from dbt_lakehouse.dbt.key_ranges import arguments_of, key_ranges
 from dbt_lakehouse.spark.java_errors import statement_error_text
 from dbt_lakehouse.spark.session import opened_sessions
@@ -33,8 +32,7 @@ def session(lake: Lake) -> Iterator[LakeSession]:
 
 def hold(session: LakeSession, name: str, column: str) -> int:
     """Hold the ranges of a column of the view `small`, as the adapter does; how many."""
-    rows = session.spark.table("small").count()
-    ranges = key_ranges(session.spark, "small", column, rows)
+    ranges = key_ranges(session.spark, "small", column, session.views.rows("small"))
     session.arguments.update(arguments_of(name, ranges))
     return len(ranges)
 
@@ -212,22 +210,6 @@ def test_a_type_without_a_range(session: LakeSession) -> None:
         session.evaluate("small", f"select {value} as id")
         assert not hold(session, "other", "id")
     assert session.arguments == {}
-
-
-@pytest.mark.parametrize(
-    ("changes", "keys", "ranges"),
-    [
-        pytest.param(0, 0, 1, id="nothing"),
-        pytest.param(50_000, 50_000, 1, id="little"),
-        pytest.param(1_000_000, 1_000_000, 20, id="many keys"),
-        # As many as a task can sort.
-        pytest.param(2_900_000, 60_000, 3, id="many changes"),
-    ],
-)
-def test_a_first_load_has_ranges_by_its_keys(changes: int, keys: int, ranges: int) -> None:
-    assert ranges_to_write(changes, keys, cores=1) == ranges
-    # Else one for each core at least.
-    assert ranges_to_write(changes, keys, cores=32) == (1 if ranges == 1 else 32)
 
 
 def test_a_merge_hands_the_range_to_iceberg(session: LakeSession) -> None:

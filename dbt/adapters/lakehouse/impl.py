@@ -4,6 +4,7 @@ itself knows.
 
 import sys
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from dbt.adapters.base.meta import available
@@ -16,6 +17,7 @@ from dbt.adapters.lakehouse.base import told
 from dbt.adapters.lakehouse.connections import COMMANDS_THAT_LAND, LOGGER
 from dbt.adapters.lakehouse.models import ModelAdapter
 from dbt_lakehouse.dbt import commits, tables
+from dbt_lakehouse.errors import LakehouseError
 from dbt_lakehouse.lake.catalog import CATALOG
 from dbt_lakehouse.lake.iceberg import expire_own_history
 from dbt_lakehouse.lake.tables import Table
@@ -24,6 +26,8 @@ from dbt_lakehouse.telling import telling
 
 class LakehouseAdapter(ModelAdapter):
     """dbt-spark's adapter for Iceberg tables in the Spark session of this process."""
+
+    _stalled: Mapping[str, LakehouseError] = MappingProxyType({})
 
     # -- the catalog, as dbt asks of it
 
@@ -176,9 +180,24 @@ class LakehouseAdapter(ModelAdapter):
         """Land what is new in the project's captures and in Kafka, if the command is one that
         lands; a sentence for each of the two.
         """
+        self._stalled = {}
         if self.connections.command not in COMMANDS_THAT_LAND:
             return []
         from dbt_lakehouse.landing.configured import land_configured
 
+        elsewhere = self.connections.lands_elsewhere()
+        if elsewhere is not None:
+            return [elsewhere]
         with telling(LOGGER.info):
-            return land_configured(self.spark, self.connections.project())
+            landed = land_configured(self.spark, self.connections.project())
+        self._stalled = landed.stalled
+        return landed.sentences
+
+    @available.parse_none
+    @told
+    def end_landing(self) -> None:
+        """Raise what is wrong with topics that ``land`` could not land."""
+        from dbt_lakehouse.landing.kafka.continuity import raise_stalled
+
+        stalled, self._stalled = self._stalled, {}
+        raise_stalled(stalled)
