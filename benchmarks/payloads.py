@@ -8,6 +8,7 @@ all changes of a key are in one partition, as Kafka has them, and offsets have n
 import hashlib
 import multiprocessing
 import random
+import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -311,10 +312,60 @@ _KEY_SCHEMA: Final = msgspec.json.encode(
     _struct("shop.sales.orders.Key", [_field("order_id", "int64", optional=False)], False)
 ).decode()
 
+# What keeps messages from being alike: each makes another value of a message's.
+Change = Callable[[random.Random, int, bytes], bytes]
+_NOTE: Final = re.compile(rb',"note":"[0-9a-f]{8}"')
+
+
+def _changed(make: Make, change: Change, rng: random.Random, number: int, mix: Mix) -> Message:
+    message = make(rng, number, mix)
+    return message._replace(value=change(rng, number, message.value))
+
+
+def _toast(rng: random.Random, number: int, value: bytes) -> bytes:
+    """PostgreSQL ships no large value that an update left alone: 1 in 10."""
+    if rng.random() < 0.9:
+        return value
+    return _NOTE.sub(b',"note":"__debezium_unavailable_value"', value)
+
+
+def _transaction(rng: random.Random, number: int, value: bytes) -> bytes:
+    """As with ``provide.transaction.metadata=true``."""
+    block = b'{"id":"%d:%d","total_order":%d,"data_collection_order":%d}'
+    block %= number // 3 + 1_000_000, number * 120, number % 3 + 1, number % 3 + 1
+    return value.replace(b'"transaction":null', b'"transaction":' + block)
+
+
+def _optional(rng: random.Random, number: int, value: bytes) -> bytes:
+    """A column that 1 in 10 lacks, as other producers of the envelope do for null."""
+    return value if rng.random() < 0.9 else _NOTE.sub(b"", value)
+
+
+def _of_table(tables: int, rng: random.Random, number: int, value: bytes) -> bytes:
+    """One of so many tables."""
+    table = b'"table":"orders_%d"' % (number // PARTITIONS % tables)
+    return value.replace(b'"table":"orders"', table)
+
+
+def _mixed(rng: random.Random, number: int, value: bytes) -> bytes:
+    """1 in 10 is a truncate, which is always decoded alone."""
+    return value if rng.random() < 0.9 else value.replace(b'"op":"u"', b'"op":"t"')
+
+
+def _shuffled(rng: random.Random, number: int, value: bytes) -> bytes:
+    """Columns in any order: no two messages are alike."""
+    message = msgspec.json.decode(value)
+    payload = message.get("payload", message)
+    names = list(payload["after"])
+    rng.shuffle(names)
+    payload["after"] = {name: payload["after"][name] for name in names}
+    return msgspec.json.encode(message)
+
+
 _ORDERS: Final = "debezium.sales.orders"
 _PROFILES: Final = "aerospike.users.profiles"
 
-SHAPES: Final[dict[str, Shape]] = {
+SHAPES: dict[str, Shape] = {
     "aerospike": Shape(_PROFILES, "aerospike_messagepack", partial(_aerospike, _bins)),
     "aerospike_tiny": Shape(_PROFILES, "aerospike_messagepack", partial(_aerospike, _tiny_bins)),
     "aerospike_wide": Shape(_PROFILES, "aerospike_messagepack", partial(_aerospike, _wide_bins)),
@@ -340,6 +391,24 @@ SHAPES: Final[dict[str, Shape]] = {
     ),
 }
 
+
+_CHANGES: Final[dict[str, Change]] = {
+    "toast": _toast,
+    "transaction": _transaction,
+    "optional": _optional,
+    "mixed": _mixed,
+    "shuffled": _shuffled,
+    "alternating": partial(_of_table, 2),
+    "layouts": partial(_of_table, 300),
+}
+SHAPES.update(
+    {
+        f"{name}_{how}": SHAPES[name]._replace(make=partial(_changed, SHAPES[name].make, change))
+        for name in ("debezium", "debezium_schema")
+        for how, change in _CHANGES.items()
+    },
+    arcion=SHAPES["debezium_schema"]._replace(topic="arcion.sales.orders", format="arcion_json"),
+)
 
 USUAL_SHAPES: Final = ("aerospike", "debezium")
 """What is measured where payloads are not asked for and all of them would take too long."""

@@ -16,7 +16,7 @@ from dbt_lakehouse.dbt import tables
 from dbt_lakehouse.dbt.node_run import carried
 from dbt_lakehouse.errors import LakehouseError
 from dbt_lakehouse.lake.tables import NO_SNAPSHOT
-from dbt_lakehouse.spark.session import CATALOG
+from dbt_lakehouse.lake.catalog import CATALOG
 
 _SUMMARY: Final = "spark.sql.iceberg.snapshot-property."
 

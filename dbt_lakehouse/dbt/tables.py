@@ -15,6 +15,7 @@ from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
@@ -22,9 +23,10 @@ from pyspark.sql.types import StructField
 
 from dbt_lakehouse.dbt.declarations import is_widening, quoted
 from dbt_lakehouse.errors import ConfigurationError
+from dbt_lakehouse.lake.catalog import CATALOG
 from dbt_lakehouse.lake.iceberg import java_class, load_table
 from dbt_lakehouse.lake.tables import NO_SNAPSHOT, Table, parse
-from dbt_lakehouse.spark.session import CATALOG
+from dbt_lakehouse.spark.java_errors import cause_of
 
 # Of may_have_rows, by Iceberg's names.
 _OPERATORS: Final = {
@@ -229,10 +231,10 @@ def _catalog(spark: SparkSession) -> Any:
 def _listed(method: Any, schema: str) -> list[str]:
     try:
         return [identifier.name() for identifier in method(_java_texts([schema]))]
-    except AnalysisException as error:
-        if "SCHEMA_NOT_FOUND" in str(error):
-            return []
-        raise
+    except Py4JJavaError as error:
+        if cause_of(error, "NoSuchNamespaceException") is None:
+            raise
+        return []
 
 
 def _java_texts(values: Sequence[str]) -> Any:

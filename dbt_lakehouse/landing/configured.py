@@ -15,7 +15,7 @@ def land_configured(spark: SparkSession, project: Project) -> list[str]:
     # Before captures land: a broker that is not there is found out at once.
     kafka = project.kafka()
     landed = []
-    if captures := configured_captures(project.variables):
+    if captures := configured_captures(project.variables, project.root):
         result = land_again(spark, captures, lock_patience(project.variables))
         landed.append(
             f"landed {result.landed} messages of {len(captures)} captures,"

@@ -11,14 +11,15 @@ import hashlib
 import os
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from py4j.protocol import Py4JJavaError
 from pyspark.java_gateway import launch_gateway
 
-from dbt_lakehouse.config.paths import CACHE, LOG4J, LOOPBACK
+from dbt_lakehouse.config.paths import CACHE, LOG4J, LOOPBACK, cache_folder
 from dbt_lakehouse.errors import JarError
 
 
@@ -74,6 +75,14 @@ JARS: Final = (
 )
 
 
+def java_option(option: str) -> str:
+    """One option of a JVM in the text of several that Spark takes apart at blanks: a path may have
+    some.
+    """
+    escaped = option.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
 def ensure_jars(jars: Sequence[Jar] = JARS) -> list[Path]:
     """The paths of the jars, Spark's or others, resolving those that the cache doesn't hold.
 
@@ -86,7 +95,7 @@ def ensure_jars(jars: Sequence[Jar] = JARS) -> list[Path]:
 
 
 def _resolve(jars: list[Jar]) -> None:
-    (CACHE / "jars").mkdir(parents=True, exist_ok=True)
+    cache_folder("jars")
     # A folder per call: Ivy's cache is not safe against two processes.
     with tempfile.TemporaryDirectory(dir=CACHE, prefix="ivy-") as ivy_dir:
         resolved = _run_ivy([jar.coordinates for jar in jars], ivy_dir)
@@ -107,38 +116,52 @@ def _resolve(jars: list[Jar]) -> None:
 
 def _run_ivy(coordinates: list[str], ivy_dir: str) -> dict[str, Path]:
     """Where Ivy has put each of the coordinates, those it could not resolve left out."""
-    # An empty user home keeps Ivy and Spark's resolver away from ~/.m2 and ~/.ivy2.
-    previous = os.environ.get("SPARK_SUBMIT_OPTS")
-    os.environ["SPARK_SUBMIT_OPTS"] = f"-Duser.home={ivy_dir} -Dlog4j2.configurationFile={LOG4J}"
-    os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
-    gateway = launch_gateway()
-    try:
+    with _gateway_at_home_in(ivy_dir) as gateway:
         jvm = gateway.jvm
         maven = getattr(jvm, "org.apache.spark.util.MavenUtils$").__getattr__("MODULE$")
         nothing = getattr(jvm, "scala.None$").__getattr__("MODULE$")
         log = jvm.java.io.PrintStream(jvm.java.io.ByteArrayOutputStream())
-        settings = maven.buildIvySettings(nothing, jvm.scala.Some(ivy_dir), True, log)
-        paths = maven.resolveMavenCoordinates(
-            ",".join(coordinates),
-            settings,
-            nothing,
-            False,
-            getattr(jvm, "scala.collection.immutable.Nil$").__getattr__("MODULE$"),
-            False,
-            log,
-        )
+        try:
+            settings = maven.buildIvySettings(nothing, jvm.scala.Some(ivy_dir), True, log)
+            paths = maven.resolveMavenCoordinates(
+                ",".join(coordinates),
+                settings,
+                nothing,
+                False,
+                getattr(jvm, "scala.collection.immutable.Nil$").__getattr__("MODULE$"),
+                False,
+                log,
+            )
+        except Py4JJavaError as error:
+            reason = error.java_exception.getMessage()
+            raise JarError(f"jars could not be resolved: {reason}") from None
         names = {Path(paths.apply(i)).name: Path(paths.apply(i)) for i in range(paths.size())}
-    except Py4JJavaError as error:
-        raise JarError(f"jars could not be resolved: {error.java_exception.getMessage()}") from None
-    finally:
-        gateway.shutdown()
-        # The JVM ends with its standard input.
-        gateway.proc.communicate()
-        if previous is None:
-            del os.environ["SPARK_SUBMIT_OPTS"]
-        else:
-            os.environ["SPARK_SUBMIT_OPTS"] = previous
     named = {
         "{}_{}-{}.jar".format(*coordinate.split(":")): coordinate for coordinate in coordinates
     }
     return {named[name]: path for name, path in names.items() if name in named}
+
+
+@contextmanager
+def _gateway_at_home_in(folder: str) -> Iterator[Any]:
+    """A JVM without a Spark session. An empty user home keeps Ivy and Spark's resolver away from
+    ~/.m2 and ~/.ivy2; the user's own options, a proxy say, hold.
+    """
+    given = os.environ.get("SPARK_SUBMIT_OPTS")
+    ours = [f"-Duser.home={folder}", f"-Dlog4j2.configurationFile={LOG4J.as_uri()}"]
+    options = [*([given] if given else []), *map(java_option, ours)]
+    os.environ["SPARK_SUBMIT_OPTS"] = " ".join(options)
+    os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
+    try:
+        gateway: Any = launch_gateway()
+    finally:
+        if given is None:
+            del os.environ["SPARK_SUBMIT_OPTS"]
+        else:
+            os.environ["SPARK_SUBMIT_OPTS"] = given
+    try:
+        yield gateway
+    finally:
+        gateway.shutdown()
+        # The JVM ends with its standard input.
+        gateway.proc.communicate()

@@ -9,8 +9,9 @@
   today's reason. Events of a payload that were good already stay as they are. Each step can be
   repeated: what a crash has left, the next call finds done, or does.
 
-  Leaves what it has done in the temporary view `redriven`: payloads (tried), decoded (of them,
-  without any `invalid` event now), events (appended, without the invalid ones).
+  Leaves what it has done in the view `global_temp.redriven`, for the session that has asked:
+  payloads (tried), decoded (of them, without any `invalid` event now), events (appended, without
+  the invalid ones).
 
   Arguments:
       codes, topics: only payloads with one of these error codes, of these topics;
@@ -63,7 +64,7 @@
         {% do run_query(_quarantine_again(quarantine)) %}
     {% endif %}
     {% do run_query(
-        'create or replace temporary view redriven as select '
+        'create or replace global temporary view redriven as select '
         ~ outcome['payloads'] ~ ' as payloads, '
         ~ outcome['decoded'] ~ ' as decoded, ' ~ outcome['events'] ~ ' as events'
     ) %}

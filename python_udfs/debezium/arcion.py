@@ -22,10 +22,21 @@ Quirks of the page's samples:
 - A changed key is shipped as a delete and an insert.
 """
 
-from python_udfs.core.events import Event
+from collections.abc import Sequence
+
+from python_udfs.core.events import Decoded, Event
 from python_udfs.debezium import envelope
+from python_udfs.debezium.alike import ShortWay
 
 
 def decode(key: bytes | None, value: bytes | None) -> list[Event]:
     """The change event of one Kafka message: always one, ``invalid`` for a payload that is bad."""
     return envelope.decode(key, value, text_values=True)
+
+
+_SHORT_WAY = ShortWay(decode, text_values=True)
+
+
+def decode_batch(keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> Decoded:
+    """``decode`` for many messages, faster the more of them are alike."""
+    return _SHORT_WAY.decode_batch(keys, values)

@@ -38,7 +38,8 @@ Policies where the documents say nothing:
 
 - A name that comes twice in one object is ``bad_field``: neither value may be dropped.
 - ``op`` missing or no string is ``bad_field``, an unknown one ``bad_type``.
-- Empty text in ``source.db``, ``schema``, ``namespace`` and ``table`` says nothing: null.
+- Empty text in ``source.db``, ``schema``, ``namespace``, ``keyspace`` and ``table`` says nothing:
+  null. The schema is ``schema``, else Lindorm's ``namespace``, else Vitess's ``keyspace``.
 - A key that is no JSON object (``"default"``, ``1001``) gives no ``record_key``, nor does ``{}``.
 """
 
@@ -48,6 +49,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from python_udfs.core.budget import Budget
 from python_udfs.core.errors import (
     BadField,
     BadShape,
@@ -71,7 +73,18 @@ from python_udfs.core.events import (
     invalid,
 )
 from python_udfs.core.limits import MAX_DEPTH, MAX_PAYLOAD_BYTES
-from python_udfs.debezium.types import NOTHING, Notes, Schema, plain_placeholders, read_schema
+from python_udfs.core.paths import Path, path_text
+from python_udfs.debezium.types import (
+    NOTHING,
+    PREFIXES_OF_KEYS,
+    PREFIXES_OF_VALUES,
+    Notes,
+    Prefixes,
+    Schema,
+    plain_placeholders,
+    read_schema,
+    schema_of,
+)
 from python_udfs.text import json_text
 
 OPERATIONS: Final = {
@@ -145,11 +158,12 @@ class _Key(NamedTuple):
     record_key: bytes | None
     metadata: dict[str, Any]
     """The part of an event's metadata that the key gives; empty if there is no key."""
-    untyped: list[str]
-    as_sent: dict[str, str]
+    notes: Notes
 
 
-_NO_KEY: Final = _Key(None, {}, [], {})
+_KEY_PATH: Final[Path] = (None, "event_key")
+_BEFORE_PATH: Final[Path] = (None, "before")
+_AFTER_PATH: Final[Path] = (None, "after")
 
 
 def decode(key: bytes | None, value: bytes | None, *, text_values: bool = False) -> list[Event]:
@@ -158,32 +172,36 @@ def decode(key: bytes | None, value: bytes | None, *, text_values: bool = False)
     ``text_values``: the producer ships values as text, so a Decimal in a string is its digits
     before it is base64.
     """
-    event_key = _read_key(key, text_values) if key else _NO_KEY
+    notes = Notes(Budget(len(key or b"") + len(value or b"")))
+    event_key = _read_key(key, text_values, notes) if key else _Key(None, {}, notes)
     try:
         if not value:
             return [_tombstone(event_key)]
         return [_read_value(event_key, value, text_values)]
     except DecodeError as error:
-        return [invalid(error, metadata=_metadata({}, event_key))]
+        return [invalid(error, metadata=_metadata({}, event_key, event_key.notes))]
 
 
 # --- The text -------------------------------------------------------------------------------------
 
 
-def _take_apart(text: bytes, text_values: bool) -> _Content:
+def _take_apart(text: bytes, text_values: bool, prefixes: Prefixes) -> _Content:
     """The schema and payload of a JSON text. Raises ``DecodeError`` for one that can't be read."""
-    size = len(text)
-    if size > MAX_PAYLOAD_BYTES:
-        raise TooLarge(f"{size} bytes: at most {MAX_PAYLOAD_BYTES} are decoded")
-    if text.startswith(json_text.BOM):
+    if len(text) > MAX_PAYLOAD_BYTES:
+        raise TooLarge(f"{len(text)} bytes: at most {MAX_PAYLOAD_BYTES} are decoded")
+    prefix = prefixes.of(text)
+    if prefix:
+        content = _behind_block(prefix, text, text_values)
+        if content is not None:
+            return content
+    elif text.startswith(json_text.BOM):
         text = json_text.without_bom(text)
     if text[:1] != b"{" and not text.lstrip(b" \t\n\r").startswith(b"{"):
         json_text.check_depth(text)
         return _Content(_load(text), NOTHING, False)
     compact = text
     try:
-        if 0x0A in text or 0x09 in text or 0x0D in text or text.find(b" :") >= 0:
-            # Names can be counted in compact text: each has its colon right behind it.
+        if _has_space(text):
             compact = msgspec.json.format(text, indent=-1)
         wrapped = _WRAPPED.decode(compact)
         payload = wrapped.payload
@@ -194,7 +212,7 @@ def _take_apart(text: bytes, text_values: bool) -> _Content:
         # Wrong, or a number that msgspec does not convert.
         return _take_apart_slowly(text, text_values)
     schema = NOTHING
-    names = _count_names(payload)
+    names = _count_names(payload, MAX_DEPTH - is_wrapped)
     if is_wrapped:
         names += 1
         if wrapped.schema is not msgspec.UNSET:
@@ -205,23 +223,43 @@ def _take_apart(text: bytes, text_values: bool) -> _Content:
                 json_text.scan(text)
                 raise
             names += 1 + schema.names
-    # A text of that size can't nest too deep: each level takes two bytes.
-    if size > 2 * MAX_DEPTH:
-        brackets = compact.count(b"[") + compact.count(b"{") - schema.brackets
-        if brackets > MAX_DEPTH:
-            json_text.check_depth(text)
     if not _has_names(compact, names):
         return _take_apart_slowly(text, text_values)
     return _Content(payload, schema, is_wrapped)
 
 
+def _behind_block(prefix: bytes, text: bytes, text_values: bool) -> _Content | None:
+    """The payload behind a schema block, which needn't be parsed again. None if there is more to
+    look at in either.
+    """
+    schema = schema_of(prefix, text_values)
+    if schema is None or not text.endswith(b"}"):
+        return None
+    behind = text[len(prefix) : -1]
+    if _has_space(behind):
+        return None
+    try:
+        payload = _VALUE.decode(behind)
+    except json_text.FAILURES:
+        return None
+    names = _count_names(payload, MAX_DEPTH - 1)
+    return _Content(payload, schema, True) if _has_names(behind, names) else None
+
+
+def _has_space(text: bytes) -> bool:
+    """Whether names can't be counted: in compact text each has its colon right behind it."""
+    return 0x0A in text or 0x09 in text or 0x0D in text or text.find(b" :") >= 0
+
+
 _PARTED: Final[frozenset[type]] = frozenset({dict, list})
 """The types of values that have parts."""
 _type_of: Callable[[Any], type] = type
+# No text has so many names.
+_TOO_DEEP: Final = -(2**62)
 
 
-def _count_names(value: Any) -> int:
-    """How many names the objects in a value have."""
+def _count_names(value: Any, levels: int) -> int:
+    """How many names the objects in a value have; fewer than none if it has more levels."""
     values: Iterable[Any]
     if type(value) is dict:
         count = len(value)
@@ -231,10 +269,12 @@ def _count_names(value: Any) -> int:
         values = value
     else:
         return 0
+    if not levels:
+        return _TOO_DEEP
     if not _PARTED.isdisjoint(map(_type_of, values)):
         for item in values:
             if type(item) is dict or type(item) is list:
-                count += _count_names(item)
+                count += _count_names(item, levels - 1)
     return count
 
 
@@ -286,25 +326,25 @@ def _load(text: bytes) -> Any:
 # --- Keys -----------------------------------------------------------------------------------------
 
 
-def _read_key(key: bytes, text_values: bool) -> _Key:
+def _read_key(key: bytes, text_values: bool, notes: Notes) -> _Key:
     """A Kafka key. One that can't be decoded is no error: it is kept as base64."""
-    notes = Notes()
     try:
-        content = _take_apart(key, text_values)
+        content = _take_apart(key, text_values, PREFIXES_OF_KEYS)
+        columns = content.schema.convert(content.payload, _KEY_PATH, notes)
     except DecodeError:
         encoded = b64encode(key).decode()
-        return _Key(None, {"event_key": encoded, "event_key_encoding": "base64"}, [], {})
-    columns = content.schema.convert(content.payload, "$.event_key", notes)
+        metadata: dict[str, Any] = {"event_key": encoded, "event_key_encoding": "base64"}
+        return _Key(None, metadata, Notes(notes.budget))
     if type(columns) is dict and columns:
         record_key = _canonical(columns)
         event_key = msgspec.Raw(record_key)
     else:
         record_key = None
         event_key = msgspec.Raw(_canonical(columns))
-    metadata: dict[str, Any] = {"event_key": event_key}
+    metadata = {"event_key": event_key}
     if content.beside:
         metadata["event_key_wrapper"] = content.beside
-    return _Key(record_key, metadata, notes.untyped, notes.as_sent)
+    return _Key(record_key, metadata, notes)
 
 
 # --- Values ---------------------------------------------------------------------------------------
@@ -313,7 +353,7 @@ def _read_key(key: bytes, text_values: bool) -> _Key:
 def _read_value(key: _Key, value: bytes, text_values: bool) -> Event:
     if value[0] == 0:
         raise NotJson(_framed(value))
-    content = _take_apart(value, text_values)
+    content = _take_apart(value, text_values, PREFIXES_OF_VALUES)
     envelope = content.payload
     if type(envelope) is not dict:
         if envelope is None or envelope == "default":
@@ -350,12 +390,12 @@ def _read_change(key: _Key, content: _Content, envelope: dict[str, Any]) -> Even
     if operation is None:
         known = ", ".join(OPERATIONS)
         raise BadType(f"{root}.op: expected one of {known}, got {_shown(op)}")
-    database, schema_name, table, occurred_at = _location(root, source)
+    database, schema_name, table, occurred_at = location(root, source)
     _check_types(root, envelope)
 
-    notes = Notes(list(key.untyped), dict(key.as_sent)) if key.untyped or key.as_sent else Notes()
-    before_text = _image(f"{root}.before", before, content.schema.before, "$.before", notes)
-    after_text = _image(f"{root}.after", after, content.schema.after, "$.after", notes)
+    notes = key.notes.to_go_on()
+    before_text = _image(root, before, content.schema.before, _BEFORE_PATH, notes)
+    after_text = _image(root, after, content.schema.after, _AFTER_PATH, notes)
     if after_text is None:
         if op in _NEEDS_AFTER:
             raise BadField(f"{root}.after: missing, although op is {op!r} ({operation})")
@@ -374,15 +414,16 @@ def _read_change(key: _Key, content: _Content, envelope: dict[str, Any]) -> Even
         after_text,
         occurred_at,
         None,
-        _metadata(envelope, key, content, notes),
+        _metadata(envelope, key, notes, content),
     )
 
 
-def _image(where: str, image: Any, schema: Schema | None, path: str, notes: Notes) -> bytes | None:
+def _image(root: str, image: Any, schema: Schema | None, path: Path, notes: Notes) -> bytes | None:
     """A row image as JSON text. Null, absent and ``{}`` mean the same in this family: None."""
     if type(image) is not dict:
         if image is None:
             return None
+        where = path_text(path, root)
         raise BadField(f"{where}: expected an object or null, got {_kind(image)}")
     if not image:
         return None
@@ -392,8 +433,11 @@ def _image(where: str, image: Any, schema: Schema | None, path: str, notes: Note
     return _encode(image)
 
 
-def _location(root: str, source: Any) -> tuple[str | None, str | None, str | None, int | None]:
-    """Database, schema and table of a source block, and when the source changed the row."""
+def location(root: str, source: Any) -> tuple[str | None, str | None, str | None, int | None]:
+    """Database, schema and table of a source block, and when the source changed the row.
+
+    ``root`` is the path of what it is in. Raises ``BadField``.
+    """
     if type(source) is not dict:
         if source is None:
             return None, None, None, None
@@ -401,11 +445,13 @@ def _location(root: str, source: Any) -> tuple[str | None, str | None, str | Non
     where = f"{root}.source"
     connector = _text(where, source, "connector")
     schema_name = _text(where, source, "schema")
+    # Lindorm's, and Vitess's: none of them ships two of the three.
     namespace = _text(where, source, "namespace")
+    keyspace = _text(where, source, "keyspace")
     if connector is not None and connector.lower() in _WITHOUT_SCHEMAS:
         schema_name = None
-    elif schema_name is None:
-        schema_name = namespace
+    else:
+        schema_name = schema_name or namespace or keyspace
     milliseconds = _milliseconds(f"{where}.ts_ms", source.get("ts_ms"))
     if not milliseconds or not MIN_TIME_MS <= milliseconds <= MAX_TIME_MS:
         milliseconds = None
@@ -451,7 +497,7 @@ def _read_other(key: _Key, content: _Content, envelope: dict[str, Any]) -> Event
         if ("ddl" in names or "tableChanges" in names) and (
             type(source) is dict or "databaseName" in names
         ):
-            database, schema, table, occurred_at = _location(root, source)
+            database, schema, table, occurred_at = location(root, source)
             return Event(
                 0,
                 SCHEMA_CHANGE,
@@ -460,7 +506,7 @@ def _read_other(key: _Key, content: _Content, envelope: dict[str, Any]) -> Event
                 table,
                 key.record_key,
                 occurred_at=occurred_at,
-                metadata=_metadata(envelope, key, content),
+                metadata=_metadata(envelope, key, key.notes, content),
             )
         if (
             {"ts_ms"} <= names <= _TIMES
@@ -472,7 +518,10 @@ def _read_other(key: _Key, content: _Content, envelope: dict[str, Any]) -> Event
             or (names >= _NOTIFICATION and names <= _NOTIFICATION | {"timestamp"})
         ):
             return Event(
-                0, MESSAGE, record_key=key.record_key, metadata=_metadata(envelope, key, content)
+                0,
+                MESSAGE,
+                record_key=key.record_key,
+                metadata=_metadata(envelope, key, key.notes, content),
             )
     _check_not_mongodb(envelope)
     if _looks_like_envelope(envelope):
@@ -531,7 +580,9 @@ def _framed(value: bytes) -> str:
 
 
 def _tombstone(key: _Key, content: _Content | None = None) -> Event:
-    return Event(0, TOMBSTONE, record_key=key.record_key, metadata=_metadata({}, key, content))
+    return Event(
+        0, TOMBSTONE, record_key=key.record_key, metadata=_metadata({}, key, key.notes, content)
+    )
 
 
 # --- Metadata and sentences -----------------------------------------------------------------------
@@ -540,8 +591,8 @@ def _tombstone(key: _Key, content: _Content | None = None) -> Event:
 def _metadata(
     envelope: dict[str, Any],
     key: _Key,
+    notes: Notes,
     content: _Content | None = None,
-    notes: Notes | None = None,
 ) -> bytes | None:
     """The metadata column: all that a message carries besides what has a column of its own."""
     metadata = dict(key.metadata)
@@ -567,18 +618,10 @@ def _metadata(
             metadata["schema_name"] = content.schema.name
         if content.beside:
             metadata["wrapper"] = content.beside
-    untyped, as_sent = (
-        (key.untyped, key.as_sent)
-        if notes is None
-        else (
-            notes.untyped,
-            notes.as_sent,
-        )
-    )
-    if untyped:
-        metadata["untyped"] = untyped
-    if as_sent:
-        metadata["as_sent"] = as_sent
+    if notes.untyped:
+        metadata["untyped"] = notes.untyped
+    if notes.as_sent:
+        metadata["as_sent"] = notes.as_sent
     return _encode(metadata) if metadata else None
 
 

@@ -7,9 +7,11 @@ holds; ``msgspec.Raw`` stands for a JSON number whose digits matter.
 | type or logical type | shipped as | becomes |
 |---|---|---|
 | int8 ... int64 | number, or text of one | number |
+| int64 of a BIGINT UNSIGNED | the column's 64 bits, signed | number from 0 |
 | float32, float64 (float, double) | number, text of one or NaN, Infinity | number or that text |
 | boolean | true, false, also as text | boolean |
-| string, Enum, EnumSet, Json, Uuid, Xml, Ltree, Interval, ZonedTime | text | as sent |
+| string, Enum, EnumSet, Json, Uuid, Xml, Ltree, Interval | text | as sent |
+| ZonedTime | time with its offset | as sent |
 | bytes, Bits | base64 | as sent |
 | Decimal | base64 of the big-endian two's complement; number; text | number with its scale |
 | VariableScaleDecimal | {scale, value: base64} | number with that scale |
@@ -21,7 +23,8 @@ holds; ``msgspec.Raw`` stands for a JSON number whose digits matter.
 | IsoDate, IsoTime, IsoTimestamp | ISO 8601 text with Z, although it is local | without the Z |
 | Year | number | number |
 | MicroDuration, NanoDuration | micro-, nanoseconds | PT26H3M4.000005S |
-| struct, array, map, geometry | object, array | the same, its parts converted |
+| struct, array, geometry | object, array | the same, its parts converted |
+| map | object if its keys are strings, else array of [key, value] | the same, both converted |
 
 Sources: Connect's JsonConverter; the "Data type mappings" of Debezium's connector pages; for
 unavailable values, UnchangedToastedPlaceholder in Debezium's PostgreSQL connector.
@@ -31,19 +34,30 @@ Policies, beside those of ``values``, which converts what has no parts:
 - A value that doesn't fit its declared type stays as it was sent, and ``Notes.untyped`` names it. A
   null is null, declared optional or not; columns that are not declared stay as sent; declared
   columns that are absent stay absent.
+- An int64 is a BIGINT UNSIGNED if ``__debezium.source.column.type`` among its parameters says so
+  (``column.propagate.source.type``); without that nobody can tell.
+- A map's keys that are names of an object become the text of what their type makes of them: a name
+  that doesn't fit, or is an instant with another offset than Z, stays, and the path of its value is
+  in ``untyped``. If two would become one, all stay, and the map's path is.
 - A value that Debezium could not read (PostgreSQL TOAST, Oracle LOB) is the plain text
   ``__debezium_unavailable_value`` whatever the column's type and ``binary.handling.mode``, with a
   schema block or without.
 """
 
 import base64
-from functools import lru_cache, partial
+import re
+from collections.abc import Mapping, Sequence
+from functools import partial
+from types import MappingProxyType
 from typing import Annotated, Any, Final
 
+import msgspec
 from msgspec import Meta, Raw
 
-from python_udfs.core.errors import BadField
-from python_udfs.core.paths import shorten, step_text
+from python_udfs.core.budget import Budget
+from python_udfs.core.errors import BadField, DecodeError, TooLarge
+from python_udfs.core.paths import Path, path_text, shorten
+from python_udfs.core.short_way import Recent
 from python_udfs.debezium.values import (
     FLOATS,
     INTEGER_TEXT,
@@ -58,6 +72,8 @@ from python_udfs.debezium.values import (
     floating,
     integer,
     misfit,
+    string,
+    unsigned,
     variable_scale_decimal,
 )
 from python_udfs.text import json_text
@@ -83,25 +99,82 @@ _UNAVAILABLE_ARRAYS: Final[tuple[list[Any], ...]] = (
     list(_UNAVAILABLE_BYTES),
     [Raw(f"{byte}.0") for byte in _UNAVAILABLE_BYTES],
 )
-# Compact text without any of these has no unavailable value. The latter are only in arrays.
-UNAVAILABLE_MARKS: Final = (_UNAVAILABLE_BYTES, *map(str.encode, _UNAVAILABLE_BINARY))
-UNAVAILABLE_ARRAY_MARKS: Final = (b"[95", f'["{_UNAVAILABLE_UUID}'.encode())
+# Compact text without any of these has no unavailable value.
+UNAVAILABLE_MARKS: Final = (
+    _UNAVAILABLE_BYTES,
+    *map(str.encode, _UNAVAILABLE_BINARY),
+    _UNAVAILABLE_UUID.encode(),
+    # The first of the numbers: a short text takes ten times as long to look for as a long one.
+    b",".join(b"%d" % byte for byte in _UNAVAILABLE_BYTES[:8]),
+    b",".join(b"%d.0" % byte for byte in _UNAVAILABLE_BYTES[:8]),
+)
 
-# Schema blocks that are kept compiled, and how large one may be.
-_CACHED_SCHEMAS: Final = 1024
-_MAX_CACHED_BYTES: Final = 256 * 1024
+# Schema blocks that are kept compiled, and how large one may be. Compiled it takes about
+# fifteen times as much.
+_MOST_COMPILED: Final = 1024
+_MOST_COMPILED_BYTES: Final = 24 * 1024 * 1024
+COMPILED_FACTOR: Final = 15
+_MAX_PREFIX: Final = 256 * 1024
+
+# What a prefix begins and ends with.
+_SCHEMA: Final = b'{"schema":'
+_PAYLOAD: Final = b',"payload":'
+
+_PARTED: Final = frozenset({"struct", "array", "map"})
+"""Types of values that have parts."""
+# What an object takes beside its text.
+_OBJECT_BYTES: Final = 56
+_encode = msgspec.json.Encoder().encode
+
+# By so much may the values of a column that expands be larger than they were sent, each, for
+# ``convert_column``: those of a row, of at most 2,000 columns, are within any payload's budget.
+_MOST_EXPANDED: Final = 4096
+# Decimals of a larger scale expand: others take about as many bytes as they did.
+_PLAIN_SCALE: Final = 64
 
 
 class Notes:
-    """What can't be told from the converted values: which ones don't fit, and lost texts."""
+    """What can't be told from the converted values: which ones don't fit, and lost texts. What is
+    noted, and what values are larger by, is spent from the payload's budget.
+    """
 
-    __slots__ = ("as_sent", "untyped")
+    __slots__ = ("as_sent", "budget", "untyped")
 
-    def __init__(
-        self, untyped: list[str] | None = None, as_sent: dict[str, str] | None = None
-    ) -> None:
-        self.untyped = untyped if untyped is not None else []
-        self.as_sent = as_sent if as_sent is not None else {}
+    def __init__(self, budget: Budget) -> None:
+        self.budget = budget
+        self.untyped: list[str] = []
+        self.as_sent: dict[str, str] = {}
+
+    def to_go_on(self) -> "Notes":
+        """The same notes, which these are not when there are more."""
+        more = Notes(self.budget)
+        more.untyped += self.untyped
+        more.as_sent |= self.as_sent
+        return more
+
+    def unfit(self, path: Path, value: Any) -> Any:
+        """``value``, with a note that it doesn't fit unless it stands for an unavailable one."""
+        if value != UNAVAILABLE:
+            self.untyped.append(self._text(path))
+        return value
+
+    def take(self, leaf: Leaf, value: Any, path: Path) -> Any:
+        """What the converter makes of a value that has no plain result."""
+        try:
+            return leaf(value)
+        except Misfit:
+            return self.unfit(path, value)
+        except AsSent as converted:
+            self.as_sent[self._text(path)] = value
+            return converted.value
+
+    def _text(self, path: Path) -> str:
+        written = path_text(path)
+        self.budget.spend_text(written)
+        return written
+
+
+_NO_FIELDS: Final[Mapping[str, "Schema"]] = MappingProxyType({})
 
 
 class Schema:
@@ -109,11 +182,12 @@ class Schema:
 
     __slots__ = (
         "_items",
+        "_keys",
         "_leaf",
         "_leaves",
         "_parts",
         "_type",
-        "brackets",
+        "expands",
         "fields",
         "kept",
         "name",
@@ -124,20 +198,22 @@ class Schema:
         self.name = name
         self.names = 0
         """How many JSON names the block consists of."""
-        self.brackets = 0
-        """How many brackets open in it."""
         self.kept: Any = Any
         """The msgspec type of values that ``convert`` returns as they are, unseen; None if it has
         to see each one."""
-        self.fields: dict[str, Schema] = {}
+        self.expands = False
+        """Whether a converted value may be far larger than what was sent."""
+        self.fields: Mapping[str, Schema] = _NO_FIELDS
         self._type = type_name
         self._leaf: Leaf | None = None
-        self._leaves: list[tuple[str, Leaf]] = []
+        self._leaves: Sequence[tuple[str, Leaf]] = ()
         """Columns with a converter of their own; one that needs none isn't here."""
-        self._parts: list[tuple[str, Schema]] = []
+        self._parts: Sequence[tuple[str, Schema]] = ()
         """Columns with parts: structs, arrays and maps."""
         self._items: Schema | None = None
         """The elements of an array, the values of a map."""
+        self._keys: Schema | None = None
+        """The keys of a map."""
 
     @property
     def before(self) -> "Schema | None":
@@ -148,89 +224,147 @@ class Schema:
         return self.fields.get("after")
 
     @property
-    def is_identity(self) -> bool:
-        return not (self._leaf or self._leaves or self._parts or self._items)
-
-    @property
     def is_row(self) -> bool:
         """Whether ``convert`` does no more with an object than to convert its ``fields``."""
-        return self._leaf is None and self._items is None
+        return self._leaf is None and self._type not in ("array", "map")
 
-    def convert_column(self, values: list[Any]) -> list[Any] | None:
-        """What ``convert`` gives for each of the values; None if it has a note on any of them."""
+    def convert_column(self, values: list[Any], unfit: set[int]) -> list[Any]:
+        """What ``convert`` gives for each of the values. The places of those that it has a note on,
+        and of those that become far larger, are added to ``unfit``.
+        """
         leaf = self._leaf
-        if leaf is not None:
+        if leaf is not None and not self.expands:
             try:
                 return [None if value is None else leaf(value) for value in values]
             except (Misfit, AsSent):
-                return None
-        notes = Notes()
-        converted = [self.convert(value, "", notes) for value in values]
-        return None if notes.untyped or notes.as_sent else converted
+                pass
+        converted = []
+        notes = Notes(Budget(0))
+        most = _MOST_EXPANDED if self.expands else notes.budget.bytes
+        for place, value in enumerate(values):
+            notes.budget.left = most
+            try:
+                converted.append(self.convert(value, None, notes))
+            except TooLarge:
+                converted.append(None)
+                unfit.add(place)
+            if notes.untyped or notes.as_sent:
+                unfit.add(place)
+                notes = Notes(notes.budget)
+        return converted
 
-    def convert(self, value: Any, path: str, notes: Notes) -> Any:
-        """The converted ``value``; objects and arrays are changed in place."""
+    def convert(self, value: Any, path: Path, notes: Notes) -> Any:
+        """The converted ``value``; objects and arrays are changed in place. Raises ``TooLarge`` if
+        far more would come of it than was sent.
+        """
         if value is None:
             return None
-        if self._leaf is not None:
-            return _convert_leaf(self._leaf, value, path, notes)
-        if self._type == "struct":
+        leaf = self._leaf
+        if leaf is not None:
+            try:
+                return _spent(notes, value, leaf(value))
+            except (Misfit, AsSent):
+                return notes.take(leaf, value, path)
+        kind = self._type
+        if kind == "struct":
             return self._convert_struct(value, path, notes)
-        if self._items is not None:
-            return self._convert_items(value, path, notes)
+        if kind == "array":
+            if type(value) is not list:
+                return notes.unfit(path, value)
+            if self._items is not None:
+                self._items.convert_all(value, path, notes)
+        elif kind == "map":
+            return self._convert_map(value, path, notes)
         return value
 
-    def _convert_struct(self, value: Any, path: str, notes: Notes) -> Any:
+    def convert_all(self, values: list[Any], path: Path, notes: Notes) -> None:
+        """``convert`` for each of the values, in place."""
+        leaf = self._leaf
+        for index, value in enumerate(values):
+            if value is None:
+                continue
+            if leaf is None:
+                values[index] = self.convert(value, (path, index), notes)
+                continue
+            try:
+                values[index] = _spent(notes, value, leaf(value))
+            except (Misfit, AsSent):
+                values[index] = notes.take(leaf, value, (path, index))
+
+    def _convert_struct(self, value: Any, path: Path, notes: Notes) -> Any:
         if type(value) is not dict:
-            if value != UNAVAILABLE:
-                notes.untyped.append(path)
-            return value
+            return notes.unfit(path, value)
         get = value.get
         for name, leaf in self._leaves:
             sent = get(name)
             if sent is not None:
                 try:
-                    value[name] = leaf(sent)
+                    converted = leaf(sent)
                 except (Misfit, AsSent):
-                    value[name] = _convert_leaf(leaf, sent, path + step_text(name), notes)
+                    converted = notes.take(leaf, sent, (path, name))
+                if type(converted) is Raw:
+                    _spent(notes, sent, converted)
+                value[name] = converted
         for name, part in self._parts:
             sent = get(name)
             if sent is not None:
-                value[name] = part.convert(sent, path + step_text(name), notes)
+                value[name] = part.convert(sent, (path, name), notes)
         return value
 
-    def _convert_items(self, value: Any, path: str, notes: Notes) -> Any:
-        items = self._items
-        assert items is not None
-        if type(value) is list:
-            if self._type == "map":
-                # Connect ships a map whose keys are no strings as [key, value] pairs.
-                for index, pair in enumerate(value):
-                    if type(pair) is list and len(pair) == 2:
-                        pair[1] = items.convert(pair[1], f"{path}[{index}][1]", notes)
-                    else:
-                        notes.untyped.append(f"{path}[{index}]")
-            else:
-                for index, item in enumerate(value):
-                    value[index] = items.convert(item, f"{path}[{index}]", notes)
-        elif type(value) is dict and self._type == "map":
-            for name, item in value.items():
-                value[name] = items.convert(item, path + step_text(name), notes)
-        elif value != UNAVAILABLE:
-            notes.untyped.append(path)
+    def _convert_map(self, value: Any, path: Path, notes: Notes) -> Any:
+        keys, items = self._keys, self._items
+        if type(value) is dict:
+            if items is not None:
+                for name, item in value.items():
+                    value[name] = items.convert(item, (path, name), notes)
+            if keys is not None and keys._leaf is not string:
+                _convert_names(keys, value, path, notes)
+        elif type(value) is list:
+            # Connect ships a map whose keys are no strings as [key, value] pairs.
+            for index, pair in enumerate(value):
+                if type(pair) is not list or len(pair) != 2:
+                    notes.unfit((path, index), pair)
+                    continue
+                if keys is not None:
+                    pair[0] = keys.convert(pair[0], ((path, index), 0), notes)
+                if items is not None:
+                    pair[1] = items.convert(pair[1], ((path, index), 1), notes)
+        else:
+            notes.unfit(path, value)
         return value
 
 
-def _convert_leaf(leaf: Leaf, value: Any, path: str, notes: Notes) -> Any:
-    try:
-        return leaf(value)
-    except Misfit:
-        if value != UNAVAILABLE:
-            notes.untyped.append(path)
-        return value
-    except AsSent as converted:
-        notes.as_sent[path] = value
-        return converted.value
+def _spent(notes: Notes, sent: Any, converted: Any) -> Any:
+    """What a value without parts was converted to, once it is paid for."""
+    if converted is not sent:
+        kind = type(converted)
+        if kind is Raw:
+            notes.budget.spend(_OBJECT_BYTES + len(bytes(converted)))
+        elif kind is str:
+            notes.budget.spend(_OBJECT_BYTES + len(converted))
+    return converted
+
+
+def _convert_names(keys: Schema, value: dict[str, Any], path: Path, notes: Notes) -> None:
+    """Convert the keys of a map that is shipped as an object."""
+    leaf = keys._leaf
+    if leaf is None:
+        if keys._type in _PARTED:
+            notes.unfit(path, value)
+        return
+    names = []
+    for name in value:
+        try:
+            key = leaf(name)
+        except (Misfit, AsSent):
+            key = notes.unfit((path, name), name)
+        names.append(_spent(notes, name, key if type(key) is str else _encode(key).decode()))
+    if len(set(names)) < len(names):
+        notes.unfit(path, value)
+    elif names != list(value):
+        values = list(value.values())
+        value.clear()
+        value.update(zip(names, values, strict=True))
 
 
 NOTHING: Final = Schema()
@@ -240,14 +374,21 @@ NOTHING: Final = Schema()
 # --- Schema blocks --------------------------------------------------------------------------------
 
 
-def read_schema(text: bytes, text_values: bool) -> Schema:
+# By a block or by a prefix: no text is both.
+_compiled: Final[Recent[tuple[bytes, bool], Schema]] = Recent(_MOST_COMPILED, _MOST_COMPILED_BYTES)
+
+
+def read_schema(block: bytes, text_values: bool) -> Schema:
     """The compiled schema block; ``null`` and ``{}`` give one that converts nothing.
 
     Raises ``BadField`` if it is no schema block.
     """
-    if len(text) > _MAX_CACHED_BYTES:
-        return _compile(text, text_values)
-    return _compile_cached(text, text_values)
+    schema = _compiled.get((block, text_values))
+    if schema is None:
+        schema = _compile(block, text_values)
+        if len(block) <= _MAX_PREFIX:
+            _compiled.add((block, text_values), schema, COMPILED_FACTOR * len(block))
+    return schema
 
 
 def _compile(text: bytes, text_values: bool) -> Schema:
@@ -259,11 +400,49 @@ def _compile(text: bytes, text_values: bool) -> Schema:
         raise BadField(f"$.schema: the name {shorten(repr(duplicate))} comes twice in one object")
     schema = _compile_block(block, "$.schema", text_values)
     schema.names = _names(block)
-    schema.brackets = text.count(b"[") + text.count(b"{")
     return schema
 
 
-_compile_cached = lru_cache(_CACHED_SCHEMAS)(_compile)
+class Prefixes:
+    """Finds what is in front of messages' payloads, of keys or of values."""
+
+    __slots__ = ("_last",)
+
+    def __init__(self) -> None:
+        self._last = _SCHEMA + _PAYLOAD
+
+    def of(self, message: bytes) -> bytes:
+        """All that is in front of the payload, ``{"schema":{...},"payload":``, if the schema block
+        comes first; else nothing.
+        """
+        if not message.startswith(_SCHEMA):
+            return b""
+        if not message.startswith(self._last):
+            end = message.find(_PAYLOAD, 0, _MAX_PREFIX)
+            if end < 0:
+                return b""
+            self._last = message[: end + len(_PAYLOAD)]
+        # Most often that of the message before: the same object, whose hash is known.
+        return self._last
+
+
+PREFIXES_OF_KEYS: Final = Prefixes()
+PREFIXES_OF_VALUES: Final = Prefixes()
+
+
+def schema_of(prefix: bytes, text_values: bool) -> Schema | None:
+    """The compiled schema block of a prefix; None if it has something else, or less."""
+    schema = _compiled.get((prefix, text_values))
+    if schema is None:
+        try:
+            # On its own a block may have a byte order mark, and be a level deeper.
+            json_text.parse(prefix + b"null}")
+            block = prefix.removeprefix(_SCHEMA).removesuffix(_PAYLOAD)
+            schema = _compile(block, text_values)
+        except DecodeError:
+            return None
+        _compiled.add((prefix, text_values), schema, COMPILED_FACTOR * len(prefix))
+    return schema
 
 
 def _names(value: Any) -> int:
@@ -282,26 +461,52 @@ def _compile_block(block: Any, where: str, text_values: bool) -> Schema:
     if name is not None and not isinstance(name, str):
         raise BadField(f"{where}.name: expected a string")
     schema = Schema(type_name, name)
-    if name == "io.debezium.data.VariableScaleDecimal":
+    schema.expands = name == _VARIABLE or (name == _DECIMAL and (_scale(block) or 0) > _PLAIN_SCALE)
+    if name == _VARIABLE:
         schema._leaf = partial(variable_scale_decimal, text_values)
         schema.kept = None
     elif type_name == "struct":
         _compile_fields(schema, block, where, text_values)
         schema.kept = None
-    elif type_name == "array" or type_name == "map":
-        part = "items" if type_name == "array" else "values"
-        if part in block:
-            items = _compile_block(block[part], f"{where}.{part}", text_values)
-            if not items.is_identity:
-                schema._items = items
-                schema.kept = None
+    elif type_name == "array":
+        _compile_parts(schema, block, where, text_values, "items")
+        kept = Any if schema._items is None else schema._items.kept
+        # By its method, which is the operator's: the type isn't known before.
+        schema.kept = None if kept is None else list.__class_getitem__(kept) | None
+    elif type_name == "map":
+        _compile_parts(schema, block, where, text_values, "keys", "values")
+        schema.kept = None
     else:
         schema._leaf = _logical(name, block, text_values)
         if schema._leaf is not None:
             schema.kept = None
+        elif type_name == "int64" and _is_unsigned(block):
+            schema._leaf, schema.kept = unsigned, None
         elif type_name in _TYPES:
             schema._leaf, schema.kept = _TYPES[type_name]
+            if text_values and type_name != "string":
+                # Most are text, which is looked at.
+                schema.kept = None
     return schema
+
+
+def _compile_parts(
+    schema: Schema, block: dict[str, Any], where: str, text_values: bool, *names: str
+) -> None:
+    """Compile the items of an array, or the keys and values of a map."""
+    for name in names:
+        if name in block:
+            part = _compile_block(block[name], f"{where}.{name}", text_values)
+            schema.expands |= part.expands
+            if name == "keys":
+                schema._keys = part
+            else:
+                schema._items = part
+
+
+def _is_unsigned(block: dict[str, Any]) -> bool:
+    source_type = _parameter(block, "__debezium.source.column.type")
+    return isinstance(source_type, str) and _UNSIGNED_BIGINT.match(source_type) is not None
 
 
 def _compile_fields(schema: Schema, block: dict[str, Any], where: str, text_values: bool) -> None:
@@ -310,31 +515,50 @@ def _compile_fields(schema: Schema, block: dict[str, Any], where: str, text_valu
         return
     if not isinstance(fields, list):
         raise BadField(f"{where}.fields: expected an array")
+    found: dict[str, Schema] = {}
+    leaves: list[tuple[str, Leaf]] = []
+    parts: list[tuple[str, Schema]] = []
     for index, field in enumerate(fields):
         at = f"{where}.fields[{index}]"
         compiled = _compile_block(field, at, text_values)
         name = field.get("field")
         if not isinstance(name, str):
             raise BadField(f"{at}.field: expected the name of a field")
-        if name in schema.fields:
+        if name in found:
             raise BadField(f"{at}.field: the field {shorten(repr(name))} is declared twice")
-        schema.fields[name] = compiled
+        found[name] = compiled
+        schema.expands |= compiled.expands
         if compiled._leaf is not None:
-            schema._leaves.append((name, compiled._leaf))
-        elif not compiled.is_identity or compiled._type in ("struct", "array", "map"):
-            schema._parts.append((name, compiled))
+            leaves.append((name, compiled._leaf))
+        elif compiled._type in _PARTED:
+            parts.append((name, compiled))
+    schema.fields, schema._leaves, schema._parts = found, leaves, parts
+
+
+_DECIMAL: Final = "org.apache.kafka.connect.data.Decimal"
+_VARIABLE: Final = "io.debezium.data.VariableScaleDecimal"
+_UNSIGNED_BIGINT: Final = re.compile(r"BIGINT\b.*\bUNSIGNED\b", re.IGNORECASE)
 
 
 def _logical(name: str | None, block: dict[str, Any], text_values: bool) -> Leaf | None:
     """The converter of a logical type without parts; None if that's no name of one."""
-    if name == "org.apache.kafka.connect.data.Decimal":
-        parameters = block.get("parameters")
-        scale = parameters.get("scale") if isinstance(parameters, dict) else None
-        if isinstance(scale, str) and INTEGER_TEXT.fullmatch(scale):
-            scale = int(scale)
+    if name == _DECIMAL:
+        scale = _scale(block)
         # Without a scale nobody can tell the value: it stays as sent and is noted.
-        return partial(decimal, scale, text_values) if type(scale) is int else misfit
+        return misfit if scale is None else partial(decimal, scale, text_values)
     return TEMPORAL.get(name)
+
+
+def _parameter(block: dict[str, Any], name: str) -> Any:
+    parameters = block.get("parameters")
+    return parameters.get(name) if isinstance(parameters, dict) else None
+
+
+def _scale(block: dict[str, Any]) -> int | None:
+    scale = _parameter(block, "scale")
+    if isinstance(scale, str) and INTEGER_TEXT.fullmatch(scale):
+        return int(scale)
+    return scale if type(scale) is int else None
 
 
 def _integer(bits: int) -> tuple[Leaf, Any]:
@@ -345,9 +569,11 @@ def _integer(bits: int) -> tuple[Leaf, Any]:
 _TYPES: Final[dict[str, tuple[Leaf, Any]]] = {
     **{name: _integer(bits) for name, bits in INTEGERS.items()},
     # Each is looked at: as a float it would lose digits.
-    **dict.fromkeys(FLOATS, (floating, None)),
+    **{name: (partial(floating, largest), None) for name, largest in FLOATS.items()},
     "boolean": (boolean, bool | None),
-    "bytes": (binary, str | None),
+    # Each is looked at: it may be no base64.
+    "bytes": (binary, None),
+    "string": (string, str | None),
 }
 """Types that aren't logical and have no parts: their converter, and ``Schema.kept``. The values of
 others stay as they are.
@@ -360,12 +586,15 @@ others stay as they are.
 def plain_placeholders(image: dict[str, Any]) -> None:
     """Give every column that stands for an unavailable value the plain text, in place."""
     for name, value in image.items():
-        kind = type(value)
-        if kind is str:
-            unavailable = value in _UNAVAILABLE_TEXTS
-        elif kind is list:
-            unavailable = value in _UNAVAILABLE_ARRAYS
-        else:
-            unavailable = kind is dict and value == _UNAVAILABLE_OBJECT
-        if unavailable:
+        if is_unavailable(value):
             image[name] = UNAVAILABLE
+
+
+def is_unavailable(value: Any) -> bool:
+    """Whether a column's value stands for an unavailable one, in other form than plain text."""
+    kind = type(value)
+    if kind is str:
+        return value in _UNAVAILABLE_TEXTS
+    if kind is list:
+        return value in _UNAVAILABLE_ARRAYS
+    return kind is dict and value == _UNAVAILABLE_OBJECT

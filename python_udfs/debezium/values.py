@@ -17,14 +17,23 @@ Policies:
 - A Decimal with negative scale is ``15E+2``: plain digits would claim a precision it hasn't.
 - A double stands for an integer if it is whole (MicroDuration was a double once, which Jackson
   writes as ``1500000.0`` and ``9.3E10``). What a fraction of a unit means nobody says: a misfit.
+- A number that no double can hold (``1e400``) is no float64, nor of float32 one beyond its range.
+- Dates and times as text must be ones that there are: months, days of the month and leap years of
+  the proleptic Gregorian calendar, hours to 23, minutes and seconds to 59, offsets to 18 hours as
+  in Java. No second is the 60th: all source databases store the next minute's first. 24:00:00 is a
+  time of day (PostgreSQL's ``time``), with nothing behind it, and no part of a date-time.
+- Years as text have four digits; with a sign, four to nine.
+- MySQL's BIGINT UNSIGNED in a Java long (``bigint.unsigned.handling.mode=long``) is the column's 64
+  bits: a negative one is 2^64 too small, and what it stands for is a number up to 2^64 - 1.
 """
 
 import base64
 import binascii
 import re
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
 from datetime import date
-from decimal import Decimal
+from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal
 from functools import lru_cache, partial
 from typing import Any, Final
 
@@ -33,20 +42,38 @@ from msgspec import Raw
 _MIN_LONG: Final = -(2**63)
 _MAX_LONG: Final = 2**63 - 1
 INTEGERS: Final = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
-FLOATS: Final = frozenset({"float32", "float64", "float", "double"})
+# The largest magnitude that rounds to a float32, and a double's.
+_FLOAT32: Final = (2 - 2**-24) * 2.0**127
+FLOATS: Final = {
+    "float32": _FLOAT32,
+    "float": _FLOAT32,
+    "float64": sys.float_info.max,
+    "double": sys.float_info.max,
+}
 _NOT_FINITE: Final = frozenset({"NaN", "Infinity", "-Infinity"})
 _INFINITE_TIMES: Final = frozenset({"infinity", "-infinity"})
 
 INTEGER_TEXT: Final = re.compile(r"[+-]?[0-9]{1,19}")
-_NUMBER_TEXT: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
-_DATE_TEXT: Final = re.compile(r"[+-]?[0-9]{4,}-[0-9]{2}-[0-9]{2}")
-_TIME_TEXT: Final = re.compile(r"-?[0-9]{2,}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,9})?")
-_LOCAL_TEXT: Final = re.compile(
-    r"[+-]?[0-9]{4,}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,9})?"
+_BASE64: Final = re.compile(
+    r"(?:[A-Za-z0-9+/]{4})*+(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?", re.ASCII
 )
-_ZONED_TEXT: Final = re.compile(
-    r"([+-]?[0-9]{4,9})-([0-9]{2})-([0-9]{2})T([0-9]{2}):([0-9]{2})(?::([0-9]{2})(\.[0-9]{1,9})?)?"
-    r"(?:Z|([+-])([0-9]{2})(?::?([0-9]{2})(?::?([0-9]{2}))?)?)"
+_NUMBER_TEXT: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+_DATE: Final = r"((?:[0-9]{4}|[+-][0-9]{4,9})-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01]))"
+_SECOND: Final = r"[0-5][0-9](?:\.[0-9]{1,9})?"
+_OF_DAY: Final = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]"
+_OFFSET: Final = r"(?:Z|([+-])([0-9]{2})(?::?([0-5][0-9])(?::?([0-5][0-9]))?)?)"
+_DATE_TEXT: Final = re.compile(_DATE)
+# MySQL's are negative, and longer than a day.
+_TIME_TEXT: Final = re.compile(rf"-?[0-9]{{2,9}}:[0-5][0-9]:{_SECOND}")
+_LOCAL_TEXT: Final = re.compile(rf"{_DATE}T{_OF_DAY}:{_SECOND}")
+_ZONED_TEXT: Final = re.compile(rf"{_DATE}T({_OF_DAY})(?::([0-5][0-9])(\.[0-9]{{1,9}})?)?{_OFFSET}")
+_ZONED_TIME_TEXT: Final = re.compile(
+    rf"(?:{_OF_DAY}(?::{_SECOND})?|24:00(?::00(?:\.0{{1,9}})?)?){_OFFSET}"
+)
+_LONGEST_OFFSET: Final = 18 * 3600
+_DURATION_TEXT: Final = re.compile(
+    r"[+-]?P(?=[-+0-9T])(?:[+-]?[0-9]{1,19}[YMWD])*"
+    r"(?:T(?:[+-]?[0-9]{1,19}(?:\.[0-9]{1,9})?[HMS])+)?"
 )
 
 # PGStatement.DATE_POSITIVE_INFINITY and DATE_NEGATIVE_INFINITY; Debezium takes them for
@@ -86,6 +113,9 @@ _INFINITE_ISO_TIMESTAMPS: Final = {
 # PostgreSQL's numeric has at most 131,072 digits before the point and 16,383 behind it.
 _MAX_DECIMAL_BYTES: Final = 65_536
 _MAX_DECIMAL_DIGITS: Final = 150_000
+# Of so many bits Decimal(int) is fast; all digits of a product are kept.
+_FEW_BITS: Final = 1024
+_EXACT: Final = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
 # Beyond so many leading or trailing zeros a number is written with an exponent.
 _MAX_ZEROS: Final = 16_384
 
@@ -133,15 +163,26 @@ def integer(low: int, high: int, value: Any) -> int:
     raise Misfit
 
 
-def floating(value: Any) -> Any:
+def unsigned(value: Any) -> int:
+    """An unsigned integer of 64 bits, shipped as those bits: ``-1`` is 2^64 - 1."""
+    number = value if type(value) is int else whole(value)
+    if _MIN_LONG <= number < 2**64:
+        return number % 2**64
+    raise Misfit
+
+
+def floating(largest: float, value: Any) -> Any:
     """A number with all its digits, or the text of NaN and the infinities."""
-    if type(value) is Raw or type(value) is int:
-        return value
-    if type(value) is str:
-        if _NUMBER_TEXT.fullmatch(value):
-            return Raw(value)
-        if value in _NOT_FINITE:
+    if type(value) is str and _NUMBER_TEXT.fullmatch(value):
+        value = Raw(value)
+    if type(value) is Raw:
+        if -largest <= float(bytes(value)) <= largest:
             return value
+    elif type(value) is int:
+        if -largest <= value <= largest:
+            return value
+    elif type(value) is str and value in _NOT_FINITE:
+        return value
     raise Misfit
 
 
@@ -158,6 +199,13 @@ def boolean(value: Any) -> bool:
 
 def binary(value: Any) -> str:
     """Base64 as it was sent."""
+    if type(value) is str and _BASE64.fullmatch(value):
+        return value
+    raise Misfit
+
+
+def string(value: Any) -> str:
+    """Text as it was sent."""
     if type(value) is str:
         return value
     raise Misfit
@@ -193,7 +241,14 @@ def variable_scale_decimal(text_values: bool, value: Any) -> Any:
         if value.keys() != {"scale", "value"} or value["value"] is None:
             raise Misfit
         return decimal(whole(value["scale"]), text_values, value["value"])
-    return floating(value)
+    if type(value) is str:
+        if _NUMBER_TEXT.fullmatch(value):
+            return Raw(value)
+        if value in _NOT_FINITE:
+            return value
+    elif type(value) is Raw or type(value) is int:
+        return value
+    raise Misfit
 
 
 def _unscaled(text: str) -> int | None:
@@ -209,9 +264,29 @@ def _unscaled(text: str) -> int | None:
 
 def _decimal_text(unscaled: int, scale: int) -> str:
     """``unscaled * 10**-scale`` with exactly ``scale`` digits behind the point."""
-    # CPython limits the digits of str(int); Decimal does not.
-    digits = str(Decimal(abs(unscaled)))
+    digits = str(_decimal_of(abs(unscaled)))
     return _placed("-" if unscaled < 0 else "", digits, scale)
+
+
+def _decimal_of(number: int) -> Decimal:
+    """An integer of any size. CPython limits the digits of ``str(int)``, and both that and
+    ``Decimal(int)`` take four times as long for twice the digits.
+    """
+    bits = number.bit_length()
+    if bits <= _FEW_BITS:
+        return Decimal(number)
+    half = _FEW_BITS << ((bits - 1) // _FEW_BITS).bit_length() - 1
+    high, low = number >> half, number & ((1 << half) - 1)
+    return _EXACT.fma(_decimal_of(high), _two_to(half), _decimal_of(low))
+
+
+@lru_cache(16)
+def _two_to(bits: int) -> Decimal:
+    """2 to a power that is a power of two."""
+    if bits <= _FEW_BITS:
+        return _EXACT.power(2, bits)
+    half = _two_to(bits // 2)
+    return _EXACT.multiply(half, half)
 
 
 def _placed(sign: str, digits: str, scale: int) -> str:
@@ -300,9 +375,21 @@ def _clock_text(units: int, per_second: int, digits: int) -> str:
     return f"{hour:02d}:{minute:02d}:{second:02d}.{fraction:0{digits}d}"
 
 
+@lru_cache(4096)
+def _is_day(date_text: str) -> bool:
+    """Whether a date whose month and day are from 1 to 12 and 31 is one that there is."""
+    year, month, day = int(date_text[:-6]), int(date_text[-5:-3]), int(date_text[-2:])
+    return day <= 28 or _date_text(_days(year, month, day))[-5:] == date_text[-5:]
+
+
 def _is_text(value: Any, pattern: re.Pattern[str]) -> bool:
     """Whether a temporal value was shipped as text that already has its form."""
-    return type(value) is str and (pattern.fullmatch(value) is not None or value in _INFINITE_TIMES)
+    if type(value) is not str:
+        return False
+    match = pattern.fullmatch(value)
+    if match is None:
+        return value in _INFINITE_TIMES
+    return pattern.groups == 0 or _is_day(match[1])
 
 
 def _date(value: Any) -> str:
@@ -320,8 +407,11 @@ def _time(digits: int, value: Any) -> str:
 
 
 def _timestamp(digits: int, infinite: dict[int, str], zone: str, value: Any) -> str:
-    if _is_text(value, _LOCAL_TEXT if not zone else _ZONED_TEXT):
-        return str(value)
+    if type(value) is str and not INTEGER_TEXT.fullmatch(value):
+        if zone:
+            return _zoned_timestamp(value)
+        if _is_text(value, _LOCAL_TEXT):
+            return value
     units = _long(value)
     if units in infinite:
         return infinite[units]
@@ -332,7 +422,7 @@ def _timestamp(digits: int, infinite: dict[int, str], zone: str, value: Any) -> 
 
 def _duration(digits: int, value: Any) -> str:
     """An ISO 8601 duration in hours, minutes and seconds: a day may have other than 24 hours."""
-    if type(value) is str and value.lstrip("+-").startswith("P"):
+    if type(value) is str and _DURATION_TEXT.fullmatch(value):
         return value
     units = _long(value)
     hour, minute, second = _clock_text(abs(units), 10**digits, digits).split(":")
@@ -349,20 +439,37 @@ def _zoned_timestamp(value: Any) -> str:
         if value in _INFINITE_TIMES:
             return value
         raise Misfit
-    sign = match[8]
+    date_text, minutes, second, fraction, sign, *offsets = match.groups()
+    if not _is_day(date_text):
+        raise Misfit
     if sign is None:
         return value
-    year, month, day, hour, minute, second = (int(match[group] or 0) for group in range(1, 7))
-    if not (1 <= month <= 12 and 1 <= day <= 31 and hour < 24 and minute < 60 and second < 60):
-        raise Misfit
-    if _date_text(_days(year, month, day))[-5:] != f"{month:02d}-{day:02d}":
-        raise Misfit
-    offset = int(match[9]) * 3600 + int(match[10] or 0) * 60 + int(match[11] or 0)
-    seconds = _days(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second
+    offset = _offset(offsets)
+    day = _days(int(date_text[:-6]), int(date_text[-5:-3]), int(date_text[-2:]))
+    seconds = day * 86_400 + int(minutes[:2]) * 3600 + int(minutes[3:]) * 60 + int(second or 0)
     seconds += offset if sign == "-" else -offset
     days, rest = divmod(seconds, 86_400)
     clock = _clock_text(rest, 1, 1).partition(".")[0]
-    raise AsSent(f"{_date_text(days)}T{clock}{match[7] or ''}Z")
+    raise AsSent(f"{_date_text(days)}T{clock}{fraction or ''}Z")
+
+
+def _zoned_time(value: Any) -> str:
+    """A time of day with its offset, as it was sent."""
+    if type(value) is str:
+        match = _ZONED_TIME_TEXT.fullmatch(value)
+        if match is not None:
+            _offset(match.groups()[1:])
+            return value
+    raise Misfit
+
+
+def _offset(parts: Sequence[str | None]) -> int:
+    """The seconds of an offset of hours, minutes and seconds."""
+    hours, minutes, seconds = (int(part or 0) for part in parts)
+    offset = hours * 3600 + minutes * 60 + seconds
+    if offset > _LONGEST_OFFSET:
+        raise Misfit
+    return offset
 
 
 def _local_iso(pattern: re.Pattern[str], value: Any) -> str:
@@ -371,8 +478,15 @@ def _local_iso(pattern: re.Pattern[str], value: Any) -> str:
         if value in _INFINITE_ISO_TIMESTAMPS:
             return _INFINITE_ISO_TIMESTAMPS[value]
         local = value.removesuffix("Z")
-        if pattern.fullmatch(local) or value in _INFINITE_TIMES:
+        if _is_text(local, pattern):
             return local
+    raise Misfit
+
+
+def _interval(value: Any) -> str:
+    """An ISO 8601 duration of years, months and days too, as it was sent."""
+    if type(value) is str and (_DURATION_TEXT.fullmatch(value) or value in _INFINITE_TIMES):
+        return value
     raise Misfit
 
 
@@ -388,9 +502,11 @@ TEMPORAL: Final[dict[str | None, Leaf]] = {
     "io.debezium.time.MicroTimestamp": partial(_timestamp, 6, _INFINITE_MICROS, ""),
     "io.debezium.time.NanoTimestamp": partial(_timestamp, 9, _INFINITE_NANOS, ""),
     "io.debezium.time.ZonedTimestamp": _zoned_timestamp,
+    "io.debezium.time.ZonedTime": _zoned_time,
     "io.debezium.time.IsoDate": partial(_local_iso, _DATE_TEXT),
     "io.debezium.time.IsoTime": partial(_local_iso, _TIME_TEXT),
     "io.debezium.time.IsoTimestamp": partial(_local_iso, _LOCAL_TEXT),
+    "io.debezium.time.Interval": _interval,
     "io.debezium.time.MicroDuration": partial(_duration, 6),
     "io.debezium.time.NanoDuration": partial(_duration, 9),
 }

@@ -62,17 +62,44 @@ _NUMBER_PREFIX: Final = re.compile(
 _STRING_BODY: Final = re.compile(rb'(?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+')
 _ESCAPE_PREFIX: Final = re.compile(rb"\\(?:u[0-9a-fA-F]{0,3})?\Z")
 _ESCAPE: Final = re.compile(rb"\\(?:u([0-9a-fA-F]{4})|.)", re.DOTALL)
-_STRING: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
-# Elements of an array, each with the comma behind it, that nothing can be wrong with.
-_FLAT_ELEMENTS: Final = re.compile(
-    rb'(?:(?:"[^"\\\x00-\x1f]*+"|-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?+|true|false|null|\[\]|\{\})'
-    rb"[ \t\n\r]*+,[ \t\n\r]*+)*+"
+_BRACKETS_OR_STRING: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[\[{]++|[\]}]++', re.DOTALL)
+# Complete elements of an array or object, each with its comma and without anything that has to be
+# looked at (surrogates, too deep a nesting): what a scan passes over at once.
+_PLAIN_STRING: Final = (
+    r'"(?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u(?![dD][89a-fA-F])[0-9a-fA-F]{4}))*+"'
 )
+_PLAIN_SCALAR: Final = (
+    rf"(?:{_PLAIN_STRING}|-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?|true|false|null)"
+)
+_BLANK: Final = r"[ \t\n\r]*+"
+
+
+def _elements_of(value: str) -> tuple[str, str]:
+    """Patterns of an array's and of an object's complete elements, each with its comma."""
+    element = rf"{_BLANK}{value}{_BLANK},"
+    return element, rf"{_BLANK}{_PLAIN_STRING}{_BLANK}:{element}"
+
+
+def _plain_elements(levels: int) -> tuple[re.Pattern[bytes], re.Pattern[bytes]]:
+    """Of arrays and of objects, with values of so many levels."""
+    value = _PLAIN_SCALAR
+    for _ in range(levels):
+        in_array, in_object = _elements_of(value)
+        last = rf"{_BLANK}{value}{_BLANK}"
+        value = (
+            rf"(?>{_PLAIN_SCALAR}|\[(?:{in_array})*+(?:{last}\]|(?<=\[){_BLANK}\])"
+            rf"|\{{(?:{in_object})*+(?:{_BLANK}{_PLAIN_STRING}{_BLANK}:{last}\}}"
+            rf"|(?<=\{{){_BLANK}\}}))"
+        )
+    first, second = (re.compile(f"(?:{each})*+".encode()) for each in _elements_of(value))
+    return first, second
+
+
+_PLAIN_LEVELS: Final = 2
+_ELEMENTS, _MEMBERS = _plain_elements(_PLAIN_LEVELS)
 _LITERALS: Final = {ord("t"): b"true", ord("f"): b"false", ord("n"): b"null"}
 _NUMBER_START: Final = frozenset(b"-0123456789")
 _VALUE_END: Final = frozenset(b" \t\n\r,]}")
-_NOT_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
-_ONE_BRACKET: Final = bytes.maketrans(b"{}", b"[]")
 
 # Failures of msgspec for which `scan` finds the reason. msgspec.ValidationError, for an integer
 # beyond _MAX_INT_DIGITS, is a DecodeError; InvalidOperation is Decimal's, for a huge exponent.
@@ -134,15 +161,17 @@ def check_depth(text: bytes) -> None:
     # A text with so few brackets can't be too deep: nearly all are done with two counts.
     if text.count(b"[") + text.count(b"{") <= MAX_DEPTH:
         return
-    brackets = _STRING.sub(b"", text).translate(_ONE_BRACKET, _NOT_BRACKETS)
-    for _ in range(MAX_DEPTH):
-        inner = brackets.replace(b"[]", b"")
-        if len(inner) == len(brackets):
-            break
-        brackets = inner
-    if brackets:
-        # Either deeper than that or unbalanced, and then the brackets can't tell.
-        scan(text)
+    depth = 0
+    for match in _BRACKETS_OR_STRING.finditer(text):
+        found = match[0]
+        first = found[0]
+        if first == 0x5B or first == 0x7B:  # [ {
+            depth += len(found)
+            if depth > MAX_DEPTH:
+                # Or unbalanced, or in what only looks like no string.
+                scan(text)
+        elif first != 0x22:
+            depth -= len(found)
 
 
 def parse_slowly(payload: bytes, number: Any) -> Any:
@@ -162,8 +191,8 @@ def duplicate_name(payload: bytes) -> str | None:
     found: list[str] = []
 
     def pairs(items: list[tuple[str, Any]]) -> None:
-        names = Counter(name for name, _ in items)
-        if len(names) != len(items):
+        if len({name for name, _ in items}) != len(items):
+            names = Counter(name for name, _ in items)
             found.append(next(name for name, count in names.items() if count > 1))
 
     # Numbers are not converted: their size is of no interest here.
@@ -229,11 +258,6 @@ class _Scanner:
         closer_allowed = False  # right after an opening bracket
         after_comma = -1
         while True:
-            if stack and stack[-1] == 0x5D and len(stack) < MAX_DEPTH:  # ]
-                flat = _FLAT_ELEMENTS.match(text, position)
-                if flat is not None and flat.end() > position:
-                    after_comma = text.rfind(b",", position, flat.end())
-                    position = flat.end()
             byte = self.peek(position, stack, "a value" if not stack else "")
             if stack and byte == stack[-1] and (closer_allowed or after_comma >= 0):
                 if after_comma >= 0:
@@ -271,8 +295,9 @@ class _Scanner:
             while stack:
                 byte = self.peek(position, stack, "")
                 if byte == 0x2C:
-                    after_comma = position
-                    position = self.skip_space(position + 1)
+                    passed = self.pass_elements(position + 1, stack)
+                    after_comma = passed - 1
+                    position = self.skip_space(passed)
                     break
                 if byte != stack[-1]:
                     self.fail(
@@ -293,6 +318,14 @@ class _Scanner:
                 if not text.isascii():
                     self.check_utf8()
                 return self.commas
+
+    def pass_elements(self, position: int, stack: bytearray) -> int:
+        """The position behind the plain elements that start there, each with its comma."""
+        if len(stack) + _PLAIN_LEVELS > MAX_DEPTH:
+            return position
+        match = (_ELEMENTS if stack[-1] == 0x5D else _MEMBERS).match(self.text, position)
+        assert match is not None
+        return match.end()
 
     def skip_space(self, position: int) -> int:
         match = _SPACE.match(self.text, position)

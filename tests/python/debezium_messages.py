@@ -5,7 +5,9 @@ from collections.abc import Callable
 from typing import Any
 
 from python_udfs.core.events import Event
+from python_udfs.core.short_way import Learning
 from python_udfs.debezium import json as debezium_json
+from python_udfs.debezium.alike import ShortWay
 
 SOURCE = {
     "version": "2.7.0.Final",
@@ -60,3 +62,8 @@ def loads(text: bytes | None) -> Any:
 
 def changed(**fields: Any) -> bytes:
     return dumps(ENVELOPE | fields)
+
+
+def still_short_way() -> ShortWay:
+    """``debezium_json``'s, for whose clock nothing takes any time: it always pays to learn."""
+    return ShortWay(debezium_json.decode, learning=Learning(lambda: 0.0))

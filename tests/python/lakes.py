@@ -22,10 +22,11 @@ from pyspark.sql import SparkSession
 
 from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.config.project import Project, ProjectOptions, load
+from dbt_lakehouse.lake.catalog import CATALOG_URI, SQLITE
 from dbt_lakehouse.landing.files import LandingResult, land_captures
 from dbt_lakehouse.landing.kafka.batch import KafkaLanding, land_kafka
+from dbt_lakehouse.landing.kafka.continuity import raise_stalled
 from dbt_lakehouse.landing.kafka.settings import KafkaSource
-from dbt_lakehouse.spark.session import CATALOG_URI, SQLITE
 
 # Spark as the Makefile sets it up for small lakes, whoever starts pytest.
 os.environ.setdefault("LAKEHOUSE_SMALL", "true")
@@ -103,7 +104,13 @@ class Lake:
     def load(self, **variables: Any) -> Project:
         """The project as the ``lakehouse`` command loads it for this lake, with ``--vars``."""
         os.environ.update(self.environment)
-        return load(ProjectOptions(project_dir=str(self.project), vars=json.dumps(variables)))
+        return load(
+            ProjectOptions(
+                project_dir=str(self.project),
+                profiles_dir=str(self.project / "profiles"),
+                vars=json.dumps(variables),
+            )
+        )
 
     @contextmanager
     def dbt_folders(self) -> Iterator[None]:
@@ -131,8 +138,13 @@ class Lake:
         accept_loss: bool = False,
         **variables: Any,
     ) -> KafkaLanding:
-        """Land what is new in Kafka, for the topics of ``kafka``."""
-        return land_kafka(self.spark, self.kafka(topics, **variables), accept_loss=accept_loss)
+        """Land what is new in Kafka, for the topics of ``kafka``; as the command, raise what keeps
+        a topic from going on when the others have landed.
+        """
+        source = self.kafka(topics, **variables)
+        landing = land_kafka(self.spark, source, accept_loss=accept_loss)
+        raise_stalled(landing.stalled)
+        return landing
 
     def dbt(self, *arguments: str, as_of: str, **variables: Any) -> dict[str, str]:
         """Run a dbt command; the status of each node by its name.
@@ -158,7 +170,12 @@ class Lake:
         if result.exception is not None:
             raise result.exception
         nodes = getattr(result.result, "results", [])
-        return {each.node.name: Outcome(str(each.status), each.message or "") for each in nodes}
+        return {
+            each.node.name: Outcome(str(each.status), each.message or "")
+            for each in nodes
+            # One that fails has raised.
+            if "-on-run-" not in each.node.name
+        }
 
     def log_text(self) -> str:
         """All that dbt has written to its log."""

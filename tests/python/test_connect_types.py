@@ -63,8 +63,21 @@ POINT = {
     ],
 }
 POINT_VALUE = b'{"x":1.0,"y":-2.50,"wkb":"AQEAAAA=","srid":null}'
+TEXT = {"type": "string"}
 ARRAY = {"type": "array", "items": {"type": "int32"}}
 DATES = {"type": "array", "items": logical(TIME + "Date", "int32")}
+
+DAY = logical(TIME + "Date", "int32")
+
+
+def map_of(keys: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "map", "keys": keys, "values": values}
+
+
+def unsigned(source_type: str) -> dict[str, Any]:
+    """As ``column.propagate.source.type`` has it."""
+    return {"type": "int64", "parameters": {"__debezium.source.column.type": source_type}}
+
 
 TYPES = [
     ({"type": "int8"}, b"-128", b"-128"),
@@ -229,6 +242,39 @@ TYPES = [
         b'[[1,"2"],[3,null]]',
         b"[[1,2],[3,null]]",
     ),
+    # Keys of maps: names of an object, or the first of each pair.
+    (map_of({"type": "string"}, {"type": "string"}), b'{"1":"a","b":null}', None),
+    (
+        map_of({"type": "int32"}, DAY),
+        b'[["7",20778],[null,0]]',
+        b'[[7,"2026-11-21"],[null,"1970-01-01"]]',
+    ),
+    (map_of(DAY, {"type": "int32"}), b"[[0,1],[20778,2]]", b'[["1970-01-01",1],["2026-11-21",2]]'),
+    (map_of(decimal(1), {"type": "int32"}), b'[["AQ==",1]]', b"[[0.1,1]]"),
+    (map_of({"type": "int32"}, {"type": "int32"}), b'{"007":1,"8":2}', b'{"7":1,"8":2}'),
+    (
+        map_of(DAY, DAY),
+        b'{"20778":0,"0":1}',
+        b'{"2026-11-21":"1970-01-01","1970-01-01":"1970-01-02"}',
+    ),
+    (map_of(decimal(1), {"type": "boolean"}), b'{"AQ==":"true"}', b'{"0.1":true}'),
+    (map_of(ARRAY, {"type": "int32"}), b'[[["1"],2]]', b"[[[1],2]]"),
+    (map_of({"type": "unheard-of"}, {}), b'{"a":1}', b'{"a":1}'),
+    # MySQL's unsigned 64 bits: in a long, and precise.
+    (unsigned("BIGINT UNSIGNED"), b"0", b"0"),
+    (unsigned("BIGINT UNSIGNED"), b"9223372036854775807", b"9223372036854775807"),
+    (unsigned("BIGINT UNSIGNED"), b"-9223372036854775808", b"9223372036854775808"),
+    (unsigned("BIGINT UNSIGNED ZEROFILL"), b"-1", b"18446744073709551615"),
+    (unsigned("bigint(20) unsigned"), b'"-1"', b"18446744073709551615"),
+    (unsigned("BIGINT UNSIGNED"), b"18446744073709551615", b"18446744073709551615"),
+    (unsigned("BIGINT"), b"-1", b"-1"),
+    (unsigned("INT UNSIGNED"), b"-1", b"-1"),
+    (
+        decimal(0)
+        | {"parameters": {"scale": "0", "__debezium.source.column.type": "BIGINT UNSIGNED"}},
+        b'"AP//////////"',
+        b"18446744073709551615",
+    ),
     (
         {"type": "struct", "fields": [decimal(1) | {"field": "d"}]},
         b'{"d":2,"e":3.0}',
@@ -329,12 +375,173 @@ def test_paths_of_any_names_are_told_apart() -> None:
         (logical(TIME + "ZonedTimestamp", "string"), b"1763719200123"),
         (POINT, b"[1,2]"),
         (DATES, b'{"a":1}'),
+        *((TEXT, each) for each in (b"5", b"1.50", b"true", b'{"a":1}', b'["a"]')),
+        (logical(DATA + "Json", "string"), b'{"a":1}'),
+        (logical(DATA + "Enum", "string"), b"1"),
+        (logical(DATA + "Uuid", "string"), b"[]"),
+        (logical(TIME + "Interval", "string"), b"5"),
+        (logical(TIME + "Interval", "string"), b'"1 day"'),
+        (logical(TIME + "Interval", "string"), b'"P"'),
+        (logical(TIME + "MicroDuration"), b'"Plenty"'),
+        (logical(DATA + "Bits", "bytes"), b"1"),
+        *(
+            ({"type": "bytes"}, each)
+            for each in (b'"x"', b'"AQI"', b'"AQI=="', b'"AQ ID"', b'"AQ-_"')
+        ),
+        ({"type": "bytes"}, '"ÄÄÄÄ"'.encode()),
+        ({"type": "float32"}, b"3.5E38"),
+        ({"type": "float"}, b"-1e39"),
+        ({"type": "double"}, b"1e400"),
+        ({"type": "double"}, b"-1" + b"0" * 310),
+        ({"type": "double"}, b'"1e309"'),
+        ({"type": "array", "items": TEXT}, b'{"a":1}'),
+        ({"type": "array"}, b'"x"'),
+        ({"type": "struct", "fields": []}, b"[1]"),
+        (map_of(TEXT, TEXT), b'"x"'),
+        ({"type": "map"}, b"1"),
+        (map_of(DAY, TEXT) | {"values": {}}, b'{"0":1,"00":2}'),
+        (map_of(ARRAY, TEXT), b'{"x":"a"}'),
+        (unsigned("BIGINT UNSIGNED"), b"18446744073709551616"),
+        (unsigned("BIGINT UNSIGNED"), b"-9223372036854775809"),
+        (unsigned("BIGINT UNSIGNED"), b"1.5"),
     ],
 )
 def test_what_does_not_fit_stays_as_sent(declared: dict[str, Any], shipped: bytes) -> None:
     event = typed(declared, shipped)
     assert event.before == b'{"x":%b}' % shipped
     assert loads(event.metadata)["untyped"] == ["$.before.x", "$.after.x"]
+
+
+@pytest.mark.parametrize(
+    ("declared", "shipped", "converted", "path"),
+    [
+        ({"type": "array", "items": TEXT}, b'["a",5]', None, "[1]"),
+        (map_of(TEXT, TEXT), b'{"a b":5}', None, '["a b"]'),
+        (map_of(TEXT, TEXT), b'[["a","b"],[5,"c"]]', None, "[1][0]"),
+        (map_of(TEXT, {"type": "int32"}), b'[["a","1"],["b"]]', b'[["a",1],["b"]]', "[1]"),
+        (map_of({"type": "int32"}, TEXT), b'[[1,"a"],["x","b"]]', None, "[1][0]"),
+        (map_of({"type": "int32"}, TEXT), b'{"01":"a","x":"b"}', b'{"1":"a","x":"b"}', ".x"),
+    ],
+)
+def test_parts_that_do_not_fit_are_named(
+    declared: dict[str, Any], shipped: bytes, converted: bytes | None, path: str
+) -> None:
+    event = typed(declared, shipped)
+    assert event.before == b'{"x":%b}' % (shipped if converted is None else converted)
+    assert loads(event.metadata)["untyped"] == [f"$.before.x{path}", f"$.after.x{path}"]
+
+
+# Each with its zone, where it has one: what is a date, a time and both is the same for all types.
+DAYS = [
+    "2026-01-01",
+    "2026-12-31",
+    "2024-02-29",
+    "2000-02-29",
+    "0000-02-29",
+    "-0001-12-31",
+    "9999-12-31",
+]
+DAYS += ["+10000-01-01", "2026-04-30", "+294276-12-31", "-4713-11-24"]
+NO_DAYS = [
+    "2026-13-45",
+    "2026-00-10",
+    "2026-01-00",
+    "2026-02-29",
+    "1900-02-29",
+    "2100-02-29",
+    "2026-04-31",
+]
+NO_DAYS += [
+    "2026-01-32",
+    "226-01-01",
+    "12026-01-01",
+    "2026-1-1",
+    "2026-0101",
+    "+1234567890-01-01",
+    "",
+]
+CLOCKS = ["00:00:00", "23:59:59", "10:00:00.1", "10:00:00.123456789"]
+NO_CLOCKS = [
+    "24:00:01",
+    "25:00:00",
+    "10:60:00",
+    "10:00:60",
+    "10:00:61",
+    "99:99:99",
+    "1:00:00",
+    "10:00",
+]
+NO_CLOCKS += ["10:00:00.", "10:00:00.1234567890", "10-00-00", ""]
+OFFSETS = ["Z", "+00:00", "-18:00", "+05:30", "+0530", "+05", "+01:02:03"]
+NO_OFFSETS = ["+25:99", "+18:00:01", "+19:00", "-00:60", "+5", "z", " Z", "+05:30Z", ""]
+
+
+def fits(name: str, value: str) -> bool:
+    event = typed(logical(TIME + name, "string"), dumps(value))
+    return "untyped" not in loads(event.metadata)
+
+
+@pytest.mark.parametrize("day", DAYS + NO_DAYS)
+def test_days_that_there_are(day: str) -> None:
+    there = day in DAYS
+    assert fits("IsoDate", day + "Z") == there
+    assert fits("Date", day) == there
+    for clock in CLOCKS[:2]:
+        assert fits("IsoTimestamp", f"{day}T{clock}Z") == there
+        assert fits("Timestamp", f"{day}T{clock}") == there
+        assert fits("ZonedTimestamp", f"{day}T{clock}Z") == there
+        assert fits("ZonedTimestamp", f"{day}T{clock}+02:00") == there
+
+
+@pytest.mark.parametrize("clock", [*CLOCKS, *NO_CLOCKS, "24:00:00", "24:00:00.000"])
+def test_times_that_there_are(clock: str) -> None:
+    there = clock in CLOCKS
+    assert fits("IsoTimestamp", f"2026-11-21T{clock}Z") == there
+    assert fits("MicroTimestamp", f"2026-11-21T{clock}") == there
+    for offset in ("Z", "-01:00"):
+        # Java leaves seconds out where there are none.
+        assert fits("ZonedTimestamp", f"2026-11-21T{clock}{offset}") == (there or clock == "10:00")
+        is_time = there or clock in ("10:00", "24:00:00", "24:00:00.000")
+        assert fits("ZonedTime", clock + offset) == is_time
+
+
+@pytest.mark.parametrize("offset", OFFSETS + NO_OFFSETS)
+def test_offsets_that_there_are(offset: str) -> None:
+    there = offset in OFFSETS
+    assert fits("ZonedTimestamp", "2026-11-21T10:00:00" + offset) == there
+    assert fits("ZonedTime", "10:00:00" + offset) == there
+
+
+@pytest.mark.parametrize(
+    ("clock", "there"),
+    [
+        ("10:00:00", True),
+        ("-838:59:59.000000", True),
+        ("24:00:00", True),
+        ("99:59:59", True),
+        ("99:99:99", False),
+        ("10:60:00", False),
+        ("10:00:60", False),
+        ("1:00:00", False),
+    ],
+)
+def test_times_that_are_durations(clock: str, there: bool) -> None:
+    assert fits("MicroTime", clock) == there
+    assert fits("IsoTime", clock + "Z") == there
+
+
+def test_an_instant_as_text_is_one_in_each_type() -> None:
+    event = typed(logical(CONNECT + "Timestamp"), b'"2025-11-21T12:00:00.5+02:00"')
+    assert event.before == b'{"x":"2025-11-21T10:00:00.5Z"}'
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(-4800, 12_000), st.integers(1, 12), st.integers(1, 31))
+def test_days_are_those_of_the_calendar(year: int, month: int, day: int) -> None:
+    shown = f"{year:04d}" if 0 <= year <= 9999 else f"{year:+05d}"
+    first = civil_days(year, month, 1)
+    after = civil_days(year + month // 12, month % 12 + 1, 1)
+    assert fits("Date", f"{shown}-{month:02d}-{day:02d}") == (day <= after - first)
 
 
 def test_nested_misfits_are_named() -> None:

@@ -190,6 +190,29 @@ def test_schema_change() -> None:
     assert {name: metadata[name] for name in payload} == payload
 
 
+@pytest.mark.parametrize(
+    ("fields", "place"),
+    [
+        ({"databaseName": "d", "schemaName": "s"}, ("d", "s", "t")),
+        ({"databaseName": "", "schemaName": ""}, ("a", "b", "t")),
+        ({"databaseName": None}, ("a", "b", "t")),
+        ({}, ("a", "b", "t")),
+        ({"source": {"db": "", "table": ""}, "databaseName": ""}, (None, None, None)),
+        ({"source": {"keyspace": "k", "table": "t"}}, (None, "k", "t")),
+        ({"source": None, "databaseName": "d"}, ("d", None, None)),
+    ],
+)
+def test_where_a_schema_changed(fields: dict[str, Any], place: tuple[str | None, ...]) -> None:
+    payload = {
+        "source": {"db": "a", "schema": "b", "table": "t"},
+        "ddl": "...",
+        "ts_ms": 1,
+    } | fields
+    event = decode(None, dumps(payload))
+    assert event.operation == "schema_change"
+    assert (event.source_database, event.source_schema, event.source_table) == place
+
+
 # --- What is refused ------------------------------------------------------------------------------
 
 
@@ -230,6 +253,7 @@ def test_errors_of_the_shape() -> None:
         ({"source": SOURCE | {"db": 5}}, "$.source.db"),
         ({"source": SOURCE | {"table": {}}}, "$.source.table"),
         ({"source": SOURCE | {"schema": False}}, "$.source.schema"),
+        ({"source": SOURCE | {"keyspace": 1}}, "$.source.keyspace"),
         ({"source": SOURCE | {"connector": 1}}, "$.source.connector"),
         ({"source": SOURCE | {"ts_ms": "yesterday"}}, "$.source.ts_ms"),
         ({"source": SOURCE | {"ts_ms": 1.5}}, "$.source.ts_ms"),
@@ -392,6 +416,13 @@ def test_occurred_at(shipped: Any, occurred_at: int | None) -> None:
         ({"connector": "sqlserver", "db": "X", "schema": "dbo", "table": "T"}, ("X", "dbo", "T")),
         ({"db": "ld", "namespace": "default", "table": "t"}, ("ld", "default", "t")),
         ({"db": "", "schema": "", "table": ""}, (None, None, None)),
+        ({"connector": "vitess", "db": "", "keyspace": "k", "table": "t"}, (None, "k", "t")),
+        ({"connector": "vitess", "db": "d", "keyspace": "k", "table": "t"}, ("d", "k", "t")),
+        (
+            {"db": "", "schema": "", "namespace": "", "keyspace": "", "table": "t"},
+            (None, None, "t"),
+        ),
+        ({"db": "x", "schema": "", "namespace": "n", "table": "t"}, ("x", "n", "t")),
         ({}, (None, None, None)),
         (None, (None, None, None)),
     ],
@@ -523,6 +554,6 @@ def test_a_bug_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("python_udfs.debezium.envelope._location", broken)
+    monkeypatch.setattr("python_udfs.debezium.envelope.location", broken)
     with pytest.raises(ZeroDivisionError):
         debezium_json.decode(None, dumps(ENVELOPE))

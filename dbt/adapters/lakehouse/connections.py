@@ -4,6 +4,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.context import SpawnContext
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from dbt.adapters.contracts.connection import AdapterRequiredConfig, Connection, ConnectionState
@@ -19,14 +20,17 @@ from dbt.config.runtime import RuntimeConfig
 from dbt_common.events.contextvars import get_node_info
 from dbt_common.events.functions import fire_event
 from dbt_common.exceptions import DbtRuntimeError
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import AnalysisException
+from py4j.protocol import Py4JJavaError, Py4JNetworkError
+from pyspark.errors.exceptions.captured import CapturedException
+from pyspark.sql import Row
 
+from dbt_lakehouse.config.variables import variables_of
 from dbt_lakehouse.dbt.late_inserts import LateInserts
 from dbt_lakehouse.errors import LakehouseError
 from dbt_lakehouse.lake.tables import Table
-from dbt_lakehouse.spark.java_errors import statement_error_text
+from dbt_lakehouse.spark.java_errors import statement_error_text, without_secrets
 from dbt_lakehouse.spark.sessions import LakeSession, Sessions
+from dbt_lakehouse.telling import telling
 
 if TYPE_CHECKING:
     from dbt_lakehouse.config.project import Project
@@ -37,7 +41,21 @@ COMMANDS_THAT_LAND: Final = frozenset({"build", "run"})
 # The commands that write tables from what they read of others; a macro that is run may do so.
 COMMANDS_THAT_BUILD: Final = COMMANDS_THAT_LAND | {"retry", "run-operation"}
 
-_LOGGER: Final = AdapterLogger("Lakehouse")
+LOGGER: Final = AdapterLogger("Lakehouse")
+
+
+@contextmanager
+def explained(sql: str) -> Generator[None, None, None]:
+    """Makes of Spark's errors, and of ours, dbt's with a sentence."""
+    try:
+        yield
+    except LakehouseError as error:
+        raise DbtRuntimeError(f"cdc_lakehouse\n{error}") from None
+    except (CapturedException, Py4JJavaError, Py4JNetworkError) as error:
+        # With the query's plan, or where Java was.
+        LOGGER.debug(f"Error while running:\n{sql}\n{without_secrets(str(error))}")
+        # dbt logs what an error has come from, and that may tell secrets.
+        raise DbtRuntimeError(statement_error_text(error)) from None
 
 
 @dataclass
@@ -88,6 +106,15 @@ class LakehouseCursor(Cursor):
             if not is_query:
                 self._handle.looks.clear()
 
+    def fetchall(self) -> list[Row] | None:
+        # dbt handles the errors of execute alone; a query runs when its rows are fetched.
+        with explained("fetching rows"):
+            return super().fetchall()
+
+    def fetchone(self) -> Row | None:
+        with explained("fetching a row"):
+            return super().fetchone()
+
 
 class LakehouseHandle(SessionConnectionWrapper):
     """What a connection has: its session, and what it has seen of tables."""
@@ -120,32 +147,37 @@ class LakehouseConnectionManager(SparkConnectionManager):
     def __init__(self, profile: AdapterRequiredConfig, mp_context: SpawnContext) -> None:
         super().__init__(profile, mp_context)
         self.late_inserts: Final = LateInserts()
+        # `dbt debug` comes with a profile alone.
+        self.command = "debug"
+        self._variables: dict[str, Any] = {}
+        self._root = Path.cwd()
+        if isinstance(profile, RuntimeConfig):
+            self.command = profile.args.which
+            self._root = Path(profile.project_root)
+            # Checked before dbt parses the project.
+            with self.exception_handler("reading vars"):
+                self._variables = variables_of(profile, profile.cli_vars)
         self._sessions: Sessions | None = None
         self._run_lock: LakeLock | None = None
 
-    @property
-    def command(self) -> str:
-        """The dbt command that this serves, ``run`` for one."""
-        return str(cast(RuntimeConfig, self.profile).args.which)
-
     def project(self) -> "Project":
-        """The lake as profile and vars have it. Raises ``ConfigurationError``."""
+        """The lake as profile and vars have it."""
         # Imported here: commands without SQL should not pay for it.
-        from dbt_lakehouse.config.project import Project, variables_of
+        from dbt_lakehouse.config.project import Project
 
-        config = cast(RuntimeConfig, self.profile)
-        credentials = cast(LakehouseCredentials, config.credentials)
+        credentials = cast(LakehouseCredentials, self.profile.credentials)
         return Project(
             credentials.server_side_parameters,
-            variables_of(config, config.cli_vars),
+            self._variables,
             credentials.schema or "gold",
+            self._root,
         )
 
     # dbt's is a class's method; it calls it on this object only.
     def open(self, connection: Connection) -> Connection:  # type: ignore[override]
         if connection.state == ConnectionState.OPEN:
             return connection
-        with self.exception_handler("opening the lake"):
+        with self.exception_handler("opening the lake"), telling(LOGGER.info):
             sessions = self._opened()
             session = sessions.take()
         if self.command != "run" and not session.has_references:
@@ -206,15 +238,9 @@ class LakehouseConnectionManager(SparkConnectionManager):
 
     def tell(self, message: str) -> None:
         """Tell the user."""
-        _LOGGER.info(message)
+        LOGGER.info(message)
 
     @contextmanager
     def exception_handler(self, sql: str) -> Generator[None, None, None]:
-        try:
+        with explained(sql):
             yield
-        except LakehouseError as error:
-            raise DbtRuntimeError(f"cdc_lakehouse\n{error}") from error
-        except (AnalysisException, Py4JJavaError) as error:
-            # Whole for the log: the query's plan, or where Java was.
-            _LOGGER.debug(f"Error while running:\n{sql}\n{error}")
-            raise DbtRuntimeError(statement_error_text(error)) from error

@@ -11,12 +11,13 @@ from dbt.adapters.contracts.relation import RelationType
 from dbt.adapters.spark.column import SparkColumn
 
 from dbt.adapters.lakehouse.base import told
-from dbt.adapters.lakehouse.connections import COMMANDS_THAT_LAND
+from dbt.adapters.lakehouse.connections import COMMANDS_THAT_LAND, LOGGER
 from dbt.adapters.lakehouse.models import ModelAdapter
 from dbt_lakehouse.dbt import commits, tables
+from dbt_lakehouse.lake.catalog import CATALOG
 from dbt_lakehouse.lake.iceberg import expire_own_history
 from dbt_lakehouse.lake.tables import Table
-from dbt_lakehouse.spark.session import CATALOG
+from dbt_lakehouse.telling import telling
 
 
 class LakehouseAdapter(ModelAdapter):
@@ -168,4 +169,5 @@ class LakehouseAdapter(ModelAdapter):
             return []
         from dbt_lakehouse.landing.configured import land_configured
 
-        return land_configured(self.spark, self.connections.project())
+        with telling(LOGGER.info):
+            return land_configured(self.spark, self.connections.project())

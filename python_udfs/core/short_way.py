@@ -1,0 +1,121 @@
+"""What all short ways of decoding share: what they remember, and whether they pay.
+
+A format's short way decodes many messages that are alike at once, by a layout that it has learned
+from some of them. Messages that no layout fits go the careful way, one by one, and both ways give
+the same events. On no mix of messages may the short way take longer than the careful one, so it
+is measured, in seconds that this thread works:
+
+- ``Learning``: making layouts takes a small part of all time that decoding takes.
+- ``Pace``: a table whose messages take longer with the short way than without goes the careful way
+  for a while, each time twice as long.
+- ``Recent``: what was used last is remembered, up to so many bytes.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable
+from time import thread_time
+from typing import Final, Generic, TypeVar
+
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
+
+# Of the seconds that decoding takes, and what may be spent at once: a layout takes about one
+# thousandth of a second.
+_LEARNING_PART: Final = 0.03
+_FIRST_SECONDS: Final = 0.02
+
+# A short way pays if it takes at most so much of the careful way's time.
+_PAYS: Final = 0.95
+_FIRST_REST: Final = 64
+_LONGEST_REST: Final = 16_384
+# How much the newest measurement counts.
+_NEWEST: Final = 0.25
+
+
+class Recent(Generic[_Key, _Value]):
+    """A dict of what was used last: at most so many entries, and so many bytes of them all."""
+
+    def __init__(self, most: int, most_bytes: int) -> None:
+        self._most = most
+        self._most_bytes = most_bytes
+        self._bytes = 0
+        self._entries: OrderedDict[_Key, tuple[_Value, int]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def get(self, key: _Key) -> _Value | None:
+        entry = self._entries.get(key)
+        if entry is None:
+            return None
+        self._entries.move_to_end(key)
+        return entry[0]
+
+    def add(self, key: _Key, value: _Value, size: int) -> None:
+        """Remember a value that ``get`` has not found. ``size`` is in bytes, about."""
+        self._entries[key] = value, size
+        self._bytes += size
+        while self._bytes > self._most_bytes or len(self._entries) > self._most:
+            _, (_, size) = self._entries.popitem(last=False)
+            self._bytes -= size
+
+
+class Learning:
+    """How much time may be spent on layouts."""
+
+    def __init__(self, clock: Callable[[], float] = thread_time) -> None:
+        self.clock = clock
+        self._spent = 0.0
+        self._decoding = 0.0
+
+    @property
+    def is_affordable(self) -> bool:
+        return self._spent <= _FIRST_SECONDS + _LEARNING_PART * self._decoding
+
+    def learned(self, seconds: float) -> None:
+        self._spent += seconds
+
+    def decoded(self, seconds: float) -> None:
+        self._decoding += seconds
+
+
+class Pace:
+    """Whether the short way pays for a table."""
+
+    __slots__ = ("_careful", "_next_rest", "_part", "_resting")
+
+    def __init__(self) -> None:
+        self._careful: float | None = None
+        """Seconds that a message takes on the careful way."""
+        self._part: float | None = None
+        """What the short way takes of the careful way's time, since it last rested."""
+        self._resting = 0
+        """So many messages more go the careful way."""
+        self._next_rest = _FIRST_REST
+
+    def rests(self, messages: int) -> bool:
+        """Whether so many messages are to go the careful way."""
+        if self._resting <= 0:
+            return False
+        self._resting -= messages
+        return True
+
+    def went_carefully(self, messages: int, seconds: float) -> None:
+        self._careful = _average(self._careful, seconds / messages)
+
+    def went_short(self, tried: int, taken: int, seconds: float) -> None:
+        """Of ``tried`` messages ``taken`` ones were decoded, in all in so many seconds."""
+        if not self._careful:
+            return
+        # What is tried in vain counts as if it had decoded half a message.
+        self._part = _average(self._part, seconds / (self._careful * max(taken, 0.5)))
+        if self._part <= _PAYS:
+            self._next_rest = _FIRST_REST
+            return
+        self._part = None
+        self._resting = max(self._next_rest, 8 * tried)
+        self._next_rest = min(2 * self._next_rest, _LONGEST_REST)
+
+
+def _average(known: float | None, measured: float) -> float:
+    return measured if known is None else known + (measured - known) * _NEWEST

@@ -1,0 +1,152 @@
+"""What short ways share: what is remembered, what learning may cost, and whether one pays."""
+
+import random
+from typing import Any
+
+import pytest
+from debezium_messages import ENVELOPE, SOURCE, dumps
+
+from python_udfs.core.events import Event
+from python_udfs.core.short_way import Learning, Pace, Recent
+from python_udfs.debezium import alike, arcion, envelope
+from python_udfs.debezium.alike import ShortWay
+
+
+def test_what_was_used_last_is_remembered() -> None:
+    recent: Recent[str, int] = Recent(3, 100)
+    for number, name in enumerate("abc"):
+        recent.add(name, number, 10)
+    assert recent.get("a") == 0
+    recent.add("d", 3, 10)
+    assert [recent.get(name) for name in "abcd"] == [0, None, 2, 3]
+    recent.add("e", 4, 85)
+    assert [recent.get(name) for name in "acde"] == [None, None, 3, 4]
+    recent.add("f", 5, 1000)
+    assert len(recent) == 0
+
+
+def test_learning_takes_a_part_of_all_time() -> None:
+    learning = Learning()
+    assert learning.is_affordable
+    learning.learned(0.05)
+    assert not learning.is_affordable
+    learning.decoded(0.9)
+    assert not learning.is_affordable
+    learning.decoded(0.2)
+    assert learning.is_affordable
+
+
+def test_a_way_that_does_not_pay_rests_longer_each_time() -> None:
+    pace = Pace()
+    pace.went_short(100, 0, 1.0)
+    assert not pace.rests(1)  # nothing to compare with
+    pace.went_carefully(100, 0.1)
+    rests = []
+    for _ in range(12):
+        pace.went_short(1, 1, 0.002)
+        rests.append(sum(1 for _ in iter(lambda: pace.rests(1), False)))
+    assert rests[:4] == [64, 128, 256, 512]
+    assert max(rests) == rests[-1] == 16_384
+    pace.went_short(1, 1, 0.0005)
+    assert not pace.rests(1)
+    pace.went_short(1, 1, 0.05)
+    assert pace.rests(64)
+    assert not pace.rests(1)
+
+
+def messages(kind: str, count: int) -> list[bytes]:
+    rng = random.Random(kind)
+    values: list[bytes] = []
+    for number in range(count):
+        row: dict[str, object] = {"id": number, "a": "x" * 20, "b": 1, "c": None, "d": "y"}
+        names = list(row)
+        if kind == "shuffled":
+            rng.shuffle(names)
+        table = f"t{number % 300}" if kind == "tables" else "t"
+        values.append(
+            dumps(
+                ENVELOPE
+                | {
+                    "op": "t" if kind == "others" else "c",
+                    "after": {name: row[name] for name in names},
+                    "source": {**SOURCE, "table": table},
+                }
+            )
+        )
+    return values
+
+
+class Clock:
+    """Seconds that go on with what is done: 20 for a careful message, 5 for each that is tried."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 0.0
+        self.careful = 0
+        rows = alike._rows
+
+        def counted(layout: Any, places: Any, *others: Any) -> Any:
+            self.now += 5e-6 * len(places)
+            return rows(layout, places, *others)
+
+        monkeypatch.setattr(alike, "_rows", counted)
+
+    def __call__(self) -> float:
+        return self.now
+
+    def decode(self, key: bytes | None, value: bytes | None) -> list[Event]:
+        self.now += 20e-6
+        self.careful += 1
+        return envelope.decode(key, value)
+
+
+@pytest.mark.parametrize("kind", ["shuffled", "tables", "others", "alike"])
+def test_no_mix_takes_much_longer(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In seconds of a clock that only the work moves on, so that no machine matters."""
+    clock = Clock(monkeypatch)
+    short_way = ShortWay(clock.decode, learning=Learning(clock))
+    values = messages(kind, 4000)
+    for start in range(0, len(values), 200):
+        part: list[bytes | None] = list(values[start : start + 200])
+        assert len(short_way.decode_batch([None] * 200, part).payloads()) == 200
+    assert clock.now <= 1.1 * 20e-6 * len(values)
+    if kind == "alike":
+        assert clock.careful == 0
+
+
+def test_arcion_takes_it_too() -> None:
+    """Its values are text that the schema block types."""
+    types = {"n": "int32", "f": "double", "b": "boolean", "s": "string", "x": "bytes"}
+    fields: list[dict[str, object]] = [
+        {"field": name, "type": kind} for name, kind in types.items()
+    ]
+    fields.append(
+        {
+            "field": "d",
+            "type": "bytes",
+            "name": "org.apache.kafka.connect.data.Decimal",
+            "parameters": {"scale": "2"},
+        }
+    )
+    row: dict[str, object] = {"type": "struct", "fields": fields}
+    block = {"type": "struct", "fields": [row | {"field": "before"}, row | {"field": "after"}]}
+    rows = [
+        {"n": "1", "f": "1.50", "b": "true", "s": "1", "x": "AQI=", "d": "12.5"},
+        {"n": 2, "f": 2.5, "b": False, "s": None, "x": None, "d": 3},
+        {"n": None, "f": "NaN", "b": None, "s": "", "x": "", "d": "Infinity"},
+        {"n": "one", "f": "1", "b": "true", "s": "1", "x": "AQI=", "d": "12.5"},
+        {"n": "1", "f": "1", "b": "true", "s": 1, "x": "?", "d": "12.555"},
+    ]
+    values: list[bytes | None] = []
+    for number in range(60):
+        envelope_fields = ENVELOPE | {
+            "before": rows[number % 3] if number % 2 else None,
+            "after": rows[number % (3 if number < 40 else 5)],
+            "transaction": {"id": "", "total_order": None},
+        }
+        values.append(dumps({"schema": block, "payload": envelope_fields}))
+    keys: list[bytes | None] = [None] * 60
+    expected = [arcion.decode(None, value) for value in values]
+    short_way = ShortWay(arcion.decode, text_values=True, learning=Learning(lambda: 0.0))
+    for _ in range(2):
+        assert short_way.decode_batch(keys, values).payloads() == expected
+    assert not short_way.decode_batch(keys[:40], values[:40]).events
