@@ -1429,6 +1429,22 @@ def test_what_a_payload_does_not_name_is_null_and_not_any(paper: Paper) -> None:
     assert 'source_database="a"' in text and "source_schema" not in text
 
 
+def test_vitess_s_keyspace_is_the_schema(paper: Paper) -> None:
+    """Two keyspaces of one topic, an empty database: two tables, their columns apart."""
+    for keyspace, extra in (("commerce", "a"), ("lookup", "b")):
+        block = {"connector": "vitess", "db": "", "keyspace": keyspace, "table": "t"}
+        paper.add("vitess", ({"id": 1}, block, {"id": 1, extra: 1}))
+    for _ in range(2):
+        tables = paper.generate("vitess").tables
+        assert [each.name for each in tables] == ["commerce_t", "lookup_t"]
+        assert [each["name"] for each in gold_columns(paper, "commerce_t")][:3] == [
+            *("id", "a", "_occurred_at")
+        ]
+    assert {each.status for each in tables} == {"unchanged"}
+    text = paper.read("silver", "lookup_t_changes.sql")
+    assert 'source_schema="lookup"' in text and "source_database" not in text
+
+
 def test_topics_of_transactions_and_definitions_have_no_tables(paper: Paper) -> None:
     capture = Capture("meta")
     definition = {"source": {"db": "shop", "table": "t"}, "databaseName": "shop", "ddl": "DROP"}
