@@ -8,15 +8,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
-from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.functions import lit
 
 from dbt_lakehouse.dbt import tables
 from dbt_lakehouse.dbt.node_run import carried
 from dbt_lakehouse.errors import LakehouseError
-from dbt_lakehouse.lake.tables import NO_SNAPSHOT
+from dbt_lakehouse.lake import iceberg
 from dbt_lakehouse.lake.catalog import CATALOG
+from dbt_lakehouse.lake.tables import NO_SNAPSHOT
 
 _SUMMARY: Final = "spark.sql.iceberg.snapshot-property."
 
@@ -45,29 +44,15 @@ def append(rows: DataFrame, name: str, notes: Mapping[str, str], seen: str) -> N
     ``seen`` is the snapshot of the table by which the rows were chosen. Raises ``OvertakenError``,
     and appends nothing, if rows have been added since; compaction does not count.
     """
-    # A plain append never conflicts. An overwrite of nothing appends too, and Iceberg compares it
-    # with everything that was added since the given snapshot.
-    writer = rows.writeTo(f"{CATALOG}.{name}").option("isolation-level", "serializable")
-    if seen != NO_SNAPSHOT:
-        writer = writer.option("validate-from-snapshot-id", seen)
-    with noting(rows.sparkSession, notes), _told(name):
-        writer.overwrite(lit(False))
-
-
-@contextmanager
-def _told(name: str) -> Iterator[None]:
+    chosen_by = None if seen == NO_SNAPSHOT else int(seen)
     try:
-        yield
-    except Py4JJavaError as error:
-        cause = error.java_exception
-        while cause is not None:
-            if cause.getClass().getSimpleName() == "ValidationException":
-                raise OvertakenError(
-                    f"{name} has got rows of another command since this one began, so nothing was"
-                    " added: run it again"
-                ) from error
-            cause = cause.getCause()
-        raise
+        with noting(rows.sparkSession, notes):
+            iceberg.append(rows, f"{CATALOG}.{name}", chosen_by, {})
+    except iceberg.ConcurrentAppendError as error:
+        raise OvertakenError(
+            f"{name} has got rows of another command since this one began, so nothing was added:"
+            " run it again"
+        ) from error
 
 
 def note(spark: SparkSession, name: str, notes: Mapping[str, str]) -> None:

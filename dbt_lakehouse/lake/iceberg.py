@@ -1,8 +1,7 @@
 """Tables as Iceberg's Java library knows them: what they are, without a Spark job for it."""
 
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -13,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import lit
 
 from dbt_lakehouse.lake.catalog import CATALOG_URI, refuse_damage
+from dbt_lakehouse.spark.java_errors import cause_of
 
 # What readers at work may still need of a table whose earlier states nobody asks for.
 _SNAPSHOTS_KEPT: Final = 100
@@ -67,39 +67,19 @@ def append(
         writer = writer.option(name, value)
     for name, value in properties.items():
         writer = writer.option(f"snapshot-property.{name}", value)
-    with refusing_concurrent_appends():
+    try:
         writer.overwrite(lit(False))
-
-
-def insert_into(table: str, chosen_by: int | None) -> str:
-    """What ``append`` does as SQL: goes before a query with all columns of the table in its order,
-    to be run within ``refusing_concurrent_appends``.
-
-    A query without rows makes a snapshot too, and one that Iceberg calls an overwrite, so it is
-    better not run.
-    """
-    options = ", ".join(f"'{name}' = '{value}'" for name, value in _validation(chosen_by).items())
-    return f"insert into {table} with ({options}) replace where false"
+    except Py4JJavaError as error:
+        conflict = cause_of(error, "ValidationException")
+        if conflict is None:
+            raise
+        raise ConcurrentAppendError(conflict.getMessage()) from error
 
 
 def _validation(chosen_by: int | None) -> dict[str, str]:
     """Options of a write. They are no settings of a session: Iceberg would pass over those."""
     since = {} if chosen_by is None else {"validate-from-snapshot-id": str(chosen_by)}
     return {"isolation-level": "serializable", **since}
-
-
-@contextmanager
-def refusing_concurrent_appends() -> Iterator[None]:
-    """Raise Iceberg's refusal of a validated append as ``ConcurrentAppendError``."""
-    try:
-        yield
-    except Py4JJavaError as error:
-        cause = error.java_exception
-        while cause is not None:
-            if cause.getClass().getSimpleName() == "ValidationException":
-                raise ConcurrentAppendError(cause.getMessage()) from error
-            cause = cause.getCause()
-        raise
 
 
 def expire_own_history(spark: SparkSession, name: str) -> None:

@@ -34,8 +34,8 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from dbt_lakehouse.errors import LockedError
-from dbt_lakehouse.lake.iceberg import java_class, load_table
 from dbt_lakehouse.lake.catalog import CATALOG, CATALOG_URI
+from dbt_lakehouse.lake.iceberg import java_class, load_table
 
 TABLE: Final = f"{CATALOG}.bronze.leases"
 LEASE_SECONDS: Final = 60.0

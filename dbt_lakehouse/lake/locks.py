@@ -29,6 +29,7 @@ from pyspark.sql import SparkSession
 from dbt_lakehouse.errors import LockedError
 from dbt_lakehouse.lake import leases
 from dbt_lakehouse.lake.catalog import CATALOG_URI, SQLITE
+from dbt_lakehouse.telling import tell
 
 
 class LakeLock(ABC):

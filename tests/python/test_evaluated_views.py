@@ -8,7 +8,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException
 
 from dbt_lakehouse.dbt import tables
-from dbt_lakehouse.dbt.key_ranges import arguments_of, key_ranges, ranges_to_write
+from dbt_lakehouse.dbt.key_ranges import arguments_of, key_ranges
 from dbt_lakehouse.spark.java_errors import statement_error_text
 from dbt_lakehouse.spark.session import opened_sessions
 from dbt_lakehouse.spark.sessions import LakeSession
@@ -32,7 +32,7 @@ def session(lake: Lake) -> Iterator[LakeSession]:
 
 def hold(session: LakeSession, name: str, column: str) -> int:
     """Hold the ranges of a column of the view `small`, as the adapter does; how many."""
-    ranges = key_ranges(session.spark, "small", column)
+    ranges = key_ranges(session.spark, "small", column, session.views.rows("small"))
     session.arguments.update(arguments_of(name, ranges))
     return len(ranges)
 
@@ -210,24 +210,6 @@ def test_a_type_without_a_range(session: LakeSession) -> None:
         session.evaluate("small", f"select {value} as id")
         assert not hold(session, "other", "id")
     assert session.arguments == {}
-
-
-@pytest.mark.parametrize(
-    ("keys", "ranges"),
-    [
-        ("select id from range(0)", 1),
-        ("select id from range(50000)", 1),
-        ("select id from range(1000000)", 20),
-        # Many changes of few keys: as many as a task can sort.
-        ("select pmod(id, 60000) as id from range(2900000)", 3),
-    ],
-    ids=["nothing", "little", "many keys", "many changes"],
-)
-def test_a_first_load_has_ranges_by_its_keys(session: LakeSession, keys: str, ranges: int) -> None:
-    # Else one for each core at least.
-    cores = session.spark.sparkContext.defaultParallelism
-    expected = 1 if ranges == 1 else max(ranges, cores)
-    assert ranges_to_write(session.spark, f"({keys})", ["id"]) == expected
 
 
 def test_a_merge_hands_the_range_to_iceberg(session: LakeSession) -> None:

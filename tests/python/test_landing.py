@@ -19,12 +19,7 @@ from pyspark.errors.exceptions.captured import CapturedException
 from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.errors import ConfigurationError, LandingError, WriteError
 from dbt_lakehouse.lake import bronze
-from dbt_lakehouse.lake.iceberg import (
-    ConcurrentAppendError,
-    insert_into,
-    load_table,
-    refusing_concurrent_appends,
-)
+from dbt_lakehouse.lake.iceberg import ConcurrentAppendError, append, load_table
 from dbt_lakehouse.landing.files import LandingResult, configured_captures
 from dbt_lakehouse.landing.leftovers import leaving_no_files
 
@@ -142,7 +137,7 @@ def test_a_python_function_runs_once_for_each_row(lake: Lake, query: str, functi
     assert evaluations[0].count(f"{function}(") == 1
 
 
-def test_an_insert_is_refused_if_others_have_added_rows_since(lake: Lake) -> None:
+def test_an_append_is_refused_if_others_have_added_rows_since(lake: Lake) -> None:
     spark, name = lake.spark, "lake.silver.inserted"
     lake.sql(f"create table {name} (id int, text string) using iceberg")
 
@@ -151,8 +146,7 @@ def test_an_insert_is_refused_if_others_have_added_rows_since(lake: Lake) -> Non
         return None if current is None else int(current.snapshotId())
 
     def insert(number: int, chosen_by: int | None) -> None:
-        with refusing_concurrent_appends():
-            lake.sql(f"{insert_into(name, chosen_by)} select {number}, 'a'")
+        append(spark.sql(f"select {number} as id, 'a' as text"), name, chosen_by, {})
 
     insert(1, None)
     with pytest.raises(ConcurrentAppendError):

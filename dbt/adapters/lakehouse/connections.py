@@ -16,6 +16,7 @@ from dbt.adapters.spark.connections import (
     SparkCredentials,
 )
 from dbt.adapters.spark.session import Cursor, SessionConnectionWrapper
+from dbt.config.profile import read_profile
 from dbt.config.runtime import RuntimeConfig
 from dbt_common.events.contextvars import get_node_info
 from dbt_common.events.functions import fire_event
@@ -131,8 +132,10 @@ class LakehouseHandle(SessionConnectionWrapper):
         return self
 
     def cancel(self) -> None:
-        """End what Spark is at, for all connections: dbt asks each of them on Ctrl-C."""
-        self.session.spark.sparkContext.cancelAllJobs()
+        """End what Spark is at for this connection, and what it would begin: dbt asks each of them
+        on Ctrl-C.
+        """
+        self.session.cancel()
 
     def close(self) -> None:
         super().close()
@@ -171,6 +174,21 @@ class LakehouseConnectionManager(SparkConnectionManager):
             self._variables,
             credentials.schema or "gold",
             self._root,
+        )
+
+    def lands_elsewhere(self) -> str | None:
+        """Why this target lands nothing, None for the one that bronze is of: all targets share it,
+        and each checkout has vars of its own.
+        """
+        config = cast(RuntimeConfig, self.profile)
+        if (config.credentials.schema or "gold") == "gold":
+            return None
+        profiles = read_profile(config.args.PROFILES_DIR)
+        outputs = profiles.get(config.profile_name, {}).get("outputs", {})
+        owners = [name for name, output in outputs.items() if output.get("schema") == "gold"]
+        return (
+            f"nothing lands with target {config.target_name}: bronze is shared, and landing is for"
+            f" the target whose schema is gold{f' ({owners[0]})' if owners else ''}"
         )
 
     # dbt's is a class's method; it calls it on this object only.

@@ -2,18 +2,22 @@
 itself knows.
 """
 
+import sys
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from dbt.adapters.base.meta import available
 from dbt.adapters.base.relation import BaseRelation
 from dbt.adapters.contracts.relation import RelationType
 from dbt.adapters.spark.column import SparkColumn
+from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.lakehouse.base import told
 from dbt.adapters.lakehouse.connections import COMMANDS_THAT_LAND, LOGGER
 from dbt.adapters.lakehouse.models import ModelAdapter
 from dbt_lakehouse.dbt import commits, tables
+from dbt_lakehouse.errors import LakehouseError
 from dbt_lakehouse.lake.catalog import CATALOG
 from dbt_lakehouse.lake.iceberg import expire_own_history
 from dbt_lakehouse.lake.tables import Table
@@ -22,6 +26,8 @@ from dbt_lakehouse.telling import telling
 
 class LakehouseAdapter(ModelAdapter):
     """dbt-spark's adapter for Iceberg tables in the Spark session of this process."""
+
+    _stalled: Mapping[str, LakehouseError] = MappingProxyType({})
 
     # -- the catalog, as dbt asks of it
 
@@ -70,11 +76,20 @@ class LakehouseAdapter(ModelAdapter):
         ]
 
     def cleanup_connections(self) -> None:
-        """dbt calls it when a command ends, however it ends."""
+        """dbt calls it when a command ends, however it ends.
+
+        Raises ``DbtRuntimeError`` on Ctrl-C, of which dbt would show a traceback of its own.
+        """
+        interrupted = isinstance(sys.exception(), KeyboardInterrupt)
         try:
             super().cleanup_connections()
         finally:
             self.connections.end_command()
+        if interrupted:
+            raise DbtRuntimeError(
+                "interrupted: Spark's jobs were cancelled, what was committed is whole, and the"
+                " next run goes on from there"
+            ) from None
 
     # -- tables
 
@@ -165,9 +180,24 @@ class LakehouseAdapter(ModelAdapter):
         """Land what is new in the project's captures and in Kafka, if the command is one that
         lands; a sentence for each of the two.
         """
+        self._stalled = {}
         if self.connections.command not in COMMANDS_THAT_LAND:
             return []
         from dbt_lakehouse.landing.configured import land_configured
 
+        elsewhere = self.connections.lands_elsewhere()
+        if elsewhere is not None:
+            return [elsewhere]
         with telling(LOGGER.info):
-            return land_configured(self.spark, self.connections.project())
+            landed = land_configured(self.spark, self.connections.project())
+        self._stalled = landed.stalled
+        return landed.sentences
+
+    @available.parse_none
+    @told
+    def end_landing(self) -> None:
+        """Raise what is wrong with topics that ``land`` could not land."""
+        from dbt_lakehouse.landing.kafka.continuity import raise_stalled
+
+        stalled, self._stalled = self._stalled, {}
+        raise_stalled(stalled)
