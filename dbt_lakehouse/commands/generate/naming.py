@@ -130,7 +130,7 @@ def column_names(fields: Iterable[str], taken: Mapping[str, str]) -> dict[str, s
 
 def _is_technical(name: str) -> bool:
     # What begins with `_is_` may be a step's name one day.
-    return name.startswith("_is_") or name in declarations.RESERVED
+    return name.startswith("_is_") or name.lower() in declarations.RESERVED
 
 
 def needs_quotes(column: str) -> bool:
