@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from hashlib import md5
+from itertools import product
 from typing import Any, Final
 
 from dbt_common.exceptions import CompilationError
@@ -76,6 +77,7 @@ def change_log(arguments: Mapping[str, Any]) -> dict[str, Any]:
         namespace           the Aerospike namespace; None for all other logs
         order_by_source_time
         several_sources     whether events of several source tables can come together
+        sources             which ones: database, schema and table of each; None for any
 
     Raises ``CompilationError`` for what can't be declared.
     """
@@ -115,6 +117,7 @@ def change_log(arguments: Mapping[str, Any]) -> dict[str, Any]:
         "namespace": namespace,
         "order_by_source_time": (namespace is not None) if by_time is None else by_time,
         "several_sources": several,
+        "sources": _sources(arguments),
     }
 
 
@@ -157,6 +160,18 @@ def _conditions(arguments: Mapping[str, Any]) -> list[str]:
     if arguments.get("where"):
         conditions.append(f"({arguments['where']})")
     return conditions
+
+
+def _sources(arguments: Mapping[str, Any]) -> list[list[str | None]] | None:
+    if arguments.get("namespace") is not None:
+        return [[None, arguments["namespace"], arguments["set"]]]
+    named = []
+    for name in reversed(_SOURCE):
+        value = arguments[name]
+        if value == ANY:
+            return None
+        named.append([value] if value is None or isinstance(value, str) else list(value))
+    return [list(source) for source in product(*named)]
 
 
 def _technical(is_aerospike: bool, several_sources: bool) -> list[str]:

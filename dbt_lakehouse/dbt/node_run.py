@@ -6,10 +6,11 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from dbt_lakehouse.dbt import marks
+from dbt_lakehouse.dbt import marks, news
 from dbt_lakehouse.dbt.declarations import Changes, Fold, changes, declared, digest
 from dbt_lakehouse.dbt.fold import ROWS_OF_ONE_TASK, Newest, newest
 from dbt_lakehouse.dbt.marks import HistoryLost, Mark, Reading, Window
+from dbt_lakehouse.dbt.news import Wanted
 from dbt_lakehouse.lake.tables import NO_SNAPSHOT, Table
 
 # In the summary of a snapshot: the digest of the declaration that its table is made of. The whole
@@ -34,7 +35,7 @@ class NodeRun:
     a name is ``schema.table``, or dbt's relation of that name. ``of`` is what it declares, where
     its SQL is not all that counts. With ``anew`` the table is made anew whatever there is.
     ``merges``: whether an upstream can be read again from the start, so that its history may be
-    lost.
+    lost. ``wanted``: what is read of the first upstream, change_events.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class NodeRun:
         *,
         anew: bool = False,
         merges: bool = False,
+        wanted: Wanted = None,
     ) -> None:
         self.upstreams: Final = list(upstreams)
         self.fold: Final = of if isinstance(of, Fold) else None
@@ -77,6 +79,10 @@ class NodeRun:
                 for name, table in tables.items()
                 if table is not None
             }
+        elif upstreams and not self._wants(tables[str(upstreams[0])], wanted):
+            name = str(upstreams[0])
+            # It stays where it was: to note it would be a commit for each table in each run.
+            self.readings[name] = self.readings[name]._replace(window=Window.NOTHING)
         self._tables: Final = tables
 
     def _go_on(self, table: Table, tables: Mapping[str, Table | None]) -> str | None:
@@ -111,6 +117,11 @@ class NodeRun:
         if name == digest(self.declaration):
             return self.declaration
         return table.properties.get(f"{DECLARED}.{name}")
+
+    def _wants(self, upstream: Table | None, wanted: Wanted) -> bool:
+        if upstream is None or not self.upstreams:
+            return True
+        return news.may_have(upstream, self.readings[str(self.upstreams[0])], wanted)
 
     @property
     def is_declared_anew(self) -> bool:
