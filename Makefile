@@ -99,6 +99,6 @@ prerequisites:
 	@touch $@
 
 # A minute that pays for itself after some ten sessions.
-.venv/.classes: dbt_lakehouse/spark/class_archive.py .venv/.jars | prerequisites
+.venv/.classes: dbt_lakehouse/commands/jars.py .venv/.jars | prerequisites
 	@$(BIN)/lakehouse jars --archive
 	@touch $@

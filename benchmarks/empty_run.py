@@ -21,7 +21,7 @@ _BAR: Final = 2.0
 _SETTINGS: Final = {"small lakes": "true", "large lakes": "false"}
 _SESSION: Final = (
     "from dbt_lakehouse.config.project import ProjectOptions, load;"
-    f"load(ProjectOptions(project_dir={str(ROOT)!r})).open_session().stop()"
+    f"load(ProjectOptions({str(ROOT)!r}, {str(ROOT)!r})).open_session().stop()"
 )
 # Of Linux' prctl: who becomes the parent of processes whose own has ended, as dbt's JVM is.
 _PR_SET_CHILD_SUBREAPER: Final = 36

@@ -115,7 +115,8 @@ class BenchmarkLake:
     def open_session(self) -> SparkSession:
         """The lake's session, set up as for production."""
         self._enter()
-        return load(ProjectOptions(project_dir=str(self.project))).open_session()
+        folders = (str(self.project), str(self.project / "profiles"))
+        return load(ProjectOptions(*folders)).open_session()
 
     def land(self, files: Iterable[Path]) -> int:
         """Append the rows of Parquet files to bronze in one commit; how many."""

@@ -121,6 +121,24 @@ def _carts() -> list[Any]:
     return [_tree(rng, 4) for _ in range(500)]
 
 
+def _few_bins(rng: random.Random, user: str) -> list[list[Any]]:
+    return [
+        ["name", STRING, 0, f"Customer {rng.getrandbits(40):010x}"],
+        ["visits", INTEGER, 0, rng.randrange(100_000)],
+        ["balance", DOUBLE, 0, rng.uniform(0, 10_000)],
+    ]
+
+
+def _optional_bins(rng: random.Random, user: str) -> list[list[Any]]:
+    """One set, each of nine bins in half of its records: 512 layouts."""
+    optional = [
+        [f"count_{number}", INTEGER, 0, rng.randrange(1_000_000)]
+        for number in range(9)
+        if rng.random() < 0.5
+    ]
+    return [*_few_bins(rng, user), *optional]
+
+
 def _nested_bins(rng: random.Random, user: str) -> list[list[Any]]:
     return [["cart", MAP, 1, rng.choice(_carts())], ["seen", LIST, 0, _tree(rng, 1)]]
 
@@ -130,11 +148,12 @@ def _aerospike(
     rng: random.Random,
     number: int,
     mix: Mix,
+    set_name: str = "profiles",
 ) -> Message:
     """A record of a connector from 4.0 on, with its key as the connector ships it."""
     user = f"user-{mix.key(rng, number):06}"
     written = FIRST_TIME_MS + number * STEP_MS
-    key = ["users", "profiles", hashlib.sha1(user.encode()).digest(), user]
+    key = ["users", set_name, hashlib.sha1(user.encode()).digest(), user]
     generation = number % 50 + 1
     expiry = written // 1000 + 30 * 86_400
     if mix.operation(rng) == "d":
@@ -142,6 +161,16 @@ def _aerospike(
         return Message(_packed(key), _packed([1, DELETE, payload]))
     payload = [key, generation, expiry, written, bins(rng, user)]
     return Message(_packed(key), _packed([1, WRITE, payload]))
+
+
+def _aerospike_sets(sets: int, rng: random.Random, number: int, mix: Mix) -> Message:
+    """Records of so many sets in turn, each with bins of its own."""
+    set_number = rng.randrange(sets) if sets > 2 else number % sets
+
+    def bins(rng: random.Random, user: str) -> list[list[Any]]:
+        return [*_few_bins(rng, user), [f"of_{set_number}", INTEGER, 0, rng.randrange(100)]]
+
+    return _aerospike(bins, rng, number, mix, f"set_{set_number}")
 
 
 # Debezium's PostgreSQL connector, as it is set up by default: no image before an update, and only
@@ -343,6 +372,11 @@ SHAPES: dict[str, Shape] = {
     "aerospike_nested": Shape(
         _PROFILES, "aerospike_messagepack", partial(_aerospike, _nested_bins)
     ),
+    "aerospike_layouts": Shape(_PROFILES, "aerospike_messagepack", partial(_aerospike_sets, 300)),
+    "aerospike_optional": Shape(
+        _PROFILES, "aerospike_messagepack", partial(_aerospike, _optional_bins)
+    ),
+    "aerospike_alternating": Shape(_PROFILES, "aerospike_messagepack", partial(_aerospike_sets, 2)),
     "debezium": Shape(
         _ORDERS, "debezium_json", partial(_debezium, _ORDER_COLUMNS, _order_values, False)
     ),

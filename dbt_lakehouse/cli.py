@@ -40,26 +40,29 @@ def lakehouse() -> None:
 
 
 def _project_options(command: Callable[..., None]) -> Callable[..., None]:
-    """The options that say which lake, named as dbt names them; the command gets them as one
-    ``ProjectOptions``.
+    """The options that say which lake, named and found as dbt names and finds them; the command
+    gets its ``Project``.
     """
 
     @wraps(command)
     def with_project(
         project_dir: str | None,
         profiles_dir: str | None,
+        profile: str | None,
         target: str | None,
         variables: str | None,
         **options: Any,
     ) -> None:
         from dbt_lakehouse.config.project import ProjectOptions, load
 
-        command(load(ProjectOptions(project_dir, profiles_dir, target, variables)), **options)
+        found_by = ProjectOptions(project_dir, profiles_dir, profile, target, variables)
+        command(load(found_by), **options)
 
     decorated: Callable[..., None] = with_project
     for names, text in (
-        (("--project-dir",), "Folder of dbt_project.yml (default: the checkout)."),
-        (("--profiles-dir",), "Folder of profiles.yml (default: profiles/ in the project)."),
+        (("--project-dir",), "Folder of dbt_project.yml (default: this one, or one above it)."),
+        (("--profiles-dir",), "Folder of profiles.yml (default: this one, else ~/.dbt)."),
+        (("--profile",), "Profile (default: the project's)."),
         (("--target",), "Target of the profile (default: the profile's)."),
         (("--vars", "variables"), "YAML or JSON that overrides vars of dbt_project.yml."),
     ):
@@ -80,9 +83,10 @@ def _project_options(command: Callable[..., None]) -> Callable[..., None]:
 def decode(format_name: str, file: str) -> None:
     """Decode captured messages; one JSON line per change event.
 
-    FILE (default or `-`: standard input) holds JSON lines with topic, partition, offset,
-    timestamp_ms, key_b64 and value_b64. A payload that can't be decoded gives an event with the
-    operation `invalid`, and exit code 0 still.
+    FILE (default or `-`: standard input) holds JSON lines with value_b64 (null for none) and,
+    where they are known, topic, partition, offset, timestamp_ms, key_b64 and headers. A payload
+    that can't be decoded gives an event with the operation `invalid`, and exit code 0 still; a line
+    with another field, or without value_b64, ends the command.
     """
     from dbt_lakehouse.commands.decode import decode_stream
 
@@ -146,6 +150,7 @@ def _land_from_kafka(
     project: "Project", until_caught_up: bool, accept_loss: bool, as_json: bool
 ) -> None:
     from dbt_lakehouse.landing.kafka.batch import land_kafka, landing_text
+    from dbt_lakehouse.landing.kafka.continuity import raise_stalled
 
     source = project.require_kafka()
     spark = project.open_session()
@@ -160,10 +165,13 @@ def _land_from_kafka(
         # Others wait for the lake too, and look for it less often than this takes.
         time.sleep(0.5)
     if as_json:
-        left = sorted(result.left_to_stream)
-        click.echo(
-            json.dumps({"landed": landed, "remaining": result.remaining, "left_to_stream": left})
-        )
+        counts = {"landed": landed, "remaining": result.remaining}
+        topics = {
+            "left_to_stream": sorted(result.left_to_stream),
+            "stalled": sorted(result.stalled),
+        }
+        click.echo(json.dumps({**counts, **topics}))
+    raise_stalled(result.stalled)
 
 
 @lakehouse.command()
@@ -240,7 +248,9 @@ def stream(
 @click.option("--json", "as_json", is_flag=True, help="Print the partitions as JSON.")
 @_project_options
 def status(project: "Project", as_json: bool) -> None:
-    """Print how far bronze lags behind Kafka, by topic and partition."""
+    """Print how far bronze lags behind Kafka, by topic and partition, and what keeps a topic from
+    going on.
+    """
     from dbt_lakehouse.landing.kafka.status import read_status, status_text
 
     source = project.require_kafka()
@@ -372,11 +382,14 @@ def show(project: "Project", tables: tuple[str, ...], as_json: bool) -> None:
 )
 def jars(archive: bool) -> None:
     """Fetch the jars that Spark needs and the checkout's cache does not hold yet."""
-    from dbt_lakehouse.spark import class_archive
     from dbt_lakehouse.spark.jars import ensure_jars
 
     ensure_jars()
-    if archive and not class_archive.make():
+    if not archive:
+        return
+    from dbt_lakehouse.commands.jars import make_class_archive
+
+    if not make_class_archive():
         click.echo("Spark will start more slowly: no archive of its classes was made", err=True)
 
 
@@ -395,8 +408,24 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         _print_failure(error.format_message())
         code = error.code if isinstance(error, _Failure) else error.exit_code
     except click.Abort:
+        _print_failure("interrupted; what was committed is whole, the next call goes on")
         code = INTERRUPTED
+    except Exception as error:
+        told = _told_by_spark(error)
+        if told is None:
+            raise
+        _print_failure(told)
+        code = FAILED
     sys.exit(code)
+
+
+def _told_by_spark(error: Exception) -> str | None:
+    """A sentence for what is no bug; commands without Spark don't pay for its modules."""
+    if "py4j" not in sys.modules:
+        return None
+    from dbt_lakehouse.spark.java_errors import known_trouble
+
+    return known_trouble(error)
 
 
 def _print_failure(message: str) -> None:

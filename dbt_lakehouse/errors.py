@@ -23,6 +23,12 @@ class LandingError(LakehouseError):
     """Input that can't be landed; the message names the file and says why."""
 
 
+class WriteError(LakehouseError):
+    """The lake's storage can't be written; the message says why."""
+
+    exit_code = 1
+
+
 class DataLossError(LakehouseError):
     """Messages that were not landed are gone, or the topic is not the one that was landed."""
 
@@ -43,6 +49,18 @@ class SessionError(LakehouseError):
     """Spark doesn't start, or the lake's catalog or storage can't be used; the message says which
     settings to look at.
     """
+
+    exit_code = 1
+
+
+class DamageError(LakehouseError):
+    """A file of the lake is damaged; the message says which, and how it is repaired."""
+
+    exit_code = 1
+
+
+class CacheError(LakehouseError):
+    """The cache can't be written; the message says where it is."""
 
     exit_code = 1
 

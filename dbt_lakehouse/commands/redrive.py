@@ -51,5 +51,5 @@ def redrive(project: Project, codes: Sequence[str], topics: Sequence[str]) -> Re
     arguments = json.dumps({"codes": list(codes), "topics": list(topics)})
     with run_lock(spark).held("lakehouse redrive", lock_patience(project.variables)):
         run_dbt(project, "run-operation", "redrive", "--args", arguments)
-        row = spark.table("redriven").collect()[0]
+        row = spark.table("global_temp.redriven").collect()[0]
     return Redriven(row.payloads, row.decoded, row.events)

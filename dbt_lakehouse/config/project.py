@@ -1,30 +1,29 @@
 """Finds the dbt project and its profile for the commands that dbt itself does not run."""
 
 import os
-from argparse import Namespace
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from dbt.adapters.spark.connections import SparkCredentials
-from dbt.config.project import Project as DbtProject
+from click import ClickException
+from dbt.cli.flags import Flags
+from dbt.cli.types import Command as CliCommand
 from dbt.config.runtime import load_profile, load_project
-from dbt.config.utils import parse_cli_yaml_string
 from dbt.exceptions import DbtProjectError
-from dbt.flags import set_from_args
+from dbt.flags import set_flags
 from dbt_common.context import set_invocation_context
 from dbt_common.exceptions import DbtBaseException
 from pyspark.sql import SparkSession
 
-from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.config.topics import topic_rules
-from dbt_lakehouse.config.variables import checked
+from dbt_lakehouse.config.variables import variables_of
 from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.landing.kafka.admin import probe
 from dbt_lakehouse.landing.kafka.settings import KafkaSource, kafka_settings
 from dbt_lakehouse.spark.session import open_session
 
-_PROJECT_FILE: Final = "dbt_project.yml"
+# dbt's has no annotations.
+_set_flags: Final[Any] = set_flags
 
 
 class ProjectOptions(NamedTuple):
@@ -32,6 +31,7 @@ class ProjectOptions(NamedTuple):
 
     project_dir: str | None = None
     profiles_dir: str | None = None
+    profile: str | None = None
     target: str | None = None
     vars: str | None = None
 
@@ -41,12 +41,12 @@ class Project(NamedTuple):
 
     parameters: Mapping[str, str]
     variables: Mapping[str, Any]
-    schema: str = "gold"
+    schema: str
     """The target's."""
-    root: Path = ROOT
-    """The folder of dbt_project.yml."""
+    root: Path
+    """The folder of dbt_project.yml; relative paths of profile and vars are relative to it."""
     options: ProjectOptions = ProjectOptions()
-    """What led to it, for other commands on the same project."""
+    """What leads other commands to the same project."""
 
     @property
     def gold(self) -> str:
@@ -55,7 +55,7 @@ class Project(NamedTuple):
 
     def open_session(self) -> SparkSession:
         """The session of the project's profile, as ``dbt run`` opens it."""
-        return open_session(self.parameters)
+        return open_session(self.parameters, self.root)
 
     def kafka(self) -> KafkaSource | None:
         """Kafka as the project configures it, None if it names no broker.
@@ -92,45 +92,47 @@ class Project(NamedTuple):
 
 
 def load(options: ProjectOptions) -> Project:
-    """The project of the given folder, else of the current one if it is a dbt project, else of the
-    checkout.
+    """The project, profile and target that dbt would take: by its own options, else by its
+    environment variables (``DBT_PROJECT_DIR``, ``DBT_PROFILES_DIR``, ``DBT_PROFILE``,
+    ``DBT_TARGET``), else the current folder or the nearest above it that is a dbt project, with the
+    profiles.yml of the current folder or of ``~/.dbt``.
 
-    Raises ``ConfigurationError`` if it can't be read or its profile's method is not ``session``.
+    Raises ``ConfigurationError`` if it can't be read or its profile is not of ``type: lakehouse``.
     """
-    root = Path(options.project_dir) if options.project_dir else Path.cwd()
-    if not options.project_dir and not (root / _PROJECT_FILE).exists():
-        root = ROOT
-    profiles = options.profiles_dir or str(root / "profiles")
     # The environment that the profile's env_var reads; set anew, for it is a copy.
     set_invocation_context(os.environ)
-    set_from_args(Namespace(PROJECT_DIR=str(root), PROFILES_DIR=profiles), None)
+    given = {name: value for name, value in options._asdict().items() if value is not None}
     try:
-        given = parse_cli_yaml_string(options.vars or "{}", "vars")
-        profile = load_profile(str(root), given, target_override=options.target)
-        project = load_project(str(root), False, profile, given)
+        # Of all that reads them, dbt's own reading of a command line.
+        flags: Any = Flags.from_dict(CliCommand.COMPILE, given)
+        _set_flags(flags)
+        profile = load_profile(flags.PROJECT_DIR, flags.VARS, flags.PROFILE, flags.TARGET)
+        project = load_project(flags.PROJECT_DIR, False, profile, flags.VARS)
+    except ClickException as error:
+        raise ConfigurationError(error.format_message()) from error
     except (DbtProjectError, DbtBaseException) as error:
         raise ConfigurationError(str(error)) from error
     credentials = profile.credentials
-    if not isinstance(credentials, SparkCredentials) or credentials.method != "session":
-        raise ConfigurationError(f"target {profile.target_name} is not of `method: session`")
-    return Project(
-        credentials.server_side_parameters,
-        variables_of(project, given),
-        credentials.schema or "gold",
-        root,
-        options,
+    if credentials.type != "lakehouse":
+        raise ConfigurationError(
+            f"target {profile.target_name} of the profile {profile.profile_name} has"
+            f" `type: {credentials.type}`, and not `type: lakehouse`"
+        )
+    parameters: Any = credentials
+    found = ProjectOptions(
+        project_dir=str(flags.PROJECT_DIR),
+        profiles_dir=str(flags.PROFILES_DIR),
+        profile=profile.profile_name,
+        target=profile.target_name,
+        vars=options.vars,
     )
-
-
-def variables_of(project: DbtProject, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The project's vars, those of its own scope and of ``--vars`` on top.
-
-    Raises ``ConfigurationError`` for a value that can't be meant.
-    """
-    # Through Any: dbt's method has no annotations.
-    scopes: Any = project.vars
-    declared: dict[str, Any] = scopes.to_dict()
-    return checked({**declared, **declared.get(project.project_name, {}), **given})
+    return Project(
+        parameters.server_side_parameters,
+        variables_of(project, flags.VARS),
+        credentials.schema or "gold",
+        Path(flags.PROJECT_DIR).resolve(),
+        found,
+    )
 
 
 def lock_patience(variables: Mapping[str, Any]) -> float:

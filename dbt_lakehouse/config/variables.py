@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from datetime import date, datetime
 from typing import Any, Final
 
+from dbt.config.project import Project
+
 from dbt_lakehouse.config.topics import topic_rules
 from dbt_lakehouse.errors import ConfigurationError
 
@@ -14,6 +16,17 @@ _MOMENT: Final = re.compile(
     r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d([.]\d{1,6})?)?(Z|[+-]\d\d:\d\d)?)?", re.ASCII
 )
 _CHOICES_AFTER_PURGE: Final = ("fold", "refuse")
+
+
+def variables_of(project: Project, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The project's vars, those of its own scope and of ``--vars`` on top.
+
+    Raises ``ConfigurationError`` for a value that can't be meant.
+    """
+    # Through Any: dbt's method has no annotations.
+    scopes: Any = project.vars
+    declared: dict[str, Any] = scopes.to_dict()
+    return checked({**declared, **declared.get(project.project_name, {}), **given})
 
 
 def checked(variables: Mapping[str, Any]) -> dict[str, Any]:

@@ -21,12 +21,10 @@ def run_dbt(project: Project, *arguments: str) -> Any:
 
     Raises ``DbtError``.
     """
-    options = project.options
-    flags = ["--project-dir", str(project.root)]
-    flags += ["--profiles-dir", options.profiles_dir or str(project.root / "profiles")]
-    for flag, value in (("--target", options.target), ("--vars", options.vars)):
+    flags = []
+    for name, value in project.options._asdict().items():
         if value is not None:
-            flags += [flag, value]
+            flags += [f"--{name.replace('_', '-')}", value]
     done = dbtRunner().invoke(["--quiet", "--no-use-colors", *arguments, *flags])
     if done.success:
         return done.result

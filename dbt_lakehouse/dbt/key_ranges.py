@@ -1,4 +1,4 @@
-"""The ranges of the keys that a run touches, as parameters of its statements.
+"""The ranges of the keys that a run touches, as arguments of its statements.
 
 By such ranges Iceberg passes over files, and over parts of files, without any of the keys. Keys are
 personal data as often as not, and dbt writes each statement to its log. So statements have markers
@@ -7,98 +7,75 @@ in the place of the values, and Spark gets the values beside the statement:
     adapter.hold_key_ranges(name, relation, column)     keeps the ranges under that name, say two
     ... where order_id between :name_low_0 and :name_high_0
            or order_id between :name_low_1 and :name_high_1
-
-    adapter.ranges_to_write(log, key)                   into how many a first load divides its keys
 """
 
 import re
 from collections.abc import Sequence
+from decimal import Decimal
 from heapq import nlargest
 from itertools import pairwise
 from typing import Any, Final
 
-from dbt.adapters.base.meta import available
-from dbt.adapters.spark.impl import SparkAdapter
-
-from dbt_lakehouse.spark.session import opened_session
+from pyspark.sql import SparkSession
 
 # Types whose statistics Iceberg can compare with a value.
 _NUMERIC: Final = re.compile(r"tinyint|smallint|int|bigint|decimal\(.*")
 _WITH_RANGE: Final = re.compile(r"string|date|timestamp")
-_MARKER: Final = re.compile(r":(\w+_(?:low|high)_\d+)\b")
 # New keys are often far from those that change: one range of both would have most keys in it. A gap
 # counts if it is wider than all of them divided by this, so that there can be no more.
 _MOST_GAPS: Final = 100
 _MOST_RANGES: Final = 8
 # About a second's work; more keys are in one range.
 _KEYS_TO_SORT: Final = 1_000_000
-# Of a first load's files. A file costs each later run about as much as to read so many keys.
-_KEYS_OF_A_FILE: Final = 50_000
-_CHANGES_OF_A_TASK: Final = 1_000_000
 
 Range = tuple[Any, Any]
 """The least and the greatest value; both None where there is no value."""
 
-# The values, by the names of their markers.
-_held: Final[dict[str, Any]] = {}
 
-
-def hold_key_ranges(_: object, name: str, relation: str, column: str) -> int:
-    """Keep the ranges in which the values of a relation's column are, as ``:name_low_0`` and
-    ``:name_high_0`` and so on of the statements that follow; how many: 0 if its type has none.
+def values_sql(spark: SparkSession, relation: str, column: str, rows: int) -> str:
+    """An aggregate for what ``ranges_of`` takes: an array of a column's values, all of them sorted,
+    or the least and the greatest; empty if its type has no ranges, or a null array without rows.
     """
-    found = opened_session().sql(f"select {column} from {relation} where {column} is not null")
-    type_name = found.schema[0].dataType.simpleString()
+    # As a schema: to ask for a column's type takes no query.
+    type_name = spark.sql(f"select {column} from {relation}").schema[0].dataType.simpleString()
     is_numeric = _NUMERIC.fullmatch(type_name) is not None
     if not is_numeric and _WITH_RANGE.fullmatch(type_name) is None:
-        return 0
-    # As rows, or by Spark's own aggregation in two jobs, it takes several times as long.
-    if is_numeric and found.count() <= _KEYS_TO_SORT:
-        ranges = _ranges(sorted(found.toArrow().column(0).to_pylist()))
-    else:
-        least_and_most = found.selectExpr(f"min({column})", f"max({column})")
-        ranges = [tuple(least_and_most.collect()[0])]
-    for number, (least, most) in enumerate(ranges):
-        _held[f"{name}_low_{number}"], _held[f"{name}_high_{number}"] = least, most
-    return len(ranges)
+        return f"cast(array() as array<{type_name}>)"
+    if is_numeric and rows <= _KEYS_TO_SORT:
+        return f"array_sort(collect_list({column}))"
+    return f"array(min({column}), max({column}))"
 
 
-def ranges_to_write(_: object, log: str, key: Sequence[str]) -> int:
-    """How many ranges of keys, and files, a table should be written in: by the keys of its log (a
-    relation), and not by the number of their changes as long as a task can sort those. Little is
-    one; all else has a range for each core.
+def ranges_of(values: Sequence[Any]) -> list[Range]:
+    """The ranges in which sorted values are, as few as have the widest gaps between them; none
+    without values.
     """
-    spark = opened_session()
-    changes = keys = int(spark.sql(f"select count(*) from {log}").collect()[0][0])
-    if changes > _CHANGES_OF_A_TASK:
-        distinct = f"approx_count_distinct(xxhash64({', '.join(key)}))"
-        keys = int(spark.sql(f"select {distinct} from {log}").collect()[0][0])
-    ranges = max(-(-keys // _KEYS_OF_A_FILE), -(-changes // _CHANGES_OF_A_TASK), 1)
-    return ranges if ranges == 1 else max(ranges, spark.sparkContext.defaultParallelism)
+    if not values:
+        return []
+    if not isinstance(values[0], int | Decimal) or len(values) == 2:
+        return [(values[0], values[-1])]
+    return _ranges(values)
+
+
+def key_ranges(spark: SparkSession, relation: str, column: str, rows: int) -> list[Range]:
+    """The ranges in which the values of a relation's column are, of so many rows."""
+    query = f"select {values_sql(spark, relation, column, rows)} as values from {relation}"
+    return ranges_of(spark.sql(query).toArrow().column(0).to_pylist()[0] or [])
+
+
+def arguments_of(name: str, ranges: Sequence[Range]) -> dict[str, Any]:
+    """The ends of the ranges, by the names of their markers."""
+    arguments = {}
+    for number, (least, most) in enumerate(ranges):
+        arguments[f"{name}_low_{number}"] = least
+        arguments[f"{name}_high_{number}"] = most
+    return arguments
 
 
 def _ranges(keys: Sequence[Any]) -> list[Range]:
     """Sorted keys as few ranges, with the widest gaps between them."""
-    if not keys:
-        return [(None, None)]
     narrow = max(1, (keys[-1] - keys[0]) / _MOST_GAPS)
     gaps = ((after - before, place) for place, (before, after) in enumerate(pairwise(keys), 1))
     widest = nlargest(_MOST_RANGES - 1, (gap for gap in gaps if gap[0] > narrow))
     cuts = [0, *sorted(place for _, place in widest), len(keys)]
     return [(keys[start], keys[end - 1]) for start, end in pairwise(cuts)]
-
-
-def arguments_of(sql: str) -> dict[str, Any]:
-    """The values of the markers in a statement."""
-    return {name: _held[name] for name in _MARKER.findall(sql) if name in _held}
-
-
-def offer_to_macros() -> None:
-    """Make the methods known to macros, as methods of dbt-spark's adapter; and forget what earlier
-    commands of this process have held.
-    """
-    _held.clear()
-    adapter: Any = SparkAdapter
-    for method in (hold_key_ranges, ranges_to_write):
-        setattr(adapter, method.__name__, available(method))
-        adapter._available_ |= {method.__name__}

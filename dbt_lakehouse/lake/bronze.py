@@ -5,11 +5,10 @@ it.
 import uuid
 from typing import Final, NamedTuple
 
-from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.functions import lit
 
 from dbt_lakehouse.errors import LakehouseError
+from dbt_lakehouse.lake import iceberg
 from dbt_lakehouse.lake.iceberg import java_class, load_table
 
 TABLE: Final = "lake.bronze.raw_payloads"
@@ -37,10 +36,6 @@ FINGERPRINT: Final = (
 
 # Names a commit in the summary of its snapshot.
 _LANDING_ID: Final = "lakehouse.landing-id"
-
-
-class ConcurrentAppendError(Exception):
-    """Somebody else has appended since the snapshot that the rows were chosen by."""
 
 
 class ExpiredCommitError(LakehouseError):
@@ -114,30 +109,12 @@ def added_between(since: int | None, until: int | None) -> str | None:
 def append(rows: DataFrame, chosen_by: int | None) -> Commit:
     """Append rows (all columns of the table, in any order) in one commit.
 
-    ``chosen_by`` is the snapshot that told which rows are new. Raises ``ConcurrentAppendError``,
-    and appends nothing, if rows have been added since; compaction does not count. What
+    ``chosen_by`` is the snapshot that told which rows are new. Raises
+    ``iceberg.ConcurrentAppendError``, and appends nothing, if rows have been added since. What
     ``commit_of`` raises comes after the append.
     """
     landing_id = str(uuid.uuid4())
-    # A plain append never conflicts. An overwrite of nothing appends too, and Iceberg compares it
-    # with everything that was added since the given snapshot.
-    writer = (
-        rows.select(*COLUMNS)
-        .writeTo(TABLE)
-        .option("isolation-level", "serializable")
-        .option(f"snapshot-property.{_LANDING_ID}", landing_id)
-    )
-    if chosen_by is not None:
-        writer = writer.option("validate-from-snapshot-id", str(chosen_by))
-    try:
-        writer.overwrite(lit(False))
-    except Py4JJavaError as error:
-        cause = error.java_exception
-        while cause is not None:
-            if cause.getClass().getSimpleName() == "ValidationException":
-                raise ConcurrentAppendError(cause.getMessage()) from error
-            cause = cause.getCause()
-        raise
+    iceberg.append(rows.select(*COLUMNS), TABLE, chosen_by, {_LANDING_ID: landing_id})
     return commit_of(rows.sparkSession, landing_id)
 
 

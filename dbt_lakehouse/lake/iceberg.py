@@ -1,17 +1,27 @@
 """Tables as Iceberg's Java library knows them: what they are, without a Spark job for it."""
 
 import json
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from py4j.java_gateway import JavaClass
+from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import lit
+
+from dbt_lakehouse.lake.catalog import CATALOG_URI, refuse_damage
+from dbt_lakehouse.spark.java_errors import cause_of
 
 # What readers at work may still need of a table whose earlier states nobody asks for.
 _SNAPSHOTS_KEPT: Final = 100
 _SNAPSHOTS_AT_MOST: Final = 500
 _KEPT_FOR: Final = timedelta(hours=1)
+
+
+class ConcurrentAppendError(Exception):
+    """Somebody else has appended since the snapshot that the rows were chosen by."""
 
 
 def java_class(name: str) -> Any:
@@ -23,7 +33,11 @@ def java_class(name: str) -> Any:
 
 
 def load_table(spark: SparkSession, name: str) -> Any:
-    """The table as it is now, ``org.apache.iceberg.Table``; the name has the catalog in front."""
+    """The table as it is now, ``org.apache.iceberg.Table``; the name has the catalog in front.
+
+    Raises ``DamageError``.
+    """
+    refuse_damage(spark.conf.get(CATALOG_URI, "") or "", *name.split(".")[-2:])
     spark3_util = java_class("org.apache.iceberg.spark.Spark3Util")
     return spark3_util.loadIcebergTable(spark._jsparkSession, name)
 
@@ -34,6 +48,38 @@ def properties_of(table: Any) -> dict[str, str]:
     to_json = java_class("com.fasterxml.jackson.databind.ObjectMapper")().writeValueAsString
     properties: dict[str, str] = json.loads(to_json(table.properties()))
     return properties
+
+
+def append(
+    rows: DataFrame, table: str, chosen_by: int | None, properties: Mapping[str, str]
+) -> None:
+    """Append rows with all columns of the table, in any order, in one commit, whose snapshot gets
+    the properties; the name has the catalog in front.
+
+    ``chosen_by`` is the snapshot that told which rows are new, None that of an empty table. Raises
+    ``ConcurrentAppendError``, and appends nothing, if rows have been added since; compaction and
+    deletes do not count.
+    """
+    # A plain append never conflicts. An overwrite of nothing appends too, and Iceberg compares it
+    # with everything that was added since the given snapshot.
+    writer = rows.writeTo(table)
+    for name, value in _validation(chosen_by).items():
+        writer = writer.option(name, value)
+    for name, value in properties.items():
+        writer = writer.option(f"snapshot-property.{name}", value)
+    try:
+        writer.overwrite(lit(False))
+    except Py4JJavaError as error:
+        conflict = cause_of(error, "ValidationException")
+        if conflict is None:
+            raise
+        raise ConcurrentAppendError(conflict.getMessage()) from error
+
+
+def _validation(chosen_by: int | None) -> dict[str, str]:
+    """Options of a write. They are no settings of a session: Iceberg would pass over those."""
+    since = {} if chosen_by is None else {"validate-from-snapshot-id": str(chosen_by)}
+    return {"isolation-level": "serializable", **since}
 
 
 def expire_own_history(spark: SparkSession, name: str) -> None:

@@ -1,8 +1,15 @@
-"""Locks of a lake among the processes of one host: files that the kernel unlocks when their holder
-dies, however it dies.
+"""Locks of a lake, among all processes that write to it.
 
-Several hosts are kept apart by the tables themselves (``bronze.append``); a lock only spares them
-the work that the loser would have done.
+They lie where the catalog lies, for whoever can write to the lake can see them there:
+
+- Beside a SQLite catalog, a file of one host, they are files that the kernel unlocks when their
+  holder dies, however it dies.
+- In any other catalog, which many hosts and checkouts may share, they are leases
+  (``dbt_lakehouse.lake.leases``), which their holder renews, and which run out when it dies.
+
+A lock spares the loser the work that it would do in vain, and keeps two runs from building the same
+tables. It is no proof: a lease can be lost by a machine that was asleep. What must not happen twice
+is refused by the tables themselves (``bronze.append``).
 """
 
 import fcntl
@@ -10,30 +17,41 @@ import hashlib
 import json
 import os
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
-import click
 from pyspark.sql import SparkSession
 
-from dbt_lakehouse.config.paths import CACHE
 from dbt_lakehouse.errors import LockedError
-from dbt_lakehouse.spark.session import CATALOG_URI, SQLITE
+from dbt_lakehouse.lake import leases
+from dbt_lakehouse.lake.catalog import CATALOG_URI, SQLITE
+from dbt_lakehouse.telling import tell
 
-_RETRY_SECONDS: Final = 0.2
 
-
-class LakeLock:
+class LakeLock(ABC):
     """One named lock of a lake. A process may take it again while it holds it."""
 
-    # Open files by path: what this process holds, and how often.
-    _held: ClassVar[dict[Path, tuple[int, int]]] = {}
+    _retry_seconds: ClassVar[float]
 
-    def __init__(self, spark: SparkSession, name: str) -> None:
-        self._path = _folder(spark) / f"{name}.lock"
+    @abstractmethod
+    def _take(self, purpose: str) -> bool:
+        """Take the lock unless another process holds it; whether this one has it now."""
+
+    @abstractmethod
+    def release(self) -> None:
+        """Give the lock back."""
+
+    @abstractmethod
+    def held_elsewhere(self) -> bool:
+        """Whether another process has the lock now. Who looks does not hinder another who looks."""
+
+    @abstractmethod
+    def holder(self) -> str:
+        """Who holds the lock, in words."""
 
     def take(self, purpose: str, patience: float = 0.0) -> bool:
         """Take the lock unless another process holds it, ``patience`` seconds long; whether this
@@ -45,8 +63,75 @@ class LakeLock:
         while not self._take(purpose):
             if time.monotonic() >= deadline:
                 return False
-            time.sleep(_RETRY_SECONDS)
+            time.sleep(self._retry_seconds)
         return True
+
+    @contextmanager
+    def held(self, purpose: str, patience: float) -> Iterator[None]:
+        """Hold the lock, waiting ``patience`` seconds for it at most, and say so.
+
+        Raises ``LockedError`` when they are over.
+        """
+        self.wait(purpose, patience)
+        try:
+            yield
+        finally:
+            self.release()
+
+    def wait(self, purpose: str, patience: float) -> None:
+        """Take the lock as ``held`` does."""
+        if self.take(purpose):
+            return
+        tell(f"waiting for {self.holder()}")
+        if not self.take(purpose, patience):
+            raise LockedError(
+                f"gave up after {patience:g} s: {self.holder()} is at work on this lake"
+            )
+
+
+def lake_lock(spark: SparkSession, name: str) -> LakeLock:
+    """The lock of that name of the session's lake."""
+    uri = spark.conf.get(CATALOG_URI, "") or ""
+    if not uri.startswith(SQLITE):
+        return _LeasedLock(spark, name)
+    catalog = Path(uri.removeprefix(SQLITE).partition("?")[0])
+    return _FileLock(catalog.parent / "locks" / f"{name}.lock")
+
+
+def run_lock(spark: SparkSession) -> LakeLock:
+    """What a dbt command holds while it builds tables: two at once would both read what is new, and
+    both add it.
+    """
+    return lake_lock(spark, "run")
+
+
+def landing_lock(spark: SparkSession) -> LakeLock:
+    """What a process holds while it appends to bronze."""
+    return lake_lock(spark, "landing")
+
+
+def stream_lock(spark: SparkSession, topic: str) -> LakeLock:
+    """What a stream holds as long as it lands a topic (bronze's name)."""
+    # No name of a file: it may be as long as one without an ending, and ``land_as`` is any text.
+    return lake_lock(spark, f"stream-{hashlib.sha256(topic.encode()).hexdigest()[:32]}")
+
+
+def streamed_topics(spark: SparkSession, topics: Iterable[str]) -> dict[str, str]:
+    """The topics that a stream of another process lands now, and which."""
+    locks = {topic: stream_lock(spark, topic) for topic in sorted(topics)}
+    return {topic: lock.holder() for topic, lock in locks.items() if lock.held_elsewhere()}
+
+
+class _FileLock(LakeLock):
+    """A file with the kernel's lock on it."""
+
+    _retry_seconds = 0.2
+
+    # Open files by path: what this process holds, and how often.
+    _held: ClassVar[dict[Path, tuple[int, int]]] = {}
+
+    def __init__(self, path: Path) -> None:
+        self._path: Final = path
 
     def _take(self, purpose: str) -> bool:
         if self._path in self._held:
@@ -74,30 +159,7 @@ class LakeLock:
         else:
             os.close(descriptor)
 
-    @contextmanager
-    def held(self, purpose: str, patience: float) -> Iterator[None]:
-        """Hold the lock, waiting ``patience`` seconds for it at most, and say so.
-
-        Raises ``LockedError`` when they are over.
-        """
-        self.wait(purpose, patience)
-        try:
-            yield
-        finally:
-            self.release()
-
-    def wait(self, purpose: str, patience: float) -> None:
-        """Take the lock as ``held`` does."""
-        if self.take(purpose):
-            return
-        click.echo(f"waiting for {self.holder()}", err=True)
-        if not self.take(purpose, patience):
-            raise LockedError(
-                f"gave up after {patience:g} s: {self.holder()} is at work on this lake"
-            )
-
     def held_elsewhere(self) -> bool:
-        """Whether another process has the lock now. Who looks does not hinder another who looks."""
         if self._path in self._held or not self._path.exists():
             return False
         with self._path.open("rb") as file:
@@ -108,43 +170,48 @@ class LakeLock:
         return False
 
     def holder(self) -> str:
-        """Who holds the lock, in words."""
         try:
-            holder: dict[str, Any] = json.loads(self._path.read_text())
+            holder: dict[str, object] = json.loads(self._path.read_text())
         except (OSError, ValueError):
             # It has just been taken, or just been given back.
             return "another process"
         return "`{purpose}` (process {pid}, since {since})".format(**holder)
 
 
-def run_lock(spark: SparkSession) -> LakeLock:
-    """What a dbt command holds while it builds tables: two at once would both read what is new, and
-    both add it.
-    """
-    return LakeLock(spark, "run")
+class _LeasedLock(LakeLock):
+    """A lease in the catalog."""
 
+    _retry_seconds = 1.0
 
-def landing_lock(spark: SparkSession) -> LakeLock:
-    """What a process of this host holds while it appends to bronze."""
-    return LakeLock(spark, "landing")
+    # Leases by catalog and name: what this process holds, and how often.
+    _held: ClassVar[dict[tuple[str, str], tuple[leases.HeldLease, int]]] = {}
 
+    def __init__(self, spark: SparkSession, name: str) -> None:
+        self._spark: Final = spark
+        self._name: Final = name
+        self._key: Final = (leases.catalog_of(spark), name)
 
-def stream_lock(spark: SparkSession, topic: str) -> LakeLock:
-    """What a stream holds as long as it lands a topic (bronze's name)."""
-    return LakeLock(spark, f"stream-{topic}")
+    def _take(self, purpose: str) -> bool:
+        if self._key in self._held:
+            lease, count = self._held[self._key]
+            self._held[self._key] = (lease, count + 1)
+            return True
+        taken = leases.take(self._spark, self._name, purpose)
+        if taken is None:
+            return False
+        self._held[self._key] = (taken, 1)
+        return True
 
+    def release(self) -> None:
+        lease, count = self._held.pop(self._key)
+        if count > 1:
+            self._held[self._key] = (lease, count - 1)
+        else:
+            lease.give_back()
 
-def streamed_topics(spark: SparkSession, topics: Iterable[str]) -> dict[str, str]:
-    """The topics that a stream of another process lands now, and which."""
-    locks = {topic: stream_lock(spark, topic) for topic in sorted(topics)}
-    return {topic: lock.holder() for topic, lock in locks.items() if lock.held_elsewhere()}
+    def held_elsewhere(self) -> bool:
+        return self._key not in self._held and self._name in leases.current(self._spark)
 
-
-def _folder(spark: SparkSession) -> Path:
-    """Where the locks of the session's lake are: beside a SQLite catalog, so that every checkout
-    finds them, else in this checkout, by the catalog's address.
-    """
-    uri = spark.conf.get(CATALOG_URI, "") or ""
-    if uri.startswith(SQLITE):
-        return Path(uri.removeprefix(SQLITE).partition("?")[0]).parent / "locks"
-    return CACHE / "locks" / hashlib.sha256(uri.encode()).hexdigest()[:16]
+    def holder(self) -> str:
+        lease = leases.current(self._spark).get(self._name)
+        return "another process" if lease is None else str(lease)

@@ -5,22 +5,35 @@ once.
 import glob
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-import click
 import pyarrow as pa
 import pyarrow.parquet as pq
+from py4j.protocol import Py4JJavaError
+from pyspark.errors.exceptions.captured import (
+    AnalysisException,
+    CapturedException,
+    ParseException,
+)
 from pyspark.sql import SparkSession
 
-from dbt_lakehouse.config.paths import CACHE, ROOT
-from dbt_lakehouse.errors import ConfigurationError, LandingError
+from dbt_lakehouse.config.paths import cache_folder
+from dbt_lakehouse.errors import ConfigurationError, LandingError, WriteError
 from dbt_lakehouse.lake import bronze
+from dbt_lakehouse.lake.iceberg import ConcurrentAppendError
 from dbt_lakehouse.lake.locks import landing_lock
 from dbt_lakehouse.landing import landed_captures
-from dbt_lakehouse.landing.captures import CaptureError, read_captures
+from dbt_lakehouse.landing.captures import Capture, CaptureError, read_captures
+from dbt_lakehouse.landing.leftovers import leaving_no_files
+from dbt_lakehouse.spark.java_errors import error_text
+from dbt_lakehouse.telling import tell
 
-_BATCH_ROWS: Final = 20_000
+# What is in memory at a time, as Python's objects and as Arrow's: so many messages, or so many
+# bytes of keys, values and headers and the message that crosses the limit. One may have 10 MB.
+_BATCH_MESSAGES: Final = 20_000
+_BATCH_BYTES: Final = 8 << 20
 _SCHEMA: Final = pa.schema(
     [
         ("topic", pa.string()),
@@ -41,14 +54,14 @@ class LandingResult(NamedTuple):
     skipped: int
 
 
-def configured_captures(variables: Mapping[str, Any]) -> list[str]:
-    """The files that ``vars.captures`` names (globs, relative to the checkout).
+def configured_captures(variables: Mapping[str, Any], root: Path) -> list[str]:
+    """The files that ``vars.captures`` names (globs, relative to the project's folder).
 
     Raises ``ConfigurationError`` for a glob without a file.
     """
     paths = set()
     for pattern in variables.get("captures") or []:
-        found = glob.glob(str(ROOT / pattern))
+        found = glob.glob(str(root / pattern))
         if not found:
             raise ConfigurationError(
                 f"vars.captures in dbt_project.yml names {pattern}, but there is no such file; []"
@@ -90,20 +103,34 @@ def _land(
     """As ``land_captures``, with the snapshot of bronze that is known to hold all messages; None
     if somebody else has written meanwhile.
     """
-    scratch = CACHE / "tmp"
-    scratch.mkdir(parents=True, exist_ok=True)
     # By way of a file: a capture may be larger than memory, and Spark reads Parquet in parallel.
-    with tempfile.TemporaryDirectory(dir=scratch, prefix="landing-") as folder:
+    with tempfile.TemporaryDirectory(dir=cache_folder("tmp"), prefix="landing-") as folder:
         parquet = Path(folder) / "captures.parquet"
-        with pq.ParquetWriter(parquet, _SCHEMA) as writer:
-            for batch in _batches(paths):
-                writer.write_table(pa.Table.from_pylist(batch, schema=_SCHEMA))
+        _write_parquet(paths, parquet)
         with landing_lock(spark).held("landing captures", patience):
-            return _append(spark, parquet.as_uri())
+            return _append(spark, f"file://{parquet}")
 
 
-def _batches(paths: Iterable[str]) -> Iterator[list[dict[str, Any]]]:
-    batch: list[dict[str, Any]] = []
+def _write_parquet(paths: Iterable[str], target: Path) -> None:
+    """Write the messages of captures with the columns of ``_SCHEMA``, a row group for each batch.
+
+    Raises ``LandingError``.
+    """
+    with pq.ParquetWriter(target, _SCHEMA) as writer:
+        batch: list[dict[str, Any]] = []
+        size = 0
+        for capture in _positioned(paths):
+            row = _row(capture)
+            batch.append(row)
+            size += _size(row)
+            if size >= _BATCH_BYTES or len(batch) == _BATCH_MESSAGES:
+                writer.write_table(pa.Table.from_pylist(batch, schema=_SCHEMA))
+                batch, size = [], 0
+        writer.write_table(pa.Table.from_pylist(batch, schema=_SCHEMA))
+
+
+def _positioned(paths: Iterable[str]) -> Iterator[Capture]:
+    """The messages of captures, each with its position. Raises ``LandingError``."""
     for path in paths:
         try:
             with open(path, "rb") as stream:
@@ -112,32 +139,32 @@ def _batches(paths: Iterable[str]) -> Iterator[list[dict[str, Any]]]:
                         raise LandingError(
                             f"{path}: line {line_number}: landing needs topic, partition and offset"
                         )
-                    batch.append(
-                        {
-                            "topic": capture.topic,
-                            "partition": capture.partition,
-                            "offset": capture.offset,
-                            "timestamp": None
-                            if capture.timestamp_ms is None
-                            else capture.timestamp_ms * 1000,
-                            "key": capture.key,
-                            "value": capture.value,
-                            # As Kafka's source says it, for messages without any.
-                            "headers": [
-                                {"key": key, "value": value} for key, value in capture.headers
-                            ]
-                            if capture.headers
-                            else None,
-                        }
-                    )
-                    if len(batch) == _BATCH_ROWS:
-                        yield batch
-                        batch = []
+                    yield capture
         except OSError as error:
             raise LandingError(f"{path}: {error.strerror}") from error
         except CaptureError as error:
             raise LandingError(f"{path}: {error}") from error
-    yield batch
+
+
+def _row(capture: Capture) -> dict[str, Any]:
+    return {
+        "topic": capture.topic,
+        "partition": capture.partition,
+        "offset": capture.offset,
+        "timestamp": None if capture.timestamp_ms is None else capture.timestamp_ms * 1000,
+        "key": capture.key,
+        "value": capture.value,
+        # As Kafka's source says it, for messages without any.
+        "headers": [{"key": key, "value": value} for key, value in capture.headers]
+        if capture.headers
+        else None,
+    }
+
+
+def _size(row: dict[str, Any]) -> int:
+    """The bytes of a message that may be many."""
+    headers = sum(len(each["key"]) + len(each["value"] or b"") for each in row["headers"] or ())
+    return len(row["key"] or b"") + len(row["value"] or b"") + headers
 
 
 def _append(spark: SparkSession, parquet: str) -> tuple[LandingResult, int | None]:
@@ -150,8 +177,8 @@ def _append(spark: SparkSession, parquet: str) -> tuple[LandingResult, int | Non
         _choose(spark)
         try:
             return _append_chosen(spark, snapshot)
-        except bronze.ConcurrentAppendError:
-            click.echo("another host has landed meanwhile: starting over", err=True)
+        except ConcurrentAppendError:
+            tell("another host has landed meanwhile: starting over")
         finally:
             # Uncaches it too.
             spark.catalog.dropTempView("incoming_positions")
@@ -209,5 +236,20 @@ def _append_chosen(spark: SparkSession, snapshot: int | None) -> tuple[LandingRe
             group by topic, partition, offset
             """
         )
-        return result, bronze.append(rows, snapshot).snapshot
+        with _explained(), leaving_no_files(spark):
+            return result, bronze.append(rows, snapshot).snapshot
     return result, snapshot if bronze.current_snapshot(spark) == snapshot else None
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Raise what Spark says as a user should read it."""
+    try:
+        yield
+    except (AnalysisException, ParseException):
+        # A mistake of ours.
+        raise
+    except (Py4JJavaError, CapturedException) as error:
+        raise WriteError(
+            f"{bronze.TABLE} can't be written, nothing was landed: {error_text(error)}"
+        ) from error

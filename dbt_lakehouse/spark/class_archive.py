@@ -8,92 +8,22 @@ loads classes as ever and says nothing.
 """
 
 import os
-import subprocess
-import sys
-import tempfile
-from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from dbt_lakehouse.config.paths import CACHE
+from dbt_lakehouse.spark.jars import java_option
 
 ARCHIVE: Final = CACHE / "classes.jsa"
 # Where the process that makes the archive is told to write it.
-_TARGET: Final = "LAKEHOUSE_CLASS_ARCHIVE"
+TARGET: Final = "LAKEHOUSE_CLASS_ARCHIVE"
 # Else it warns, on standard output, of an archive that it can't use.
 _QUIET: Final = "-Xshare:auto -Xlog:cds=off -Xlog:cds+dynamic=off"
-# What a run does, with the classes that it needs; the rows don't matter.
-_TRAINING: Final = (
-    "create table lake.silver.training (id bigint, at timestamp, tag array<string>) using iceberg",
-    "insert into lake.silver.training values (1, timestamp '2020-01-01', null), (2, null, null)",
-    "create or replace temporary view changes as select id, max(at) as at, true as is_there "
-    "from lake.silver.training group by id",
-    "merge into lake.silver.training as target using changes on target.id <=> changes.id "
-    "when matched and changes.id = 1 then delete when matched then update set at = changes.at "
-    "when not matched then insert (id, at) values (changes.id, changes.at)",
-    "select count(*), max(to_json(struct(*))) from lake.silver.training where at is null "
-    "union all select 1, string(from_json('{}', 'a int')) "
-    "union all select lead(id) over (partition by id order by at), '' from lake.silver.training",
-    "describe extended lake.silver.training",
-    "show tables in lake.silver",
-    "show views in lake.silver",
-)
 
 
 def java_options() -> str:
     """The options by which a JVM uses the archive; none if there is no archive."""
-    if target := os.environ.get(_TARGET):
-        return f"{_QUIET} -XX:ArchiveClassesAtExit={target}"
-    return f"{_QUIET} -XX:SharedArchiveFile={ARCHIVE}" if ARCHIVE.exists() else ""
-
-
-def make() -> bool:
-    """Make the archive anew, in about a minute; whether that has worked. Without it all is slower,
-    and nothing else.
-    """
-    scratch = CACHE / "tmp"
-    scratch.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=scratch, prefix="classes-") as folder:
-        made = Path(folder) / ARCHIVE.name
-        trainer = [sys.executable, "-m", __name__, folder]
-        finished = subprocess.run(
-            trainer,
-            env={**os.environ, _TARGET: str(made)},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            check=False,
-        )
-        if finished.returncode != 0 or not made.exists():
-            return False
-        # A rename: no JVM ever sees a part of it, which would crash it.
-        made.replace(ARCHIVE)
-    return True
-
-
-def _train(folder: str) -> None:
-    """Open a lake in the folder and use it; the JVM writes the archive when it ends."""
-    from dbt_lakehouse.config.paths import ROOT
-    from dbt_lakehouse.config.project import ProjectOptions, load
-    from dbt_lakehouse.spark.session import CATALOG, CATALOG_TYPE, CATALOG_URI, SQLITE, WAREHOUSE
-
-    # Whatever catalog and storage the profile has: they may be shared.
-    own_lake = {
-        CATALOG_TYPE: "jdbc",
-        CATALOG_URI: f"{SQLITE}{folder}/catalog.db",
-        WAREHOUSE: f"{folder}/warehouse",
-        f"spark.sql.catalog.{CATALOG}.jdbc.schema-version": "V1",
-        f"spark.sql.catalog.{CATALOG}.io-impl": "org.apache.iceberg.hadoop.HadoopFileIO",
-    }
-    project = load(ProjectOptions(project_dir=str(ROOT)))
-    spark = project._replace(parameters={**project.parameters, **own_lake}).open_session()
-    for statement in _TRAINING:
-        spark.sql(statement).collect()
-    gateway: Any = spark.sparkContext._gateway
-    spark.stop()
-    # The JVM ends with its standard input.
-    gateway.proc.stdin.close()
-    gateway.proc.wait()
-
-
-if __name__ == "__main__":
-    _train(sys.argv[1])
+    if target := os.environ.get(TARGET):
+        return f"{_QUIET} {java_option(f'-XX:ArchiveClassesAtExit={target}')}"
+    if not ARCHIVE.exists():
+        return ""
+    return f"{_QUIET} {java_option(f'-XX:SharedArchiveFile={ARCHIVE}')}"

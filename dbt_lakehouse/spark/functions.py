@@ -5,7 +5,6 @@ arrays to Python values and back.
 """
 
 import gc
-import importlib
 from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from itertools import accumulate, chain, repeat
@@ -16,7 +15,8 @@ import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.functions import arrow_udf
 
-from dbt_lakehouse.config.paths import ROOT
+from dbt_lakehouse.reference.fold import STATE_TYPE, reference_fold
+from dbt_lakehouse.reference.history import HISTORY_TYPE, reference_history
 from python_udfs import registry
 from python_udfs.core.errors import DecoderFailed
 from python_udfs.core.events import Decoded, Event, EventColumns, invalid
@@ -350,8 +350,6 @@ def register_functions(spark: SparkSession) -> None:
 
 
 def register_references(spark: SparkSession) -> None:
-    """Make the tests' plain folds known under their own names, for ``dbt test``."""
-    for name, returns in (("reference_fold", "STATE_TYPE"), ("reference_history", "HISTORY_TYPE")):
-        spark.sparkContext.addPyFile(str(ROOT / "tests" / f"{name}.py"))
-        module = importlib.import_module(name)
-        spark.udf.register(name, getattr(module, name), getattr(module, returns))
+    """Make the plain folds known under their own names, for ``dbt test``."""
+    spark.udf.register("reference_fold", reference_fold, STATE_TYPE)
+    spark.udf.register("reference_history", reference_history, HISTORY_TYPE)

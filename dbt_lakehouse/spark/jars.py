@@ -2,23 +2,30 @@
 checkout.
 
 Each jar is named with its version and none is resolved transitively, so this list is the lock file.
-They come through the resolver that PySpark brings (Ivy, in a JVM without a Spark session), with
-settings and cache of our own: a half-filled Maven cache in the user's home breaks Ivy, and nothing
-is written outside the checkout.
+They come through the resolver that PySpark brings (Ivy, in a JVM without a Spark session), with a
+cache of our own: a half-filled Maven cache in the user's home breaks Ivy, and nothing is written
+outside the checkout. Where from is the user's choice:
+
+    DEFAULT_ARTIFACT_REPOSITORY     a mirror's address, as Spark itself reads it
+    LAKEHOUSE_IVY_SETTINGS          an ivysettings.xml, as `spark.jars.ivySettings` names one
+    HTTPS_PROXY, HTTP_PROXY         a proxy; SPARK_SUBMIT_OPTS has Java's own options
 """
 
 import hashlib
 import os
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
+from urllib.parse import urlsplit
+from urllib.request import getproxies
 
 from py4j.protocol import Py4JJavaError
 from pyspark.java_gateway import launch_gateway
 
-from dbt_lakehouse.config.paths import CACHE, LOG4J, LOOPBACK
+from dbt_lakehouse.config.paths import CACHE, LOG4J, LOOPBACK, cache_folder
 from dbt_lakehouse.errors import JarError
 
 
@@ -74,19 +81,33 @@ JARS: Final = (
 )
 
 
+def java_option(option: str) -> str:
+    """One option of a JVM in the text of several that Spark takes apart at blanks: a path may have
+    some.
+    """
+    escaped = option.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
 def ensure_jars(jars: Sequence[Jar] = JARS) -> list[Path]:
-    """The paths of the jars, Spark's or others, resolving those that the cache doesn't hold.
+    """The paths of the jars, Spark's or others, resolving those that the cache doesn't hold as they
+    are locked; to hash all of Spark's, 74 MB, takes a few tenths of a second.
 
     Raises ``JarError`` if one can't be had or differs from its locked checksum.
     """
-    missing = [jar for jar in jars if not jar.path.exists()]
+    missing = [jar for jar in jars if not jar.path.exists() or _digest(jar.path) != jar.sha256]
     if missing:
         _resolve(missing)
     return [jar.path for jar in jars]
 
 
+def _digest(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
 def _resolve(jars: list[Jar]) -> None:
-    (CACHE / "jars").mkdir(parents=True, exist_ok=True)
+    cache_folder("jars")
     # A folder per call: Ivy's cache is not safe against two processes.
     with tempfile.TemporaryDirectory(dir=CACHE, prefix="ivy-") as ivy_dir:
         resolved = _run_ivy([jar.coordinates for jar in jars], ivy_dir)
@@ -94,9 +115,10 @@ def _resolve(jars: list[Jar]) -> None:
             found = resolved.get(jar.coordinates)
             if found is None:
                 raise JarError(
-                    f"{jar.coordinates} could not be resolved: is the network reachable?"
+                    f"{jar.coordinates} could not be resolved: is the network reachable, or does a"
+                    " mirror (DEFAULT_ARTIFACT_REPOSITORY) have it?"
                 )
-            digest = hashlib.sha256(found.read_bytes()).hexdigest()
+            digest = _digest(found)
             if digest != jar.sha256:
                 raise JarError(f"{jar.coordinates} has SHA-256 {digest}, locked is {jar.sha256}")
             # Copy beside the target first: a rename is atomic, so no process sees half a jar.
@@ -107,38 +129,74 @@ def _resolve(jars: list[Jar]) -> None:
 
 def _run_ivy(coordinates: list[str], ivy_dir: str) -> dict[str, Path]:
     """Where Ivy has put each of the coordinates, those it could not resolve left out."""
-    # An empty user home keeps Ivy and Spark's resolver away from ~/.m2 and ~/.ivy2.
-    previous = os.environ.get("SPARK_SUBMIT_OPTS")
-    os.environ["SPARK_SUBMIT_OPTS"] = f"-Duser.home={ivy_dir} -Dlog4j2.configurationFile={LOG4J}"
-    os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
-    gateway = launch_gateway()
-    try:
+    with _gateway_at_home_in(ivy_dir) as gateway:
         jvm = gateway.jvm
         maven = getattr(jvm, "org.apache.spark.util.MavenUtils$").__getattr__("MODULE$")
         nothing = getattr(jvm, "scala.None$").__getattr__("MODULE$")
         log = jvm.java.io.PrintStream(jvm.java.io.ByteArrayOutputStream())
-        settings = maven.buildIvySettings(nothing, jvm.scala.Some(ivy_dir), True, log)
-        paths = maven.resolveMavenCoordinates(
-            ",".join(coordinates),
-            settings,
-            nothing,
-            False,
-            getattr(jvm, "scala.collection.immutable.Nil$").__getattr__("MODULE$"),
-            False,
-            log,
-        )
+        try:
+            folder = jvm.scala.Some(ivy_dir)
+            settings = (
+                maven.loadIvySettings(given, nothing, folder, log)
+                if (given := os.environ.get("LAKEHOUSE_IVY_SETTINGS"))
+                else maven.buildIvySettings(nothing, folder, True, log)
+            )
+            paths = maven.resolveMavenCoordinates(
+                ",".join(coordinates),
+                settings,
+                nothing,
+                False,
+                getattr(jvm, "scala.collection.immutable.Nil$").__getattr__("MODULE$"),
+                False,
+                log,
+            )
+        except Py4JJavaError as error:
+            reason = error.java_exception.getMessage()
+            raise JarError(f"jars could not be resolved: {reason}") from None
         names = {Path(paths.apply(i)).name: Path(paths.apply(i)) for i in range(paths.size())}
-    except Py4JJavaError as error:
-        raise JarError(f"jars could not be resolved: {error.java_exception.getMessage()}") from None
-    finally:
-        gateway.shutdown()
-        # The JVM ends with its standard input.
-        gateway.proc.communicate()
-        if previous is None:
-            del os.environ["SPARK_SUBMIT_OPTS"]
-        else:
-            os.environ["SPARK_SUBMIT_OPTS"] = previous
     named = {
         "{}_{}-{}.jar".format(*coordinate.split(":")): coordinate for coordinate in coordinates
     }
     return {named[name]: path for name, path in names.items() if name in named}
+
+
+def _proxy_options(proxies: Mapping[str, str]) -> list[str]:
+    """Java's options for the proxies of the environment, by scheme as ``getproxies`` has them."""
+    options = []
+    for scheme in ("http", "https"):
+        proxy = urlsplit(proxies.get(scheme, ""))
+        if proxy.hostname is not None:
+            port = proxy.port or 80
+            options += [f"-D{scheme}.proxyHost={proxy.hostname}", f"-D{scheme}.proxyPort={port}"]
+    if direct := proxies.get("no"):
+        hosts = (host.strip() for host in direct.split(",") if host.strip())
+        named = "|".join(f"*{host}" if host.startswith(".") else host for host in hosts)
+        options.append(f"-Dhttp.nonProxyHosts={named}")
+    return options
+
+
+@contextmanager
+def _gateway_at_home_in(folder: str) -> Iterator[Any]:
+    """A JVM without a Spark session. An empty user home keeps Ivy and Spark's resolver away from
+    ~/.m2 and ~/.ivy2; the user's own options, a proxy say, hold.
+    """
+    given = os.environ.get("SPARK_SUBMIT_OPTS")
+    ours = [f"-Duser.home={folder}", f"-Dlog4j2.configurationFile={LOG4J.as_uri()}"]
+    # Of two, Java takes the latter: what the user says to Java holds.
+    proxies = map(java_option, _proxy_options(getproxies()))
+    options = [*proxies, *([given] if given else []), *map(java_option, ours)]
+    os.environ["SPARK_SUBMIT_OPTS"] = " ".join(options)
+    os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
+    try:
+        gateway: Any = launch_gateway()
+    finally:
+        if given is None:
+            del os.environ["SPARK_SUBMIT_OPTS"]
+        else:
+            os.environ["SPARK_SUBMIT_OPTS"] = given
+    try:
+        yield gateway
+    finally:
+        gateway.shutdown()
+        # The JVM ends with its standard input.
+        gateway.proc.communicate()

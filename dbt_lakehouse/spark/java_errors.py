@@ -1,23 +1,148 @@
-"""What Spark's JVM throws, as a line of text."""
+"""What Spark and its JVM say when something fails, as text that a user can act on and that tells no
+secrets: no passwords, and no values of the data.
+"""
 
 import re
-from typing import Final
+from typing import Any, Final, NamedTuple
 
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JJavaError, Py4JNetworkError
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.errors.exceptions.captured import CapturedException
 
-# As drivers repeat the addresses of databases, and Kafka's client its login.
-_PASSWORD: Final = re.compile(
-    r"""(?i)(password\s*=\s*)(?:"[^"]*"|'[^']*'|[^\s&;,"']+)|(//[^\s/:@]*:)[^\s/@]+(?=@)"""
+# As drivers repeat the addresses of databases, catalogs their settings, and Kafka's client its
+# login.
+_SECRET: Final = re.compile(
+    r"""(?ix)
+    (["']?\b[\w.-]*(?:password|passwd|secret|token|credential|access[.]?key)[\w.-]*["']?\s*[=:]\s*)
+    (?:"[^"]*"|'[^']*'|[^\s&;,"']+)
+    |(//[^\s/:@]*:)[^\s/@]+(?=@)
+    """
+)
+# Values that conditions of class 22 of SQL's states, data exceptions, are about: quoted or numbers.
+_DATA_EXCEPTION: Final = re.compile(r"SQLSTATE: 22")
+_VALUE: Final = re.compile(
+    r"""(?x) '(?:[^'\\]|\\.)*' | (?<![\w(,.:])(?<!SQLSTATE:[ ])-?\d[\d.:Ee+-]*(?=\s)"""
+)
+# The same of Java's and Python's own errors.
+_JAVA_VALUE: Final = re.compile(
+    r"""(For input string: |Text |invalid literal for [^:]*: )("[^"]*"|'[^']*')"""
+)
+_HIDDEN: Final = "***"
+
+
+def without_secrets(text: str) -> str:
+    """A text with ``***`` in the place of passwords and the like, and of values of the data."""
+    text = _SECRET.sub(lambda found: f"{found[1] or found[2]}{_HIDDEN}", text)
+    text = _JAVA_VALUE.sub(rf"\1{_HIDDEN}", text)
+    return _VALUE.sub(_HIDDEN, text) if _DATA_EXCEPTION.search(text) else text
+
+
+class Trouble(NamedTuple):
+    """Something that goes wrong with machines and files, however it is said: a pattern of Java's
+    messages, and what to tell of it. ``{0}`` is the message, names are the pattern's groups.
+    """
+
+    pattern: re.Pattern[str]
+    sentence: str
+
+
+_FILE: Final = r"Failed to \w+(?: input stream for)?(?: file)?: (?P<file>\S+?): "
+_TABLE_FILE: Final = re.compile(r"/(?P<schema>[^/]+)/(?P<table>[^/]+)/(?P<kind>data|metadata)/")
+# The first that fits.
+TROUBLES: Final = tuple(
+    Trouble(re.compile(pattern, re.DOTALL), sentence)
+    for pattern, sentence in (
+        (
+            r"\[SQLITE_BUSY",
+            "the lake's catalog is locked by another process, and stayed so for as long as"
+            " busy_timeout in spark.sql.catalog.lake.uri says: wait for that process or end it"
+            " (`fuser` of the catalog's file names it)",
+        ),
+        (
+            r"\[SQLITE_(?:READONLY|CANTOPEN|PERM)",
+            "the lake's catalog can't be written: let this user write the file that"
+            " spark.sql.catalog.lake.uri names, and its folder",
+        ),
+        (
+            r"No space left on device|Disk quota exceeded",
+            "the disk is full: make room where the lake (spark.sql.catalog.lake.warehouse) and"
+            " the cache's tmp are, and start again; nothing is half written",
+        ),
+        (
+            _FILE + r".*(?:does not exist|No such file|NoSuchKey|Location does not exist)",
+            "{file} is missing{of_table}: {repair}",
+        ),
+        (
+            _FILE + r".*(?:EOFException|end of stream|[Ee]nd-of-input|is not a Parquet file"
+            r"|[Ii]nvalid|Not a valid|corrupt|checksum)",
+            "{file} is cut short or damaged{of_table}: {repair}",
+        ),
+        (
+            r"Permission denied|Read-only file system|Mkdirs failed|AccessDenied",
+            "{0}: the lake's storage can't be written: let this user write"
+            " spark.sql.catalog.lake.warehouse",
+        ),
+        (
+            r"OutOfMemoryError|Java heap space|GC overhead limit",
+            "Spark has too little memory: raise spark.driver.memory in the profile"
+            " (LAKEHOUSE_DRIVER_MEMORY in the project's own)",
+        ),
+    )
 )
 
 
+def trouble_text(message: str) -> str | None:
+    """What to tell of a message if it is a trouble that is known; None if it isn't."""
+    for trouble in TROUBLES:
+        if found := trouble.pattern.search(message):
+            groups = found.groupdict()
+            if "file" in groups:
+                groups.update(_damage(groups["file"]))
+            return trouble.sentence.format(message, **groups)
+    return None
+
+
+def _damage(file: str) -> dict[str, str]:
+    """Of which table a file is, and how it is repaired."""
+    place = _TABLE_FILE.search(file)
+    restore = "restore it from a backup"
+    if place is None:
+        return {"of_table": "", "repair": restore}
+    name = f"{place['schema']}.{place['table']}"
+    can_be_built = place["kind"] == "data" and place["schema"] != "bronze"
+    rebuild = f", or build the table anew: `dbt run --full-refresh -s {place['table']}`"
+    return {
+        "of_table": f", a file of {name}",
+        "repair": restore + (rebuild if can_be_built else ""),
+    }
+
+
 def error_text(error: Exception) -> str:
-    """What went wrong, in one line: the messages of a Java error and its causes, or Python's;
-    passwords as ``***``.
+    """What went wrong, in one line: a trouble that is known, else the messages of a Java error and
+    its causes, or Python's.
     """
+    message = _messages(error)
+    return without_secrets(trouble_text(message) or message)
+
+
+def known_trouble(error: BaseException) -> str | None:
+    """What to tell of an error of Spark's that is no mistake of ours; None if it may be one."""
+    if isinstance(error, Py4JNetworkError | ConnectionRefusedError):
+        return (
+            "Spark's process has ended before the command was done: it was killed, or the machine"
+            " has too little memory; what was committed is whole, start again"
+        )
+    if not isinstance(error, Py4JJavaError | CapturedException):
+        return None
+    told = trouble_text(_messages(error))
+    return None if told is None else without_secrets(told)
+
+
+def _messages(error: Exception) -> str:
+    """The messages of a Java error and its causes, or Python's, in one line."""
     cause = error.java_exception if isinstance(error, Py4JJavaError) else None
     if cause is None:
-        return _without_passwords(" ".join(str(error).split()))
+        return " ".join(str(error).split())
     reasons: list[str] = []
     while cause is not None:
         lines = (cause.getMessage() or cause.getClass().getSimpleName()).splitlines()
@@ -25,8 +150,28 @@ def error_text(error: Exception) -> str:
         if not any(reason in other or other in reason for other in reasons):
             reasons.append(reason)
         cause = cause.getCause()
-    return _without_passwords(": ".join(reasons))
+    return ": ".join(reasons)
 
 
-def _without_passwords(text: str) -> str:
-    return _PASSWORD.sub(lambda found: f"{found[1] or found[2]}***", text)
+def cause_of(error: Py4JJavaError, class_name: str) -> Any:
+    """What of a Java error and its causes is of that class (its simple name), None if none is."""
+    cause = error.java_exception
+    while cause is not None and cause.getClass().getSimpleName() != class_name:
+        cause = cause.getCause()
+    return cause
+
+
+def statement_error_text(error: Exception) -> str:
+    """What a user can act on of what Spark says to a statement."""
+    if known := known_trouble(error):
+        return known
+    if isinstance(error, ParseException):
+        # The mistake is shown in its place in the SQL.
+        return without_secrets(str(error))
+    if isinstance(error, AnalysisException):
+        # Behind it comes the query's plan.
+        return without_secrets(str(error).partition(";\n")[0])
+    if isinstance(error, CapturedException):
+        # Behind it comes where in the statement, and in Java, it was.
+        return without_secrets(str(error).partition("\n")[0])
+    return error_text(error)

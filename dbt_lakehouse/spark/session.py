@@ -1,45 +1,61 @@
 """The Spark session of the lake: its settings, its SQL functions, its schemas.
 
-dbt-spark's ``session`` method uses whatever Spark session the process has, so this module opens it
-first, with the profile's ``server_side_parameters``. The same function serves the command line.
+It is opened with the profile's ``server_side_parameters``, for dbt's adapter and for the command
+line alike.
 """
 
+import logging
 import os
+import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Final
 
 from py4j.protocol import Py4JJavaError
-from pyspark import SparkContext
+from pyspark import SparkConf, SparkContext
 from pyspark.errors import AnalysisException, ParseException, PySparkRuntimeError
 from pyspark.errors.exceptions.captured import CapturedException
+from pyspark.java_gateway import launch_gateway
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
-from dbt_lakehouse.config.paths import CACHE, LOG4J, LOOPBACK, ROOT
+from dbt_lakehouse.config.paths import LOG4J, LOOPBACK, cache_folder
 from dbt_lakehouse.errors import ConfigurationError, SessionError
 from dbt_lakehouse.lake import bronze
+from dbt_lakehouse.lake.catalog import CATALOG, CATALOG_TYPE, CATALOG_URI, SQLITE, WAREHOUSE
 from dbt_lakehouse.landing.kafka.settings import PREFIX as KAFKA_PREFIX
 from dbt_lakehouse.spark import class_archive
 from dbt_lakehouse.spark.functions import register_functions
-from dbt_lakehouse.spark.jars import ensure_jars
+from dbt_lakehouse.spark.jars import ensure_jars, java_option
 from dbt_lakehouse.spark.java_errors import error_text
-
-CATALOG: Final = "lake"
-WAREHOUSE: Final = f"spark.sql.catalog.{CATALOG}.warehouse"
-CATALOG_TYPE: Final = f"spark.sql.catalog.{CATALOG}.type"
-CATALOG_URI: Final = f"spark.sql.catalog.{CATALOG}.uri"
-SQLITE: Final = "jdbc:sqlite:"
+from dbt_lakehouse.spark.sessions import Sessions
 
 # What another Spark installation may have exported; each would lead this one astray.
 FOREIGN_ENVIRONMENT: Final = ("SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_DRIVER_PYTHON", "PYTHONPATH")
 
-_opened: SparkSession | None = None
+# PySpark's, which write an error with all of its values to standard error, beside raising it.
+_TELLTALE_LOGGERS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+
+# Settings of which spark-submit makes the JVM.
+_OF_THE_JVM: Final = (
+    "spark.driver.",
+    "spark.kerberos.",
+    "spark.kubernetes.",
+    "spark.master",
+    "spark.submit.",
+    "spark.yarn.",
+)
+_SECRET_NAME: Final = re.compile(r"(?i)password|secret|token|credential|access.?key")
+
+_opened: Sessions | None = None
 
 
-def opened_session() -> SparkSession:
-    """The session that this process has opened last. Spark's own ways to it take the JVM some 5 ms,
-    and a run asks for it with each statement. Raises ``RuntimeError`` if there is none.
+def opened_sessions() -> Sessions:
+    """The sessions of the lake that this process has opened last. Raises ``RuntimeError`` if there
+    is none.
     """
     if _opened is None:
         raise RuntimeError("no session of the lake is open: open_session comes first")
@@ -59,14 +75,15 @@ def has_ended(patience: float) -> bool:
     return True
 
 
-def open_session(parameters: Mapping[str, str]) -> SparkSession:
+def open_session(parameters: Mapping[str, str], root: Path) -> SparkSession:
     """Open the lake with the profile's parameters, or return the session that already has it open.
 
-    Relative paths in the catalog's settings are relative to the checkout. Creates the schemas and
-    the bronze table where they are missing. Raises ``ConfigurationError`` and ``SessionError``.
+    Relative paths in the catalog's settings are relative to ``root``, the project's folder. Creates
+    the schemas and the bronze table where they are missing. Raises ``ConfigurationError`` and
+    ``SessionError``.
     """
     global _opened
-    settings = _resolved(parameters)
+    settings = _resolved(parameters, root)
     active = SparkSession.getActiveSession()
     if active is not None and active.conf.get(CATALOG_URI, "") != settings.get(CATALOG_URI, ""):
         # One process may serve several lakes one after the other (tests do); Spark keeps a catalog
@@ -76,50 +93,90 @@ def open_session(parameters: Mapping[str, str]) -> SparkSession:
         os.environ.pop(name, None)
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
-    temporary = CACHE / "tmp"
-    temporary.mkdir(parents=True, exist_ok=True)
+    temporary = cache_folder("tmp")
+    properties = [
+        f"-D{name}={temporary}"
+        for name in ("java.io.tmpdir", "org.sqlite.tmpdir", "derby.system.home")
+    ]
+    properties.append(f"-Dlog4j2.configurationFile={LOG4J.as_uri()}")
     class_path = os.pathsep.join(str(path) for path in ensure_jars())
-    builder = (
-        SparkSession.builder.appName("cdc_lakehouse")
-        .config("spark.driver.extraClassPath", class_path)
-        .config("spark.executor.extraClassPath", class_path)
-        .config(
-            "spark.driver.extraJavaOptions",
-            f"-Djava.io.tmpdir={temporary} -Dorg.sqlite.tmpdir={temporary} "
-            f"-Dderby.system.home={temporary} -Dlog4j2.configurationFile={LOG4J} "
-            f"{class_archive.java_options()}",
-        )
-        .config("spark.local.dir", str(temporary))
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
+    for name in _TELLTALE_LOGGERS:
+        PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
+    spark = _started(
+        {
+            "spark.app.name": "cdc_lakehouse",
+            "spark.driver.extraClassPath": class_path,
+            "spark.executor.extraClassPath": class_path,
+            "spark.driver.extraJavaOptions": (
+                f"{' '.join(map(java_option, properties))} {class_archive.java_options()}"
+            ),
+            "spark.local.dir": str(temporary),
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+            **settings,
+        }
     )
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    spark = _started(builder)
     register_functions(spark)
     _prepare(spark)
-    _opened = spark
+    if _opened is None or _opened.base.sparkContext is not spark.sparkContext:
+        _opened = Sessions(spark)
     return spark
 
 
-def _started(builder: SparkSession.Builder) -> SparkSession:
-    """The session that a builder makes. Raises ``SessionError``."""
+def _started(settings: Mapping[str, str]) -> SparkSession:
+    """A session with these settings. Raises ``SessionError``.
+
+    The command line of Spark's JVM, which all users of the machine can read, has only those that
+    the JVM needs before it can be asked: none that could be a secret.
+    """
     look_at = (
         "look at spark.master and spark.driver.* in the profile (its memory is"
         " LAKEHOUSE_DRIVER_MEMORY where the project's own profile is used)"
     )
+    builder = SparkSession.builder
     try:
+        if SparkContext._active_spark_context is None:
+            at_start = [each for each in settings.items() if _is_for_command_line(each[0])]
+            if SparkContext._gateway is None:
+                _require_java()
+            gateway = SparkContext._gateway or launch_gateway(
+                SparkConf(loadDefaults=False).setAll(at_start)
+            )
+            conf = SparkConf(_jvm=gateway.jvm).setAll([*settings.items()])
+            SparkContext(conf=conf, gateway=gateway)
+        for name, value in settings.items():
+            builder = builder.config(name, value)
         return builder.getOrCreate()
     except PySparkRuntimeError as error:
         if error.getCondition() != "JAVA_GATEWAY_EXITED":
             raise
         # Its output has gone to standard error.
         raise SessionError(
-            f"Spark's JVM ended before it was ready, what it said is above: {look_at}, and at"
-            " JAVA_HOME, Java 17 or later"
+            f"Spark's JVM ({_java()}) ended before it was ready, what it said is above: {look_at},"
+            " and whether it is Java 17 or later; JAVA_HOME names another"
         ) from error
     except (Py4JJavaError, CapturedException) as error:
         raise SessionError(f"Spark does not start: {error_text(error)}: {look_at}") from error
+
+
+def _java() -> str | None:
+    """The Java that Spark takes, as it looks for it."""
+    home = os.environ.get("JAVA_HOME")
+    return shutil.which(f"{home}/bin/java" if home else "java")
+
+
+def _require_java() -> None:
+    """Raises ``SessionError`` if there is no Java."""
+    if _java() is None:
+        home = os.environ.get("JAVA_HOME")
+        place = f"JAVA_HOME is {home}, without a bin/java" if home else "no `java` is on the PATH"
+        raise SessionError(
+            f"Spark needs Java 17 or later, and {place}: install it, or let JAVA_HOME name it"
+        )
+
+
+def _is_for_command_line(name: str) -> bool:
+    return name.startswith(_OF_THE_JVM) and not _SECRET_NAME.search(name)
 
 
 def _prepare(spark: SparkSession) -> None:
@@ -139,7 +196,7 @@ def _prepare(spark: SparkSession) -> None:
         ) from error
 
 
-def _resolved(parameters: Mapping[str, str]) -> dict[str, str]:
+def _resolved(parameters: Mapping[str, str], root: Path) -> dict[str, str]:
     """The parameters with the lake's relative paths made absolute, and the folder of a SQLite
     catalog made.
     """
@@ -153,10 +210,11 @@ def _resolved(parameters: Mapping[str, str]) -> dict[str, str]:
         )
     # A REST catalog's warehouse is a name that the server knows.
     if settings.get(CATALOG_TYPE) == "jdbc" and "://" not in settings[WAREHOUSE]:
-        settings[WAREHOUSE] = (ROOT / settings[WAREHOUSE]).as_uri()
+        # Not as_uri: Hadoop takes %20 for the name of a folder.
+        settings[WAREHOUSE] = f"file://{root / settings[WAREHOUSE]}"
     uri = settings.get(CATALOG_URI, "")
     if uri.startswith(SQLITE):
-        path = ROOT / uri.removeprefix(SQLITE)
+        path = root / uri.removeprefix(SQLITE)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:

@@ -1,17 +1,9 @@
 {#
-  The table properties of a new table: the model's own, and for our incremental tables the table's
-  identity and what it has read (see macros/incremental/watermarks.sql), so that a rebuilt table and
-  its watermarks are one commit.
+  The table properties of a new table: the model's own, and what the adapter keeps there of its
+  declaration, so that a rebuilt table has it from its first commit on.
 #}
-{% macro spark__tblproperties_clause() -%}
-    {%- set properties = dict(config.get('tblproperties') or {}) -%}
-    {%- if config.get('materialized') == 'incremental' -%}
-        {%- do properties.update({'lakehouse.table_id': invocation_id}) -%}
-        {%- do properties.update(_noted_properties()) -%}
-        {%- if declaration() -%}
-            {%- do properties.update({'lakehouse.declared': declaration()}) -%}
-        {%- endif -%}
-    {%- endif -%}
+{% macro lakehouse__tblproperties_clause() -%}
+    {%- set properties = dict(config.get('tblproperties') or {}, **adapter.run_properties(this)) -%}
     {%- if properties %}
     tblproperties (
         {%- for name, value in properties.items() %}

@@ -8,11 +8,15 @@
           columns={"r_name": "string", "r_comment": "string"},
       ) }}
 
+  What is declared here is declared once: gold tables and histories of the log take it from here.
+
   Arguments:
       source_table, source_schema, source_database: which events of change_events; a name, or a list
-          of names for tables of one shape that make one (shards, partitions); none matches any.
+          of names for tables of one shape that make one (shards, partitions). None, the default of
+          the last two, is for events that name none; "*" is for any.
       topic: a Java regular expression for the topics to read; none for all. Needed where two topics
           carry tables of the same name.
+      where: SQL over change_events, for a log of some of the events only; none for all.
       key: the key columns and their types. Their values come from the row image,
           else from the record key.
       columns: the value columns and their types. A type is a Spark SQL type (string, boolean, the
@@ -21,69 +25,37 @@
           encoding: hbase}, where hbase says that the image holds base64 of what HBase's
           Bytes.toBytes made of the value.
       keyless: whether the table has no key: then each row image as a whole is one,
-          see macros/fold/current_rows.sql.
+          see macros/history/current_rows.sql.
       partial: whether images name only some of the columns: one that is absent from an image is
           unchanged then, and not null.
+      order_by_source_time: whether an event that is older by its source time than one already
+          applied to its key is rejected. Default: no; sources' times are not safe to reject by.
 
   Adds `_operation`, `_occurred_at`, `_position`, `_changed_columns` (columns that differ between
   before and after, null where one of them was not shipped), `_unchanged_columns` (columns that the
   change leaves as they were and whose value it does not say, as Debezium does with large values),
   `_previous_key` (the key that an update has replaced; of a keyless table, the row), `_misfits`
   (values that don't fit their declared type, as text: their columns are null) and
-  `_kafka_timestamp`. Of a delete, the values are those before it, where shipped.
+  `_kafka_timestamp`; a log of several source tables has `_source` too, which one the event is of.
+  Of a delete, the values are those before it, where shipped.
 #}
 {% macro change_log(
-    columns, source_table, key={}, source_schema=none, source_database=none, topic=none,
-    keyless=false, partial=false
+    columns, source_table, key={}, source_schema=none, source_database=none, topic=none, where=none,
+    keyless=false, partial=false, order_by_source_time=none
 ) -%}
-    {%- if not key and not keyless -%}
-        {%- do exceptions.raise_compiler_error(
-            'the change log of ' ~ source_table ~ ' needs its key columns: key={"column": "type"}.'
-            ~ ' Lindorm and Arcion tables without a key ship none, so they must be declared.'
-            ~ ' A table that has none at all is keyless=true'
-        ) -%}
-    {%- elif keyless and (key or partial) -%}
-        {%- do exceptions.raise_compiler_error(
-            'the change log of ' ~ source_table
-            ~ ' is keyless: it can have neither a key nor partial images'
-        ) -%}
-    {%- endif -%}
-    {%- set conditions = ["format not in ('aerospike_messagepack', 'aerospike_json')"] -%}
-    {%- for name, value in [
-        ('source_table', source_table), ('source_schema', source_schema),
-        ('source_database', source_database)
-    ] if value is not none -%}
-        {%- do conditions.append(_has_value(name, value)) -%}
-    {%- endfor -%}
-    {%- if topic -%}
-        {%- do conditions.append(_matches('topic', topic)) -%}
-    {%- endif -%}
     {{ _declare_change_log({
-        'columns': _column_specs(key, columns),
-        'key': (columns if keyless else key).keys() | list,
-        'conditions': conditions,
-        'technical': [],
+        'columns': columns,
+        'source_table': source_table,
+        'key': key,
+        'source_schema': source_schema,
+        'source_database': source_database,
+        'topic': topic,
+        'where': where,
         'keyless': keyless,
         'partial': partial,
+        'order_by_source_time': order_by_source_time,
     }) }}
 {%- endmacro %}
-
-{# A condition: a column has a value, or one of several. #}
-{% macro _has_value(column, values) %}
-    {% if values is string %}
-        {% do return(column ~ ' = ' ~ sql_text(values)) %}
-    {% endif %}
-    {% set texts = [] %}
-    {% for value in values %}
-        {% do texts.append(sql_text(value)) %}
-    {% endfor %}
-    {% do return(column ~ ' in (' ~ texts | join(', ') ~ ')') %}
-{% endmacro %}
-
-{# A condition: a Java regular expression matches the whole of a column. #}
-{% macro _matches(column, pattern) %}
-    {% do return(column ~ ' rlike ' ~ sql_text('^(?:' ~ pattern ~ ')$')) %}
-{% endmacro %}
 
 {#
   The body of a typed change log of an Aerospike set: one row per write or delete of a record.
@@ -99,62 +71,41 @@
       namespace: the namespace.
       set: the set, or none for records without one.
       columns: bins and their types, as in change_log.
-      topic: as in change_log.
+      topic, where: as in change_log.
       partial: as in change_log: for connectors that ship changed bins only (`bin-policy`).
+      order_by_source_time: as in change_log. Default: yes, for such connectors can re-order.
 
   Adds what change_log adds, but for `_previous_key`, and `_unchanged_columns` only if partial; and
   `_namespace`, `_set`, `_digest` and `_expires_at`.
 #}
-{% macro aerospike_change_log(namespace, set, columns, topic=none, partial=false) -%}
-    {%- set conditions = [
-        "format in ('aerospike_messagepack', 'aerospike_json')",
-        'source_schema = ' ~ sql_text(namespace),
-        'source_table = ' ~ sql_text(set) if set is not none else 'source_table is null',
-    ] -%}
-    {%- if topic -%}
-        {%- do conditions.append(_matches('topic', topic)) -%}
-    {%- endif -%}
+{% macro aerospike_change_log(
+    namespace, set, columns, topic=none, where=none, partial=false, order_by_source_time=none
+) -%}
     {{ _declare_change_log({
-        'columns': _column_specs({}, columns),
-        'key': [],
-        'conditions': conditions,
-        'technical': [
-            "source_schema as _namespace",
-            "source_table as _set",
-            "get_json_object(record_key, '$.digest') as _digest",
-            "expires_at as _expires_at",
-        ],
+        'columns': columns,
+        'namespace': namespace,
+        'set': set,
+        'key': {},
+        'topic': topic,
+        'where': where,
         'keyless': false,
         'partial': partial,
+        'order_by_source_time': order_by_source_time,
     }) }}
 {%- endmacro %}
 
-{# Every column with its type, its field in the image, and its encoding. #}
-{% macro _column_specs(key, columns) %}
-    {% set specs = [] %}
-    {% do refuse_reserved_columns(key.keys() | list + columns.keys() | list) %}
-    {% for name, declared in dict(key, **columns).items() %}
-        {% set spec = {'type': declared} if declared is string else declared %}
-        {% do specs.append({
-            'column': name,
-            'type': spec.type | lower,
-            'field': spec.get('name', name),
-            'encoding': spec.get('encoding'),
-        }) %}
-    {% endfor %}
-    {% do return(specs) %}
-{% endmacro %}
-
 {#
   Declares a model a change log, and gives the SQL of its body. The declaration stays in the
-  model's meta: tests of the log read it, and so does a run that finds columns declared which
-  were not before.
+  model's meta, where gold tables, tests, and runs that find it changed look it up.
 #}
-{% macro _declare_change_log(log) -%}
-    {{- config(meta={
-        'change_log': dict(log, fields=log.columns | map(attribute='field') | list)
-    }) -}}
-    {{ change_log_sql(log, new_rows(ref('change_events'))) }}
+{% macro _declare_change_log(arguments) -%}
+    {%- set log = adapter.declare_change_log(arguments) -%}
+    {{- config(materialized='change_log', meta={'change_log': log}) -}}
+    {%- set events = ref('change_events') -%}
+    {%- if is_building() -%}
+        {%- set events = begin_run([events], log).rows(events.render()) -%}
+    {%- endif -%}
+    {{ change_log_sql(log, events) }}
 {%- endmacro %}
 
 {#

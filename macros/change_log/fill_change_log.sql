@@ -4,47 +4,37 @@
   stay as they are.
 
   Arguments:
-      to_fill: the columns, as follow_schema returns them.
+      run: the NodeRun.
+      log: the declaration.
 #}
-{% macro fill_change_log(to_fill) %}
-    {% set declared = config.get('meta').change_log %}
-    {% set filled = quoted(to_fill) + ['_changed_columns', '_misfits'] %}
-    {% if declared.key or declared.partial %}
+{% macro fill_change_log(run, log) %}
+    {% set filled = quoted(run.to_fill) + ['_changed_columns', '_misfits'] %}
+    {% if log.key or log.partial %}
         {% do filled.append('_unchanged_columns') %}
     {% endif %}
-    {% call statement('fill') %}
-        merge into {{ this }} as target
-        using ({{ change_log_sql(declared, _events_read_before(declared, to_fill)) }}) as source
+    {% do adapter.fill(this, '
+        merge into ' ~ this ~ ' as target
+        using (' ~ change_log_sql(log, _events_read_before(run, log)) ~ ') as source
         on target._position <=> source._position
-        when matched and {{ columns_differ(filled) }} then update set
-            {%- for column in filled %}
-            {{ column }} = source.{{ column }}{{ ',' if not loop.last }}
-            {%- endfor %}
-    {% endcall %}
-    {% do log(this ~ ': filled ' ~ to_fill | join(', ') ~ ' from earlier events', info=true) %}
+        when matched and ' ~ columns_differ(filled) ~ ' then update set
+            ' ~ set_columns(filled)
+    ) %}
+    {% do log_info(this ~ ': filled ' ~ run.to_fill | join(', ') ~ ' from earlier events') %}
 {% endmacro %}
 
 {# The change events that earlier runs have read, those that may say something of the columns. #}
-{% macro _events_read_before(change_log, to_fill) %}
-    {% set events = ref('change_events') %}
-    {% set mark = _marks()[events.schema ~ '.' ~ events.identifier] %}
-    {% if mark.snapshot == 'none' %}
-        {% do return('(select * from ' ~ events ~ ' where false)') %}
-    {% endif %}
-    {% if adapter.has_snapshot(events, mark.snapshot) %}
-        {% set before = events ~ ' version as of ' ~ mark.snapshot ~ ' where true' %}
-    {% else %}
-        {% set before = events ~ ' where _last_updated_sequence_number <= ' ~ mark.sequence %}
-    {% endif %}
+{% macro _events_read_before(run, log) %}
+    {% set events = run.upstreams[0] %}
+    {% set before = run.rows_before(events) %}
     {% set named = [] %}
-    {% for spec in change_log.columns if spec.column in to_fill %}
+    {% for spec in log.columns if spec.column in run.to_fill %}
         {# A name that JSON would write in more ways than one says nothing about an image's text. #}
-        {% if change_log.partial or not modules.re.fullmatch('[A-Za-z0-9_ .-]+', spec.field) %}
-            {% do return('(select * from ' ~ before ~ ')') %}
+        {% if log.partial or not modules.re.fullmatch('[A-Za-z0-9_ .-]+', spec.field) %}
+            {% do return(before) %}
         {% endif %}
         {% for image in ['before', 'after', 'record_key'] %}
             {% do named.append('contains(' ~ image ~ ", '\"" ~ spec.field ~ "\"')") %}
         {% endfor %}
     {% endfor %}
-    {% do return('(select * from ' ~ before ~ ' and (' ~ named | join(' or ') ~ '))') %}
+    {% do return('(select * from ' ~ before ~ ' where ' ~ named | join(' or ') ~ ')') %}
 {% endmacro %}

@@ -9,25 +9,34 @@
       partitions: as of partitions_of, of these rows.
 #}
 {% macro log_time_corrections(payloads, partitions) %}
-    {% if not is_building() or model.resource_type == 'unit_test' %}
+    {% if not is_building() %}
         {% do return('(' ~ _log_time_corrections_sql(payloads, none) ~ ')') %}
     {% elif not partitions %}
         {% do return(none) %}
     {% endif %}
-    {% set name = make_temp_relation(this, '__dbt_tmp').identifier ~ '__corrections' %}
+    {% set run = adapter.run_of(this) %}
+    {% set known = adapter.kept(this, 'lakehouse.log_times') if run.is_incremental else {} %}
+    {% if known is none %}
+        {% set known = _log_times_of_log() %}
+    {% endif %}
+    {% set times = adapter.log_times(run, partitions, known) %}
+    {% if not times.needs_correction %}
+        {% do return(none) %}
+    {% endif %}
     {% set corrected = evaluate(
-        name, _log_time_corrections_sql(payloads, _carried_log_times(partitions))
+        view_of('corrections'), _log_time_corrections_sql(payloads, times.carried)
     ) %}
-    {% do return(name if corrected > 0 else none) %}
+    {% do return(view_of('corrections') if corrected > 0 else none) %}
 {% endmacro %}
 
 {#
   Arguments:
       payloads: as of log_time_corrections.
-      carried: as of _carried_log_times.
+      carried: the log times that earlier runs have given to the partitions, a list of
+          {topic, partition, log_time} as SQL; none where only the log can tell.
 #}
 {% macro _log_time_corrections_sql(payloads, carried) -%}
-    {%- set reads_log = carried is none and is_incremental() -%}
+    {%- set reads_log = carried is none and goes_on() -%}
 with payloads as (
     select
         topic,
@@ -145,51 +154,6 @@ select
 from log_times
 where given_log_time is null and not log_time <=> timestamp
 {%- endmacro %}
-
-{#
-  The log times that earlier runs have given to the partitions of new payloads, without a look at
-  the log itself: the property `lakehouse.log_times` of change_events has the last offset of each
-  partition and its log time.
-
-  Returns a list of {topic, partition, log_time}, each as SQL, for the partitions that have one; or
-  none where only the log can tell: payloads lie before offsets that came earlier, or there are too
-  many partitions for a property.
-
-  Arguments:
-      partitions: as of log_time_corrections.
-#}
-{% macro _carried_log_times(partitions) %}
-    {% set held = _properties(this).get('lakehouse.log_times', '') if is_incremental() else '{}' %}
-    {% set notes = adapter.noted_properties(this) %}
-    {% if held == 'too many partitions' %}
-        {% do notes.update({'lakehouse.log_times': held}) %}
-        {% do return(none) %}
-    {% endif %}
-    {% set known = fromjson(held) if held else _log_times_of_log() %}
-    {% set carried, unordered = [], [] %}
-    {% for each in partitions %}
-        {% set times = [each.newest] %}
-        {% if each.name in known %}
-            {% set offset, log_time = known[each.name] %}
-            {% if each.first_offset <= offset %}
-                {% do unordered.append(each.name) %}
-            {% endif %}
-            {% do times.append(log_time) %}
-            {% do carried.append({
-                'topic': sql_text(each.topic), 'partition': each.partition,
-                'log_time': _moment(log_time)
-            }) %}
-        {% endif %}
-        {% set times = times | reject('none') | map('int') | list %}
-        {% do known.update({each.name: [each.last_offset | int, times | max if times else none]}) %}
-    {% endfor %}
-    {% set is_too_long = known | length > 1000 %}
-    {% do notes.update({
-        'lakehouse.log_times':
-            'too many partitions' if is_too_long else '' if unordered else tojson(known)
-    }) %}
-    {% do return(none if is_too_long or unordered else carried) %}
-{% endmacro %}
 
 {# What the log says of its partitions: {partition: [last offset, its log time in microseconds]}. #}
 {% macro _log_times_of_log() %}

@@ -5,7 +5,8 @@
       topic, partition
       format          of the topic, by `vars.topics`; none for no match
       first_offset, last_offset
-      newest          the newest timestamp in microseconds, or none
+      oldest, newest  the timestamps at the ends in microseconds, or none
+      goes_back       whether a timestamp is missing, or lies behind that of an earlier offset
 
   or none where nothing is built, or nothing is new.
 
@@ -13,20 +14,42 @@
       payloads: the new rows of bronze, as new_rows gives them.
 #}
 {% macro partitions_of(payloads) %}
-    {% if not is_building() or model.resource_type == 'unit_test'
-        or (is_incremental() and not has_news()) %}
+    {% if not is_building() or not adapter.run_of(this).has_news %}
         {% do return(none) %}
     {% endif %}
+    {% set hint = '/*+ coalesce(1) */' if adapter.run_of(this).is_small else '' %}
     {% set partitions = [] %}
-    {% for name, format, first_offset, last_offset, newest in run_query(
-        'select to_json(struct(topic, partition)), ' ~ payload_format('topic')
-        ~ ', min(offset), max(offset), unix_micros(max(timestamp)) from ' ~ payloads
-        ~ ' group by topic, partition'
-    ) %}
+    {% for name, format, first_offset, last_offset, oldest, newest, goes_back in run_query('
+        select
+            to_json(struct(topic, partition)),
+            ' ~ payload_format('topic') ~ ',
+            min(offset),
+            max(offset),
+            unix_micros(min(timestamp)),
+            unix_micros(max(timestamp)),
+            bool_or(timestamp is null or timestamp < _newest_before)
+        from (
+            select
+                topic,
+                partition,
+                offset,
+                timestamp,
+                max(timestamp) over (
+                    partition by topic, partition
+                    order by offset
+                    rows between unbounded preceding and 1 preceding
+                ) as _newest_before
+            from (
+                select ' ~ hint ~ ' topic, partition, offset, timestamp from ' ~ payloads ~ '
+            )
+        )
+        group by topic, partition
+    ') %}
         {% set named = fromjson(name) %}
         {% do partitions.append({
             'name': name, 'topic': named.topic, 'partition': named.partition, 'format': format,
-            'first_offset': first_offset, 'last_offset': last_offset, 'newest': newest
+            'first_offset': first_offset, 'last_offset': last_offset,
+            'oldest': oldest, 'newest': newest, 'goes_back': goes_back
         }) %}
     {% endfor %}
     {% do return(partitions or none) %}

@@ -9,8 +9,9 @@
   today's reason. Events of a payload that were good already stay as they are. Each step can be
   repeated: what a crash has left, the next call finds done, or does.
 
-  Leaves what it has done in the temporary view `redriven`: payloads (tried), decoded (of them,
-  without any `invalid` event now), events (appended, without the invalid ones).
+  Leaves what it has done in the view `global_temp.redriven`, for the session that has asked:
+  payloads (tried), decoded (of them, without any `invalid` event now), events (appended, without
+  the invalid ones).
 
   Arguments:
       codes, topics: only payloads with one of these error codes, of these topics;
@@ -20,7 +21,7 @@
     {% set events, quarantine = ref('change_events'), ref('quarantined_payloads') %}
     {% set position = 'topic, partition, offset' %}
     {% do evaluate(
-        'redrive_payloads', _redrive_payloads(_pinned(events), _pinned(quarantine), codes, topics)
+        'redrive_payloads', _redrive_payloads(pinned(events), pinned(quarantine), codes, topics)
     ) %}
     {% set decoded %}
         select decoded.*, redrive_payloads.log_time
@@ -31,7 +32,7 @@
     {% set missing %}
         select redrive_events.*
         from redrive_events
-        left anti join {{ _pinned(events) }} as already
+        left anti join {{ pinned(events) }} as already
             on {{ _same_event('already', 'redrive_events') }}
             and (already.operation <> 'invalid' or {{ _same_error('already', 'redrive_events') }})
     {% endset %}
@@ -63,11 +64,11 @@
         {% do run_query(_quarantine_again(quarantine)) %}
     {% endif %}
     {% do run_query(
-        'create or replace temporary view redriven as select '
+        'create or replace global temporary view redriven as select '
         ~ outcome['payloads'] ~ ' as payloads, '
         ~ outcome['decoded'] ~ ' as decoded, ' ~ outcome['events'] ~ ' as events'
     ) %}
-    {% do forget_evaluated('redrive_') %}
+    {% do adapter.drop_evaluated('redrive_') %}
 {% endmacro %}
 
 {#
@@ -85,7 +86,7 @@
         positions.log_time,
         payloads.key,
         payloads.value
-    from {{ _pinned(source('bronze', 'raw_payloads')) }} as payloads
+    from {{ pinned(source('bronze', 'raw_payloads')) }} as payloads
     inner join (
         select events.topic, events.partition, events.offset, max(events.log_time) as log_time
         from {{ events }} as events
@@ -93,11 +94,20 @@
             select topic, partition, offset
             from {{ quarantine }}
             where
-                {{ _has_value('error_code', codes) if codes else 'true' }}
-                and {{ _has_value('topic', topics) if topics else 'true' }}
+                {{ _is_one_of('error_code', codes) }}
+                and {{ _is_one_of('topic', topics) }}
         ) using (topic, partition, offset)
         group by events.topic, events.partition, events.offset
     ) as positions using (topic, partition, offset)
+{% endmacro %}
+
+{# A condition: a column has one of some values; without any, it always holds. #}
+{% macro _is_one_of(column, values) %}
+    {% set texts = [] %}
+    {% for value in values %}
+        {% do texts.append(sql_text(value)) %}
+    {% endfor %}
+    {% do return(column ~ ' in (' ~ texts | join(', ') ~ ')' if texts else 'true') %}
 {% endmacro %}
 
 {# Whether two rows are of the same place in the same payload. #}

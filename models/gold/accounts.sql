@@ -1,14 +1,1 @@
-{{
-    current_state(
-        changes=ref("accounts_changes"),
-        key=["account_id"],
-        columns=[
-            "email",
-            "plan",
-            "monthly_fee",
-            "seats",
-            "active",
-            "created_at",
-        ],
-    )
-}}
+{{ current_state(ref("accounts_changes")) }}

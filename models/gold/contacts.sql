@@ -1,13 +1,1 @@
-{{
-    current_state(
-        changes=ref("contacts_changes"),
-        key=["contact_id"],
-        columns=[
-            "name",
-            "city",
-            "age",
-            "points",
-            "photo",
-        ],
-    )
-}}
+{{ current_state(ref("contacts_changes")) }}

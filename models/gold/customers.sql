@@ -1,15 +1,1 @@
-{{
-    current_state(
-        changes=ref("customers_changes"),
-        key=["id"],
-        columns=[
-            "name",
-            "first_name",
-            "last_name",
-            "email",
-            "city",
-            "loyalty_points",
-            "newsletter",
-        ],
-    )
-}}
+{{ current_state(ref("customers_changes")) }}

@@ -1,15 +1,1 @@
-{{
-    current_state(
-        changes=ref("orders_changes"),
-        key=["order_id"],
-        columns=[
-            "customer_id",
-            "status",
-            "amount",
-            "currency",
-            "placed_at",
-            "shipped_at_micros",
-            "note",
-        ],
-    )
-}}
+{{ current_state(ref("orders_changes")) }}

@@ -1,15 +1,3 @@
-{{
-    history(
-        changes=ref("orders_changes"),
-        key=["order_id"],
-        columns=[
-            "customer_id",
-            "status",
-            "amount",
-            "currency",
-            "placed_at",
-            "shipped_at_micros",
-            "note",
-        ],
-    )
-}}
+{{ config(contract={"enforced": false}) }}
+
+{{ history(ref("orders_changes")) }}

@@ -1,22 +1,3 @@
-{{
-    history(
-        changes=ref("profiles_changes"),
-        key=["_digest"],
-        namespace="users",
-        track_columns=["email", "display_name", "is_vip", "home"],
-        columns=[
-            "email",
-            "display_name",
-            "age",
-            "balance",
-            "is_vip",
-            "preferences",
-            "visited_cities",
-            "home",
-            "avatar",
-            "visitors",
-            "legacy_obj",
-            "places",
-        ],
-    )
-}}
+{{ config(contract={"enforced": false}) }}
+
+{{ history(ref("profiles_changes"), track_columns=["email", "display_name", "is_vip", "home"]) }}

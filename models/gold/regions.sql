@@ -1,10 +1,1 @@
-{{
-    current_state(
-        changes=ref("regions_changes"),
-        key=["r_regionkey"],
-        columns=[
-            "r_name",
-            "r_comment",
-        ],
-    )
-}}
+{{ current_state(ref("regions_changes")) }}

@@ -1,17 +1,1 @@
-{{
-    current_state(
-        changes=ref("sessions_changes"),
-        key=["_digest"],
-        namespace="web",
-        columns=[
-            "user_id",
-            "user_agent",
-            "started_at",
-            "page_views",
-            "landing_page",
-            "cart",
-            "cart_total",
-            "utm",
-        ],
-    )
-}}
+{{ current_state(ref("sessions_changes")) }}

@@ -1,13 +1,9 @@
-{{ config(unique_key=["_position"]) }}
-
 {{
     change_log(
         source_database="crm",
         source_schema="public",
         source_table="accounts",
-        key={
-            "account_id": "bigint",
-        },
+        key={"account_id": "bigint"},
         columns={
             "email": "string",
             "plan": "string",

@@ -12,7 +12,7 @@
 {% endfor %}
 {{
     config(
-        unique_key=["topic", "partition", "offset", "event_index"],
+        materialized="append_only",
         tblproperties=table_properties,
     )
 }}

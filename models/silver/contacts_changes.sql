@@ -1,8 +1,7 @@
-{{ config(unique_key=["_position"]) }}
-
 {{
     change_log(
         topic="lindorm\\.hbase\\.customers",
+        source_database="ld-xxxx",
         source_schema="default",
         source_table="customers",
         key={

@@ -1,13 +1,10 @@
-{{ config(unique_key=["_position"]) }}
-
 {{
     change_log(
         topic="lindorm\\.customers",
+        source_database="ld-xxxx",
         source_schema="default",
         source_table="customers",
-        key={
-            "id": "string",
-        },
+        key={"id": "string"},
         columns={
             "name": "string",
             "first_name": "string",

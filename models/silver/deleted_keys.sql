@@ -1,13 +1,16 @@
 {{
     config(
-        incremental_strategy="merge",
+        materialized="state_table",
         unique_key=["scope", "record_key"],
         partition_by=["scope"],
-        full_refresh=false,
         post_hook="{{ purge_deleted_keys() }}",
     )
 }}
 
+{% set new_deletes = ref("set_less_deletes") %}
+{% if is_building() %}
+    {% set new_deletes = begin_run([new_deletes], merges=true).rows(new_deletes.render()) %}
+{% endif %}
 -- Of any number of deletes only two can matter to what comes before or after them: the one with
 -- the newest time, and the newest one without a time. Both are maxima, so runs may see the deletes
 -- in any order and repeat them.
@@ -17,7 +20,7 @@ with new_deletes as (
         {{ record_key(["_digest"]) }} as record_key,
         {{ known_time("_occurred_at", "_kafka_timestamp") }} as occurred_at,
         _position as position
-    from {{ new_rows(ref("set_less_deletes")) }}
+    from {{ new_deletes }}
 ),
 
 summarised as (
@@ -30,7 +33,7 @@ summarised as (
     group by scope, record_key
 ),
 
-{% if is_incremental() %}
+{% if goes_on() %}
 -- Only scopes of namespaces: the states of single tables are written by the gold models.
 remembered as (
     select

@@ -1,12 +1,11 @@
 {{
     config(
-        unique_key=["invocation_id", "gold_table"],
-        full_refresh=false,
+        materialized="state_table",
     )
 }}
 
 -- Only the shape: each gold model that has folded new events gets its row when the dbt command is
--- done (macros/fold/add_counters.sql), and deleted_keys one when it has purged states.
+-- done (macros/current_state/add_counters.sql), and deleted_keys one when it has purged states.
 select
     cast(null as string) as invocation_id,
     cast(null as string) as gold_table,

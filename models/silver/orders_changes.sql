@@ -1,13 +1,9 @@
-{{ config(unique_key=["_position"]) }}
-
 {{
     change_log(
         source_database="shop",
         source_schema="sales",
         source_table="orders",
-        key={
-            "order_id": "bigint",
-        },
+        key={"order_id": "bigint"},
         columns={
             "customer_id": "int",
             "status": "string",

@@ -1,12 +1,8 @@
-{{ config(unique_key=["_position"]) }}
-
 {{
     change_log(
         source_database="inventory",
         source_table="products",
-        key={
-            "id": "int",
-        },
+        key={"id": "int"},
         columns={
             "sku": "string",
             "name": "string",

@@ -1,5 +1,3 @@
-{{ config(unique_key=["_position"]) }}
-
 {{
     aerospike_change_log(
         namespace="users",

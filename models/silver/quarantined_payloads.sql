@@ -1,6 +1,6 @@
 {{
     config(
-        unique_key=["topic", "partition", "offset", "event_index"],
+        materialized="append_only",
     )
 }}
 

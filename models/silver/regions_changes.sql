@@ -1,12 +1,8 @@
-{{ config(unique_key=["_position"]) }}
-
 {{
     change_log(
         source_database="tpch",
         source_table="region",
-        key={
-            "r_regionkey": "int",
-        },
+        key={"r_regionkey": "int"},
         columns={
             "r_name": "string",
             "r_comment": "string",

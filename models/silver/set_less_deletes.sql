@@ -1,4 +1,4 @@
-{{ config(unique_key=["_position"]) }}
+{{ config(materialized="append_only") }}
 
 with change_events as (
     select * from {{ new_rows(ref("change_events")) }}

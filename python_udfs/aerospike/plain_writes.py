@@ -1,23 +1,27 @@
-"""The short way for Aerospike's usual payloads: many WRITEs whose values JSON can say as they are.
+"""Many WRITEs at once: Aerospike's usual payloads, whose values JSON can say as they are.
 
-Nearly all of a topic's payloads are such writes, so this way decides how fast a topic is decoded.
-It has no errors of its own: a payload that is anything else is left to ``aerospike_messagepack``,
-which decodes it with all care. Both give the same event.
+Idea: writes of one set with the same bins have one layout. Its decoder checks names, types and
+flags of the bins and the types of their values while it decodes, in C; what belongs to all of a
+layout's writes is worked out once, what differs is encoded by column.
+Precondition: WRITEs alone in their payloads; values that JSON says as they are; at least
+``_FEWEST`` of a layout in a batch. Fallback: ``messagepack.decode``, message by message, for all
+others. There are no errors here, and both give the same events.
+Never slower: what is spent here on messages that the fallback has to decode after all, and on
+making layouts, comes from a budget of time that grows by what is saved and by a small part of what
+the fallback takes; without budget, all messages go the careful way.
 
-What makes it short: writes of one set with the same bins have one layout. A layout's decoder checks
-the names, types and flags of the bins and the types of their values while it decodes, in C, and
-what belongs to all writes of a layout is worked out once. What differs is encoded by column.
-
-Nothing is lost on this way. msgspec drops what a map can't hold (a name that comes twice), so what
-may have maps is decoded by column, and encoded again it must give the bytes that were shipped.
+Nothing is lost. msgspec drops what a map can't hold (a name that comes twice), so what may have
+maps is decoded by column, and encoded again it must give the bytes that were shipped.
 """
 
 import re
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from functools import cache
-from itertools import islice, repeat
+from itertools import repeat
 from math import isfinite
 from operator import itemgetter
+from time import thread_time
 from typing import Annotated, Any, Final, Literal, NamedTuple
 
 import msgspec
@@ -102,11 +106,50 @@ class _Group(NamedTuple):
     records: list[Any]
 
 
-_LAYOUTS: Final[dict[Any, _Layout | None]] = {}
-"""By what the writes have in common: the layout, or None where there can't be one."""
-_SEEN: Final[dict[Any, int]] = {}
-"""By the same: how many such writes were seen while there was no layout."""
-_met_last: Final[list[_Layout | None]] = [None]
+class _Known:
+    """What is known of the messages so far."""
+
+    def __init__(self) -> None:
+        self.layouts: OrderedDict[Any, _Layout | None] = OrderedDict()
+        """By what writes have in common: the layout, or None where there can't be one; that used
+        last is at the end."""
+        self.seen: dict[Any, int] = {}
+        """By the same: how many such writes were seen while there was no layout."""
+        self.last: _Layout | None = None
+        """The most usual one of the last batch."""
+        self.budget = _LARGEST_BUDGET
+        """Seconds that may be spent in vain."""
+        self.resting = False
+        self.careful = 0.0
+        """Seconds that the careful way takes for a byte, of late."""
+
+    def saved(self, seconds: float) -> None:
+        """Add to the budget, or take from it."""
+        self.budget = min(self.budget + seconds, _LARGEST_BUDGET)
+        if self.budget < 0:
+            self.resting = True
+        elif self.budget > _ENOUGH:
+            self.resting = False
+
+    def took(self, seconds: float, size: int) -> None:
+        """Note what the careful way took for messages of that size."""
+        of_byte = seconds / size
+        self.careful += (of_byte - self.careful) * (_NEWEST_WEIGHT if self.careful else 1)
+        self.saved(seconds * _RISKED)
+
+
+# Of time that the careful way takes, so much may be lost by trying whether there is a short one:
+# half of what the benchmark allows.
+_RISKED: Final = 0.04
+# In seconds: hundreds of layouts, or some ten thousand messages.
+_LARGEST_BUDGET: Final = 0.1
+_ENOUGH: Final = 0.01
+_NEWEST_WEIGHT: Final = 0.25
+# A message takes the careful way as long as so many bytes, beside its own.
+_MESSAGE_BYTES: Final = 200
+# Fewer messages of a layout take longer by column than one by one.
+_FEWEST: Final = 8
+
 # The first bytes of a float64 that is no finite number. A float32 is not found: in a list or map it
 # isn't plain, as it would be encoded as a float64.
 _NON_FINITE: Final = re.compile(rb"\xcb[\x7f\xff][\xf0-\xff]")
@@ -116,8 +159,10 @@ _SEEN_BEFORE: Final = 10
 # A layout of many bins takes some 100 KB.
 _MAX_LAYOUTS: Final = 256
 _MAX_SEEN: Final = 4096
-# So many layouts are tried, whole, before a record is looked at in Python.
+# So many layouts of a set are tried, whole, before a record is looked at in Python.
 _TRIED: Final = 4
+# Behind the names of namespace and set: the head of the digest, which no UTF-8 text has in it.
+_DIGEST_HEAD: Final = b"\xc4\x14"
 # For msgspec, as a literal.
 _TOO_LARGE: Final = 2**63
 
@@ -200,26 +245,47 @@ def decode_batch(
 
     The Kafka keys of plain writes are absent, or are the same bytes as the record's own key.
     """
+    known = _known
     decoded = Decoded()
-    groups, others = _grouped(values)
-    for group in groups:
-        others += _add_group(decoded, group, keys)
-    for place in others:
-        decoded.events[place] = decode(keys[place], values[place])
+    others = list(range(len(values)))
+    if not known.resting:
+        start = thread_time()
+        groups, others = _grouped(known, values)
+        for group in groups:
+            if len(group.places) < _FEWEST:
+                others += group.places
+            else:
+                others += _add_group(decoded, group, keys)
+        size = sum(_size(values, places) for places, _ in decoded.columns)
+        known.saved(size * known.careful - (thread_time() - start))
+    if others:
+        start = thread_time()
+        for place in others:
+            decoded.events[place] = decode(keys[place], values[place])
+        known.took(thread_time() - start, _size(values, others))
     return decoded
 
 
-def _grouped(values: Sequence[bytes | None]) -> tuple[list[_Group], list[int]]:
+def _size(values: Sequence[bytes | None], places: Sequence[int]) -> int:
+    """Of messages, as the careful way's time counts them."""
+    return sum(len(values[place] or b"") for place in places) + len(places) * _MESSAGE_BYTES
+
+
+def _grouped(known: _Known, values: Sequence[bytes | None]) -> tuple[list[_Group], list[int]]:
     """Messages that have a layout, and the places of the others."""
     if max(map(len, filter(None, values)), default=0) > MAX_PAYLOAD_BYTES:
         return [], list(range(len(values)))
     groups: dict[int, _Group] = {}
+    of_set: dict[bytes, list[_Group]] = {}
     others = []
     rest = iter(values)
-    group = _met_last[0] and _group_of(_met_last[0], groups)
+    group = known.last and _group_of(known.last, groups)
     place = 0
+    # Whether messages of one layout follow one another: else each is looked for at once.
+    in_runs = True
     while True:
-        if group is not None:
+        fitting = 0
+        if group is not None and in_runs:
             first = len(group.records)
             try:
                 group.records.extend(map(group.layout.decode, rest))
@@ -233,16 +299,16 @@ def _grouped(values: Sequence[bytes | None]) -> tuple[list[_Group], list[int]]:
             next(rest, None)
         if place >= len(values):
             break
-        other = _other_group(values[place], groups)
-        if other is None:
+        before, group = group, _other_group(known, values[place], groups, of_set)
+        in_runs = fitting > 0 or before is None or group is before
+        if group is None:
             others.append(place)
         else:
-            group = other
             group.places.append(place)
         place += 1
     usual = max(groups.values(), key=lambda each: len(each.places), default=None)
     if usual is not None:
-        _met_last[0] = usual.layout
+        known.last = usual.layout
     return list(groups.values()), others
 
 
@@ -250,18 +316,25 @@ def _group_of(layout: _Layout, groups: dict[int, _Group]) -> _Group:
     return groups.setdefault(id(layout), _Group(layout, [], []))
 
 
-def _other_group(value: bytes | None, groups: dict[int, _Group]) -> _Group | None:
+def _other_group(
+    known: _Known,
+    value: bytes | None,
+    groups: dict[int, _Group],
+    of_set: dict[bytes, list[_Group]],
+) -> _Group | None:
     """The group of a message, with its record, that isn't in the group of the message before."""
     if value is None or value[:3] != _HEADER:
         return None
-    for group in islice(groups.values(), _TRIED):
+    # Mostly those of a set have the same few layouts; if the bytes deceive, no layout fits.
+    same_set = of_set.setdefault(value[: value.find(_DIGEST_HEAD)], [])
+    for group in same_set[-_TRIED:]:
         try:
             group.records.append(group.layout.decode(value))
         except _FAILURES:
             continue
         return group
     try:
-        layout = _layout_of(_decode_any(value))
+        layout = _layout_of(known, _decode_any(value))
         if layout is None:
             return None
         record = layout.decode(value)
@@ -269,10 +342,12 @@ def _other_group(value: bytes | None, groups: dict[int, _Group]) -> _Group | Non
         return None
     group = _group_of(layout, groups)
     group.records.append(record)
+    if not any(each is group for each in same_set):
+        same_set.append(group)
     return group
 
 
-def _layout_of(record: Any) -> _Layout | None:
+def _layout_of(known: _Known, record: Any) -> _Layout | None:
     _, _, ((namespace, set_name, _, user_key), _, _, _, bins) = record
     if not bins:
         return None
@@ -287,36 +362,58 @@ def _layout_of(record: Any) -> _Layout | None:
     if user_key is not None and user_key_type not in _USER_KEY_TYPES:
         return None
     common = (namespace, set_name, user_key_type, names, codes, flags, tuple(types))
-    if common in _LAYOUTS:
-        return _LAYOUTS[common]
-    seen = _SEEN.get(common, 0)
-    if seen < _SEEN_BEFORE:
-        if len(_SEEN) >= _MAX_SEEN:
-            _SEEN.clear()
-        _SEEN[common] = seen + 1
+    if common in known.layouts:
+        known.layouts.move_to_end(common)
+        return known.layouts[common]
+    seen = known.seen.get(common, 0)
+    if seen < _SEEN_BEFORE or known.budget < _ENOUGH:
+        if len(known.seen) >= _MAX_SEEN:
+            known.seen.clear()
+        known.seen[common] = seen + 1
         return None
-    if len(_LAYOUTS) >= _MAX_LAYOUTS:
-        _LAYOUTS.clear()
-    layout = _LAYOUTS[common] = _layout(*common)
+    if len(known.layouts) >= _MAX_LAYOUTS:
+        known.layouts.popitem(last=False)
+    layout = known.layouts[common] = _layout(*common)
     return layout
 
 
 def _add_group(decoded: Decoded, group: _Group, keys: Sequence[bytes | None]) -> list[int]:
     """Add the events of a group; return the places of messages that turn out not to be plain."""
     layout, places, records = group
-    if not places:
-        return []
-    columns = _columns(layout, records, list(map(keys.__getitem__, places)))
+    own_keys = list(map(keys.__getitem__, places))
+    columns = _columns(layout, records, own_keys)
     if columns is not None:
         decoded.columns.append((places, columns))
         return []
-    if len(places) == 1:
-        return places
-    half = len(places) // 2
-    return [
-        *_add_group(decoded, _Group(layout, places[:half], records[:half]), keys),
-        *_add_group(decoded, _Group(layout, places[half:], records[half:]), keys),
-    ]
+    others = []
+    plain: dict[bool, _Group] = {}
+    for place, record, key in zip(places, records, own_keys, strict=True):
+        if _is_plain(layout, record, key):
+            # Of each block all have a key, or none has.
+            alike = plain.setdefault(key is None, _Group(layout, [], []))
+            alike.places.append(place)
+            alike.records.append(record)
+        else:
+            others.append(place)
+    for alike in plain.values():
+        columns = _columns(layout, alike.records, list(map(keys.__getitem__, alike.places)))
+        if columns is None:
+            others += alike.places
+        else:
+            decoded.columns.append((alike.places, columns))
+    return others
+
+
+def _is_plain(layout: _Layout, record: Any, key: bytes | None) -> bool:
+    """Whether a record of a layout, alone, is plain."""
+    _, _, (record_key, _, _, _, bins) = record
+    return (
+        (key is None or key == _encode(record_key))
+        and all(_are_finite([bins[place][3]]) for place in layout.doubles)
+        and all(
+            _plain_trees(container, [bins[place][3]]) is not None for place, container in layout.raw
+        )
+    )
 
 
 def _columns(
@@ -409,3 +506,6 @@ def _is_plain_tree(tree: Any, room: int) -> bool:
         elif kind not in _PLAIN:
             return False
     return True
+
+
+_known = _Known()

@@ -1,14 +1,12 @@
 {#
   A gold table equals the fold of its change log by the plain Python reference in
-  tests/reference_fold.py: the same keys are live, with the same values, positions and times.
-
-  Arguments:
-      changes: the name of the change log.
+  dbt_lakehouse/reference/fold.py: the same keys are live, with the same values, positions and
+  times.
 #}
-{% test equals_refold(model, changes) %}
-{%- set log, deletes = ref(changes), ref('set_less_deletes') -%}
+{% test equals_refold(model) %}
 {%- if execute -%}
-{%- set fold = model_meta(model).fold -%}
+{%- set fold = adapter.fold_of_model(model) -%}
+{%- set log, deletes = adapter.log_of_model(model), adapter.relation_of('set_less_deletes') -%}
 {%- set key_list = fold.key | join(', ') -%}
 with changes as (
     {{ reference_changes(fold, log, deletes) | indent(4) }}

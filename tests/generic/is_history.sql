@@ -1,16 +1,16 @@
 {#
-  A history has the versions that the plain Python reference in tests/reference_history.py makes of
-  the change log, each with the same time and values: so it has no overlap, and no gap but where the
-  row was gone. And what is current is what the gold table holds.
+  A history has the versions that the plain Python reference in dbt_lakehouse/reference/history.py
+  makes of the change log, each with the same time and values: so it has no overlap, and no gap but
+  where the row was gone. And what is current is what the gold table holds.
 
   Arguments:
       current: the name of the gold table of the same change log.
-      changes: the name of the change log.
 #}
-{% test is_history(model, current, changes) %}
-{%- set gold, log, deletes = ref(current), ref(changes), ref('set_less_deletes') -%}
+{% test is_history(model, current) %}
+{%- set gold = ref(current) -%}
 {%- if execute -%}
-{%- set fold = model_meta(model).history -%}
+{%- set fold = adapter.fold_of_model(model) -%}
+{%- set log, deletes = adapter.log_of_model(model), adapter.relation_of('set_less_deletes') -%}
 {%- set key_list = fold.key | join(', ') -%}
 {%- set places = [] -%}
 {%- for column in fold.track_columns or [] -%}

@@ -3,9 +3,9 @@
   is remembered as absent since a later event.
 #}
 {% test no_absent_keys(model) %}
-{%- set deleted_keys = ref('deleted_keys') -%}
 {%- if execute -%}
-{%- set fold = model_meta(model).fold -%}
+{%- set fold = adapter.fold_of_model(model) -%}
+{%- set deleted_keys = adapter.relation_of('deleted_keys') -%}
 with gold as (
     select *, {{ record_key(fold.key) }} as _record_key from {{ model }}
 )

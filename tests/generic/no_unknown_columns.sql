@@ -8,9 +8,9 @@
 #}
 {% test no_unknown_columns(model) %}
 {{- config(severity='warn') -}}
-{%- set events = ref('change_events') -%}
 {%- if execute -%}
-{%- set log = model_meta(model).change_log -%}
+{%- set log = adapter.declaration_of(model) -%}
+{%- set events = adapter.relation_of('change_events') -%}
 {%- set fields = [] -%}
 {%- for field in log.fields -%}
     {%- do fields.append(sql_text(field)) -%}

@@ -1,10 +1,16 @@
 {#
-  A change log has each change once, and only operations that change rows.
+  A change log has each change once, and only operations that change rows in its source.
 
   Arguments:
-      operations: what `_operation` can be.
+      operations: those that there can be; by default, what the log's declaration says of its
+          source.
 #}
-{% test one_change_per_position(model, operations) %}
+{% test one_change_per_position(model, operations=none) %}
+{%- if execute -%}
+{%- set operations = operations or (
+    ['upsert', 'delete'] if adapter.declaration_of(model).namespace
+    else ['snapshot', 'insert', 'update', 'delete', 'truncate']
+) -%}
 select _position, count(*) as copies, collect_set(_operation) as operations
 from {{ model }}
 group by _position
@@ -12,4 +18,5 @@ having
     _position is null
     or count(*) > 1
     or count_if(_operation in ('{{ operations | join("', '") }}')) < count(*)
+{%- endif -%}
 {% endtest %}

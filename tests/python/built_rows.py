@@ -1,4 +1,4 @@
-"""The lake that test_history, test_partial_rows and test_keyless share, for a dbt run is dear.
+"""The lake of test_history, test_partial_rows, test_keyless and test_shards, for a dbt run is dear.
 
 A plugin of those tests: random streams in several batchings and the examples by hand have come in
 three runs, and what was seen on the way is kept.
@@ -10,12 +10,14 @@ import history_tables
 import keyless_tables
 import partial_tables
 import pytest
+import shard_tables
 from expected_gold import Row
 from lakes import Lake
-from row_lake import RUNS, RowLake, bare_project, differences
+from row_lake import RUNS, RowLake, differences
 from row_streams import BATCHINGS, in_runs
+from small_project import small_project
 
-MODULES = (history_tables, partial_tables, keyless_tables)
+MODULES = (history_tables, partial_tables, keyless_tables, shard_tables)
 
 
 class Built(NamedTuple):
@@ -43,7 +45,7 @@ def _rows(lake: RowLake, tables: list[str]) -> dict[str, list[Row]]:
 def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
     """All tables, built in three runs, looked at, and built anew."""
     folder = tmp_path_factory.mktemp("rows")
-    project = bare_project(folder / "project")
+    project = small_project(folder / "project")
     for module in MODULES:
         module.add_models(project)
     lake = RowLake(Lake(folder, project))

@@ -17,6 +17,7 @@ from dbt_lakehouse.config.paths import ROOT
 
 # How long to wait for what comes within a few seconds unless the machine has other work.
 SECONDS: Final = 240.0
+DBT: Final = ("-c", "from dbt.cli.main import cli; cli()")
 
 
 def wait_until(condition: Callable[[], bool], what: str, seconds: float = SECONDS) -> None:
@@ -73,32 +74,37 @@ class Command:
 def lakehouse(lake: Lake, *arguments: str, **variables: Any) -> Iterator[Command]:
     """The `lakehouse` command in a process of its own."""
     options = ["--vars", json.dumps(variables)]
-    with _command(lake, ["-m", "dbt_lakehouse.cli", *arguments, *options]) as command:
+    arguments = ("-m", "dbt_lakehouse.cli", *arguments, *options)
+    with program([*arguments], lake.folder, lake.environment) as command:
         yield command
 
 
 @contextmanager
 def dbt(lake: Lake, *arguments: str, **variables: Any) -> Iterator[Command]:
     """The `dbt` command in a process of its own."""
-    program = "from dbt.cli.main import cli; cli()"
     options = ["--vars", json.dumps({"captures": [], **variables}), "--no-use-colors"]
     options += ["--target-path", str(lake.folder / f"target-{time.monotonic_ns()}")]
     options += ["--log-path", str(lake.folder / "logs")]
-    with _command(lake, ["-c", program, *arguments, *options]) as command:
+    with program([*DBT, *arguments, *options], lake.folder, lake.environment) as command:
         yield command
 
 
 @contextmanager
-def _command(lake: Lake, arguments: list[str]) -> Iterator[Command]:
-    log = lake.folder / f"command-{time.monotonic_ns()}.log"
+def program(
+    arguments: list[str], logs: Path, environment: dict[str, str], checkout: Path = ROOT
+) -> Iterator[Command]:
+    """A Python program in a checkout, as a process of its own; ``logs`` is where what it says is
+    kept.
+    """
+    log = logs / f"command-{time.monotonic_ns()}.log"
     with log.open("wb") as output:
         process = subprocess.Popen(
             [sys.executable, *arguments],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
-            cwd=ROOT,
-            env={**os.environ, **lake.environment},
+            cwd=checkout,
+            env={**os.environ, **environment},
             # A group of its own, so that no JVM stays behind.
             start_new_session=True,
         )

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 # Files whose tests share a lake.
 SHARING: Final = {
     "kafka": ("test_kafka_batch", "test_kafka_stream", "test_kafka_trouble"),
-    "rows": ("test_history", "test_keyless", "test_partial_rows"),
+    "rows": ("test_history", "test_keyless", "test_partial_rows", "test_shards"),
 }
 
 

@@ -14,9 +14,9 @@ from typing import Any, Final, NamedTuple
 
 import streams
 from lakes import Lake
-from reference_fold import Change, Position, State, fold
 from streams import Message
 
+from dbt_lakehouse.reference.fold import Change, Position, State, fold
 from python_udfs.core.events import Event
 from python_udfs.registry import decode_payload
 

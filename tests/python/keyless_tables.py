@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from row_events import Event, Image, Source
 from row_examples import Sent, Step, delete, events_of, insert, row, truncate, update
-from row_lake import Expected, add_change_log, add_current_rows, expected_rows
+from row_lake import Expected, add_change_log, add_current_state, expected_rows
 from row_streams import keyless_stream
 from streams import UNAVAILABLE
 
@@ -115,7 +115,7 @@ def events_of_example(number: int) -> list[tuple[int, Event]]:
 def add_models(project: Path) -> None:
     """Add the models of the table to a project."""
     add_change_log(project, NOTES)
-    add_current_rows(project, NOTES)
+    add_current_state(project, NOTES)
 
 
 def stream(clone: int) -> list[Event]:

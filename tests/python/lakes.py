@@ -22,10 +22,11 @@ from pyspark.sql import SparkSession
 
 from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.config.project import Project, ProjectOptions, load
+from dbt_lakehouse.lake.catalog import CATALOG_URI, SQLITE
 from dbt_lakehouse.landing.files import LandingResult, land_captures
 from dbt_lakehouse.landing.kafka.batch import KafkaLanding, land_kafka
+from dbt_lakehouse.landing.kafka.continuity import raise_stalled
 from dbt_lakehouse.landing.kafka.settings import KafkaSource
-from dbt_lakehouse.spark.session import CATALOG_URI, SQLITE
 
 # Spark as the Makefile sets it up for small lakes, whoever starts pytest.
 os.environ.setdefault("LAKEHOUSE_SMALL", "true")
@@ -39,6 +40,13 @@ class Snapshot(NamedTuple):
     snapshot_id: int
     operation: str
     summary: dict[str, str]
+
+
+class Outcome(NamedTuple):
+    """What became of a node of a dbt command, and what dbt says of it."""
+
+    status: str
+    message: str
 
 
 def as_of_text(moment: datetime) -> str:
@@ -96,7 +104,13 @@ class Lake:
     def load(self, **variables: Any) -> Project:
         """The project as the ``lakehouse`` command loads it for this lake, with ``--vars``."""
         os.environ.update(self.environment)
-        return load(ProjectOptions(project_dir=str(self.project), vars=json.dumps(variables)))
+        return load(
+            ProjectOptions(
+                project_dir=str(self.project),
+                profiles_dir=str(self.project / "profiles"),
+                vars=json.dumps(variables),
+            )
+        )
 
     @contextmanager
     def dbt_folders(self) -> Iterator[None]:
@@ -124,8 +138,13 @@ class Lake:
         accept_loss: bool = False,
         **variables: Any,
     ) -> KafkaLanding:
-        """Land what is new in Kafka, for the topics of ``kafka``."""
-        return land_kafka(self.spark, self.kafka(topics, **variables), accept_loss=accept_loss)
+        """Land what is new in Kafka, for the topics of ``kafka``; as the command, raise what keeps
+        a topic from going on when the others have landed.
+        """
+        source = self.kafka(topics, **variables)
+        landing = land_kafka(self.spark, source, accept_loss=accept_loss)
+        raise_stalled(landing.stalled)
+        return landing
 
     def dbt(self, *arguments: str, as_of: str, **variables: Any) -> dict[str, str]:
         """Run a dbt command; the status of each node by its name.
@@ -133,6 +152,11 @@ class Lake:
         Failed nodes are for the caller to judge; a command that can't run at all (a bad call, a
         project that doesn't parse) raises.
         """
+        outcomes = self.outcomes(*arguments, as_of=as_of, **variables)
+        return {name: outcome.status for name, outcome in outcomes.items()}
+
+    def outcomes(self, *arguments: str, as_of: str, **variables: Any) -> dict[str, Outcome]:
+        """``dbt`` with what it says of each node."""
         os.environ.update(self.environment)
         options = {
             "vars": json.dumps({"captures": [], "as_of": as_of, **variables}),
@@ -146,7 +170,16 @@ class Lake:
         if result.exception is not None:
             raise result.exception
         nodes = getattr(result.result, "results", [])
-        return {each.node.name: str(each.status) for each in nodes}
+        return {
+            each.node.name: Outcome(str(each.status), each.message or "")
+            for each in nodes
+            # One that fails has raised.
+            if "-on-run-" not in each.node.name
+        }
+
+    def log_text(self) -> str:
+        """All that dbt has written to its log."""
+        return (self.folder / "logs" / "dbt.log").read_text()
 
     def sql(self, query: str) -> Rows:
         """The rows of a query through Spark, times in UTC."""

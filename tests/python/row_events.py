@@ -13,9 +13,10 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from aerospike_encoder import pack
-from reference_fold import Change, Position
-from reference_history import RowChange
 from streams import BLOB, BOOLEAN, DOUBLE, INTEGER, STRING, UNAVAILABLE, Message
+
+from dbt_lakehouse.reference.fold import Change, Position
+from dbt_lakehouse.reference.history import RowChange
 
 Value = str | int | bool | None
 Image = Mapping[str, Value]
@@ -27,6 +28,8 @@ COLUMNS: Final = {
     "note": "string",
     "seen": "timestamp_ntz",
 }
+# The database of the tables that Debezium reads.
+DATABASE: Final = "shop"
 NOTHING: Final[Image] = MappingProxyType({})
 
 WRITES: Final = ("snapshot", "insert", "update", "upsert")
@@ -48,7 +51,10 @@ _PARTICLE_TYPES: Final[dict[type, int]] = {
 
 
 class Source(NamedTuple):
-    """A source table. ``partial``: a column that an image doesn't name is left as it was."""
+    """A source table. ``partial``: a column that an image doesn't name is left as it was.
+
+    With ``tables`` it is several of one shape, of which ``table`` is the common name.
+    """
 
     topic: str
     schema: str
@@ -56,6 +62,7 @@ class Source(NamedTuple):
     partial: bool = False
     order_by_source_time: bool = False
     has_key: bool = True
+    tables: tuple[str, ...] = ()
 
     @property
     def is_aerospike(self) -> bool:
@@ -67,7 +74,8 @@ class Event(NamedTuple):
     """One change, and the place of the Kafka message that it comes in.
 
     ``named`` is what the image names: with None for null, with UNAVAILABLE for what Debezium can't
-    say. ``before`` is the image before, ``previous_key`` the key that an update has replaced.
+    say. ``before`` is the image before, ``previous_key`` the key that an update has replaced,
+    ``of_table`` the one of several source tables.
     """
 
     source: Source
@@ -82,6 +90,17 @@ class Event(NamedTuple):
     previous_key: int | None = None
     expires_s: int | None = None
     has_set: bool = True
+    of_table: str | None = None
+
+    @property
+    def table(self) -> str:
+        """The source table, be it one of several."""
+        return self.of_table or self.source.table
+
+    @property
+    def table_if_several(self) -> str | None:
+        """The source table where the log is of several, as the references take it."""
+        return self.table if self.source.tables else None
 
 
 def key_value(source: Source, key: int) -> int | str:
@@ -115,11 +134,11 @@ def _aerospike(event: Event) -> tuple[None, bytes]:
 
 
 def _debezium(event: Event) -> tuple[bytes | None, bytes]:
-    source = {"connector": "postgresql", "db": "shop", "schema": event.source.schema}
+    source = {"connector": "postgresql", "db": DATABASE, "schema": event.source.schema}
     value: dict[str, Any] = {
         "before": None,
         "after": None,
-        "source": {**source, "table": event.source.table, "ts_ms": event.time_ms},
+        "source": {**source, "table": event.table, "ts_ms": event.time_ms},
         "op": _DEBEZIUM_OPS[event.operation],
     }
     key = {} if event.key is None else {"id": event.key}
@@ -194,6 +213,7 @@ def _change(event: Event, position: Position, deletes: bool = False) -> Change:
         expires_at=None if event.expires_s is None else event.expires_s * 1_000_000,
         values=values if is_write else [None] * len(COLUMNS),
         unchanged=unchanged if is_write else (),
+        source=event.table_if_several,
     )
 
 
@@ -206,6 +226,7 @@ def row_changes(source: Source, events: Iterable[Event]) -> list[RowChange]:
             position,
             before=None if event.before is None else _row(event.before),
             after=_row(_resolved(event)) if event.operation in WRITES else None,
+            source=event.table_if_several,
         )
         for event, position in placed(events)
         if (event.source.schema, event.source.table) == table

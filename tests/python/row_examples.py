@@ -38,6 +38,7 @@ class Step(NamedTuple):
     before: Image | None = None
     previous_key: int | None = None
     has_set: bool = True
+    of_table: str | None = None
 
 
 def write(time: int | None, named: Image = NOTHING, **details: Any) -> Step:
@@ -98,6 +99,7 @@ def events_of(source: Source, number: int, steps: Sequence[Step]) -> list[tuple[
             ),
             expires_s=None if step.expires is None else (START + step.expires * MINUTE) // 1000,
             has_set=step.has_set,
+            of_table=step.of_table,
         )
         events.append((step.run, event))
     return events

@@ -4,18 +4,17 @@ The project is a copy of the checkout's with the demo's tables taken out.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from expected_gold import EPOCH, Row, micros_of
-from lakes import Lake, as_of_text, copy_project
-from reference_fold import Position, State, fold, fold_partial
-from reference_history import history, multiset
+from lakes import Lake, as_of_text
 from row_events import (
     COLUMNS,
+    DATABASE,
     Event,
     Image,
     Source,
@@ -24,7 +23,12 @@ from row_events import (
     message,
     row_changes,
 )
+from small_project import Log, add_gold, add_log, current_state, history
 from streams import DAY, HOUR, START
+
+from dbt_lakehouse.reference.fold import Position, State, fold, fold_partial
+from dbt_lakehouse.reference.history import history as versions_of
+from dbt_lakehouse.reference.history import multiset
 
 # The moments that runs are for. By the second, what the first remembered is to be purged.
 RUNS: Final = tuple(
@@ -32,107 +36,41 @@ RUNS: Final = tuple(
 )
 LAST: Final = RUNS[-1]
 
-# Models that every table needs.
-_CORE: Final = {"change_events", "set_less_deletes", "deleted_keys", "fold_counters"}
-_TECHNICAL: Final = {
-    "_occurred_at": "timestamp",
-    "_max_occurred_at": "timestamp",
-    "_position": (
-        "struct<log_time:timestamp,topic:string,partition:int,offset:bigint,event_index:int>"
-    ),
-}
-
 
 # --- models ---------------------------------------------------------------------------------------
 
 
-def bare_project(project: Path) -> Path:
-    """A copy of the project without the demo's tables."""
-    copy_project(project)
-    for file in (project / "models").glob("*/*.*"):
-        is_demo = file.parent.name in ("silver", "gold") and file.stem not in _CORE
-        if is_demo:
-            file.unlink()
-    for file in (project / "tests").glob("*.*"):
-        file.unlink()
-    return project
+def log_of(source: Source) -> Log:
+    """What the change log of a source table declares."""
+    by_default = source.order_by_source_time == source.is_aerospike
+    return Log(
+        source.table,
+        source.tables or source.table,
+        {"id": "bigint"} if source.has_key and not source.is_aerospike else {},
+        COLUMNS,
+        database=None if source.is_aerospike else DATABASE,
+        schema=source.schema,
+        is_aerospike=source.is_aerospike,
+        partial=source.partial,
+        order_by_source_time=None if by_default else source.order_by_source_time,
+    )
 
 
 def add_change_log(project: Path, source: Source) -> None:
     """The model ``<table>_changes``."""
-    columns = json.dumps(COLUMNS)
-    partial = ", partial=true" if source.partial else ""
-    if source.is_aerospike:
-        body = (
-            f'aerospike_change_log(namespace="{source.schema}", set="{source.table}", '
-            f"columns={columns}{partial})"
-        )
-    else:
-        key = 'key={"id": "bigint"}' if source.has_key else "keyless=true"
-        body = (
-            f'change_log(source_schema="{source.schema}", source_table="{source.table}", {key}, '
-            f"columns={columns}{partial})"
-        )
-    model = f'{{{{ config(unique_key=["_position"]) }}}}\n{{{{ {body} }}}}\n'
-    (project / "models" / "silver" / f"{source.table}_changes.sql").write_text(model)
+    add_log(project, log_of(source))
 
 
 def add_current_state(project: Path, source: Source) -> None:
     """The model ``<table>``, and its data tests."""
-    columns = _row_types(source) | _TECHNICAL | _expiry_type(source)
-    _add_gold(
-        project,
-        source.table,
-        f"current_state({_fold_arguments(source)})",
-        columns,
-        [
-            {
-                "equals_refold": {
-                    "name": f"{source.table}_equals_refold",
-                    "arguments": {"changes": f"{source.table}_changes"},
-                }
-            }
-        ],
-    )
+    add_gold(project, current_state(log_of(source)))
 
 
 def add_history(
     project: Path, source: Source, name: str, track_columns: Sequence[str] | None = None
 ) -> None:
     """The model of a history, and the test that holds it against the current state."""
-    valid = {"valid_from": "timestamp", "valid_to": "timestamp", "is_current": "boolean"}
-    technical = {each: _TECHNICAL[each] for each in ("_occurred_at", "_position")}
-    arguments = {"current": source.table, "changes": f"{source.table}_changes"}
-    tracked = f", track_columns={json.dumps(track_columns)}" if track_columns else ""
-    _add_gold(
-        project,
-        name,
-        f"history({_fold_arguments(source)}{tracked})",
-        _row_types(source) | valid | technical | _expiry_type(source),
-        [{"is_history": {"name": f"{name}_is_history", "arguments": arguments}}],
-    )
-
-
-def add_current_rows(project: Path, source: Source) -> None:
-    """The model ``<table>`` of a table without a key."""
-    columns = COLUMNS | {"_row": "string", "_copy": "int", "_position": _TECHNICAL["_position"]}
-    body = f'current_rows(changes=ref("{source.table}_changes"), columns={json.dumps([*COLUMNS])})'
-    _add_gold(project, source.table, body, columns, [])
-
-
-def _fold_arguments(source: Source) -> str:
-    arguments = [
-        f'changes=ref("{source.table}_changes")',
-        f'key=["{key_column(source)}"]',
-        f"columns={json.dumps([*COLUMNS])}",
-    ]
-    if source.is_aerospike:
-        arguments.append(f'namespace="{source.schema}"')
-    if source.partial:
-        arguments.append("partial=true")
-    if source.order_by_source_time != source.is_aerospike:
-        arguments.append(f"order_by_source_time={str(source.order_by_source_time).lower()}")
-    return ", ".join(arguments)
+    add_gold(project, history(log_of(source), name, track_columns))
 
 
 def key_column(source: Source) -> str:
@@ -140,39 +78,16 @@ def key_column(source: Source) -> str:
     return "_digest" if source.is_aerospike else "id"
 
 
-def _row_types(source: Source) -> dict[str, str]:
-    if source.is_aerospike:
-        return {"_digest": "string", "_namespace": "string", "_set": "string"} | COLUMNS
-    return {"id": "bigint"} | COLUMNS
-
-
-def _expiry_type(source: Source) -> dict[str, str]:
-    return {"_expires_at": "timestamp"} if source.is_aerospike else {}
-
-
-def _add_gold(
-    project: Path, name: str, body: str, columns: Mapping[str, str], tests: list[Any]
-) -> None:
-    gold = project / "models" / "gold"
-    (gold / f"{name}.sql").write_text(f"{{{{ {body} }}}}\n")
-    model = {
-        "name": name,
-        "columns": [{"name": column, "data_type": kind} for column, kind in columns.items()],
-        "data_tests": tests,
-    }
-    # JSON is YAML.
-    (gold / f"{name}.yml").write_text(json.dumps({"models": [model]}))
-
-
 # --- runs -----------------------------------------------------------------------------------------
 
 
 @dataclass
 class RowLake:
-    """A lake of such tables, and the events that have landed in it."""
+    """A lake of such tables, and the events that have landed in it, all and by run."""
 
     lake: Lake
     landed: list[Event] = field(default_factory=list)
+    batches: list[list[Event]] = field(default_factory=list)
 
     def run(self, *arguments: str, events: Iterable[Event] = (), as_of: datetime = LAST) -> None:
         """Land the events, and some that have landed before; ``dbt run``, which must succeed."""
@@ -182,6 +97,7 @@ class RowLake:
             result = self.lake.land(message(event).line() for event in [*again, *events])
             assert result == (len(events), len(again))
             self.landed += events
+            self.batches.append(events)
         statuses = self.lake.dbt("run", *arguments, as_of=as_of_text(as_of))
         assert set(statuses.values()) == {"success"}, statuses
 
@@ -202,7 +118,7 @@ def differences(expected: Expected, actual: Iterable[Row]) -> list[str]:
     found = []
     rows: dict[Any, Row] = {}
     for row in actual:
-        place = tuple(row[name] for name in expected.key)
+        place = tuple(_named(row[name]) for name in expected.key)
         if place in rows:
             found.append(f"{place}: there are several rows")
         rows[place] = row
@@ -218,6 +134,11 @@ def differences(expected: Expected, actual: Iterable[Row]) -> list[str]:
     return found
 
 
+def _named(value: Any) -> Any:
+    """The value as a name of a row; of where a row is from, the table."""
+    return value["table"] if isinstance(value, dict) else value
+
+
 # --- what is expected -----------------------------------------------------------------------------
 
 
@@ -231,6 +152,7 @@ def expected_state(source: Source, events: Sequence[Event], as_of: datetime) -> 
         assert state is not None
         if state.is_live:
             row = _row_start(source, key, state.values) | _state_end(source, state)
+            row |= _origin(source, state.source)
             rows[(key_value(source, key),)] = row
     return Expected((key_column(source),), rows)
 
@@ -253,7 +175,7 @@ def expected_history(
     tracked = None if track_columns is None else [[*COLUMNS].index(name) for name in track_columns]
     rows = {}
     for key, changes in changes_by_key(source, events).items():
-        versions = history(
+        versions = versions_of(
             changes,
             order_by_source_time=source.order_by_source_time,
             as_of=micros_of(as_of),
@@ -268,6 +190,7 @@ def expected_history(
                 "_position": _position(version.position),
             }
             place = key_value(source, key), moment(version.valid_from)
+            row |= _origin(source, version.source)
             rows[place] = row | _expiry(source, version.expires_at)
     return Expected((key_column(source), "valid_from"), rows)
 
@@ -275,14 +198,27 @@ def expected_history(
 def expected_rows(source: Source, events: Sequence[Event]) -> Expected:
     """The rows of a table without a key, by their columns and the number of the copy."""
     rows = {}
-    for image, copies in multiset(row_changes(source, events)).items():
+    names = ("_copy", "_source") if source.tables else ("_copy",)
+    for (image, table), copies in multiset(row_changes(source, events)).items():
         row = _values(image)
         for copy in range(1, copies.number + 1):
-            rows[(*row.values(), copy)] = row | {
-                "_copy": copy,
-                "_position": _position(copies.position),
-            }
-    return Expected((*COLUMNS, "_copy"), rows)
+            place = (*row.values(), copy, table)[: len(COLUMNS) + len(names)]
+            rows[place] = (
+                row
+                | _origin(source, table)
+                | {
+                    "_copy": copy,
+                    "_position": _position(copies.position),
+                }
+            )
+    return Expected((*COLUMNS, *names), rows)
+
+
+def _origin(source: Source, table: str | None) -> Row:
+    """Where a row is from, if that could be from several tables."""
+    if table is None:
+        return {}
+    return {"_source": {"database": DATABASE, "schema": source.schema, "table": table}}
 
 
 def _row_start(source: Source, key: int, values: Sequence[str | None]) -> Row:

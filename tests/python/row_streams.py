@@ -71,6 +71,7 @@ def debezium_stream(
     dice = random.Random(f"{seed} {source.table}")
 
     def make(place: Event, clock: int) -> Event:
+        place = _of_one(place, dice)
         hours = dice.choice([0, 0, 0, -5, 5, 72, None])
         time = None if hours is None else clock + hours * HOUR + dice.randint(-3, 3) * MINUTE
         event = place._replace(time_ms=time)
@@ -104,6 +105,7 @@ def keyless_stream(source: Source, seed: int, clone: int, *, truncates: float = 
     dice = random.Random(f"{seed} {source.topic} {source.table}")
 
     def make(place: Event, clock: int) -> Event:
+        place = _of_one(place, dice)
         event = place._replace(time_ms=dice.choice([clock, clock - HOUR, None]))
         if event.offset < _TRUNCATES_BEFORE and dice.random() < truncates:
             return event._replace(operation="truncate")
@@ -119,6 +121,12 @@ def keyless_stream(source: Source, seed: int, clone: int, *, truncates: float = 
         return event._replace(operation=operation, named=named, before=before)
 
     return list(_places(source, "insert", dice, clone, make))
+
+
+def _of_one(place: Event, dice: random.Random) -> Event:
+    """The event as one of any of its source's tables, if they are several."""
+    tables = place.source.tables
+    return place._replace(of_table=dice.choice(tables)) if tables else place
 
 
 def _image(dice: random.Random, clone: int, size: int) -> Image:

@@ -79,7 +79,8 @@ def stream(seed: int, clone: int = 0, messages: int = 60, truncates: float = 0.0
     Partition 0's timestamps go back and forth; some are missing, the first ones too, so that those
     events have no log time. Partition 1's never go back: only there can offsets that arrive out of
     order get the log time they would have had in order. Timestamps of both are rounded, so that the
-    partitions tie. ``truncates`` is their part of the orders; they empty the table for all clones.
+    partitions tie. ``truncates`` is their part of the orders: half of them empty the table for all
+    clones, the others are another table's of that topic.
     """
     makers: dict[str, Callable[[random.Random], Maker]] = {
         PROFILES: lambda dice: _Aerospike(dice, clone, "users", "profiles", _profile_bins),
@@ -245,7 +246,10 @@ class _Orders(Maker):
         if roll < 0.18 and self.sent:
             return self.dice.choice(self.sent)
         if roll > 1 - self.truncates:
-            payload = {"op": "t", "ts_ms": clock, "source": self._source(clock)}
+            source = self._source(clock)
+            if self.dice.random() < 0.5:
+                source["table"] = "returns"
+            payload = {"op": "t", "ts_ms": clock, "source": source}
             return None, _compact(wrap(payload))
         op = self.dice.choice("rccuuuuddd")
         payload = {

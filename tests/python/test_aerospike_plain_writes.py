@@ -24,9 +24,7 @@ MANY = 15
 @pytest.fixture(autouse=True)
 def no_layouts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each test begins without a layout."""
-    monkeypatch.setattr(plain_writes, "_LAYOUTS", {})
-    monkeypatch.setattr(plain_writes, "_SEEN", {})
-    monkeypatch.setattr(plain_writes, "_met_last", [None])
+    monkeypatch.setattr(plain_writes, "_known", plain_writes._Known())
 
 
 def record(*bins: Any, **parts: Any) -> bytes:
@@ -221,7 +219,7 @@ def test_one_bad_record_among_many() -> None:
 def test_a_new_layout_for_each_record() -> None:
     values = [record([f"bin{number}", 1, 0, number]) for number in range(200)]
     assert decode_batch([None] * 200, values).payloads() == [decode(None, each) for each in values]
-    assert not plain_writes._LAYOUTS
+    assert not plain_writes._known.layouts
 
 
 @pytest.mark.parametrize("size", [4, 8, 12])
@@ -246,6 +244,45 @@ def test_timestamps_that_no_datetime_can_hold(size: int) -> None:
             for value in map(pack, trees):
                 expected = decode(value, value)
                 assert decode_batch([value] * MANY, [value] * MANY).payloads() == [expected] * MANY
+
+
+def test_without_a_budget_all_go_the_careful_way() -> None:
+    values = [record(["n", 1, 0, number]) for number in range(100)]
+    keys: list[bytes | None] = [None] * 100
+    decode_batch(keys, values)
+    assert decode_batch(keys, values).columns
+    known = plain_writes._known
+    known.saved(-1)
+    assert not decode_batch(keys, values).columns
+    # It grows by a part of what the careful way takes.
+    before = known.budget
+    decode_batch(keys, values)
+    assert before < known.budget < 0
+    known.saved(2)
+    assert decode_batch(keys, values).columns
+
+
+def test_layouts_that_are_used_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plain_writes, "_MAX_LAYOUTS", 3)
+    usual = [record(["n", 1, 0, number], set_name="usual") for number in range(20)]
+    for number in range(10):
+        others = [record(["n", 1, 0, 1], set_name=f"set {number}")] * 15
+        plain_writes._known.last = None
+        values = usual + others
+        assert decode_batch([None] * 35, values).payloads() == [decode(None, v) for v in values]
+    assert len(plain_writes._known.layouts) == 3
+    assert "usual" in {layout.set_name for layout in plain_writes._known.layouts.values() if layout}
+
+
+def test_one_that_is_not_plain_among_many() -> None:
+    """It alone goes the careful way, wherever it stands."""
+    for place in (0, 50, 99):
+        values = [record(["d", 2, 0, 1.5], ["l", 20, 0, [1, {"a": 2.5}]]) for _ in range(100)]
+        decode_batch([None] * 100, values)
+        values[place] = record(["d", 2, 0, float("nan")], ["l", 20, 0, [1, {"a": 2.5}]])
+        decoded = decode_batch([None] * 100, values)
+        assert list(decoded.events) == [place]
+        assert decoded.payloads() == [decode(None, value) for value in values]
 
 
 def test_arrays_of_columns_and_of_events() -> None:
@@ -274,7 +311,7 @@ def test_arrays_of_columns_and_of_events() -> None:
         [tuple(map(in_spark, event, EVENT_TYPES.values())) for event in decode_payload(*payload)]
         for payload in payloads
     ]
-    assert plain_writes._LAYOUTS
+    assert plain_writes._known.layouts
 
 
 def test_texts_of_blocks() -> None:

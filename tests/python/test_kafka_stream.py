@@ -257,6 +257,41 @@ def test_topics_that_appear_while_a_stream_runs_land(lake: Lake, kafka: Kafka) -
     assert lake.land_kafka(entries) == KafkaLanding(0, 0, {})
 
 
+def test_a_topic_created_anew_while_a_stream_runs_is_told_from_the_landed_one(
+    lake: Lake, kafka: Kafka
+) -> None:
+    # Between two micro-batches, and with more messages than before: Spark's source goes on.
+    live, gone = kafka.create("anew-live"), kafka.create("anew-gone")
+    for topic in (live, gone):
+        kafka.send(topic, numbered(5))
+    lake.land_kafka([live, gone])
+    old = landed(lake, gone)
+    kafka.delete(gone)
+    pattern = {"pattern": "anew-(live|gone)", "format": "debezium_json"}
+    with running(lake, [pattern]) as stream:
+        kafka.send(live, numbered(5, start=5))
+        wait_until(has_landed(lake, live, 10), "the stream lands")
+        kafka.create(gone)
+        kafka.send(gone, numbered(20, start=1_000))
+        wait_until(lambda: not stream.alive, "the stream ends")
+    assert isinstance(stream.error, DataLossError)
+    assert f"topic {gone} is not the one that was landed" in str(stream.error)
+    assert landed(lake, gone) == old
+
+    with running(lake, [live], GOES_ON._replace(interval_seconds=3)) as stream:
+        kafka.send(live, numbered(5, start=10))
+        wait_until(has_landed(lake, live, 15), "the stream lands")
+        old = landed(lake, live)
+        kafka.delete(live)
+        kafka.create(live)
+        kafka.send(live, numbered(40, start=1_000))
+        wait_until(lambda: not stream.alive, "the stream ends")
+    assert isinstance(stream.error, DataLossError | KafkaError)
+    assert landed(lake, live) == old
+    with pytest.raises(DataLossError, match=f"topic {live} is not the one that was landed"):
+        lake.land_kafka([live])
+
+
 def test_a_stream_and_batches_that_do_not_see_each_others_locks_land_each_position_once(
     lake: Lake, kafka: Kafka
 ) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click import ClickException
 from commands import lakehouse, wait_until
 from dbt_common.exceptions import DbtRuntimeError
 from kafka_topics import (
@@ -183,8 +184,11 @@ def test_a_broker_killed_in_mid_read_lands_nothing_and_the_next_run_all(
 def test_a_topic_that_is_not_there_is_named(lake: Lake, kafka: Kafka) -> None:
     topic = kafka.create("there")
     kafka.send(topic, numbered(1))
-    with refused(lake, ConfigurationError, "vars.topics names misspelt, not-there,"):
-        lake.land_kafka(["misspelt", topic, "not-there"])
+    with refused(lake, ConfigurationError, "names misspelt, which", "names not-there, which"):
+        lake.land_kafka(["misspelt", "not-there"])
+    with pytest.raises(ConfigurationError, match="names misspelt, which the broker"):
+        lake.land_kafka(["misspelt", topic])
+    assert landed(lake, topic) == kafka.records(topic)
     # A pattern need not match anything yet.
     nothing = {"pattern": "nothing-yet.*", "format": "debezium_json"}
     assert lake.land_kafka([nothing]) == KafkaLanding(0, 0, {})
@@ -271,20 +275,19 @@ def test_a_wrong_protocol_is_explained(lake: Lake, kafka: Kafka, broker: Broker)
 
 
 def test_messages_that_retention_has_deleted_stop_the_landing(lake: Lake, kafka: Kafka) -> None:
-    topic, other = kafka.create("retention", 2), kafka.create("retention-other")
+    topic = kafka.create("retention", 2)
     kafka.send(topic, numbered(20, 2))
     assert lake.land_kafka([topic]).landed == 20
     kafka.send(topic, numbered(20, 2, start=20))
-    kafka.send(other, numbered(1))
     kafka.cut_off(topic, 1, 15)
     message = f"topic {topic} partition 1: offsets 10 to 14"
     with refused(lake, DataLossError, message, "at most 5 ", "--accept-loss", "kafka_gaps"):
-        lake.land_kafka([topic, other])
+        lake.land_kafka([topic])
     # The loss is seen without the summary too.
     forget_positions(lake)
     with refused(lake, DataLossError, message, "at most 5 "):
-        lake.land_kafka([topic, other])
-    assert lake.land_kafka([topic, other], accept_loss=True) == KafkaLanding(16, 0, {})
+        lake.land_kafka([topic])
+    assert lake.land_kafka([topic], accept_loss=True) == KafkaLanding(15, 0, {})
     expected = [(0, offset) for offset in range(20)]
     expected += [(1, offset) for offset in range(20) if not 10 <= offset < 15]
     assert positions(landed(lake, topic)) == expected
@@ -323,7 +326,8 @@ def test_the_command_says_what_retention_has_deleted(
         main(["land", "--kafka", "--accept-loss", "--json", "--vars", variables])
     assert not ended.value.code
     shown = capsys.readouterr()
-    assert json.loads(shown.out) == {"landed": 0, "remaining": 0, "left_to_stream": []}
+    nothing: dict[str, Any] = {"landed": 0, "remaining": 0, "left_to_stream": [], "stalled": []}
+    assert json.loads(shown.out) == nothing
     assert f"topic {topic} partition 0 lacks offsets 1 to 3" in shown.err
 
 
@@ -393,6 +397,122 @@ def test_a_topic_that_was_created_anew_is_told_from_the_landed_one(
     for topic in (fewer, more):
         assert landed(lake, topic) == old[topic]
         assert landed(lake, f"{topic}.2") == kafka.records(topic)
+
+
+def test_a_topic_created_anew_with_fewer_partitions_is_told_from_the_landed_one(
+    lake: Lake, kafka: Kafka
+) -> None:
+    # No partition that has landed is there to compare with.
+    topic = kafka.create("anew-partitions", 4)
+    kafka.send(topic, [Outgoing(b"old %d" % number, partition=number) for number in (2, 3)])
+    lake.land_kafka([topic])
+    old = landed(lake, topic)
+    kafka.delete(topic)
+    kafka.create(topic, 2)
+    kafka.send(topic, [Outgoing(b"new %d" % number, partition=number) for number in (0, 1)])
+    evidence = f"topic {topic} is not the one that was landed: it has no partition 2, of which"
+    with refused(lake, DataLossError, evidence, f"`land_as: {topic}.2`"):
+        lake.land_kafka([topic])
+    # Again, for what the first look has saved; and by those who look at all of bronze.
+    with refused(lake, DataLossError, evidence):
+        lake.land_kafka([topic])
+    forget_positions(lake)
+    with refused(lake, DataLossError, evidence):
+        lake.land_kafka([topic])
+    renamed = [{**entry, "land_as": f"{topic}.2"} for entry in topic_entries([topic])]
+    assert lake.land_kafka(renamed).landed == 2
+    assert landed(lake, topic) == old
+
+
+class Stalled:
+    """Topics that can't go on, each for another reason, and one that can; ten messages of each but
+    the missing one have landed.
+    """
+
+    def __init__(self, lake: Lake, kafka: Kafka, case: str) -> None:
+        self.healthy, self.anew, self.gap = self.there = [
+            kafka.create(f"{case}-{name}") for name in ("healthy", "anew", "gap")
+        ]
+        self.missing: str = f"{case}-missing"
+        self.all: list[str] = [*self.there, self.missing]
+        for topic in self.there:
+            kafka.send(topic, numbered(10))
+        lake.land_kafka(self.there)
+        kafka.delete(self.anew)
+        kafka.create(self.anew)
+        for topic in self.there:
+            kafka.send(topic, numbered(20, start=100))
+        kafka.cut_off(self.gap, 0, 25)
+
+    def assert_named(self, text: str) -> None:
+        """The text says what is wrong with each."""
+        for reason in (
+            f"topic {self.anew} is not the one that was landed",
+            f"topic {self.gap} partition 0: offsets 10 to 24",
+            f"vars.topics names {self.missing}, which",
+        ):
+            assert text.count(reason) == 1
+        assert self.healthy not in text
+
+
+def test_topics_that_can_not_go_on_keep_no_others_from_landing(
+    lake: Lake, kafka: Kafka, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stalled = Stalled(lake, kafka, "stalled")
+    variables = json.dumps({"topics": topic_entries(stalled.all)})
+    capsys.readouterr()
+    with pytest.raises(SystemExit, match="2"):
+        main(["land", "--kafka", "--json", "--vars", variables])
+    shown = capsys.readouterr()
+    assert json.loads(shown.out) == {
+        "landed": 20,
+        "remaining": 0,
+        "left_to_stream": [],
+        "stalled": sorted([stalled.anew, stalled.gap, stalled.missing]),
+    }
+    (error,) = [line for line in shown.err.splitlines() if line.startswith("lakehouse: ")]
+    stalled.assert_named(error)
+    by_topic = landed_by_topic(lake, stalled.there)
+    assert by_topic[stalled.healthy] == kafka.records(stalled.healthy)
+    assert [len(by_topic[topic]) for topic in stalled.there] == [30, 10, 10]
+    # They stay what they are, whatever the landing of the others has saved.
+    with refused(lake, LakehouseError, *stalled.all[1:]):
+        lake.land_kafka(stalled.all)
+
+    with pytest.raises(SystemExit) as ended:
+        main(["status", "--json", "--vars", variables])
+    assert not ended.value.code
+    rows = {row["topic"]: row for row in json.loads(capsys.readouterr().out)}
+    assert (rows[stalled.healthy]["lag_messages"], rows[stalled.healthy]["problem"]) == (0, None)
+    stalled.assert_named(" ".join(rows[topic]["problem"] for topic in stalled.all[1:]))
+    assert rows[stalled.gap]["next_offset"] == 10
+    assert rows[stalled.missing]["partition"] is None
+    with pytest.raises(SystemExit):
+        main(["status", "--vars", variables])
+    table = capsys.readouterr().out
+    stalled.assert_named(table.partition("behind at most")[2])
+    assert f"\n{stalled.healthy}  " in table and f"\n{stalled.missing}  " in table
+
+
+def test_topics_that_can_not_go_on_keep_no_others_from_being_built_or_streamed(
+    lake: Lake, kafka: Kafka, capfd: pytest.CaptureFixture[str]
+) -> None:
+    stalled = Stalled(lake, kafka, "stalled-run")
+    variables: dict[str, Any] = {"topics": topic_entries(stalled.all)}
+    with pytest.raises(ClickException) as caught:
+        lake.dbt("run", "-s", "change_events", as_of=AS_OF, **variables)
+    stalled.assert_named(caught.value.message)
+    built = f"select count(*) as events from silver.change_events where topic = '{stalled.healthy}'"
+    assert lake.sql(built) == [{"events": 30}]
+
+    kafka.send(stalled.healthy, numbered(5, start=200))
+    topics = {"pattern": "stalled-run-.*", "format": "debezium_json"}
+    capfd.readouterr()
+    with pytest.raises(SystemExit, match="2"):
+        main(["stream", "--available-now", "--vars", json.dumps({"topics": [topics]})])
+    assert f"not topic {stalled.gap}: Kafka has deleted messages" in capfd.readouterr().err
+    by_topic = landed_by_topic(lake, stalled.there)
+    assert [len(by_topic[topic]) for topic in stalled.there] == [35, 10, 10]
 
 
 def test_both_names_of_a_topic_created_anew_have_its_format(lake: Lake, kafka: Kafka) -> None:

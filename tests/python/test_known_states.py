@@ -4,17 +4,18 @@ a first load remembers of absent keys is all that can.
 
 import json
 from datetime import timedelta
-from typing import Any, Final
+from typing import Final
 
 import pytest
 import streams
 from aerospike_encoder import pack
 from expected_gold import EPOCH, ORDERS, PROFILES, Table, expected_rows, log_of
 from lakes import Lake, as_of_text
+from pyspark.sql import DataFrame
 from small_messages import digest_text, order, profile
 from streams import HOUR, MINUTE, START, Message
 
-from dbt_lakehouse.spark import evaluated_views
+from dbt_lakehouse.spark.evaluated_views import EvaluatedViews
 
 AS_OF = EPOCH + timedelta(milliseconds=START + HOUR)
 
@@ -50,14 +51,14 @@ class Watched:
         self.table = table
         self.evaluated: dict[str, int] = {}
         self._landed: list[Message] = []
-        create = evaluated_views.create
+        create = EvaluatedViews.create
 
-        def create_watched(spark: Any, name: str, query: str) -> int:
-            number = create(spark, name, query)
+        def create_watched(views: EvaluatedViews, name: str, rows: DataFrame) -> int:
+            number = create(views, name, rows)
             self.evaluated[name.partition("__dbt_tmp__")[2]] = number
             return number
 
-        monkeypatch.setattr(evaluated_views, "create", create_watched)
+        monkeypatch.setattr(EvaluatedViews, "create", create_watched)
 
     def run(self, *messages: Message) -> None:
         """Land the messages and have gold brought up to date, which must be as the reference."""

@@ -1,4 +1,4 @@
-"""Events older than what ``deleted_keys`` has forgotten: folded with their log, or refused."""
+"""Events older than what ``deleted_keys`` has forgotten: folded with their key's log."""
 
 from typing import Any, Final
 
@@ -6,12 +6,12 @@ import pytest
 from aerospike_encoder import pack
 from lakes import Lake
 from small_messages import digest_text, profile, profile_key
-from streams import DAY, HOUR, PROFILES, START, Message
+from streams import HOUR, PROFILES, START, Message
 
 MODELS: Final = ("-s", "+profiles")
 SOON: Final = "2026-10-01 03:00:00"
 LATER: Final = "2026-10-12 00:00:00"
-PROFILE_NUMBERS: Final = (1, 2, 3)
+PROFILE_NUMBERS: Final = (1, 2)
 
 
 def message(partition: int, offset: int, clock: int, *records: Any) -> Message:
@@ -76,14 +76,3 @@ def test_late_events_are_folded_with_their_log_and_counted(lake: Lake) -> None:
     assert counted(lake, "late_after_purge", "gold.profiles") == 2
     statuses = lake.dbt("test", "-s", "late_after_purge", as_of=LATER)
     assert statuses == {"late_after_purge": "warn"}
-
-
-def test_late_events_can_be_refused(lake: Lake) -> None:
-    """Of what has landed before that run, only the event that comes in time makes a row."""
-    clock = START + 13 * DAY
-    new = message(1, 9, clock, profile(1, clock, "new 1"))
-    lake.land(each.line() for each in (late_write(3), new))
-    before = names(lake)
-    assert set(run(lake, "2026-10-15 00:00:00", late_after_purge="refuse").values()) == {"success"}
-    assert names(lake) == before | {digest_text(1): "new 1"}
-    assert counted(lake, "late_after_purge", "gold.profiles") == 1

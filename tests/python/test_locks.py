@@ -19,15 +19,15 @@ from lakes import Lake, topic_entries
 from processes import python, said
 
 from dbt_lakehouse.errors import LockedError
-from dbt_lakehouse.lake.locks import LakeLock, landing_lock, run_lock
+from dbt_lakehouse.lake.locks import lake_lock, landing_lock, run_lock, stream_lock, streamed_topics
 from dbt_lakehouse.landing.kafka.batch import KafkaLanding, land_kafka
 
 # Holds a lock until its input ends. A lock asks of a session only where the lake is.
 HOLDER = """
 import sys
 from types import SimpleNamespace
-from dbt_lakehouse.lake.locks import LakeLock
-lock = LakeLock(SimpleNamespace(conf={"spark.sql.catalog.lake.uri": sys.argv[1]}), sys.argv[2])
+from dbt_lakehouse.lake.locks import lake_lock
+lock = lake_lock(SimpleNamespace(conf={"spark.sql.catalog.lake.uri": sys.argv[1]}), sys.argv[2])
 assert lock.take("a test")
 print("held", flush=True)
 sys.stdin.read()
@@ -51,12 +51,12 @@ def held_elsewhere(lake: Lake, name: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def test_a_lock_is_given_to_one_process_and_given_back_when_it_is_killed(lake: Lake) -> None:
-    lock = LakeLock(lake.spark, "any")
+    lock = lake_lock(lake.spark, "any")
     with held_elsewhere(lake, "any") as holder:
         assert not lock.take("me")
         assert lock.holder().startswith(f"`a test` (process {holder.pid}, since 20")
         # Another name is another lock.
-        other = LakeLock(lake.spark, "other")
+        other = lake_lock(lake.spark, "other")
         assert other.take("me")
         other.release()
         holder.kill()
@@ -101,7 +101,7 @@ def test_locks_of_two_lakes_are_two(lake: Lake) -> None:
 
 
 def test_who_looks_whether_a_lock_is_held_keeps_nobody_away(lake: Lake) -> None:
-    lock = LakeLock(lake.spark, "looked-at")
+    lock = lake_lock(lake.spark, "looked-at")
     assert not lock.held_elsewhere()
     with held_elsewhere(lake, "looked-at") as holder:
         assert lock.held_elsewhere()
@@ -116,8 +116,18 @@ def test_who_looks_whether_a_lock_is_held_keeps_nobody_away(lake: Lake) -> None:
     lock.release()
 
 
+def test_any_name_of_a_topic_makes_a_lock(lake: Lake) -> None:
+    # As long as Kafka lets it be; `land_as` is any text.
+    topics = ["t" * 249, "a/b", "..", "Topic", "topic"]
+    locks = [stream_lock(lake.spark, topic) for topic in topics]
+    assert all(lock.take("me") for lock in locks)
+    for lock in locks:
+        lock.release()
+    assert streamed_topics(lake.spark, topics) == {}
+
+
 def test_who_has_patience_gets_a_lock_that_is_held_for_a_moment(lake: Lake) -> None:
-    lock = LakeLock(lake.spark, "momentary")
+    lock = lake_lock(lake.spark, "momentary")
     with held_elsewhere(lake, "momentary") as holder:
         assert not lock.take("me")
         threading.Timer(0.3, holder.kill).start()

@@ -3,9 +3,12 @@ runs that go on as if nothing had happened.
 """
 
 import itertools
+import os
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -71,6 +74,16 @@ def maintain(lake: Lake, retention_days: float) -> None:
     run_dbt(project, "run-operation", "maintain_tables")
 
 
+def leave_file(lake: Lake, table: str, hours: float) -> Path:
+    """A data file of a run that was killed so long ago."""
+    data = lake.folder / "lake" / "warehouse" / Path(*table.split(".")) / "data"
+    path = data / f"00000-1-of-{hours}-00001.parquet"
+    path.write_bytes(b"of nobody")
+    moment = time.time() - hours * 3_600
+    os.utime(path, (moment, moment))
+    return path
+
+
 def rows_with_lineage(lake: Lake, table: str) -> Counter[str]:
     """The rows with the numbers that Iceberg gave to them and to their commits."""
     rows = lake.sql(f"select *, _row_id, _last_updated_sequence_number from {table}")
@@ -119,8 +132,13 @@ def test_files_are_rewritten_and_rows_stay(lake: Lake) -> None:
         assert files(lake, table, "delete_files") > 0, table
     assert marked_snapshots(lake, "gold.orders")
 
+    old = [leave_file(lake, table, hours=27) for table in ("bronze.raw_payloads", "gold.orders")]
+    young = [leave_file(lake, table, hours=25) for table in ("bronze.raw_payloads", "gold.orders")]
     # Nothing is older than the days that snapshots are kept.
     maintain(lake, 7)
+    assert not any(path.exists() for path in old)
+    # Whoever is at work has not named these yet.
+    assert all(path.exists() for path in young)
     for table in TABLES:
         assert rows_with_lineage(lake, table) == before[table], table
         assert files(lake, table, "delete_files") == 0, table

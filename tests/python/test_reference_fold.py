@@ -3,7 +3,8 @@
 from typing import Any
 
 import pytest
-from reference_fold import (
+
+from dbt_lakehouse.reference.fold import (
     DAY_IN_MICROSECONDS,
     Change,
     Position,
@@ -154,17 +155,47 @@ def test_log_order(first: dict[str, Any], second: dict[str, Any]) -> None:
     assert folded(*log).position == log[1].position
 
 
+def of(source: str, each: Change) -> Change:
+    """The event as one of that source table."""
+    return each._replace(source=source)
+
+
+def truncate(place: int, source: str | None = None, time: int | None = None) -> Change:
+    return change(place, time, "truncate")._replace(source=source)
+
+
+def test_a_truncate_empties_the_table() -> None:
+    assert row(folded(change(1, 10), truncate(2, time=20))) == (False, 2, 20, 20)
+    assert row(folded(change(1, 10), truncate(2), change(3, 5))) == (True, 3, 5, 5)
+
+
+def test_a_truncate_takes_only_what_came_from_its_table() -> None:
+    a, b = of("a", change(1, 10)), of("b", change(2, 20))
+    assert row(folded(a, truncate(3, "b"))) == (True, 1, 10, 10)
+    assert row(folded(a, truncate(3, "a", 30))) == (False, 3, 30, 30)
+    # A row came from the event that was applied last.
+    assert folded(a, b).source == "b"
+    assert row(folded(a, b, truncate(3, "a"), by_time=False)) == (True, 2, 20, 20)
+    assert row(folded(a, b, truncate(3, "b", 30), by_time=False)) == (False, 3, 30, 30)
+    # A late one leaves it where it came from.
+    late = of("b", change(2, 5))
+    assert row(folded(a, late, truncate(3, "b"))) == (True, 1, 10, 10)
+    assert not folded(a, late, truncate(3, "a")).is_live
+    # What was deleted stays so; a truncate of another table is no news of it.
+    deleted = of("b", change(3, 30, "delete"))
+    assert row(folded(a, deleted, truncate(4, "a", 40))) == (False, 3, 30, 30)
+
+
+def test_what_is_kept_of_a_row_is_what_its_tables_truncates_have_left() -> None:
+    first = of("a", change(1, 10)._replace(values=["old", "old"]))
+    then = of("a", change(3, 30)._replace(values=["new", None], unchanged=[1]))
+    assert folded(first, truncate(2, "b"), then).values == ["new", "old"]
+    assert folded(first, truncate(2, "a"), then).values == ["new", None]
+
+
 def test_the_sql_function_is_the_fold() -> None:
-    log = [change(1, 20), change(2, 10, "delete"), change(3, 20, expires_at=7)]
-    rows = [
-        (
-            each.operation,
-            each.occurred_at,
-            each.kafka_timestamp,
-            tuple(each.position),
-            each.expires_at,
-        )
-        for each in log
-    ]
+    truncated = truncate(4, "b", 30)
+    log = [change(1, 20), change(2, 10, "delete"), change(3, 20, expires_at=7), truncated]
+    rows = [(*each[:3], tuple(each.position), *each[4:]) for each in log]
     assert reference_fold(rows, True, 6) == fold(log, order_by_source_time=True, as_of=6)
     assert reference_fold(rows, True, 7) == fold(log, order_by_source_time=True, as_of=7)

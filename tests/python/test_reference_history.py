@@ -6,8 +6,17 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reference_fold import Change, Position, State, fold, fold_partial, reference_fold
-from reference_history import Copies, RowChange, Version, history, multiset, reference_history
+
+from dbt_lakehouse.reference.fold import Change, Position, State, fold, fold_partial, reference_fold
+from dbt_lakehouse.reference.history import (
+    Copies,
+    RowChange,
+    SourceRow,
+    Version,
+    history,
+    multiset,
+    reference_history,
+)
 
 FOREVER = 10**15
 
@@ -108,6 +117,16 @@ def test_a_truncate_starts_anew() -> None:
     assert summary(folded(*log[:2])) == (False, [], 2, 20, 20)
     # What is older than the truncate is left out.
     assert summary(folded(*log[:2], change(3, 10, "d", "-"))) == (False, [], 2, 20, 20)
+
+
+def test_a_truncate_of_another_table_leaves_what_there_is() -> None:
+    log = change(1, 10, "a", "b", source="a"), truncate(2, 20)._replace(source="b")
+    assert summary(folded(*log)) == (True, ["a", "b"], 1, 10, 10)
+    later = change(3, 30, "c", "-", source="b")
+    assert summary(folded(*log, later)) == (True, ["c", "b"], 3, 30, 30)
+    assert folded(*log, later).source == "b"
+    own = truncate(4, 40)._replace(source="b")
+    assert summary(folded(*log, later, own)) == (False, [], 4, 40, 40)
 
 
 def test_an_expired_row_leaves_nothing() -> None:
@@ -340,6 +359,17 @@ def test_a_truncate_is_no_event_of_a_key_that_has_none_before_it() -> None:
     assert versions(*log, by_time=False) == [(10, 99, 1, ["a"]), (99, None, 3, ["b"])]
 
 
+def test_a_truncate_of_another_table_is_none_of_a_key() -> None:
+    a, b = change(1, 10, "a", "x", source="a"), change(3, 30, "b", "-", source="b")
+    other, own = truncate(2, 20)._replace(source="b"), truncate(4, 40)._replace(source="b")
+    assert versions(a, other, by_time=False) == [(10, None, 1, ["a", "x"])]
+    expected = [(10, 30, 1, ["a", "x"]), (30, 40, 3, ["b", "x"])]
+    assert versions(a, other, b, own) == versions(a, other, b, own, by_time=False) == expected
+    # Not even if its own table's comes next.
+    own = truncate(5, 50)._replace(source="a")
+    assert versions(a, other, own) == [(10, 50, 1, ["a", "x"])]
+
+
 def test_a_truncate_parts_what_is_ordered_by_source_time() -> None:
     # Older than the truncate, but behind it: left out.
     assert versions(truncate(1, 20), change(2, 10, "a")) == []
@@ -389,7 +419,8 @@ def rows(*changes: RowChange) -> dict[str, tuple[int, int | None]]:
     found = multiset(changes)
     assert found == multiset(reversed(changes))
     return {
-        str(image[0]): (copies.number, copies.position.log_time) for image, copies in found.items()
+        f"{row.source or ''}{row.values[0]}": (copies.number, copies.position.log_time)
+        for row, copies in found.items()
     }
 
 
@@ -412,7 +443,7 @@ def replacement(
 
 def test_rows_are_counted() -> None:
     assert rows() == {}
-    assert multiset([insert(1, A)]) == {A: Copies(1, at(1))}
+    assert multiset([insert(1, A)]) == {SourceRow(A): Copies(1, at(1))}
     assert rows(insert(1, A), insert(2, A), insert(3, B)) == {"a": (2, 2), "b": (1, 3)}
     assert rows(insert(1, A), insert(2, A), removal(3, A)) == {"a": (1, 3)}
     assert rows(insert(1, A), removal(2, A)) == {}
@@ -434,3 +465,14 @@ def test_a_truncate_removes_all() -> None:
     truncated = RowChange("truncate", at(2))
     assert rows(insert(1, A), truncated) == {}
     assert rows(insert(1, A), truncated, insert(3, A), insert(4, B)) == {"a": (1, 3), "b": (1, 4)}
+
+
+def test_equal_rows_of_two_tables_are_two() -> None:
+    log = [
+        insert(place, A)._replace(source=source) for place, source in ((1, "x"), (2, "y"), (3, "y"))
+    ]
+    assert rows(*log) == {"xa": (1, 1), "ya": (2, 3)}
+    assert rows(*log, removal(4, A)._replace(source="y")) == {"xa": (1, 1), "ya": (1, 4)}
+    truncated = RowChange("truncate", at(4), source="y")
+    assert rows(*log, truncated) == {"xa": (1, 1)}
+    assert rows(*log, truncated._replace(source="x")) == {"ya": (2, 3)}

@@ -37,8 +37,9 @@ from expected_gold import (
     states,
 )
 from lakes import Lake, as_of_text, copy_project
-from reference_fold import Change, known_time, log_order
 from streams import DAY, HOUR, MINUTE, ORDERS, PROFILES, SESSIONS, START, Message
+
+from dbt_lakehouse.reference.fold import Change, known_time, log_order
 
 # The moments the three runs are for. In the second, what the first remembered is purged.
 RUNS: Final = tuple(

@@ -10,7 +10,9 @@ from lakes import Lake
 
 from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.errors import SessionError
-from dbt_lakehouse.spark.session import CATALOG_TYPE, CATALOG_URI, WAREHOUSE, open_session
+from dbt_lakehouse.lake.catalog import CATALOG_TYPE, CATALOG_URI, WAREHOUSE
+from dbt_lakehouse.spark import jars
+from dbt_lakehouse.spark.session import open_session
 
 
 @pytest.mark.parametrize(
@@ -36,7 +38,7 @@ def test_a_lake_that_can_not_be_used(tmp_path: Path, settings: dict[str, str], r
         **{name: value.format(folder=tmp_path) for name, value in settings.items()},
     }
     with pytest.raises(SessionError) as caught:
-        open_session(parameters)
+        open_session(parameters, tmp_path)
     assert reason in str(caught.value)
     assert "spark.sql.catalog.lake." in str(caught.value)
     assert "secret" not in str(caught.value)
@@ -46,7 +48,7 @@ def test_a_lake_that_can_not_be_used(tmp_path: Path, settings: dict[str, str], r
 
 @pytest.mark.parametrize(
     ("memory", "reason"),
-    [("4x", "Spark's JVM ended before it was ready"), ("64m", "INVALID_DRIVER_MEMORY")],
+    [("4x", ") ended before it was ready"), ("64m", "INVALID_DRIVER_MEMORY")],
 )
 def test_memory_that_the_driver_can_not_have(tmp_path: Path, memory: str, reason: str) -> None:
     done = subprocess.run(
@@ -62,3 +64,16 @@ def test_memory_that_the_driver_can_not_have(tmp_path: Path, memory: str, reason
     said = done.stderr.rpartition("lakehouse: ")[2]
     assert reason in said and "spark.driver." in said
     assert said.count("\n") == 1 and "Traceback" not in done.stderr
+
+
+def test_the_users_options_hold_while_jars_are_resolved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Behind a proxy there is no other way to the jars.
+    given = "-Dhttps.proxyHost=proxy -Dquoted='a b'"
+    monkeypatch.setenv("SPARK_SUBMIT_OPTS", given)
+    home = tmp_path / 'a "home"'
+    with jars._gateway_at_home_in(str(home)) as gateway:
+        of = gateway.jvm.System.getProperty
+        assert [of("https.proxyHost"), of("quoted"), of("user.home")] == ["proxy", "a b", str(home)]
+    assert os.environ["SPARK_SUBMIT_OPTS"] == given

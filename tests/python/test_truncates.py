@@ -5,13 +5,18 @@ They have lakes of their own, for a truncate empties the table for every stream 
 
 import random
 from datetime import timedelta
+from itertools import chain
+from typing import Final
 
 import pytest
-from expected_gold import EPOCH, ORDERS, expected_rows, log_of
+from expected_gold import EPOCH, ORDERS, WRITES, expected_rows, log_of
 from lakes import Lake, as_of_text
 from streams import DAY, START, Message, stream
 from streams import ORDERS as TOPIC
 
+from dbt_lakehouse.reference.fold import log_order
+
+SEED: Final = 2
 AS_OF = EPOCH + timedelta(milliseconds=START + DAY)
 
 
@@ -27,17 +32,42 @@ def in_runs(messages: list[Message], batching: str, runs: int) -> list[list[Mess
     return batches
 
 
+def situations(batches: list[list[Message]]) -> set[str]:
+    """Which truncates there are: the table's own, of them late ones (what they delete has landed
+    already, with what comes behind them), and another table's.
+    """
+    found = set()
+    runs = {message[:3]: run for run, batch in enumerate(batches) for message in batch}
+    log = sorted(log_of(chain(*batches)), key=lambda logged: log_order(logged.change))
+    for place, logged in enumerate(log):
+        if logged.event.operation != "truncate":
+            continue
+        if logged.event.source_table != ORDERS.source_table:
+            found.add("another's")
+            continue
+        found.add("own")
+        run = runs[logged.message[:3]]
+        around = [
+            any(runs[other.message[:3]] < run for other in part if other.event.operation in WRITES)
+            for part in (log[:place], log[place + 1 :])
+        ]
+        if all(around):
+            found.add("late")
+    return found
+
+
 @pytest.mark.parametrize("batching", ["in order", "out of order"])
 def test_gold_equals_the_reference_with_truncates(
     batching: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     lake = Lake(tmp_path_factory.mktemp("truncates"))
-    messages = [each for each in stream(7, truncates=0.04) if each.topic == TOPIC]
-    operations = [logged.event.operation for logged in log_of(messages)]
-    assert operations.count("truncate") >= 3
+    messages = [each for each in stream(SEED, truncates=0.08) if each.topic == TOPIC]
+    batches = in_runs(messages, batching, runs=3)
+    late = {"late"} if batching == "out of order" else set()
+    assert situations(batches) == {"own", "another's"} | late
     landed: list[Message] = []
     sizes = []
-    for batch in in_runs(messages, batching, runs=3):
+    for batch in batches:
         lake.land(each.line() for each in batch)
         landed += batch
         statuses = lake.dbt("run", "-s", "+orders", as_of=as_of_text(AS_OF))

@@ -39,8 +39,6 @@ AS_OF = "2026-12-31T10:00:00Z"
         ("tombstone_retention_days", float("nan")),
         ("snapshot_retention_days", "a week"),
         ("snapshot_retention_days", 100_001),
-        ("late_after_purge", "drop"),
-        ("late_after_purge", ["fold"]),
         ("max_quarantine_rate", "5 %"),
         ("max_quarantine_rate", 5),
     ],
@@ -77,12 +75,19 @@ def test_topics_that_can_not_be_meant(topics: Any, message: str) -> None:
         {"as_of": datetime(2026, 11, 21, 10, 30)},
         {"as_of": "2026-11-21T10:30:00.5+02:00", "captures": None},
         {"tombstone_retention_days": 0, "snapshot_retention_days": 0.5},
-        {"max_quarantine_rate": 0, "late_after_purge": "refuse"},
+        {"max_quarantine_rate": 0},
         {"max_quarantine_rate": 1, "of_another_package": "any"},
     ],
 )
 def test_values_that_can_be_meant_are_left_as_they_are(variables: dict[str, Any]) -> None:
     assert checked(variables) == variables
+
+
+def test_a_variable_that_is_gone_is_not_ignored() -> None:
+    """Who had it refuse late events would get their rows back without a word."""
+    with pytest.raises(ConfigurationError, match=r"vars\.late_after_purge"):
+        checked({"late_after_purge": "refuse"})
+    assert "late_after_purge" not in (ROOT / "dbt_project.yml").read_text()
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +102,6 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("late_after_purge", "drop"),
         ("max_quarantine_rate", "5 %"),
         ("snapshot_retention_days", -1),
         ("as_of", "tomorrow"),

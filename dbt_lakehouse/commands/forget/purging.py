@@ -16,8 +16,8 @@ from pyspark.sql import SparkSession
 from dbt_lakehouse.commands.forget.entities import Table
 from dbt_lakehouse.commands.forget.marks import move_on, state, written_before
 from dbt_lakehouse.errors import LakehouseError
+from dbt_lakehouse.lake.catalog import CATALOG_URI, SQLITE
 from dbt_lakehouse.lake.iceberg import load_table, properties_of
-from dbt_lakehouse.spark.session import CATALOG_URI, SQLITE
 
 _MANIFEST_SIZE: Final = "commit.manifest.target-size-bytes"
 _DAY_MS: Final = 24 * 60 * 60 * 1000

@@ -90,7 +90,7 @@ def shipped_key(
     which = "" if is_only_table else f"--table {table_id} "
     raise GenerateError(
         f"its messages have no key: give {which}--key COLUMN,... ({hint}). Of a table without any,"
-        " write the models by hand, with keyless=true: docs/add-a-table.md"
+        " write the change log by hand, with keyless=true: docs/add-a-table.md"
     )
 
 

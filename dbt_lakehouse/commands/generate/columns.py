@@ -9,6 +9,8 @@ from dbt_lakehouse.commands.generate.profile import Column, TableId, TableProfil
 from dbt_lakehouse.commands.generate.report import Outcome
 
 HBASE_KEY: Final = "ROW"
+_GUESSED: Final = "the type is guessed from its values."
+_HBASE_TEXT: Final = "stored as text, by its values so far."
 
 
 def table_of(
@@ -16,6 +18,7 @@ def table_of(
     name: str,
     profile: TableProfile,
     key: Sequence[str],
+    package: str | None,
     outcome: Outcome,
 ) -> Table:
     """A new table from its profile, with these fields as its key."""
@@ -38,11 +41,17 @@ def table_of(
         sorted(profile.formats),
         [spec_of(each, names[each], profile.columns[each], of_hbase, is_key=True) for each in key],
         [spec_of(each, names[each], profile.columns[each], of_hbase) for each in value_fields],
+        package,
     )
 
 
 def spec_of(
-    name: str, column_name: str, column: Column | None, of_hbase: bool, *, is_key: bool = False
+    name: str,
+    column_name: str,
+    column: Column | None,
+    of_hbase: bool = False,
+    *,
+    is_key: bool = False,
 ) -> Spec:
     """How a model declares a field, as a column of that name; ``column`` is None for a field that
     no message has.
@@ -51,15 +60,14 @@ def spec_of(
         return Spec(column_name, name, "string", f"Field `{name}` of the source.")
     if of_hbase:
         if not column.values.utf8:
-            text = f"HBase value `{name}`, the bytes as they are stored."
-            return Spec(column_name, name, "binary", text)
-        text = f"HBase value `{name}`, stored as text."
-        return Spec(column_name, name, "string", text, "hbase")
+            return Spec(column_name, name, "binary", describe_hbase(name, "binary"))
+        return Spec(column_name, name, "string", describe_hbase(name, "string"), "hbase")
     type_name = types.column_type(column.types(), column.values, is_key=is_key)
-    return Spec(column_name, name, type_name, _describe(name, column, type_name))
+    return Spec(column_name, name, type_name, describe(name, column, type_name))
 
 
-def _describe(name: str, column: Column, type_name: str) -> str:
+def describe(name: str, column: Column, type_name: str) -> str:
+    """A description: where a column of this type comes from, and why it is of this type."""
     start = f"Field `{name}` of the source"
     if not column.in_image:
         start = f"Field `{name}` of the message key"
@@ -68,16 +76,32 @@ def _describe(name: str, column: Column, type_name: str) -> str:
     if not column.values.count and not declared:
         return f"{start}; always null so far."
     if not declared:
-        of_values = "mixed values as text" if type_name == "string" else "the type of its values"
-        if type_name == "string" and column.values.count == column.values.texts:
-            of_values = "text"
-        return f"{start}, which ships no schema: {of_values}."
+        if type_name != "string":
+            return f"{start}, which ships no schema: {_GUESSED}"
+        is_text = column.values.count == column.values.texts
+        return f"{start}, which ships no schema: {'text' if is_text else 'mixed values as text'}."
     former = f", formerly {' and '.join(declared[1:])}" if len(declared) > 1 else ""
     known = [each for each in column.types() if each is not None]
+    if not known and type_name != "string":
+        # Aerospike's lists and maps.
+        return f"{start}, declared as {declared[0]}{former}: {_GUESSED}"
     why = ""
     if known and type_name == "string" and "string" not in known:
         why = "; text, because no other type holds all its values"
     return f"{start}, declared as {declared[0]}{former}{why}."
+
+
+def describe_hbase(name: str, type_name: str) -> str:
+    """A description of a column of bytes that may be text."""
+    what = _HBASE_TEXT if type_name == "string" else "the bytes as they are stored."
+    return f"HBase value `{name}`, {what}"
+
+
+def is_guess(description: str) -> bool:
+    """Whether a column's description says that its type is a guess of generate's, which it may take
+    back. A column that somebody has described has the type that they want.
+    """
+    return " ".join(description.split()).endswith((_GUESSED, _HBASE_TEXT))
 
 
 def is_hbase(profile: TableProfile) -> bool:

@@ -1,11 +1,12 @@
 """`lakehouse generate`: from topics in bronze to the models of their tables."""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple
 
 from pyspark.sql import SparkSession
 
 from dbt_lakehouse.commands.generate import edit, naming, scan
+from dbt_lakehouse.commands.generate.profile import TableId
 from dbt_lakehouse.commands.generate.project_files import PROJECT_FILE, ProjectFiles
 from dbt_lakehouse.commands.generate.report import GenerateError, Report, listed
 from dbt_lakehouse.commands.generate.writer import Writer
@@ -47,6 +48,7 @@ def generate(project: Project, options: Options) -> Report:
         rule = matcher.rule_in_bronze(topic)
         if rule is None:
             unlisted.append(topic)
+            formats[topic] = _format_of(spark, topic, options.format)
         elif options.format not in (None, rule.format):
             raise GenerateError(
                 f"the topic {topic} is {rule.format} by {rule.topic or rule.pattern!r} in"
@@ -54,23 +56,32 @@ def generate(project: Project, options: Options) -> Report:
             )
         else:
             formats[topic] = rule.format
-    for topic in unlisted:
-        formats[topic] = options.format or _no_format(spark, topic)
     profile = scan.profile_topics(spark, formats)
     report = Report(list(options.topics), profile.messages)
     if profile.undecodable:
         report.notes.append(profile.undecodable)
+
+    def other_tables() -> set[tuple[TableId, str]]:
+        rules_of_others = {
+            topic: matcher.rule_in_bronze(topic) for topic in landed if topic not in formats
+        }
+        return scan.first_tables(
+            spark,
+            {topic: rule and rule.format for topic, rule in rules_of_others.items()},
+        )
+
     writer = Writer(
         files,
         options.topics,
         profile,
+        other_tables,
         table=options.table,
         name=options.name,
         key=options.key,
     )
     writer.write(report)
     if unlisted and len(report.failed) < len(report.tables):
-        _list_topics(spark, files, unlisted, formats, report)
+        _list_topics(spark, files, {topic: formats[topic] for topic in unlisted}, report)
     return report
 
 
@@ -84,30 +95,33 @@ def _check(options: Options) -> None:
         )
 
 
-def _no_format(spark: SparkSession, topic: str) -> NoReturn:
+def _format_of(spark: SparkSession, topic: str, given: str | None) -> str:
+    """The format of a topic that vars.topics does not list: the given one, if it can be."""
     suggested = scan.suggested_format(spark, topic)
-    hint = f"; its payloads look like {suggested}" if suggested else ""
-    raise GenerateError(
-        f"no entry of vars.topics in {PROJECT_FILE} matches the topic {topic}: give --format, and"
-        f" the entry is added. Formats are {', '.join(FORMATS)}{hint}"
-    )
+    looks = f"its payloads look like {suggested}"
+    if given is None:
+        raise GenerateError(
+            f"no entry of vars.topics in {PROJECT_FILE} matches the topic {topic}: give --format,"
+            " and the entry is added. Formats are"
+            f" {', '.join(FORMATS)}{f'; {looks}' if suggested else ''}"
+        )
+    if suggested not in (None, given):
+        raise GenerateError(
+            f"--format {given}: the topic {topic} is of another format, {looks}. If they are"
+            f" {given} all the same, list the topic in vars.topics of {PROJECT_FILE} yourself"
+        )
+    return given
 
 
 def _list_topics(
-    spark: SparkSession,
-    files: ProjectFiles,
-    topics: Sequence[str],
-    formats: Mapping[str, str],
-    report: Report,
+    spark: SparkSession, files: ProjectFiles, formats: Mapping[str, str], report: Report
 ) -> None:
     """Add the topics to ``vars.topics``."""
     text = files.project_file.read_text()
-    for topic in topics:
-        text = edit.with_topic(text, topic, formats[topic])
-    files.project_file.write_text(text)
-    added = ", ".join(f"{topic}: {formats[topic]}" for topic in topics)
+    files.project_file.write_text(edit.with_topics(text, formats))
+    added = ", ".join(f"{topic}: {name}" for topic, name in formats.items())
     report.notes.append(f"added to vars.topics in {PROJECT_FILE}: {added}")
-    if scan.decoded_without_format(spark, topics):
+    if scan.decoded_without_format(spark, list(formats)):
         report.notes.append(
             "payloads of it were quarantined as unknown_format by earlier runs:"
             " `lakehouse redrive --code unknown_format` decodes them again"

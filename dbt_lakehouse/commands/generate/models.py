@@ -1,4 +1,8 @@
-"""The files of a new table in the project's style: change log, gold table, descriptions."""
+"""The files of a new table in the project's style: change log, gold table, descriptions.
+
+A table is declared once: key, columns, types and source fields in its change log. Gold is one line;
+its description is the contract, and what describes the columns of the change log too.
+"""
 
 import json
 import re
@@ -6,18 +10,15 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
-import yaml
+from ruamel.yaml.scalarstring import DoubleQuotedScalarString, FoldedScalarString
 
+from dbt_lakehouse.commands.generate.documents import CommentedMap, dumped, scalar
 from dbt_lakehouse.commands.generate.naming import needs_quotes
 from dbt_lakehouse.commands.generate.profile import TableId
+from dbt_lakehouse.dbt import declarations
+from dbt_lakehouse.dbt.declarations import Fold
 
 _WIDTH: Final = 100
-POSITION_TYPE: Final = (
-    "struct<log_time:timestamp,topic:string,partition:int,offset:bigint,event_index:int>"
-)
-_WHY_WARN: Final = (
-    "A bad value or a row without a key is reported; it must not keep good rows from gold."
-)
 _REGEX_SPECIAL: Final = re.compile(r"([\\.^$|?*+()\[\]{}])")
 
 
@@ -39,69 +40,38 @@ class Table(NamedTuple):
     topics: Sequence[str]
     formats: Sequence[str]
     key: Sequence[Spec]
-    """Empty for Aerospike."""
+    """Empty for Aerospike, and of a table without a key."""
     columns: Sequence[Spec]
+    package: str | None = None
+    """The package that the macros, tests and descriptions come from; None in the package itself."""
+    several_sources: bool = False
+    """Whether the change log takes events of several source tables."""
 
     @property
-    def key_columns(self) -> list[str]:
-        """The gold table's key."""
-        return ["_digest"] if self.source.is_aerospike else [spec.column for spec in self.key]
+    def fold(self) -> Fold:
+        """What its gold table has, by what its change log declares."""
+        is_aerospike = self.source.is_aerospike
+        return declarations.fold(
+            declarations.change_log(
+                {
+                    "key": {spec.column: spec.type for spec in self.key},
+                    "columns": {spec.column: spec.type for spec in self.columns},
+                    "keyless": not self.key and not is_aerospike,
+                    "partial": False,
+                    "order_by_source_time": None,
+                    "namespace": self.source.schema if is_aerospike else None,
+                    "set": self.source.table,
+                    "source_database": self.source.database,
+                    "source_schema": self.source.schema,
+                    "source_table": declarations.ANY if self.several_sources else self.source.table,
+                }
+            )
+        )
 
-
-class _Technical(NamedTuple):
-    """A column that the macros add."""
-
-    name: str
-    doc: str
-    type: str
-
-
-def _technical_before(table: Table) -> list[_Technical]:
-    if not table.source.is_aerospike:
-        return []
-    return [
-        _Technical("_namespace", "namespace", "string"),
-        _Technical("_set", "set", "string"),
-        _Technical("_digest", "digest", "string"),
-        _Technical("_expires_at", "expires_at", "timestamp"),
-    ]
-
-
-def _technical_behind(table: Table) -> list[_Technical]:
-    columns = [
-        _Technical("_operation", "change_operation", "string"),
-        _Technical("_occurred_at", "occurred_at", "timestamp"),
-        _Technical("_position", "position", POSITION_TYPE),
-        _Technical("_changed_columns", "changed_columns", "array<string>"),
-        _Technical("_misfits", "misfits", "array<struct<column:string,text:string>>"),
-        _Technical("_kafka_timestamp", "kafka_timestamp", "timestamp"),
-    ]
-    if not table.source.is_aerospike:
-        key = struct_type((spec.column, spec.type) for spec in table.key)
-        columns[4:4] = [
-            _Technical("_unchanged_columns", "unchanged_columns", "array<string>"),
-            _Technical("_previous_key", "previous_key", key),
-        ]
-    return columns
-
-
-def _technical_gold(table: Table) -> list[_Technical]:
-    columns = [
-        _Technical("_occurred_at", "occurred_at", "timestamp"),
-        _Technical("_max_occurred_at", "max_occurred_at", "timestamp"),
-        _Technical("_position", "position", POSITION_TYPE),
-    ]
-    if table.source.is_aerospike:
-        columns.append(_Technical("_expires_at", "expires_at", "timestamp"))
-    return columns
-
-
-def struct_type(fields: Iterable[tuple[str, str]]) -> str:
-    """A struct of named fields and their types."""
-    parts = (
-        f"`{name}`:{part}" if needs_quotes(name) else f"{name}:{part}" for name, part in fields
-    )
-    return f"struct<{','.join(parts)}>"
+    @property
+    def prefix(self) -> str:
+        """What stands in front of the package's macros and tests."""
+        return f"{self.package}." if self.package else ""
 
 
 # --- SQL ------------------------------------------------------------------------------------------
@@ -147,17 +117,18 @@ def changes_sql(table: Table) -> str:
             "source_schema": source.schema,
             "source_table": source.table,
         }
+        # What is not named is null; the table is always said.
         where = {
             name: value
             for name, value in where.items()
             if value is not None or name == "source_table"
         }
-    lines = ['{{ config(unique_key=["_position"]) }}', "", "{{", f"    {macro}("]
+    lines = ["{{", f"    {table.prefix}{macro}("]
     lines += _pattern_lines(table.topics)
     for name, value in where.items():
         lines.append(f"        {name}={'none' if value is None else quoted(value)},")
     if not source.is_aerospike:
-        lines += _dict_lines("key", table.key)
+        lines += _key_lines(table.key)
     lines += _dict_lines("columns", table.columns)
     return "\n".join([*lines, "    )", "}}", ""])
 
@@ -172,6 +143,12 @@ def _pattern_lines(topics: Sequence[str]) -> list[str]:
     return ["        topic=(", *(f"            {part}" for part in parts), "        ),"]
 
 
+def _key_lines(specs: Sequence[Spec]) -> list[str]:
+    entries = [line.removesuffix(",") for spec in specs for line in entry_lines(spec, 0)]
+    line = f"        key={{{', '.join(entries)}}},"
+    return [line] if len(line) <= _WIDTH else _dict_lines("key", specs)
+
+
 def _dict_lines(name: str, specs: Sequence[Spec]) -> list[str]:
     if not specs:
         return [f"        {name}={{}},"]
@@ -181,169 +158,90 @@ def _dict_lines(name: str, specs: Sequence[Spec]) -> list[str]:
 
 def gold_sql(table: Table) -> str:
     """The model file of the gold table."""
-    lines = ["{{", "    current_state(", f'        changes=ref("{table.name}_changes"),']
-    lines += _list_lines("key", table.key_columns)
-    if table.source.is_aerospike:
-        lines.append(f"        namespace={quoted(table.source.schema or '')},")
-    columns = [spec.column for spec in table.columns]
-    if columns:
-        lines += ["        columns=["]
-        lines += [f"            {quoted(column)}," for column in columns]
-        lines += ["        ],"]
-    else:
-        lines += ["        columns=[],"]
-    return "\n".join([*lines, "    )", "}}", ""])
-
-
-def _list_lines(name: str, values: Sequence[str]) -> list[str]:
-    line = f"        {name}=[{', '.join(quoted(value) for value in values)}],"
-    if len(line) <= _WIDTH:
-        return [line]
-    return [
-        f"        {name}=[",
-        *(f"            {quoted(value)}," for value in values),
-        "        ],",
-    ]
+    return f"{{{{ {table.prefix}current_state(ref({quoted(f'{table.name}_changes')})) }}}}\n"
 
 
 # --- YAML -----------------------------------------------------------------------------------------
 
 
-def scalar(text: str) -> str:
-    """A YAML scalar of the text, plain where YAML reads that as the same text."""
-    try:
-        if text and yaml.safe_load(f"- {text}\n- [{text}]") == [text, [text]]:
-            return text
-    except yaml.YAMLError:
-        pass
-    return json.dumps(text, ensure_ascii=False)
+def description_node(text: str, indent: int) -> str:
+    """A description that starts so many columns from the left: folded where it is too long."""
+    text = _prose(text)
+    room = _WIDTH - indent - 2
+    # With quotes, should it need them.
+    if len("  description: ") + len(text) <= room:
+        return scalar(text)
+    lines = textwrap.wrap(text, room, break_long_words=False, break_on_hyphens=False)
+    folded = FoldedScalarString(" ".join(lines))
+    folds, end = [], -1
+    for line in lines[:-1]:
+        end += len(line) + 1
+        folds.append(end)
+    folded.fold_pos = folds  # type: ignore[attr-defined]  # as the loader does
+    return folded
 
 
 def _prose(text: str) -> str:
     """Text for a description: one line, and nothing that dbt would take for Jinja."""
-    plain = "".join(each if each.isprintable() else " " for each in text)
+    plain = " ".join("".join(each if each.isprintable() else " " for each in text).split())
     return re.sub(r"([{}])(?=[{}%#])|(?<=[%#])(?=})", r"\1 ", plain)
 
 
-def description_lines(text: str, indent: int) -> list[str]:
-    """The lines of a description."""
-    space = " " * indent
-    text = _prose(text)
-    try:
-        plain = yaml.safe_load(f"x: {text}") == {"x": text}
-    except yaml.YAMLError:
-        plain = False
-    line = f"{space}description: {text if plain else json.dumps(text, ensure_ascii=False)}"
-    if len(line) <= _WIDTH:
-        return [line]
-    folded = textwrap.wrap(
-        text, _WIDTH - 2 - indent, break_long_words=False, break_on_hyphens=False
-    )
-    return [f"{space}description: >-", *(f"{space}  {each}" for each in folded)]
-
-
-def column_lines(spec: Spec, *, is_key: bool = False, is_unique: bool = False) -> list[str]:
-    """A column's lines in the list of a model's columns; key columns of gold have tests."""
-    lines = [f"      - name: {scalar(spec.column)}"]
-    lines += description_lines(spec.description, 8)
-    lines.append(f"        data_type: {type_scalar(spec.type)}")
-    if needs_quotes(spec.column):
-        lines.append("        quote: true")
-    if is_key:
-        lines += ["        data_tests:", "          - not_null"]
-        if is_unique:
-            lines.append("          - unique")
-    return lines
-
-
-def type_scalar(type_name: str) -> str:
+def type_node(type_name: str) -> str:
     """A data type as the project's files write it."""
-    if any(each in type_name for each in ",:("):
-        return json.dumps(type_name, ensure_ascii=False)
-    return scalar(type_name)
+    if len(type_name) > 60:
+        return FoldedScalarString(type_name)
+    is_plain = not any(each in type_name for each in ",:(")
+    return type_name if is_plain else DoubleQuotedScalarString(type_name)
 
 
-def _technical_lines(columns: Iterable[_Technical]) -> list[str]:
-    lines = []
-    for column in columns:
-        lines += [
-            f"      - name: {column.name}",
-            f"        description: \"{{{{ doc('{column.doc}') }}}}\"",
-            f"        data_type: {type_scalar(column.type)}",
-        ]
-    return lines
+def column_node(spec: Spec) -> CommentedMap:
+    """A column in the list of a model's columns."""
+    return _column_node(spec.column, description_node(spec.description, 8), spec.type)
 
 
-def _flow(values: Iterable[Any]) -> str:
-    return f"[{', '.join(scalar(value) for value in values)}]"
+def _column_node(name: str, description: str, type_name: str) -> CommentedMap:
+    node = CommentedMap(name=scalar(name), description=description, data_type=type_node(type_name))
+    if needs_quotes(name):
+        node["quote"] = True
+    return node
 
 
-def _model_lines(name: str, description: str) -> list[str]:
-    return ["models:", f"  - name: {name}", *description_lines(description, 4)]
+def _technical_node(table: Table, name: str, type_name: str) -> CommentedMap:
+    """A column that the macros add."""
+    doc = f"'{name.removeprefix('_')}'"
+    where = f"'{table.package}', {doc}" if table.package else doc
+    return _column_node(name, DoubleQuotedScalarString(f"{{{{ doc({where}) }}}}"), type_name)
+
+
+def _model(table: Table, suffix: str, description: str, tests: Sequence[str], **more: Any) -> str:
+    model = CommentedMap(name=f"{table.name}{suffix}", description=description_node(description, 4))
+    if tests:
+        model["data_tests"] = [f"{table.prefix}{test}" for test in tests]
+    model.update(more)
+    return dumped({"models": [model]})
 
 
 def changes_yml(table: Table) -> str:
     """The description of the change log."""
-    if table.source.is_aerospike:
-        operations = ["upsert", "delete"]
-    else:
-        operations = ["snapshot", "insert", "update", "delete", "truncate"]
-    lines = [
-        *_model_lines(f"{table.name}_changes", _describe_changes(table)),
-        "    data_tests:",
-        "      - one_change_per_position:",
-        "          arguments:",
-        f"            operations: {_flow(operations)}",
-        f"      # {_WHY_WARN}",
-        "      - no_misfits:",
-        "          arguments:",
-        *_wrapped_flow("            key: ", table.key_columns),
-        "          config:",
-        "            severity: warn",
-        "      - no_unknown_columns",
-        "    columns:",
-        *_technical_lines(_technical_before(table)),
-    ]
-    for spec in (*table.key, *table.columns):
-        lines += column_lines(spec)
-    lines += _technical_lines(_technical_behind(table))
-    return "\n".join([*lines, ""])
-
-
-def _wrapped_flow(start: str, values: Sequence[str]) -> list[str]:
-    line = f"{start}{_flow(values)}"
-    if len(line) <= _WIDTH:
-        return [line]
-    space = " " * (len(start) - len(start.lstrip()))
-    return [start.rstrip(), *(f"{space}  - {scalar(value)}" for value in values)]
+    tests = ("one_change_per_position", "no_misfits", "no_unknown_columns")
+    return _model(table, "_changes", _describe_changes(table), tests)
 
 
 def gold_yml(table: Table) -> str:
     """The description of the gold table, its contract."""
-    lines = [
-        *_model_lines(table.name, _describe_gold(table)),
-        "    data_tests:",
-        "      - equals_refold:",
-        "          arguments:",
-        f"            changes: {table.name}_changes",
-        "      - no_absent_keys",
+    fold = table.fold
+    described = {spec.column: spec for spec in (*table.key, *table.columns)}
+    columns = [
+        column_node(described[name])
+        if name in described
+        else _technical_node(table, name, type_name)
+        for name, type_name in fold.typed(
+            fold.rows_columns if fold.keyless else fold.gold_columns
+        ).items()
     ]
-    key = table.key_columns
-    if len(key) > 1:
-        lines += ["      - unique_combination:", "          arguments:"]
-        lines += _wrapped_flow("            columns: ", key)
-    lines.append("    columns:")
-    if table.source.is_aerospike:
-        technical = {column.name: column for column in _technical_before(table)}
-        lines += _technical_lines([technical["_digest"]])
-        lines += ["        data_tests:", "          - not_null", "          - unique"]
-        lines += _technical_lines([technical["_namespace"], technical["_set"]])
-    for spec in table.key:
-        lines += column_lines(spec, is_key=True, is_unique=len(key) == 1)
-    for spec in table.columns:
-        lines += column_lines(spec)
-    lines += _technical_lines(_technical_gold(table))
-    return "\n".join([*lines, ""])
+    tests = () if fold.keyless else ("unique_key", "equals_refold", "no_absent_keys")
+    return _model(table, "", _describe_gold(table), tests, columns=columns)
 
 
 _WRITERS: Final = {
@@ -389,7 +287,7 @@ def _describe_gold(table: Table) -> str:
             f"One row per record that exists now: {_source_text(table.source)}, {_origin(table)}. "
             "Deleted and expired records are absent."
         )
-    key = " and ".join(f"`{_prose(column)}`" for column in table.key_columns)
+    key = " and ".join(f"`{_prose(spec.column)}`" for spec in table.key) or "row of the source"
     return (
         f"One row per {key} that exists now: {_source_text(table.source)}, {_origin(table)}. "
         "The order of the log decides."

@@ -1,17 +1,22 @@
 """Names: of a source table's models, and of its columns.
 
-A model is named like the table, in lower snake case. A name that is taken by another source's
-model, or that SQL keeps for itself, gets the schema or the database in front. Columns keep the
+A model is named like the table, in lower snake case. Where another table of the lake is called so
+too, or a model of another source, or where SQL keeps the name for itself, it is database, schema
+and table; then the topic; at last these with a digest. So the name of a table does not depend on
+which of them was generated first. Columns keep the
 names that they have at the source, whatever the case; only what no column can be called is changed,
 and the model maps it (`{"name": "the field"}`).
 """
 
 import re
 import unicodedata
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from hashlib import sha256
 from typing import Final
 
 from dbt_lakehouse.commands.generate.profile import TableId
+from dbt_lakehouse.dbt import declarations
 
 _WORD_ENDS: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _NO_NAME: Final = re.compile(r"[^a-z0-9]+")
@@ -37,19 +42,6 @@ RESERVED: Final = frozenset(
     """.split()
 )
 
-# As the macro reserved_columns: behind an underscore, names that the models have themselves.
-TECHNICAL: Final = frozenset(
-    """
-    all applied before begin begins_life change change_ordinal change_type changed_columns columns
-    commit_snapshot_id copies copy deleted digest end epoch expires_at file guard_time in_time
-    is_clock_ahead is_end is_known_live is_new is_state is_there kafka_timestamp
-    known_position known_time last last_life last_updated_sequence_number late_events life
-    live max_occurred_at misfits namespace next null_position occurred_at operation partition
-    pos position previous_key rank record_key row row_id set spec_id step sum time
-    unchanged_columns valid_from valid_to version
-    """.split()
-)
-
 
 def snake(text: str) -> str:
     """A name in lower snake case, of letters, digits and underscores; empty if nothing is left."""
@@ -64,54 +56,47 @@ def snake(text: str) -> str:
 
 
 def entity_names(
-    tables: Mapping[TableId, str], taken: Collection[str], suffixes: Iterable[str] = ("_changes",)
+    tables: Mapping[TableId, Collection[str]],
+    others: Iterable[tuple[TableId, str]],
+    taken: Collection[str],
+    suffixes: Iterable[str] = ("_changes",),
 ) -> dict[TableId, str]:
     """A name for each table, none of them taken or reserved, no two the same.
 
-    ``tables``: the tables with the topic that they come in. ``suffixes``: those of the models that
-    are made beside the one of that name. Tables that would have the same name all get a longer one.
+    ``tables``: the tables with the topics that they come in. ``others``: further tables of the
+    lake, each with a topic. ``suffixes``: those of the models that are made beside the one of that
+    name.
     """
-    used = set(taken)
-    names: dict[TableId, str] = {}
-    choices = {table: list(_choices(table, topic)) for table, topic in tables.items()}
-    wanted = [choice[0] for choice in choices.values()]
-    for table in sorted(tables, key=str):
-        own = choices[table]
-        first = 1 if len(own) > 1 and wanted.count(own[0]) > 1 else 0
-        for name in _numbered(own[first:]):
+    choices = {table: _choices(table, min(topics)) for table, topics in tables.items()}
+    contested = Counter(name for names in choices.values() for name in names)
+    contested.update(
+        name
+        for table, topic in set(others)
+        if topic not in tables.get(table, ())
+        for name in _choices(table, topic)
+    )
+    names = {}
+    for table, own in choices.items():
+        for name in own:
             models = {name, *(name + suffix for suffix in suffixes)}
-            if name not in RESERVED and used.isdisjoint(models):
-                used |= models
+            is_free = models.isdisjoint(taken) and name not in RESERVED
+            if name == own[-1] or (is_free and contested[name] == 1):
                 names[table] = name
                 break
     return names
 
 
-def _choices(table: TableId, topic: str) -> Iterator[str]:
-    """Names from short to long, each once."""
-    parts = [snake(part or "") for part in table[:3]]
-    database, schema, name = parts
+def _choices(table: TableId, topic: str) -> list[str]:
+    """Names from short to long, each once; nothing else has the last one."""
+    database, schema, name = (snake(part or "") for part in table[:3])
     if table.is_aerospike and not name:
         schema, name = "", schema
-    if not name:
-        name = snake(re.split(r"[.]", topic)[-1]) or "table"
-    longer = (
-        name,
-        f"{schema}_{name}" if schema and schema != "public" else "",
-        f"{database}_{name}" if database else "",
-        f"{schema}_{name}" if schema else "",
-        f"{database}_{schema}_{name}" if database and schema else "",
-        snake(topic),
-    )
-    yield from dict.fromkeys(each for each in longer if each)
-
-
-def _numbered(names: list[str]) -> Iterator[str]:
-    yield from names
-    number = 2
-    while True:
-        yield f"{names[-1]}_{number}"
-        number += 1
+    whole = "_".join(part for part in (database, schema, name) if part)[:_LONGEST]
+    short = name or snake(re.split(r"[.]", topic)[-1]) or "table"
+    of_topic = snake(topic) or short
+    digest = sha256(repr((*table, topic)).encode()).hexdigest()[:8]
+    names = (short, whole, of_topic, f"{whole or of_topic}_{digest}")
+    return list(dict.fromkeys(each for each in names if each))
 
 
 def column_names(fields: Iterable[str], taken: Mapping[str, str]) -> dict[str, str]:
@@ -145,7 +130,7 @@ def column_names(fields: Iterable[str], taken: Mapping[str, str]) -> dict[str, s
 
 def _is_technical(name: str) -> bool:
     # What begins with `_is_` may be a step's name one day.
-    return name.startswith("_is_") or (name[0] == "_" and name[1:] in TECHNICAL)
+    return name.startswith("_is_") or name in declarations.RESERVED
 
 
 def needs_quotes(column: str) -> bool:

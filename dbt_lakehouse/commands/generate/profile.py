@@ -50,6 +50,11 @@ class TableId(NamedTuple):
     table: str | None
     is_aerospike: bool = False
 
+    @property
+    def order(self) -> tuple[tuple[bool, str], ...]:
+        """Sorts tables, also those whose names differ only in what is missing."""
+        return tuple((part is not None, part or "") for part in self[:3])
+
     def __str__(self) -> str:
         if self.is_aerospike:
             return f"{self.schema}.{self.table}" if self.table else f"{self.schema} (no set)"

@@ -4,13 +4,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-import yaml
-
-from dbt_lakehouse.commands.generate import edit, sources
+from dbt_lakehouse.commands.generate import documents, edit, sources
 from dbt_lakehouse.commands.generate.report import GenerateError, Outcome
 from dbt_lakehouse.commands.generate.sources import Models
 
 PROJECT_FILE: Final = "dbt_project.yml"
+_PACKAGE: Final = "cdc_lakehouse"
 
 
 class ProjectFiles:
@@ -19,7 +18,9 @@ class ProjectFiles:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.project_file = root / PROJECT_FILE
-        settings = yaml.safe_load(self.project_file.read_text())
+        settings = documents.loaded(self.project_file.read_text())
+        # dbt finds macros of an installed package by its name only.
+        self.package = None if settings.get("name") == _PACKAGE else _PACKAGE
         self.model_folders = [root / each for each in settings.get("model-paths") or ["models"]]
         self._snapshot_folders = [
             root / each for each in settings.get("snapshot-paths") or ["snapshots"]
@@ -40,15 +41,19 @@ class ProjectFiles:
         )
 
     def description_of(self, model: str, path: Path) -> Path | None:
-        """The YAML file that describes a model."""
+        """The YAML file that describes a model. Raises ``GenerateError`` if that can't be told."""
         beside = path.with_suffix(".yml")
         candidates = [beside] if beside.exists() else []
         for folder in self.model_folders:
             candidates += sorted((*folder.rglob("*.yml"), *folder.rglob("*.yaml")))
         for candidate in candidates:
             text = candidate.read_text()
-            if model in text and edit.describes(text, model):
-                return candidate
+            try:
+                if model in text and edit.describes(text, model):
+                    return candidate
+            except documents.YAMLError as error:
+                first_line = str(error).splitlines()[0]
+                raise GenerateError(f"{self.shown(candidate)} is no YAML: {first_line}") from None
         return None
 
     def shown(self, path: Path) -> str:

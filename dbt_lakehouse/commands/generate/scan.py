@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.functions import arrow_udf
 
-from dbt_lakehouse.commands.generate.profile import Position, TopicProfile
+from dbt_lakehouse.commands.generate.profile import Position, TableId, TopicProfile
 from dbt_lakehouse.lake import bronze
 from dbt_lakehouse.spark.functions import BatchFunction
 from python_udfs.core.events import INVALID
@@ -24,6 +24,7 @@ from python_udfs.registry import FORMATS, decode_payload
 _COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value")
 _EVENTS = "silver.change_events"
 _SUGGESTION_PAYLOADS = 2000
+_FIRST_MESSAGES = 100
 _NO_TIME = -(2**63)
 
 
@@ -35,10 +36,29 @@ def landed_topics(spark: SparkSession) -> list[str]:
 
 def profile_topics(spark: SparkSession, formats: Mapping[str, str]) -> TopicProfile:
     """The profile of all payloads of the topics, each with its format."""
+    return _profile(_payloads(spark, list(formats)), formats)
+
+
+def first_tables(
+    spark: SparkSession, formats: Mapping[str, str | None]
+) -> set[tuple[TableId, str]]:
+    """The tables that the first messages of the topics' partitions are of, each with its topic.
+
+    A topic whose format is None has the one that its messages look like.
+    """
+    payloads = _payloads(spark, list(formats))
+    beginnings = payloads.groupBy("topic", "partition").agg(F.min("offset").alias("beginning"))
+    first = payloads.join(F.broadcast(beginnings), ["topic", "partition"]).where(
+        F.col("offset") < F.col("beginning") + _FIRST_MESSAGES
+    )
+    tables = _profile(first, formats).tables
+    return {(table, topic) for table, each in tables.items() for topic in each.topics}
+
+
+def _profile(payloads: DataFrame, formats: Mapping[str, str | None]) -> TopicProfile:
     # By the functions' type hints; PySpark's own stubs know only the form that warns of it.
     make_udf: Any = arrow_udf
     profile_batch = make_udf(_profiler(dict(formats)), "array<binary>")
-    payloads = _payloads(spark, list(formats))
     parts = payloads.select(F.explode(profile_batch(*_COLUMNS)).alias("profile")).collect()
     profile = TopicProfile()
     for part in parts:
@@ -58,7 +78,7 @@ def _payloads(spark: SparkSession, topics: Sequence[str]) -> DataFrame:
     )
 
 
-def _profiler(formats: dict[str, str]) -> BatchFunction:
+def _profiler(formats: dict[str, str | None]) -> BatchFunction:
     """A function of ``_COLUMNS`` that gives a batch's profile to its first row, in a list, and to
     the others an empty one.
     """
@@ -73,11 +93,15 @@ def _profiler(formats: dict[str, str]) -> BatchFunction:
     ) -> pa.Array:
         profile = TopicProfile()
         columns = (topics, partitions, offsets, timestamps, keys, values)
-        for topic, partition, offset, timestamp, key, value in zip(
-            *(column.to_pylist() for column in columns), strict=True
-        ):
-            time = _NO_TIME if timestamp is None else timestamp
-            profile.add(formats[topic], key, value, Position(time, topic, partition, offset))
+        rows = list(zip(*(column.to_pylist() for column in columns), strict=True))
+        known = dict(formats)
+        for name in {row[0] for row in rows if known[row[0]] is None}:
+            known[name] = format_of([(row[4], row[5]) for row in rows if row[0] == name and row[5]])
+        for topic, partition, offset, timestamp, key, value in rows:
+            format_name = known[topic]
+            if format_name is not None:
+                time = _NO_TIME if timestamp is None else timestamp
+                profile.add(format_name, key, value, Position(time, topic, partition, offset))
         profile.settle()
         parts = [[pickle.dumps(profile)], *([] for _ in range(len(topics) - 1))]
         return pa.array(parts[: len(topics)], type=pa.list_(pa.binary()))
@@ -99,9 +123,17 @@ def suggested_format(spark: SparkSession, topic: str) -> str | None:
     The formats of the Debezium family decode each other's payloads; their source blocks differ.
     """
     rows = _payloads(spark, [topic]).select("key", "value").limit(_SUGGESTION_PAYLOADS).collect()
-    payloads = [
-        (None if row.key is None else bytes(row.key), bytes(row.value)) for row in rows if row.value
-    ]
+    return format_of(
+        [
+            (None if row.key is None else bytes(row.key), bytes(row.value))
+            for row in rows
+            if row.value
+        ]
+    )
+
+
+def format_of(payloads: Sequence[tuple[bytes | None, bytes]]) -> str | None:
+    """The one format that decodes all of the keys and values, None if that can't be told."""
     if not payloads:
         return None
     fitting = [

@@ -4,6 +4,7 @@ JsonConverter ships such a block with each message, always the same one until th
 blocks are read once.
 """
 
+import re
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -29,6 +30,8 @@ class _Wrapper(msgspec.Struct):
 _WRAPPER: Final = msgspec.json.Decoder(_Wrapper)
 _BLOCK: Final = msgspec.json.Decoder()
 _MAX_CACHED: Final = 2048
+# MySQL's own names of 64 bits without a sign: a bigint holds only half of them.
+_UNSIGNED_64_BITS: Final = re.compile(r"(BIGINT|INT8) UNSIGNED( ZEROFILL)?(\(.*)?", re.IGNORECASE)
 
 _LOGICAL_TYPES: Final[dict[str, str]] = {
     "org.apache.kafka.connect.data.Date": "date",
@@ -80,7 +83,12 @@ def declared_type(block: Any) -> Declared:
     source_type = parameters.get("__debezium.source.column.type")
     if type(source_type) is str:
         shown = f"`{source_type}`, shipped as {shown}"
-    return Declared(shown, _type_of_block(type_name, name, block, parameters))
+    spark_type = _type_of_block(type_name, name, block, parameters)
+    if type(source_type) is str and _UNSIGNED_64_BITS.fullmatch(source_type):
+        # int64, or Decimal without a precision, by the connector's bigint.unsigned.handling.mode.
+        if spark_type in ("bigint", "decimal(38,0)"):
+            spark_type = "decimal(20,0)"
+    return Declared(shown, spark_type)
 
 
 def _type_of_block(

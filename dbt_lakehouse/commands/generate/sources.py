@@ -13,14 +13,37 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from dbt_lakehouse.commands.generate.profile import TableId
+from jinja2 import Environment, TemplateSyntaxError
 
-CHANGE_LOGS: Final = ("change_log", "aerospike_change_log")
+from dbt_lakehouse.commands.generate.profile import TableId
+from dbt_lakehouse.dbt.declarations import ANY
+
 SUFFIX: Final = "_changes"
-_EXPRESSION: Final = re.compile(r"\{\{-?\s*(\w+)\s*\(")
-_COMMENT: Final = re.compile(r"\{#.*?#\}", re.DOTALL)
+# What generate knows of the macros' arguments; a model with another one is not its to edit.
+_ARGUMENTS: Final[dict[str, frozenset[str]]] = {
+    "change_log": frozenset(
+        """
+        source_database source_schema source_table topic where key columns keyless partial
+        order_by_source_time
+        """.split()
+    ),
+    "aerospike_change_log": frozenset(
+        "namespace set topic where columns partial order_by_source_time".split()
+    ),
+    "current_state": frozenset({"columns"}),
+}
+CHANGE_LOGS: Final = ("change_log", "aerospike_change_log")
+_FORMER: Final = (
+    "it is of the former kind, with key and columns in gold too: docs/add-a-table.md says how to"
+    " move it"
+)
+_JINJA: Final = Environment(autoescape=False)
 # Literals of Jinja that Python writes with a capital letter.
 _NAMES: Final = {"none": None, "true": True, "false": False}
+
+
+class Unreadable(Exception):
+    """Why a model can't be read, or not be edited."""
 
 
 class Span(NamedTuple):
@@ -46,6 +69,7 @@ class Call:
     """A call of a macro in a model file: its arguments, and where each of their values is."""
 
     macro: str
+    positional: list[ast.expr]
     arguments: dict[str, ast.expr]
     spans: dict[str, Span]
     start: int
@@ -77,35 +101,77 @@ def _literal(node: ast.expr) -> Any:
     return ast.literal_eval(node)
 
 
-def find_call(text: str, macros: Iterable[str]) -> Call | None:
-    """The first call of one of the macros in a model's text that can be read."""
-    # Comments go, places stay.
-    readable = _COMMENT.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
-    for match in _EXPRESSION.finditer(readable):
-        if match[1] not in macros:
-            continue
-        start = match.start(1)
-        end = readable.find("}}", start)
-        while end >= 0:
-            call = _parsed(text, start, readable[start:end].rstrip().removesuffix("-"))
-            if call is not None:
-                return call
-            # Two braces may close two dicts as well.
-            end = readable.find("}}", end + 1)
+def find_call(text: str) -> Call | None:
+    """The call of one of the macros in a model's text, None if it has none.
+
+    Raises ``Unreadable`` if it is not one that generate knows.
+    """
+    for start, end in _expressions(text):
+        match = re.match(r"\s*((?:\w+\.)?(\w+))\s*\(", text[start:end])
+        if match and match[2] in _ARGUMENTS:
+            return _call(text, start + match.start(1), end, match[2])
     return None
 
 
-def _parsed(text: str, start: int, expression: str) -> Call | None:
+def _expressions(text: str) -> Iterator[Span]:
+    """The insides of a template's ``{{ }}``."""
+    position = start = 0
     try:
-        node = ast.parse(f"({expression})", mode="eval").body
+        for _, kind, value in _JINJA.lex(text):
+            # The lexer drops the blanks in front of `{{-`.
+            position = text.index(value, position) + len(value)
+            if kind == "variable_begin":
+                start = position
+            elif kind == "variable_end":
+                yield Span(start, position - len(value))
+    except TemplateSyntaxError as error:
+        raise Unreadable(f"it is no Jinja: {error.message}") from None
+
+
+def _call(text: str, start: int, end: int, macro: str) -> Call:
+    try:
+        node = ast.parse(f"({text[start:end].rstrip()})", mode="eval").body
     except SyntaxError:
-        return None
-    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or node.args:
-        return None
-    arguments = {each.arg: each.value for each in node.keywords if each.arg is not None}
-    call = Call(node.func.id, arguments, {}, start, text)
+        raise Unreadable("it has other expressions than literals") from None
+    if not isinstance(node, ast.Call) or isinstance(node.func, ast.Call):
+        raise Unreadable("it does more than to call the macro")
+    arguments = {each.arg or "**": each.value for each in node.keywords}
+    if macro == "current_state" and "changes" in arguments:
+        raise Unreadable(_FORMER)
+    unknown = sorted(arguments.keys() - _ARGUMENTS[macro])
+    if unknown:
+        raise Unreadable(f"generate knows no argument {', '.join(unknown)} of {macro}")
+    call = Call(macro, node.args, arguments, {}, start, text)
     call.spans = {name: call.span(value) for name, value in arguments.items()}
     return call
+
+
+class Source(NamedTuple):
+    """Which source tables a change log takes: a name, None for null, ``ANY``, or a list of names
+    for each part.
+    """
+
+    database: Any
+    schema: Any
+    table: Any
+    is_aerospike: bool = False
+
+    def takes(self, table: TableId) -> bool:
+        """Whether it takes a table's events, whatever their topic."""
+        return self.is_aerospike == table.is_aerospike and all(
+            want == ANY or has in (want if isinstance(want, list | tuple) else (want,))
+            for want, has in zip(self[:3], table[:3], strict=True)
+        )
+
+    @property
+    def is_several(self) -> bool:
+        """Whether events of several source tables can come together."""
+        return any(part == ANY or isinstance(part, list | tuple) for part in self[:3])
+
+    @property
+    def wildcards(self) -> int:
+        """How much of a table's name does not matter to it."""
+        return sum(part == ANY for part in self[:3])
 
 
 @dataclass
@@ -115,8 +181,7 @@ class ChangeLog:
     model: str
     path: Path
     call: Call
-    source: TableId
-    """None in it matches any, as in the macro."""
+    source: Source
     topic: str | None
     entries: dict[str, Entry] = field(default_factory=dict)
     key: list[str] = field(default_factory=list)
@@ -134,13 +199,7 @@ class ChangeLog:
 
     def reads(self, table: TableId, topics: Iterable[str]) -> bool:
         """Whether the log takes a table's events of these topics."""
-        if self.source.is_aerospike != table.is_aerospike:
-            return False
-        mine, theirs = self.source[:3], table[:3]
-        if self.source.is_aerospike:
-            if mine[1:] != theirs[1:]:
-                return False
-        elif any(want is not None and want != has for want, has in zip(mine, theirs, strict=True)):
+        if not self.source.takes(table):
             return False
         if self.topic is None:
             return True
@@ -156,9 +215,9 @@ class GoldModel:
 
     model: str
     path: Path
-    call: Call
     changes: str
-    columns: list[str]
+    columns: list[str] | None
+    """None for all of the log's."""
 
 
 @dataclass
@@ -169,52 +228,46 @@ class Models:
     """Of all models, seeds and snapshots: dbt wants each once."""
     logs: list[ChangeLog]
     gold: list[GoldModel]
-    unreadable: list[Path]
-    """Change logs whose call is no list of literals."""
+    unreadable: dict[Path, str]
+    """Models of these macros that can't be read, and why."""
 
 
 def read_models(files: Iterable[Path]) -> Models:
     """Read the project's model and seed files."""
-    models = Models(set(), [], [], [])
+    models = Models(set(), [], [], {})
     for path in sorted(files):
         models.names.add(path.stem)
         if path.suffix != ".sql":
             continue
         text = path.read_text()
-        if not any(f"{macro}(" in text for macro in (*CHANGE_LOGS, "current_state")):
+        if not any(macro in text for macro in _ARGUMENTS):
             continue
         try:
-            log = _change_log(path, text)
-            gold = _gold_model(path, text)
+            call = find_call(text)
+            if call is None:
+                continue
+            if call.macro in CHANGE_LOGS:
+                models.logs.append(_change_log(path, call))
+            else:
+                models.gold.append(_gold_model(path, call))
+        except Unreadable as error:
+            models.unreadable[path] = str(error)
         except (ValueError, KeyError, TypeError):
-            models.unreadable.append(path)
-            continue
-        if log is not None:
-            models.logs.append(log)
-        elif gold is not None:
-            models.gold.append(gold)
-        elif find_macro_name(text):
-            models.unreadable.append(path)
+            models.unreadable[path] = "it has other expressions than literals"
     return models
 
 
-def find_macro_name(text: str) -> bool:
-    """Whether a text calls one of the macros at all, readable or not."""
-    return any(match[1] in (*CHANGE_LOGS, "current_state") for match in _EXPRESSION.finditer(text))
-
-
-def _change_log(path: Path, text: str) -> ChangeLog | None:
-    call = find_call(text, CHANGE_LOGS)
-    if call is None:
-        return None
+def _change_log(path: Path, call: Call) -> ChangeLog:
+    if call.positional:
+        raise Unreadable("its arguments have no names")
     if call.macro == "change_log":
-        source = TableId(
+        source = Source(
             call.literal("source_database"),
             call.literal("source_schema"),
             call.literal("source_table"),
         )
     else:
-        source = TableId(None, call.literal("namespace"), call.literal("set"), True)
+        source = Source(None, call.literal("namespace"), call.literal("set"), True)
     log = ChangeLog(path.stem, path, call, source, call.literal("topic"))
     for argument in ("key", "columns"):
         for entry in _entries(call, argument):
@@ -244,17 +297,20 @@ def _entries(call: Call, argument: str) -> Iterator[Entry]:
             for each, part in zip(value.keys, value.values, strict=True)
             if each is not None
         }
+        unknown = sorted(parts.keys() - {"name", "type", "encoding"})
+        if unknown or "type" not in parts:
+            raise Unreadable(
+                f"its column {column} has {f'an unknown {unknown[0]}' if unknown else 'no type'}:"
+                " a column is a type, or has a type, a name and an encoding"
+            )
         shipped = _literal(parts["name"]) if "name" in parts else column
         encoding = _literal(parts["encoding"]) if "encoding" in parts else None
         type_at = call.span(parts["type"])
         yield Entry(column, shipped, _literal(parts["type"]), encoding, type_at)
 
 
-def _gold_model(path: Path, text: str) -> GoldModel | None:
-    call = find_call(text, ("current_state",))
-    if call is None:
-        return None
-    changes = call.arguments["changes"]
-    if not isinstance(changes, ast.Call) or len(changes.args) != 1:
-        raise ValueError("changes is no ref")
-    return GoldModel(path.stem, path, call, _literal(changes.args[0]), call.literal("columns"))
+def _gold_model(path: Path, call: Call) -> GoldModel:
+    log = call.positional[0] if len(call.positional) == 1 else None
+    if not isinstance(log, ast.Call) or len(log.args) != 1:
+        raise Unreadable("its argument is no ref of a change log")
+    return GoldModel(path.stem, path, _literal(log.args[0]), call.literal("columns"))

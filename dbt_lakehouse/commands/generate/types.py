@@ -7,6 +7,11 @@ from the parts of a table, and ``fits`` says whether a type holds every one of t
 
 What no type but text holds (objects of several types, numbers of more than 38 digits, infinite
 times) is a string: JSON text, or the text that was sent.
+
+Text that nobody declares and that looks like dates or times is a string too, until there are
+``ENOUGH_TIMES`` values of it and each of them is one: some days of dates say little about a column
+of text, and a type that is too narrow costs a column's values, while one that is too wide costs a
+cast.
 """
 
 import re
@@ -17,6 +22,7 @@ from typing import Final
 from dbt_lakehouse.commands.generate.values import Values
 
 MAX_PRECISION: Final = 38
+ENOUGH_TIMES: Final = 1000
 INT: Final = 2**31
 BIGINT: Final = 2**63
 # typed_value reads a number with an exponent by way of decimal(38,18).
@@ -95,8 +101,8 @@ def _parts_fit(type_name: str, values: Values) -> bool:
 def observed_type(values: Values, *, temporal: bool = True) -> str:
     """The narrowest type that holds the values; string for no value and for a mixture.
 
-    ``temporal``: text in the form of dates and times is one. Where one value would do (keys, parts
-    of arrays and objects), text stays text.
+    ``temporal``: enough text in the form of dates and times is one. Where one value would do (keys,
+    parts of arrays and objects), text stays text.
     """
     if not values.count or values.opaque:
         return "string"
@@ -108,7 +114,7 @@ def observed_type(values: Values, *, temporal: bool = True) -> str:
         is_composite = any(values.names <= names for names in _COMPOSITES)
         return "string" if is_composite else _of_parts("map<string,{}>", values)
     if values.texts == values.count:
-        if temporal:
+        if temporal and values.texts >= ENOUGH_TIMES:
             for type_name in ("date", "timestamp", "timestamp_ntz"):
                 if fits(type_name, values):
                     return type_name

@@ -1,22 +1,31 @@
 """Writes the models of the tables in a profile, or brings those that are there up to it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from dbt_lakehouse.commands.generate import edit, models, naming, sources, types
 from dbt_lakehouse.commands.generate.choices import named_key, named_table, shipped_key
-from dbt_lakehouse.commands.generate.columns import is_hbase, shown, spec_of, table_of
+from dbt_lakehouse.commands.generate.columns import (
+    describe,
+    describe_hbase,
+    is_guess,
+    is_hbase,
+    shown,
+    spec_of,
+    table_of,
+)
 from dbt_lakehouse.commands.generate.models import Spec, Table
 from dbt_lakehouse.commands.generate.profile import TableId, TableProfile, TopicProfile
 from dbt_lakehouse.commands.generate.project_files import ProjectFiles
 from dbt_lakehouse.commands.generate.report import GenerateError, Outcome, Report, listed
-from dbt_lakehouse.commands.generate.sources import ChangeLog, GoldModel
+from dbt_lakehouse.commands.generate.sources import ChangeLog, Entry, GoldModel
 
 
 class Writer:
     """Writes the models of the tables in a profile of ``topics``.
 
-    ``table``, ``name`` and ``key`` are what the call names: the only table, its model, its key.
+    ``other_tables`` finds the tables of other topics, for their names. ``table``, ``name`` and
+    ``key`` are what the call names: the only table, its model, its key.
     """
 
     def __init__(
@@ -24,6 +33,7 @@ class Writer:
         files: ProjectFiles,
         topics: Sequence[str],
         profile: TopicProfile,
+        other_tables: Callable[[], Iterable[tuple[TableId, str]]],
         *,
         table: str | None,
         name: str | None,
@@ -31,6 +41,7 @@ class Writer:
     ) -> None:
         self._files = files
         self._topics = list(topics)
+        self._other_tables = other_tables
         self._table = table
         self._name = name
         self._key = key
@@ -44,34 +55,38 @@ class Writer:
     def write(self, report: Report) -> None:
         """Write what is to be written; each table's outcome goes into the report."""
         chosen = self._chosen()
-        for path in self._models.unreadable:
+        for path, reason in self._models.unreadable.items():
             report.notes.append(
-                f"{self._files.shown(path)} can't be read by generate: it has other expressions"
-                " than literals, so its table may get a second model"
+                f"{self._files.shown(path)} can't be read by generate, so its table may get a"
+                f" second model: {reason}"
             )
-        outcomes = {table: Outcome(str(table)) for table in chosen}
         logs = {table: self._log_of(table) for table in chosen}
         names = self._names([table for table in chosen if logs[table] is None])
-        for table, outcome in outcomes.items():
-            log = logs[table]
+        # One log may take several tables: they are one to it.
+        sources_of: dict[str, list[TableId]] = {}
+        for table, log in logs.items():
+            sources_of.setdefault(names[table] if log is None else log.model, []).append(table)
+        for tables in sources_of.values():
+            outcome = Outcome(", ".join(str(table) for table in tables))
+            log = logs[tables[0]]
             try:
                 if log is not None:
                     outcome.name = log.entity
-                    self._update(table, log, outcome)
+                    self._update(tables, log, outcome)
                 else:
-                    outcome.name = names[table]
-                    self._create(table, names[table], outcome)
+                    outcome.name = names[tables[0]]
+                    self._create(tables[0], names[tables[0]], outcome)
             except GenerateError as error:
                 outcome.status = "failed"
                 outcome.error = str(error)
             report.tables.append(outcome)
-        if len(chosen) == 1 and report.failed:
+        if len(report.tables) == 1 and report.failed:
             raise GenerateError(f"{report.tables[0].source}: {report.tables[0].error}")
 
     # --- Which tables, which names
 
     def _chosen(self) -> list[TableId]:
-        known = sorted(self._tables, key=str)
+        known = sorted(self._tables, key=lambda table: (str(table), table.order))
         if not known:
             text = f"the topic {', '.join(self._topics)} has no change of any row"
             if self._undecodable:
@@ -102,19 +117,26 @@ class Writer:
                 raise GenerateError(f"--name {name}: the project has a model of that name")
             return None
         fields = self._tables[table].columns.keys()
+
+        def common(log: ChangeLog) -> int:
+            return len(log.fields.keys() & fields)
+
+        # A log without a topic reads the tables of that name of all servers.
         similar = [
-            log
-            for log in reading
-            if log.topic is not None
-            or 2 * len(log.fields.keys() & fields) >= max(1, len(log.fields))
+            log for log in reading if log.topic is not None or 2 * common(log) >= len(log.fields)
         ]
-        return max(similar, key=lambda log: len(log.fields.keys() & fields), default=None)
+        return max(similar, key=lambda log: (-log.source.wildcards, common(log)), default=None)
 
     def _names(self, tables: Sequence[TableId]) -> dict[TableId, str]:
         if self._name is not None:
             return dict.fromkeys(tables, self._name)
-        topics = {table: min(self._tables[table].topics) for table in tables}
-        return naming.entity_names(topics, self._models.names)
+        if not tables:
+            return {}
+        others = set(self._other_tables())
+        here = self._tables.items()
+        others |= {(table, topic) for table, each in here for topic in each.topics}
+        topics = {table: self._tables[table].topics for table in tables}
+        return naming.entity_names(topics, others, self._models.names)
 
     # --- New tables
 
@@ -126,12 +148,12 @@ class Writer:
             key = named_key(self._key, profile)
         else:
             key = shipped_key(table_id, profile, outcome, is_only_table=len(self._tables) == 1)
-        table = table_of(table_id, name, profile, key, outcome)
+        table = table_of(table_id, name, profile, key, self._files.package, outcome)
         for log in self._models.logs:
-            if log.topic is not None and log.source == table_id:
+            if log.topic is not None and log.source.takes(table_id):
                 outcome.notes.append(
-                    f"{self._files.shown(log.path)} has this table of another topic: for one gold"
-                    " table of both, name both in its topic and delete these models"
+                    f"{self._files.shown(log.path)} has a table of this name of another topic: for"
+                    " one gold table of both, name both in its topic and delete these models"
                 )
             elif log.reads(table_id, self._topics):
                 outcome.notes.append(
@@ -154,35 +176,39 @@ class Writer:
 
     # --- Tables that have models
 
-    def _update(self, table_id: TableId, log: ChangeLog, outcome: Outcome) -> None:
-        profile = self._tables[table_id]
+    def _update(self, tables: Sequence[TableId], log: ChangeLog, outcome: Outcome) -> None:
+        profile = TableProfile()
+        for table in tables:
+            profile.merge(self._tables[table])
         if self._key:
             asked = set(named_key(self._key, profile))
             if asked != {log.entries[column].field for column in log.key if column in log.entries}:
                 raise GenerateError(
                     f"{self._files.shown(log.path)} has the key {', '.join(log.key)}: another one"
-                    " is another table; change it by hand, and in the gold table too"
+                    " is another table; change it by hand"
                 )
+        gold = next((each for each in self._models.gold if each.changes == log.model), None)
+        contract = None if gold is None else self._files.description_of(gold.model, gold.path)
+        descriptions = {}
+        if gold is not None and contract is not None:
+            descriptions = edit.column_descriptions(contract.read_text(), gold.model)
+        guessed = {column for column, text in descriptions.items() if is_guess(text)}
         added = self._new_specs(profile, log)
-        retyped = self._retyped(profile, log, outcome)
+        retyped = self._retyped(profile, log, guessed, outcome)
         outcome.changes += [f"+ {shown(spec)}" for spec in added]
         outcome.changes += [
             f"~ {column}: {log.entries[column].type} -> {type_name}"
             for column, type_name in retyped.items()
         ]
-        gold = next((each for each in self._models.gold if each.changes == log.model), None)
         if added or retyped:
             pieces = [edit.retype(log.entries[each].type_at, retyped[each]) for each in retyped]
             if added:
                 pieces.append(edit.more_entries(log.call, added))
             self._files.rewrite(log.path, edit.edited(log.call.text, pieces), outcome)
-            if gold is not None and added:
-                piece = edit.more_names(gold.call, [spec.column for spec in added])
-                self._files.rewrite(gold.path, edit.edited(gold.call.text, [piece]), outcome)
-            self._redescribe(log.model, log.path, log, added, retyped, outcome)
-            if gold is not None:
-                self._redescribe(gold.model, gold.path, log, added, retyped, outcome)
-        self._fill_gaps(table_id, log, gold, outcome)
+            if gold is not None and contract is not None:
+                now = [self._now(log.entries[each], retyped[each], profile) for each in retyped]
+                self._redescribe(gold, contract, log, added, now, guessed, outcome)
+        self._fill_gaps(tables[0], profile, log, gold, outcome)
         if outcome.files:
             outcome.status = "changed"
 
@@ -199,12 +225,26 @@ class Writer:
         ]
 
     @staticmethod
-    def _retyped(profile: TableProfile, log: ChangeLog, outcome: Outcome) -> dict[str, str]:
-        """The new types of columns whose type the source has outgrown."""
+    def _retyped(
+        profile: TableProfile, log: ChangeLog, guessed: set[str], outcome: Outcome
+    ) -> dict[str, str]:
+        """The new types of columns whose type the source has outgrown.
+
+        ``guessed``: columns whose types are generate's own, and so its to take back.
+        """
         retyped = {}
         for column, entry in log.entries.items():
             seen = profile.columns.get(entry.field)
-            if seen is None or entry.encoding is not None:
+            if seen is None:
+                continue
+            if entry.encoding is not None:
+                # What bytes mean is not generate's to say, but for those that it took for text.
+                if column in guessed and entry.type == "string" and not seen.values.utf8:
+                    retyped[column] = "binary"
+                    outcome.notes.append(
+                        f"{column} was taken for text, and has other bytes by now. They were null"
+                        " before, in _misfits"
+                    )
                 continue
             is_key = column in log.key
             declared = [each for each in seen.types() if each is not None]
@@ -213,6 +253,13 @@ class Writer:
             fits = types.fits(has, seen.values)
             both = types.wider(has, wanted)
             if fits and (both == has or not declared):
+                continue
+            if not fits and not declared and column in guessed:
+                retyped[column] = both if types.fits(both, seen.values) else wanted
+                outcome.notes.append(
+                    f"{column} was guessed to be {entry.type}, and has other values by now:"
+                    f" {retyped[column]} holds them all. They were null before, in _misfits"
+                )
                 continue
             if has in declared or (not fits and both != "string" and types.fits(both, seen.values)):
                 if both != has:
@@ -230,46 +277,55 @@ class Writer:
                 )
         return retyped
 
+    @staticmethod
+    def _now(entry: Entry, type_name: str, profile: TableProfile) -> Spec:
+        """A column with another type than before."""
+        if entry.encoding is None:
+            description = describe(entry.field, profile.columns[entry.field], type_name)
+        else:
+            description = describe_hbase(entry.field, type_name)
+        return Spec(entry.column, entry.field, type_name, description)
+
     def _redescribe(
         self,
-        model: str,
-        path: Path,
+        gold: GoldModel,
+        contract: Path,
         log: ChangeLog,
         added: Sequence[Spec],
-        retyped: Mapping[str, str],
+        retyped: Sequence[Spec],
+        guessed: set[str],
         outcome: Outcome,
     ) -> None:
-        """Bring a model's description up to its columns."""
-        described_in = self._files.description_of(model, path)
-        if described_in is None:
-            return
-        text = described_in.read_text()
+        """Bring a gold table's contract up to its columns."""
+        if gold.columns is not None and added:
+            path, names = self._files.shown(gold.path), ", ".join(spec.column for spec in added)
+            outcome.notes.append(f"{path} chooses its columns: {names} is in {log.model} only")
+            added = []
         try:
-            described = edit.Described(text, model)
+            text = edit.described(
+                contract.read_text(),
+                gold.model,
+                added,
+                [*log.entries, "_namespace", "_set", "_digest"],
+                retyped,
+                [spec for spec in retyped if spec.column in guessed],
+            )
         except LookupError:
             outcome.notes.append(
-                f"{self._files.shown(described_in)} lists no columns of {model}: add these by hand"
+                f"{self._files.shown(contract)} lists no columns of {gold.model}: add these by hand"
             )
             return
-        pieces = [described.retype(column, retyped[column]) for column in retyped]
-        if any(column in log.key for column in retyped):
-            parts = [(each, retyped.get(each, log.entries[each].type)) for each in log.key]
-            pieces.append(described.retype("_previous_key", models.struct_type(parts)))
-        new = [spec for spec in added if spec.column not in described]
-        if new:
-            behind = [*log.entries, "_namespace", "_set", "_digest"]
-            if model == log.model:
-                behind.append("_expires_at")
-            pieces.append(described.add(new, behind))
-        self._files.rewrite(
-            described_in, edit.edited(text, [each for each in pieces if each is not None]), outcome
-        )
+        self._files.rewrite(contract, text, outcome)
 
     def _fill_gaps(
-        self, table_id: TableId, log: ChangeLog, gold: GoldModel | None, outcome: Outcome
+        self,
+        table_id: TableId,
+        profile: TableProfile,
+        log: ChangeLog,
+        gold: GoldModel | None,
+        outcome: Outcome,
     ) -> None:
         """Write the files that a change log should have beside it and hasn't."""
-        profile = self._tables[table_id]
         # As the file is now.
         current = sources.read_models([log.path]).logs[0]
         specs = {
@@ -277,7 +333,6 @@ class Writer:
                 entry.field,
                 column,
                 profile.columns.get(entry.field),
-                False,
             )._replace(type=entry.type, encoding=entry.encoding)
             for column, entry in current.entries.items()
         }
@@ -289,6 +344,8 @@ class Writer:
             sorted(profile.formats),
             key,
             [spec for column, spec in specs.items() if column not in current.key],
+            self._files.package,
+            log.source.is_several,
         )
         missing: dict[Path, str] = {}
         if self._files.description_of(log.model, log.path) is None:

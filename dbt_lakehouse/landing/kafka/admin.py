@@ -15,7 +15,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from dbt_lakehouse.config.topics import TopicMatcher, TopicRule
-from dbt_lakehouse.errors import ConfigurationError, KafkaError
+from dbt_lakehouse.errors import ConfigurationError, KafkaError, LakehouseError
 from dbt_lakehouse.landing.kafka.settings import PREFIX, KafkaSettings
 from dbt_lakehouse.spark.java_errors import error_text
 
@@ -24,6 +24,7 @@ _ANSWER_SECONDS: Final = 4.0
 _KAFKA: Final = "org.apache.kafka"
 # A broker that doesn't know topic ids reports this one for each.
 _NO_TOPIC_ID: Final = "AAAAAAAAAAAAAAAAAAAAAA"
+_NO_SUCH_TOPIC: Final = ("UnknownTopicOrPartitionException", "InvalidTopicException")
 
 
 class PartitionLog(NamedTuple):
@@ -41,6 +42,17 @@ class PartitionLog(NamedTuple):
     topic_id: str | None
     start: int
     end: int
+
+
+class TopicLogs(NamedTuple):
+    """What the brokers have of the topics to land.
+
+    ``partitions`` are ordered by Kafka's topic and partition. ``stalled`` are the topics, by
+    bronze's name, that can't be read, and why: no reason to leave the others unread.
+    """
+
+    partitions: list[PartitionLog]
+    stalled: dict[str, LakehouseError]
 
 
 def probe(settings: KafkaSettings) -> None:
@@ -114,21 +126,21 @@ def _address(server: str) -> tuple[str, int]:
 
 def read_logs(
     spark: SparkSession, settings: KafkaSettings, rules: Sequence[TopicRule]
-) -> list[PartitionLog]:
-    """Each partition of the topics that the rules let Kafka bring, ordered by topic and partition.
+) -> TopicLogs:
+    """What there is of the topics that the rules let Kafka bring.
 
-    Raises ``KafkaError`` if the brokers can't be used, and ``ConfigurationError`` for topics that
-    they don't have and for settings that they refuse.
+    Raises ``KafkaError`` if the brokers can't be used, and ``ConfigurationError`` for settings that
+    they refuse.
     """
     probe(settings)
     with _admin(spark, settings) as (jvm, admin):
         topics = _topics(jvm, admin, rules)
-        partitions = _partitions(admin, settings, topics)
+        partitions, stalled = _partitions(admin, settings, list(topics))
         offsets = _Offsets(jvm, admin, settings)
         keys = [(kafka_topic, partition) for kafka_topic, partition, _ in partitions]
         starts = offsets.read(keys, "earliest")
         ends = offsets.read(keys, "latest")
-    return [
+    logs = [
         PartitionLog(
             kafka_topic=kafka_topic,
             topic=topics[kafka_topic],
@@ -139,6 +151,26 @@ def read_logs(
         )
         for kafka_topic, partition, topic_id in sorted(partitions)
     ]
+    return TopicLogs(logs, {topics[kafka_topic]: error for kafka_topic, error in stalled.items()})
+
+
+def topic_ids(
+    spark: SparkSession, settings: KafkaSettings, rules: Sequence[TopicRule]
+) -> dict[str, str | None]:
+    """The id of each topic that there is and that the rules let Kafka bring, by Kafka's name; None
+    where the brokers have no ids. Raises as ``read_logs``.
+    """
+    with _admin(spark, settings) as (jvm, admin):
+        topics = list(_topics(jvm, admin, rules))
+        answers = admin.describeTopics(topics).topicNameValues() if topics else {}
+        ids: dict[str, str | None] = {}
+        for topic in topics:
+            try:
+                ids[topic] = _topic_id(answers[topic].get())
+            except Py4JJavaError as error:
+                if _kind(error) not in _NO_SUCH_TOPIC:
+                    raise
+    return ids
 
 
 @contextmanager
@@ -181,40 +213,50 @@ def _topics(jvm: Any, admin: Any, rules: Sequence[TopicRule]) -> dict[str, str]:
 
 
 def _partitions(
-    admin: Any, settings: KafkaSettings, topics: dict[str, str]
-) -> list[tuple[str, int, str | None]]:
-    """Kafka's topic, partition and topic id of each partition."""
-    partitions = []
-    unknown = []
-    leaderless = []
+    admin: Any, settings: KafkaSettings, topics: Sequence[str]
+) -> tuple[list[tuple[str, int, str | None]], dict[str, LakehouseError]]:
+    """Kafka's topic, partition and topic id of each partition of the topics that can be read; and
+    the other topics, with what is wrong.
+    """
+    partitions: list[tuple[str, int, str | None]] = []
+    stalled: dict[str, LakehouseError] = {}
     answers = admin.describeTopics(list(topics)).topicNameValues() if topics else {}
     for topic in topics:
         try:
             description = answers[topic].get()
         except Py4JJavaError as error:
-            if _kind(error) not in ("UnknownTopicOrPartitionException", "InvalidTopicException"):
+            if _kind(error) in _NO_SUCH_TOPIC:
+                stalled[topic] = ConfigurationError(
+                    f"vars.topics names {topic}, which the broker at {settings.servers} does not"
+                    " have: correct the name, create the topic, or give the entry `kafka: false`"
+                    " if it comes from captures only"
+                )
+                continue
+            explained = _explained(error, settings)
+            if not isinstance(explained, ConfigurationError):
                 raise
-            unknown.append(topic)
+            stalled[topic] = explained
             continue
-        topic_id = description.topicId().toString()
-        for partition in description.partitions():
-            if partition.leader() is None or partition.leader().isEmpty():
-                leaderless.append(f"{topic} partition {partition.partition()}")
-            partitions.append(
-                (topic, partition.partition(), None if topic_id == _NO_TOPIC_ID else topic_id)
+        found = list(description.partitions())
+        leaderless = [
+            str(each.partition())
+            for each in found
+            if each.leader() is None or each.leader().isEmpty()
+        ]
+        if leaderless:
+            stalled[topic] = KafkaError(
+                f"no broker leads topic {topic}, partition {', '.join(leaderless)} (bootstrap"
+                f" servers {settings.servers}): bring the brokers back that hold its replicas"
             )
-    if unknown:
-        raise ConfigurationError(
-            f"vars.topics names {', '.join(unknown)}, which the broker at {settings.servers} does"
-            " not have: correct the name, create the topic, or give the entry `kafka: false` if it"
-            " comes from captures only"
-        )
-    if leaderless:
-        raise KafkaError(
-            f"no broker leads {', '.join(leaderless)} (bootstrap servers {settings.servers}):"
-            " bring the brokers back that hold its replicas"
-        )
-    return partitions
+            continue
+        topic_id = _topic_id(description)
+        partitions += [(topic, each.partition(), topic_id) for each in found]
+    return partitions, stalled
+
+
+def _topic_id(description: Any) -> str | None:
+    topic_id = str(description.topicId().toString())
+    return None if topic_id == _NO_TOPIC_ID else topic_id
 
 
 class _Offsets:
@@ -260,7 +302,7 @@ def _kind(error: Py4JJavaError) -> str:
     return str(_cause(error).getClass().getSimpleName())
 
 
-def _explained(error: Py4JJavaError, settings: KafkaSettings) -> Exception:
+def _explained(error: Py4JJavaError, settings: KafkaSettings) -> LakehouseError:
     """The error that a user should see for what the AdminClient threw."""
     kind = _kind(error)
     reason = error_text(error)

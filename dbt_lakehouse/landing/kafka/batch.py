@@ -6,12 +6,12 @@ behind it has landed all, and the next one sees that in bronze.
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
-import click
 from py4j.protocol import Py4JJavaError
 from pyspark.errors.exceptions.captured import (
     AnalysisException,
@@ -21,14 +21,17 @@ from pyspark.errors.exceptions.captured import (
 )
 from pyspark.sql import SparkSession
 
-from dbt_lakehouse.errors import ConfigurationError, KafkaError
+from dbt_lakehouse.errors import ConfigurationError, KafkaError, LakehouseError
 from dbt_lakehouse.lake import bronze
+from dbt_lakehouse.lake.iceberg import ConcurrentAppendError
 from dbt_lakehouse.lake.locks import landing_lock, streamed_topics
-from dbt_lakehouse.landing.kafka.continuity import prepare
+from dbt_lakehouse.landing.kafka.continuity import Prepared, prepare, raise_stalled
 from dbt_lakehouse.landing.kafka.positions import advanced, behind_own_append, save_positions
 from dbt_lakehouse.landing.kafka.reading import Range, capped, new_ranges, offsets_in, read_ranges
 from dbt_lakehouse.landing.kafka.settings import KafkaSource
+from dbt_lakehouse.landing.leftovers import leaving_no_files
 from dbt_lakehouse.spark.java_errors import error_text
+from dbt_lakehouse.telling import tell
 from dbt_lakehouse.texts import counted
 
 # How often a run begins anew because another host has appended meanwhile.
@@ -37,12 +40,14 @@ _ATTEMPTS: Final = 10
 
 class KafkaLanding(NamedTuple):
     """What one run did: messages appended, offsets still to be read below the log ends that it saw,
-    and topics that were left to a running stream, by its description.
+    topics that were left to a running stream, by its description, and topics that can't go on,
+    with what is to be done about each (``raise_stalled``).
     """
 
     landed: int
     remaining: int
     left_to_stream: dict[str, str]
+    stalled: Mapping[str, LakehouseError] = MappingProxyType({})
 
 
 def land_kafka(
@@ -51,16 +56,16 @@ def land_kafka(
     """Append what is new in Kafka, at most ``source.max_messages`` offsets of it.
 
     With ``accept_loss``, messages that Kafka has deleted unread are recorded in
-    ``bronze.kafka_gaps``, and landing goes on behind them. Raises ``KafkaError``, ``DataLossError``
-    and ``ConfigurationError``; nothing was landed then.
+    ``bronze.kafka_gaps``, and landing goes on behind them. Topics that can't go on are left out.
+    Raises ``KafkaError`` and ``ConfigurationError``; nothing was landed then.
     """
     lock = landing_lock(spark)
     for attempt in range(_ATTEMPTS):
         try:
-            with lock.held("landing from Kafka", source.patience), _explained(spark, source):
+            with lock.held("landing from Kafka", source.patience):
                 return _land(spark, source, accept_loss=accept_loss)
-        except bronze.ConcurrentAppendError:
-            click.echo("another host has landed meanwhile: starting over", err=True)
+        except ConcurrentAppendError:
+            tell("another host has landed meanwhile: starting over")
             time.sleep(min(attempt, 3))
     raise KafkaError(
         f"gave up: {_ATTEMPTS} times another host has landed messages while this one read them;"
@@ -76,11 +81,20 @@ def landing_text(result: KafkaLanding) -> str:
         text += f", {counted(result.remaining, 'offset')} {verb} left for the next run"
     for topic, holder in result.left_to_stream.items():
         text += f"; topic {topic} is left to {holder}, which lands it"
+    for topic in sorted(result.stalled):
+        text += f"; topic {topic} can't go on"
     return text
 
 
 def _land(spark: SparkSession, source: KafkaSource, *, accept_loss: bool) -> KafkaLanding:
-    logs, positions = prepare(spark, source, accept_loss=accept_loss)
+    with _explained(spark, source, {}):
+        prepared = prepare(spark, source, accept_loss=accept_loss)
+    with _explained(spark, source, prepared.stalled):
+        return _land_prepared(spark, source, prepared)
+
+
+def _land_prepared(spark: SparkSession, source: KafkaSource, prepared: Prepared) -> KafkaLanding:
+    logs, positions, stalled = prepared
     checked_at = datetime.now(UTC)
     # None can begin while we hold the landing lock.
     streamed = streamed_topics(spark, {log.topic for log in logs})
@@ -93,18 +107,23 @@ def _land(spark: SparkSession, source: KafkaSource, *, accept_loss: bool) -> Kaf
         # A transaction's end takes an offset but is no message: a range may hold none, and an empty
         # commit in every run would be noise.
         if not rows.isEmpty():
-            commit = bronze.append(rows, positions.snapshot)
+            with leaving_no_files(spark):
+                commit = bronze.append(rows, positions.snapshot)
             landed = commit.rows
             positions = behind_own_append(spark, logs, positions, commit.snapshot)
         ends = {(each.log.topic, each.log.partition): each.end for each in chosen}
         positions = advanced(positions, ends)
     save_positions(spark, positions, logs, checked_at)
-    return KafkaLanding(landed, offsets_in(new) - offsets_in(chosen), streamed)
+    return KafkaLanding(landed, offsets_in(new) - offsets_in(chosen), streamed, stalled)
 
 
 @contextmanager
-def _explained(spark: SparkSession, source: KafkaSource) -> Iterator[None]:
-    """Raise what Spark says as a user should read it."""
+def _explained(
+    spark: SparkSession, source: KafkaSource, known: Mapping[str, LakehouseError]
+) -> Iterator[None]:
+    """Raise what Spark says as a user should read it; ``known`` are topics that have stalled
+    before.
+    """
     try:
         yield
     except (AnalysisException, ParseException):
@@ -117,7 +136,7 @@ def _explained(spark: SparkSession, source: KafkaSource) -> Iterator[None]:
     except (Py4JJavaError, CapturedException) as error:
         # If the brokers can't be asked any more, or have deleted what was being read, that is the
         # reason and says more than the task that failed.
-        prepare(spark, source, accept_loss=False)
+        raise_stalled(prepare(spark, source, accept_loss=False).stalled, known)
         raise KafkaError(
             f"reading from {source.settings.servers} failed, nothing was landed:"
             f" {error_text(error)}"
@@ -131,6 +150,4 @@ def _report(new: Sequence[Range], chosen: Sequence[Range]) -> None:
     offsets = (
         counted(total, "offset") if read == total else f"{read:,} of {counted(total, 'offset')}"
     )
-    click.echo(
-        f"kafka: reading {offsets} in {counted(len(chosen), 'partition')} of {names}", err=True
-    )
+    tell(f"kafka: reading {offsets} in {counted(len(chosen), 'partition')} of {names}")

@@ -1,18 +1,21 @@
 """Whether Kafka goes on where bronze is: no message deleted unread, and no topic another one than
 the one that was landed.
+
+A topic of which that is not so stalls, and no other with it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
+from typing import NamedTuple
 
-import click
 from pyspark.sql import SparkSession
 
-from dbt_lakehouse.errors import DataLossError
+from dbt_lakehouse.errors import DataLossError, LakehouseError
 from dbt_lakehouse.lake import bronze
 from dbt_lakehouse.landing.kafka.admin import PartitionLog, read_logs
 from dbt_lakehouse.landing.kafka.positions import (
     GAPS,
+    Position,
     Positions,
     create_tables,
     partition_relation,
@@ -21,35 +24,55 @@ from dbt_lakehouse.landing.kafka.positions import (
 )
 from dbt_lakehouse.landing.kafka.reading import Range, offsets_in, paired, read_ranges
 from dbt_lakehouse.landing.kafka.settings import KafkaSettings, KafkaSource
+from dbt_lakehouse.telling import tell
 
 
-def prepare(
-    spark: SparkSession, source: KafkaSource, *, accept_loss: bool
-) -> tuple[list[PartitionLog], Positions]:
-    """What the brokers hold and where bronze stands, once it is sure that they fit together.
+class Prepared(NamedTuple):
+    """What can be landed: the logs of the topics that fit to bronze, and where all topics stand.
 
-    Raises ``DataLossError`` if they don't; with ``accept_loss``, messages that Kafka has deleted
-    are recorded instead.
+    ``stalled`` are the other topics, by bronze's name, each with what is to be done about it.
     """
-    logs = read_logs(spark, source.settings, source.rules)
+
+    logs: list[PartitionLog]
+    positions: Positions
+    stalled: dict[str, LakehouseError]
+
+
+def prepare(spark: SparkSession, source: KafkaSource, *, accept_loss: bool) -> Prepared:
+    """What the brokers hold and where bronze stands, and which topics don't fit together.
+
+    With ``accept_loss``, messages that Kafka has deleted are recorded and stall nothing.
+    """
     create_tables(spark)
+    logs, stalled = read_logs(spark, source.settings, source.rules)
     positions = read_positions(spark, logs)
     if any(log.end < position.read_to for log, position in paired(logs, positions)):
         # Another host may have landed what came after the first look.
-        logs = read_logs(spark, source.settings, source.rules)
+        logs, stalled = read_logs(spark, source.settings, source.rules)
         positions = read_positions(spark, logs)
-    _refuse_other_topics(spark, source.settings, logs, positions)
-    lost = [
-        Range(log, position, position.next_offset, log.start)
-        for log, position in paired(logs, positions)
-        if position.next_offset < log.start
-    ]
-    if not lost:
-        return logs, positions
-    if not accept_loss:
-        raise DataLossError(_loss_text(lost))
-    _record_gaps(spark, lost)
-    return logs, read_positions(spark, logs)
+    stalled.update(_other_topics(spark, source.settings, logs, positions))
+    logs = [log for log in logs if log.topic not in stalled]
+    lost: dict[str, list[Range]] = {}
+    for log, position in paired(logs, positions):
+        if position.next_offset < log.start:
+            gap = Range(log, position, position.next_offset, log.start)
+            lost.setdefault(log.topic, []).append(gap)
+    if lost and accept_loss:
+        _record_gaps(spark, [each for ranges in lost.values() for each in ranges])
+        positions = read_positions(spark, logs)
+    elif lost:
+        stalled.update({topic: DataLossError(_loss_text(lost[topic])) for topic in lost})
+        logs = [log for log in logs if log.topic not in stalled]
+    return Prepared(logs, positions, stalled)
+
+
+def raise_stalled(
+    stalled: Mapping[str, LakehouseError], known: Collection[str] = frozenset()
+) -> None:
+    """Raise what is wrong with topics that can't be landed, if there are others than ``known``."""
+    errors = [stalled[topic] for topic in sorted(stalled) if topic not in known]
+    if errors:
+        raise type(errors[0])("; ".join(map(str, errors)))
 
 
 # --- Gaps -----------------------------------------------------------------------------------------
@@ -64,8 +87,8 @@ def _loss_text(lost: Sequence[Range]) -> str:
     return (
         f"Kafka has deleted messages that were not landed, at most {offsets_in(lost):,}"
         f" (not every offset is a message): {where}. Retention was shorter than the time between"
-        " two landings. Nothing was landed. To go on without them, run `lakehouse land --kafka"
-        f" --accept-loss` once, which records the gap in {GAPS.removeprefix('lake.')}"
+        " two landings. Nothing of it was landed. To go on without them, run `lakehouse land"
+        f" --kafka --accept-loss` once, which records the gap in {GAPS.removeprefix('lake.')}"
     )
 
 
@@ -87,62 +110,83 @@ def _record_gaps(spark: SparkSession, lost: Sequence[Range]) -> None:
     rows_like(spark, GAPS, rows).createOrReplaceTempView("accepted_gaps")
     spark.sql(f"insert into {GAPS} select * from accepted_gaps")
     for each in lost:
-        click.echo(
+        tell(
             f"recorded in {GAPS.removeprefix('lake.')}: topic {each.log.kafka_topic} partition"
-            f" {each.log.partition} lacks offsets {each.start} to {each.end - 1}",
-            err=True,
+            f" {each.log.partition} lacks offsets {each.start} to {each.end - 1}"
         )
 
 
 # --- Other topics of the same name ----------------------------------------------------------------
 
 
-def _refuse_other_topics(
+def _other_topics(
     spark: SparkSession,
     settings: KafkaSettings,
     logs: Sequence[PartitionLog],
     positions: Positions,
-) -> None:
-    """Raise ``DataLossError`` for a topic that is not the one that was landed: its offsets would be
+) -> dict[str, DataLossError]:
+    """The topics, by bronze's name, that are not those that were landed: their offsets would be
     taken for those of the messages in bronze.
+
+    A topic that has another id, or none, is the landed one still if each partition that has landed
+    holds its last landed message: a copy of it.
     """
+    by_partition = {(log.topic, log.partition): log for log in logs}
+    by_topic = {log.topic: log for log in logs}
+    others: dict[str, DataLossError] = {}
     doubtful = []
-    for log, position in paired(logs, positions):
-        landed = position.landed_offset
-        same = position.topic_id is not None and position.topic_id == log.topic_id
-        if log.end < position.read_to:
-            raise _other_topic(
-                log,
-                f"partition {log.partition} ends before offset {log.end}, but bronze has"
-                f" got to {position.read_to - 1} already",
-            )
-        if landed is None or same:
+    for (topic, partition), position in sorted(positions.by_partition.items()):
+        if topic not in by_topic or topic in others:
             continue
-        if landed >= log.start:
+        log = by_partition.get((topic, partition))
+        landed = position.landed_offset
+        if log is None:
+            # No topic ever loses a partition.
+            if landed is not None:
+                others[topic] = _other_topic(
+                    by_topic[topic],
+                    f"it has no partition {partition}, of which bronze has got to {landed} already",
+                )
+            continue
+        if log.end < position.read_to:
+            others[topic] = _other_topic(
+                log,
+                f"partition {partition} ends before offset {log.end}, but bronze has got to"
+                f" {position.read_to - 1} already",
+            )
+        elif landed is None or (
+            position.topic_id is not None and position.topic_id == log.topic_id
+        ):
+            continue
+        elif landed >= log.start:
             # Nothing is left out of what is read for being landed.
             doubtful.append(Range(log, position._replace(landed_offset=None), landed, landed + 1))
-        else:
-            _refuse_other_id(log, position.topic_id)
+        elif _has_other_id(log, position):
+            others[topic] = _other_id(log, position)
+    doubtful = [each for each in doubtful if each.log.topic not in others]
     if doubtful:
-        _compare_with_landed(spark, settings, doubtful)
+        others.update(_unlike_landed(spark, settings, doubtful))
+    return others
 
 
-def _compare_with_landed(
+def _unlike_landed(
     spark: SparkSession, settings: KafkaSettings, doubtful: Sequence[Range]
-) -> None:
-    """Raise ``DataLossError`` unless Kafka still holds the last landed messages."""
+) -> dict[str, DataLossError]:
+    """The topics of which Kafka no longer holds the last landed messages."""
     found = _comparisons(spark, settings, doubtful)
+    others: dict[str, DataLossError] = {}
     for each in doubtful:
         log = each.log
         is_same = found.get((log.topic, log.partition))
         if is_same is False:
-            raise _other_topic(
+            others[log.topic] = _other_topic(
                 log,
                 f"partition {log.partition} holds another message at offset {each.start} than"
                 " the one that is landed",
             )
-        if is_same is None:
-            _refuse_other_id(log, each.position.topic_id)
+        elif is_same is None and _has_other_id(log, each.position):
+            others[log.topic] = _other_id(log, each.position)
+    return others
 
 
 def _comparisons(
@@ -180,18 +224,21 @@ def _comparisons(
     return {(row.topic, row.partition): row.is_same for row in rows}
 
 
-def _refuse_other_id(log: PartitionLog, landed_id: str | None) -> None:
-    """Raise ``DataLossError`` if the topic has another id than the landed one, whose bytes can't be
-    compared. Without ids nobody knows.
-    """
-    if landed_id not in (None, log.topic_id) and log.topic_id is not None:
-        raise _other_topic(log, f"its id is {log.topic_id} and no longer {landed_id}")
+def _has_other_id(log: PartitionLog, position: Position) -> bool:
+    """Whether the topic has another id than the landed one. Without ids nobody knows."""
+    return position.topic_id not in (None, log.topic_id) and log.topic_id is not None
+
+
+def _other_id(log: PartitionLog, position: Position) -> DataLossError:
+    """The error for a topic of which there are no bytes to compare."""
+    return _other_topic(log, f"its id is {log.topic_id} and no longer {position.topic_id}")
 
 
 def _other_topic(log: PartitionLog, evidence: str) -> DataLossError:
     return DataLossError(
         f"topic {log.kafka_topic} is not the one that was landed: {evidence}. Was it deleted and"
-        " created anew, or its log cut off? Nothing was landed. Bronze keeps the old messages with"
-        f" their offsets, so the new ones need another name: write `land_as: {log.topic}.2` into"
-        " the topic's entry in vars.topics, and they land under it from their beginning"
+        " created anew, or its log cut off? Nothing of it was landed. Bronze keeps the old messages"
+        " with their offsets, so the new ones need another name: write"
+        f" `land_as: {log.topic}.2` into the topic's entry in vars.topics, and they land under it"
+        " from their beginning"
     )

@@ -9,7 +9,7 @@ import json
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple, NoReturn
@@ -22,13 +22,20 @@ from pyspark.sql.functions import broadcast, expr
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 
-from dbt_lakehouse.config.paths import CACHE
+from dbt_lakehouse.config.paths import cache_folder
 from dbt_lakehouse.config.topics import TopicMatcher, TopicRule
-from dbt_lakehouse.errors import ConfigurationError, KafkaError, LockedError
+from dbt_lakehouse.errors import (
+    ConfigurationError,
+    DataLossError,
+    KafkaError,
+    LakehouseError,
+    LockedError,
+)
 from dbt_lakehouse.lake import bronze
+from dbt_lakehouse.lake.iceberg import ConcurrentAppendError
 from dbt_lakehouse.lake.locks import landing_lock, stream_lock
-from dbt_lakehouse.landing.kafka.admin import PartitionLog, read_logs
-from dbt_lakehouse.landing.kafka.continuity import prepare
+from dbt_lakehouse.landing.kafka.admin import PartitionLog, read_logs, topic_ids
+from dbt_lakehouse.landing.kafka.continuity import prepare, raise_stalled
 from dbt_lakehouse.landing.kafka.positions import (
     Positions,
     advanced,
@@ -36,8 +43,9 @@ from dbt_lakehouse.landing.kafka.positions import (
     read_positions,
     save_positions,
 )
-from dbt_lakehouse.landing.kafka.reading import bronze_rows, renamed, without_landed
+from dbt_lakehouse.landing.kafka.reading import bronze_rows, without_landed
 from dbt_lakehouse.landing.kafka.settings import KafkaSource
+from dbt_lakehouse.landing.leftovers import leaving_no_files
 from dbt_lakehouse.spark.java_errors import error_text
 from dbt_lakehouse.texts import counted
 
@@ -68,13 +76,16 @@ def run_stream(
 ) -> int:
     """Land until ``stopping`` is set; the messages landed.
 
-    Raises ``LockedError`` for a topic that another stream lands, and what batch landing raises.
+    Raises ``LockedError`` for a topic that another stream lands, what batch landing raises and, in
+    the end, what is wrong with topics that could not be landed.
     """
     source = source._replace(rules=_chosen(spark, source.rules, options.topics))
     with ExitStack() as held:
         with landing_lock(spark).held("lakehouse stream", source.patience):
-            logs, positions = prepare(spark, source, accept_loss=options.accept_loss)
+            logs, positions, stalled = prepare(spark, source, accept_loss=options.accept_loss)
             topics = sorted({log.topic for log in logs})
+            if not topics:
+                raise_stalled(stalled)
             for topic in topics:
                 lock = stream_lock(spark, topic)
                 if not lock.take("lakehouse stream", _LOCK_SECONDS):
@@ -85,7 +96,11 @@ def run_stream(
             f" from {source.settings.servers}",
             err=True,
         )
-        return _Stream(spark, source, options, logs, positions).run(stopping)
+        for topic in sorted(stalled):
+            click.echo(f"not topic {topic}: {stalled[topic]}", err=True)
+        landed = _Stream(spark, source, options, logs, positions, stalled).run(stopping)
+        raise_stalled(stalled)
+        return landed
 
 
 def _chosen(
@@ -114,13 +129,17 @@ class _Stream:
         options: StreamOptions,
         logs: Sequence[PartitionLog],
         positions: Positions,
+        stalled: Mapping[str, LakehouseError],
     ) -> None:
         self._spark = spark
         self._source = source
         self._options = options
         self._logs = logs
         self._positions = positions
-        self._names = renamed(logs)
+        self._stalled = stalled
+        self._names = {str(rule.topic): rule.land_as for rule in source.rules if rule.land_as}
+        # Of each topic (Kafka's name) that lands, when it was first seen.
+        self._topic_ids = {log.kafka_topic: log.topic_id for log in logs}
         self._query: StreamingQuery | None = None
         # Held while a micro-batch is landed, so that nobody stops it halfway.
         self._landing = threading.Lock()
@@ -135,10 +154,8 @@ class _Stream:
 
     def run(self, stopping: threading.Event) -> int:
         """Land until ``stopping`` is set, or all that is there now has landed."""
-        scratch = CACHE / "tmp"
-        scratch.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(
-            dir=scratch, prefix="stream-", ignore_cleanup_errors=True
+            dir=cache_folder("tmp"), prefix="stream-", ignore_cleanup_errors=True
         ) as checkpoint:
             self._query = query = self._start(checkpoint)
             while query.isActive and not stopping.wait(_POLL_SECONDS):
@@ -167,10 +184,11 @@ class _Stream:
             **self._source.settings.source_options()
         )
         if any(rule.pattern for rule in self._source.rules):
-            reader = reader.option("subscribePattern", _subscription(self._source.rules))
+            pattern = _subscription(self._source.rules, self._stalled)
+            reader = reader.option("subscribePattern", pattern)
         else:
-            names = [str(rule.topic) for rule in self._source.rules if rule.from_kafka]
-            reader = reader.option("subscribe", ",".join(dict.fromkeys(names)))
+            names = {log.kafka_topic for log in self._logs}
+            reader = reader.option("subscribe", ",".join(sorted(names)))
         writer = (
             reader.option("startingOffsets", json.dumps(starts))
             .option("maxOffsetsPerTrigger", str(self._options.max_offsets))
@@ -210,12 +228,14 @@ class _Stream:
             if bronze.current_snapshot(self._spark) != self._positions.snapshot:
                 # Somebody else has appended since.
                 self._positions = read_positions(self._spark, self._logs)
+            self._refuse_other_topics()
             rows = self._without_landed(bronze_rows(messages, self._names))
             if rows.isEmpty():
                 return 0
             try:
-                commit = bronze.append(rows, self._positions.snapshot)
-            except bronze.ConcurrentAppendError:
+                with leaving_no_files(self._spark):
+                    commit = bronze.append(rows, self._positions.snapshot)
+            except ConcurrentAppendError:
                 click.echo("another host has landed meanwhile: once more", err=True)
                 continue
             # Our own rows need no look: no later micro-batch brings them again.
@@ -234,8 +254,37 @@ class _Stream:
         new = rows.alias("rows").join(known, expr(is_landed), "left_anti")
         return without_landed(new, positions)
 
+    def _refuse_other_topics(self) -> None:
+        """Raise ``DataLossError`` for a topic that is not the one that was landed: one that was
+        created anew, or has come to match a pattern, since the stream began.
+        """
+        ids = topic_ids(self._spark, self._source.settings, self._source.rules)
+        for topic in self._topic_ids:
+            if ids.get(topic) != self._topic_ids[topic]:
+                raise DataLossError(
+                    f"topic {topic} was deleted or created anew while it was streamed: its id is"
+                    f" {ids.get(topic)} and no longer {self._topic_ids[topic]}. Start again to see"
+                    " whether it can go on"
+                )
+        new = {
+            topic: topic_id
+            for topic, topic_id in ids.items()
+            if topic not in self._topic_ids and self._names.get(topic, topic) not in self._stalled
+        }
+        if new:
+            raise_stalled(
+                prepare(self._spark, self._source, accept_loss=False).stalled, self._stalled
+            )
+            self._topic_ids.update(new)
+
     def _save(self) -> None:
-        logs = read_logs(self._spark, self._source.settings, self._source.rules)
+        logs = [
+            log
+            for log in read_logs(self._spark, self._source.settings, self._source.rules).partitions
+            if log.topic not in self._stalled
+            # Of one that was created anew nothing is saved.
+            and self._topic_ids.get(log.kafka_topic) == log.topic_id
+        ]
         positions = advanced(read_positions(self._spark, logs), self._read_ends())
         save_positions(self._spark, positions, logs, datetime.now(UTC))
         self._saved_at = time.monotonic()
@@ -281,7 +330,7 @@ class _Stream:
         cause = self._error or error or KafkaError("the query ended by itself")
         # If the brokers can't be asked any more, or have deleted what was to be read, that is the
         # reason and says more.
-        prepare(self._spark, self._source, accept_loss=False)
+        raise_stalled(prepare(self._spark, self._source, accept_loss=False).stalled, self._stalled)
         raise KafkaError(
             f"streaming from {self._source.settings.servers} failed: {error_text(cause)}."
             " What has landed is whole: start again to go on"
@@ -300,11 +349,12 @@ def _offsets(progress: StreamingQueryProgress, which: str) -> dict[tuple[str, in
     }
 
 
-def _subscription(rules: Sequence[TopicRule]) -> str:
+def _subscription(rules: Sequence[TopicRule], stalled: Iterable[str]) -> str:
     """One Java regular expression for the topics that the rules let Kafka bring, the first match
-    of each topic counting.
+    of each topic counting, but not those that have stalled (bronze's names).
     """
-    kept_out: list[str] = []
+    kafka_names = {rule.land_as: rule.topic for rule in rules}
+    kept_out = [f"\\Q{kafka_names.get(topic, topic)}\\E" for topic in stalled]
     chosen: list[str] = []
     for rule in rules:
         expression = rule.pattern if rule.topic is None else f"\\Q{rule.topic}\\E"

@@ -1,0 +1,264 @@
+"""Connections to the lake: each thread of dbt has a Spark session of its own."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing.context import SpawnContext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from dbt.adapters.contracts.connection import AdapterRequiredConfig, Connection, ConnectionState
+from dbt.adapters.events.logging import AdapterLogger
+from dbt.adapters.events.types import SQLQuery
+from dbt.adapters.spark.connections import (
+    SparkConnectionManager,
+    SparkConnectionMethod,
+    SparkCredentials,
+)
+from dbt.adapters.spark.session import Cursor, SessionConnectionWrapper
+from dbt.config.profile import read_profile
+from dbt.config.runtime import RuntimeConfig
+from dbt_common.events.contextvars import get_node_info
+from dbt_common.events.functions import fire_event
+from dbt_common.exceptions import DbtRuntimeError
+from py4j.protocol import Py4JJavaError, Py4JNetworkError
+from pyspark.errors.exceptions.captured import CapturedException
+from pyspark.sql import Row
+
+from dbt_lakehouse.config.variables import variables_of
+from dbt_lakehouse.dbt.late_inserts import LateInserts
+from dbt_lakehouse.errors import LakehouseError
+from dbt_lakehouse.lake.tables import Table
+from dbt_lakehouse.spark.java_errors import statement_error_text, without_secrets
+from dbt_lakehouse.spark.sessions import LakeSession, Sessions
+from dbt_lakehouse.telling import telling
+
+if TYPE_CHECKING:
+    from dbt_lakehouse.config.project import Project
+    from dbt_lakehouse.lake.locks import LakeLock
+
+# The commands that begin by landing what is new.
+COMMANDS_THAT_LAND: Final = frozenset({"build", "run"})
+# The commands that write tables from what they read of others; a macro that is run may do so.
+COMMANDS_THAT_BUILD: Final = COMMANDS_THAT_LAND | {"retry", "run-operation"}
+
+LOGGER: Final = AdapterLogger("Lakehouse")
+
+
+@contextmanager
+def explained(sql: str) -> Generator[None, None, None]:
+    """Makes of Spark's errors, and of ours, dbt's with a sentence."""
+    try:
+        yield
+    except LakehouseError as error:
+        raise DbtRuntimeError(f"cdc_lakehouse\n{error}") from None
+    except (CapturedException, Py4JJavaError, Py4JNetworkError) as error:
+        # With the query's plan, or where Java was.
+        LOGGER.debug(f"Error while running:\n{sql}\n{without_secrets(str(error))}")
+        # dbt logs what an error has come from, and that may tell secrets.
+        raise DbtRuntimeError(statement_error_text(error)) from None
+
+
+@dataclass
+class LakehouseCredentials(SparkCredentials):
+    """A target of ``type: lakehouse``: where the lake is and how Spark is set up, all of it in
+    ``server_side_parameters``.
+    """
+
+    method: SparkConnectionMethod = SparkConnectionMethod.SESSION
+    # dbt-spark wants one; a session has none.
+    host: str | None = "localhost"
+
+    def __post_init__(self) -> None:
+        if self.method != SparkConnectionMethod.SESSION:
+            raise DbtRuntimeError(
+                f"`type: lakehouse` has `method: session`, and no {self.method}: the lake's Spark"
+                " runs in dbt's own process"
+            )
+        super().__post_init__()
+
+    @property
+    def type(self) -> str:
+        return "lakehouse"
+
+    def _connection_keys(self) -> tuple[str, ...]:
+        return ("method", "schema")
+
+
+class LakehouseCursor(Cursor):
+    """A cursor of dbt-spark's whose statements run in the connection's session, with the arguments
+    that are held for them.
+    """
+
+    def __init__(self, handle: "LakehouseHandle") -> None:
+        super().__init__()
+        self._handle: Final = handle
+
+    def execute(self, sql: str, *parameters: Any) -> None:
+        if parameters:
+            sql = sql % parameters
+        is_query = False
+        try:
+            self._df = self._handle.session.sql(sql)
+            execution = self._df._jdf.queryExecution()
+            # What Spark has made of a command that it has run is that.
+            is_query = execution.commandExecuted().getClass().getSimpleName() != "CommandResult"
+        finally:
+            if not is_query:
+                self._handle.looks.clear()
+
+    def fetchall(self) -> list[Row] | None:
+        # dbt handles the errors of execute alone; a query runs when its rows are fetched.
+        with explained("fetching rows"):
+            return super().fetchall()
+
+    def fetchone(self) -> Row | None:
+        with explained("fetching a row"):
+            return super().fetchone()
+
+
+class LakehouseHandle(SessionConnectionWrapper):
+    """What a connection has: its session, and what it has seen of tables."""
+
+    def __init__(self, session: LakeSession, sessions: Sessions) -> None:
+        super().__init__(cast(Any, self))
+        self.session: Final = session
+        # By relation; forgotten after each statement that may have written something.
+        self.looks: Final[dict[str, Table | None]] = {}
+        self._sessions: Final = sessions
+
+    def cursor(self) -> "LakehouseHandle":
+        self._cursor = LakehouseCursor(self)
+        return self
+
+    def cancel(self) -> None:
+        """End what Spark is at for this connection, and what it would begin: dbt asks each of them
+        on Ctrl-C.
+        """
+        self.session.cancel()
+
+    def close(self) -> None:
+        super().close()
+        self._sessions.give_back(self.session)
+
+
+class LakehouseConnectionManager(SparkConnectionManager):
+    """Opens the lake once for a dbt command, and holds the run's lock while the command builds."""
+
+    TYPE = "lakehouse"
+
+    def __init__(self, profile: AdapterRequiredConfig, mp_context: SpawnContext) -> None:
+        super().__init__(profile, mp_context)
+        self.late_inserts: Final = LateInserts()
+        # `dbt debug` comes with a profile alone.
+        self.command = "debug"
+        self._variables: dict[str, Any] = {}
+        self._root = Path.cwd()
+        if isinstance(profile, RuntimeConfig):
+            self.command = profile.args.which
+            self._root = Path(profile.project_root)
+            # Checked before dbt parses the project.
+            with self.exception_handler("reading vars"):
+                self._variables = variables_of(profile, profile.cli_vars)
+        self._sessions: Sessions | None = None
+        self._run_lock: LakeLock | None = None
+
+    def project(self) -> "Project":
+        """The lake as profile and vars have it."""
+        # Imported here: commands without SQL should not pay for it.
+        from dbt_lakehouse.config.project import Project
+
+        credentials = cast(LakehouseCredentials, self.profile.credentials)
+        return Project(
+            credentials.server_side_parameters,
+            self._variables,
+            credentials.schema or "gold",
+            self._root,
+        )
+
+    def lands_elsewhere(self) -> str | None:
+        """Why this target lands nothing, None for the one that bronze is of: all targets share it,
+        and each checkout has vars of its own.
+        """
+        config = cast(RuntimeConfig, self.profile)
+        if (config.credentials.schema or "gold") == "gold":
+            return None
+        profiles = read_profile(config.args.PROFILES_DIR)
+        outputs = profiles.get(config.profile_name, {}).get("outputs", {})
+        owners = [name for name, output in outputs.items() if output.get("schema") == "gold"]
+        return (
+            f"nothing lands with target {config.target_name}: bronze is shared, and landing is for"
+            f" the target whose schema is gold{f' ({owners[0]})' if owners else ''}"
+        )
+
+    # dbt's is a class's method; it calls it on this object only.
+    def open(self, connection: Connection) -> Connection:  # type: ignore[override]
+        if connection.state == ConnectionState.OPEN:
+            return connection
+        with self.exception_handler("opening the lake"), telling(LOGGER.info):
+            sessions = self._opened()
+            session = sessions.take()
+        if self.command != "run" and not session.has_references:
+            # For the tests, which `dbt run` has none of.
+            from dbt_lakehouse.spark.functions import register_references
+
+            register_references(session.spark)
+            session.has_references = True
+        connection.handle = LakehouseHandle(session, sessions)
+        connection.state = ConnectionState.OPEN
+        return connection
+
+    def _opened(self) -> Sessions:
+        """The lake's sessions. For a command that builds, the run's lock is taken first, before
+        anything is read.
+        """
+        with self.lock:
+            if self._sessions is None:
+                self._sessions = self._open_lake()
+            return self._sessions
+
+    def _open_lake(self) -> Sessions:
+        from dbt_lakehouse.config.project import lock_patience
+        from dbt_lakehouse.config.topics import TopicMatcher, topic_rules
+        from dbt_lakehouse.lake.locks import run_lock
+        from dbt_lakehouse.spark.session import opened_sessions
+
+        project = self.project()
+        spark = project.open_session()
+        # Patterns are Java's: Spark tells which are none.
+        TopicMatcher(spark._jvm, topic_rules(project.variables.get("topics")))
+        if self.command in COMMANDS_THAT_BUILD and self._run_lock is None:
+            lock = run_lock(spark)
+            lock.wait(f"dbt {self.command}", lock_patience(project.variables))
+            self._run_lock = lock
+        return opened_sessions()
+
+    def end_command(self) -> None:
+        """Insert what models have kept for the end, and let others build."""
+        from dbt_lakehouse.spark.session import has_ended
+
+        sessions, self._sessions = self._sessions, None
+        lock, self._run_lock = self._run_lock, None
+        statements = self.late_inserts.take()
+        try:
+            # Whoever has killed Spark too waits for no counters.
+            if sessions is not None and statements and not has_ended(patience=0):
+                for statement in statements:
+                    sessions.base.sql(statement)
+        finally:
+            if lock is not None:
+                lock.release()
+
+    def log_statement(self, sql: str) -> None:
+        """Note a statement in dbt's log as dbt notes its own."""
+        name = self.get_thread_connection().name or ""
+        fire_event(SQLQuery(conn_name=name, sql=sql, node_info=get_node_info()))
+
+    def tell(self, message: str) -> None:
+        """Tell the user."""
+        LOGGER.info(message)
+
+    @contextmanager
+    def exception_handler(self, sql: str) -> Generator[None, None, None]:
+        with explained(sql):
+            yield

@@ -1,0 +1,203 @@
+"""What macros can ask of the lake: methods of ``adapter``, answered without SQL where Iceberg
+itself knows.
+"""
+
+import sys
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from dbt.adapters.base.meta import available
+from dbt.adapters.base.relation import BaseRelation
+from dbt.adapters.contracts.relation import RelationType
+from dbt.adapters.spark.column import SparkColumn
+from dbt_common.exceptions import DbtRuntimeError
+
+from dbt.adapters.lakehouse.base import told
+from dbt.adapters.lakehouse.connections import COMMANDS_THAT_LAND, LOGGER
+from dbt.adapters.lakehouse.models import ModelAdapter
+from dbt_lakehouse.dbt import commits, tables
+from dbt_lakehouse.errors import LakehouseError
+from dbt_lakehouse.lake.catalog import CATALOG
+from dbt_lakehouse.lake.iceberg import expire_own_history
+from dbt_lakehouse.lake.tables import Table
+from dbt_lakehouse.telling import telling
+
+
+class LakehouseAdapter(ModelAdapter):
+    """dbt-spark's adapter for Iceberg tables in the Spark session of this process."""
+
+    _stalled: Mapping[str, LakehouseError] = MappingProxyType({})
+
+    # -- the catalog, as dbt asks of it
+
+    @told
+    def list_schemas(self, database: str) -> list[str]:
+        return tables.schemas_of(self.spark)
+
+    def check_schema_exists(self, database: str, schema: str) -> bool:
+        return schema in self.list_schemas(database)
+
+    @told
+    def list_relations_without_caching(self, schema_relation: BaseRelation) -> list[BaseRelation]:
+        """Tables and views. dbt-spark asks with ``show table extended``, which Iceberg's catalogs
+        don't support, and its fallback misses views: a relation that dbt doesn't see is rebuilt at
+        each run without a word.
+        """
+        schema = str(schema_relation.schema)
+        found = dict.fromkeys(tables.tables_in(self.spark, schema), RelationType.Table)
+        found.update(dict.fromkeys(tables.views_in(self.spark, schema), RelationType.View))
+        return [
+            self.Relation.create(
+                schema=schema,
+                identifier=name,
+                type=kind,
+                is_iceberg=kind == RelationType.Table,
+            )
+            for name, kind in found.items()
+        ]
+
+    @available.parse_list
+    @told
+    def get_columns_in_relation(self, relation: BaseRelation) -> list[SparkColumn]:
+        """The columns of a table or view, none if it isn't there. dbt-spark asks with ``describe
+        extended``, for which Spark adds up the sizes of all files.
+        """
+        return [
+            SparkColumn(
+                column=field.name,
+                dtype=field.dataType.simpleString(),
+                table_schema=relation.schema,
+                table_name=relation.name,
+                table_type=relation.type,
+                column_index=index,
+            )
+            for index, field in enumerate(tables.columns_of(self.spark, relation.render()))
+        ]
+
+    def cleanup_connections(self) -> None:
+        """dbt calls it when a command ends, however it ends.
+
+        Raises ``DbtRuntimeError`` on Ctrl-C, of which dbt would show a traceback of its own.
+        """
+        interrupted = isinstance(sys.exception(), KeyboardInterrupt)
+        try:
+            super().cleanup_connections()
+        finally:
+            self.connections.end_command()
+        if interrupted:
+            raise DbtRuntimeError(
+                "interrupted: Spark's jobs were cancelled, what was committed is whole, and the"
+                " next run goes on from there"
+            ) from None
+
+    # -- tables
+
+    @available.parse_none
+    @told
+    def look_at_table(self, relation: BaseRelation) -> Table | None:
+        """A table as it is now (``lake.tables.Table``), None if there is no such table."""
+        return self.look_at(relation)
+
+    @available.parse_none
+    @told
+    def may_have_rows(
+        self, relation: BaseRelation, conditions: Sequence[tuple[str, str, Any]]
+    ) -> bool:
+        """Whether a table may have rows that meet all conditions, see ``tables.may_have_rows``;
+        False is certain.
+        """
+        return tables.may_have_rows(self.spark, relation.render(), conditions)
+
+    @available.parse_none
+    @told
+    def set_table_properties(self, relation: BaseRelation, values: Mapping[str, Any]) -> None:
+        """Set properties of a table and leave all others, in one commit."""
+        tables.set_properties(self.spark, relation.render(), values)
+        self.handle.looks.clear()
+
+    @available.parse_none
+    @told
+    def describe_columns(
+        self, relation: BaseRelation, columns: Mapping[str, Mapping[str, Any]]
+    ) -> None:
+        """Write the descriptions of a table's columns (dbt's, by name) that differ, in one commit.
+        A view has those that it was created with.
+        """
+        if not relation.is_view:
+            descriptions = {name: str(column["description"]) for name, column in columns.items()}
+            tables.describe(self.spark, str(relation), None, descriptions)
+            self.handle.looks.clear()
+
+    @available.parse_none
+    @told
+    def expire_own_history(self, relation: BaseRelation) -> None:
+        """Expire the earlier snapshots of a table whose history nobody reads, once it has many.
+        What they say of it stays.
+        """
+        self.carry_on(relation)
+        expire_own_history(self.spark, f"{CATALOG}.{relation.render()}")
+        self.handle.looks.clear()
+
+    @available.parse_none
+    @told
+    def carry_on(self, relation: BaseRelation) -> None:
+        """Have a table's newest commit say all that earlier ones say of it, see ``commits``."""
+        commits.carry_on(self.spark, str(relation))
+        self.handle.looks.clear()
+
+    # -- a model's statements
+
+    @available.parse_none
+    @told
+    def evaluate(self, name: str, query: str) -> int:
+        """Evaluate a query once, as a temporary view for the statements of this model that follow;
+        the number of its rows. See ``spark.evaluated_views``.
+        """
+        self.connections.log_statement(f"evaluate {name} as {query}")
+        return self.handle.session.evaluate(name, query)
+
+    @available.parse_none
+    @told
+    def drop_evaluated(self, prefix: str) -> None:
+        """Drop what this model has evaluated under names that begin so."""
+        self.handle.session.views.drop_all(prefix)
+
+    @available.parse_none
+    def insert_late(
+        self, relation: BaseRelation, columns: Sequence[str], values: Sequence[Any]
+    ) -> None:
+        """Keep a row, its values as SQL, to be inserted with those of other models when the command
+        is done.
+        """
+        self.connections.late_inserts.keep(relation.render(), columns, values)
+
+    # -- landing
+
+    @available.parse_list
+    @told
+    def land(self) -> list[str]:
+        """Land what is new in the project's captures and in Kafka, if the command is one that
+        lands; a sentence for each of the two.
+        """
+        self._stalled = {}
+        if self.connections.command not in COMMANDS_THAT_LAND:
+            return []
+        from dbt_lakehouse.landing.configured import land_configured
+
+        elsewhere = self.connections.lands_elsewhere()
+        if elsewhere is not None:
+            return [elsewhere]
+        with telling(LOGGER.info):
+            landed = land_configured(self.spark, self.connections.project())
+        self._stalled = landed.stalled
+        return landed.sentences
+
+    @available.parse_none
+    @told
+    def end_landing(self) -> None:
+        """Raise what is wrong with topics that ``land`` could not land."""
+        from dbt_lakehouse.landing.kafka.continuity import raise_stalled
+
+        stalled, self._stalled = self._stalled, {}
+        raise_stalled(stalled)

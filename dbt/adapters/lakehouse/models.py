@@ -1,0 +1,413 @@
+"""What our materializations ask of the adapter: what is new to a model's table, what its
+declaration says, and commits that hold rows together with what they were made of.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from dbt.adapters.base.meta import available
+from dbt.adapters.base.relation import BaseRelation
+from dbt.adapters.contracts.connection import AdapterRequiredConfig
+from dbt.adapters.contracts.relation import RelationType
+from dbt_common.exceptions import CompilationError
+from pyspark.sql import Observation
+from pyspark.sql.functions import expr
+
+from dbt.adapters.lakehouse.base import SessionAdapter, told
+from dbt_lakehouse.dbt import commits, contracts, declarations, fold, log_times, project, tables
+from dbt_lakehouse.dbt.declarations import Fold
+from dbt_lakehouse.dbt.fold import Found, Newest, Plan, Truncate
+from dbt_lakehouse.dbt.key_ranges import arguments_of, key_ranges, ranges_of, values_sql
+from dbt_lakehouse.dbt.log_times import Known, LogTimes
+from dbt_lakehouse.dbt.node_run import NodeRun, keeping, kept
+from dbt_lakehouse.dbt.project import LEAVES
+
+
+class ModelAdapter(SessionAdapter):
+    """Methods for the macros of models."""
+
+    def __init__(self, config: AdapterRequiredConfig, mp_context: Any) -> None:
+        super().__init__(config, mp_context)
+        # By the names of their tables; a command's threads build different ones.
+        self._runs: Final[dict[str, NodeRun]] = {}
+        self._observations: Final[dict[str, Observation]] = {}
+
+    @property
+    def _nodes(self) -> Mapping[str, Any]:
+        """The project's nodes by their unique ids, dbt's manifest."""
+        return getattr(self.get_macro_resolver(), "nodes", {})
+
+    # -- declarations
+
+    @available.parse(declarations.change_log)
+    def declare_change_log(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """What a change log's meta keeps, see ``declarations.change_log``."""
+        return declarations.change_log(arguments)
+
+    @available.parse_none
+    def fold_of(
+        self,
+        changes: BaseRelation,
+        columns: Sequence[str] | None = None,
+        track_columns: Sequence[str] | None = None,
+        is_history: bool = False,
+    ) -> Fold:
+        """What a gold table or a history takes of the declaration of its log."""
+        log = project.log_of(self._nodes, changes)
+        return declarations.fold(log, columns, track_columns, is_history=is_history)
+
+    @available.parse_none
+    def fold_of_model(self, model: BaseRelation) -> Fold:
+        """The same of a gold table or history that is there, for its tests."""
+        return project.fold_of_model(self._nodes, model)
+
+    @available.parse_none
+    def declaration_of(self, log: BaseRelation) -> dict[str, Any]:
+        """The declaration of a change log, for its tests."""
+        return dict(project.log_of(self._nodes, log))
+
+    @available.parse_none
+    @told
+    def log_of_model(self, model: BaseRelation) -> BaseRelation:
+        """The change log of a gold table or history."""
+        return self._relation(project.log_node(self._nodes, model))
+
+    @available.parse_none
+    @told
+    def relation_of(self, name: str) -> BaseRelation:
+        """The table of a model that has this name, for tests: they need no edge to it in the graph,
+        for what they test has been built after it.
+        """
+        return self._relation(project.node_named(self._nodes, name))
+
+    def _relation(self, node: Any) -> BaseRelation:
+        relation = self.Relation.create(schema=node.schema, identifier=node.alias)
+        deferred = getattr(node, "defer_relation", None)
+        if deferred is not None and self.look_at(relation) is None:
+            return self.Relation.create(schema=deferred.schema, identifier=deferred.identifier)
+        return relation
+
+    @available
+    def refuse_other_sql(self, model: Any, macro: str) -> None:
+        """Stop a model that has more SQL than the call of its macro, which alone is run."""
+        project.refuse_other_sql(model, macro)
+
+    # -- what is new
+
+    @available.parse_none
+    @told
+    def begin_run(
+        self,
+        this: BaseRelation,
+        upstreams: Sequence[BaseRelation],
+        of: Fold | Mapping[str, Any] | None,
+        anew: bool,
+        merges: bool = False,
+    ) -> NodeRun:
+        """Find out what is new to a model's table, see ``NodeRun``."""
+        self.handle.looks.clear()
+        # A view in its place is no table to go on with.
+        run = NodeRun(self.look_at, this, upstreams, of, anew=anew, merges=merges)
+        self._runs[str(this)] = run
+        return run
+
+    @available.parse_none
+    def run_of(self, this: BaseRelation) -> NodeRun:
+        """What ``begin_run`` has found out while the model was compiled."""
+        run = self._runs.get(str(this))
+        if run is None:
+            raise CompilationError(
+                f"the model of {this} asks nowhere what is new: select from"
+                " {{ new_rows(ref('...')) }}, or take another materialization"
+            )
+        return run
+
+    @available.parse(lambda *_: {})
+    def run_properties(self, this: BaseRelation) -> dict[str, str]:
+        """Properties that a model's table is to be made with."""
+        run = self._runs.get(str(this))
+        return {} if run is None else run.properties()
+
+    @available.parse_none
+    @told
+    def may_have_new_rows(
+        self, run: NodeRun, upstream: BaseRelation, conditions: Sequence[tuple[str, str, Any]]
+    ) -> bool:
+        """``may_have_rows`` of the rows of an upstream that are new to the model's table."""
+        reading = run.readings[str(upstream)]
+        if not reading.has_news:
+            return False
+        between = None
+        if reading.window is reading.window.SINCE_SNAPSHOT and reading.since is not None:
+            between = (reading.since.snapshot, reading.until.snapshot)
+        return tables.may_have_rows(self.spark, str(upstream), conditions, between)
+
+    @available.parse_none
+    @told
+    def sequence_read_by_all(self, upstream: BaseRelation) -> int:
+        """The sequence number up to which all gold tables of namespaces have read a table."""
+        read = []
+        for model in project.gold_of_namespaces(self._nodes):
+            relation = self.Relation.create(schema=model.schema, identifier=model.alias)
+            table = self.look_at(relation)
+            # One that is not there yet reads the deletes themselves.
+            if table is not None:
+                mark = project.mark_on(table, str(upstream))
+                read.append(0 if mark is None else mark.sequence)
+        now = self.look_at(upstream)
+        return min(read, default=0 if now is None else now.sequence)
+
+    # -- commits
+
+    @available.parse_none
+    @told
+    def append(self, this: BaseRelation, query: str) -> str:
+        """Append a query's rows to a model's table, with its run's notes."""
+        run = self.run_of(this)
+        self.connections.log_statement(f"append to {this}: {query}")
+        self._keep_declaration(this, run)
+        rows = self.handle.session.sql(query)
+        try:
+            commits.append(rows, str(this), run.notes(), run.seen)
+        finally:
+            self.handle.looks.clear()
+        self._keep(this, run)
+        return "OK"
+
+    @available.parse_none
+    @told
+    def write_table(
+        self, this: BaseRelation, statement: str, notes: Mapping[str, Any] | None = None
+    ) -> str:
+        """Run a statement that writes a model's table, with its run's notes and more."""
+        run = self.run_of(this)
+        self._keep_declaration(this, run)
+        with commits.noting(self.spark, run.notes(notes)):
+            response, _ = self.execute(statement)
+        return str(response)
+
+    @available.parse_none
+    @told
+    def replace(
+        self, this: BaseRelation, statement: str, notes: Mapping[str, Any] | None = None
+    ) -> str:
+        """Run a statement that makes a model's table anew, as ``write_table``."""
+        run = self.run_of(this)
+        with commits.noting(self.spark, run.notes(notes)):
+            response, _ = self.execute(statement)
+        self._keep(this, run)
+        return str(response)
+
+    def _keep(self, this: BaseRelation, run: NodeRun) -> None:
+        """Keep with a model's table what its run has found out for the next one."""
+        observation = self._observations.pop(str(this), None)
+        if observation is not None:
+            leaving = bool(observation.get.get("leaving"))
+            before = run.table if run.is_incremental else None
+            run.keeps[LEAVES] = leaving or (before is not None and project.may_leave(before))
+        table = self.look_at(this) if run.keeps else None
+        if table is not None:
+            values = {name: keeping(table, value) for name, value in run.keeps.items()}
+            tables.set_properties(self.spark, str(this), values)
+            self.handle.looks.clear()
+
+    @available.parse_none
+    @told
+    def kept(self, this: BaseRelation, name: str) -> Any:
+        """What a run of the model has kept for the next one; None if it no longer speaks of the
+        table as it is.
+        """
+        table = self.run_of(this).table
+        return None if table is None else kept(table, name)
+
+    @available.parse_none
+    def log_times(
+        self, run: NodeRun, partitions: Sequence[Mapping[str, Any]], known: Known
+    ) -> LogTimes:
+        """What is known of the log times of new payloads; it is kept for the next run."""
+        times = log_times.log_times(partitions, known)
+        run.keeps["lakehouse.log_times"] = times.known
+        return times
+
+    @available.parse_none
+    @told
+    def note(self, this: BaseRelation, notes: Mapping[str, Any] | None = None) -> None:
+        """Have a model's table note what was read, and more, without writing rows."""
+        run = self.run_of(this)
+        self._keep_declaration(this, run)
+        commits.note(self.spark, str(this), run.notes(notes))
+        self.handle.looks.clear()
+
+    @available.parse_none
+    @told
+    def fill(self, this: BaseRelation, statement: str) -> None:
+        """Run a statement that fills columns of rows that a model's table has, before others are
+        appended to it.
+        """
+        self.execute(statement)
+        table = self.look_at(this)
+        if table is not None:
+            self.run_of(this).seen = table.snapshot
+
+    def _keep_declaration(self, this: BaseRelation, run: NodeRun) -> None:
+        if run.is_declared_anew:
+            tables.set_properties(self.spark, str(this), run.properties())
+
+    @available.parse_none
+    @told
+    def observed(self, this: BaseRelation, query: str, leaving: str | None) -> str:
+        """The query of a change log's rows, of which it is counted how many leave columns as they
+        were (``leaving``, an aggregate; None for logs whose events all do, or none) while they are
+        written.
+        """
+        if leaving is None:
+            return query
+        observation = Observation()
+        name = f"{this.schema}__{this.identifier}__observed"
+        rows = self.handle.session.sql(query).observe(observation, expr(leaving).alias("leaving"))
+        rows.createOrReplaceTempView(name)
+        self._observations[str(this)] = observation
+        return f"select * from {name}"
+
+    @available.parse_none
+    @told
+    def may_leave_columns(self, this: BaseRelation, changes: BaseRelation, of: Fold) -> bool:
+        """Whether any event of a log may leave columns as they were; kept in the model's run."""
+        leaves = of.may_leave
+        if leaves and not of.partial:
+            table = self.look_at(changes)
+            leaves = table is None or project.may_leave(table)
+        self.run_of(this).leaves = leaves
+        return leaves
+
+    # -- tables
+
+    @available.parse_none
+    @told
+    def follow_schema(self, this: BaseRelation, query: str) -> None:
+        """Bring the columns of a table up to those of a query, see ``tables.follow_schema``."""
+        given = self.handle.session.sql(query).schema.fields
+        for column, before, now in tables.follow_schema(self.spark, str(this), given):
+            self.connections.tell(f"{this}.{column}: widened from {before} to {now}")
+        self.handle.looks.clear()
+
+    @available.parse_none
+    @told
+    def check_contract(self, model: Any, of: Fold, columns: Sequence[str]) -> None:
+        """Stop a model whose contract is enforced if it has other columns, or of other types."""
+        if model["config"]["contract"]["enforced"]:
+            contracts.check(model["name"], model["columns"], of.typed(columns))
+
+    @available.parse_none
+    @told
+    def describe_table(self, this: BaseRelation, model: Any) -> None:
+        """Write the descriptions of a model and its columns to its table where they differ."""
+        columns = project.descriptions(self.get_macro_resolver(), model)
+        tables.describe(self.spark, str(this), model["description"] or None, columns)
+        self.handle.looks.clear()
+
+    @available.parse_none
+    @told
+    def own_table(self, name: str) -> BaseRelation:
+        """The table of the running target for a model of the lake's own state, whichever target
+        reads are deferred to; made with the columns that its description has if it is not there.
+        """
+        node = project.node_named(self._nodes, name)
+        relation = self.Relation.create(
+            schema=node.schema, identifier=node.alias, type=RelationType.Table
+        )
+        if self.look_at(relation) is None:
+            self.handle.session.sql(f"create schema if not exists {node.schema}")
+            self.handle.session.sql(project.table_ddl(node, str(relation)))
+            self.handle.looks.clear()
+        return relation
+
+    @available.parse_none
+    @told
+    def pinned_own(self, this: BaseRelation) -> str:
+        """A model's own table as it is now, to select from. A column that the run has added since
+        the table's last commit is not in its last snapshot: it has no values yet.
+        """
+        return tables.pinned_with_all_columns(self.spark, str(this), self.look_at(this))
+
+    # -- folds
+
+    @available.parse_none
+    @told
+    def define(self, name: str, query: str) -> None:
+        """Make a temporary view of a query, which is evaluated by whoever reads it."""
+        self.connections.log_statement(f"define {name} as {query}")
+        self.handle.session.sql(query).createOrReplaceTempView(name)
+
+    @available.parse_none
+    @told
+    def summary(self, states: str, of: Fold, as_of: str, is_late: str) -> Found:
+        """The summary of folded states, a view; ``is_late`` is SQL for those that may have an event
+        older than what is known.
+        """
+        session = self.handle.session
+        keys = values_sql(self.spark, states, of.key[0], session.views.rows(states))
+        query = fold.summary_sql(states, as_of, is_late, keys)
+        self.connections.log_statement(query)
+        return fold.found_in(session.sql(query).toArrow().to_pylist()[0])
+
+    @available.parse_none
+    @told
+    def plan_fold(
+        self,
+        run: NodeRun,
+        found: Found | None,
+        truncates: Sequence[Truncate],
+        may_be_hit: bool,
+        has_set_less_deletes: bool,
+    ) -> Plan:
+        """What a run has to look up, see ``fold.plan``."""
+        assert run.fold is not None
+        return fold.plan(
+            run.fold,
+            found or Found(),
+            newest_known=run.newest,
+            truncates=truncates,
+            may_be_hit=may_be_hit,
+            has_set_less_deletes=bool(has_set_less_deletes),
+            to_fill=bool(run.to_fill),
+        )
+
+    @available.parse_none
+    def newest(self, log_time: Any, time: Any) -> Newest:
+        """``Newest`` of what a query has found."""
+        return Newest(*(None if each is None else int(each) for each in (log_time, time)))
+
+    @available.parse_none
+    @told
+    def truncates_in(self, query: str) -> list[Truncate]:
+        """The truncates that a query finds, see macros/current_state/truncates.sql."""
+        self.connections.log_statement(query)
+        return [fold.truncate(row) for row in self.handle.session.sql(query).toArrow().to_pylist()]
+
+    @available.parse_none
+    def hold_key_ranges(self, name: str, found: Found) -> int:
+        """Hold the ranges of the keys of folded states, as ``:name_low_0`` and ``:name_high_0`` and
+        so on of this model's statements that follow; how many: 0 if their type has none.
+        """
+        ranges = ranges_of(found.key_values)
+        self.handle.session.arguments.update(arguments_of(name, ranges))
+        return len(ranges)
+
+    @available.parse_none
+    @told
+    def hold_key_ranges_of(self, name: str, relation: str, column: str) -> int:
+        """The same for a view's column."""
+        rows = self.handle.session.views.rows(relation)
+        ranges = key_ranges(self.spark, relation, column, rows)
+        self.handle.session.arguments.update(arguments_of(name, ranges))
+        return len(ranges)
+
+    @available.parse_none
+    @told
+    def ranges_to_write(self, log: str, key: Sequence[str]) -> int:
+        """Into how many ranges of keys, and files, a first load divides its table."""
+        count = "count(*) as changes, approx_count_distinct(xxhash64(" + ", ".join(key) + ")) as n"
+        found = self.spark.sql(f"select {count} from {log}").collect()[0]
+        cores = self.spark.sparkContext.defaultParallelism
+        return fold.ranges_to_write(int(found.changes), int(found.n), cores)

@@ -1,0 +1,72 @@
+"""Commits of the pipeline's tables: rows, and in the same commit what they were made of.
+
+Iceberg writes the settings ``spark.sql.iceberg.snapshot-property.*`` of a session into the summary
+of each snapshot that the session's statements make; each thread of dbt has a session of its own.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final
+
+from pyspark.sql import DataFrame, SparkSession
+
+from dbt_lakehouse.dbt import tables
+from dbt_lakehouse.dbt.node_run import carried
+from dbt_lakehouse.errors import LakehouseError
+from dbt_lakehouse.lake import iceberg
+from dbt_lakehouse.lake.catalog import CATALOG
+from dbt_lakehouse.lake.tables import NO_SNAPSHOT
+
+_SUMMARY: Final = "spark.sql.iceberg.snapshot-property."
+
+
+class OvertakenError(LakehouseError):
+    """Somebody else has added rows to a table since this command has looked at it."""
+
+    exit_code = 1
+
+
+@contextmanager
+def noting(spark: SparkSession, notes: Mapping[str, str]) -> Iterator[None]:
+    """Have the commits of a session note these."""
+    for name, value in notes.items():
+        spark.conf.set(_SUMMARY + name, value)
+    try:
+        yield
+    finally:
+        for name in notes:
+            spark.conf.unset(_SUMMARY + name)
+
+
+def append(rows: DataFrame, name: str, notes: Mapping[str, str], seen: str) -> None:
+    """Append rows to a table, by the names of their columns, in one commit.
+
+    ``seen`` is the snapshot of the table by which the rows were chosen. Raises ``OvertakenError``,
+    and appends nothing, if rows have been added since; compaction does not count.
+    """
+    chosen_by = None if seen == NO_SNAPSHOT else int(seen)
+    try:
+        with noting(rows.sparkSession, notes):
+            iceberg.append(rows, f"{CATALOG}.{name}", chosen_by, {})
+    except iceberg.ConcurrentAppendError as error:
+        raise OvertakenError(
+            f"{name} has got rows of another command since this one began, so nothing was added:"
+            " run it again"
+        ) from error
+
+
+def note(spark: SparkSession, name: str, notes: Mapping[str, str]) -> None:
+    """Have a table note these, in a commit without rows; none if there is nothing to note."""
+    if not notes:
+        return
+    update: Any = tables.load(spark, name).newFastAppend()
+    for key, value in notes.items():
+        update.set(key, value)
+    update.commit()
+
+
+def carry_on(spark: SparkSession, name: str) -> None:
+    """Have a table's newest commit say all that earlier ones say of it, for those will expire."""
+    table = tables.look_at(spark, name)
+    if table is not None:
+        note(spark, name, carried(table))

@@ -1,0 +1,37 @@
+"""Contracts of models, held at every run: dbt's own check comes with a table's creation only."""
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from dbt_common.exceptions import CompilationError
+from pyspark.sql.types import DataType
+
+
+def check(model: str, declared: Mapping[str, Any], made: Mapping[str, str]) -> None:
+    """Hold the columns that a contract declares against those that the model makes.
+
+    ``declared`` has dbt's columns by name, ``made`` the types (Spark's DDL) by name. Raises
+    ``CompilationError`` with all differences.
+    """
+    given = {name: _normal(ddl) for name, ddl in made.items()}
+    wrong = []
+    for name, column in declared.items():
+        expected = _normal(str(column["data_type"]))
+        found = given.pop(name, None)
+        if found is None:
+            wrong.append(f"{name} is declared {expected}, and the model has none")
+        elif found != expected:
+            wrong.append(f"{name} is declared {expected}, and the model makes it {found}")
+    wrong += [f"{name} is made by the model, and not declared" for name in given]
+    if wrong:
+        raise CompilationError(
+            f"This model has an enforced contract that failed. {model}: {'; '.join(wrong)}. Correct"
+            " the contract in the model's yml, or the change log that declares its columns. Nothing"
+            " was written"
+        )
+
+
+@cache
+def _normal(ddl: str) -> str:
+    return DataType.fromDDL(ddl).simpleString()

@@ -1,0 +1,368 @@
+"""What a change log is declared to be, once, and what of it gold tables and histories take over.
+
+A model calls ``change_log`` or ``aerospike_change_log``; the macro hands the arguments to
+``change_log`` here, which checks them and returns what stays in the model's ``meta``. Gold models
+and histories name their log and find the rest in the graph (``Fold``).
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from hashlib import md5
+from typing import Any, Final
+
+from dbt_common.exceptions import CompilationError
+
+ANY: Final = "*"
+"""Instead of a name of a database, schema or table: any, and none too."""
+
+# The names of columns that change logs, gold tables and histories have, in any of their steps; and
+# Iceberg's own.
+RESERVED: Final = frozenset(
+    """
+    _all _applied _before _begin _begins_life _change _change_ordinal _change_type
+    _changed_columns _clock_ahead _columns _commit_snapshot_id _copies _copy _deleted _digest
+    _end _epoch _events _expires_at _file _first_position _first_time _guard_time _in_time
+    _is_clock_ahead _is_effective _is_end _is_known_live _is_new _is_state _is_there
+    _kafka_timestamp _known_position _known_time _last _last_life _last_source
+    _last_updated_sequence_number _late_events _leaves_columns _life _live _max_occurred_at
+    _misfits _namespace _newest_before _next _null_position _occurred_at _operation _partition
+    _pos _position _previous_key _rank _record_key _row _row_id _set _source _spec_id _step _sum
+    _time _unchanged_columns _valid_from _valid_to _version
+    """.split()
+)
+_SOURCE: Final = ("source_table", "source_schema", "source_database")
+_TECHNICAL_TYPES: Final = {
+    "_namespace": "string",
+    "_set": "string",
+    "_digest": "string",
+    "_source": "struct<database:string,schema:string,table:string>",
+    "_occurred_at": "timestamp",
+    "_max_occurred_at": "timestamp",
+    "_position": (
+        "struct<log_time:timestamp,topic:string,partition:int,offset:bigint,event_index:int>"
+    ),
+    "_expires_at": "timestamp",
+    "_row": "string",
+    "_copy": "int",
+    "valid_from": "timestamp",
+    "valid_to": "timestamp",
+    "is_current": "boolean",
+}
+_HISTORY_COLUMNS: Final = frozenset({"valid_from", "valid_to", "is_current"})
+_WIDENINGS: Final = {("int", "bigint"), ("float", "double")}
+
+
+def sql_text(text: str) -> str:
+    """A SQL string literal of any text."""
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+def quoted(names: Iterable[str]) -> list[str]:
+    """Names of columns in quotes: a source's columns can have any name."""
+    return [f"`{name.replace('`', '``')}`" for name in names]
+
+
+def change_log(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """What a change log's ``meta`` keeps of its declaration:
+
+        columns             of each column its name, type, field in the image, and encoding
+        fields              the fields of all columns
+        key                 the names of the key columns; of a keyless table all columns
+        conditions          SQL over change_events: which of them are the log's
+        technical           further columns, as SQL
+        keyless, partial    as declared
+        namespace           the Aerospike namespace; None for all other logs
+        order_by_source_time
+        several_sources     whether events of several source tables can come together
+
+    Raises ``CompilationError`` for what can't be declared.
+    """
+    key, columns = arguments["key"], arguments["columns"]
+    keyless, partial = arguments["keyless"], arguments["partial"]
+    namespace = arguments.get("namespace")
+    title = arguments.get("source_table") or arguments.get("set")
+    if namespace is None and not key and not keyless:
+        raise CompilationError(
+            f'the change log of {title} needs its key columns: key={{"column": "type"}}.'
+            " Lindorm and Arcion tables without a key ship none, so they must be declared."
+            " A table that has none at all is keyless=true"
+        )
+    if keyless and (key or partial):
+        raise CompilationError(
+            f"the change log of {title} is keyless: it can have neither a key nor partial images"
+        )
+    specs = [_spec(name, declared) for name, declared in {**key, **columns}.items()]
+    by_time = arguments["order_by_source_time"]
+    several = namespace is None and any(
+        arguments[name] == ANY or not (arguments[name] is None or isinstance(arguments[name], str))
+        for name in _SOURCE
+    )
+    if several and by_time:
+        raise CompilationError(
+            f"the change log of {title} takes several source tables, whose clocks are not one: it"
+            " can't be ordered by source time"
+        )
+    return {
+        "columns": specs,
+        "fields": [spec["field"] for spec in specs],
+        "key": list(columns) if keyless else list(key),
+        "conditions": _conditions(arguments),
+        "technical": _technical(namespace is not None, several),
+        "keyless": keyless,
+        "partial": partial,
+        "namespace": namespace,
+        "order_by_source_time": (namespace is not None) if by_time is None else by_time,
+        "several_sources": several,
+    }
+
+
+def _spec(name: str, declared: str | Mapping[str, Any]) -> dict[str, Any]:
+    if name.lower() in RESERVED:
+        raise CompilationError(
+            f"a column can't be called {name}: the models have one of that name themselves. Give it"
+            ' another, and say what the image calls it: "other": {"type": ...,'
+            f' "name": "{name}"}}'
+        )
+    spec = {"type": declared} if isinstance(declared, str) else declared
+    return {
+        "column": name,
+        "type": spec["type"].lower(),
+        "field": spec.get("name", name),
+        "encoding": spec.get("encoding"),
+    }
+
+
+def _conditions(arguments: Mapping[str, Any]) -> list[str]:
+    namespace = arguments.get("namespace")
+    if namespace is None:
+        conditions = ["format not in ('aerospike_messagepack', 'aerospike_json')"]
+        wanted = {name: arguments[name] for name in _SOURCE}
+    else:
+        conditions = ["format in ('aerospike_messagepack', 'aerospike_json')"]
+        wanted = {"source_schema": namespace, "source_table": arguments["set"]}
+    for name, value in wanted.items():
+        if value is None:
+            # An event that names none is of no table that has one.
+            conditions.append(f"{name} is null")
+        elif isinstance(value, str):
+            if value != ANY:
+                conditions.append(f"{name} = {sql_text(value)}")
+        else:
+            conditions.append(f"{name} in ({', '.join(map(sql_text, value))})")
+    if arguments.get("topic"):
+        pattern = f"^(?:{arguments['topic']})$"
+        conditions.append(f"topic rlike {sql_text(pattern)}")
+    if arguments.get("where"):
+        conditions.append(f"({arguments['where']})")
+    return conditions
+
+
+def _technical(is_aerospike: bool, several_sources: bool) -> list[str]:
+    if is_aerospike:
+        return [
+            "source_schema as _namespace",
+            "source_table as _set",
+            "get_json_object(record_key, '$.digest') as _digest",
+            "expires_at as _expires_at",
+        ]
+    if several_sources:
+        return [
+            "named_struct('database', source_database, 'schema', source_schema,"
+            " 'table', source_table) as _source"
+        ]
+    return []
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """What the SQL of a gold table or a history is made of. Names are quoted."""
+
+    key: list[str]
+    columns: list[str]
+    """The value columns; of Aerospike sets `_namespace` and `_set` too, of logs of several source
+    tables `_source`.
+    """
+    namespace: str | None
+    order_by_source_time: bool
+    partial: bool
+    keyless: bool
+    several_sources: bool
+    types: dict[str, str]
+    """The types of all columns of the log by name, as Spark's DDL."""
+    track_columns: list[str] | None = None
+
+    @property
+    def takes_late(self) -> bool:
+        """Whether late events are put in their place, rather than rejected: of two late events of
+        partial images, on different columns, both count.
+        """
+        return self.partial and self.order_by_source_time
+
+    @property
+    def ends_lives(self) -> bool:
+        """Whether a row's expiry matters to what comes after it: a partial image then has nothing
+        to leave as it was.
+        """
+        return self.partial and self.namespace is not None and bool(self.columns)
+
+    @property
+    def may_leave(self) -> bool:
+        """Whether events can leave columns as they were without saying their values."""
+        return bool(self.columns) and (self.partial or self.namespace is None)
+
+    @property
+    def gold_columns(self) -> list[str]:
+        """The columns of the gold table, in order."""
+        expiry = ["_expires_at"] if self.namespace is not None else []
+        return [
+            *self.key,
+            *self.columns,
+            "_occurred_at",
+            "_max_occurred_at",
+            "_position",
+            *expiry,
+        ]
+
+    @property
+    def rows_columns(self) -> list[str]:
+        """The columns of the gold table of a table without a key."""
+        return [*self.columns, "_row", "_copy", "_position"]
+
+    @property
+    def history_columns(self) -> list[str]:
+        """The columns of a version, besides its key and its time."""
+        expiry = ["_expires_at"] if self.namespace is not None else []
+        return [*self.columns, "_occurred_at", "_position", *expiry]
+
+    def typed(self, columns: Sequence[str]) -> dict[str, str]:
+        """Columns (quoted or not) with their types."""
+        return {name: self.types[name] for name in (column.strip("`") for column in columns)}
+
+    def without_columns(self) -> "Fold":
+        """The fold of the keys alone, and of what truncates go by."""
+        return replace(self, columns=["`_source`"] if self.several_sources else [])
+
+
+def fold(
+    log: Mapping[str, Any],
+    columns: Sequence[str] | None = None,
+    track_columns: Sequence[str] | None = None,
+    *,
+    is_history: bool = False,
+) -> Fold:
+    """What a model takes of its log's declaration, all columns or some.
+
+    Raises ``CompilationError`` for a column that the log doesn't have.
+    """
+    key = ["_digest"] if log["namespace"] is not None else list(log["key"])
+    all_columns = [spec["column"] for spec in log["columns"]]
+    values = all_columns if log["keyless"] else [name for name in all_columns if name not in key]
+    for chosen in (columns, track_columns):
+        unknown = [name for name in chosen or [] if name not in values]
+        if unknown:
+            raise CompilationError(
+                f"the change log has no value column {', '.join(unknown)}: it has"
+                f" {', '.join(values)}"
+            )
+    if is_history:
+        for name in [*key, *values]:
+            if name.lower() in _HISTORY_COLUMNS:
+                raise CompilationError(
+                    f"a history has a column {name} of its own: give that of the source another"
+                    f' name in the change log, by {{"type": ..., "name": "{name}"}}'
+                )
+    if columns is not None:
+        values = [name for name in values if name in columns]
+    technical = ["_namespace", "_set"] if log["namespace"] is not None else []
+    if log["several_sources"]:
+        technical.append("_source")
+    return Fold(
+        key=[] if log["keyless"] else quoted(key),
+        columns=quoted(technical + values),
+        namespace=log["namespace"],
+        order_by_source_time=log["order_by_source_time"],
+        partial=log["partial"],
+        keyless=log["keyless"],
+        several_sources=log["several_sources"],
+        types={spec["column"]: spec["type"] for spec in log["columns"]} | _TECHNICAL_TYPES,
+        track_columns=None if track_columns is None else quoted(track_columns),
+    )
+
+
+def declared(of: Fold | Mapping[str, Any]) -> str:
+    """A declaration as a table keeps it, to be held against that of a later run."""
+    if isinstance(of, Fold):
+        values = asdict(of)
+        types = values.pop("types")
+        values["columns"] = [
+            {"column": name, "type": types[name]}
+            for name in (column.strip("`") for column in of.columns)
+        ]
+        return json.dumps(values, sort_keys=True)
+    return json.dumps(of, sort_keys=True)
+
+
+def digest(declaration: str) -> str:
+    """A short name of a declaration."""
+    return md5(declaration.encode(), usedforsecurity=False).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What has become of a table's declaration."""
+
+    to_fill: dict[str, str | None]
+    """Columns that its rows can have no values of yet, with their type before: None for a new
+    one.
+    """
+    rebuild: str | None = None
+    """Why the table can't be brought up to it without being made anew; None if it can."""
+
+
+def changes(before: str | None, after: str) -> Changes:
+    """What has changed between two declarations, of which the first may not be known."""
+    if before == after:
+        return Changes({})
+    if before is None:
+        return Changes({}, "what it was made of is not known")
+    old, new = json.loads(before), json.loads(after)
+    for name in sorted((old.keys() | new.keys()) - {"columns", "fields", "technical"}):
+        if old.get(name) != new.get(name):
+            return Changes({}, f"its declaration has changed ({name.replace('_', ' ')})")
+    if new.get("keyless"):
+        return Changes({}, "the columns of a table without a key have changed")
+    held = {_name(column): column for column in old["columns"]}
+    to_fill: dict[str, str | None] = {}
+    for column in new["columns"]:
+        before_it = held.pop(_name(column), None)
+        if before_it is None:
+            to_fill[_name(column)] = None
+        elif before_it != column:
+            if not _is_widened(before_it, column):
+                return Changes({}, f"column {_name(column)} is declared otherwise")
+            to_fill[_name(column)] = before_it["type"]
+    if held:
+        return Changes({}, f"it has no column {', '.join(held)} any more")
+    return Changes(to_fill)
+
+
+def _name(column: Any) -> str:
+    name: str = column["column"] if isinstance(column, dict) else column.strip("`")
+    return name
+
+
+def _is_widened(old: Any, new: Any) -> bool:
+    if not isinstance(old, dict) or {**old, "type": new["type"]} != new:
+        return False
+    return is_widening(old["type"], new["type"])
+
+
+def is_widening(old: str, new: str) -> bool:
+    """Whether Iceberg can change a column from one type (in Spark's DDL) to another in place."""
+    if old.startswith("decimal(") and new.startswith("decimal("):
+        digits, scale = old[8:-1].split(",")
+        new_digits, new_scale = new[8:-1].split(",")
+        return int(scale) == int(new_scale) and int(digits) <= int(new_digits)
+    return (old, new) in _WIDENINGS

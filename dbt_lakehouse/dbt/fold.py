@@ -1,0 +1,188 @@
+"""What a run of a gold table decides, from what it has found; without Spark, and without SQL.
+
+A run folds the new events of its log, one state for each key they touch, and asks for a summary of
+those states (``Found``). Most keys are settled by that: nothing that is known of them can make a
+difference, since all of it is older. What else has to be looked at is said by ``plan``.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from dbt_lakehouse.dbt.declarations import Fold, sql_text
+
+# Of a first load's files. A file costs each later run about as much as to read so many keys.
+KEYS_OF_A_FILE: Final = 50_000
+CHANGES_OF_A_TASK: Final = 1_000_000
+# So many new rows are folded in one task, which shuffles nothing.
+ROWS_OF_ONE_TASK: Final = 200_000
+
+
+class Newest(NamedTuple):
+    """The newest of all that is known of a gold table's keys, rows and remembered states, in
+    microseconds since the epoch; None where no key has one.
+
+    A new event with a later log time, and a source time that is no earlier, is late for no key. It
+    may be newer than what is known, for rows go and states are forgotten; it is never older.
+    """
+
+    log_time: int | None
+    time: int | None
+
+    def __str__(self) -> str:
+        return "|".join("" if each is None else str(each) for each in self)
+
+    def and_those(self, log_time: int | None, time: int | None) -> "Newest":
+        """The newest of these and others."""
+        return Newest(_newer(self.log_time, log_time), _newer(self.time, time))
+
+
+def newest(text: str | None) -> Newest | None:
+    """The one whose text this is, None for none."""
+    if not text:
+        return None
+    log_time, time = (int(each) if each else None for each in text.split("|"))
+    return Newest(log_time, time)
+
+
+def _newer(one: int | None, other: int | None) -> int | None:
+    return max((each for each in (one, other) if each is not None), default=None)
+
+
+class Truncate(NamedTuple):
+    """A truncate: its place in the log and its time as SQL, and the source table that it emptied.
+
+    ``source`` is JSON, the empty text in a log of one source table.
+    """
+
+    position: str
+    time: str
+    source: str
+    is_new: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The summary of folded states; times in microseconds since the epoch."""
+
+    keys: int = 0
+    events: int = 0
+    clock_ahead: int = 0
+    late_events: int = 0
+    expired: int = 0
+    absent: int = 0
+    """Keys without a row at the end."""
+    possibly_late: int = 0
+    """Keys with an event that may be older than what is known of them."""
+    leaving: int = 0
+    """Keys with an event that leaves columns as they were without saying their values."""
+    log_time: int | None = None
+    time: int | None = None
+    key_values: tuple[Any, ...] = ()
+    """The values of the first key column: all, sorted, or the least and the greatest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a run does about what is known already."""
+
+    all_keys: bool
+    """Whether it is looked up for all keys with a new event."""
+    late_keys: bool
+    """Whether it is for those that may have a late one."""
+    hit_keys: bool
+    """Whether rows may be hit without an event of theirs: they expire, or a delete without a set is
+    theirs.
+    """
+    truncated: bool
+    """Whether a truncate may lie before what is known."""
+    filled: bool
+    """Whether columns are to be filled from earlier events."""
+
+    @property
+    def looks_up(self) -> bool:
+        """Whether anything is looked up."""
+        return any((self.all_keys, self.late_keys, self.hit_keys, self.truncated, self.filled))
+
+
+def plan(
+    fold: Fold,
+    found: Found,
+    *,
+    newest_known: Newest | None,
+    truncates: Sequence[Truncate],
+    may_be_hit: bool,
+    has_set_less_deletes: bool,
+    to_fill: bool,
+) -> Plan:
+    """What has to be looked up.
+
+    ``may_be_hit``: whether the table may have rows that have expired, or that a delete without a
+    set hits. ``has_set_less_deletes``: whether any is remembered of the namespace.
+    """
+    has_events = found.keys > 0
+    leaves = fold.may_leave and (fold.partial or found.leaving > 0)
+    new_truncate = any(each.is_new for each in truncates)
+    all_keys = has_events and (leaves or newest_known is None or has_set_less_deletes)
+    return Plan(
+        all_keys=all_keys,
+        late_keys=has_events and not all_keys and found.possibly_late > 0,
+        hit_keys=may_be_hit,
+        truncated=new_truncate,
+        filled=to_fill,
+    )
+
+
+def summary_sql(states: str, as_of: str, is_late: str, keys: str) -> str:
+    """The query for ``Found`` of a relation of folded states.
+
+    ``as_of``, ``is_late`` and ``keys`` are SQL: the moment at which rows expire, whether a state
+    may have an event older than what is known, and an array of values of the first key column.
+    """
+    return f"""
+        select
+            count(*) as keys,
+            coalesce(sum(_events), 0) as events,
+            coalesce(sum(_clock_ahead), 0) as clock_ahead,
+            coalesce(sum(_late_events), 0) as late_events,
+            count_if(_expires_at <= {as_of}) as expired,
+            count_if(not _live) as absent,
+            count_if({is_late}) as possibly_late,
+            count_if(_leaves_columns) as leaving,
+            unix_micros(max(_position.log_time)) as log_time,
+            unix_micros(max(_max_occurred_at)) as time,
+            {keys} as key_values
+        from {states}
+    """
+
+
+def found_in(row: Mapping[str, Any]) -> Found:
+    """What that query has found."""
+    return Found(**{**row, "key_values": tuple(row["key_values"] or ())})
+
+
+def truncate(row: Mapping[str, Any]) -> Truncate:
+    """A truncate that a query has found: its position (a struct), times in microseconds since the
+    epoch, its source and whether it is new.
+    """
+    place = row["position"]
+    position = (
+        f"named_struct('log_time', {moment(row['log_time'])},"
+        f" 'topic', {sql_text(place['topic'])}, 'partition', {place['partition']},"
+        f" 'offset', cast({place['offset']} as bigint), 'event_index', {place['event_index']})"
+    )
+    return Truncate(position, moment(row["time"]), row["source"], row["is_new"])
+
+
+def moment(micros: int | None) -> str:
+    """A timestamp literal from microseconds since the epoch, or a null of that type."""
+    return "cast(null as timestamp)" if micros is None else f"timestamp_micros({micros})"
+
+
+def ranges_to_write(changes: int, keys: int, cores: int) -> int:
+    """Into how many ranges of keys, and files, a first load divides its table: by the keys, and not
+    by the number of their changes as long as a task can sort those. Little is one; all else has a
+    range for each core.
+    """
+    ranges = max(-(-keys // KEYS_OF_A_FILE), -(-changes // CHANGES_OF_A_TASK), 1)
+    return ranges if ranges == 1 else max(ranges, cores)

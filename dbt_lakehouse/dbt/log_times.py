@@ -1,0 +1,64 @@
+"""Log times of new payloads: the newest Kafka timestamp so far in their partition, by offset.
+
+What earlier runs have given to each partition is kept with change_events, so that a run need not
+look at all events again. Most payloads' log time is their own timestamp.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from dbt_lakehouse.dbt.declarations import sql_text
+from dbt_lakehouse.dbt.fold import moment
+
+# More partitions are not kept: each run would write down all of them.
+_MOST_PARTITIONS: Final = 1000
+
+Known = Mapping[str, Sequence[int | None]]
+"""By partition (JSON of topic and partition): its last offset, and the log time of that in
+microseconds.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class LogTimes:
+    """What is known of the log times of new payloads."""
+
+    needs_correction: bool
+    """Whether any may differ from its payload's own timestamp."""
+    carried: list[dict[str, str]] | None
+    """What earlier runs have given to the partitions of the payloads: topic, partition and log
+    time, each as SQL. None where only the log can tell, for payloads lie before offsets that came
+    earlier.
+    """
+    known: dict[str, list[int | None]] | None
+    """What is known after the run; None if that is not to be kept."""
+
+
+def log_times(partitions: Sequence[Mapping[str, Any]], known: Known) -> LogTimes:
+    """What is known of new payloads, of which ``partitions`` are as of the macro partitions_of."""
+    after = {name: list(each) for name, each in known.items()}
+    carried = []
+    unordered = goes_back = False
+    for each in partitions:
+        times = [each["newest"]]
+        goes_back = goes_back or bool(each["goes_back"])
+        if each["name"] in known:
+            offset, log_time = known[each["name"]]
+            unordered = unordered or int(each["first_offset"]) <= (offset or 0)
+            goes_back = goes_back or (log_time is not None and int(each["oldest"] or 0) < log_time)
+            times.append(log_time)
+            carried.append(
+                {
+                    "topic": sql_text(each["topic"]),
+                    "partition": str(each["partition"]),
+                    "log_time": moment(log_time),
+                }
+            )
+        newest = max((int(time) for time in times if time is not None), default=None)
+        after[each["name"]] = [int(each["last_offset"]), newest]
+    return LogTimes(
+        needs_correction=unordered or goes_back,
+        carried=None if unordered else carried,
+        known=None if unordered or len(after) > _MOST_PARTITIONS else after,
+    )

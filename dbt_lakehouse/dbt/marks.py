@@ -1,0 +1,138 @@
+"""What an incremental table has read of others, and what of them is new to it.
+
+A mark is a place in the history of an upstream table. It is committed with the rows that were made
+of what was read, in the summary of their snapshot:
+
+    lakehouse.read.<schema>.<table>     uuid|snapshot|sequence number of the upstream, as read
+
+So a crash leaves both or neither, a table that is rolled back goes back with its marks, and nothing
+has to be written twice to no effect. ``reading`` says what a mark means for the upstream as it is
+now; it decides by the table's history and asks nobody.
+"""
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Final, NamedTuple
+
+from dbt_lakehouse.lake.tables import NO_SNAPSHOT, Table
+
+PREFIX: Final = "lakehouse.read."
+
+
+class Mark(NamedTuple):
+    """How far a table has been read."""
+
+    uuid: str
+    snapshot: str
+    """Its id as text; ``none`` for a table that had no rows."""
+    sequence: int
+
+    def __str__(self) -> str:
+        return "|".join(map(str, self))
+
+
+def mark_of(table: Table) -> Mark:
+    """The mark of one who has read all of a table."""
+    return Mark(table.uuid, table.snapshot, table.sequence)
+
+
+def parsed(text: str) -> Mark:
+    """The mark whose text this is."""
+    uuid, snapshot, sequence = text.split("|")
+    return Mark(uuid, snapshot, int(sequence))
+
+
+def marks_of(table: Table) -> dict[str, Mark]:
+    """The marks that a table has, by the name of the upstream (``schema.table``).
+
+    All that is read is noted together, so the newest commit that notes any has them all.
+    """
+    for snapshot in table.chain:
+        marks = {
+            name.removeprefix(PREFIX): parsed(text)
+            for name, text in snapshot.summary.items()
+            if name.startswith(PREFIX)
+        }
+        if marks:
+            return marks
+    return {}
+
+
+def noted(marks: Mapping[str, Mark]) -> dict[str, str]:
+    """Marks as the summary of a snapshot has them."""
+    return {PREFIX + name: str(mark) for name, mark in marks.items()}
+
+
+class Window(Enum):
+    """Which rows of an upstream are to be read."""
+
+    NOTHING = "nothing"
+    WHOLE = "whole"
+    SINCE_SNAPSHOT = "since snapshot"
+    SINCE_SEQUENCE = "since sequence number"
+    """By the rows' own numbers: the snapshots in between have expired."""
+
+
+class Reading(NamedTuple):
+    """What is to be read of an upstream, up to its current snapshot."""
+
+    window: Window
+    until: Mark
+    since: Mark | None = None
+
+    @property
+    def has_news(self) -> bool:
+        """Whether there may be rows to read."""
+        return self.window is not Window.NOTHING
+
+    def sql(self, relation: str) -> str:
+        """The rows, to select from.
+
+        The upper end is pinned, so that what comes while a model runs belongs to the next run. It
+        is no subquery where that would hide the rows' sequence numbers.
+        """
+        if self.window is Window.NOTHING or self.until.snapshot == NO_SNAPSHOT:
+            return f"(select * from {relation} where false)"
+        if self.since is None or self.window is Window.WHOLE:
+            return f"(select * from {relation} version as of {self.until.snapshot})"
+        if self.window is Window.SINCE_SNAPSHOT:
+            return (
+                f"(select * from {relation} with ('start-snapshot-id' = '{self.since.snapshot}',"
+                f" 'end-snapshot-id' = '{self.until.snapshot}'))"
+            )
+        return (
+            f"(select * from {relation} version as of {self.until.snapshot}"
+            f" where _last_updated_sequence_number > {self.since.sequence})"
+        )
+
+
+class HistoryLost(Exception):
+    """An upstream is no longer the table that was read; the message says what has become of it."""
+
+
+def reading(mark: Mark | None, table: Table) -> Reading:
+    """What is new in a table since a mark on it; all of it for one that has never been read.
+
+    Raises ``HistoryLost`` if the mark is no place in the table's history: it was dropped and made
+    anew, replaced, or rolled back.
+    """
+    until = mark_of(table)
+    if mark is None:
+        return Reading(Window.WHOLE, until)
+    if mark.uuid != table.uuid:
+        raise HistoryLost("was dropped and made anew")
+    if mark.snapshot == NO_SNAPSHOT:
+        return Reading(Window.WHOLE if table.chain else Window.NOTHING, until)
+    news = False
+    for snapshot in table.chain:
+        if snapshot.name == mark.snapshot:
+            return Reading(Window.SINCE_SNAPSHOT if news else Window.NOTHING, until, mark)
+        news = news or snapshot.appends
+    if int(mark.snapshot) in table.others:
+        raise HistoryLost("was rolled back, or replaced")
+    oldest = table.chain[-1] if table.chain else None
+    if oldest is None or oldest.parent_snapshot_id is None:
+        raise HistoryLost("was replaced")
+    if oldest.sequence_number <= mark.sequence:
+        raise HistoryLost("was rolled back")
+    return Reading(Window.SINCE_SEQUENCE, until, mark)

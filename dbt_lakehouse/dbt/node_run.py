@@ -1,0 +1,228 @@
+"""What one model reads, decides and notes while dbt builds it: from its compilation, which asks
+what is new, to the commit that holds its rows and what they were made of.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from dbt_lakehouse.dbt import marks
+from dbt_lakehouse.dbt.declarations import Changes, Fold, changes, declared, digest
+from dbt_lakehouse.dbt.fold import ROWS_OF_ONE_TASK, Newest, newest
+from dbt_lakehouse.dbt.marks import HistoryLost, Mark, Reading, Window
+from dbt_lakehouse.lake.tables import NO_SNAPSHOT, Table
+
+# In the summary of a snapshot: the digest of the declaration that its table is made of. The whole
+# of it is a property of the table, under that name.
+DECLARED: Final = "lakehouse.declared"
+# As of when expired rows were judged.
+AS_OF: Final = "lakehouse.as_of"
+# Of gold: the newest times of all that is known (fold.Newest).
+NEWEST: Final = "lakehouse.newest"
+# Of deleted_keys: up to when states are forgotten.
+HORIZON: Final = "lakehouse.purge_horizon"
+_CARRIED: Final = (marks.PREFIX, DECLARED, AS_OF, NEWEST, HORIZON)
+
+Load = Callable[[str], Table | None]
+"""A table as it is now by its name (``schema.table``), None if there is none."""
+
+
+class NodeRun:
+    """A model at work.
+
+    ``own`` is the name of its table, ``upstreams`` those of the tables that it reads as they grow;
+    a name is ``schema.table``, or dbt's relation of that name. ``of`` is what it declares, where
+    its SQL is not all that counts. With ``anew`` the table is made anew whatever there is.
+    ``merges``: whether an upstream can be read again from the start, so that its history may be
+    lost.
+    """
+
+    def __init__(
+        self,
+        load: Load,
+        own: Any,
+        upstreams: Sequence[Any],
+        of: Fold | Mapping[str, Any] | None = None,
+        *,
+        anew: bool = False,
+        merges: bool = False,
+    ) -> None:
+        self.upstreams: Final = list(upstreams)
+        self.fold: Final = of if isinstance(of, Fold) else None
+        self.declaration: Final = None if of is None else declared(of)
+        self.keeps: dict[str, Any] = {}
+        """What is to be kept with the table for the next run: properties that speak of the snapshot
+        that the run commits (``kept``).
+        """
+        self.leaves = False
+        """Whether any event may leave columns as they were (macros/current_state/fold.sql)."""
+        self.table: Final = None if anew else load(str(own))
+        self.seen: str = NO_SNAPSHOT if self.table is None else self.table.snapshot
+        """The snapshot of the table by which its new rows are chosen."""
+        self.readings: dict[str, Reading] = {}
+        self.to_fill: dict[str, str | None] = {}
+        self.reason: str | None = None
+        """Why a table that is there is made anew though nobody asked for it."""
+        self.is_exchanged = False
+        """Whether that is because it reads another table now."""
+        self._merges: Final = merges
+        tables = {str(name): load(str(name)) for name in upstreams}
+        if self.table is not None:
+            self.reason = self._go_on(self.table, tables)
+        self.is_incremental: Final = self.table is not None and self.reason is None
+        if not self.is_incremental:
+            self.to_fill = {}
+            self.readings = {
+                name: Reading(Window.WHOLE, marks.mark_of(table))
+                for name, table in tables.items()
+                if table is not None
+            }
+        self._tables: Final = tables
+
+    def _go_on(self, table: Table, tables: Mapping[str, Table | None]) -> str | None:
+        """Find out what is new to a table that is there; the reason why it can't go on, if so."""
+        held = marks.marks_of(table)
+        if self._merges:
+            held = {name: mark for name, mark in held.items() if name in tables}
+        elif tables and not held:
+            return "it does not say what it was made of"
+        for name, upstream in tables.items():
+            if upstream is None:
+                return f"{name} is not there any more"
+            if name not in held and not self._merges:
+                self.is_exchanged = True
+                others = ", ".join(sorted(held.keys() - tables.keys())) or "other tables"
+                return f"it was made of {others}, and its model reads {name} now"
+            try:
+                self.readings[name] = marks.reading(held.get(name), upstream)
+            except HistoryLost as error:
+                if not self._merges:
+                    return f"{name} {error} after it was read"
+                self.readings[name] = marks.reading(None, upstream)
+        if self.declaration is None:
+            return None
+        changed: Changes = changes(self._declaration_of(table), self.declaration)
+        self.to_fill = changed.to_fill
+        return changed.rebuild
+
+    def _declaration_of(self, table: Table) -> str | None:
+        assert self.declaration is not None
+        name = table.noted(DECLARED)
+        if name == digest(self.declaration):
+            return self.declaration
+        return table.properties.get(f"{DECLARED}.{name}")
+
+    @property
+    def is_declared_anew(self) -> bool:
+        """Whether the table's rows were made of another declaration."""
+        return (
+            self.declaration is not None
+            and self.table is not None
+            and self.table.noted(DECLARED) != digest(self.declaration)
+        )
+
+    @property
+    def has_news(self) -> bool:
+        """Whether there is anything to do for the model's rows."""
+        return (
+            not self.is_incremental
+            or self.is_declared_anew
+            or any(reading.has_news for reading in self.readings.values())
+        )
+
+    def has_news_of(self, upstream: Any) -> bool:
+        """Whether an upstream may have rows that are new to the table."""
+        return self.readings[str(upstream)].has_news
+
+    def rows(self, upstream: Any) -> str:
+        """The rows of an upstream that are new to the table, as SQL to select from."""
+        return self.readings[str(upstream)].sql(str(upstream))
+
+    def rows_before(self, upstream: Any) -> str:
+        """The rows of an upstream that were read before, as SQL to select from."""
+        since = self.readings[str(upstream)].since
+        if since is None or since.snapshot == NO_SNAPSHOT:
+            return f"(select * from {upstream} where false)"
+        table = self._tables[str(upstream)]
+        if table is not None and any(each.name == since.snapshot for each in table.chain):
+            return f"(select * from {upstream} version as of {since.snapshot})"
+        return f"(select * from {upstream} where _last_updated_sequence_number <= {since.sequence})"
+
+    def snapshot_of(self, upstream: Any) -> str:
+        """The snapshot up to which an upstream is read."""
+        return self.readings[str(upstream)].until.snapshot
+
+    def sequence_read(self, upstream: Any) -> int:
+        """The sequence number up to which an upstream was read before."""
+        since = self.readings[str(upstream)].since
+        return 0 if since is None else since.sequence
+
+    def is_behind(self, upstream: Any) -> bool:
+        """Whether an upstream has any commit that is new to the table."""
+        return self.readings[str(upstream)].until.sequence > self.sequence_read(upstream)
+
+    @property
+    def is_small(self) -> bool:
+        """Whether the new rows of the first upstream are few enough for one task."""
+        name = str(self.upstreams[0])
+        table, since = self._tables[name], self.readings[name].since
+        if table is None or since is None:
+            return False
+        added = 0
+        for snapshot in table.chain:
+            if snapshot.name == since.snapshot:
+                return added <= ROWS_OF_ONE_TASK
+            added += int(snapshot.summary.get("added-records", 0)) if snapshot.appends else 0
+        return False
+
+    @property
+    def newest(self) -> Newest | None:
+        """The newest of all that was known of a gold table's keys after its last run."""
+        return newest(self.noted(NEWEST))
+
+    def noted(self, name: str) -> str | None:
+        """What the table has noted in its newest commit that says anything of it."""
+        return self.table.noted(name) if self.table is not None and self.is_incremental else None
+
+    def notes(self, more: Mapping[str, Any] | None = None) -> dict[str, str]:
+        """What the commit of the model's rows is to say of them."""
+        read: dict[str, Mark] = {name: reading.until for name, reading in self.readings.items()}
+        notes = marks.noted(read)
+        if self.declaration is not None:
+            notes[DECLARED] = digest(self.declaration)
+        return notes | {name: str(value) for name, value in (more or {}).items()}
+
+    def properties(self) -> dict[str, str]:
+        """Properties that the table must have before its rows are committed."""
+        if self.declaration is None:
+            return {}
+        return {f"{DECLARED}.{digest(self.declaration)}": self.declaration}
+
+
+def keeping(table: Table, value: Any) -> str:
+    """A property that speaks of a table's current snapshot."""
+    return json.dumps({"snapshot": table.snapshot, "value": value})
+
+
+def kept(table: Table, name: str) -> Any:
+    """What a property says of a table that has got no rows since; None if it does not."""
+    held = json.loads(table.properties.get(name) or "{}")
+    for snapshot in table.chain:
+        if snapshot.name == held.get("snapshot"):
+            return held["value"]
+        if snapshot.appends:
+            return None
+    return None
+
+
+def carried(table: Table) -> dict[str, str]:
+    """All that a table's commits have noted and the newest one says nothing of: what has to be
+    noted again before the commits that say it expire.
+    """
+    notes: dict[str, str] = {}
+    for snapshot in table.chain:
+        for name, value in snapshot.summary.items():
+            if name.startswith(_CARRIED):
+                notes.setdefault(name, value)
+    current = table.chain[0].summary if table.chain else {}
+    return {name: value for name, value in notes.items() if current.get(name) != value}

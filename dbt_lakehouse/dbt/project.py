@@ -1,0 +1,174 @@
+"""What models say of each other in the project's graph: which log a gold table is of, what its
+columns mean, who reads the lake's own tables.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import jinja2
+from dbt_common.exceptions import CompilationError
+from jinja2 import nodes
+
+from dbt_lakehouse.dbt import declarations, marks
+from dbt_lakehouse.dbt.declarations import Fold
+from dbt_lakehouse.dbt.marks import Mark
+from dbt_lakehouse.dbt.node_run import kept
+from dbt_lakehouse.lake.tables import Table
+
+# In unit tests, relations are common table expressions with this in front of the model's name.
+_FIXTURE: Final = "__dbt__cte__"
+# What a change log keeps: whether any of its events leaves columns as they were.
+LEAVES: Final = "lakehouse.leaves"
+# Blocks of docs that technical columns have under other names.
+_BLOCKS: Final = {"_operation": "change_operation"}
+
+
+def _models(graph: Mapping[str, Any]) -> Iterator[Any]:
+    return (node for node in graph.values() if node.resource_type == "model")
+
+
+def node_named(graph: Mapping[str, Any], name: str) -> Any:
+    """The model of a name, in whichever package."""
+    for node in _models(graph):
+        if node.name == name:
+            return node
+    raise CompilationError(f"the project has no model {name}")
+
+
+def node_of(graph: Mapping[str, Any], relation: Any) -> Any:
+    """The model of a relation, which may be a unit test's fixture or of a deferred target."""
+    name = relation.identifier.removeprefix(_FIXTURE)
+    found = [node for node in _models(graph) if node.alias == name]
+    exact = [node for node in found if node.schema == relation.schema]
+    if exact or found:
+        return (exact or found)[0]
+    raise CompilationError(f"{relation} is no model of the project")
+
+
+def log_of(graph: Mapping[str, Any], relation: Any) -> Mapping[str, Any]:
+    """What a change log declares."""
+    node = node_of(graph, relation)
+    log: Mapping[str, Any] | None = node.config.meta.get("change_log")
+    if log is None:
+        raise CompilationError(
+            f"{node.name} is no change log: current_state and history take a model that is made by"
+            " change_log or aerospike_change_log"
+        )
+    return log
+
+
+def log_node(graph: Mapping[str, Any], relation: Any) -> Any:
+    """The model of the change log of a gold table or history."""
+    return _log_of_node(graph, node_of(graph, relation))
+
+
+def _log_of_node(graph: Mapping[str, Any], node: Any) -> Any:
+    for unique_id in node.depends_on.nodes:
+        upstream = graph.get(unique_id)
+        if upstream is not None and "change_log" in upstream.config.meta:
+            return upstream
+    raise CompilationError(f"{node.name} is of no change log")
+
+
+def fold_of_model(graph: Mapping[str, Any], relation: Any) -> Fold:
+    """The fold of a gold table or history that is there."""
+    node = node_of(graph, relation)
+    log = _log_of_node(graph, node).config.meta["change_log"]
+    meta = node.config.meta
+    if "history" in meta:
+        of = meta["history"]
+        return declarations.fold(log, of["columns"], of["track_columns"], is_history=True)
+    return declarations.fold(log, meta["current_state"]["columns"])
+
+
+def gold_of_namespaces(graph: Mapping[str, Any]) -> list[Any]:
+    """The models of gold tables of Aerospike sets."""
+    return [
+        node
+        for node in _models(graph)
+        if "current_state" in node.config.meta
+        and _log_of_node(graph, node).config.meta["change_log"]["namespace"] is not None
+    ]
+
+
+def mark_on(table: Table, upstream: str) -> Mark | None:
+    """How far a table has read another."""
+    return marks.marks_of(table).get(upstream)
+
+
+def may_leave(log: Table) -> bool:
+    """Whether any event of a change log may leave columns as they were: whether one does, or was
+    appended since that was known.
+    """
+    return kept(log, LEAVES) is not False
+
+
+def descriptions(manifest: Any, model: Any) -> dict[str, str]:
+    """The descriptions of a model's columns, by name: its own, and for change logs and histories
+    those of the gold table with the same columns and of the blocks of docs.
+    """
+    described = {}
+    blocks = getattr(manifest, "docs", {})
+    meta = model["config"]["meta"]
+    if "change_log" in meta or "history" in meta:
+        for block in blocks.values():
+            described[f"_{block.name}"] = block.block_contents
+            described[block.name] = block.block_contents
+        described |= {
+            column: described[f"_{name}"] for column, name in _BLOCKS.items() if name in described
+        }
+        graph = manifest.nodes
+        log = model["unique_id"] if "change_log" in meta else None
+        log = log or _log_of_node(graph, graph[model["unique_id"]]).unique_id
+        for node in _models(graph):
+            if "current_state" in node.config.meta and log in node.depends_on.nodes:
+                described |= {
+                    name: column.description
+                    for name, column in node.columns.items()
+                    if not name.startswith("_")
+                }
+    own = {name: column["description"] for name, column in model["columns"].items()}
+    return {**described, **{name: text for name, text in own.items() if text}}
+
+
+def table_ddl(node: Any, relation: str) -> str:
+    """The statement that makes the table of a model with the columns that its description has."""
+    columns = ", ".join(
+        f"{declarations.quoted([name])[0]} {column.data_type}"
+        for name, column in node.columns.items()
+    )
+    partitions = node.config.get("partition_by") or []
+    by = f" partitioned by ({', '.join(partitions)})" if partitions else ""
+    return f"create table if not exists {relation} ({columns}) using iceberg{by}"
+
+
+def refuse_other_sql(model: Any, macro: str) -> None:
+    """Stop a model that has more than the call of its macro, and of config.
+
+    Raises ``CompilationError`` that says where other SQL belongs.
+    """
+    template = jinja2.Environment(extensions=["jinja2.ext.do"]).parse(model["raw_code"])
+    if all(_is_call(node, macro) for node in template.body):
+        return
+    raise CompilationError(
+        f"{model['name']}: a model that calls {macro} is that call, and no other SQL, for runs and"
+        " tests would not see it. A condition on the events belongs into the change log"
+        ' (change_log(..., where="...")); one on the rows, and anything else, into a model that'
+        " selects from this one"
+    )
+
+
+def _is_call(node: Any, macro: str) -> bool:
+    if not isinstance(node, nodes.Output):
+        # What is set or done without a text.
+        return isinstance(node, nodes.Assign | nodes.ExprStmt)
+    return all(
+        (isinstance(part, nodes.TemplateData) and _is_comment(part.data))
+        or (isinstance(part, nodes.Call) and getattr(part.node, "name", "") in (macro, "config"))
+        for part in node.nodes
+    )
+
+
+def _is_comment(text: str) -> bool:
+    lines = (line.strip() for line in text.splitlines())
+    return all(not line or line.startswith("--") for line in lines)

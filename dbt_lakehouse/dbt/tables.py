@@ -1,0 +1,260 @@
+"""What macros ask of the catalog and of Iceberg tables, answered by Iceberg itself instead of by
+SQL statements.
+
+A model asks the same few things of its table and of those it reads, again and again: properties,
+the current snapshot and its sequence number, the columns' descriptions. As SQL each question is
+parsed, planned and run as a Spark job of its own, and dbt logs it and makes a table of the answer;
+with nothing new to read that was most of a run.
+
+Names of tables are ``schema.table``, those of dbt's relations.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from py4j.protocol import Py4JJavaError
+from pyspark import SparkContext
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructField
+
+from dbt_lakehouse.dbt.declarations import is_widening, quoted
+from dbt_lakehouse.errors import ConfigurationError
+from dbt_lakehouse.lake.catalog import CATALOG
+from dbt_lakehouse.lake.iceberg import java_class, load_table
+from dbt_lakehouse.lake.tables import NO_SNAPSHOT, Table, parse
+from dbt_lakehouse.spark.java_errors import cause_of
+
+# Of may_have_rows, by Iceberg's names.
+_OPERATORS: Final = {
+    "=": "equal",
+    "<=": "lessThanOrEqual",
+    "not starting with": "notStartsWith",
+}
+
+# What may_have_rows reads without Spark at most: about a second.
+_FILES_TO_READ: Final = 20
+_BYTES_TO_READ: Final = 16 << 20
+
+
+def look_at(spark: SparkSession, name: str) -> Table | None:
+    """A table as it is now, None if there is no such table."""
+    try:
+        table = load(spark, name)
+    except (AnalysisException, Py4JJavaError) as error:
+        if _is_absence(error):
+            return None
+        raise
+    to_json = java_class("org.apache.iceberg.TableMetadataParser").toJson
+    return parse(to_json(table.operations().current()))
+
+
+def columns_of(spark: SparkSession, name: str) -> list[StructField]:
+    """The columns of a table or view, a temporary one too, none if it isn't there."""
+    try:
+        return spark.table(name).schema.fields
+    except AnalysisException as error:
+        if _is_absence(error):
+            return []
+        raise
+
+
+def may_have_rows(
+    spark: SparkSession,
+    name: str,
+    conditions: Sequence[tuple[str, str, Any]],
+    between: tuple[str, str] | None = None,
+) -> bool:
+    """Whether a table may have rows that meet all conditions; False is certain. With ``between``,
+    only rows count that were appended behind the first of two snapshots and up to the second.
+
+    It is, for most tables, by what is known of their files: partitions, and the least and greatest
+    value of each column. Where that leaves few and small files, they are read.
+
+    A condition is a column, one of the operators ``=``, ``<=``, ``not starting with``, ``is null``,
+    and a value; null meets none of them but the last. For columns of instants the value is text in
+    ISO 8601, in UTC unless it says otherwise, or a pair of such a text and the number of days that
+    the instant lies before it.
+    """
+    table = load(spark, name)
+    expressions = java_class("org.apache.iceberg.expressions.Expressions")
+    instants = {column["name"] for column in _columns(table) if column["type"] == "timestamptz"}
+    filters = expressions.alwaysTrue()
+    for column, operator, value in conditions:
+        if operator == "is null":
+            filters = getattr(expressions, "and")(filters, expressions.isNull(column))
+            continue
+        if column in instants:
+            text, days = (value, 0) if isinstance(value, str) else value
+            try:
+                moment = datetime.fromisoformat(text) - timedelta(days=float(days))
+            except (ValueError, OverflowError):
+                # One that only Spark can read.
+                return True
+            value = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).isoformat()
+        # Iceberg sorts nulls first, and so takes them for less than anything.
+        for condition in (
+            expressions.notNull(column),
+            getattr(expressions, _OPERATORS[operator])(column, value),
+        ):
+            filters = getattr(expressions, "and")(filters, condition)
+    size = 0
+    scan = table.newScan()
+    if between is not None:
+        since, until = map(int, between)
+        scan = table.newIncrementalAppendScan().fromSnapshotExclusive(since).toSnapshot(until)
+    with closing(scan.filter(filters).planFiles()) as files:
+        tasks = files.iterator()
+        for _number in range(_FILES_TO_READ + 1):
+            if not tasks.hasNext():
+                break
+            size += tasks.next().length()
+        else:
+            return True
+    if size == 0 or size > _BYTES_TO_READ or between is not None or not conditions:
+        return size > 0
+    names = _java_texts([column for column, _operator, _value in conditions])
+    reader = java_class("org.apache.iceberg.data.IcebergGenerics").read(table)
+    with closing(reader.where(filters).select(names).build()) as rows:
+        return bool(rows.iterator().hasNext())
+
+
+def set_properties(spark: SparkSession, name: str, values: Mapping[str, Any]) -> None:
+    """Set properties of a table and leave all others, in one commit."""
+    update = load(spark, name).updateProperties()
+    for key, value in values.items():
+        update.set(key, str(value))
+    update.commit()
+
+
+def describe(
+    spark: SparkSession, name: str, description: str | None, columns: Mapping[str, str]
+) -> None:
+    """Write the description of a table and those of its columns where they differ; columns that it
+    has not are passed over.
+    """
+    table = load(spark, name)
+    comments = {column["name"]: column.get("doc", "") for column in _columns(table)}
+    update = None
+    for column, text in columns.items():
+        if comments.get(column, text) != text:
+            update = update or table.updateSchema()
+            update.updateColumnDoc(column, text)
+    if update is not None:
+        update.commit()
+    if description is not None and table.properties().get("comment") != description:
+        table.updateProperties().set("comment", description).commit()
+
+
+def follow_schema(
+    spark: SparkSession, name: str, given: Sequence[StructField]
+) -> list[tuple[str, str, str]]:
+    """Bring the columns of a table up to those of rows that are to be written: new ones are added,
+    and a type is widened where Iceberg can do so without touching a file (int to bigint, float to
+    double, a decimal to more digits of the same scale). Returns what was widened: the column, its
+    type before and its type now.
+
+    Raises ``ConfigurationError`` for any other change of a type, which would cast in silence or
+    fail.
+    """
+    held = {field.name: field.dataType.simpleString() for field in columns_of(spark, name)}
+    added, widened = [], []
+    for field in given:
+        before, now = held.get(field.name), field.dataType.simpleString()
+        if before is None:
+            added.append(f"{_quoted(field.name)} {now}")
+        elif before != now and "void" not in (before, now):
+            if not is_widening(before, now):
+                raise ConfigurationError(
+                    f"{name}.{field.name} is {before}, and the model makes it {now}, which does not"
+                    " hold all of its values: keep the type, or build it anew with `dbt run"
+                    f" --full-refresh -s {name.partition('.')[2]}+`"
+                )
+            widened.append((field.name, before, now))
+    if added:
+        spark.sql(f"alter table {name} add columns ({', '.join(added)})")
+    for column, _, now in widened:
+        spark.sql(f"alter table {name} alter column {_quoted(column)} type {now}")
+    return widened
+
+
+def pinned_with_all_columns(spark: SparkSession, name: str, table: Table | None) -> str:
+    """A table as it is now, to select from. A column that was added since its last commit is not in
+    its last snapshot: it has no values yet.
+    """
+    if table is None or table.snapshot == NO_SNAPSHOT:
+        return f"(select * from {name} where false)"
+    pinned = f"{name} version as of {table.snapshot}"
+    held = set(spark.sql(f"select * from {pinned}").columns)
+    missing = [
+        f"cast(null as {field.dataType.simpleString()}) as {_quoted(field.name)}"
+        for field in columns_of(spark, name)
+        if field.name not in held
+    ]
+    # A subquery would hide the rows' sequence numbers, which nobody asks for here.
+    return f"(select *, {', '.join(missing)} from {pinned})" if missing else pinned
+
+
+def _quoted(column: str) -> str:
+    return quoted([column])[0]
+
+
+def schemas_of(spark: SparkSession) -> list[str]:
+    """The names of the catalog's schemas."""
+    return [namespace[0] for namespace in _catalog(spark).listNamespaces()]
+
+
+def tables_in(spark: SparkSession, schema: str) -> list[str]:
+    """The names of a schema's tables, none if there is no such schema."""
+    return _listed(_catalog(spark).listTables, schema)
+
+
+def views_in(spark: SparkSession, schema: str) -> list[str]:
+    """The names of a schema's views; temporary ones are of no schema."""
+    return _listed(_catalog(spark).listViews, schema)
+
+
+def load(spark: SparkSession, name: str) -> Any:
+    """The table as Iceberg's Java library has it."""
+    # With the catalog: the current one is a session's own matter.
+    return load_table(spark, f"{CATALOG}.{name}")
+
+
+def _catalog(spark: SparkSession) -> Any:
+    """The lake's ``org.apache.iceberg.spark.SparkCatalog`` of a session."""
+    return spark._jsparkSession.sessionState().catalogManager().catalog(CATALOG)
+
+
+def _listed(method: Any, schema: str) -> list[str]:
+    try:
+        return [identifier.name() for identifier in method(_java_texts([schema]))]
+    except Py4JJavaError as error:
+        if cause_of(error, "NoSuchNamespaceException") is None:
+            raise
+        return []
+
+
+def _java_texts(values: Sequence[str]) -> Any:
+    gateway: Any = SparkContext._gateway
+    array = gateway.new_array(java_class("java.lang.String"), len(values))
+    for number, value in enumerate(values):
+        array[number] = value
+    return array
+
+
+def _is_absence(error: AnalysisException | Py4JJavaError) -> bool:
+    if isinstance(error, Py4JJavaError):
+        return cause_of(error, "NoSuchNamespaceException") is not None
+    # In the text, since those that Iceberg throws don't say it as their condition.
+    return any(absent in str(error) for absent in ("TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND"))
+
+
+def _columns(table: Any) -> list[dict[str, Any]]:
+    """The table's columns as Iceberg writes them down: name, type, doc."""
+    to_json = java_class("org.apache.iceberg.SchemaParser").toJson
+    schema = json.loads(to_json(table.schema()))
+    columns: list[dict[str, Any]] = schema["fields"]
+    return columns

@@ -1,0 +1,285 @@
+"""Leases in the catalog: locks among all processes that share it, on whatever host.
+
+The table ``bronze.leases`` has no rows. The summary of its current snapshot says who holds what:
+
+    lakehouse.leases   {"run": {"id": ..., "purpose": "dbt run", "host": ..., "pid": ...,
+                                "since": ..., "until": seconds since the epoch}, ...}
+
+A lease is taken, renewed and given back by an empty snapshot that takes the current one's place,
+committed once and without retries against the metadata that told what is held. That is
+compare-and-swap with every catalog: those with a database or a metastore swap the metadata's
+location, and a REST catalog asserts that the branch is still at the snapshot that it was at. (Table
+properties alone would not do: REST asserts nothing about them.) What is no longer current is
+removed in the same commit, so the table stays as small as it is.
+
+A holder renews its leases every ``RENEWAL_SECONDS`` and loses them ``LEASE_SECONDS`` after the
+last time: so long others wait for one that was killed. Clocks of hosts may differ by less than the
+time between.
+"""
+
+import json
+import os
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+from contextvars import copy_context
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, ClassVar, Final, NamedTuple
+
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+
+from dbt_lakehouse.errors import LockedError
+from dbt_lakehouse.lake.catalog import CATALOG, CATALOG_URI
+from dbt_lakehouse.lake.iceberg import java_class, load_table
+from dbt_lakehouse.telling import tell
+
+TABLE: Final = f"{CATALOG}.bronze.leases"
+LEASE_SECONDS: Final = 60.0
+RENEWAL_SECONDS: Final = 15.0
+
+_SUMMARY: Final = "lakehouse.leases"
+_ATTEMPTS: Final = 20
+# What catalogs throw if the table is not, or need not be, what the commit was made from.
+_CONFLICTS: Final = (
+    "CommitFailedException",
+    "CommitStateUnknownException",
+    "ValidationException",
+    "BadRequestException",
+)
+
+
+class Lease(NamedTuple):
+    """Who holds a name, and until when unless it is renewed (seconds since the epoch)."""
+
+    id: str
+    purpose: str
+    host: str
+    pid: int
+    since: str
+    until: float
+
+    def __str__(self) -> str:
+        return f"`{self.purpose}` (process {self.pid} on {self.host}, since {self.since})"
+
+
+_Leases = dict[str, Lease]
+
+
+class HeldLease:
+    """A lease of this process, renewed until it is given back."""
+
+    def __init__(self, keeper: "_Keeper", name: str, lease_id: str) -> None:
+        self._keeper: Final = keeper
+        self._name: Final = name
+        self._id: Final = lease_id
+
+    def give_back(self) -> None:
+        """Let others have it at once. Where Spark or the catalog has gone, it runs out."""
+        self._keeper.give_back(self._name, self._id)
+
+
+def catalog_of(spark: SparkSession) -> str:
+    """The address of the session's catalog."""
+    return str(spark.conf.get(CATALOG_URI, ""))
+
+
+def take(spark: SparkSession, name: str, purpose: str) -> HeldLease | None:
+    """The lease of this name; None if another process holds it."""
+    return _Keeper.of(spark).take(name, purpose)
+
+
+def current(spark: SparkSession) -> dict[str, Lease]:
+    """The leases that are held now, by name."""
+    return _unexpired(_State(spark).leases)
+
+
+def _unexpired(leases: _Leases) -> _Leases:
+    now = time.time()
+    return {name: lease for name, lease in leases.items() if lease.until > now}
+
+
+# --- The table ------------------------------------------------------------------------------------
+
+
+class _State:
+    """The table as it is now."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._table: Final = _loaded(spark)
+        self._operations: Final = self._table.operations()
+        self._base: Final = self._operations.current()
+        self._snapshot: Final = self._base.currentSnapshot()
+        self.leases: Final = self._read()
+
+    def _read(self) -> _Leases:
+        text = None if self._snapshot is None else self._snapshot.summary().get(_SUMMARY)
+        return {name: Lease(**fields) for name, fields in json.loads(text or "{}").items()}
+
+    def replace(self, leases: _Leases) -> bool:
+        """Put these leases in place of those that were read; False if somebody else has meanwhile
+        put others there.
+        """
+        text = json.dumps({name: lease._asdict() for name, lease in leases.items()})
+        snapshot = self._table.newFastAppend().set(_SUMMARY, text).apply()
+        builder = java_class("org.apache.iceberg.TableMetadata").buildFrom(self._base)
+        builder.setBranchSnapshot(snapshot, "main")
+        earlier = list(self._base.snapshots())
+        if earlier:
+            ids = java_class("java.util.ArrayList")()
+            for each in earlier:
+                ids.add(each)
+            builder.removeSnapshots(ids)
+        try:
+            self._operations.commit(self._base, builder.build())
+        except Py4JJavaError as error:
+            if not _is_conflict(error):
+                raise
+            return False
+        for each in earlier:
+            # What stays is a file of some hundred bytes.
+            with suppress(Py4JJavaError):
+                self._table.io().deleteFile(each.manifestListLocation())
+        return True
+
+
+def _loaded(spark: SparkSession) -> Any:
+    try:
+        return load_table(spark, TABLE)
+    except (Py4JJavaError, AnalysisException):
+        # The first time.
+        spark.sql(
+            f"create table if not exists {TABLE} (nothing string comment 'the table has no rows')"
+            " using iceberg"
+            " comment 'Who is at work on the lake: the summary of the current snapshot'"
+            " tblproperties ("
+            "'write.metadata.delete-after-commit.enabled' = 'true',"
+            " 'write.metadata.previous-versions-max' = '5')"
+        )
+        return load_table(spark, TABLE)
+
+
+def _is_conflict(error: Py4JJavaError) -> bool:
+    cause = error.java_exception
+    while cause is not None:
+        if cause.getClass().getSimpleName() in _CONFLICTS:
+            return True
+        cause = cause.getCause()
+    return False
+
+
+# --- Those that this process holds ----------------------------------------------------------------
+
+
+class _Keeper:
+    """Takes, renews and gives back the leases of this process in one catalog."""
+
+    _keepers: ClassVar[dict[str, "_Keeper"]] = {}
+
+    def __init__(self) -> None:
+        self._spark: SparkSession
+        self._held: Final[_Leases] = {}
+        # For the table, and for what is held: commits of one process need not meet.
+        self._lock: Final = threading.RLock()
+        self._changed: Final = threading.Condition(self._lock)
+        self._renewing = False
+
+    @classmethod
+    def of(cls, spark: SparkSession) -> "_Keeper":
+        """The keeper for the session's catalog."""
+        keeper = cls._keepers.setdefault(catalog_of(spark), cls())
+        keeper._spark = spark
+        return keeper
+
+    def take(self, name: str, purpose: str) -> HeldLease | None:
+        lease = Lease(
+            id=str(uuid.uuid4()),
+            purpose=purpose,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            since=f"{datetime.now(UTC):%FT%TZ}",
+            until=0.0,
+        )
+
+        def with_it(leases: _Leases) -> _Leases | None:
+            # It is there already if a commit has succeeded and nobody could say so.
+            if leases.get(name, lease).id != lease.id:
+                return None
+            return {**leases, name: _renewed(lease)}
+
+        with self._lock:
+            if not self._change(with_it):
+                return None
+            self._held[name] = lease
+            if not self._renewing:
+                self._renewing = True
+                # What it says goes where this thread's words go.
+                renew = partial(copy_context().run, self._renew)
+                threading.Thread(target=renew, name="leases", daemon=True).start()
+        return HeldLease(self, name, lease.id)
+
+    def give_back(self, name: str, lease_id: str) -> None:
+        def without_it(leases: _Leases) -> _Leases | None:
+            return {other: lease for other, lease in leases.items() if lease.id != lease_id}
+
+        with self._lock:
+            if self._held.pop(name, None) is None:
+                # It was lost, and told so.
+                return
+            self._changed.notify()
+            try:
+                self._change(without_it)
+            except (Py4JError, LockedError, OSError):
+                # Spark or the catalog has gone. Nobody renews it any more.
+                return
+
+    def _change(self, change: Callable[[_Leases], _Leases | None]) -> bool:
+        """Put in place what ``change`` makes of the leases that are held; False if it makes
+        nothing. Raises ``LockedError`` if others are quicker again and again.
+        """
+        for attempt in range(_ATTEMPTS):
+            state = _State(self._spark)
+            leases = change(_unexpired(state.leases))
+            if leases is None:
+                return False
+            if state.replace(leases):
+                return True
+            time.sleep(0.05 * (attempt + 1) * (1 + uuid.uuid4().int % 4))
+        raise LockedError(f"gave up: {_ATTEMPTS} times others have changed {TABLE} meanwhile")
+
+    def _renew(self) -> None:
+        """Renew what is held, until nothing is."""
+        while True:
+            with self._lock:
+                self._changed.wait(RENEWAL_SECONDS)
+                if not self._held:
+                    self._renewing = False
+                    return
+                try:
+                    self._change(self._with_ours)
+                except (Py4JError, LockedError, OSError):
+                    # Once more in a while. If it goes on like this, the leases run out.
+                    continue
+
+    def _with_ours(self, leases: _Leases) -> _Leases | None:
+        for name, lease in list(self._held.items()):
+            there = leases.get(name)
+            # It is ours still if nobody has taken it since it ran out.
+            if there is None or there.id == lease.id:
+                leases[name] = _renewed(lease)
+                continue
+            del self._held[name]
+            tell(
+                f"{lease.purpose}: this process was held up for too long, and {there} has taken"
+                " its place. What both write is checked: one of them will have to start over"
+            )
+        return leases
+
+
+def _renewed(lease: Lease) -> Lease:
+    return lease._replace(until=time.time() + LEASE_SECONDS)

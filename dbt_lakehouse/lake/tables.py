@@ -1,0 +1,110 @@
+"""An Iceberg table as its metadata says it is: plain values, read in one call to the JVM.
+
+``parse`` takes the JSON that Iceberg writes for each version of a table ("Table Metadata" of the
+Iceberg specification), so that what is decided from it is decided, and tested, without Spark.
+"""
+
+from typing import Any, Final
+
+import msgspec
+
+NO_SNAPSHOT: Final = "none"
+"""What stands for the snapshot of a table that has none yet."""
+
+
+class Snapshot(msgspec.Struct, frozen=True, rename="kebab"):
+    """A commit: ``summary`` has Iceberg's counts, and whatever the writer has added to them."""
+
+    snapshot_id: int
+    sequence_number: int = 0
+    parent_snapshot_id: int | None = None
+    summary: dict[str, str] = {}
+
+    @property
+    def name(self) -> str:
+        """Its id as text."""
+        return str(self.snapshot_id)
+
+    @property
+    def appends(self) -> bool:
+        """Whether it has appended rows, or may have, if who wrote it didn't count. Compaction and
+        deletes append none, and neither does a commit that only notes something.
+        """
+        if self.summary.get("operation") != "append":
+            return False
+        counted = self.summary.get("added-records")
+        return int(counted) > 0 if counted is not None else "added-data-files" in self.summary
+
+
+class _Field(msgspec.Struct, frozen=True):
+    name: str
+    type: Any
+    doc: str = ""
+
+
+class _Schema(msgspec.Struct, frozen=True, rename="kebab"):
+    fields: list[_Field]
+    schema_id: int = 0
+
+
+class _Metadata(msgspec.Struct, frozen=True, rename="kebab"):
+    table_uuid: str
+    schemas: list[_Schema]
+    current_schema_id: int = 0
+    properties: dict[str, str] = {}
+    current_snapshot_id: int | None = None
+    snapshots: list[Snapshot] = []
+
+
+class Table(msgspec.Struct, frozen=True):
+    """A table as it is."""
+
+    uuid: str
+    """Iceberg's: stays the same when a table is replaced, and not when it is dropped."""
+    properties: dict[str, str]
+    comments: dict[str, str]
+    """The descriptions of its columns by name, empty for none."""
+    instants: frozenset[str]
+    """The names of its columns of type timestamp (with zone)."""
+    chain: tuple[Snapshot, ...]
+    """The current snapshot and those that it has come from, as far back as they are kept."""
+    others: frozenset[int]
+    """The ids of snapshots that are kept and that the current one has not come from."""
+
+    @property
+    def snapshot(self) -> str:
+        """The id of the current snapshot as text, ``NO_SNAPSHOT`` for an empty table."""
+        return self.chain[0].name if self.chain else NO_SNAPSHOT
+
+    @property
+    def sequence(self) -> int:
+        """The sequence number of the current snapshot, 0 for an empty table."""
+        return self.chain[0].sequence_number if self.chain else 0
+
+    def noted(self, name: str) -> str | None:
+        """What the newest commit that says anything of it has noted under this name."""
+        for snapshot in self.chain:
+            if name in snapshot.summary:
+                return snapshot.summary[name]
+        return None
+
+
+def parse(metadata: str) -> Table:
+    """The table whose metadata this is (JSON)."""
+    read = msgspec.json.decode(metadata, type=_Metadata)
+    (schema,) = (each for each in read.schemas if each.schema_id == read.current_schema_id)
+    by_id = {snapshot.snapshot_id: snapshot for snapshot in read.snapshots}
+    chain = []
+    # -1 is how older versions write that there is none.
+    at = read.current_snapshot_id
+    while at is not None and (snapshot := by_id.pop(at, None)) is not None:
+        chain.append(snapshot)
+        at = snapshot.parent_snapshot_id
+    return Table(
+        uuid=read.table_uuid,
+        properties=read.properties,
+        comments={field.name: field.doc for field in schema.fields},
+        instants=frozenset(field.name for field in schema.fields if field.type == "timestamptz"),
+        chain=tuple(chain),
+        others=frozenset(by_id),
+    )

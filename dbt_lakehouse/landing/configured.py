@@ -1,0 +1,39 @@
+"""What `dbt run` and `dbt build` land first: captures and Kafka, as vars and profile name them."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from pyspark.sql import SparkSession
+
+from dbt_lakehouse.config.project import Project, lock_patience
+from dbt_lakehouse.errors import LakehouseError
+from dbt_lakehouse.landing.files import configured_captures, land_again
+from dbt_lakehouse.landing.kafka.batch import land_kafka, landing_text
+
+
+class Landed(NamedTuple):
+    """What has become of a landing."""
+
+    sentences: list[str]
+    """One for each transport that is configured."""
+    stalled: Mapping[str, LakehouseError]
+    """What is wrong with Kafka topics that could not be landed; the others were."""
+
+
+def land_configured(spark: SparkSession, project: Project) -> Landed:
+    """Land what is new. Raises what ``land_captures`` and ``land_kafka`` raise."""
+    # Before captures land: a broker that is not there is found out at once.
+    kafka = project.kafka()
+    sentences = []
+    stalled: Mapping[str, LakehouseError] = {}
+    if captures := configured_captures(project.variables, project.root):
+        result = land_again(spark, captures, lock_patience(project.variables))
+        sentences.append(
+            f"landed {result.landed} messages of {len(captures)} captures,"
+            f" {result.skipped} were there"
+        )
+    if kafka is not None:
+        landing = land_kafka(spark, kafka)
+        sentences.append(landing_text(landing))
+        stalled = landing.stalled
+    return Landed(sentences, stalled)

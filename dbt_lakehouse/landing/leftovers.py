@@ -1,0 +1,143 @@
+"""What a landing that fails leaves in bronze's folder.
+
+Iceberg takes away what a failed task has written, but first it closes the file, and on a full disk
+that fails too: the file stays, no snapshot names it, and each further try leaves one more.
+"""
+
+import re
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.errors.exceptions.captured import CapturedException
+from pyspark.sql import SparkSession
+
+from dbt_lakehouse.errors import LakehouseError
+from dbt_lakehouse.lake import bronze
+from dbt_lakehouse.lake.iceberg import load_table
+from dbt_lakehouse.lake.locks import run_lock
+from dbt_lakehouse.telling import tell
+from dbt_lakehouse.texts import counted
+
+# Iceberg's names of data files: the number of Spark's partition and of its task, then what is the
+# same for all files of a write, then the number of the file.
+_DATA_FILE: Final = re.compile(r"0*(\d+)-(\d+)-.+\.parquet")
+# How long tasks that are being stopped may take.
+_TASKS_END_SECONDS: Final = 10.0
+# File systems keep times less exactly than we do.
+_CLOCK_SECONDS: Final = 2.0
+
+
+@contextmanager
+def leaving_no_files(spark: SparkSession) -> Iterator[None]:
+    """Append to bronze, holding the landing lock; if Spark fails, what it has written is removed.
+
+    What can't be told from the files of others who are at work stays for ``maintain_tables``.
+    """
+    context = spark.sparkContext
+    started = time.time() - _CLOCK_SECONDS
+    tag = f"landing-{uuid.uuid4()}"
+    context.addJobTag(tag)
+    try:
+        yield
+    except (Py4JJavaError, CapturedException) as error:
+        # Whether the commit has succeeded is not known then.
+        if "CommitStateUnknownException" not in str(error):
+            _try_to_remove(spark, tag, started)
+        raise
+    finally:
+        context.removeJobTag(tag)
+
+
+def _try_to_remove(spark: SparkSession, tag: str, started: float) -> None:
+    """Remove them, unless something keeps us from it that the caller is told of anyway."""
+    try:
+        # Who rewrites bronze's files holds it.
+        lock = run_lock(spark)
+        if lock.take("removing the files of a failed landing"):
+            try:
+                removed = _remove(spark, tag, started)
+            finally:
+                lock.release()
+            if removed:
+                tell(f"removed {counted(removed, 'file')} of the failed landing")
+    except (Py4JError, CapturedException, LakehouseError, OSError):
+        return
+
+
+def _remove(spark: SparkSession, tag: str, started: float) -> int:
+    """Remove the data files that tasks with the tag have written and no snapshot names; how
+    many.
+    """
+    store = spark.sparkContext._jsc.sc().statusStore()
+    _wait_for_tasks(store)
+    tasks = _tasks(spark, store, tag)
+    table = load_table(spark, bronze.TABLE)
+    named = _named_since(table, started)
+    io = table.io()
+    removed = 0
+    for folder in _folders(table, started):
+        for file in list(io.listPrefix(folder).iterator()):
+            name = _name(file)
+            found = _DATA_FILE.fullmatch(name)
+            if (
+                found is not None
+                and (int(found[1]), int(found[2])) in tasks
+                and file.createdAtMillis() >= started * 1_000
+                and name not in named
+            ):
+                io.deleteFile(file.location())
+                removed += 1
+    return removed
+
+
+def _wait_for_tasks(store: Any) -> None:
+    """Wait until no task runs that could still write."""
+    deadline = time.monotonic() + _TASKS_END_SECONDS
+    while time.monotonic() < deadline:
+        executors = store.executorList(True)
+        if not any(executors.apply(i).activeTasks() for i in range(executors.size())):
+            return
+        time.sleep(0.1)
+
+
+def _tasks(spark: SparkSession, store: Any, tag: str) -> set[tuple[int, int]]:
+    """The number of the partition and of the task, of all tasks of the jobs with the tag."""
+    tracker = spark.sparkContext._jsc.sc().statusTracker()
+    tasks = set()
+    for job in tracker.getJobIdsForTag(tag):
+        info = tracker.getJobInfo(job)
+        for stage in info.get().stageIds() if info.isDefined() else ():
+            found = store.taskList(stage, 0, 2**31 - 1)
+            for i in range(found.size()):
+                task = found.apply(i)
+                tasks.add((task.index(), task.taskId()))
+    return tasks
+
+
+def _named_since(table: Any, started: float) -> set[str]:
+    """The names of the data files that snapshots have added since."""
+    return {
+        _name(file)
+        for snapshot in list(table.snapshots())
+        if snapshot.timestampMillis() >= started * 1_000
+        for file in list(snapshot.addedDataFiles(table.io()))
+    }
+
+
+def _name(file: Any) -> str:
+    """The name of a file in its folder, which is the only one of that name. Tables and file systems
+    write folders differently (file:/, file:///).
+    """
+    return str(file.location()).rpartition("/")[2]
+
+
+def _folders(table: Any, started: float) -> list[str]:
+    """Where rows that land between then and now are: the folders of their days."""
+    days = {datetime.fromtimestamp(moment, UTC).date() for moment in (started, time.time())}
+    locations = table.locationProvider()
+    return [str(locations.newDataLocation(f"landed_at_day={day}/")) for day in sorted(days)]

@@ -1,0 +1,186 @@
+"""History tables and keyless tables as plain folds: what the SQL of both is held against.
+
+Like ``fold``, whose events and order these two take, they follow the definition word for
+word and share nothing with the SQL. Times are UTC microseconds since the epoch. The SQL function
+``reference_history`` is for ``dbt test``.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from dbt_lakehouse.reference.fold import (
+    POSITION_TYPE,
+    Change,
+    Position,
+    history_order,
+    known_time,
+    log_order,
+    own_changes,
+    rows_along,
+)
+
+# The columns of a row, as text.
+Values = tuple[str | None, ...]
+
+
+class Version(NamedTuple):
+    """A row as it was from ``valid_from`` until ``valid_to``, and the last event that says so.
+
+    ``valid_to`` None is open, ``valid_from`` None before all times (no event says when).
+    """
+
+    valid_from: int | None
+    valid_to: int | None
+    position: Position
+    occurred_at: int | None
+    expires_at: int | None
+    values: Values
+    source: str | None = None
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the version still holds."""
+        return self.valid_to is None
+
+
+def history(
+    changes: Iterable[Change],
+    *,
+    order_by_source_time: bool,
+    as_of: int,
+    tracked: Sequence[int] | None = None,
+) -> list[Version]:
+    """The versions of one key, the oldest first.
+
+    A truncate of the table that the key's newest event came from deletes the key, if the key has an
+    event since the truncate before. ``tracked`` are
+    the places of the columns that alone make a new version; None makes one of each event.
+    """
+    log = own_changes(changes)
+    idle = _idle_truncates(log)
+    order = [
+        change
+        for change in history_order(log, by_source_time=order_by_source_time)
+        if change.position not in idle
+    ]
+    rows, begins = rows_along(order), _begins(order)
+    versions: list[Version] = []
+    for place, (change, row, begin) in enumerate(zip(order, rows, begins, strict=True)):
+        is_last = place == len(order) - 1
+        end = None if is_last else begins[place + 1]
+        if row is None or (not is_last and begin == end):
+            continue
+        expires_at = change.expires_at
+        if expires_at is not None and expires_at <= as_of:
+            if begin is not None and expires_at <= begin:
+                continue
+            end = expires_at if end is None else min(end, expires_at)
+        version = Version(
+            valid_from=begin,
+            valid_to=end,
+            position=change.position,
+            occurred_at=known_time(change),
+            expires_at=expires_at,
+            values=row,
+            source=change.source,
+        )
+        if tracked is not None and versions and _continues(versions[-1], version, tracked):
+            version = version._replace(valid_from=versions.pop().valid_from)
+        versions.append(version)
+    return versions
+
+
+def _idle_truncates(log: list[Change]) -> set[Position]:
+    """The truncates that come at once after another one, or first: they are none of the key's."""
+    kinds = ["truncate", *(change.operation for change in log)]
+    return {
+        change.position
+        for before, change in zip(kinds, log, strict=False)
+        if before == change.operation == "truncate"
+    }
+
+
+def _begins(order: list[Change]) -> list[int | None]:
+    """When each event's state begins: never before the one before it."""
+    begins: list[int | None] = []
+    newest: int | None = None
+    for place, change in enumerate(order):
+        begin = known_time(change)
+        if begin is None:
+            behind = [known_time(later) for later in order[place + 1 :]]
+            times = [time for time in (change.position.log_time, *behind) if time is not None]
+            begin = min(times, default=None)
+        if begin is not None:
+            newest = begin if newest is None else max(newest, begin)
+        begins.append(newest)
+    return begins
+
+
+def _continues(before: Version, version: Version, tracked: Sequence[int]) -> bool:
+    """Whether a version follows at once and differs in no tracked column."""
+    return before.valid_to == version.valid_from and all(
+        before.values[place] == version.values[place] for place in tracked
+    )
+
+
+# The SQL function's type: the versions of one key.
+HISTORY_TYPE = (
+    f"array<struct<valid_from:bigint,valid_to:bigint,position:{POSITION_TYPE},occurred_at:bigint,"
+    "expires_at:bigint,values:array<string>,source:string>>"
+)
+
+
+def reference_history(
+    rows: list[tuple[Any, ...]],
+    order_by_source_time: bool,
+    as_of: int,
+    tracked: list[int] | None = None,
+) -> list[Version]:
+    """``history`` for Spark: each row is a ``Change`` whose position is a row too."""
+    changes = [Change(*row)._replace(position=Position(*row[3])) for row in rows]
+    return history(changes, order_by_source_time=order_by_source_time, as_of=as_of, tracked=tracked)
+
+
+class RowChange(NamedTuple):
+    """One event of a table without a key: the whole row before it, and after it, and the source
+    table that it is of; None where the log has only one.
+    """
+
+    operation: str
+    position: Position
+    before: Values | None = None
+    after: Values | None = None
+    source: str | None = None
+
+
+class SourceRow(NamedTuple):
+    """A row of a table without a key. Equal rows of two source tables are two."""
+
+    values: Values
+    source: str | None = None
+
+
+class Copies(NamedTuple):
+    """How often a row is in the table, and the newest event that names it."""
+
+    number: int
+    position: Position
+
+
+def multiset(changes: Iterable[RowChange]) -> dict[SourceRow, Copies]:
+    """The rows of a table without a key, and how many there are of each."""
+    rows: dict[SourceRow, Copies] = {}
+    for change in sorted(changes, key=_row_order):
+        if change.operation == "truncate":
+            rows = {row: copies for row, copies in rows.items() if row.source != change.source}
+            continue
+        for image, step in ((change.before, -1), (change.after, 1)):
+            if image is not None:
+                row = SourceRow(image, change.source)
+                number = rows[row].number if row in rows else 0
+                rows[row] = Copies(max(0, number + step), change.position)
+    return {row: copies for row, copies in rows.items() if copies.number}
+
+
+def _row_order(change: RowChange) -> tuple[bool, int, str, int, int, int]:
+    return log_order(Change(change.operation, None, None, change.position, None))

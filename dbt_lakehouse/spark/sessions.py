@@ -1,0 +1,109 @@
+"""Sessions of one lake that are apart: each thread of dbt has its own temporary views, settings and
+arguments of statements.
+
+They are clones of the session that was opened first, so its functions and settings are theirs too.
+A session that is given back serves the next one who takes one, and keeps its connections to the
+catalog; what was left in it is gone.
+"""
+
+import json
+import uuid
+from typing import Any, Final
+
+from py4j.protocol import Py4JError
+from pyspark.sql import DataFrame, SparkSession
+
+from dbt_lakehouse.lake.iceberg import java_class
+from dbt_lakehouse.spark.evaluated_views import EvaluatedViews
+
+
+class LakeSession:
+    """A Spark session that one thread has at a time.
+
+    ``arguments`` are values for markers (``:name``) in its statements: whatever a statement has no
+    marker for is passed over. Values that no log may have are handed to Spark so.
+    """
+
+    def __init__(self, spark: SparkSession) -> None:
+        self.spark: Final = spark
+        self.arguments: Final[dict[str, Any]] = {}
+        self.views: Final = EvaluatedViews(spark)
+        self.has_references = False
+        self._settings: Final = _settings_of(spark)
+        # Of Spark's jobs; a new one for each who takes the session.
+        self._group = ""
+
+    def begin(self) -> None:
+        """Make it the active session of this thread, whose jobs are from now on its own."""
+        self._group = str(uuid.uuid4())
+        self.spark.sparkContext.setJobGroup(self._group, "", interruptOnCancel=False)
+        _activate(self.spark)
+
+    def cancel(self) -> None:
+        """End the jobs of who has the session, and those that its statements have not begun yet."""
+        self.spark.sparkContext._jsc.sc().cancelJobGroupAndFutureJobs(self._group)
+
+    def sql(self, statement: str) -> DataFrame:
+        """The result of a statement with the arguments that are held."""
+        return self.spark.sql(statement, self.arguments or None)
+
+    def evaluate(self, name: str, query: str) -> int:
+        """``EvaluatedViews.create`` of a query with the arguments that are held."""
+        return self.views.create(name, self.sql(query))
+
+    def clear(self) -> None:
+        """Make it what it was when it was new."""
+        self.arguments.clear()
+        self.views.drop_all("")
+        left = self.spark._jsparkSession.sessionState().catalog().getTempViewNames()
+        for number in range(left.size()):
+            self.spark.catalog.dropTempView(left.apply(number))
+        settings = _settings_of(self.spark)
+        if settings != self._settings:
+            for name in settings.keys() - self._settings.keys():
+                self.spark.conf.unset(name)
+            for name, value in self._settings.items():
+                if settings.get(name) != value:
+                    self.spark.conf.set(name, value)
+
+
+class Sessions:
+    """The sessions of a lake; ``base`` is the one that was opened first."""
+
+    def __init__(self, base: SparkSession) -> None:
+        self.base: Final = base
+        # A list's append and pop are one step for threads.
+        self._idle: Final[list[LakeSession]] = []
+
+    def take(self) -> LakeSession:
+        """A session that nobody else has; for this thread it is the active one."""
+        try:
+            session = self._idle.pop()
+        except IndexError:
+            # With the base's functions, in a few milliseconds: to register them takes 60.
+            clone = self.base._jsparkSession.cloneSession()
+            session = LakeSession(SparkSession(self.base.sparkContext, clone))
+        session.begin()
+        return session
+
+    def give_back(self, session: LakeSession) -> None:
+        """Let others have it; as it was new."""
+        try:
+            session.clear()
+            _activate(self.base)
+        except (Py4JError, OSError):
+            # Spark has ended, or is about to.
+            return
+        self._idle.append(session)
+
+
+def _activate(spark: SparkSession) -> None:
+    # Spark loads a catalog with the settings of the thread's active session, whichever asks for it.
+    java_class("org.apache.spark.sql.classic.SparkSession").setActiveSession(spark._jsparkSession)
+
+
+def _settings_of(spark: SparkSession) -> dict[str, str]:
+    # As JSON: each entry of a Java map costs a round trip.
+    to_json = java_class("com.fasterxml.jackson.databind.ObjectMapper")().writeValueAsString
+    settings: dict[str, str] = json.loads(to_json(spark._jsparkSession.conf().getAllAsJava()))
+    return settings

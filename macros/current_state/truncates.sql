@@ -1,0 +1,161 @@
+{#
+  The truncates of a log: `_position`, `_time`, and in a log of several source tables `_source`,
+  which one it is that was emptied.
+
+  Arguments:
+      changes: the log to select from.
+#}
+{% macro truncates_sql(fold, changes) -%}
+    select
+        _position,
+        {{ known_time('_occurred_at', '_kafka_timestamp') }} as _time
+        {{- ', _source' if fold.several_sources }}
+    from {{ changes }} as changes
+    -- A truncate has no key; by that, statistics spare the files without any.
+    where {{ fold.key[0] }} is null and _operation = 'truncate'
+{%- endmacro %}
+
+{#
+  Whether a run may meet a truncate, new or remembered; what is known of the files answers that.
+
+  Arguments:
+      run: the NodeRun.
+#}
+{% macro may_meet_truncates(run, fold) %}
+    {% if fold.namespace %}
+        {% do return(false) %}
+    {% endif %}
+    {% set log, deleted_keys = run.upstreams %}
+    {% set has_new = adapter.may_have_new_rows(run, log, [
+        (fold.key[0].strip('`'), 'is null', none)
+    ]) %}
+    {% do return(has_new or (run.is_incremental and _may_remember_truncates(deleted_keys))) %}
+{% endmacro %}
+
+{% macro _may_remember_truncates(deleted_keys) %}
+    {% do return(adapter.may_have_rows(
+        deleted_keys, [('scope', '=', 'truncated:' ~ this.schema ~ '.' ~ this.identifier)]
+    )) %}
+{% endmacro %}
+
+{#
+  The newest truncates of a run, one for each source table: remembered ones and those among new rows
+  of the log; a view, and the same as a list of {position, time, source, is_new}, all but the last
+  as SQL literals.
+
+  Arguments:
+      run: the NodeRun.
+      log: the new rows of the log, as SQL of a relation.
+      remembered: `deleted_keys` as it is to be read, or none for a rebuild.
+#}
+{% macro find_truncates(run, fold, log, remembered) %}
+    {% set source = 'to_json(_source)' if fold.several_sources else "''" %}
+    {% set truncates = adapter.truncates_in('
+        select
+            _source as source,
+            newest._position as position,
+            unix_micros(newest._position.log_time) as log_time,
+            unix_micros(newest._time) as time,
+            newest._is_new as is_new
+        from (
+            select
+                _source,
+                max_by(struct(_position, _time, _is_new), struct(_position, _is_new)) as newest
+            from (
+                select _position, _time, ' ~ source ~ ' as _source, true as _is_new
+                from (' ~ truncates_sql(fold, log) ~ ')'
+                ~ ('' if not remembered else '
+                union all
+                select position, max_occurred_at, record_key, false
+                from ' ~ remembered ~ ' where scope = ' ~ truncate_scope(this)) ~ '
+            )
+            group by _source
+        )
+    ') %}
+    {% do adapter.define(view_of('truncates'), _truncates_values(fold, truncates)) %}
+    {% do return(truncates) %}
+{% endmacro %}
+
+{% macro _truncates_values(fold, truncates) -%}
+    {%- for each in truncates %}
+    select
+        {{ each.position }} as _position,
+        {{ each.time }} as _time
+        {%- if fold.several_sources %},
+        from_json(
+            {{ sql_text(each.source) }}, 'database string, schema string, table string'
+        ) as _source
+        {%- endif %}
+    {{ 'union all' if not loop.last }}
+    {%- else %}
+    select
+        cast(null as {{ position_type() }}) as _position,
+        cast(null as timestamp) as _time
+        {{- ', cast(null as struct<database: string, schema: string, table: string>) as _source'
+            if fold.several_sources }}
+    where false
+    {%- endfor %}
+{%- endmacro %}
+
+{#
+  Keeps truncates of the running model's table, for events that come after them, or late. A
+  rebuild keeps those of the log and no others: what the log has may have been declared anew.
+
+  Arguments:
+      truncates: as of find_truncates.
+      rebuild: whether they are all of the log.
+#}
+{% macro remember_truncates(deleted_keys, truncates, rebuild=false) %}
+    {% if rebuild and _may_remember_truncates(deleted_keys) %}
+        {% do run_query('delete from ' ~ deleted_keys ~ ' where scope = ' ~ truncate_scope(this)) %}
+    {% endif %}
+    {% for each in truncates if each.is_new %}
+        {% do run_query('
+            merge into ' ~ deleted_keys ~ ' as target
+            using (
+                select
+                    ' ~ sql_text(each.source) ~ ' as record_key,
+                    ' ~ each.position ~ ' as position,
+                    ' ~ each.time ~ ' as time
+            ) as source
+            on target.scope = ' ~ truncate_scope(this) ~ '
+            and target.record_key = source.record_key
+            when matched and target.position < source.position then update set
+                max_occurred_at = source.time,
+                position = source.position,
+                recorded_at = ' ~ as_of() ~ '
+            when not matched then insert
+                (scope, record_key, max_occurred_at, position, null_position, recorded_at)
+            values (
+                ' ~ truncate_scope(this) ~ ', source.record_key, source.time, source.position,
+                null, ' ~ as_of() ~ '
+            )
+        ') %}
+    {% endfor %}
+{% endmacro %}
+
+{#
+  SQL of the keys with a state behind a new truncate: it comes late, so what they are may rest on
+  what it took away.
+
+  Arguments:
+      log, gold, remembered: relations to select from.
+      position: the truncate's.
+#}
+{% macro keys_behind_truncate_sql(fold, log, gold, remembered, position) -%}
+    {%- set key_list = fold.key | join(', ') -%}
+select {{ key_list }} from {{ gold }} where _position > {{ position }}
+union
+-- Only the log has the columns of an absent key.
+select {{ key_list }}
+from (select {{ key_list }}, {{ record_key(fold.key) }} as _record_key from {{ log }})
+left semi join (
+    select record_key as _record_key from {{ remembered }}
+    where scope = {{ table_scope(this) }} and position > {{ position }}
+) using (_record_key)
+{%- endmacro %}
+
+{# The type of a position in the log. #}
+{% macro position_type() -%}
+    struct<log_time: timestamp, topic: string, partition: int, offset: bigint, event_index: int>
+{%- endmacro %}

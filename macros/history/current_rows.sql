@@ -1,0 +1,116 @@
+{#
+  The current state of a table without a key: a multiset, in which each row of the source
+  is a row here.
+
+  An insert adds a row; a delete removes one that equals its image before, if there is one at that
+  point of the log; an update does both; a truncate empties the table. Where the source ships no
+  images before the change (REPLICA IDENTITY FULL in PostgreSQL), only inserts and truncates
+  can be followed.
+
+  The table has `_row` (what equal rows have in common), `_copy` (numbers them) and `_position` (of
+  the newest event that added or removed such a row).
+#}
+
+{#
+  The rows that are there, all or some.
+
+  Arguments:
+      fold: the Fold (dbt_lakehouse/dbt/declarations.py).
+      log: the change log to read, as SQL of a relation.
+      keys: a relation with values of `_row`, or none for all.
+#}
+{% macro current_rows_sql(fold, log, keys=none) -%}
+    {%- set step_order = 'struct(_position, _step)' -%}
+with all_steps as (
+    {{ row_steps_sql(fold, log) | indent(4) }}
+),
+
+steps as (
+    select * from all_steps
+    {%- if keys %}
+    left semi join {{ keys }} using (_row)
+    {%- endif %}
+),
+
+-- A delete of a row that is not there removes none: what the sum falls below zero at its lowest
+-- never counted.
+summed as (
+    select
+        *,
+        sum(_step) over (
+            partition by _row
+            order by _position, _step
+            rows between unbounded preceding and current row
+        ) as _sum
+    from steps
+    {%- if fold.several_sources %}
+    left join (
+        select _source, max(_position) as _truncated_at
+        from {{ log }} as changes
+        where _operation = 'truncate'
+        group by _source
+    ) as truncates on steps._columns._source = truncates._source
+    where coalesce(_position > _truncated_at, true)
+    {%- else %}
+    where coalesce(
+        _position > (
+            select max(_position) from {{ log }} as changes where _operation = 'truncate'
+        ),
+        true
+    )
+    {%- endif %}
+),
+
+counted as (
+    select
+        _row,
+        any_value(_columns) as _columns,
+        max_by(_sum, {{ step_order }}) - least(0, min(_sum)) as _copies,
+        max(_position) as _position
+    from summed
+    group by _row
+),
+
+final as (
+    select
+        _columns.*,
+        _row,
+        explode(sequence(1, cast(_copies as int))) as _copy,
+        _position
+    from counted
+    where _copies > 0
+)
+
+select * from final
+{%- endmacro %}
+
+{#
+  What the changes of a log add and remove: `_columns`, `_row`, `_step` (1 or -1) and `_position`.
+#}
+{% macro row_steps_sql(fold, log) -%}
+    {%- set columns = 'struct(' ~ fold.columns | join(', ') ~ ')' -%}
+    {%- set previous = [] -%}
+    {%- for column in fold.columns -%}
+        {%- do previous.append(
+            column if column == '`_source`' else '_previous_key.' ~ column
+        ) -%}
+    {%- endfor -%}
+    {%- set previous = 'if(_previous_key is null, null, struct(' ~ previous | join(', ') ~ '))' -%}
+select
+    step.*,
+    md5({{ exact_json('step._columns') }}) as _row,
+    _position
+from {{ log }} as changes
+    -- An update removes before it adds.
+    lateral view inline(filter(
+        array(
+            struct(
+                if(_operation = 'delete', {{ columns }}, {{ previous }}) as _columns,
+                -1 as _step
+            ),
+            struct(if(_operation <> 'delete', {{ columns }}, null) as _columns, 1 as _step)
+        ),
+        step -> step._columns is not null
+    )) step as _columns, _step
+where _operation in ('snapshot', 'insert', 'update', 'upsert', 'delete')
+{%- endmacro %}

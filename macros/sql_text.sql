@@ -1,4 +1,0 @@
-{# A SQL string literal of any text. #}
-{% macro sql_text(text) -%}
-    '{{ text | replace("\\", "\\\\") | replace("'", "\\'") }}'
-{%- endmacro %}

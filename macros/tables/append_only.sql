@@ -1,0 +1,101 @@
+{#
+  A table that only ever gets new rows: those that the model's SQL makes of what is new upstream
+  (`new_rows`). What was read is committed with them, so a run that was cut off is repeated, and
+  adds nothing twice. Appends of others since the run began stop it: they would be added again.
+
+  A rebuild is `create or replace`: earlier snapshots stay, and readers see no gap.
+#}
+{% materialization append_only, adapter='lakehouse', supported_languages=['sql'] -%}
+    {%- set run = adapter.run_of(this) -%}
+    {{ run_hooks(pre_hooks) }}
+    {%- do make_way_for_table() -%}
+    {%- if not run.is_incremental -%}
+        {%- do refuse_loss(run) -%}
+        {%- do replace_table(sql) -%}
+    {%- elif not run.has_news -%}
+        {%- do nothing_to_do() -%}
+    {%- else -%}
+        {%- do adapter.follow_schema(this, sql) -%}
+        {%- do append_rows(sql) -%}
+    {%- endif -%}
+    {%- do describe_table() -%}
+    {{ run_hooks(post_hooks) }}
+    {{ return({'relations': [this]}) }}
+{%- endmaterialization %}
+
+{# Removes a view where a table is to be. #}
+{% macro make_way_for_table() %}
+    {% set existing = load_relation(this) %}
+    {% if existing is not none and existing.is_view %}
+        {% do adapter.drop_relation(existing) %}
+    {% endif %}
+{% endmacro %}
+
+{# Makes the running model's table anew of a query, and notes with its rows what was read. #}
+{% macro replace_table(query, notes={}) %}
+    {% set statement = create_table_as(false, this, query) %}
+    {{ write(statement) }}
+    {% do record_result(adapter.replace(this, statement, notes)) %}
+{% endmacro %}
+
+{# Adds rows to the running model's table, and notes with them what was read. #}
+{% macro append_rows(query) %}
+    {{ write(query) }}
+    {% do record_result(adapter.append(this, query)) %}
+{% endmacro %}
+
+{# What dbt shows of a model for which there was nothing to do. #}
+{% macro nothing_to_do(message='nothing new') %}
+    {% do record_result(message) %}
+{% endmacro %}
+
+{# Writes the descriptions of the model and its columns to the table where they differ. #}
+{% macro describe_table() %}
+    {% if config.persist_relation_docs() or config.persist_column_docs() %}
+        {% do adapter.describe_table(this, model) %}
+    {% endif %}
+{% endmacro %}
+
+{#
+  Stops a rebuild that nobody has asked for if the table would lose rows by it: if what they were
+  made of is not there any more.
+
+  Arguments:
+      run: the NodeRun.
+#}
+{% macro refuse_loss(run) %}
+    {% if not run.reason %}
+        {% do return(none) %}
+    {% endif %}
+    {% if not run.is_exchanged and run.upstreams %}
+        {% set upstream = run.upstreams[0] %}
+        {% set lost = run_query(
+            'select count(*) from (select ' ~ _places(this) ~ ' from ' ~ this ~ ')'
+            ~ ' left anti join (select ' ~ _places(upstream) ~ ' from ' ~ upstream ~ ')'
+            ~ ' using (topic, partition, offset)'
+        )[0][0] %}
+        {% if lost > 0 %}
+            {% do exceptions.raise_compiler_error(
+                this ~ ' has to be rebuilt: ' ~ run.reason ~ '. But ' ~ lost ~ ' of its rows are of'
+                ~ ' events that ' ~ upstream ~ ' no longer has, and would be lost. Bring back what'
+                ~ ' they were made of, or accept the loss with'
+                ~ ' `dbt run --full-refresh -s ' ~ model.name ~ '`'
+            ) %}
+        {% endif %}
+    {% endif %}
+    {% do log(this ~ ' is rebuilt: ' ~ run.reason, info=true) %}
+{% endmacro %}
+
+{# Where the rows of a table are from: topic, partition and offset. #}
+{% macro _places(relation) -%}
+    {%- if '_position' in adapter.get_columns_in_relation(relation) | map(attribute='name') -%}
+        _position.topic, _position.partition, _position.offset
+    {%- else -%}
+        topic, partition, offset
+    {%- endif -%}
+{%- endmacro %}
+
+{# Tells dbt what has become of a model. #}
+{% macro record_result(message) %}
+    {% do store_raw_result('main', message=message, code='OK', rows_affected='') %}
+{% endmacro %}

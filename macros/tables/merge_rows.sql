@@ -1,0 +1,62 @@
+{#
+  A MERGE that makes rows of the running model's table what a relation has them to be; equal ones
+  stay as they are.
+
+  Arguments:
+      source: the relation, with `columns` and `is_there`.
+      key: the quoted columns by which rows are the same.
+      columns: the table's quoted columns.
+      is_there: the relation's column that says whether the row is to be there.
+      is_changed: SQL over target and source, whether a row that is there has changed.
+      is_near: SQL over target that holds for all rows with one of the keys:
+          what spares a look at the others.
+#}
+{% macro merge_rows_sql(source, key, columns, is_there, is_changed, is_near) -%}
+    merge into {{ this }} as target
+    using {{ source }} as source
+    on
+        {%- for column in key %}
+        target.{{ column }} <=> source.{{ column }} and
+        {%- endfor %}
+        {{ is_near }}
+    when matched and not source.{{ is_there }} then delete
+    when matched and ({{ is_changed }}) then update set
+        {{ set_columns(columns) | indent(8) }}
+    when not matched and source.{{ is_there }} then insert
+        ({{ columns | join(', ') }})
+    values (source.{{ columns | join(', source.') }})
+{%- endmacro %}
+
+{# The assignments of an update that takes columns over. #}
+{% macro set_columns(columns) -%}
+    {%- for column in columns -%}
+    {{ column }} = source.{{ column }}{{ ',\n' if not loop.last }}
+    {%- endfor -%}
+{%- endmacro %}
+
+{# Whether target and source differ in a column: of any type, and null is like null. #}
+{% macro columns_differ(columns) -%}
+    {{ exact_json('struct(target.' ~ columns | join(', target.') ~ ')') }}
+    <> {{ exact_json('struct(source.' ~ columns | join(', source.') ~ ')') }}
+{%- endmacro %}
+
+{#
+  A condition that holds for all rows of the keys that a run touches: the ranges of the first key
+  column, which the adapter holds as parameters of the statements that follow: keys are personal
+  data as often as not, and dbt writes each statement to its log.
+
+  Arguments:
+      column: the column, as SQL.
+      name: the name under which the ranges are held.
+      ranges: how many there are; none, and the condition is true.
+#}
+{% macro is_in_key_ranges(column, name, ranges) -%}
+    (
+    {%- for number in range(ranges) -%}
+        {{ column }} between :{{ name }}_low_{{ number }} and :{{ name }}_high_{{ number }}
+        {{- ' or ' if not loop.last }}
+    {%- else -%}
+        true
+    {%- endfor -%}
+    )
+{%- endmacro %}

@@ -1,0 +1,78 @@
+{#
+  The rows that were committed to an append-only table since the running model last read it, to
+  select from, in a model with `materialized="append_only"`:
+
+      select ... from {{ new_rows(ref('change_events')) }}
+
+  The first run and a full refresh read the whole table. The upper end is pinned to the snapshot
+  that is current now, so rows that come while the model runs belong to the next run: none is lost,
+  none is read twice. What was read is committed with the model's rows (dbt_lakehouse/dbt/marks.py).
+
+  Arguments:
+      relation: an Iceberg table that only ever gets new rows; the model's only one.
+#}
+{% macro new_rows(relation) -%}
+    {%- if is_building() -%}
+        {{ begin_run([relation]).rows(relation.render()) }}
+    {%- else -%}
+        {{ relation }}
+    {%- endif -%}
+{%- endmacro %}
+
+{#
+  Finds out what is new to the running model's table, or why it has to be made anew: a NodeRun
+  (dbt_lakehouse/dbt/node_run.py). Called once, while the model is compiled.
+
+  Arguments:
+      upstreams: the relations that it reads as they grow.
+      declaration: what its rows depend on beside them, as text; none for its SQL alone.
+      merges: whether reading an upstream again from the start does no harm.
+#}
+{% macro begin_run(upstreams, declaration=none, merges=false) %}
+    {% do return(
+        adapter.begin_run(this, upstreams, declaration, should_full_refresh(), merges)
+    ) %}
+{% endmacro %}
+
+{# Whether a model is being run, not only compiled. #}
+{% macro is_building() %}
+    {% do return(
+        execute and flags.WHICH in ['run', 'build', 'retry'] and model.resource_type == 'model'
+    ) %}
+{% endmacro %}
+
+{# The name of a view of the running model, whose names begin with `view_of('')`. #}
+{% macro view_of(name) -%}
+    {{ this.schema }}__{{ this.identifier }}__{{ name }}
+{%- endmacro %}
+
+{# Whether the running model's table is there, and is only to be added to. #}
+{% macro goes_on() %}
+    {% do return(is_building() and adapter.run_of(this).is_incremental) %}
+{% endmacro %}
+
+{#
+  A table of the lake's own state, as the running target has it: deferring to another target is for
+  what is read, and this is written.
+
+  Arguments:
+      name: the name of the model that describes it.
+#}
+{% macro own_table(name) %}
+    {% do return(adapter.own_table(name)) %}
+{% endmacro %}
+
+{#
+  A table as it is now, to select from. A model writes to tables that it reads, as others do at the
+  same time, and an evaluated view of which a part is lost (with an executor) is evaluated again:
+  only fixed snapshots stay what they were.
+#}
+{% macro pinned(relation, snapshot=none) %}
+    {% set at = snapshot or adapter.look_at_table(relation).snapshot %}
+    {# Not a subquery of the one with rows: that would hide the rows' sequence numbers. #}
+    {% do return(
+        '(select *, cast(null as bigint) as _last_updated_sequence_number'
+        ~ ' from ' ~ relation ~ ' where false)'
+        if at == 'none' else relation ~ ' version as of ' ~ at
+    ) %}
+{% endmacro %}

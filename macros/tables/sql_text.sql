@@ -1,0 +1,9 @@
+{# A SQL string literal of any text. #}
+{% macro sql_text(text) -%}
+    '{{ text | replace("\\", "\\\\") | replace("'", "\\'") }}'
+{%- endmacro %}
+
+{# Tells the user. #}
+{% macro log_info(message) %}
+    {% do log(message, info=true) %}
+{% endmacro %}

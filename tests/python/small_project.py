@@ -1,0 +1,175 @@
+"""Small dbt projects of a test's own: a copy of the checkout's without the demo's tables, and with
+the models that the test adds. What a model's text looks like stands here and nowhere else.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from lakes import copy_project
+
+# Models that every table needs.
+_CORE: Final = {"change_events", "set_less_deletes", "deleted_keys", "fold_counters"}
+# Where a row of a log of several source tables is from.
+SOURCE_TYPE: Final = "struct<database:string,schema:string,table:string>"
+_POSITION_TYPE: Final = (
+    "struct<log_time:timestamp,topic:string,partition:int,offset:bigint,event_index:int>"
+)
+
+
+def small_project(project: Path, tests: Iterable[str] = ()) -> Path:
+    """A copy of the project without the demo's tables, and of its data tests only those named."""
+    copy_project(project)
+    for file in (project / "models").glob("*/*.*"):
+        is_demo = file.parent.name in ("silver", "gold") and file.stem not in _CORE
+        if is_demo:
+            file.unlink()
+    for file in (project / "tests").glob("*.*"):
+        if file.stem not in tests:
+            file.unlink()
+    return project
+
+
+def _call(macro: str, *arguments: str, **named: Any) -> str:
+    """The call of a macro, which is all of a model's text. JSON is Jinja."""
+    texts = [f"{name}={json.dumps(value)}" for name, value in named.items() if value is not None]
+    return f"{{{{ {macro}({', '.join([*arguments, *texts])}) }}}}\n"
+
+
+@dataclass(frozen=True)
+class Log:
+    """What is declared of a source table, or of several: their change log ``<name>_changes``.
+
+    Without ``key``, the table has none. An Aerospike set is its own table, in the namespace
+    ``schema``. ``any`` says of database or schema that it doesn't matter.
+    """
+
+    name: str
+    table: str | Sequence[str]
+    key: Mapping[str, str]
+    columns: Mapping[str, str]
+    database: str | None = None
+    schema: str | None = None
+    is_aerospike: bool = False
+    partial: bool = False
+    order_by_source_time: bool | None = None
+
+    @property
+    def model(self) -> str:
+        """The name of the change log."""
+        return f"{self.name}_changes"
+
+    @property
+    def of_several(self) -> bool:
+        """Whether it is of several source tables, and so says of each row where it is from."""
+        return not isinstance(self.table, str)
+
+    def log_text(self) -> str:
+        """The model of the change log."""
+        options = {
+            "columns": dict(self.columns),
+            "partial": self.partial or None,
+            "order_by_source_time": self.order_by_source_time,
+        }
+        if self.is_aerospike:
+            return _call("aerospike_change_log", namespace=self.schema, set=self.table, **options)
+        return _call(
+            "change_log",
+            source_table=self.table if isinstance(self.table, str) else [*self.table],
+            source_schema=self.schema,
+            source_database=self.database,
+            key=dict(self.key) or None,
+            keyless=None if self.key else True,
+            **options,
+        )
+
+    def current_state_text(self, columns: Sequence[str] | None = None) -> str:
+        """The model of the current state, of some of the log's columns or of all."""
+        return _call("current_state", f'ref("{self.model}")', columns=columns)
+
+    def history_text(self, track_columns: Sequence[str] | None = None) -> str:
+        """The model of the history."""
+        return _call("history", f'ref("{self.model}")', track_columns=track_columns)
+
+    def current_state_types(self, columns: Sequence[str] | None = None) -> dict[str, str]:
+        """The columns of the current state and their types."""
+        types = self._row_types(columns)
+        if self.key or self.is_aerospike:
+            times = {"_occurred_at": "timestamp", "_max_occurred_at": "timestamp"}
+            return types | times | {"_position": _POSITION_TYPE} | self._last_types()
+        copies = {"_row": "string", "_copy": "int", "_position": _POSITION_TYPE}
+        return types | copies | self._last_types()
+
+    def history_types(self) -> dict[str, str]:
+        """The columns of the history and their types."""
+        valid = {"valid_from": "timestamp", "valid_to": "timestamp", "is_current": "boolean"}
+        event = {"_occurred_at": "timestamp", "_position": _POSITION_TYPE}
+        return self._row_types(None) | valid | event | self._last_types()
+
+    def _row_types(self, columns: Sequence[str] | None) -> dict[str, str]:
+        aerospike = {"_digest": "string", "_namespace": "string", "_set": "string"}
+        chosen = self.columns if columns is None else {each: self.columns[each] for each in columns}
+        return {**(aerospike if self.is_aerospike else self.key), **chosen}
+
+    def _last_types(self) -> dict[str, str]:
+        source = {"_source": SOURCE_TYPE} if self.of_several else {}
+        return source | ({"_expires_at": "timestamp"} if self.is_aerospike else {})
+
+
+@dataclass(frozen=True)
+class Gold:
+    """A gold model: its text, its contract, its data tests."""
+
+    name: str
+    text: str
+    types: Mapping[str, str]
+    data_tests: Sequence[Any] = field(default_factory=list)
+
+
+def current_state(log: Log, name: str | None = None, columns: Sequence[str] | None = None) -> Gold:
+    """The current state of a log, with the test that holds it against the reference."""
+    name = name or log.name
+    refold = {"name": f"{name}_equals_refold"}
+    return Gold(
+        name,
+        log.current_state_text(columns),
+        log.current_state_types(columns),
+        [{"equals_refold": refold}] if log.key or log.is_aerospike else [],
+    )
+
+
+def history(log: Log, name: str, track_columns: Sequence[str] | None = None) -> Gold:
+    """The history of a log, with the test that holds it against the reference."""
+    arguments = {"current": log.name}
+    return Gold(
+        name,
+        log.history_text(track_columns),
+        log.history_types(),
+        [{"is_history": {"name": f"{name}_is_history", "arguments": arguments}}],
+    )
+
+
+def add_log(project: Path, log: Log) -> None:
+    """Write the model of the change log."""
+    (project / "models" / "silver" / f"{log.model}.sql").write_text(log.log_text())
+
+
+def add_gold(project: Path, gold: Gold) -> None:
+    """Write a gold model, or write it anew, with its contract."""
+    folder = project / "models" / "gold"
+    (folder / f"{gold.name}.sql").write_text(gold.text)
+    model = {
+        "name": gold.name,
+        "columns": [{"name": name, "data_type": kind} for name, kind in gold.types.items()],
+        "data_tests": [*gold.data_tests],
+    }
+    # JSON is YAML.
+    (folder / f"{gold.name}.yml").write_text(json.dumps({"models": [model]}))
+
+
+def remove_model(project: Path, name: str) -> None:
+    """Take a model out of the project."""
+    for file in (project / "models").glob(f"*/{name}.*"):
+        file.unlink()

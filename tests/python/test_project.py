@@ -1,0 +1,92 @@
+"""Which project, profile and target a command takes: those that dbt takes."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dbt.cli.main import dbtRunner
+from lakes import copy_project
+
+from dbt_lakehouse.config.project import ProjectOptions, load
+from dbt_lakehouse.errors import ConfigurationError
+
+OTHER_TARGET = """\
+    ada:
+      type: lakehouse
+      method: session
+      schema: ada
+      server_side_parameters: {spark.sql.catalog.lake.warehouse: elsewhere}
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project with two targets, whose profile is beside it; the current folder is one of its
+    own.
+    """
+    for name in [name for name in os.environ if name.startswith("DBT_")]:
+        monkeypatch.delenv(name)
+    project = copy_project(tmp_path / "project")
+    profiles = (project / "profiles" / "profiles.yml").read_text()
+    (tmp_path / "profiles").mkdir()
+    (tmp_path / "profiles" / "profiles.yml").write_text(profiles + OTHER_TARGET)
+    monkeypatch.setenv("DBT_PROFILES_DIR", str(tmp_path / "profiles"))
+    monkeypatch.setenv("DBT_LOG_PATH", str(tmp_path / "logs"))
+    monkeypatch.setenv("DBT_TARGET_PATH", str(tmp_path / "target"))
+    monkeypatch.chdir(project / "models")
+    return project
+
+
+def schema_for_dbt() -> str:
+    """The schema of a gold table, as dbt has it."""
+    done = dbtRunner().invoke(["--quiet", "parse"])
+    assert done.exception is None
+    manifest: Any = done.result
+    return str(manifest.nodes["model.cdc_lakehouse.orders"].schema)
+
+
+def test_it_is_what_dbt_takes(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert load(ProjectOptions()).gold == "gold"
+    monkeypatch.setenv("DBT_TARGET", "ada")
+    found = load(ProjectOptions())
+    assert found.root == project
+    assert found.gold == schema_for_dbt() == "ada_gold"
+
+
+def test_options_come_before_the_environment(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DBT_TARGET", "ada")
+    assert load(ProjectOptions(target="dev")).schema == "gold"
+    other = copy_project(tmp_path / "other")
+    monkeypatch.setenv("DBT_PROJECT_DIR", str(other))
+    assert load(ProjectOptions()).root == other
+    assert load(ProjectOptions(project_dir=str(project))).root == project
+    # What commands pass on to dbt leads to the same.
+    found = load(ProjectOptions())
+    monkeypatch.delenv("DBT_TARGET")
+    monkeypatch.delenv("DBT_PROJECT_DIR")
+    assert load(found.options) == found
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (ProjectOptions(project_dir="nowhere"), "'nowhere' does not exist"),
+        (ProjectOptions(project_dir="/"), "No dbt_project.yml found"),
+        (ProjectOptions(target="nobody"), "does not have a target named 'nobody'"),
+        (ProjectOptions(profile="nobody"), "Could not find profile named 'nobody'"),
+        (ProjectOptions(vars="[1"), "vars"),
+    ],
+)
+def test_what_is_not_there(project: Path, options: ProjectOptions, sentence: str) -> None:
+    with pytest.raises(ConfigurationError, match=sentence):
+        load(options)
+
+
+def test_another_adapters_target(project: Path, tmp_path: Path) -> None:
+    profile = tmp_path / "profiles" / "profiles.yml"
+    profile.write_text(profile.read_text().replace("type: lakehouse", "type: spark\n      host: x"))
+    with pytest.raises(ConfigurationError, match="has `type: spark`, and not `type: lakehouse`"):
+        load(ProjectOptions())

@@ -1,0 +1,199 @@
+"""Two checkouts at one lake, whose catalog is PostgreSQL: locks and appends of one count for the
+other.
+"""
+
+import os
+import shutil
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from commands import DBT, SECONDS, Command, program, wait_until
+from lakes import copy_project
+from postgres import USER, postgres
+from pyspark.sql import SparkSession
+
+from dbt_lakehouse.config.paths import CACHE, ROOT
+from dbt_lakehouse.config.project import ProjectOptions, load
+from dbt_lakehouse.errors import LockedError
+from dbt_lakehouse.lake import leases
+from dbt_lakehouse.lake.locks import lake_lock, landing_lock, run_lock
+
+# Holds a lease that runs out soon, and renews it, until it is killed.
+HOLDER = """
+import time
+from dbt_lakehouse.config.project import ProjectOptions, load
+from dbt_lakehouse.lake import leases
+from dbt_lakehouse.lake.locks import run_lock
+leases.LEASE_SECONDS, leases.RENEWAL_SECONDS = 4.0, 1.0
+spark = load(ProjectOptions(project_dir=".", profiles_dir="profiles")).open_session()
+assert run_lock(spark).take("a test")
+print("held", flush=True)
+time.sleep(600)
+"""
+
+
+@dataclass
+class Checkout:
+    """A checkout of its own, with its own cache and its own Python modules."""
+
+    folder: Path
+
+    def python(self, *arguments: str) -> AbstractContextManager[Command]:
+        """A Python program in it."""
+        return program([*arguments], self.folder, {}, checkout=self.folder)
+
+
+@pytest.fixture(scope="module")
+def checkouts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Checkout]]:
+    """Two checkouts whose profiles name the same catalog and the same storage."""
+    folder = tmp_path_factory.mktemp("shared folder")
+    # A path may have blanks.
+    with postgres(folder) as address:
+        yield [Checkout(_checkout(folder / name, address)) for name in ("one", "two")]
+
+
+def _checkout(folder: Path, address: str) -> Path:
+    copy_project(folder)
+    for package in ("dbt", "dbt_lakehouse", "python_udfs"):
+        shutil.copytree(
+            ROOT / package, folder / package, ignore=shutil.ignore_patterns("__pycache__")
+        )
+    (folder / ".cache").mkdir()
+    (folder / ".cache" / "jars").symlink_to(CACHE / "jars")
+    profile = folder / "profiles" / "profiles.yml"
+    prefix = "        spark.sql.catalog.lake."
+    lines = [
+        line
+        for line in profile.read_text().splitlines()
+        if not line.startswith((f"{prefix}uri:", f"{prefix}warehouse:"))
+    ]
+    # As docs/catalogs.md has it. The last entry of the file is one of the same mapping.
+    lines += [
+        f"{prefix}uri: {address}",
+        f"{prefix}jdbc.user: {USER}",
+        f"{prefix}warehouse: file://{folder.parent}/warehouse",
+    ]
+    profile.write_text("\n".join(lines) + "\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def spark(checkouts: list[Checkout]) -> SparkSession:
+    """A session of the first checkout's project."""
+    folder = checkouts[0].folder
+    options = ProjectOptions(project_dir=str(folder), profiles_dir=str(folder / "profiles"))
+    return load(options).open_session()
+
+
+def test_leases_are_exchanged_by_compare_and_swap(spark: SparkSession) -> None:
+    lease = leases.Lease("id", "a test", "host", 1, "2026-11-21T00:00:00Z", 4e9)
+    first, second = leases._State(spark), leases._State(spark)
+    assert first.replace({"mine": lease})
+    assert not second.replace({"yours": lease})
+    assert leases.current(spark) == {"mine": lease}
+    assert leases._State(spark).replace({"old": lease._replace(until=1.0)})
+    # It has run out, so nobody holds it.
+    assert leases.current(spark) == {}
+    # What is no longer current leaves nothing behind but the last metadata.
+    location = spark.sql(f"describe extended {leases.TABLE}").where("col_name = 'Location'")
+    path = Path(location.collect()[0].data_type.removeprefix("file:"))
+    assert len(list(path.rglob("snap-*.avro"))) <= 2
+    for _ in range(8):
+        assert leases._State(spark).replace({})
+    assert len(list(path.rglob("*.avro"))) <= 2
+    assert len(list(path.rglob("*.metadata.json"))) <= 8
+
+
+def test_of_many_that_take_a_lease_at_once_one_gets_it(spark: SparkSession) -> None:
+    taken: list[leases.HeldLease | None] = []
+    # Each keeper is like a process of its own.
+    keepers = [leases._Keeper() for _ in range(4)]
+    for keeper in keepers:
+        keeper._spark = spark
+
+    threads = [
+        threading.Thread(target=lambda each=keeper: taken.append(each.take("one", "a test")))
+        for keeper in keepers
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(SECONDS)
+    (held,) = [each for each in taken if each is not None]
+    assert len(taken) == 4
+    held.give_back()
+    assert leases.current(spark) == {}
+
+
+def test_a_process_may_take_its_lease_again_and_give_it_back(spark: SparkSession) -> None:
+    with run_lock(spark).held("outer", 0):
+        with run_lock(spark).held("inner", 0), landing_lock(spark).held("landing", 0):
+            assert set(leases.current(spark)) == {"run", "landing"}
+        assert set(leases.current(spark)) == {"run"}
+        assert not run_lock(spark).held_elsewhere()
+    assert leases.current(spark) == {}
+    with pytest.raises(ZeroDivisionError), run_lock(spark).held("me", 0):
+        _ = 1 / 0
+    assert leases.current(spark) == {}
+
+
+def test_a_lease_that_was_lost_is_told_and_not_taken_back(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(leases, "RENEWAL_SECONDS", 0.5)
+    lock = lake_lock(spark, "lost")
+    assert lock.take("me")
+    other = leases.Lease("other", "another", "elsewhere", 7, "2026-11-21T00:00:00Z", 4e9)
+    # As after this process was asleep for a minute.
+    wait_until(lambda: leases._State(spark).replace({"lost": other}), "the other has it")
+    wait_until(lambda: "me: this process was held up" in capfd.readouterr().err, "it is told")
+    lock.release()
+    assert leases.current(spark) == {"lost": other}
+    with pytest.raises(LockedError, match=r"`another` \(process 7 on elsewhere, since"):
+        lock.wait("me", patience=0.2)
+    assert leases._State(spark).replace({})
+
+
+def test_a_holder_in_another_checkout_keeps_its_lease_until_it_is_killed(
+    spark: SparkSession, checkouts: list[Checkout]
+) -> None:
+    lock = run_lock(spark)
+    with checkouts[1].python("-c", HOLDER) as holder:
+        holder.wait_for("held")
+        ended = leases.current(spark)["run"].until
+        # Renewed, so that it outlives its first end.
+        wait_until(lambda: time.time() > ended, "the first lease is over")
+        assert not lock.take("me")
+        assert lock.held_elsewhere()
+        assert lock.holder().startswith(f"`a test` (process {holder.process.pid} on ")
+        holder.leave_nothing()
+    assert lock.take("me", patience=SECONDS)
+    lock.release()
+
+
+def test_two_dbt_runs_of_two_checkouts_build_each_position_once(
+    spark: SparkSession, checkouts: list[Checkout]
+) -> None:
+    one, two = checkouts
+    arguments = (*DBT, "run", "-s", "change_events", "--profiles-dir", "profiles")
+    with ExitStack() as stack:
+        with landing_lock(spark).held("a landing", patience=0):
+            first = stack.enter_context(one.python(*arguments))
+            # It has the run's lock now, and waits for the other.
+            first.wait_for(f"waiting for `a landing` (process {os.getpid()} on ")
+            second = stack.enter_context(two.python(*arguments))
+            second.wait_for(f"waiting for `dbt run` (process {first.process.pid} on ")
+        first.end()
+        second.end()
+    positions = "topic, partition, offset"
+    events = f"select {positions}, event_index from lake.silver.change_events"
+    assert spark.sql(f"{events} group by all having count(*) > 1").collect() == []
+    landed = spark.sql(f"select {positions} from lake.bronze.raw_payloads")
+    built = spark.sql(f"select distinct {positions} from lake.silver.change_events")
+    assert landed.count() == built.count() > 100
+    assert leases.current(spark) == {}

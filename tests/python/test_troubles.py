@@ -1,0 +1,166 @@
+"""What goes wrong with machines and files is told in one sentence: what, where, what to do."""
+
+import os
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from lakes import Lake
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+
+from dbt_lakehouse.config.paths import ROOT
+from dbt_lakehouse.errors import DamageError
+from dbt_lakehouse.lake.iceberg import load_table
+from dbt_lakehouse.spark.java_errors import known_trouble, trouble_text
+
+DATA = "file:/srv/lake/warehouse/gold/orders/data/00000-1.parquet"
+METADATA = "file:/srv/lake/warehouse/gold/orders/metadata/00003-a.metadata.json"
+
+
+@pytest.mark.parametrize(
+    ("message", "sentence"),
+    [
+        (
+            "Unknown failure: [SQLITE_BUSY] The database file is locked (database is locked)",
+            "the lake's catalog is locked by another process",
+        ),
+        (
+            "Unknown failure: [SQLITE_READONLY_DBMOVED] Attempt to write a readonly database",
+            "the lake's catalog can't be written",
+        ),
+        (
+            f"Job aborted: Failed to open input stream for file: {DATA}: File {DATA} does not"
+            " exist",
+            f"{DATA} is missing, a file of gold.orders: restore it from a backup, or build the"
+            " table anew: `dbt run --full-refresh -s orders`",
+        ),
+        (
+            f"Failed to fetch file: {DATA.replace('gold', 'bronze')}: Reached the end of stream"
+            " with 220 bytes left to read",
+            "is cut short or damaged, a file of bronze.orders: restore it from a backup",
+        ),
+        (
+            f"Failed to read file: {METADATA}: Unexpected end-of-input within Object entries",
+            f"{METADATA} is cut short or damaged, a file of gold.orders: restore it from a backup",
+        ),
+        (
+            f"Failed to create file: {DATA}: Mkdirs failed to create file:/srv/lake",
+            "the lake's storage can't be written",
+        ),
+        (f"Failed to close: {DATA}: No space left on device", "the disk is full"),
+        ("Job aborted: java.lang.OutOfMemoryError: Java heap space", "raise spark.driver.memory"),
+    ],
+)
+def test_a_trouble_that_is_known(message: str, sentence: str) -> None:
+    told = trouble_text(message)
+    assert told is not None and sentence in told
+    # What can't be built anew from elsewhere must not be dropped.
+    assert ("--full-refresh" in told) == ("missing" in told)
+
+
+def test_another_error_is_told_as_it_is() -> None:
+    assert trouble_text("[DIVIDE_BY_ZERO] Division by zero. SQLSTATE: 22012") is None
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
+    lake = Lake(tmp_path_factory.mktemp("troubles"))
+    for name in ("whole", "no_data", "half_data", "no_metadata", "half_metadata"):
+        lake.sql(f"create table gold.{name} using iceberg as select id from range(2, 3)")
+    yield lake
+
+
+def the_file(lake: Lake, table: str, pattern: str) -> Path:
+    (file,) = (lake.folder / "lake" / "warehouse" / "gold" / table).glob(pattern)
+    return file
+
+
+def cut_in_half(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+    # Hadoop's own, which would be missed by nobody else.
+    (file.parent / f".{file.name}.crc").unlink()
+
+
+@pytest.mark.parametrize(
+    ("table", "pattern", "damage", "sentence"),
+    [
+        ("no_data", "data/*.parquet", Path.unlink, "is missing, a file of gold.no_data"),
+        ("half_data", "data/*.parquet", cut_in_half, "is cut short or damaged, a file of"),
+        ("no_metadata", "metadata/*.json", Path.unlink, "is missing, a file of gold.no_metadata"),
+    ],
+)
+def test_a_file_of_a_table(
+    lake: Lake, table: str, pattern: str, damage: Callable[[Path], None], sentence: str
+) -> None:
+    file = the_file(lake, table, pattern)
+    damage(file)
+    with pytest.raises((Py4JJavaError, PySparkException)) as caught:
+        lake.sql(f"select * from gold.{table}")
+    told = known_trouble(caught.value)
+    assert told is not None and sentence in told and file.name in told
+    assert lake.sql("select * from gold.whole") == [{"id": 2}]
+
+
+def test_metadata_that_is_cut_short_is_told_at_once(lake: Lake) -> None:
+    """Iceberg alone tries for a minute and a half."""
+    file = the_file(lake, "half_metadata", "metadata/*.json")
+    cut_in_half(file)
+    begin = time.monotonic()
+    with pytest.raises(DamageError, match=f"{file.name} is cut short, a file of gold.half_metad"):
+        load_table(lake.spark, "lake.gold.half_metadata")
+    assert time.monotonic() - begin < 20
+
+
+def test_a_catalog_that_is_locked(
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = lake.load()
+    uri = project.parameters["spark.sql.catalog.lake.uri"]
+    hasty = {"spark.sql.catalog.lake.uri": uri.replace("busy_timeout=30000", "busy_timeout=100")}
+    spark = project._replace(parameters={**project.parameters, **hasty}).open_session()
+    catalog = lake.folder / "lake" / "catalog.db"
+    with closing(sqlite3.connect(catalog, isolation_level=None)) as other:
+        other.execute("begin exclusive")
+        with pytest.raises((Py4JJavaError, PySparkException)) as caught:
+            spark.sql("create table gold.late using iceberg as select 1 as id")
+    told = known_trouble(caught.value)
+    assert told is not None and "is locked by another process" in told
+
+
+def lakehouse(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "dbt_lakehouse.cli", *arguments],
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+@pytest.mark.parametrize(
+    ("environment", "sentence"),
+    [
+        ({"JAVA_HOME": "/nowhere"}, "needs Java 17 or later, and JAVA_HOME is /nowhere"),
+        ({"JAVA_HOME": "", "PATH": "/nowhere"}, "and no `java` is on the PATH: install it"),
+        (
+            {"LAKEHOUSE_CACHE": f"{ROOT}/README.md/cache"},
+            f"the cache {ROOT}/README.md/cache/tmp can't be written: Not a directory",
+        ),
+    ],
+    ids=["JAVA_HOME", "PATH", "cache"],
+)
+def test_a_machine_that_is_not_ready(
+    tmp_path: Path, environment: dict[str, str], sentence: str
+) -> None:
+    done = lakehouse("show", LAKEHOUSE_LAKE=str(tmp_path), **environment)
+    assert done.returncode == 1
+    assert done.stderr.startswith("lakehouse: ") and done.stderr.count("\n") == 1
+    assert sentence in done.stderr

@@ -1,0 +1,426 @@
+"""Wrong rows that were seen from outside, each through dbt on tables of its own.
+
+One lake serves all: what a run is to show for one table, it shows for the others too. Each fixture
+is one more run; the tests stand in the order of the runs.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any, Final, NamedTuple
+
+import pytest
+from dbt_common.exceptions import DbtBaseException
+from expected_gold import EPOCH
+from lakes import Lake, Outcome, Rows, as_of_text
+from small_messages import aerospike_write, digest_text, row_change, set_less_delete
+from small_project import (
+    Gold,
+    Log,
+    add_gold,
+    add_log,
+    current_state,
+    history,
+    remove_model,
+    small_project,
+)
+from streams import DAY, HOUR, MINUTE, START, Message
+
+Named = Mapping[str, Any]
+POSTGRESQL: Final[Named] = {"connector": "postgresql", "db": "shop", "schema": "app"}
+VITESS: Final[Named] = {"connector": "vitess", "db": "", "shard": "-80"}
+USERS: Final = "aerospike.users.all"
+ID: Final = {"id": "bigint"}
+TITLE: Final = {"title": "string"}
+
+# A column of the log that gold declares only later, and one that the log does.
+NOTES: Final = Log("notes", "notes", ID, {**TITLE, "note": "string"}, database="shop", schema="app")
+NOTES_LATER: Final = replace(NOTES, columns={**NOTES.columns, "extra": "string"})
+# Two source tables of one shape, with a key and without.
+SHARDS: Final = Log(
+    "shards", ["shard_a", "shard_b"], ID, {**TITLE, "note": "string"}, "shop", "app"
+)
+LINES: Final = replace(SHARDS, name="lines", key={}, columns=TITLE)
+# Deletes of its records come without a set, and find it lagging.
+PROFILES: Final = Log(
+    "profiles", "profiles", {}, {"display_name": "string"}, schema="users", is_aerospike=True
+)
+# Changed bins only, which its log alone declares.
+GAUGES: Final = replace(
+    PROFILES,
+    name="gauges",
+    table="gauges",
+    columns={"level": "bigint", "label": "string"},
+    partial=True,
+)
+# Debezium, ordered by source time, which its log alone declares too.
+CLOCKS: Final = replace(
+    NOTES, name="clocks", table="clocks", columns=TITLE, order_by_source_time=True
+)
+# One name in several databases and schemas, all in one topic.
+CUSTOMERS: Final = Log("bare", "customers", ID, {})
+PLACES: Final = (
+    CUSTOMERS,
+    replace(CUSTOMERS, name="keyspace", schema="commerce"),
+    replace(CUSTOMERS, name="database", database="crm"),
+    replace(CUSTOMERS, name="schema", database="crm", schema="public"),
+    replace(CUSTOMERS, name="anywhere", database="*", schema="*"),
+    replace(CUSTOMERS, name="any_schema", database="crm", schema="*"),
+)
+NOT_AGAIN: Final = [place.model for place in PLACES]
+
+# dbt's own kind of table, as its users write them.
+RUN_LOG: Final = """
+{{ config(materialized="incremental", incremental_strategy="append") }}
+select '{{ var("as_of") }}' as as_of, count(*) as notes from {{ ref("notes") }}
+"""
+LAST_SEEN: Final = """
+{{ config(materialized="incremental", incremental_strategy="merge", unique_key="id") }}
+select 1 as id, '{{ var("as_of") }}' as seen
+{% if not is_incremental() %}union all select 2, '{{ var("as_of") }}'{% endif %}
+"""
+OWN: Final = {"run_log": RUN_LOG, "last_seen": LAST_SEEN}
+
+LATER: Final = START + 8 * DAY
+FIRST, SECOND, THIRD, LAST = (
+    as_of_text(EPOCH + timedelta(milliseconds=moment))
+    for moment in (START + HOUR, START + 2 * HOUR, LATER + HOUR, LATER + 2 * HOUR)
+)
+
+
+def note(offset: int, op: str, key: int | None = None, **values: Any) -> Message:
+    return row_change("debezium.notes", offset, op, key, {**POSTGRESQL, "table": "notes"}, **values)
+
+
+def shard(offset: int, table: str, op: str, key: int | None = None, **values: Any) -> Message:
+    """A change of a shard; those without a key have the same rows."""
+    return row_change("debezium.shards", offset, op, key, {**POSTGRESQL, "table": table}, **values)
+
+
+def clock(offset: int, minute: int, title: str) -> Message:
+    """An update of the one clock, made at another minute than it was sent."""
+    source = {**POSTGRESQL, "table": "clocks"}
+    message = row_change("debezium.clocks", minute, "u", 1, source, title=title)
+    return message._replace(offset=offset, timestamp_ms=START + offset * MINUTE)
+
+
+def customer(offset: int, number: int, **source: Any) -> Message:
+    return row_change("debezium.all", offset, "c", number, {"connector": "any", **source})
+
+
+def other(offset: int, value: str) -> Message:
+    """A message that is no change of a row."""
+    return Message("debezium.all", 0, offset, START, None, value.encode())
+
+
+EVERYTHING: Final = [
+    customer(0, 1, **VITESS, keyspace="commerce", table="customers"),
+    customer(1, 2, **VITESS, keyspace="billing", table="customers"),
+    customer(2, 3, db="crm", table="customers"),
+    customer(3, 4, db="crm", schema="public", table="customers"),
+    customer(4, 5, table="customers"),
+    customer(5, 6, db="crm", table="customers_old"),
+    customer(6, 7),
+    other(7, '{"status": "BEGIN", "id": "571", "event_count": null, "ts_ms": 1790812800000}'),
+    other(
+        8,
+        '{"source": {"connector": "mysql", "db": "crm", "table": "customers"}, "databaseName":'
+        ' "crm", "ddl": "create table customers (id bigint)", "tableChanges": []}',
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    """A project with these tables, and a lake for it."""
+    folder = tmp_path_factory.mktemp("wrong-rows")
+    project = small_project(folder / "project")
+    for log in (NOTES, SHARDS, LINES, PROFILES, GAUGES, CLOCKS, *PLACES):
+        add_log(project, log)
+    add_gold(project, current_state(NOTES, columns=["title"]))
+    for log in (SHARDS, LINES, PROFILES, GAUGES, CLOCKS):
+        add_gold(project, current_state(log))
+    add_gold(project, history(SHARDS, "shards_history"))
+    add_gold(project, history(NOTES, "notes_history"))
+    own = project / "models" / "own"
+    own.mkdir()
+    for name, text in OWN.items():
+        (own / f"{name}.sql").write_text(text)
+    return Lake(folder, project)
+
+
+def ids(rows: Rows) -> list[int]:
+    return sorted(row["id"] for row in rows)
+
+
+def succeeded(statuses: Mapping[str, str], *names: str) -> bool:
+    """Whether these nodes have run without error."""
+    return [statuses.get(name) for name in names] == ["success"] * len(names)
+
+
+# --- the first run --------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def first(lake: Lake) -> dict[str, str]:
+    """All tables, from what has landed before any run."""
+    messages = [
+        note(0, "c", 1, title="one", note="gone", extra="gone"),
+        note(1, "t"),
+        note(2, "c", 2, title="two", note="there", extra="more"),
+        shard(0, "shard_a", "c", 1, title="row 1", note="a"),
+        shard(1, "shard_b", "c", 2, title="row 2", note="b"),
+        # The same key in both: the newest event says where the row is from.
+        shard(2, "shard_a", "c", 3, title="a", note="kept"),
+        shard(3, "shard_b", "c", 3, title="b", note="kept"),
+        shard(4, "shard_b", "c", 4, title="b", note="gone"),
+        shard(5, "shard_a", "c", 4, title="a", note="gone"),
+        shard(6, "shard_a", "c", 5, title="gone", note="gone"),
+        shard(7, "shard_a", "t"),
+        shard(8, "shard_a", "u", 5, title="new", note="__debezium_unavailable_value"),
+        *(aerospike_write(USERS, n, "profiles", n, display_name="x") for n in (1, 2)),
+        *(aerospike_write(USERS, n, "gauges", n, level=n, label="set once") for n in (3, 4)),
+        clock(0, 30, "newest"),
+        clock(40, 20, "late"),
+        *EVERYTHING,
+    ]
+    lake.land(message.line() for message in messages)
+    return lake.dbt("run", as_of=FIRST)
+
+
+def test_all_tables_are_built(first: dict[str, str]) -> None:
+    assert set(first.values()) == {"success"}, first
+
+
+@pytest.mark.parametrize(
+    ("place", "expected"),
+    [*zip(PLACES, ([5], [1], [3], [4], [1, 2, 3, 4, 5], [3, 4]), strict=True)],
+    ids=[place.name for place in PLACES],
+)
+def test_what_a_log_does_not_name_is_null_and_any_must_be_asked_for(
+    lake: Lake, first: dict[str, str], place: Log, expected: list[int]
+) -> None:
+    assert ids(lake.read(f"silver.{place.model}")) == expected
+
+
+def source(table: str) -> dict[str, str]:
+    """Where a row of the shards is from."""
+    return {"database": "shop", "schema": "app", "table": table}
+
+
+def of_shards(rows: Rows) -> dict[int, tuple[str, str | None, dict[str, str]]]:
+    return {row["id"]: (row["title"], row["note"], row["_source"]) for row in rows}
+
+
+def test_a_log_of_several_tables_says_where_each_change_is_from(
+    lake: Lake, first: dict[str, str]
+) -> None:
+    changes = lake.read(f"silver.{SHARDS.model}")
+    tables = {row["_position"]["offset"]: row["_source"]["table"] for row in changes}
+    assert tables == {n: "shard_b" if n in (1, 3, 4) else "shard_a" for n in range(9)}
+    assert all(row["_source"] == source(row["_source"]["table"]) for row in changes)
+    # One of a single table has no need to.
+    assert not any("_source" in row for row in lake.read(f"silver.{NOTES.model}"))
+
+
+SHARD_ROWS: Final = {
+    2: ("row 2", "b", source("shard_b")),
+    3: ("b", "kept", source("shard_b")),
+    5: ("new", None, source("shard_a")),
+}
+
+
+def test_a_truncate_deletes_only_what_came_from_its_table(
+    lake: Lake, first: dict[str, str]
+) -> None:
+    assert of_shards(lake.read("gold.shards")) == SHARD_ROWS
+    current = [row for row in lake.read("gold.shards_history") if row["is_current"]]
+    assert of_shards(current) == SHARD_ROWS
+    # Without a key, each row is its own: those of the other table are all there.
+    lines = [(row["title"], row["_source"]["table"]) for row in lake.read("gold.lines")]
+    assert sorted(lines) == [
+        ("b", "shard_b"),
+        ("b", "shard_b"),
+        ("new", "shard_a"),
+        ("row 2", "shard_b"),
+    ]
+
+
+def test_source_time_counts_where_the_log_says_so(lake: Lake, first: dict[str, str]) -> None:
+    assert [row["title"] for row in lake.read("gold.clocks")] == ["newest"]
+
+
+# --- a column is declared later, and one gold table lags ------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def second(lake: Lake, first: dict[str, str]) -> dict[str, str]:
+    """Everything but the profiles, of which a record is deleted."""
+    add_log(lake.project, NOTES_LATER)
+    add_gold(lake.project, current_state(NOTES_LATER))
+    add_gold(lake.project, history(NOTES_LATER, "notes_history"))
+    messages = [
+        shard(9, "shard_a", "c", 6, title="row 6", note="a"),
+        shard(10, "shard_b", "t"),
+        aerospike_write(USERS, 5, "gauges", 3, level=33),
+        set_less_delete(USERS, 6, 4),
+        set_less_delete(USERS, 7, 1),
+    ]
+    lake.land(message.line() for message in messages)
+    return lake.dbt("run", "--exclude", "profiles", *NOT_AGAIN, as_of=SECOND)
+
+
+NOTE: Final = ("id", "title", "note", "extra")
+
+
+def test_a_column_declared_later_brings_no_truncated_row_back(
+    lake: Lake, second: dict[str, str]
+) -> None:
+    assert succeeded(second, "notes", "notes_history")
+    rows = [tuple(row[name] for name in NOTE) for row in lake.read("gold.notes")]
+    assert rows == [(2, "two", "there", "more")]
+    current = [row for row in lake.read("gold.notes_history") if row["is_current"]]
+    assert [tuple(row[name] for name in NOTE) for row in current] == rows
+
+
+def test_a_later_truncate_takes_its_own_rows_too(lake: Lake, second: dict[str, str]) -> None:
+    expected = {5: SHARD_ROWS[5], 6: ("row 6", "a", source("shard_a"))}
+    assert of_shards(lake.read("gold.shards")) == expected
+    current = [row for row in lake.read("gold.shards_history") if row["is_current"]]
+    assert of_shards(current) == expected
+    lines = [(row["title"], row["_source"]["table"]) for row in lake.read("gold.lines")]
+    assert sorted(lines) == [("new", "shard_a"), ("row 6", "shard_a")]
+
+
+def test_what_the_log_declares_holds_for_gold(lake: Lake, second: dict[str, str]) -> None:
+    """A bin that is not shipped keeps its value, and a delete without a set finds its record."""
+    gauges = [(row["_digest"], row["level"], row["label"]) for row in lake.read("gold.gauges")]
+    assert gauges == [(digest_text(3), 33, "set once")]
+
+
+NOTES_GOLD: Final = ("gold.notes", "gold.notes_history")
+
+
+class Third(NamedTuple):
+    """The third run, and what the notes were before it."""
+
+    statuses: dict[str, str]
+    notes_before: list[str]
+
+
+@pytest.fixture(scope="module")
+def third(lake: Lake, second: dict[str, str]) -> Third:
+    """Eight days later, still without the profiles; their other record is deleted too."""
+    before = [lake.current_snapshot(table) for table in NOTES_GOLD]
+    deleted = set_less_delete(USERS, 8 * DAY // MINUTE, 2)
+    lake.land([deleted.line()])
+    statuses = lake.dbt("run", "--exclude", "profiles", *NOT_AGAIN, as_of=THIRD)
+    return Third(statuses, before)
+
+
+def test_a_column_is_filled_once(lake: Lake, third: Third) -> None:
+    assert succeeded(third.statuses, "notes", "notes_history")
+    assert [lake.current_snapshot(table) for table in NOTES_GOLD] == third.notes_before
+
+
+# --- what lagged comes after ----------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def last(lake: Lake, third: Third) -> dict[str, str]:
+    """The profiles too, when nothing is to be remembered any longer."""
+    names = ("profiles", "deleted_keys", *OWN)
+    return lake.dbt("run", "-s", *names, "+notes", as_of=LAST, tombstone_retention_days=0)
+
+
+def test_deletes_are_remembered_until_every_table_has_read_them(
+    lake: Lake, last: dict[str, str]
+) -> None:
+    """One of them for longer than the retention, the other with none."""
+    assert succeeded(last, "profiles")
+    assert [row["_digest"] for row in lake.read("gold.profiles")] == []
+
+
+def test_an_ordinary_incremental_model_appends(lake: Lake, last: dict[str, str]) -> None:
+    assert succeeded(last, "run_log")
+    runs = sorted((row["as_of"], row["notes"]) for row in lake.read("gold.run_log"))
+    assert runs == [(as_of, 1) for as_of in (FIRST, SECOND, THIRD, LAST)]
+
+
+def test_an_ordinary_incremental_model_merges(lake: Lake, last: dict[str, str]) -> None:
+    assert succeeded(last, "last_seen")
+    seen = {row["id"]: row["seen"] for row in lake.read("gold.last_seen")}
+    assert seen == {1: LAST, 2: FIRST}
+
+
+# --- declarations that can't be meant -------------------------------------------------------------
+
+
+def stopped(lake: Lake, *arguments: str) -> dict[str, Outcome]:
+    """What became of the nodes of a dbt command that nothing has come of."""
+    before = {table: lake.current_snapshot(table) for table in lake.tables()}
+    outcomes = lake.outcomes(*arguments, as_of=LAST)
+    assert {table: lake.current_snapshot(table) for table in lake.tables()} == before
+    return outcomes
+
+
+def test_sql_behind_the_call_is_refused(lake: Lake, last: dict[str, str]) -> None:
+    """``dbt show`` would obey it, and the runs would not."""
+    condition = "where title <> 'two'\n"
+    models = (current_state(NOTES, "filtered"), history(NOTES, "filtered_history"))
+    try:
+        for gold in models:
+            add_gold(lake.project, replace(gold, text=gold.text + condition, data_tests=[]))
+        outcomes = stopped(lake, "compile", "-s", "filtered", "filtered_history")
+        assert {name: outcome.status for name, outcome in outcomes.items()} == {
+            "filtered": "error",
+            "filtered_history": "error",
+        }
+        for name, outcome in outcomes.items():
+            assert name in outcome.message
+            assert "where=" in outcome.message and "on top" in outcome.message
+    finally:
+        for gold in models:
+            remove_model(lake.project, gold.name)
+
+
+def test_a_contract_is_held_at_each_run(lake: Lake, last: dict[str, str]) -> None:
+    """With news and without, before anything is written."""
+    declared: Gold = current_state(NOTES_LATER)
+    try:
+        add_gold(lake.project, replace(declared, types={**declared.types, "title": "int"}))
+        lake.land([note(3, "c", 3, title="three", note="new").line()])
+        assert lake.dbt("run", "-s", f"+{NOTES.model}", as_of=LAST)[NOTES.model] == "success"
+        for _ in range(2):
+            (outcome,) = stopped(lake, "run", "-s", "notes").values()
+            assert outcome.status == "error"
+            assert "title" in outcome.message and "contract" in outcome.message
+    finally:
+        add_gold(lake.project, declared)
+    assert succeeded(lake.dbt("run", "-s", "notes", as_of=LAST), "notes")
+    assert ids(lake.read("gold.notes")) == [2, 3]
+
+
+@pytest.mark.parametrize(("name", "value"), [("key", "['id']"), ("partial", "true")])
+def test_what_the_log_declares_is_not_declared_again(
+    lake: Lake, last: dict[str, str], name: str, value: str
+) -> None:
+    """Two declarations of one thing could differ."""
+    gold = current_state(NOTES, "again")
+    call = gold.text.replace(") }}", f", {name}={value}) }}}}")
+    assert call != gold.text
+    try:
+        add_gold(lake.project, replace(gold, text=call, data_tests=[]))
+        assert name in refusal(lake, "compile", "-s", "again")
+    finally:
+        remove_model(lake.project, "again")
+
+
+def refusal(lake: Lake, *arguments: str) -> str:
+    """Why a dbt command of one node does nothing, be it refused while dbt parses or later."""
+    try:
+        (outcome,) = stopped(lake, *arguments).values()
+    except DbtBaseException as error:
+        return str(error)
+    assert outcome.status == "error", outcome
+    return outcome.message
