@@ -4,6 +4,7 @@ declaration says, and commits that hold rows together with what they were made o
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
+from uuid import uuid4
 
 from dbt.adapters.base.meta import available
 from dbt.adapters.base.relation import BaseRelation
@@ -14,7 +15,7 @@ from pyspark.sql import Observation
 from pyspark.sql.functions import expr
 
 from dbt.adapters.lakehouse.base import SessionAdapter, told
-from dbt_lakehouse.dbt import commits, contracts, declarations, fold, log_times, project, tables
+from dbt_lakehouse.dbt import commits, contracts, declarations, fold, log_times, marks, project, tables
 from dbt_lakehouse.dbt.declarations import Fold
 from dbt_lakehouse.dbt.fold import Found, Newest, Plan, Truncate
 from dbt_lakehouse.dbt.key_ranges import arguments_of, key_ranges, ranges_of, values_sql
@@ -126,7 +127,7 @@ class ModelAdapter(SessionAdapter):
     def run_properties(self, this: BaseRelation) -> dict[str, str]:
         """Properties that a model's table is to be made with."""
         run = self._runs.get(str(this))
-        return {} if run is None else run.properties()
+        return {} if run is None else {marks.MADE: uuid4().hex, **run.properties()}
 
     @available.parse_none
     @told
@@ -134,7 +135,7 @@ class ModelAdapter(SessionAdapter):
         self, run: NodeRun, upstream: BaseRelation, conditions: Sequence[tuple[str, str, Any]]
     ) -> bool:
         """``may_have_rows`` of the rows of an upstream that are new to the model's table."""
-        reading = run.readings[str(upstream)]
+        reading = run.reading(upstream)
         if not reading.has_news:
             return False
         between = None
