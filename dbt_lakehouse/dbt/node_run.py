@@ -6,6 +6,8 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from dbt_common.exceptions import CompilationError
+
 from dbt_lakehouse.dbt import marks, news
 from dbt_lakehouse.dbt.declarations import Changes, Fold, changes, declared, digest
 from dbt_lakehouse.dbt.fold import ROWS_OF_ONE_TASK, Newest, newest
@@ -22,7 +24,7 @@ AS_OF: Final = "lakehouse.as_of"
 NEWEST: Final = "lakehouse.newest"
 # Of deleted_keys: up to when states are forgotten.
 HORIZON: Final = "lakehouse.purge_horizon"
-_CARRIED: Final = (marks.PREFIX, DECLARED, AS_OF, NEWEST, HORIZON)
+_CARRIED: Final = (DECLARED, AS_OF, NEWEST, HORIZON)
 
 Load = Callable[[str], Table | None]
 """A table as it is now by its name (``schema.table``), None if there is none."""
@@ -141,17 +143,30 @@ class NodeRun:
             or any(reading.has_news for reading in self.readings.values())
         )
 
+    def reading(self, upstream: Any) -> Reading:
+        """What is to be read of an upstream.
+
+        Raises ``CompilationError`` if there is no such table.
+        """
+        found = self.readings.get(str(upstream))
+        if found is None:
+            raise CompilationError(
+                f"{upstream} is not there, and this model reads it: build it first, as `dbt run`"
+                " does with `-s +<this model>`"
+            )
+        return found
+
     def has_news_of(self, upstream: Any) -> bool:
         """Whether an upstream may have rows that are new to the table."""
-        return self.readings[str(upstream)].has_news
+        return self.reading(upstream).has_news
 
     def rows(self, upstream: Any) -> str:
         """The rows of an upstream that are new to the table, as SQL to select from."""
-        return self.readings[str(upstream)].sql(str(upstream))
+        return self.reading(upstream).sql(str(upstream))
 
     def rows_before(self, upstream: Any) -> str:
         """The rows of an upstream that were read before, as SQL to select from."""
-        since = self.readings[str(upstream)].since
+        since = self.reading(upstream).since
         if since is None or since.snapshot == NO_SNAPSHOT:
             return f"(select * from {upstream} where false)"
         table = self._tables[str(upstream)]
@@ -161,22 +176,22 @@ class NodeRun:
 
     def snapshot_of(self, upstream: Any) -> str:
         """The snapshot up to which an upstream is read."""
-        return self.readings[str(upstream)].until.snapshot
+        return self.reading(upstream).until.snapshot
 
     def sequence_read(self, upstream: Any) -> int:
         """The sequence number up to which an upstream was read before."""
-        since = self.readings[str(upstream)].since
+        since = self.reading(upstream).since
         return 0 if since is None else since.sequence
 
     def is_behind(self, upstream: Any) -> bool:
         """Whether an upstream has any commit that is new to the table."""
-        return self.readings[str(upstream)].until.sequence > self.sequence_read(upstream)
+        return self.reading(upstream).until.sequence > self.sequence_read(upstream)
 
     @property
     def is_small(self) -> bool:
         """Whether the new rows of the first upstream are few enough for one task."""
         name = str(self.upstreams[0])
-        table, since = self._tables[name], self.readings[name].since
+        table, since = self._tables[name], self.reading(name).since
         if table is None or since is None:
             return False
         added = 0
@@ -227,13 +242,13 @@ def kept(table: Table, name: str) -> Any:
 
 
 def carried(table: Table) -> dict[str, str]:
-    """All that a table's commits have noted and the newest one says nothing of: what has to be
-    noted again before the commits that say it expire.
+    """All that a table's commits have noted, if the newest one does not say all of it: what has to
+    be noted again before the others expire. All, for the newest expires in its turn.
     """
-    notes: dict[str, str] = {}
+    notes = marks.noted(marks.marks_of(table))
     for snapshot in table.chain:
         for name, value in snapshot.summary.items():
-            if name.startswith(_CARRIED):
+            if name in _CARRIED:
                 notes.setdefault(name, value)
     current = table.chain[0].summary if table.chain else {}
-    return {name: value for name, value in notes.items() if current.get(name) != value}
+    return {} if notes.items() <= current.items() else notes

@@ -5,6 +5,7 @@ declaration says, and commits that hold rows together with what they were made o
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
+from uuid import uuid4
 
 from dbt.adapters.base.meta import available
 from dbt.adapters.base.relation import BaseRelation
@@ -21,6 +22,7 @@ from dbt_lakehouse.dbt import (
     declarations,
     fold,
     log_times,
+    marks,
     news,
     project,
     tables,
@@ -138,7 +140,7 @@ class ModelAdapter(SessionAdapter):
     def run_properties(self, this: BaseRelation) -> dict[str, str]:
         """Properties that a model's table is to be made with."""
         run = self._runs.get(str(this))
-        return {} if run is None else run.properties()
+        return {} if run is None else {marks.MADE: uuid4().hex, **run.properties()}
 
     @available.parse_none
     @told
@@ -146,7 +148,7 @@ class ModelAdapter(SessionAdapter):
         self, run: NodeRun, upstream: BaseRelation, conditions: Sequence[tuple[str, str, Any]]
     ) -> bool:
         """``may_have_rows`` of the rows of an upstream that are new to the model's table."""
-        reading = run.readings[str(upstream)]
+        reading = run.reading(upstream)
         if not reading.has_news:
             return False
         between = None
