@@ -1,6 +1,5 @@
 """Names that a source's columns can't have, because the models have them themselves."""
 
-import json
 import re
 from pathlib import Path
 
@@ -9,20 +8,14 @@ from dbt_common.exceptions import CompilationError
 from lakes import Lake
 from small_project import small_project
 
-from dbt_lakehouse.commands.generate.naming import TECHNICAL, column_names
+from dbt_lakehouse.commands.generate.naming import column_names
 from dbt_lakehouse.config.paths import ROOT
+from dbt_lakehouse.dbt.declarations import RESERVED, change_log, fold
 
 AS_OF = "2026-11-21 00:00:00"
 
 
-def reserved_columns() -> set[str]:
-    """What the macro of that name lists."""
-    text = (ROOT / "macros/change_log/reserved_columns.sql").read_text()
-    return set(re.findall(r"'(_\w+)'", text))
-
-
-def test_generated_models_avoid_what_the_macros_refuse() -> None:
-    assert {f"_{name}" for name in TECHNICAL} == reserved_columns()
+def test_generated_models_avoid_what_declarations_refuse() -> None:
     assert column_names(["_version", "_Is_x", "_Row", "_id"], {}) == {
         "_version": "source_version",
         "_Is_x": "source_Is_x",
@@ -37,27 +30,31 @@ def test_every_name_that_a_step_uses_is_reserved() -> None:
         without_comments = re.sub(r"{#.*?#}", "", path.read_text(), flags=re.DOTALL)
         used |= set(re.findall(r"\bas (_[a-z_]+)\b", without_comments))
     assert len(used) > 40
-    assert used - reserved_columns() == set()
+    assert used - RESERVED == set()
 
 
-@pytest.mark.parametrize(
-    ("columns", "gold", "message"),
-    [
-        ({"_Version": "int"}, "current_state", "a column can't be called _Version"),
-        ({"valid_to": "date"}, "history", "a history has a column valid_to of its own"),
-    ],
-)
-def test_a_model_with_such_a_name_is_refused(
-    columns: dict[str, str], gold: str, message: str, tmp_path: Path
-) -> None:
+def test_a_model_with_such_a_name_is_refused(tmp_path: Path) -> None:
     project = small_project(tmp_path / "project")
     (project / "models/silver/stock_changes.sql").write_text(
-        f'{{{{ change_log(source_table="stock", key={{"id": "int"}}, columns={json.dumps(columns)})'
-        " }}\n"
+        '{{ change_log(source_table="stock", key={"id": "int"}, columns={"_Version": "int"}) }}\n'
     )
-    (project / "models/gold/stock.sql").write_text(
-        f'{{{{ {gold}(changes=ref("stock_changes"), key=["id"], columns={json.dumps([*columns])})'
-        " }}\n"
-    )
-    with pytest.raises(CompilationError, match=message):
+    with pytest.raises(CompilationError, match="a column can't be called _Version"):
         Lake(tmp_path, project).dbt("parse", as_of=AS_OF)
+
+
+def test_a_history_refuses_names_of_its_own() -> None:
+    log = change_log(
+        {
+            "source_table": "stock",
+            "source_schema": None,
+            "source_database": None,
+            "key": {"id": "int"},
+            "columns": {"valid_to": "date"},
+            "keyless": False,
+            "partial": False,
+            "order_by_source_time": None,
+        }
+    )
+    assert "`valid_to`" in fold(log).gold_columns
+    with pytest.raises(CompilationError, match="a history has a column valid_to of its own"):
+        fold(log, is_history=True)
