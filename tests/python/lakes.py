@@ -212,6 +212,14 @@ class Lake:
         """The id of the table's current snapshot, ``none`` for an empty one."""
         return self.properties(table)["current-snapshot-id"]
 
+    def build(self, table: str) -> int | None:
+        """Which build of a table it is: its first snapshot. One that is replaced has another."""
+        first: int | None = self.sql(
+            f"select min_by(snapshot_id, made_current_at) as first from {table}.history"
+            " where is_current_ancestor"
+        )[0]["first"]
+        return first
+
     def properties(self, table: str) -> dict[str, str]:
         """The table's properties."""
         return {row["key"]: row["value"] for row in self.sql(f"show tblproperties {table}")}

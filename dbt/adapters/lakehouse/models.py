@@ -123,6 +123,7 @@ class ModelAdapter(SessionAdapter):
         # A view in its place is no table to go on with.
         run = NodeRun(self.look_at, this, upstreams, of, anew=anew, merges=merges, wanted=wanted)
         self._runs[str(this)] = run
+        self.handle.session.suit(small=run.suits_small)
         return run
 
     @available.parse_none
