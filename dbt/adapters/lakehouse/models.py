@@ -15,13 +15,21 @@ from pyspark.sql import Observation
 from pyspark.sql.functions import expr
 
 from dbt.adapters.lakehouse.base import SessionAdapter, told
-from dbt_lakehouse.dbt import commits, contracts, declarations, fold, log_times, marks, project, tables
+from dbt_lakehouse.dbt import (
+    commits,
+    contracts,
+    declarations,
+    fold,
+    log_times,
+    marks,
+    project,
+    tables,
+)
 from dbt_lakehouse.dbt.declarations import Fold
 from dbt_lakehouse.dbt.fold import Found, Newest, Plan, Truncate
 from dbt_lakehouse.dbt.key_ranges import arguments_of, key_ranges, ranges_of, values_sql
 from dbt_lakehouse.dbt.log_times import Known, LogTimes
-from dbt_lakehouse.dbt.node_run import NodeRun, keeping, kept
-from dbt_lakehouse.dbt.project import LEAVES
+from dbt_lakehouse.dbt.node_run import LEAVES, NodeRun, keeping, kept
 
 
 class ModelAdapter(SessionAdapter):
@@ -206,7 +214,9 @@ class ModelAdapter(SessionAdapter):
         if observation is not None:
             leaving = bool(observation.get.get("leaving"))
             before = run.table if run.is_incremental else None
-            run.keeps[LEAVES] = leaving or (before is not None and project.may_leave(before))
+            run.keeps[LEAVES] = leaving or (
+                before is not None and (bool(run.to_fill) or project.may_leave(before))
+            )
         table = self.look_at(this) if run.keeps else None
         if table is not None:
             values = {name: keeping(table, value) for name, value in run.keeps.items()}
