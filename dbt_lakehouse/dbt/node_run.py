@@ -8,10 +8,11 @@ from typing import Any, Final
 
 from dbt_common.exceptions import CompilationError
 
-from dbt_lakehouse.dbt import marks
+from dbt_lakehouse.dbt import marks, news
 from dbt_lakehouse.dbt.declarations import Changes, Fold, changes, declared, digest
 from dbt_lakehouse.dbt.fold import ROWS_OF_ONE_TASK, Newest, newest
 from dbt_lakehouse.dbt.marks import HistoryLost, Mark, Reading, Window
+from dbt_lakehouse.dbt.news import Wanted
 from dbt_lakehouse.lake.tables import NO_SNAPSHOT, Table
 
 # In the summary of a snapshot: the digest of the declaration that its table is made of. The whole
@@ -38,7 +39,7 @@ class NodeRun:
     a name is ``schema.table``, or dbt's relation of that name. ``of`` is what it declares, where
     its SQL is not all that counts. With ``anew`` the table is made anew whatever there is.
     ``merges``: whether an upstream can be read again from the start, so that its history may be
-    lost.
+    lost. ``wanted``: what is read of the first upstream, change_events.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class NodeRun:
         *,
         anew: bool = False,
         merges: bool = False,
+        wanted: Wanted = None,
     ) -> None:
         self.upstreams: Final = list(upstreams)
         self.fold: Final = of if isinstance(of, Fold) else None
@@ -61,6 +63,8 @@ class NodeRun:
         self.leaves = False
         """Whether any event may leave columns as they were (macros/current_state/fold.sql)."""
         self.table: Final = None if anew else load(str(own))
+        self.seen: str = NO_SNAPSHOT if self.table is None else self.table.snapshot
+        """The snapshot of the table by which its new rows are chosen."""
         self.readings: dict[str, Reading] = {}
         self.to_fill: dict[str, str | None] = {}
         self.reason: str | None = None
@@ -79,6 +83,10 @@ class NodeRun:
                 for name, table in tables.items()
                 if table is not None
             }
+        elif upstreams and not self._wants(tables[str(upstreams[0])], wanted):
+            name = str(upstreams[0])
+            # It stays where it was: to note it would be a commit for each table in each run.
+            self.readings[name] = self.readings[name]._replace(window=Window.NOTHING)
         self._tables: Final = tables
 
     def _go_on(self, table: Table, tables: Mapping[str, Table | None]) -> str | None:
@@ -113,6 +121,11 @@ class NodeRun:
         if name == digest(self.declaration):
             return self.declaration
         return table.properties.get(f"{DECLARED}.{name}")
+
+    def _wants(self, upstream: Table | None, wanted: Wanted) -> bool:
+        if upstream is None or not self.upstreams:
+            return True
+        return news.may_have(upstream, self.readings[str(self.upstreams[0])], wanted)
 
     @property
     def is_declared_anew(self) -> bool:

@@ -100,10 +100,10 @@
 #}
 {% macro _declare_change_log(arguments) -%}
     {%- set log = adapter.declare_change_log(arguments) -%}
-    {{- config(meta={'change_log': log}) -}}
+    {{- config(materialized='change_log', meta={'change_log': log}) -}}
     {%- set events = ref('change_events') -%}
     {%- if is_building() -%}
-        {%- set events = begin_run([events], log).rows(events.render()) -%}
+        {%- set events = begin_run([events], log, wanted=log.sources).rows(events.render()) -%}
     {%- endif -%}
     {{ change_log_sql(log, events) }}
 {%- endmacro %}

@@ -9,7 +9,7 @@
          left that was killed, or whose disk was full. One that is at work has younger files.
 
   Rows stay what they are, with the numbers of the commits that wrote them: readers that have not
-  read all, or whose last snapshot is gone, go on by those (macros/incremental/new_rows.sql). It
+  read all, or whose last snapshot is gone, go on by those (macros/tables/new_rows.sql). It
   waits for commands that build; landings go on meanwhile. Each step can be repeated.
 #}
 {% macro maintain_tables() %}

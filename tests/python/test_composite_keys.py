@@ -20,7 +20,9 @@ AS_OF: Final = "2026-10-03 00:00:00"
 TOPIC: Final = "debezium.lab.readings"
 # Sorted, `B` comes first, and without regard to case last.
 KEY: Final = {"a": "string", "at": "timestamp_ntz", "B": "bigint"}
-CHANGES: Final = f"""{{{{ change_log(source_table="readings", key={json.dumps(KEY)}, columns={{"level": "double"}}) }}}}
+CHANGES: Final = f"""{{{{ change_log(
+    source_table="readings", key={json.dumps(KEY)}, columns={{"level": "double"}}
+) }}}}
 """
 GOLD: Final = '{{ current_state(ref("readings_changes")) }}'
 COLUMNS: Final = {

@@ -67,6 +67,7 @@ def test_a_log() -> None:
         "namespace": None,
         "order_by_source_time": False,
         "several_sources": False,
+        "sources": [[None, None, "orders"]],
     }
 
 
@@ -87,6 +88,7 @@ def test_an_aerospike_log() -> None:
     assert aerospike_log(set=None)["conditions"][2] == "source_table is null"
     assert aerospike_log(order_by_source_time=False)["order_by_source_time"] is False
     assert not found["several_sources"]
+    assert found["sources"] == [[None, "users", "profiles"]]
 
 
 @pytest.mark.parametrize(
@@ -132,12 +134,27 @@ def test_which_events_are_a_logs(
         ({"columns": {"Id": "string"}}, r"can't have its column id twice \(id, Id\)"),
         ({"columns": {"a": {"name": "b"}}}, "column a is declared as {'name': 'b'}"),
         ({"columns": {"a": {"type": "int", "field": "b"}}}, "a mapping of type, name"),
+        (
+            {"source_table": ["a", "b"], "order_by_source_time": True},
+            "can't be ordered by source time",
+        ),
         ({"source_table": []}, "the list of a change log's source_table is empty"),
     ],
 )
 def test_what_can_not_be_declared(but: dict[str, Any], message: str) -> None:
     with pytest.raises(CompilationError, match=message):
         log(**but)
+
+
+def test_the_source_tables_of_a_log() -> None:
+    found = log(source_database=["a", "b"], source_schema=None, source_table=["s", "t"])
+    assert found["sources"] == [
+        ["a", None, "s"],
+        ["a", None, "t"],
+        ["b", None, "s"],
+        ["b", None, "t"],
+    ]
+    assert log(source_schema="*")["sources"] is None
 
 
 def test_a_keyless_log_has_all_columns_as_its_key() -> None:
@@ -177,6 +194,9 @@ def test_a_fold() -> None:
     assert (taken.may_leave, taken.takes_late, taken.ends_lives) == (True, False, False)
     bare = taken.without_columns()
     assert (bare.key, bare.columns, bare.may_leave) == (["`id`"], [], False)
+    # What a truncate empties is told by them.
+    several = declarations.fold(log(source_database="*")).without_columns()
+    assert several.columns == ["`_source`"]
 
 
 def test_a_fold_of_a_set() -> None:
