@@ -24,6 +24,8 @@ AS_OF: Final = "lakehouse.as_of"
 NEWEST: Final = "lakehouse.newest"
 # Of deleted_keys: up to when states are forgotten.
 HORIZON: Final = "lakehouse.purge_horizon"
+# A property of a change log: whether any of its events leaves columns as they were (``kept``).
+LEAVES: Final = "lakehouse.leaves"
 _CARRIED: Final = (DECLARED, AS_OF, NEWEST, HORIZON)
 
 Load = Callable[[str], Table | None]
@@ -230,7 +232,11 @@ class NodeRun:
         """Properties that the table must have before its rows are committed."""
         if self.declaration is None:
             return {}
-        return {f"{DECLARED}.{digest(self.declaration)}": self.declaration}
+        found = {f"{DECLARED}.{digest(self.declaration)}": self.declaration}
+        if self.to_fill and self.fold is None:
+            # Nobody has asked of the columns that earlier events are filled with.
+            found[LEAVES] = ""
+        return found
 
 
 def keeping(table: Table, value: Any) -> str:

@@ -12,13 +12,11 @@ from jinja2 import nodes
 from dbt_lakehouse.dbt import declarations, marks
 from dbt_lakehouse.dbt.declarations import Fold
 from dbt_lakehouse.dbt.marks import Mark
-from dbt_lakehouse.dbt.node_run import kept
+from dbt_lakehouse.dbt.node_run import LEAVES, kept
 from dbt_lakehouse.lake.tables import Table
 
 # In unit tests, relations are common table expressions with this in front of the model's name.
 _FIXTURE: Final = "__dbt__cte__"
-# What a change log keeps: whether any of its events leaves columns as they were.
-LEAVES: Final = "lakehouse.leaves"
 # Blocks of docs that technical columns have under other names.
 _BLOCKS: Final = {"_operation": "change_operation"}
 

@@ -32,8 +32,7 @@ from dbt_lakehouse.dbt.fold import Found, Newest, Plan, Truncate
 from dbt_lakehouse.dbt.key_ranges import arguments_of, key_ranges, ranges_of, values_sql
 from dbt_lakehouse.dbt.log_times import Known, LogTimes
 from dbt_lakehouse.dbt.news import Wanted
-from dbt_lakehouse.dbt.node_run import NodeRun, keeping, kept
-from dbt_lakehouse.dbt.project import LEAVES
+from dbt_lakehouse.dbt.node_run import LEAVES, NodeRun, keeping, kept
 
 
 class ModelAdapter(SessionAdapter):
@@ -219,7 +218,7 @@ class ModelAdapter(SessionAdapter):
         observed = {} if observation is None else observation.get
         before = run.table if run.is_incremental else None
         if "leaving" in observed:
-            leaves = before is not None and project.may_leave(before)
+            leaves = before is not None and (bool(run.to_fill) or project.may_leave(before))
             run.keeps[LEAVES] = leaves or bool(observed["leaving"])
         table = self.look_at(this) if run.keeps or observed else None
         if table is not None:

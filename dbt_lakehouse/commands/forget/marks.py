@@ -1,7 +1,7 @@
 """What readers have read stays read.
 
 Each incremental table keeps with it which snapshot of each upstream it has read
-(macros/incremental/watermarks.sql). Forgetting and purging make new snapshots of the upstreams that
+(dbt_lakehouse/dbt/marks.py). Forgetting and purging make new snapshots of the upstreams that
 hold nothing new; the marks of readers that had read everything move on to them, so that the old
 snapshots can go, and rows that were rewritten are not taken for new ones.
 """
