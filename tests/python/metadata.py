@@ -13,9 +13,9 @@ UUID: Final = "9c12d441-03fe-4693-9a96-a0705ddf69c1"
 
 def commit(
     number: int,
-    parent: int | None = None,
+    parent: Any = None,
     operation: str = "append",
-    rows: int | None = 1,
+    rows: Any = 1,
     **notes: str,
 ) -> dict[str, Any]:
     """A snapshot; its id is a thousand times its sequence number. ``notes`` are of its summary."""

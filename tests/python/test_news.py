@@ -1,6 +1,7 @@
 """Which commits of change_events a change log need not look at."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ OTHERS = ["shop", None, "customers"]
 READ = Mark(UUID, "2000", 2)
 
 
-def observed(*sources: list[str | None], **counts: int) -> dict[str, Any]:
+def observed(*sources: Sequence[str | None], **counts: int) -> dict[str, Any]:
     """What Spark has counted of new events of these tables: words of 64 bits with a sign."""
     bits = 0
     for source in sources:
