@@ -21,7 +21,12 @@ AS_OF: Final = "lakehouse.as_of"
 NEWEST: Final = "lakehouse.newest"
 # Of deleted_keys: up to when states are forgotten.
 HORIZON: Final = "lakehouse.purge_horizon"
-_CARRIED: Final = (marks.PREFIX, DECLARED, AS_OF, NEWEST, HORIZON)
+_CARRIED: Final = (DECLARED, AS_OF, NEWEST, HORIZON)
+# Properties that speak of one snapshot (``kept``). Of a change log: whether any of its events leaves
+# columns as they were.
+LEAVES: Final = "lakehouse.leaves"
+# Of change_events: the last offset of each partition and its log time (log_times.Known).
+LOG_TIMES: Final = "lakehouse.log_times"
 
 Load = Callable[[str], Table | None]
 """A table as it is now by its name (``schema.table``), None if there is none."""
@@ -214,13 +219,22 @@ def kept(table: Table, name: str) -> Any:
 
 
 def carried(table: Table) -> dict[str, str]:
-    """All that a table's commits have noted and the newest one says nothing of: what has to be
-    noted again before the commits that say it expire.
+    """All that a table's commits have noted, if the newest one does not say all of it: what has to
+    be noted again before the commits that say it expire.
     """
-    notes: dict[str, str] = {}
-    for snapshot in table.chain:
-        for name, value in snapshot.summary.items():
-            if name.startswith(_CARRIED):
-                notes.setdefault(name, value)
+    notes = marks.noted(marks.marks_of(table))
+    for name in _CARRIED:
+        value = table.noted(name)
+        if value is not None:
+            notes[name] = value
     current = table.chain[0].summary if table.chain else {}
-    return {name: value for name, value in notes.items() if current.get(name) != value}
+    return {} if notes.items() <= current.items() else notes
+
+
+def kept_anew(table: Table) -> dict[str, str]:
+    """What a table keeps that speaks of an earlier snapshot, and is true of the current one: the
+    properties as they have to be before that snapshot expires.
+    """
+    values = {name: kept(table, name) for name in (LEAVES, LOG_TIMES)}
+    texts = {name: keeping(table, each) for name, each in values.items() if each is not None}
+    return {name: text for name, text in texts.items() if table.properties[name] != text}

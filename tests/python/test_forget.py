@@ -19,6 +19,8 @@ from streams import MINUTE, ORDERS, PROFILES, START, Message
 from dbt_lakehouse.commands.forget.command import ForgetError, Options, Report, forget
 from dbt_lakehouse.commands.forget.finding import is_rounded
 from dbt_lakehouse.commands.forget.payloads import without_records
+from dbt_lakehouse.dbt.commits import note
+from dbt_lakehouse.dbt.marks import Mark, mark_of, noted
 from dbt_lakehouse.errors import LakehouseError
 from python_udfs.registry import decode_payload
 
@@ -30,7 +32,7 @@ DIGEST: Final = 0xA7
 NUMBER: Final = 7_770_123_456_789
 OLD_NUMBER: Final = 7_770_123_456_788
 OTHER: Final = "ada_silver.change_events"
-BRONZE_MARK: Final = "lakehouse.read.bronze.raw_payloads"
+BRONZE: Final = "bronze.raw_payloads"
 MARKER: Final = "FORGET-ME-7f3a"
 NEEDLES: Final = [
     MARKER.encode(),
@@ -201,9 +203,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
         # As another target of the same bronze has it.
         lake.sql("create schema lake.ada_silver")
         lake.sql("create table lake.ada_silver.change_events as select * from silver.change_events")
-        lake.set_properties(
-            OTHER, {BRONZE_MARK: lake.properties("silver.change_events")[BRONZE_MARK]}
-        )
+        note(lake.spark, OTHER, noted({BRONZE: lake.marks("silver.change_events")[BRONZE]}))
         (lake.folder / "capture.jsonl").unlink()
         yield Told(lake)
 
@@ -266,12 +266,11 @@ def test_bronze_keeps_the_places_and_the_others_bytes(told: Told) -> None:
 def test_another_target_is_named_and_does_not_read_changed_rows_again(told: Told) -> None:
     assert told.profile.other_targets == told.order.other_targets == ["ada_silver"]
     assert "note: ada_silver is of another target" in told.profile.text()
-    mark = told.lake.properties(OTHER)[BRONZE_MARK]
-    assert mark == told.lake.properties("silver.change_events")[BRONZE_MARK]
-    assert f"|{told.lake.current_snapshot('bronze.raw_payloads')}|" in mark
+    mark = told.lake.marks(OTHER)[BRONZE]
+    assert mark == told.lake.marks("silver.change_events")[BRONZE]
+    assert mark == mark_of(told.lake.look_at(BRONZE))
     # One that is behind would take the emptied rows for new.
-    table_id = mark.split("|")[0]
-    told.lake.set_properties(OTHER, {BRONZE_MARK: f"{table_id}|1|0"})
+    note(told.lake.spark, OTHER, noted({BRONZE: Mark(mark.uuid, "1", 0)}))
     with pytest.raises(ForgetError, match=r"ada_silver[.]change_events, which no model"):
         told.forget("orders", {"order_id": 1})
     # The lake's other tests are about this target's tables alone.
