@@ -22,8 +22,8 @@ NEWEST: Final = "lakehouse.newest"
 # Of deleted_keys: up to when states are forgotten.
 HORIZON: Final = "lakehouse.purge_horizon"
 _CARRIED: Final = (DECLARED, AS_OF, NEWEST, HORIZON)
-# Properties that speak of one snapshot (``kept``). Of a change log: whether any of its events leaves
-# columns as they were.
+# Properties that speak of one snapshot (``kept``).
+# Of a change log: whether any of its events leaves columns as they were.
 LEAVES: Final = "lakehouse.leaves"
 # Of change_events: the last offset of each partition and its log time (log_times.Known).
 LOG_TIMES: Final = "lakehouse.log_times"

@@ -180,7 +180,6 @@ def test_a_run_that_died_before_it_filled_is_repeated(stock: Stock) -> None:
 
 
 def test_a_column_that_goes_takes_a_rebuild(stock: Stock) -> None:
-    lake = stock.lake
     before = {table: stock.first_snapshot(table) for table in TABLES}
     stock.declare({"shelf": "string"})
     stock.run()
