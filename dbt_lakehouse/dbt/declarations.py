@@ -7,7 +7,7 @@ and histories name their log and find the rest in the graph (``Fold``).
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from hashlib import md5
 from typing import Any, Final
 
@@ -20,14 +20,15 @@ ANY: Final = "*"
 # Iceberg's own.
 RESERVED: Final = frozenset(
     """
-    _all _applied _before _begin _begins_life _change _change_ordinal _change_type _changed_columns
-    _clock_ahead _columns _commit_snapshot_id _copies _copy _deleted _digest _end _epoch _events
-    _expires_at _file _first_position _first_time _guard_time _in_time _is_clock_ahead _is_effective
-    _is_end _is_known_live _is_new _is_state _is_there _kafka_timestamp _known_position _known_time
-    _last _last_life _last_source _last_updated_sequence_number _late_events _leaves_columns _life
-    _live _max_occurred_at _misfits _namespace _next _null_position _occurred_at _operation
-    _partition _pos _position _previous_key _rank _record_key _row _row_id _set _source _spec_id
-    _step _sum _time _unchanged_columns _valid_from _valid_to _version
+    _all _applied _before _begin _begins_life _change _change_ordinal _change_type
+    _changed_columns _clock_ahead _columns _commit_snapshot_id _copies _copy _deleted _digest
+    _end _epoch _events _expires_at _file _first_position _first_time _guard_time _in_time
+    _is_clock_ahead _is_effective _is_end _is_known_live _is_new _is_state _is_there
+    _kafka_timestamp _known_position _known_time _last _last_life _last_source
+    _last_updated_sequence_number _late_events _leaves_columns _life _live _max_occurred_at
+    _misfits _namespace _newest_before _next _null_position _occurred_at _operation _partition
+    _pos _position _previous_key _rank _record_key _row _row_id _set _source _spec_id _step _sum
+    _time _unchanged_columns _valid_from _valid_to _version
     """.split()
 )
 _SOURCE: Final = ("source_table", "source_schema", "source_database")
@@ -98,6 +99,11 @@ def change_log(arguments: Mapping[str, Any]) -> dict[str, Any]:
         arguments[name] == ANY or not (arguments[name] is None or isinstance(arguments[name], str))
         for name in _SOURCE
     )
+    if several and by_time:
+        raise CompilationError(
+            f"the change log of {title} takes several source tables, whose clocks are not one: it"
+            " can't be ordered by source time"
+        )
     return {
         "columns": specs,
         "fields": [spec["field"] for spec in specs],
@@ -235,9 +241,8 @@ class Fold:
         return {name: self.types[name] for name in (column.strip("`") for column in columns)}
 
     def without_columns(self) -> "Fold":
-        """The fold of the keys alone."""
-        values = asdict(self)
-        return Fold(**{**values, "columns": []})
+        """The fold of the keys alone, and of what truncates go by."""
+        return replace(self, columns=["`_source`"] if self.several_sources else [])
 
 
 def fold(

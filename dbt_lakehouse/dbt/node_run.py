@@ -62,6 +62,8 @@ class NodeRun:
         self.leaves = False
         """Whether any event may leave columns as they were (macros/current_state/fold.sql)."""
         self.table: Final = None if anew else load(str(own))
+        self.seen: str = NO_SNAPSHOT if self.table is None else self.table.snapshot
+        """The snapshot of the table by which its new rows are chosen."""
         self.readings: dict[str, Reading] = {}
         self.to_fill: dict[str, str | None] = {}
         self.reason: str | None = None

@@ -44,7 +44,7 @@ def look_at(spark: SparkSession, name: str) -> Table | None:
     """A table as it is now, None if there is no such table."""
     try:
         table = load(spark, name)
-    except AnalysisException as error:
+    except (AnalysisException, Py4JJavaError) as error:
         if _is_absence(error):
             return None
         raise
@@ -245,9 +245,11 @@ def _java_texts(values: Sequence[str]) -> Any:
     return array
 
 
-def _is_absence(error: AnalysisException) -> bool:
+def _is_absence(error: AnalysisException | Py4JJavaError) -> bool:
+    if isinstance(error, Py4JJavaError):
+        return cause_of(error, "NoSuchNamespaceException") is not None
     # In the text, since those that Iceberg throws don't say it as their condition.
-    return "[TABLE_OR_VIEW_NOT_FOUND]" in str(error)
+    return any(absent in str(error) for absent in ("TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND"))
 
 
 def _columns(table: Any) -> list[dict[str, Any]]:

@@ -25,10 +25,11 @@ import time
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
+from contextvars import copy_context
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, ClassVar, Final, NamedTuple
 
-import click
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
@@ -36,6 +37,7 @@ from pyspark.sql import SparkSession
 from dbt_lakehouse.errors import LockedError
 from dbt_lakehouse.lake.catalog import CATALOG, CATALOG_URI
 from dbt_lakehouse.lake.iceberg import java_class, load_table
+from dbt_lakehouse.telling import tell
 
 TABLE: Final = f"{CATALOG}.bronze.leases"
 LEASE_SECONDS: Final = 60.0
@@ -216,7 +218,9 @@ class _Keeper:
             self._held[name] = lease
             if not self._renewing:
                 self._renewing = True
-                threading.Thread(target=self._renew, name="leases", daemon=True).start()
+                # What it says goes where this thread's words go.
+                renew = partial(copy_context().run, self._renew)
+                threading.Thread(target=renew, name="leases", daemon=True).start()
         return HeldLease(self, name, lease.id)
 
     def give_back(self, name: str, lease_id: str) -> None:
@@ -270,10 +274,9 @@ class _Keeper:
                 leases[name] = _renewed(lease)
                 continue
             del self._held[name]
-            click.echo(
+            tell(
                 f"{lease.purpose}: this process was held up for too long, and {there} has taken"
-                " its place. What both write is checked: one of them will have to start over",
-                err=True,
+                " its place. What both write is checked: one of them will have to start over"
             )
         return leases
 

@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, Final
 
-import click
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.sql import SparkSession
@@ -21,6 +20,7 @@ from dbt_lakehouse.errors import LakehouseError
 from dbt_lakehouse.lake import bronze
 from dbt_lakehouse.lake.iceberg import load_table
 from dbt_lakehouse.lake.locks import run_lock
+from dbt_lakehouse.telling import tell
 from dbt_lakehouse.texts import counted
 
 # Iceberg's names of data files: the number of Spark's partition and of its task, then what is the
@@ -64,7 +64,7 @@ def _try_to_remove(spark: SparkSession, tag: str, started: float) -> None:
             finally:
                 lock.release()
             if removed:
-                click.echo(f"removed {counted(removed, 'file')} of the failed landing", err=True)
+                tell(f"removed {counted(removed, 'file')} of the failed landing")
     except (Py4JError, CapturedException, LakehouseError, OSError):
         return
 

@@ -2,19 +2,25 @@
 checkout.
 
 Each jar is named with its version and none is resolved transitively, so this list is the lock file.
-They come through the resolver that PySpark brings (Ivy, in a JVM without a Spark session), with
-settings and cache of our own: a half-filled Maven cache in the user's home breaks Ivy, and nothing
-is written outside the checkout.
+They come through the resolver that PySpark brings (Ivy, in a JVM without a Spark session), with a
+cache of our own: a half-filled Maven cache in the user's home breaks Ivy, and nothing is written
+outside the checkout. Where from is the user's choice:
+
+    DEFAULT_ARTIFACT_REPOSITORY     a mirror's address, as Spark itself reads it
+    LAKEHOUSE_IVY_SETTINGS          an ivysettings.xml, as `spark.jars.ivySettings` names one
+    HTTPS_PROXY, HTTP_PROXY         a proxy; SPARK_SUBMIT_OPTS has Java's own options
 """
 
 import hashlib
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
+from urllib.parse import urlsplit
+from urllib.request import getproxies
 
 from py4j.protocol import Py4JJavaError
 from pyspark.java_gateway import launch_gateway
@@ -84,14 +90,20 @@ def java_option(option: str) -> str:
 
 
 def ensure_jars(jars: Sequence[Jar] = JARS) -> list[Path]:
-    """The paths of the jars, Spark's or others, resolving those that the cache doesn't hold.
+    """The paths of the jars, Spark's or others, resolving those that the cache doesn't hold as they
+    are locked; to hash all of Spark's, 74 MB, takes a few tenths of a second.
 
     Raises ``JarError`` if one can't be had or differs from its locked checksum.
     """
-    missing = [jar for jar in jars if not jar.path.exists()]
+    missing = [jar for jar in jars if not jar.path.exists() or _digest(jar.path) != jar.sha256]
     if missing:
         _resolve(missing)
     return [jar.path for jar in jars]
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _resolve(jars: list[Jar]) -> None:
@@ -103,9 +115,10 @@ def _resolve(jars: list[Jar]) -> None:
             found = resolved.get(jar.coordinates)
             if found is None:
                 raise JarError(
-                    f"{jar.coordinates} could not be resolved: is the network reachable?"
+                    f"{jar.coordinates} could not be resolved: is the network reachable, or does a"
+                    " mirror (DEFAULT_ARTIFACT_REPOSITORY) have it?"
                 )
-            digest = hashlib.sha256(found.read_bytes()).hexdigest()
+            digest = _digest(found)
             if digest != jar.sha256:
                 raise JarError(f"{jar.coordinates} has SHA-256 {digest}, locked is {jar.sha256}")
             # Copy beside the target first: a rename is atomic, so no process sees half a jar.
@@ -122,7 +135,12 @@ def _run_ivy(coordinates: list[str], ivy_dir: str) -> dict[str, Path]:
         nothing = getattr(jvm, "scala.None$").__getattr__("MODULE$")
         log = jvm.java.io.PrintStream(jvm.java.io.ByteArrayOutputStream())
         try:
-            settings = maven.buildIvySettings(nothing, jvm.scala.Some(ivy_dir), True, log)
+            folder = jvm.scala.Some(ivy_dir)
+            settings = (
+                maven.loadIvySettings(given, nothing, folder, log)
+                if (given := os.environ.get("LAKEHOUSE_IVY_SETTINGS"))
+                else maven.buildIvySettings(nothing, folder, True, log)
+            )
             paths = maven.resolveMavenCoordinates(
                 ",".join(coordinates),
                 settings,
@@ -142,6 +160,21 @@ def _run_ivy(coordinates: list[str], ivy_dir: str) -> dict[str, Path]:
     return {named[name]: path for name, path in names.items() if name in named}
 
 
+def _proxy_options(proxies: Mapping[str, str]) -> list[str]:
+    """Java's options for the proxies of the environment, by scheme as ``getproxies`` has them."""
+    options = []
+    for scheme in ("http", "https"):
+        proxy = urlsplit(proxies.get(scheme, ""))
+        if proxy.hostname is not None:
+            port = proxy.port or 80
+            options += [f"-D{scheme}.proxyHost={proxy.hostname}", f"-D{scheme}.proxyPort={port}"]
+    if direct := proxies.get("no"):
+        hosts = (host.strip() for host in direct.split(",") if host.strip())
+        named = "|".join(f"*{host}" if host.startswith(".") else host for host in hosts)
+        options.append(f"-Dhttp.nonProxyHosts={named}")
+    return options
+
+
 @contextmanager
 def _gateway_at_home_in(folder: str) -> Iterator[Any]:
     """A JVM without a Spark session. An empty user home keeps Ivy and Spark's resolver away from
@@ -149,7 +182,9 @@ def _gateway_at_home_in(folder: str) -> Iterator[Any]:
     """
     given = os.environ.get("SPARK_SUBMIT_OPTS")
     ours = [f"-Duser.home={folder}", f"-Dlog4j2.configurationFile={LOG4J.as_uri()}"]
-    options = [*([given] if given else []), *map(java_option, ours)]
+    # Of two, Java takes the latter: what the user says to Java holds.
+    proxies = map(java_option, _proxy_options(getproxies()))
+    options = [*proxies, *([given] if given else []), *map(java_option, ours)]
     os.environ["SPARK_SUBMIT_OPTS"] = " ".join(options)
     os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
     try:

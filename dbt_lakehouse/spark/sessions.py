@@ -7,6 +7,7 @@ catalog; what was left in it is gone.
 """
 
 import json
+import uuid
 from typing import Any, Final
 
 from py4j.protocol import Py4JError
@@ -29,6 +30,18 @@ class LakeSession:
         self.views: Final = EvaluatedViews(spark)
         self.has_references = False
         self._settings: Final = _settings_of(spark)
+        # Of Spark's jobs; a new one for each who takes the session.
+        self._group = ""
+
+    def begin(self) -> None:
+        """Make it the active session of this thread, whose jobs are from now on its own."""
+        self._group = str(uuid.uuid4())
+        self.spark.sparkContext.setJobGroup(self._group, "", interruptOnCancel=False)
+        _activate(self.spark)
+
+    def cancel(self) -> None:
+        """End the jobs of who has the session, and those that its statements have not begun yet."""
+        self.spark.sparkContext._jsc.sc().cancelJobGroupAndFutureJobs(self._group)
 
     def sql(self, statement: str) -> DataFrame:
         """The result of a statement with the arguments that are held."""
@@ -70,7 +83,7 @@ class Sessions:
             # With the base's functions, in a few milliseconds: to register them takes 60.
             clone = self.base._jsparkSession.cloneSession()
             session = LakeSession(SparkSession(self.base.sparkContext, clone))
-        _activate(session.spark)
+        session.begin()
         return session
 
     def give_back(self, session: LakeSession) -> None:

@@ -100,7 +100,7 @@
 #}
 {% macro _declare_change_log(arguments) -%}
     {%- set log = adapter.declare_change_log(arguments) -%}
-    {{- config(meta={'change_log': log}) -}}
+    {{- config(materialized='change_log', meta={'change_log': log}) -}}
     {%- set events = ref('change_events') -%}
     {%- if is_building() -%}
         {%- set events = begin_run([events], log).rows(events.render()) -%}

@@ -43,12 +43,22 @@ summed as (
             rows between unbounded preceding and current row
         ) as _sum
     from steps
+    {%- if fold.several_sources %}
+    left join (
+        select _source, max(_position) as _truncated_at
+        from {{ log }} as changes
+        where _operation = 'truncate'
+        group by _source
+    ) as truncates on steps._columns._source = truncates._source
+    where coalesce(_position > _truncated_at, true)
+    {%- else %}
     where coalesce(
         _position > (
             select max(_position) from {{ log }} as changes where _operation = 'truncate'
         ),
         true
     )
+    {%- endif %}
 ),
 
 counted as (
@@ -79,6 +89,13 @@ select * from final
 #}
 {% macro row_steps_sql(fold, log) -%}
     {%- set columns = 'struct(' ~ fold.columns | join(', ') ~ ')' -%}
+    {%- set previous = [] -%}
+    {%- for column in fold.columns -%}
+        {%- do previous.append(
+            column if column == '`_source`' else '_previous_key.' ~ column
+        ) -%}
+    {%- endfor -%}
+    {%- set previous = 'if(_previous_key is null, null, struct(' ~ previous | join(', ') ~ '))' -%}
 select
     step.*,
     md5({{ exact_json('step._columns') }}) as _row,
@@ -88,7 +105,7 @@ from {{ log }} as changes
     lateral view inline(filter(
         array(
             struct(
-                if(_operation = 'delete', {{ columns }}, _previous_key) as _columns,
+                if(_operation = 'delete', {{ columns }}, {{ previous }}) as _columns,
                 -1 as _step
             ),
             struct(if(_operation <> 'delete', {{ columns }}, null) as _columns, 1 as _step)

@@ -104,8 +104,11 @@ where exists (
 {%- set log = run.rows(run.upstreams[0]) -%}
 select _row from ({{ row_steps_sql(fold, log) }})
 union
-select _row from {{ pinned(this) }}
-where exists (select 1 from {{ log }} as changes where _operation = 'truncate')
+select _row from {{ pinned(this) }} as own
+where exists (
+    select 1 from {{ log }} as changes
+    where _operation = 'truncate'{{ ' and changes._source = own._source' if fold.several_sources }}
+)
 {%- endmacro %}
 
 {#

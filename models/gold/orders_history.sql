@@ -1,3 +1,3 @@
-{{ config(materialized="history", contract={"enforced": false}) }}
+{{ config(contract={"enforced": false}) }}
 
 {{ history(ref("orders_changes")) }}

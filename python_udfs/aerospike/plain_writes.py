@@ -281,8 +281,11 @@ def _grouped(known: _Known, values: Sequence[bytes | None]) -> tuple[list[_Group
     rest = iter(values)
     group = known.last and _group_of(known.last, groups)
     place = 0
+    # Whether messages of one layout follow one another: else each is looked for at once.
+    in_runs = True
     while True:
-        if group is not None:
+        fitting = 0
+        if group is not None and in_runs:
             first = len(group.records)
             try:
                 group.records.extend(map(group.layout.decode, rest))
@@ -296,7 +299,8 @@ def _grouped(known: _Known, values: Sequence[bytes | None]) -> tuple[list[_Group
             next(rest, None)
         if place >= len(values):
             break
-        group = _other_group(known, values[place], groups, of_set)
+        before, group = group, _other_group(known, values[place], groups, of_set)
+        in_runs = fitting > 0 or before is None or group is before
         if group is None:
             others.append(place)
         else:

@@ -27,7 +27,7 @@ _FIRST_SECONDS: Final = 0.02
 # A short way pays if it takes at most so much of the careful way's time.
 _PAYS: Final = 0.95
 _FIRST_REST: Final = 64
-_LONGEST_REST: Final = 16_384
+_LONGEST_REST: Final = 4096
 # How much the newest measurement counts.
 _NEWEST: Final = 0.25
 
@@ -65,15 +65,15 @@ class Learning:
 
     def __init__(self, clock: Callable[[], float] = thread_time) -> None:
         self.clock = clock
-        self._spent = 0.0
+        self.spent = 0.0
         self._decoding = 0.0
 
     @property
     def is_affordable(self) -> bool:
-        return self._spent <= _FIRST_SECONDS + _LEARNING_PART * self._decoding
+        return self.spent <= _FIRST_SECONDS + _LEARNING_PART * self._decoding
 
     def learned(self, seconds: float) -> None:
-        self._spent += seconds
+        self.spent += seconds
 
     def decoded(self, seconds: float) -> None:
         self._decoding += seconds
@@ -82,10 +82,10 @@ class Learning:
 class Pace:
     """Whether the short way pays for a table."""
 
-    __slots__ = ("_careful", "_next_rest", "_part", "_resting")
+    __slots__ = ("_next_rest", "_part", "_resting", "careful")
 
     def __init__(self) -> None:
-        self._careful: float | None = None
+        self.careful: float | None = None
         """Seconds that a message takes on the careful way."""
         self._part: float | None = None
         """What the short way takes of the careful way's time, since it last rested."""
@@ -101,14 +101,20 @@ class Pace:
         return True
 
     def went_carefully(self, messages: int, seconds: float) -> None:
-        self._careful = _average(self._careful, seconds / messages)
+        self.careful = _average(self.careful, seconds / messages)
 
-    def went_short(self, tried: int, taken: int, seconds: float) -> None:
-        """Of ``tried`` messages ``taken`` ones were decoded, in all in so many seconds."""
-        if not self._careful:
+    def went_short(
+        self, tried: int, taken: int, seconds: float, careful: float | None = None
+    ) -> None:
+        """Of ``tried`` messages ``taken`` ones were decoded, in all in so many seconds.
+
+        ``careful`` is for ``Pace.careful`` while that isn't known: what other messages take.
+        """
+        careful = self.careful or careful
+        if not careful:
             return
         # What is tried in vain counts as if it had decoded half a message.
-        self._part = _average(self._part, seconds / (self._careful * max(taken, 0.5)))
+        self._part = _average(self._part, seconds / (careful * max(taken, 0.5)))
         if self._part <= _PAYS:
             self._next_rest = _FIRST_REST
             return

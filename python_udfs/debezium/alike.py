@@ -74,8 +74,6 @@ _FAILURES: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, Typ
 
 _load = msgspec.json.Decoder(dict[str, Any], float_hook=Raw).decode
 _encode_lines = msgspec.json.Encoder().encode_lines
-# A text without any of these has no unavailable value, and no image without columns.
-_MARKS: Final = (*UNAVAILABLE_MARKS, b'"before":{}', b'"after":{}')
 
 # Of so few messages one by one is as fast.
 _FEWEST: Final = 8
@@ -234,7 +232,7 @@ class ShortWay:
         """The events of each message."""
         decoded = Decoded()
         clock = self.learning.clock
-        start, careful = clock(), self._careful_seconds
+        start, others = clock(), self._careful_seconds + self.learning.spent
         rest: Sequence[int] = range(len(values))
         last = self._last
         if last is not None and len(values) >= _FEWEST and not last.pace.rests(len(values)):
@@ -258,7 +256,7 @@ class ShortWay:
                 was_tried = table is last and len(rest) < len(values)
                 self._decode_table(decoded, table, was_tried, places, keys, values)
         # Looking which tables there are takes its time too.
-        seconds = clock() - start - (self._careful_seconds - careful)
+        seconds = clock() - start - (self._careful_seconds + self.learning.spent - others)
         self._pace.went_short(len(values), len(values) - len(decoded.events), seconds)
         return decoded
 
@@ -318,9 +316,14 @@ class ShortWay:
         """Add the events of the messages that have one of those layouts; the places of others."""
         start, tried = self.learning.clock(), len(places)
         rest: Sequence[int] = places
-        for layout in layouts:
+        for number, layout in enumerate(layouts):
             if not rest:
                 break
+            if number and len(rest) > 2 * _LESSON:
+                # Where few of the first have it, the others are not tried.
+                first = _rows(layout, rest[:_LESSON], keys, values)
+                if first is None or len(first.places) < _LESSON // 4:
+                    continue
             taken = _take(decoded, layout, rest, keys, values)
             if taken:
                 table.layouts.remove(layout)
@@ -332,7 +335,7 @@ class ShortWay:
         if layouts:
             seconds = self.learning.clock() - start
             self.learning.decoded(seconds)
-            table.pace.went_short(tried, tried - len(rest), seconds)
+            table.pace.went_short(tried, tried - len(rest), seconds, self._pace.careful)
         return rest
 
     def _carefully(
@@ -537,11 +540,6 @@ def _take(
     decoded: Decoded, layout: _Layout, places: Sequence[int], keys: Messages, values: Messages
 ) -> Sequence[int]:
     """Add the events of the messages that have the layout; their places."""
-    if len(places) > 2 * _LESSON:
-        # Where few of the first have it, the others are not tried.
-        first = _rows(layout, places[:_LESSON], keys, values)
-        if first is None or len(first.places) < _LESSON // 4:
-            return ()
     rows = _rows(layout, places, keys, values)
     columns = None if rows is None else _columns(layout, rows)
     if rows is None or columns is None:
@@ -594,7 +592,7 @@ def _rows(layout: _Layout, places: Sequence[int], keys: Messages, values: Messag
 
 def _payloads(prefix: bytes, messages: list[bytes | None]) -> list[bytes | None]:
     """The messages' payloads; None for one that is absent, too large or has another prefix."""
-    if any(message is not None and len(message) > _MAX_BYTES for message in messages):
+    if None in messages or max(map(len, messages)) > _MAX_BYTES:  # type: ignore[arg-type]
         messages = [
             None if message is None or len(message) > _MAX_BYTES else message
             for message in messages
@@ -619,7 +617,7 @@ def _read(
     decoder: msgspec.json.Decoder[Any], texts: Sequence[Any]
 ) -> tuple[list[Any], Sequence[bytes | None]] | None:
     """What a decoder makes of each text, and that as text again, both None where the decoder fails;
-    None if it does so for all of the first.
+    None if it does so for most of the first.
     """
     lines = b"\n".join(texts)
     # Each text must be one line: then each line that is read is one text.
@@ -629,14 +627,16 @@ def _read(
         except _FAILURES:
             rows = []
         if len(rows) == len(texts):
-            return rows, _encode_lines(rows).split(b"\n")
+            again = _encode_lines(rows)
+            # Most often all are the same.
+            return rows, texts if again == lines + b"\n" else again.split(b"\n")
     rows = []
     for number, text in enumerate(texts):
         try:
             rows.append(decoder.decode(text))
         except _FAILURES:
             rows.append(None)
-        if number == _LESSON and rows.count(None) == len(rows):
+        if number == _LESSON and rows.count(None) > _LESSON * 3 // 4:
             return None
     lines_again = _encode_lines(rows).split(b"\n")
     return rows, [
@@ -705,14 +705,24 @@ def _unusual(layout: _Layout, rows: _Rows) -> set[int]:
     become plain ones, and images without columns none.
     """
     texts = b"\n".join(rows.texts)
-    if any(mark in texts for mark in _MARKS):
+    if any(mark in texts for mark in UNAVAILABLE_MARKS):
         for text, change in zip(rows.texts, rows.changes, strict=True):
-            if any(mark in text for mark in _MARKS):
+            if any(mark in text for mark in UNAVAILABLE_MARKS):
                 _plain_images(layout, change)
+    for name, row in layout.rows.items():
+        attribute = layout.of_envelope.get(name)
+        # One that lacks all columns.
+        nothing = row.struct()
+        if attribute is not None and nothing in rows.parts(attribute):
+            for change in rows.changes:
+                if getattr(change, attribute) == nothing:
+                    setattr(change, attribute, None)
     unfit: set[int] = set()
     # Each has those of the envelope, the source and an image: most often there are few others.
-    others = texts.count(b"{") + texts.count(b"[") - 3 * len(rows.texts)
-    if others >= limits.MAX_DEPTH - 3:
+    if (
+        max(map(len, rows.texts)) > _FLAT_BYTES
+        and texts.count(b"{") + texts.count(b"[") - 3 * len(rows.texts) >= limits.MAX_DEPTH - 3
+    ):
         unfit = {
             place
             for place, text in enumerate(rows.texts)
@@ -740,15 +750,9 @@ def _plain_images(layout: _Layout, change: msgspec.Struct) -> None:
         image = None if attribute is None else getattr(change, attribute)
         if attribute is None or type(image) is not row.struct:
             continue
-        lacking = 0
         for column in image.__struct_fields__:
-            value = getattr(image, column)
-            if value is UNSET:
-                lacking += 1
-            elif is_unavailable(value):
+            if is_unavailable(getattr(image, column)):
                 setattr(image, column, UNAVAILABLE)
-        if lacking == len(image.__struct_fields__):
-            setattr(change, attribute, None)
 
 
 def _may_be_deep(text: bytes) -> bool:

@@ -79,6 +79,14 @@ DECLARED: dict[str, Value] = {
     "struct": _STRUCT,
     "struct of a struct": declared("struct", fields=[_STRUCT | {"field": "s"}]),
     "unknown": declared("decimal128"),
+    "unsigned": declared("int64", parameters={"__debezium.source.column.type": "BIGINT UNSIGNED"}),
+    "large scale": declared("bytes", _DECIMAL, parameters={"scale": "16000"}),
+    "dates map": declared("map", keys=debezium_time("Date", "int32"), values=declared("int32")),
+    "instants map": declared(
+        "map", keys=debezium_time("ZonedTimestamp", "string"), values=declared("string")
+    ),
+    "zoned time": debezium_time("ZonedTime", "string"),
+    "interval": debezium_time("Interval", "string"),
 }
 """Columns by their declared type."""
 
@@ -118,6 +126,11 @@ PLAIN: dict[str, list[Any]] = {
     "map": [{}, {"a": 1, "b": None}],
     "struct": [{"x": 1}, {}, {"x": None, "y": "undeclared"}],
     "unknown": [1, "a", Raw("1.50"), True, [1]],
+    "unsigned": [0, -1, 2**63 - 1, -(2**63), "7"],
+    "dates map": [{}, [], [[0, 1], [20_000, None]], {"0": 1, "20000": 2}],
+    "instants map": [{"2026-11-21T10:00:00Z": "a"}],
+    "zoned time": ["10:00:00Z"],
+    "interval": ["P1Y2M3DT4H5M0.6S"],
 }
 """Values that are plain where they are declared so."""
 
@@ -130,6 +143,8 @@ ODD: list[Any] = [
         ("-0", "-0.0", "1.0", "1.50", "1e5", "1E+2", "-0e1", "9e999", "1e2", "15e-1", "9" * 5000),
     ),
     *([], [1, 2], ["1"], [Raw("-0")], [95], [[]], [{"x": 1}], {}, {"x": 1}, {"x": "y"}),
+    *({"0": 1, "00": 2}, {"2026-11-21T10:00:00+01:00": "a"}, [["x", 1]], [[1]], "AQ==", "AQ"),
+    *("2026-13-45T99:99:99Z", "2026-11-21T10:00:00+25:99", "2026-02-29", "24:00:00Z", "P"),
     *({"b": 1, "a": "2"}, {"s": {"x": 1}}, {"s": {"x": Raw("-0")}}, {"scale": 1}),
     *({"scale": "1", "value": "AQ=="}, {"scale": 2, "value": {"a": 1}}, {"scale": 1, "value": "?"}),
     "__debezium_unavailable_value",

@@ -30,7 +30,7 @@ from dbt_lakehouse.config.project import ProjectOptions, load
 from dbt_lakehouse.lake import leases
 from dbt_lakehouse.lake.locks import run_lock
 leases.LEASE_SECONDS, leases.RENEWAL_SECONDS = 4.0, 1.0
-spark = load(ProjectOptions(project_dir=".")).open_session()
+spark = load(ProjectOptions(project_dir=".", profiles_dir="profiles")).open_session()
 assert run_lock(spark).take("a test")
 print("held", flush=True)
 time.sleep(600)
@@ -59,7 +59,7 @@ def checkouts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Checkou
 
 def _checkout(folder: Path, address: str) -> Path:
     copy_project(folder)
-    for package in ("dbt_lakehouse", "python_udfs"):
+    for package in ("dbt", "dbt_lakehouse", "python_udfs"):
         shutil.copytree(
             ROOT / package, folder / package, ignore=shutil.ignore_patterns("__pycache__")
         )
@@ -85,7 +85,9 @@ def _checkout(folder: Path, address: str) -> Path:
 @pytest.fixture(scope="module")
 def spark(checkouts: list[Checkout]) -> SparkSession:
     """A session of the first checkout's project."""
-    return load(ProjectOptions(project_dir=str(checkouts[0].folder))).open_session()
+    folder = checkouts[0].folder
+    options = ProjectOptions(project_dir=str(folder), profiles_dir=str(folder / "profiles"))
+    return load(options).open_session()
 
 
 def test_leases_are_exchanged_by_compare_and_swap(spark: SparkSession) -> None:

@@ -40,13 +40,16 @@ def test_a_way_that_does_not_pay_rests_longer_each_time() -> None:
     pace = Pace()
     pace.went_short(100, 0, 1.0)
     assert not pace.rests(1)  # nothing to compare with
+    pace.went_short(100, 0, 1.0, 0.001)
+    assert pace.rests(800)
+    pace = Pace()
     pace.went_carefully(100, 0.1)
     rests = []
     for _ in range(12):
         pace.went_short(1, 1, 0.002)
         rests.append(sum(1 for _ in iter(lambda: pace.rests(1), False)))
     assert rests[:4] == [64, 128, 256, 512]
-    assert max(rests) == rests[-1] == 16_384
+    assert max(rests) == rests[-1] == 4096
     pace.went_short(1, 1, 0.0005)
     assert not pace.rests(1)
     pace.went_short(1, 1, 0.05)

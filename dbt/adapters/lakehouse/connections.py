@@ -132,8 +132,10 @@ class LakehouseHandle(SessionConnectionWrapper):
         return self
 
     def cancel(self) -> None:
-        """End what Spark is at, for all connections: dbt asks each of them on Ctrl-C."""
-        self.session.spark.sparkContext.cancelAllJobs()
+        """End what Spark is at for this connection, and what it would begin: dbt asks each of them
+        on Ctrl-C.
+        """
+        self.session.cancel()
 
     def close(self) -> None:
         super().close()

@@ -2,6 +2,7 @@
 itself knows.
 """
 
+import sys
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -10,6 +11,7 @@ from dbt.adapters.base.meta import available
 from dbt.adapters.base.relation import BaseRelation
 from dbt.adapters.contracts.relation import RelationType
 from dbt.adapters.spark.column import SparkColumn
+from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.lakehouse.base import told
 from dbt.adapters.lakehouse.connections import COMMANDS_THAT_LAND, LOGGER
@@ -74,11 +76,20 @@ class LakehouseAdapter(ModelAdapter):
         ]
 
     def cleanup_connections(self) -> None:
-        """dbt calls it when a command ends, however it ends."""
+        """dbt calls it when a command ends, however it ends.
+
+        Raises ``DbtRuntimeError`` on Ctrl-C, of which dbt would show a traceback of its own.
+        """
+        interrupted = isinstance(sys.exception(), KeyboardInterrupt)
         try:
             super().cleanup_connections()
         finally:
             self.connections.end_command()
+        if interrupted:
+            raise DbtRuntimeError(
+                "interrupted: Spark's jobs were cancelled, what was committed is whole, and the"
+                " next run goes on from there"
+            ) from None
 
     # -- tables
 

@@ -174,10 +174,9 @@ class ModelAdapter(SessionAdapter):
         run = self.run_of(this)
         self.connections.log_statement(f"append to {this}: {query}")
         self._keep_declaration(this, run)
-        seen = run.table.snapshot if run.table is not None else "none"
         rows = self.handle.session.sql(query)
         try:
-            commits.append(rows, str(this), run.notes(), seen)
+            commits.append(rows, str(this), run.notes(), run.seen)
         finally:
             self.handle.looks.clear()
         self._keep(this, run)
@@ -262,6 +261,17 @@ class ModelAdapter(SessionAdapter):
         self._keep_declaration(this, run)
         commits.note(self.spark, str(this), run.notes(notes))
         self.handle.looks.clear()
+
+    @available.parse_none
+    @told
+    def fill(self, this: BaseRelation, statement: str) -> None:
+        """Run a statement that fills columns of rows that a model's table has, before others are
+        appended to it.
+        """
+        self.execute(statement)
+        table = self.look_at(this)
+        if table is not None:
+            self.run_of(this).seen = table.snapshot
 
     def _keep_declaration(self, this: BaseRelation, run: NodeRun) -> None:
         if run.is_declared_anew:

@@ -15,11 +15,10 @@ from ruamel.yaml.scalarstring import DoubleQuotedScalarString, FoldedScalarStrin
 from dbt_lakehouse.commands.generate.documents import CommentedMap, dumped, scalar
 from dbt_lakehouse.commands.generate.naming import needs_quotes
 from dbt_lakehouse.commands.generate.profile import TableId
+from dbt_lakehouse.dbt import declarations
+from dbt_lakehouse.dbt.declarations import Fold
 
 _WIDTH: Final = 100
-POSITION_TYPE: Final = (
-    "struct<log_time:timestamp,topic:string,partition:int,offset:bigint,event_index:int>"
-)
 _REGEX_SPECIAL: Final = re.compile(r"([\\.^$|?*+()\[\]{}])")
 
 
@@ -41,10 +40,33 @@ class Table(NamedTuple):
     topics: Sequence[str]
     formats: Sequence[str]
     key: Sequence[Spec]
-    """Empty for Aerospike."""
+    """Empty for Aerospike, and of a table without a key."""
     columns: Sequence[Spec]
     package: str | None = None
     """The package that the macros, tests and descriptions come from; None in the package itself."""
+    several_sources: bool = False
+    """Whether the change log takes events of several source tables."""
+
+    @property
+    def fold(self) -> Fold:
+        """What its gold table has, by what its change log declares."""
+        is_aerospike = self.source.is_aerospike
+        return declarations.fold(
+            declarations.change_log(
+                {
+                    "key": {spec.column: spec.type for spec in self.key},
+                    "columns": {spec.column: spec.type for spec in self.columns},
+                    "keyless": not self.key and not is_aerospike,
+                    "partial": False,
+                    "order_by_source_time": None,
+                    "namespace": self.source.schema if is_aerospike else None,
+                    "set": self.source.table,
+                    "source_database": self.source.database,
+                    "source_schema": self.source.schema,
+                    "source_table": declarations.ANY if self.several_sources else self.source.table,
+                }
+            )
+        )
 
     @property
     def prefix(self) -> str:
@@ -185,19 +207,18 @@ def _column_node(name: str, description: str, type_name: str) -> CommentedMap:
     return node
 
 
-def _technical_node(table: Table, name: str, doc: str, type_name: str) -> CommentedMap:
+def _technical_node(table: Table, name: str, type_name: str) -> CommentedMap:
     """A column that the macros add."""
-    where = f"'{table.package}', '{doc}'" if table.package else f"'{doc}'"
+    doc = f"'{name.removeprefix('_')}'"
+    where = f"'{table.package}', {doc}" if table.package else doc
     return _column_node(name, DoubleQuotedScalarString(f"{{{{ doc({where}) }}}}"), type_name)
 
 
 def _model(table: Table, suffix: str, description: str, tests: Sequence[str], **more: Any) -> str:
-    model = CommentedMap(
-        name=f"{table.name}{suffix}",
-        description=description_node(description, 4),
-        data_tests=[f"{table.prefix}{test}" for test in tests],
-        **more,
-    )
+    model = CommentedMap(name=f"{table.name}{suffix}", description=description_node(description, 4))
+    if tests:
+        model["data_tests"] = [f"{table.prefix}{test}" for test in tests]
+    model.update(more)
     return dumped({"models": [model]})
 
 
@@ -209,21 +230,18 @@ def changes_yml(table: Table) -> str:
 
 def gold_yml(table: Table) -> str:
     """The description of the gold table, its contract."""
-    columns = [column_node(spec) for spec in (*table.key, *table.columns)]
-    technical = [
-        _technical_node(table, "_occurred_at", "occurred_at", "timestamp"),
-        _technical_node(table, "_max_occurred_at", "max_occurred_at", "timestamp"),
-        _technical_node(table, "_position", "position", POSITION_TYPE),
+    fold = table.fold
+    described = {spec.column: spec for spec in (*table.key, *table.columns)}
+    columns = [
+        column_node(described[name])
+        if name in described
+        else _technical_node(table, name, type_name)
+        for name, type_name in fold.typed(
+            fold.rows_columns if fold.keyless else fold.gold_columns
+        ).items()
     ]
-    if table.source.is_aerospike:
-        columns[:0] = [
-            _technical_node(table, "_digest", "digest", "string"),
-            _technical_node(table, "_namespace", "namespace", "string"),
-            _technical_node(table, "_set", "set", "string"),
-        ]
-        technical.append(_technical_node(table, "_expires_at", "expires_at", "timestamp"))
-    tests = ("unique_key", "equals_refold", "no_absent_keys")
-    return _model(table, "", _describe_gold(table), tests, columns=columns + technical)
+    tests = () if fold.keyless else ("unique_key", "equals_refold", "no_absent_keys")
+    return _model(table, "", _describe_gold(table), tests, columns=columns)
 
 
 _WRITERS: Final = {
@@ -269,7 +287,7 @@ def _describe_gold(table: Table) -> str:
             f"One row per record that exists now: {_source_text(table.source)}, {_origin(table)}. "
             "Deleted and expired records are absent."
         )
-    key = " and ".join(f"`{_prose(spec.column)}`" for spec in table.key)
+    key = " and ".join(f"`{_prose(spec.column)}`" for spec in table.key) or "row of the source"
     return (
         f"One row per {key} that exists now: {_source_text(table.source)}, {_origin(table)}. "
         "The order of the log decides."

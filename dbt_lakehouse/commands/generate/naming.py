@@ -16,6 +16,7 @@ from hashlib import sha256
 from typing import Final
 
 from dbt_lakehouse.commands.generate.profile import TableId
+from dbt_lakehouse.dbt import declarations
 
 _WORD_ENDS: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _NO_NAME: Final = re.compile(r"[^a-z0-9]+")
@@ -38,19 +39,6 @@ RESERVED: Final = frozenset(
     session_user set show some start struct system_user table tablesample then time timestamp to
     trailing true truncate uescape union unique unknown unnest update use user using values view
     when where window with
-    """.split()
-)
-
-# As the macro reserved_columns: behind an underscore, names that the models have themselves.
-TECHNICAL: Final = frozenset(
-    """
-    all applied before begin begins_life change change_ordinal change_type changed_columns columns
-    commit_snapshot_id copies copy deleted digest end epoch expires_at file guard_time in_time
-    is_clock_ahead is_end is_known_live is_new is_state is_there kafka_timestamp
-    known_position known_time last last_life last_updated_sequence_number late_events life
-    live max_occurred_at misfits namespace next null_position occurred_at operation partition
-    pos position previous_key rank record_key row row_id set spec_id step sum time
-    unchanged_columns valid_from valid_to version
     """.split()
 )
 
@@ -142,7 +130,7 @@ def column_names(fields: Iterable[str], taken: Mapping[str, str]) -> dict[str, s
 
 def _is_technical(name: str) -> bool:
     # What begins with `_is_` may be a step's name one day.
-    return name.startswith("_is_") or (name[0] == "_" and name[1:] in TECHNICAL)
+    return name.startswith("_is_") or name.lower() in declarations.RESERVED
 
 
 def needs_quotes(column: str) -> bool:

@@ -16,19 +16,19 @@ from typing import Any, Final, NamedTuple
 from jinja2 import Environment, TemplateSyntaxError
 
 from dbt_lakehouse.commands.generate.profile import TableId
+from dbt_lakehouse.dbt.declarations import ANY
 
 SUFFIX: Final = "_changes"
-ANY: Final = "*"
 # What generate knows of the macros' arguments; a model with another one is not its to edit.
 _ARGUMENTS: Final[dict[str, frozenset[str]]] = {
     "change_log": frozenset(
         """
-        source_database source_schema source_table topic key columns keyless partial
+        source_database source_schema source_table topic where key columns keyless partial
         order_by_source_time
         """.split()
     ),
     "aerospike_change_log": frozenset(
-        "namespace set topic columns partial order_by_source_time".split()
+        "namespace set topic where columns partial order_by_source_time".split()
     ),
     "current_state": frozenset({"columns"}),
 }
@@ -162,6 +162,11 @@ class Source(NamedTuple):
             want == ANY or has in (want if isinstance(want, list | tuple) else (want,))
             for want, has in zip(self[:3], table[:3], strict=True)
         )
+
+    @property
+    def is_several(self) -> bool:
+        """Whether events of several source tables can come together."""
+        return any(part == ANY or isinstance(part, list | tuple) for part in self[:3])
 
     @property
     def wildcards(self) -> int:

@@ -345,6 +345,7 @@ class Writer:
             key,
             [spec for column, spec in specs.items() if column not in current.key],
             self._files.package,
+            log.source.is_several,
         )
         missing: dict[Path, str] = {}
         if self._files.description_of(log.model, log.path) is None:

@@ -1,0 +1,265 @@
+"""Macros as they are written: an undefined name is silently false in Jinja, so every name that they
+use is looked up here, and each macro and argument has its description.
+"""
+
+import inspect
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import dbt.include.global_project
+import dbt.include.spark
+import pytest
+import yaml
+from dbt.context.providers import ModelContext
+from dbt_common.clients.jinja import get_environment
+from jinja2 import nodes
+
+from dbt.adapters.lakehouse.impl import LakehouseAdapter
+from dbt_lakehouse.config.paths import ROOT
+from dbt_lakehouse.dbt import declarations
+from dbt_lakehouse.dbt.fold import Found, Newest, Plan
+from dbt_lakehouse.dbt.log_times import LogTimes
+from dbt_lakehouse.dbt.node_run import NodeRun
+
+# What is in front of a macro's name once dbt has parsed it.
+PREFIX: Final = "dbt_macro__"
+OURS: Final = ("macros", "models", "tests", "dbt/include/lakehouse")
+ENVIRONMENT: Final = get_environment(None, capture_macros=False)
+
+
+class Macro(NamedTuple):
+    """A macro or materialization, with the names of its arguments."""
+
+    arguments: tuple[str, ...]
+    required: int
+
+
+def files(*folders: Path) -> list[Path]:
+    return sorted(path for folder in folders for path in folder.rglob("*.sql"))
+
+
+@cache
+def ours() -> dict[Path, nodes.Template]:
+    """Everything of the project that Jinja renders, parsed as dbt does it."""
+    found = files(*(ROOT / folder for folder in OURS))
+    return {path: ENVIRONMENT.parse(path.read_text()) for path in found}
+
+
+def macros_in(template: nodes.Template) -> dict[str, Macro]:
+    return {
+        each.name.removeprefix(PREFIX): Macro(
+            tuple(argument.name for argument in each.args), len(each.args) - len(each.defaults)
+        )
+        for each in template.find_all(nodes.Macro)
+    }
+
+
+@cache
+def our_macros() -> dict[str, Macro]:
+    return {
+        name: macro for template in ours().values() for name, macro in macros_in(template).items()
+    }
+
+
+@cache
+def known_names() -> frozenset[str]:
+    """What dbt gives to a model, and the macros that there are."""
+    dbts = files(
+        *(
+            Path(next(iter(each.__path__)))
+            for each in (dbt.include.spark, dbt.include.global_project)
+        )
+    )
+    macros = [name for path in dbts for name in macros_in(ENVIRONMENT.parse(path.read_text()))]
+    assert {"run_query", "create_table_as", "should_full_refresh"} <= set(macros)
+    context = ModelContext._context_members_
+    return frozenset([*macros, *our_macros(), *context, *ENVIRONMENT.globals])
+
+
+def undefined(template: nodes.Template) -> set[str]:
+    """Names that nothing defines where they are used. A name that one branch sets counts as set;
+    what is set inside a loop, or the text of a ``set``, is not seen behind it.
+    """
+    return set(_undefined([template], known_names()))
+
+
+def _undefined(of: Iterable[nodes.Node], seen: frozenset[str]) -> Iterator[str]:
+    here, inner = [], []
+    todo = list(of)
+    while todo:
+        node = todo.pop()
+        here.append(node)
+        if isinstance(node, nodes.For | nodes.Macro | nodes.CallBlock | nodes.AssignBlock):
+            inner.append(node)
+            outside = [node.iter] if isinstance(node, nodes.For) else []
+            outside += node.defaults if isinstance(node, nodes.Macro | nodes.CallBlock) else []
+            outside += [node.call] if isinstance(node, nodes.CallBlock) else []
+            todo += [*outside, node.target] if isinstance(node, nodes.AssignBlock) else outside
+        else:
+            todo += node.iter_child_nodes()
+    names = [node for node in here if isinstance(node, nodes.Name)]
+    seen |= {name.name for name in names if name.ctx != "load"}
+    yield from (each.name for each in names if each.name.removeprefix(PREFIX) not in seen)
+    for scope in inner:
+        if isinstance(scope, nodes.For):
+            body = [*scope.body, *scope.else_, *([scope.test] if scope.test else [])]
+            yield from _undefined([scope.target, *body], seen | {"loop"})
+        elif isinstance(scope, nodes.AssignBlock):
+            yield from _undefined(scope.body, seen)
+        else:
+            yield from _undefined(
+                [*scope.args, *scope.body], seen | {"caller", "varargs", "kwargs"}
+            )
+
+
+def calls(template: nodes.Template) -> Iterator[tuple[str, nodes.Call]]:
+    """The calls of macros, by their names."""
+    for call in template.find_all(nodes.Call):
+        if isinstance(call.node, nodes.Name):
+            yield call.node.name.removeprefix(PREFIX), call
+
+
+def wrong_calls(template: nodes.Template) -> list[str]:
+    """Calls of our macros without an argument that has no default: it would be false, too."""
+    wrong = []
+    for name, call in calls(template):
+        macro = our_macros().get(name)
+        if macro is None or call.dyn_args is not None or call.dyn_kwargs is not None:
+            continue
+        named = [each.key for each in call.kwargs]
+        given = [*macro.arguments[: len(call.args)], *named]
+        if (
+            len(call.args) > len(macro.arguments)
+            or not set(named) <= set(macro.arguments)
+            or not set(macro.arguments[: macro.required]) <= set(given)
+        ):
+            wrong.append(f"line {call.lineno}: {name}({', '.join(given)})")
+    return wrong
+
+
+def wrong_methods(template: nodes.Template) -> list[str]:
+    """What is asked of the adapter that macros can't ask, or not so."""
+    wrong = []
+    for each in template.find_all(nodes.Getattr):
+        if isinstance(each.node, nodes.Name) and each.node.name == "adapter":
+            if each.attr not in LakehouseAdapter._available_:
+                wrong.append(each.attr)
+    for call in template.find_all(nodes.Call):
+        method = call.node
+        if (
+            isinstance(method, nodes.Getattr)
+            and isinstance(method.node, nodes.Name)
+            and method.node.name == "adapter"
+            and call.dyn_args is None
+            and call.dyn_kwargs is None
+        ):
+            signature = inspect.signature(getattr(LakehouseAdapter, method.attr, lambda *_: None))
+            try:
+                signature.bind(None, *call.args, **{each.key: each for each in call.kwargs})
+            except TypeError as error:
+                wrong.append(f"{method.attr}: {error}")
+    return wrong
+
+
+@cache
+def attributes() -> Mapping[str, frozenset[str]]:
+    """What can be asked of values of ours, by the name that macros have for them."""
+
+    def of(value: Any, *more: str) -> frozenset[str]:
+        return frozenset([*dir(value), *more])
+
+    log = declarations.change_log(
+        {"columns": {}, "key": {"id": "int"}, "keyless": False, "partial": False}
+        | {"order_by_source_time": None, "source_table": "t"}
+        | {"source_schema": None, "source_database": None}
+    )
+    run = NodeRun(lambda name: None, "silver.t", [])
+    fold = of(declarations.fold(log))
+    return {
+        "run": of(run),
+        "fold": fold,
+        "keys_only": fold,
+        "plan": of(Plan(False, False, False, False, False)),
+        "found": of(Found()),
+        "newest": of(Newest(None, None)),
+        "times": of(LogTimes(False, None, None)),
+        "log": frozenset(log),
+        "spec": frozenset(["column", "type", "field", "encoding"]),
+    }
+
+
+def unknown_attributes(template: nodes.Template) -> list[str]:
+    return [
+        f"line {each.lineno}: {each.node.name}.{each.attr}"
+        for each in template.find_all(nodes.Getattr)
+        if isinstance(each.node, nodes.Name)
+        and each.attr not in attributes().get(each.node.name, frozenset([each.attr]))
+    ]
+
+
+@pytest.mark.parametrize("find", [undefined, wrong_calls, wrong_methods, unknown_attributes])
+def test_every_name_is_defined(find: Any) -> None:
+    assert len(ours()) > 60
+    wrong = {str(path.relative_to(ROOT)): find(template) for path, template in ours().items()}
+    assert {path: found for path, found in wrong.items() if found} == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "find", "name"),
+    [
+        (
+            "{% macro m(a) %}{{ a }}{% if truncated %}delete{% endif %}{% endmacro %}",
+            undefined,
+            "truncated",
+        ),
+        ("{% test t(model) %}{{ model }}{{ sql_txt('a') }}{% endtest %}", undefined, "sql_txt"),
+        (
+            "{% materialization m, adapter='lakehouse' %}{% if leaves %}{% endif %}"
+            "{% endmaterialization %}",
+            undefined,
+            "leaves",
+        ),
+        ("{% for a in [1] %}{% set b = a %}{% endfor %}{{ b }}", undefined, "b"),
+        ("{% macro m() %}{{ known_time('a') }}{% endmacro %}", wrong_calls, "known_time"),
+        ("{% macro m() %}{{ as_of(1) }}{% endmacro %}", wrong_calls, "as_of"),
+        ("{{ quoted(columns=[]) }}", wrong_calls, "quoted"),
+        ("{% do adapter.observe() %}", wrong_methods, "observe"),
+        ("{% do adapter.look_at(this) %}", wrong_methods, "look_at"),
+        ("{% do adapter.note() %}", wrong_methods, "note"),
+        ("{% if run.has_new %}{% endif %}", unknown_attributes, "run.has_new"),
+        ("{{ log.is_keyless }}", unknown_attributes, "log.is_keyless"),
+    ],
+)
+def test_a_name_that_is_not_is_found(text: str, find: Any, name: str) -> None:
+    (found,) = find(ENVIRONMENT.parse(text))
+    assert name in found
+
+
+def is_described(name: str) -> bool:
+    """Whether dbt has a macro of that name: of a materialization it makes one of its own."""
+    return not name.startswith("materialization_")
+
+
+def test_every_macro_and_argument_is_described() -> None:
+    """In the file of its folder, and no other is."""
+    for folder in sorted({path.parent for path in ours()} - {ROOT / "tests"}):
+        here = {path: template for path, template in ours().items() if path.parent == folder}
+        actual = {
+            name: list(macro.arguments)
+            for template in here.values()
+            for name, macro in macros_in(template).items()
+            if is_described(name)
+        }
+        described: dict[str, list[str]] = {}
+        for path in folder.glob("*.yml"):
+            for each in yaml.safe_load(path.read_text()).get("macros", []):
+                assert each["description"].strip(), each["name"]
+                arguments = each.get("arguments", [])
+                assert all(argument["description"].strip() for argument in arguments), each["name"]
+                assert each["name"] not in described
+                described[each["name"]] = [argument["name"] for argument in arguments]
+                is_private = each["name"].startswith("_")
+                assert (each.get("docs") == {"show": False}) == is_private, each["name"]
+        assert described == actual, folder.relative_to(ROOT)
