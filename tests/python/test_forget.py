@@ -19,7 +19,7 @@ from streams import MINUTE, ORDERS, PROFILES, START, Message
 from dbt_lakehouse.commands.forget.command import ForgetError, Options, Report, forget
 from dbt_lakehouse.commands.forget.finding import is_rounded
 from dbt_lakehouse.commands.forget.payloads import without_records
-from dbt_lakehouse.dbt.commits import note
+from dbt_lakehouse.dbt.commits import carry_on, note
 from dbt_lakehouse.dbt.marks import Mark, mark_of, noted
 from dbt_lakehouse.errors import LakehouseError
 from python_udfs.registry import decode_payload
@@ -208,6 +208,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
         # must not look like a new one for that.
         for table in (BRONZE, "silver.change_events"):
             note(lake.spark, table, {"note": "of a test"})
+            carry_on(lake.spark, table)
             lake.sql(
                 f"call lake.system.expire_snapshots(table => '{table}', retain_last => 1,"
                 " older_than => timestamp '2100-01-01')"
