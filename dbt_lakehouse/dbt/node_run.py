@@ -21,12 +21,11 @@ AS_OF: Final = "lakehouse.as_of"
 NEWEST: Final = "lakehouse.newest"
 # Of deleted_keys: up to when states are forgotten.
 HORIZON: Final = "lakehouse.purge_horizon"
-_CARRIED: Final = (DECLARED, AS_OF, NEWEST, HORIZON)
-# Properties that speak of one snapshot (``kept``).
-# Of a change log: whether any of its events leaves columns as they were.
+# A property of a change log: whether any of its events leaves columns as they were (``kept``).
 LEAVES: Final = "lakehouse.leaves"
-# Of change_events: the last offset of each partition and its log time (log_times.Known).
+# One of change_events: the last offset of each partition and its log time (``kept``).
 LOG_TIMES: Final = "lakehouse.log_times"
+_CARRIED: Final = (DECLARED, AS_OF, NEWEST, HORIZON)
 
 Load = Callable[[str], Table | None]
 """A table as it is now by its name (``schema.table``), None if there is none."""
@@ -222,13 +221,13 @@ def kept(table: Table, name: str) -> Any:
 
 def carried(table: Table) -> dict[str, str]:
     """All that a table's commits have noted, if the newest one does not say all of it: what has to
-    be noted again before the commits that say it expire.
+    be noted again before the others expire. All, for the newest expires in its turn.
     """
     notes = marks.noted(marks.marks_of(table))
-    for name in _CARRIED:
-        value = table.noted(name)
-        if value is not None:
-            notes[name] = value
+    for snapshot in table.chain:
+        for name, value in snapshot.summary.items():
+            if name in _CARRIED:
+                notes.setdefault(name, value)
     current = table.chain[0].summary if table.chain else {}
     return {} if notes.items() <= current.items() else notes
 

@@ -20,7 +20,7 @@ from dbt_lakehouse.commands.forget.command import ForgetError, Options, Report, 
 from dbt_lakehouse.commands.forget.finding import is_rounded
 from dbt_lakehouse.commands.forget.payloads import without_records
 from dbt_lakehouse.dbt.commits import carry_on, note
-from dbt_lakehouse.dbt.marks import Mark, mark_of, noted
+from dbt_lakehouse.dbt.marks import mark_of, noted
 from dbt_lakehouse.errors import LakehouseError
 from python_udfs.registry import decode_payload
 
@@ -279,7 +279,7 @@ def test_another_target_is_named_and_does_not_read_changed_rows_again(told: Told
     assert mark == told.lake.marks("silver.change_events")[BRONZE]
     assert mark == mark_of(told.lake.look_at(BRONZE))
     # One that is behind would take the emptied rows for new.
-    note(told.lake.spark, OTHER, noted({BRONZE: Mark(mark.uuid, "1", 0)}))
+    note(told.lake.spark, OTHER, noted({BRONZE: mark._replace(snapshot="1", sequence=0)}))
     with pytest.raises(ForgetError, match=r"ada_silver[.]change_events, which no model"):
         told.forget("orders", {"order_id": 1})
     # The lake's other tests are about this target's tables alone.

@@ -3,6 +3,7 @@ runs that go on as if nothing had happened.
 """
 
 import itertools
+import json
 import os
 import time
 from collections import Counter
@@ -19,9 +20,9 @@ from streams import MINUTE, ORDERS, START, Message
 from dbt_lakehouse.dbt.commands import run_dbt
 from dbt_lakehouse.dbt.marks import marks_of
 from dbt_lakehouse.dbt.node_run import AS_OF as AS_OF_NOTE
-from dbt_lakehouse.dbt.node_run import DECLARED, LEAVES, LOG_TIMES, NEWEST, kept
+from dbt_lakehouse.dbt.node_run import DECLARED, LEAVES, LOG_TIMES, NEWEST, kept, kept_anew
 from dbt_lakehouse.lake import iceberg
-from dbt_lakehouse.lake.tables import NO_SNAPSHOT
+from dbt_lakehouse.lake.tables import NO_SNAPSHOT, Snapshot, Table
 
 AS_OF: Final = "2026-10-03 00:00:00"
 MODELS: Final = ("-s", "+orders", "orders_history", "quarantined_payloads")
@@ -231,6 +232,23 @@ def test_tables_that_each_run_writes_forget_their_history_themselves(
     assert files(lake, "silver.deleted_keys", "delete_files") > 0
     run(lake)
     consistent(lake)
+
+
+def test_what_is_kept_of_a_snapshot_moves_on_with_it() -> None:
+    """By the metadata alone."""
+
+    def table(first: int, *summaries: dict[str, str], of: str) -> Table:
+        texts = {LEAVES: json.dumps({"snapshot": of, "value": False})}
+        chain = [Snapshot(at, at, None, each) for at, each in enumerate(summaries, first)]
+        return Table("uuid", texts, {}, frozenset(), tuple(reversed(chain)), frozenset())
+
+    append, rewrite = {"operation": "append", "added-records": "1"}, {"operation": "replace"}
+    anew = kept_anew(table(1, append, rewrite, rewrite, of="1"))
+    assert json.loads(anew[LEAVES]) == {"snapshot": "3", "value": False}
+    expired = table(3, rewrite, of="3")
+    assert kept(expired, LEAVES) is False and kept_anew(expired) == {}
+    # It says nothing of a table that has got rows since.
+    assert kept_anew(table(1, append, append, of="1")) == {}
 
 
 def test_old_metadata_goes(lake: Lake) -> None:
