@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from hashlib import md5
+from itertools import product
 from typing import Any, Final
 
 from dbt_common.exceptions import CompilationError
@@ -50,6 +51,7 @@ _TECHNICAL_TYPES: Final = {
     "is_current": "boolean",
 }
 _HISTORY_COLUMNS: Final = frozenset({"valid_from", "valid_to", "is_current"})
+_SPEC: Final = frozenset({"type", "name", "encoding"})
 _WIDENINGS: Final = {("int", "bigint"), ("float", "double")}
 
 
@@ -76,6 +78,7 @@ def change_log(arguments: Mapping[str, Any]) -> dict[str, Any]:
         namespace           the Aerospike namespace; None for all other logs
         order_by_source_time
         several_sources     whether events of several source tables can come together
+        sources             which ones: database, schema and table of each; None for any
 
     Raises ``CompilationError`` for what can't be declared.
     """
@@ -93,6 +96,7 @@ def change_log(arguments: Mapping[str, Any]) -> dict[str, Any]:
         raise CompilationError(
             f"the change log of {title} is keyless: it can have neither a key nor partial images"
         )
+    _refuse_twice([*key, *columns])
     specs = [_spec(name, declared) for name, declared in {**key, **columns}.items()]
     by_time = arguments["order_by_source_time"]
     several = namespace is None and any(
@@ -115,10 +119,27 @@ def change_log(arguments: Mapping[str, Any]) -> dict[str, Any]:
         "namespace": namespace,
         "order_by_source_time": (namespace is not None) if by_time is None else by_time,
         "several_sources": several,
+        "sources": _sources(arguments),
     }
 
 
+def _refuse_twice(names: Sequence[str]) -> None:
+    # As Spark compares them.
+    lower = [name.lower() for name in names]
+    twice = [name for name in names if lower.count(name.lower()) > 1]
+    if twice:
+        raise CompilationError(
+            f"a change log can't have its column {twice[0]} twice ({', '.join(twice)}): the key and"
+            " the columns have each name once, whatever its case"
+        )
+
+
 def _spec(name: str, declared: str | Mapping[str, Any]) -> dict[str, Any]:
+    if "`" in name:
+        raise CompilationError(
+            f"a column can't be called {name}, for a quote ends its name in SQL: give it another,"
+            " and say what the image calls it"
+        )
     if name.lower() in RESERVED:
         raise CompilationError(
             f"a column can't be called {name}: the models have one of that name themselves. Give it"
@@ -126,6 +147,11 @@ def _spec(name: str, declared: str | Mapping[str, Any]) -> dict[str, Any]:
             f' "name": "{name}"}}'
         )
     spec = {"type": declared} if isinstance(declared, str) else declared
+    if "type" not in spec or not spec.keys() <= _SPEC:
+        raise CompilationError(
+            f"column {name} is declared as {dict(spec)}: a column is a type, or a mapping of type,"
+            " name (the field in the image) and encoding (hbase)"
+        )
     return {
         "column": name,
         "type": spec["type"].lower(),
@@ -149,14 +175,28 @@ def _conditions(arguments: Mapping[str, Any]) -> list[str]:
         elif isinstance(value, str):
             if value != ANY:
                 conditions.append(f"{name} = {sql_text(value)}")
-        else:
+        elif value:
             conditions.append(f"{name} in ({', '.join(map(sql_text, value))})")
+        else:
+            raise CompilationError(f'the list of a change log\'s {name} is empty: "*" is any')
     if arguments.get("topic"):
         pattern = f"^(?:{arguments['topic']})$"
         conditions.append(f"topic rlike {sql_text(pattern)}")
     if arguments.get("where"):
         conditions.append(f"({arguments['where']})")
     return conditions
+
+
+def _sources(arguments: Mapping[str, Any]) -> list[list[str | None]] | None:
+    if arguments.get("namespace") is not None:
+        return [[None, arguments["namespace"], arguments["set"]]]
+    named = []
+    for name in reversed(_SOURCE):
+        value = arguments[name]
+        if value == ANY:
+            return None
+        named.append([value] if value is None or isinstance(value, str) else list(value))
+    return [list(source) for source in product(*named)]
 
 
 def _technical(is_aerospike: bool, several_sources: bool) -> list[str]:
@@ -259,22 +299,19 @@ def fold(
     key = ["_digest"] if log["namespace"] is not None else list(log["key"])
     all_columns = [spec["column"] for spec in log["columns"]]
     values = all_columns if log["keyless"] else [name for name in all_columns if name not in key]
-    for chosen in (columns, track_columns):
-        unknown = [name for name in chosen or [] if name not in values]
-        if unknown:
-            raise CompilationError(
-                f"the change log has no value column {', '.join(unknown)}: it has"
-                f" {', '.join(values)}"
-            )
+    _refuse_unknown("change log", columns, values)
+    if columns is not None:
+        values = [name for name in values if name in columns]
+    _refuse_unknown("history", track_columns, values)
     if is_history:
+        if log["keyless"]:
+            raise CompilationError("a table without a key has no history: versions are of a key")
         for name in [*key, *values]:
             if name.lower() in _HISTORY_COLUMNS:
                 raise CompilationError(
                     f"a history has a column {name} of its own: give that of the source another"
                     f' name in the change log, by {{"type": ..., "name": "{name}"}}'
                 )
-    if columns is not None:
-        values = [name for name in values if name in columns]
     technical = ["_namespace", "_set"] if log["namespace"] is not None else []
     if log["several_sources"]:
         technical.append("_source")
@@ -289,6 +326,14 @@ def fold(
         types={spec["column"]: spec["type"] for spec in log["columns"]} | _TECHNICAL_TYPES,
         track_columns=None if track_columns is None else quoted(track_columns),
     )
+
+
+def _refuse_unknown(owner: str, chosen: Sequence[str] | None, values: Sequence[str]) -> None:
+    unknown = [name for name in chosen or [] if name not in values]
+    if unknown:
+        raise CompilationError(
+            f"the {owner} has no value column {', '.join(unknown)}: it has {', '.join(values)}"
+        )
 
 
 def declared(of: Fold | Mapping[str, Any]) -> str:
@@ -333,30 +378,24 @@ def changes(before: str | None, after: str) -> Changes:
             return Changes({}, f"its declaration has changed ({name.replace('_', ' ')})")
     if new.get("keyless"):
         return Changes({}, "the columns of a table without a key have changed")
-    held = {_name(column): column for column in old["columns"]}
+    held = {column["column"]: column for column in old["columns"]}
     to_fill: dict[str, str | None] = {}
     for column in new["columns"]:
-        before_it = held.pop(_name(column), None)
+        name = column["column"]
+        before_it = held.pop(name, None)
         if before_it is None:
-            to_fill[_name(column)] = None
+            to_fill[name] = None
         elif before_it != column:
             if not _is_widened(before_it, column):
-                return Changes({}, f"column {_name(column)} is declared otherwise")
-            to_fill[_name(column)] = before_it["type"]
+                return Changes({}, f"column {name} is declared otherwise")
+            to_fill[name] = before_it["type"]
     if held:
         return Changes({}, f"it has no column {', '.join(held)} any more")
     return Changes(to_fill)
 
 
-def _name(column: Any) -> str:
-    name: str = column["column"] if isinstance(column, dict) else column.strip("`")
-    return name
-
-
-def _is_widened(old: Any, new: Any) -> bool:
-    if not isinstance(old, dict) or {**old, "type": new["type"]} != new:
-        return False
-    return is_widening(old["type"], new["type"])
+def _is_widened(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    return {**old, "type": new["type"]} == new and is_widening(old["type"], new["type"])
 
 
 def is_widening(old: str, new: str) -> bool:

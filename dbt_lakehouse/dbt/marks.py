@@ -3,7 +3,7 @@
 A mark is a place in the history of an upstream table. It is committed with the rows that were made
 of what was read, in the summary of their snapshot:
 
-    lakehouse.read.<schema>.<table>     uuid|snapshot|sequence number of the upstream, as read
+    lakehouse.read.<schema>.<table>     identity|snapshot|sequence number of the upstream, as read
 
 So a crash leaves both or neither, a table that is rolled back goes back with its marks, and nothing
 has to be written twice to no effect. ``reading`` says what a mark means for the upstream as it is
@@ -17,12 +17,16 @@ from typing import Final, NamedTuple
 from dbt_lakehouse.lake.tables import NO_SNAPSHOT, Table
 
 PREFIX: Final = "lakehouse.read."
+# A property that is another one each time that a table is made anew. Iceberg's uuid stays when a
+# table is replaced, and the snapshots that would tell it expire.
+MADE: Final = "lakehouse.made"
 
 
 class Mark(NamedTuple):
     """How far a table has been read."""
 
-    uuid: str
+    identity: str
+    """Iceberg's uuid, and what the table has as ``MADE``."""
     snapshot: str
     """Its id as text; ``none`` for a table that had no rows."""
     sequence: int
@@ -33,13 +37,17 @@ class Mark(NamedTuple):
 
 def mark_of(table: Table) -> Mark:
     """The mark of one who has read all of a table."""
-    return Mark(table.uuid, table.snapshot, table.sequence)
+    return Mark(_identity(table), table.snapshot, table.sequence)
+
+
+def _identity(table: Table) -> str:
+    return "+".join(filter(None, (table.uuid, table.properties.get(MADE))))
 
 
 def parsed(text: str) -> Mark:
     """The mark whose text this is."""
-    uuid, snapshot, sequence = text.split("|")
-    return Mark(uuid, snapshot, int(sequence))
+    identity, snapshot, sequence = text.split("|")
+    return Mark(identity, snapshot, int(sequence))
 
 
 def marks_of(table: Table) -> dict[str, Mark]:
@@ -119,8 +127,9 @@ def reading(mark: Mark | None, table: Table) -> Reading:
     until = mark_of(table)
     if mark is None:
         return Reading(Window.WHOLE, until)
-    if mark.uuid != table.uuid:
-        raise HistoryLost("was dropped and made anew")
+    if mark.identity != until.identity:
+        is_same = mark.identity.partition("+")[0] == table.uuid
+        raise HistoryLost("was replaced" if is_same else "was dropped and made anew")
     if mark.snapshot == NO_SNAPSHOT:
         return Reading(Window.WHOLE if table.chain else Window.NOTHING, until)
     news = False

@@ -6,10 +6,13 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from dbt_lakehouse.dbt import marks
+from dbt_common.exceptions import CompilationError
+
+from dbt_lakehouse.dbt import marks, news
 from dbt_lakehouse.dbt.declarations import Changes, Fold, changes, declared, digest
 from dbt_lakehouse.dbt.fold import ROWS_OF_ONE_TASK, Newest, newest
 from dbt_lakehouse.dbt.marks import HistoryLost, Mark, Reading, Window
+from dbt_lakehouse.dbt.news import Wanted
 from dbt_lakehouse.lake.tables import NO_SNAPSHOT, Table
 
 # In the summary of a snapshot: the digest of the declaration that its table is made of. The whole
@@ -38,7 +41,7 @@ class NodeRun:
     a name is ``schema.table``, or dbt's relation of that name. ``of`` is what it declares, where
     its SQL is not all that counts. With ``anew`` the table is made anew whatever there is.
     ``merges``: whether an upstream can be read again from the start, so that its history may be
-    lost.
+    lost. ``wanted``: what is read of the first upstream, change_events.
     """
 
     def __init__(
@@ -50,6 +53,7 @@ class NodeRun:
         *,
         anew: bool = False,
         merges: bool = False,
+        wanted: Wanted = None,
     ) -> None:
         self.upstreams: Final = list(upstreams)
         self.fold: Final = of if isinstance(of, Fold) else None
@@ -81,6 +85,10 @@ class NodeRun:
                 for name, table in tables.items()
                 if table is not None
             }
+        elif upstreams and not self._wants(tables[str(upstreams[0])], wanted):
+            name = str(upstreams[0])
+            # It stays where it was: to note it would be a commit for each table in each run.
+            self.readings[name] = self.readings[name]._replace(window=Window.NOTHING)
         self._tables: Final = tables
 
     def _go_on(self, table: Table, tables: Mapping[str, Table | None]) -> str | None:
@@ -116,6 +124,11 @@ class NodeRun:
             return self.declaration
         return table.properties.get(f"{DECLARED}.{name}")
 
+    def _wants(self, upstream: Table | None, wanted: Wanted) -> bool:
+        if upstream is None or not self.upstreams:
+            return True
+        return news.may_have(upstream, self.readings[str(self.upstreams[0])], wanted)
+
     @property
     def is_declared_anew(self) -> bool:
         """Whether the table's rows were made of another declaration."""
@@ -134,17 +147,30 @@ class NodeRun:
             or any(reading.has_news for reading in self.readings.values())
         )
 
+    def reading(self, upstream: Any) -> Reading:
+        """What is to be read of an upstream.
+
+        Raises ``CompilationError`` if there is no such table.
+        """
+        found = self.readings.get(str(upstream))
+        if found is None:
+            raise CompilationError(
+                f"{upstream} is not there, and this model reads it: build it first, as `dbt run`"
+                " does with `-s +<this model>`"
+            )
+        return found
+
     def has_news_of(self, upstream: Any) -> bool:
         """Whether an upstream may have rows that are new to the table."""
-        return self.readings[str(upstream)].has_news
+        return self.reading(upstream).has_news
 
     def rows(self, upstream: Any) -> str:
         """The rows of an upstream that are new to the table, as SQL to select from."""
-        return self.readings[str(upstream)].sql(str(upstream))
+        return self.reading(upstream).sql(str(upstream))
 
     def rows_before(self, upstream: Any) -> str:
         """The rows of an upstream that were read before, as SQL to select from."""
-        since = self.readings[str(upstream)].since
+        since = self.reading(upstream).since
         if since is None or since.snapshot == NO_SNAPSHOT:
             return f"(select * from {upstream} where false)"
         table = self._tables[str(upstream)]
@@ -154,22 +180,22 @@ class NodeRun:
 
     def snapshot_of(self, upstream: Any) -> str:
         """The snapshot up to which an upstream is read."""
-        return self.readings[str(upstream)].until.snapshot
+        return self.reading(upstream).until.snapshot
 
     def sequence_read(self, upstream: Any) -> int:
         """The sequence number up to which an upstream was read before."""
-        since = self.readings[str(upstream)].since
+        since = self.reading(upstream).since
         return 0 if since is None else since.sequence
 
     def is_behind(self, upstream: Any) -> bool:
         """Whether an upstream has any commit that is new to the table."""
-        return self.readings[str(upstream)].until.sequence > self.sequence_read(upstream)
+        return self.reading(upstream).until.sequence > self.sequence_read(upstream)
 
     @property
     def is_small(self) -> bool:
         """Whether the new rows of the first upstream are few enough for one task."""
         name = str(self.upstreams[0])
-        table, since = self._tables[name], self.readings[name].since
+        table, since = self._tables[name], self.reading(name).since
         if table is None or since is None:
             return False
         added = 0

@@ -151,8 +151,8 @@ def refuse_other_sql(model: Any, macro: str) -> None:
     raise CompilationError(
         f"{model['name']}: a model that calls {macro} is that call, and no other SQL, for runs and"
         " tests would not see it. A condition on the events belongs into the change log"
-        ' (change_log(..., where="...")); one on the rows, and anything else, into a model that'
-        " selects from this one"
+        ' (change_log(..., where="...")); one on the rows, and anything else, into a model on top'
+        " of this one"
     )
 
 
@@ -162,9 +162,16 @@ def _is_call(node: Any, macro: str) -> bool:
         return isinstance(node, nodes.Assign | nodes.ExprStmt)
     return all(
         (isinstance(part, nodes.TemplateData) and _is_comment(part.data))
-        or (isinstance(part, nodes.Call) and getattr(part.node, "name", "") in (macro, "config"))
+        or (isinstance(part, nodes.Call) and _called(part.node) in (macro, "config"))
         for part in node.nodes
     )
+
+
+def _called(node: nodes.Node) -> str | None:
+    """The name of what is called, of a macro with its package in front too."""
+    if isinstance(node, nodes.Getattr):
+        return node.attr
+    return node.name if isinstance(node, nodes.Name) else None
 
 
 def _is_comment(text: str) -> bool:

@@ -7,14 +7,15 @@ row looks like a new one. So the marks of all who had read everything are brough
 Names of tables are ``schema.table``.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
 
-from dbt_lakehouse.dbt import commits, marks, tables
+from dbt_lakehouse.dbt import commits, marks, news, tables
 from dbt_lakehouse.dbt.declarations import quoted
 from dbt_lakehouse.dbt.marks import HistoryLost, Window
+from dbt_lakehouse.dbt.news import Wanted
 
 
 def readers_in(spark: SparkSession) -> dict[str, list[str]]:
@@ -30,8 +31,8 @@ def readers_in(spark: SparkSession) -> dict[str, list[str]]:
     return found
 
 
-def has_read_all(spark: SparkSession, reader: str, upstream: str) -> bool:
-    """Whether nothing is left for the reader's next run."""
+def has_read_all(spark: SparkSession, reader: str, upstream: str, wanted: Wanted = None) -> bool:
+    """Whether nothing is left for the reader's next run, of what it wants of the upstream."""
     table, read = tables.look_at(spark, reader), tables.look_at(spark, upstream)
     mark = None if table is None else marks.marks_of(table).get(upstream)
     if mark is None or read is None:
@@ -42,7 +43,7 @@ def has_read_all(spark: SparkSession, reader: str, upstream: str) -> bool:
         return False
     if reading.window is Window.SINCE_SEQUENCE:
         return spark.sql(f"select 1 from {reading.sql(upstream)} limit 1").isEmpty()
-    return not reading.has_news
+    return not news.may_have(read, reading, wanted)
 
 
 def notes_of_reading(spark: SparkSession, reader: str, upstream: str) -> dict[str, str]:
@@ -56,11 +57,15 @@ def notes_of_reading(spark: SparkSession, reader: str, upstream: str) -> dict[st
 
 
 @contextmanager
-def rewriting(spark: SparkSession, readers: Sequence[str], upstream: str) -> Iterator[None]:
-    """While rows of a table are changed, and none are added: those readers that have read all of it
-    before have read all of it then.
+def rewriting(spark: SparkSession, readers: Mapping[str, Wanted], upstream: str) -> Iterator[None]:
+    """While rows of a table are changed, and none are added: those readers that have read all that
+    they want of it before have read all of it then.
     """
-    done = [reader for reader in readers if has_read_all(spark, reader, upstream)]
+    done = [
+        reader
+        for reader, wanted in readers.items()
+        if has_read_all(spark, reader, upstream, wanted)
+    ]
     # Before it too: what breaks off is repeated, and finds marks whose snapshots have not expired.
     _move_on(spark, done, upstream)
     yield

@@ -10,6 +10,7 @@ Names of tables are ``schema.table``, those of dbt's relations.
 """
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
@@ -34,6 +35,9 @@ _OPERATORS: Final = {
     "<=": "lessThanOrEqual",
     "not starting with": "notStartsWith",
 }
+
+# Types that Iceberg has not: it keeps them as int.
+_SMALL: Final = re.compile(r"\b(tinyint|smallint)\b")
 
 # What may_have_rows reads without Spark at most: about a second.
 _FILES_TO_READ: Final = 20
@@ -163,7 +167,7 @@ def follow_schema(
     held = {field.name: field.dataType.simpleString() for field in columns_of(spark, name)}
     added, widened = [], []
     for field in given:
-        before, now = held.get(field.name), field.dataType.simpleString()
+        before, now = held.get(field.name), _SMALL.sub("int", field.dataType.simpleString())
         if before is None:
             added.append(f"{_quoted(field.name)} {now}")
         elif before != now and "void" not in (before, now):

@@ -103,7 +103,7 @@
     {{- config(materialized='change_log', meta={'change_log': log}) -}}
     {%- set events = ref('change_events') -%}
     {%- if is_building() -%}
-        {%- set events = begin_run([events], log).rows(events.render()) -%}
+        {%- set events = begin_run([events], log, wanted=log.sources).rows(events.render()) -%}
     {%- endif -%}
     {{ change_log_sql(log, events) }}
 {%- endmacro %}

@@ -6,7 +6,8 @@
     {%- set run, log = adapter.run_of(this), config.get('meta').change_log -%}
     {{ run_hooks(pre_hooks) }}
     {%- do make_way_for_table() -%}
-    {%- set leaving = 'count_if(size(_unchanged_columns) > 0)' if log.key or log.partial else none -%}
+    {%- set leaving = {'leaving': 'count_if(size(_unchanged_columns) > 0)'}
+        if log.key or log.partial else none -%}
     {%- if not run.is_incremental -%}
         {%- do refuse_loss(run) -%}
         {%- set had_rows = load_relation(this) is not none and adapter.may_have_rows(this, []) -%}

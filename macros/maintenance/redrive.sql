@@ -20,7 +20,7 @@
 {% macro redrive(codes=[], topics=[]) %}
     {% set events, quarantine = ref('change_events'), ref('quarantined_payloads') %}
     {% set position = 'topic, partition, offset' %}
-    {% set follows = adapter.has_read_all(quarantine, events) %}
+    {% set follows = adapter.has_read_all(quarantine, events, 'invalid') %}
     {% do evaluate(
         'redrive_payloads', _redrive_payloads(pinned(events), pinned(quarantine), codes, topics)
     ) %}

@@ -11,12 +11,12 @@
     {%- do make_way_for_table() -%}
     {%- if not run.is_incremental -%}
         {%- do refuse_loss(run) -%}
-        {%- do replace_table(sql) -%}
+        {%- do replace_table(adapter.observed(this, sql, config.get('meta').get('observed'))) -%}
     {%- elif not run.has_news -%}
         {%- do nothing_to_do() -%}
     {%- else -%}
         {%- do adapter.follow_schema(this, sql) -%}
-        {%- do append_rows(sql) -%}
+        {%- do append_rows(adapter.observed(this, sql, config.get('meta').get('observed'))) -%}
     {%- endif -%}
     {%- do describe_table() -%}
     {{ run_hooks(post_hooks) }}

@@ -10,10 +10,12 @@
 
   Arguments:
       relation: an Iceberg table that only ever gets new rows; the model's only one.
+      wanted: of change_events, what the model reads of it (`invalid`, `set_less_deletes`): nothing
+          is read if no new event is that. None for all.
 #}
-{% macro new_rows(relation) -%}
+{% macro new_rows(relation, wanted=none) -%}
     {%- if is_building() -%}
-        {{ begin_run([relation]).rows(relation.render()) }}
+        {{ begin_run([relation], wanted=wanted).rows(relation.render()) }}
     {%- else -%}
         {{ relation }}
     {%- endif -%}
@@ -27,10 +29,11 @@
       upstreams: the relations that it reads as they grow.
       declaration: what its rows depend on beside them, as text; none for its SQL alone.
       merges: whether reading an upstream again from the start does no harm.
+      wanted: as in new_rows, or the source tables whose events are read.
 #}
-{% macro begin_run(upstreams, declaration=none, merges=false) %}
+{% macro begin_run(upstreams, declaration=none, merges=false, wanted=none) %}
     {% do return(
-        adapter.begin_run(this, upstreams, declaration, should_full_refresh(), merges)
+        adapter.begin_run(this, upstreams, declaration, should_full_refresh(), merges, wanted)
     ) %}
 {% endmacro %}
 

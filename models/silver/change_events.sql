@@ -13,6 +13,7 @@
 {{
     config(
         materialized="append_only",
+        meta={"observed": adapter.news_aggregates()},
         tblproperties=table_properties,
     )
 }}

@@ -14,7 +14,7 @@ with invalid_events as (
         format,
         error_code,
         error_detail
-    from {{ new_rows(ref("change_events")) }}
+    from {{ new_rows(ref("change_events"), wanted="invalid") }}
     where operation = 'invalid'
 ),
 

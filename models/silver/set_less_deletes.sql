@@ -1,7 +1,7 @@
 {{ config(materialized="append_only") }}
 
 with change_events as (
-    select * from {{ new_rows(ref("change_events")) }}
+    select * from {{ new_rows(ref("change_events"), wanted="set_less_deletes") }}
 ),
 
 final as (

@@ -200,7 +200,7 @@ def _schema(prefix: bytes, text_values: bool) -> Schema:
 class _Table:
     """What is known of a table's messages."""
 
-    __slots__ = ("key_prefix", "layouts", "pace", "prefix", "text_values")
+    __slots__ = ("key_prefix", "layouts", "lessons", "pace", "prefix", "text_values")
 
     def __init__(self, key_prefix: bytes, prefix: bytes, text_values: bool) -> None:
         self.key_prefix = key_prefix
@@ -209,6 +209,8 @@ class _Table:
         self.layouts: list[_Layout] = []
         """That used last in front."""
         self.pace = Pace()
+        self.lessons = Pace()
+        """Rests when what was learned decodes few messages, or nothing could be."""
 
 
 class ShortWay:
@@ -225,7 +227,9 @@ class ShortWay:
         self.learning = learning or Learning()
         self.tables: Recent[tuple[bytes, ...], _Table] = Recent(_MAX_TABLES, _MAX_TABLES_BYTES)
         self._last: _Table | None = None
+        self._paces: Recent[tuple[bytes, bytes], Pace] = Recent(_MAX_TABLES, _MAX_TABLES_BYTES)
         self._pace = Pace()
+        """Of batches that begin with such prefixes as this one."""
         self._careful_seconds = 0.0
 
     def decode_batch(self, keys: Messages, values: Messages) -> Decoded:
@@ -240,6 +244,7 @@ class ShortWay:
             rest = self._take(decoded, last, last.layouts[:], rest, keys, values)
             if not rest:
                 return decoded
+        self._pace = self._pace_of(keys[rest[0]], values[rest[0]]) if rest else self._pace
         if self._pace.rests(len(rest)):
             self._carefully(decoded, None, rest, keys, values)
             return decoded
@@ -259,6 +264,15 @@ class ShortWay:
         seconds = clock() - start - (self._careful_seconds + self.learning.spent - others)
         self._pace.went_short(len(values), len(values) - len(decoded.events), seconds)
         return decoded
+
+    def _pace_of(self, key: bytes | None, value: bytes | None) -> Pace:
+        prefixes = self._key_prefixes.of(key or b""), self._prefixes.of(value or b"")
+        pace = self._paces.get(prefixes)
+        if pace is None:
+            pace = Pace()
+            pace.careful = self._pace.careful
+            self._paces.add(prefixes, pace, sum(map(len, prefixes)))
+        return pace
 
     def _names(self, key: bytes | None, value: bytes | None) -> tuple[bytes, ...]:
         """Both prefixes, and texts that tell a table's messages from another's, mostly."""
@@ -297,11 +311,18 @@ class ShortWay:
         rest: Sequence[int] = places
         if not was_tried:
             rest = self._take(decoded, table, table.layouts[:], places, keys, values)
-        if len(rest) >= _FEWEST and self.learning.is_affordable:
-            start = self.learning.clock()
+        if (
+            len(rest) >= _FEWEST
+            and self.learning.is_affordable
+            and not table.lessons.rests(len(rest))
+        ):
+            start, tried = self.learning.clock(), len(rest)
             learned = _learn(table, [(keys[place], values[place]) for place in rest[:_LESSON]])
-            self.learning.learned(self.learning.clock() - start)
+            seconds = self.learning.clock() - start
+            self.learning.learned(seconds)
             rest = self._take(decoded, table, learned, rest, keys, values)
+            # As if it had to pay by these messages, if for a quarter of them at the most.
+            table.lessons.went_short(tried, 4 * (tried - len(rest)), tried, careful=1.0)
         self._carefully(decoded, table, rest, keys, values)
 
     def _take(

@@ -63,6 +63,8 @@ def _checkout(folder: Path, address: str) -> Path:
         shutil.copytree(
             ROOT / package, folder / package, ignore=shutil.ignore_patterns("__pycache__")
         )
+    # What makes it a checkout, whose cache is its own.
+    shutil.copy(ROOT / "pyproject.toml", folder)
     (folder / ".cache").mkdir()
     (folder / ".cache" / "jars").symlink_to(CACHE / "jars")
     profile = folder / "profiles" / "profiles.yml"

@@ -2,8 +2,10 @@
 declaration says, and commits that hold rows together with what they were made of.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
+from uuid import uuid4
 
 from dbt.adapters.base.meta import available
 from dbt.adapters.base.relation import BaseRelation
@@ -20,6 +22,8 @@ from dbt_lakehouse.dbt import (
     declarations,
     fold,
     log_times,
+    marks,
+    news,
     project,
     readers,
     tables,
@@ -28,6 +32,7 @@ from dbt_lakehouse.dbt.declarations import Fold
 from dbt_lakehouse.dbt.fold import Found, Newest, Plan, Truncate
 from dbt_lakehouse.dbt.key_ranges import arguments_of, key_ranges, ranges_of, values_sql
 from dbt_lakehouse.dbt.log_times import Known, LogTimes
+from dbt_lakehouse.dbt.news import Wanted
 from dbt_lakehouse.dbt.node_run import LEAVES, LOG_TIMES, NodeRun, keeping, kept
 
 
@@ -111,11 +116,12 @@ class ModelAdapter(SessionAdapter):
         of: Fold | Mapping[str, Any] | None,
         anew: bool,
         merges: bool = False,
+        wanted: Wanted = None,
     ) -> NodeRun:
         """Find out what is new to a model's table, see ``NodeRun``."""
         self.handle.looks.clear()
         # A view in its place is no table to go on with.
-        run = NodeRun(self.look_at, this, upstreams, of, anew=anew, merges=merges)
+        run = NodeRun(self.look_at, this, upstreams, of, anew=anew, merges=merges, wanted=wanted)
         self._runs[str(this)] = run
         return run
 
@@ -134,7 +140,7 @@ class ModelAdapter(SessionAdapter):
     def run_properties(self, this: BaseRelation) -> dict[str, str]:
         """Properties that a model's table is to be made with."""
         run = self._runs.get(str(this))
-        return {} if run is None else run.properties()
+        return {} if run is None else {marks.MADE: uuid4().hex, **run.properties()}
 
     @available.parse_none
     @told
@@ -142,7 +148,7 @@ class ModelAdapter(SessionAdapter):
         self, run: NodeRun, upstream: BaseRelation, conditions: Sequence[tuple[str, str, Any]]
     ) -> bool:
         """``may_have_rows`` of the rows of an upstream that are new to the model's table."""
-        reading = run.readings[str(upstream)]
+        reading = run.reading(upstream)
         if not reading.has_news:
             return False
         between = None
@@ -196,9 +202,11 @@ class ModelAdapter(SessionAdapter):
 
     @available.parse_none
     @told
-    def has_read_all(self, reader: BaseRelation, upstream: BaseRelation) -> bool:
-        """Whether a table has read all of another."""
-        return readers.has_read_all(self.spark, str(reader), str(upstream))
+    def has_read_all(
+        self, reader: BaseRelation, upstream: BaseRelation, wanted: Wanted = None
+    ) -> bool:
+        """Whether a table has read all of another, or all that its model wants of it."""
+        return readers.has_read_all(self.spark, str(reader), str(upstream), wanted)
 
     @available.parse_none
     @told
@@ -225,13 +233,17 @@ class ModelAdapter(SessionAdapter):
     def _keep(self, this: BaseRelation, run: NodeRun) -> None:
         """Keep with a model's table what its run has found out for the next one."""
         observation = self._observations.pop(str(this), None)
-        if observation is not None:
-            leaving = bool(observation.get.get("leaving"))
-            before = run.table if run.is_incremental else None
-            run.keeps[LEAVES] = leaving or (before is not None and project.may_leave(before))
-        table = self.look_at(this) if run.keeps else None
+        observed = {} if observation is None else observation.get
+        before = run.table if run.is_incremental else None
+        if "leaving" in observed:
+            leaves = before is not None and project.may_leave(before)
+            run.keeps[LEAVES] = leaves or bool(observed["leaving"])
+        table = self.look_at(this) if run.keeps or observed else None
         if table is not None:
             values = {name: keeping(table, value) for name, value in run.keeps.items()}
+            if "invalid" in observed:
+                commits_kept = news.kept(before or table, table.snapshot, observed)
+                values[news.PROPERTY] = json.dumps(commits_kept)
             tables.set_properties(self.spark, str(this), values)
             self.handle.looks.clear()
 
@@ -277,18 +289,23 @@ class ModelAdapter(SessionAdapter):
         if run.is_declared_anew:
             tables.set_properties(self.spark, str(this), run.properties())
 
+    @available
+    def news_aggregates(self) -> dict[str, str]:
+        """What is counted of new change events, see ``dbt_lakehouse.dbt.news``."""
+        return news.aggregates()
+
     @available.parse_none
     @told
-    def observed(self, this: BaseRelation, query: str, leaving: str | None) -> str:
-        """The query of a change log's rows, of which it is counted how many leave columns as they
-        were (``leaving``, an aggregate; None for logs whose events all do, or none) while they are
-        written.
+    def observed(self, this: BaseRelation, query: str, aggregates: Mapping[str, str] | None) -> str:
+        """The query of a model's rows, with SQL aggregates of them that are taken while they are
+        written, for what is kept with the table (``_keep``); none, and it is the query as it is.
         """
-        if leaving is None:
+        if not aggregates:
             return query
         observation = Observation()
         name = f"{this.schema}__{this.identifier}__observed"
-        rows = self.handle.session.sql(query).observe(observation, expr(leaving).alias("leaving"))
+        taken = [expr(sql).alias(name) for name, sql in aggregates.items()]
+        rows = self.handle.session.sql(query).observe(observation, *taken)
         rows.createOrReplaceTempView(name)
         self._observations[str(this)] = observation
         return f"select * from {name}"

@@ -19,6 +19,7 @@ from dbt_lakehouse.commands.forget.erasing import steps
 from dbt_lakehouse.commands.forget.finding import EVENTS, drop_views, find
 from dbt_lakehouse.commands.forget.purging import purge
 from dbt_lakehouse.config.project import Project, lock_patience
+from dbt_lakehouse.dbt.news import Wanted
 from dbt_lakehouse.dbt.readers import has_read_all, readers_in, rewriting
 from dbt_lakehouse.errors import LakehouseError
 from dbt_lakehouse.lake.locks import landing_lock, run_lock
@@ -128,11 +129,14 @@ def forget(project: Project, options: Options) -> Report:
         requests.create_table(spark)
         report = Report()
         pipeline, entity = read_models(project, options.table)
-        readers = readers_in(spark)
-        # Its rows are changed in place: who reads them goes by their numbers.
-        readers.pop(pipeline.deleted_keys.label, None)
+        readers = {
+            upstream: {name: pipeline.wanted.get(name) for name in names}
+            for upstream, names in readers_in(spark).items()
+            # Its rows are changed in place: who reads them goes by their numbers.
+            if upstream != pipeline.deleted_keys.label
+        }
         own = {table.label for table in pipeline.models}
-        others = [name for name in readers.get(BRONZE.label, []) if name not in own]
+        others = [name for name in readers.get(BRONZE.label, {}) if name not in own]
         _refuse_behind(spark, others)
         report.other_targets = sorted({name.partition(".")[0] for name in others})
         if entity is not None:
@@ -143,7 +147,7 @@ def forget(project: Project, options: Options) -> Report:
         tables = [table for table in requests.unpurged(spark) if exists(spark, table)]
         if options.purge:
             for table in tables:
-                done = purge(spark, table, readers.get(table.label, []))
+                done = purge(spark, table, readers.get(table.label, {}))
                 report.purged[table.label] = done._asdict()
             requests.purged(spark)
         else:
@@ -155,7 +159,7 @@ def _forget(
     spark: SparkSession,
     pipeline: Pipeline,
     entity: Entity,
-    readers: Mapping[str, Sequence[str]],
+    readers: Mapping[str, Mapping[str, Wanted]],
     options: Options,
     report: Report,
 ) -> None:
@@ -174,7 +178,7 @@ def _forget(
     report.request_id = requests.begin(spark, entity_name(entity, options), found, report.rows)
     for step in todo:
         name = step.table.label
-        with rewriting(spark, readers.get(name, []), name):
+        with rewriting(spark, readers.get(name, {}), name):
             if rows[name]:
                 step.run()
     requests.forgotten(spark, report.request_id)
@@ -201,7 +205,8 @@ def _refuse_unread(spark: SparkSession, pipeline: Pipeline, entity: Entity) -> N
         optional = reader in (pipeline.set_less_deletes, pipeline.deleted_keys, *entity.tables)
         if optional and not exists(spark, reader):
             continue
-        if not has_read_all(spark, reader.label, upstream.label):
+        wanted = pipeline.wanted.get(reader.label)
+        if not has_read_all(spark, reader.label, upstream.label, wanted):
             raise ForgetError(
                 f"{reader.label} has not read all of {upstream.label}: `dbt run` first, so that"
                 " nothing of the key is on its way"

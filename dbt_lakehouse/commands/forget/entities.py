@@ -7,6 +7,7 @@ from pyspark.sql import SparkSession
 
 from dbt_lakehouse.config.project import Project
 from dbt_lakehouse.dbt.commands import run_dbt
+from dbt_lakehouse.dbt.news import Wanted
 from dbt_lakehouse.dbt.project import fold_of_model, is_of_log, log_node
 from dbt_lakehouse.errors import ConfigurationError
 
@@ -47,6 +48,8 @@ class Pipeline(NamedTuple):
     """All typed change logs."""
     models: list[Table]
     """All tables of the target."""
+    wanted: dict[str, Wanted]
+    """What of change_events those want that don't want all, by their labels."""
 
 
 class Entity(NamedTuple):
@@ -110,13 +113,22 @@ def read_models(project: Project, name: str | None) -> tuple[Pipeline, Entity | 
 
 
 def _pipeline(by_name: dict[str, Any], nodes: Iterable[Any]) -> Pipeline:
+    logs = {_table(node): node for node in nodes if "change_log" in node.config.meta}
+    quarantine, set_less_deletes = (
+        _table(by_name[name]) for name in ("quarantined_payloads", "set_less_deletes")
+    )
     return Pipeline(
         change_events=_table(by_name["change_events"]),
-        quarantine=_table(by_name["quarantined_payloads"]),
-        set_less_deletes=_table(by_name["set_less_deletes"]),
+        quarantine=quarantine,
+        set_less_deletes=set_less_deletes,
         deleted_keys=_table(by_name["deleted_keys"]),
-        logs=[_table(node) for node in nodes if "change_log" in node.config.meta],
+        logs=[*logs],
         models=[_table(node) for node in nodes],
+        wanted={
+            quarantine.label: "invalid",
+            set_less_deletes.label: "set_less_deletes",
+            **{log.label: node.config.meta["change_log"]["sources"] for log, node in logs.items()},
+        },
     )
 
 

@@ -7,7 +7,7 @@ delete the files that nothing names.
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from dbt_lakehouse.commands.forget.entities import Table
 from dbt_lakehouse.dbt import commits, tables
+from dbt_lakehouse.dbt.news import Wanted
 from dbt_lakehouse.dbt.readers import rewriting
 from dbt_lakehouse.errors import LakehouseError
 from dbt_lakehouse.lake.catalog import CATALOG_URI, SQLITE
@@ -36,10 +37,10 @@ class Purged(NamedTuple):
     deleted_files: int
 
 
-def purge(spark: SparkSession, table: Table, readers: Sequence[str]) -> Purged:
+def purge(spark: SparkSession, table: Table, readers: Mapping[str, Wanted]) -> Purged:
     """Leave no file of a table with anything but its current rows.
 
-    ``readers`` are the tables that note what they have read of it. Each step can be repeated.
+    ``readers`` are the tables that note what they have read of it, and what they want. Each step can be repeated.
     Raises ``PurgeError``.
     """
     refs = set(tables.load(spark, table.label).refs().keySet()) - {"main"}
