@@ -40,8 +40,8 @@ class Purged(NamedTuple):
 def purge(spark: SparkSession, table: Table, readers: Mapping[str, Wanted]) -> Purged:
     """Leave no file of a table with anything but its current rows.
 
-    ``readers`` are the tables that note what they have read of it, and what they want. Each step can be repeated.
-    Raises ``PurgeError``.
+    ``readers`` are the tables that note what they have read of it, and what they want. Each step
+    can be repeated. Raises ``PurgeError``.
     """
     refs = set(tables.load(spark, table.label).refs().keySet()) - {"main"}
     if refs:
