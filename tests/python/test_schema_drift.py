@@ -18,10 +18,14 @@ AS_OF: Final = "2026-11-21 00:00:00"
 TABLES: Final = ("silver.stock_changes", "gold.stock", "gold.stock_history")
 
 LOG: Final = """
-{{{{ change_log(source_table="stock", key={{"id": "int"}}, columns={columns}) }}}}
+{{{{
+    change_log(
+        source_database="shop", source_table="stock", key={{"id": "int"}}, columns={columns}
+    )
+}}}}
 """
 FOLD: Final = """
-{{{{ config(materialized="{macro}", contract={{"enforced": false}}) }}}}
+{{{{ config(contract={{"enforced": false}}) }}}}
 {{{{ {macro}(ref("stock_changes")) }}}}
 """
 
