@@ -26,6 +26,8 @@ NEWEST: Final = "lakehouse.newest"
 HORIZON: Final = "lakehouse.purge_horizon"
 # A property of a change log: whether any of its events leaves columns as they were (``kept``).
 LEAVES: Final = "lakehouse.leaves"
+# One of change_events: the last offset of each partition and its log time (``kept``).
+LOG_TIMES: Final = "lakehouse.log_times"
 _CARRIED: Final = (DECLARED, AS_OF, NEWEST, HORIZON)
 
 Load = Callable[[str], Table | None]
@@ -266,3 +268,12 @@ def carried(table: Table) -> dict[str, str]:
                 notes.setdefault(name, value)
     current = table.chain[0].summary if table.chain else {}
     return {} if notes.items() <= current.items() else notes
+
+
+def kept_anew(table: Table) -> dict[str, str]:
+    """What a table keeps that speaks of an earlier snapshot, and is true of the current one: the
+    properties as they have to be before that snapshot expires.
+    """
+    values = {name: kept(table, name) for name in (LEAVES, LOG_TIMES)}
+    texts = {name: keeping(table, each) for name, each in values.items() if each is not None}
+    return {name: text for name, text in texts.items() if table.properties[name] != text}
