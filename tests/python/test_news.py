@@ -1,6 +1,7 @@
 """Which commits of change_events a change log need not look at."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ OTHERS = ["shop", None, "customers"]
 READ = Mark(UUID, "2000", 2)
 
 
-def observed(*sources: list[str | None], **counts: int) -> dict[str, Any]:
+def observed(*sources: Sequence[str | None], **counts: int) -> dict[str, Any]:
     """What Spark has counted of new events of these tables: words of 64 bits with a sign."""
     bits = 0
     for source in sources:
@@ -81,7 +82,7 @@ def test_the_newest_commits_are_kept() -> None:
 
 
 def test_a_run_without_what_it_wants_has_nothing_to_do() -> None:
-    log = table([commit(1, **{"lakehouse.read.silver.change_events": str(READ)})])
+    log = table([commit(1, notes={"lakehouse.read.silver.change_events": str(READ)})])
     for source, has_news in ((OTHERS, False), (ORDERS, True)):
         tables = {"silver.log": log, "silver.change_events": events(observed(source))}
         run = NodeRun(tables.get, "silver.log", ["silver.change_events"], wanted=[ORDERS])
