@@ -606,7 +606,7 @@ def copied_project(tmp_path: Path) -> Path:
 
 def test_a_missing_stale_guard_is_found(merged: Merged, copied_project: Path) -> None:
     lake = merged.scenario.lake
-    macro = copied_project / "macros" / "fold" / "fold_ctes.sql"
+    macro = copied_project / "macros" / "current_state" / "fold.sql"
     guard = "{% if fold.order_by_source_time -%}"
     assert macro.read_text().count(guard) == 1
     macro.write_text(macro.read_text().replace(guard, "{% if false -%}"))
