@@ -11,7 +11,7 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, SparkSession
 
 from dbt_lakehouse.dbt import tables
-from dbt_lakehouse.dbt.node_run import carried
+from dbt_lakehouse.dbt.node_run import carried, kept_anew
 from dbt_lakehouse.errors import LakehouseError
 from dbt_lakehouse.lake import iceberg
 from dbt_lakehouse.lake.catalog import CATALOG
@@ -66,7 +66,12 @@ def note(spark: SparkSession, name: str, notes: Mapping[str, str]) -> None:
 
 
 def carry_on(spark: SparkSession, name: str) -> None:
-    """Have a table's newest commit say all that earlier ones say of it, for those will expire."""
+    """Have a table's newest commit say all that earlier ones say of it, and what it keeps speak of
+    that one, for the earlier ones will expire.
+    """
     table = tables.look_at(spark, name)
-    if table is not None:
-        note(spark, name, carried(table))
+    if table is not None and (notes := carried(table)):
+        note(spark, name, notes)
+        table = tables.look_at(spark, name)
+    if table is not None and (values := kept_anew(table)):
+        tables.set_properties(spark, name, values)

@@ -10,7 +10,7 @@ from dbt_common.exceptions import CompilationError
 
 from dbt_lakehouse.dbt import marks, news
 from dbt_lakehouse.dbt.declarations import Changes, Fold, changes, declared, digest
-from dbt_lakehouse.dbt.fold import ROWS_OF_ONE_TASK, Newest, newest
+from dbt_lakehouse.dbt.fold import ROWS_OF_ONE_TASK, SMALL_TABLE, Newest, newest
 from dbt_lakehouse.dbt.marks import HistoryLost, Mark, Reading, Window
 from dbt_lakehouse.dbt.news import Wanted
 from dbt_lakehouse.lake.tables import NO_SNAPSHOT, Table
@@ -26,6 +26,8 @@ NEWEST: Final = "lakehouse.newest"
 HORIZON: Final = "lakehouse.purge_horizon"
 # A property of a change log: whether any of its events leaves columns as they were (``kept``).
 LEAVES: Final = "lakehouse.leaves"
+# One of change_events: the last offset of each partition and its log time (``kept``).
+LOG_TIMES: Final = "lakehouse.log_times"
 _CARRIED: Final = (DECLARED, AS_OF, NEWEST, HORIZON)
 
 Load = Callable[[str], Table | None]
@@ -204,6 +206,14 @@ class NodeRun:
         return False
 
     @property
+    def suits_small(self) -> bool:
+        """Whether little is new, to a table that is not large."""
+        if not self.is_incremental or self.table is None or not self.upstreams:
+            return False
+        total = self.table.chain[0].summary.get("total-records") if self.table.chain else "0"
+        return self.is_small and total is not None and int(total) <= SMALL_TABLE
+
+    @property
     def newest(self) -> Newest | None:
         """The newest of all that was known of a gold table's keys after its last run."""
         return newest(self.noted(NEWEST))
@@ -258,3 +268,12 @@ def carried(table: Table) -> dict[str, str]:
                 notes.setdefault(name, value)
     current = table.chain[0].summary if table.chain else {}
     return {} if notes.items() <= current.items() else notes
+
+
+def kept_anew(table: Table) -> dict[str, str]:
+    """What a table keeps that speaks of an earlier snapshot, and is true of the current one: the
+    properties as they have to be before that snapshot expires.
+    """
+    values = {name: kept(table, name) for name in (LEAVES, LOG_TIMES)}
+    texts = {name: keeping(table, each) for name, each in values.items() if each is not None}
+    return {name: text for name, text in texts.items() if table.properties[name] != text}

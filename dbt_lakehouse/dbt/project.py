@@ -55,12 +55,8 @@ def log_of(graph: Mapping[str, Any], relation: Any) -> Mapping[str, Any]:
     return log
 
 
-def log_node(graph: Mapping[str, Any], relation: Any) -> Any:
+def log_node(graph: Mapping[str, Any], node: Any) -> Any:
     """The model of the change log of a gold table or history."""
-    return _log_of_node(graph, node_of(graph, relation))
-
-
-def _log_of_node(graph: Mapping[str, Any], node: Any) -> Any:
     for unique_id in node.depends_on.nodes:
         upstream = graph.get(unique_id)
         if upstream is not None and "change_log" in upstream.config.meta:
@@ -68,10 +64,14 @@ def _log_of_node(graph: Mapping[str, Any], node: Any) -> Any:
     raise CompilationError(f"{node.name} is of no change log")
 
 
-def fold_of_model(graph: Mapping[str, Any], relation: Any) -> Fold:
-    """The fold of a gold table or history that is there."""
-    node = node_of(graph, relation)
-    log = _log_of_node(graph, node).config.meta["change_log"]
+def is_of_log(node: Any) -> bool:
+    """Whether a model is a gold table or a history."""
+    return not node.config.meta.keys().isdisjoint({"current_state", "history"})
+
+
+def fold_of_model(graph: Mapping[str, Any], node: Any) -> Fold:
+    """The fold of the model of a gold table or history."""
+    log = log_node(graph, node).config.meta["change_log"]
     meta = node.config.meta
     if "history" in meta:
         of = meta["history"]
@@ -85,7 +85,7 @@ def gold_of_namespaces(graph: Mapping[str, Any]) -> list[Any]:
         node
         for node in _models(graph)
         if "current_state" in node.config.meta
-        and _log_of_node(graph, node).config.meta["change_log"]["namespace"] is not None
+        and log_node(graph, node).config.meta["change_log"]["namespace"] is not None
     ]
 
 
@@ -117,7 +117,7 @@ def descriptions(manifest: Any, model: Any) -> dict[str, str]:
         }
         graph = manifest.nodes
         log = model["unique_id"] if "change_log" in meta else None
-        log = log or _log_of_node(graph, graph[model["unique_id"]]).unique_id
+        log = log or log_node(graph, graph[model["unique_id"]]).unique_id
         for node in _models(graph):
             if "current_state" in node.config.meta and log in node.depends_on.nodes:
                 described |= {

@@ -1,7 +1,6 @@
 """Tables as Iceberg's Java library knows them: what they are, without a Spark job for it."""
 
-import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -37,17 +36,10 @@ def load_table(spark: SparkSession, name: str) -> Any:
 
     Raises ``DamageError``.
     """
-    refuse_damage(spark.conf.get(CATALOG_URI, "") or "", *name.split(".")[-2:])
+    schema, table = name.replace("`", "").split(".")[-2:]
+    refuse_damage(spark.conf.get(CATALOG_URI, "") or "", schema, table)
     spark3_util = java_class("org.apache.iceberg.spark.Spark3Util")
     return spark3_util.loadIcebergTable(spark._jsparkSession, name)
-
-
-def properties_of(table: Any) -> dict[str, str]:
-    """The properties of a loaded table."""
-    # As JSON: each entry of a Java map costs a round trip.
-    to_json = java_class("com.fasterxml.jackson.databind.ObjectMapper")().writeValueAsString
-    properties: dict[str, str] = json.loads(to_json(table.properties()))
-    return properties
 
 
 def append(
@@ -82,15 +74,18 @@ def _validation(chosen_by: int | None) -> dict[str, str]:
     return {"isolation-level": "serializable", **since}
 
 
-def expire_own_history(spark: SparkSession, name: str) -> None:
+def expire_own_history(
+    spark: SparkSession, name: str, before: Callable[[], None] = lambda: None
+) -> None:
     """Expire the snapshots of a table but the last hundred and those of the last hour, once there
-    are five hundred; the name has the catalog in front.
+    are five hundred; the name has the catalog in front. ``before`` is called first if so.
 
     For tables of the lake's own state that each run, or each landing, writes many times: a commit
     writes down all snapshots that there are, and whoever reads the table reads that first.
     """
     if int(load_table(spark, name).snapshots().size()) < _SNAPSHOTS_AT_MOST:
         return
+    before()
     catalog, _, table = name.partition(".")
     oldest = datetime.now(UTC) - _KEPT_FOR
     # Not by Table.expireSnapshots, which deletes a file of several deletion vectors as soon as one

@@ -9,8 +9,8 @@
          left that was killed, or whose disk was full. One that is at work has younger files.
 
   Rows stay what they are, with the numbers of the commits that wrote them: readers that have not
-  read all, or whose last snapshot is gone, go on by those (macros/tables/new_rows.sql). It
-  waits for commands that build; landings go on meanwhile. Each step can be repeated.
+  read all, or whose last snapshot is gone, go on by those (dbt_lakehouse/dbt/marks.py). It waits
+  for commands that build; landings go on meanwhile. Each step can be repeated.
 #}
 {% macro maintain_tables() %}
     {% if not execute %}
@@ -52,7 +52,7 @@
         ~ " options => map('delete-file-threshold', '1', 'remove-dangling-deletes', 'true'))"
     )[0] %}
     {% do run_query("call lake.system.rewrite_manifests(table => '" ~ relation ~ "')") %}
-    {# What earlier commits say of the table would go with them. #}
+    {# What earlier commits say of the table, and what it keeps that speaks of them, would go. #}
     {% do adapter.carry_on(relation) %}
     {# What the profile gives to new tables. #}
     {% set trimmed = 'write.metadata.delete-after-commit.enabled' %}

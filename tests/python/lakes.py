@@ -22,7 +22,10 @@ from pyspark.sql import SparkSession
 
 from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.config.project import Project, ProjectOptions, load
+from dbt_lakehouse.dbt.marks import Mark, marks_of
+from dbt_lakehouse.dbt.tables import look_at
 from dbt_lakehouse.lake.catalog import CATALOG_URI, SQLITE
+from dbt_lakehouse.lake.tables import Table
 from dbt_lakehouse.landing.files import LandingResult, land_captures
 from dbt_lakehouse.landing.kafka.batch import KafkaLanding, land_kafka
 from dbt_lakehouse.landing.kafka.continuity import raise_stalled
@@ -212,6 +215,11 @@ class Lake:
         """The id of the table's current snapshot, ``none`` for an empty one."""
         return self.properties(table)["current-snapshot-id"]
 
+    def build(self, table: str) -> int | None:
+        """Which build of a table it is: its first snapshot. One that is replaced has another."""
+        chain = self.look_at(table).chain
+        return chain[-1].snapshot_id if chain else None
+
     def properties(self, table: str) -> dict[str, str]:
         """The table's properties."""
         return {row["key"]: row["value"] for row in self.sql(f"show tblproperties {table}")}
@@ -223,6 +231,16 @@ class Lake:
             f"'{name}' = '{value.translate(escaped)}'" for name, value in properties.items()
         )
         self.sql(f"alter table {table} set tblproperties ({assignments})")
+
+    def look_at(self, table: str) -> Table:
+        """The table as the pipeline sees it: its commits and what they note."""
+        found = look_at(self.spark, table)
+        assert found is not None, table
+        return found
+
+    def marks(self, table: str) -> dict[str, Mark]:
+        """What the table has read, by the name of the upstream."""
+        return marks_of(self.look_at(table))
 
     def roll_back(self, table: str, snapshot: str) -> None:
         """Make a snapshot the current one again."""

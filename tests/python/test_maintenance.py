@@ -3,6 +3,7 @@ runs that go on as if nothing had happened.
 """
 
 import itertools
+import json
 import os
 import time
 from collections import Counter
@@ -17,7 +18,11 @@ from small_messages import order
 from streams import MINUTE, ORDERS, START, Message
 
 from dbt_lakehouse.dbt.commands import run_dbt
+from dbt_lakehouse.dbt.marks import marks_of
+from dbt_lakehouse.dbt.node_run import AS_OF as AS_OF_NOTE
+from dbt_lakehouse.dbt.node_run import DECLARED, LEAVES, LOG_TIMES, NEWEST, kept, kept_anew
 from dbt_lakehouse.lake import iceberg
+from dbt_lakehouse.lake.tables import NO_SNAPSHOT, Snapshot, Table
 
 AS_OF: Final = "2026-10-03 00:00:00"
 MODELS: Final = ("-s", "+orders", "orders_history", "quarantined_payloads")
@@ -28,7 +33,8 @@ TESTS: Final = (
     *("--exclude-resource-type", "unit_test"),
 )
 # What is read from append to append, and all that is maintained.
-LOGS: Final = ("bronze.raw_payloads", "silver.change_events", "silver.orders_changes")
+BRONZE: Final = "bronze.raw_payloads"
+LOGS: Final = (BRONZE, "silver.change_events", "silver.orders_changes")
 TABLES: Final = (*LOGS, "gold.orders", "gold.orders_history", "silver.deleted_keys")
 ORDER_NUMBERS: Final = range(12)
 UPDATES: Final = 4
@@ -105,11 +111,7 @@ def statuses(lake: Lake) -> dict[int, str]:
 
 def marked_snapshots(lake: Lake, table: str) -> set[str]:
     """The snapshots that a table has read of its upstreams."""
-    return {
-        value.split("|")[1]
-        for name, value in lake.properties(table).items()
-        if name.startswith("lakehouse.read.")
-    } - {"any", "none"}
+    return {mark.snapshot for mark in lake.marks(table).values()} - {NO_SNAPSHOT}
 
 
 def consistent(lake: Lake) -> None:
@@ -144,21 +146,22 @@ def test_files_are_rewritten_and_rows_stay(lake: Lake) -> None:
         assert files(lake, table, "delete_files") == 0, table
         kept = lake.snapshots(table)
         assert kept[: len(snapshots[table])] == snapshots[table]
-        assert {each.operation for each in kept[len(snapshots[table]) :]} <= {"replace"}
+        # What is noted again is no row.
+        for each in kept[len(snapshots[table]) :]:
+            assert each.operation == "replace" or "added-records" not in each.summary
     for table in (*LOGS, "gold.orders"):
         assert files(lake, table) < many[table], table
 
     # A run finds nothing new, and rebuilds nothing.
-    tables = {table: lake.properties(table).get("lakehouse.table_id") for table in TABLES}
     run(lake)
     for table in TABLES:
         assert rows_with_lineage(lake, table) == before[table], table
-        assert lake.properties(table).get("lakehouse.table_id") == tables[table], table
+        # A rebuild would have replaced them all.
+        assert lake.look_at(table).chain[-1].name == str(snapshots[table][0].snapshot_id), table
     consistent(lake)
 
 
 def test_runs_go_on_where_snapshots_are_gone(lake: Lake) -> None:
-    tables = {table: lake.properties(table).get("lakehouse.table_id") for table in TABLES}
     before = {table: count(lake.sql(f"select count(*) as number from {table}")) for table in LOGS}
     known = statuses(lake)
     # Landed, and not yet built when the snapshots go.
@@ -197,8 +200,9 @@ def test_runs_go_on_where_snapshots_are_gone(lake: Lake) -> None:
     run(lake)
     assert statuses(lake) == {**expected, 3: "last"}
     consistent(lake)
-    for table, table_id in tables.items():
-        assert lake.properties(table).get("lakehouse.table_id") == table_id, table
+    # Nothing was built anew: of what a replaced table was made from, no snapshot has a parent.
+    for table in TABLES:
+        assert lake.look_at(table).chain[-1].parent_snapshot_id is not None, table
 
 
 def test_tables_that_each_run_writes_forget_their_history_themselves(
@@ -230,6 +234,23 @@ def test_tables_that_each_run_writes_forget_their_history_themselves(
     consistent(lake)
 
 
+def test_what_is_kept_of_a_snapshot_moves_on_with_it() -> None:
+    """By the metadata alone."""
+
+    def table(first: int, *summaries: dict[str, str], of: str) -> Table:
+        texts = {LEAVES: json.dumps({"snapshot": of, "value": False})}
+        chain = [Snapshot(at, at, None, each) for at, each in enumerate(summaries, first)]
+        return Table("uuid", texts, {}, frozenset(), tuple(reversed(chain)), frozenset())
+
+    append, rewrite = {"operation": "append", "added-records": "1"}, {"operation": "replace"}
+    anew = kept_anew(table(1, append, rewrite, rewrite, of="1"))
+    assert json.loads(anew[LEAVES]) == {"snapshot": "3", "value": False}
+    expired = table(3, rewrite, of="3")
+    assert kept(expired, LEAVES) is False and kept_anew(expired) == {}
+    # It says nothing of a table that has got rows since.
+    assert kept_anew(table(1, append, append, of="1")) == {}
+
+
 def test_old_metadata_goes(lake: Lake) -> None:
     """New tables have it from the profile, older ones get it from maintenance."""
     name = "write.metadata.delete-after-commit.enabled"
@@ -241,12 +262,25 @@ def test_old_metadata_goes(lake: Lake) -> None:
     assert lake.properties("gold.orders")[name] == "true"
 
 
-def test_a_run_after_maintenance_looks_for_no_crash(lake: Lake) -> None:
-    """The number that tells what a run has written moves on with the table."""
-    maintain(lake, 0)
-    for table in ("silver.change_events", "silver.orders_changes"):
-        sequence = lake.sql(
-            f"select max(latest_sequence_number) as number from {table}.metadata_log_entries"
-            f" where latest_snapshot_id = {lake.current_snapshot(table)}"
-        )
-        assert lake.properties(table)["lakehouse.written"] == str(count(sequence)), table
+def test_what_tables_say_of_themselves_outlives_their_snapshots(lake: Lake) -> None:
+    """What they were made of, in their commits; and what is kept of the snapshot that they had."""
+
+    def said() -> dict[str, object]:
+        tables = {table: lake.look_at(table) for table in TABLES if table != BRONZE}
+        return {
+            **{table: marks_of(each) for table, each in tables.items()},
+            **{f"{table} as of": each.noted(AS_OF_NOTE) for table, each in tables.items()},
+            **{f"{table} declared": each.noted(DECLARED) for table, each in tables.items()},
+            "newest": tables["gold.orders"].noted(NEWEST),
+            "log times": kept(tables["silver.change_events"], LOG_TIMES),
+            "leaves": kept(tables["silver.orders_changes"], LEAVES),
+        }
+
+    run(lake)
+    before = said()
+    assert before["newest"] and before["log times"] and before["leaves"] is False
+    assert all(before[table] for table in TABLES if table != BRONZE)
+    for _ in range(2):
+        maintain(lake, 0)
+        assert said() == before
+        assert len(lake.snapshots("silver.change_events")) == 1

@@ -8,18 +8,25 @@ from typing import Any, Final
 import pytest
 from lakes import Lake, Rows, copy_project
 
+from dbt_lakehouse.dbt.commits import note
+from dbt_lakehouse.dbt.declarations import digest
+from dbt_lakehouse.dbt.node_run import DECLARED
+
 TOPIC: Final = "debezium.shop.stock"
 NOW: Final = 1_790_812_800_000
 AS_OF: Final = "2026-11-21 00:00:00"
 TABLES: Final = ("silver.stock_changes", "gold.stock", "gold.stock_history")
 
 LOG: Final = """
-{{{{ config(unique_key=["_position"]) }}}}
-{{{{ change_log(source_table="stock", key={{"id": "int"}}, columns={columns}) }}}}
+{{{{
+    change_log(
+        source_database="shop", source_table="stock", key={{"id": "int"}}, columns={columns}
+    )
+}}}}
 """
 FOLD: Final = """
 {{{{ config(contract={{"enforced": false}}) }}}}
-{{{{ {macro}(changes=ref("stock_changes"), key=["id"], columns={names}) }}}}
+{{{{ {macro}(ref("stock_changes")) }}}}
 """
 
 
@@ -33,11 +40,10 @@ class Stock:
     def declare(self, columns: dict[str, str]) -> None:
         """Write the models."""
         models = self.lake.project / "models"
-        names = json.dumps(list(columns))
         log = LOG.format(columns=json.dumps(columns))
         (models / "silver" / "stock_changes.sql").write_text(log)
         for name, macro in (("stock", "current_state"), ("stock_history", "history")):
-            (models / "gold" / f"{name}.sql").write_text(FOLD.format(macro=macro, names=names))
+            (models / "gold" / f"{name}.sql").write_text(FOLD.format(macro=macro))
 
     def change(self, op: str, before: dict[str, Any] | None, after: dict[str, Any] | None) -> None:
         """Land a message."""
@@ -77,6 +83,10 @@ class Stock:
             key=lambda row: int(row["id"]),
         )
 
+    def first_snapshot(self, table: str) -> str:
+        """The one that the table has come from; a table that is made anew has another."""
+        return self.lake.look_at(table).chain[-1].name
+
     def files(self, table: str) -> set[str]:
         rows = self.lake.sql(f"select file_path from {table}.files where content = 0")
         return {row["file_path"] for row in rows}
@@ -111,7 +121,7 @@ def test_what_is_declared_later_is_filled_in_place(stock: Stock) -> None:
         {"id": 2, "quantity": None},
         {"id": 3, "quantity": 30},
     ]
-    before = {table: (lake.properties(table), stock.files(table)) for table in TABLES}
+    before = {table: (stock.first_snapshot(table), stock.files(table)) for table in TABLES}
 
     stock.declare({"quantity": "bigint", "shelf": "string"})
     stock.change("u", None, {"id": 1, "quantity": 11})
@@ -146,12 +156,10 @@ def test_what_is_declared_later_is_filled_in_place(stock: Stock) -> None:
         (3, 30, "B", True),
         (4, 40, "C", False),
     ]
-    for table, (properties, files) in before.items():
-        after = lake.properties(table)
-        assert after["lakehouse.table_id"] == properties["lakehouse.table_id"], table
+    for table, (first_snapshot, files) in before.items():
+        assert stock.first_snapshot(table) == first_snapshot, table
         # Old files stay: rows that changed are marked in them and written anew.
         assert stock.files(table) > files, table
-    assert lake.properties("gold.stock")["lakehouse.to_fill"] == "{}"
 
 
 def test_a_run_that_died_before_it_filled_is_repeated(stock: Stock) -> None:
@@ -162,13 +170,13 @@ def test_a_run_that_died_before_it_filled_is_repeated(stock: Stock) -> None:
     expected = stock.gold(), lake.read("gold.stock_history"), lake.read("silver.stock_changes")
     for table in TABLES:
         lake.sql(f"update {table} set shelf = null")
-        declared = json.loads(lake.properties(table)["lakehouse.declared"])
-        columns = declared["of"]["columns"]
-        declared["of"]["columns"] = [each for each in columns if "shelf" not in json.dumps(each)]
-        lake.set_properties(
-            table,
-            {"lakehouse.declared": json.dumps(declared), "lakehouse.to_fill": '{"shelf": null}'},
-        )
+        now = lake.look_at(table)
+        declared = json.loads(now.properties[f"{DECLARED}.{now.noted(DECLARED)}"])
+        columns = declared["columns"]
+        declared["columns"] = [each for each in columns if "shelf" not in json.dumps(each)]
+        before = json.dumps(declared, sort_keys=True)
+        lake.set_properties(table, {f"{DECLARED}.{digest(before)}": before})
+        note(lake.spark, table, {DECLARED: digest(before)})
     stock.run()
     found = stock.gold(), lake.read("gold.stock_history"), lake.read("silver.stock_changes")
     for rows, again in zip(expected, found, strict=True):
@@ -176,12 +184,11 @@ def test_a_run_that_died_before_it_filled_is_repeated(stock: Stock) -> None:
 
 
 def test_a_column_that_goes_takes_a_rebuild(stock: Stock) -> None:
-    lake = stock.lake
-    before = {table: lake.properties(table)["lakehouse.table_id"] for table in TABLES}
+    before = {table: stock.first_snapshot(table) for table in TABLES}
     stock.declare({"shelf": "string"})
     stock.run()
     for table in TABLES:
-        assert lake.properties(table)["lakehouse.table_id"] != before[table], table
+        assert stock.first_snapshot(table) != before[table], table
     assert stock.gold() == [
         {"id": 1, "shelf": None},
         {"id": 2, "shelf": None},

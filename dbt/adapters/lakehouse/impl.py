@@ -135,8 +135,8 @@ class LakehouseAdapter(ModelAdapter):
         """Expire the earlier snapshots of a table whose history nobody reads, once it has many.
         What they say of it stays.
         """
-        self.carry_on(relation)
-        expire_own_history(self.spark, f"{CATALOG}.{relation.render()}")
+        name = f"{CATALOG}.{relation.render()}"
+        expire_own_history(self.spark, name, before=lambda: self.carry_on(relation))
         self.handle.looks.clear()
 
     @available.parse_none

@@ -25,6 +25,7 @@ from dbt_lakehouse.dbt import (
     marks,
     news,
     project,
+    readers,
     tables,
 )
 from dbt_lakehouse.dbt.declarations import Fold
@@ -32,7 +33,7 @@ from dbt_lakehouse.dbt.fold import Found, Newest, Plan, Truncate
 from dbt_lakehouse.dbt.key_ranges import arguments_of, key_ranges, ranges_of, values_sql
 from dbt_lakehouse.dbt.log_times import Known, LogTimes
 from dbt_lakehouse.dbt.news import Wanted
-from dbt_lakehouse.dbt.node_run import LEAVES, NodeRun, keeping, kept
+from dbt_lakehouse.dbt.node_run import LEAVES, LOG_TIMES, NodeRun, keeping, kept
 
 
 class ModelAdapter(SessionAdapter):
@@ -71,7 +72,7 @@ class ModelAdapter(SessionAdapter):
     @available.parse_none
     def fold_of_model(self, model: BaseRelation) -> Fold:
         """The same of a gold table or history that is there, for its tests."""
-        return project.fold_of_model(self._nodes, model)
+        return project.fold_of_model(self._nodes, project.node_of(self._nodes, model))
 
     @available.parse_none
     def declaration_of(self, log: BaseRelation) -> dict[str, Any]:
@@ -82,7 +83,7 @@ class ModelAdapter(SessionAdapter):
     @told
     def log_of_model(self, model: BaseRelation) -> BaseRelation:
         """The change log of a gold table or history."""
-        return self._relation(project.log_node(self._nodes, model))
+        return self._relation(project.log_node(self._nodes, project.node_of(self._nodes, model)))
 
     @available.parse_none
     @told
@@ -122,6 +123,7 @@ class ModelAdapter(SessionAdapter):
         # A view in its place is no table to go on with.
         run = NodeRun(self.look_at, this, upstreams, of, anew=anew, merges=merges, wanted=wanted)
         self._runs[str(this)] = run
+        self.handle.session.suit(small=run.suits_small)
         return run
 
     @available.parse_none
@@ -201,6 +203,24 @@ class ModelAdapter(SessionAdapter):
 
     @available.parse_none
     @told
+    def has_read_all(
+        self, reader: BaseRelation, upstream: BaseRelation, wanted: Wanted = None
+    ) -> bool:
+        """Whether a table has read all of another, or all that its model wants of it."""
+        return readers.has_read_all(self.spark, str(reader), str(upstream), wanted)
+
+    @available.parse_none
+    @told
+    def write_as_read(self, reader: BaseRelation, upstream: BaseRelation, statement: str) -> None:
+        """Run a statement that writes to a table what it would read of another: nothing of that is
+        left to it then.
+        """
+        notes = readers.notes_of_reading(self.spark, str(reader), str(upstream))
+        with commits.noting(self.spark, notes):
+            self.execute(statement)
+
+    @available.parse_none
+    @told
     def replace(
         self, this: BaseRelation, statement: str, notes: Mapping[str, Any] | None = None
     ) -> str:
@@ -243,7 +263,7 @@ class ModelAdapter(SessionAdapter):
     ) -> LogTimes:
         """What is known of the log times of new payloads; it is kept for the next run."""
         times = log_times.log_times(partitions, known)
-        run.keeps["lakehouse.log_times"] = times.known
+        run.keeps[LOG_TIMES] = times.known
         return times
 
     @available.parse_none

@@ -5,7 +5,6 @@
     finding   which keys, events and payloads are meant
     payloads  a batch without some of its records
     erasing   the tables' rows: deleted, or emptied where their place must stay
-    marks     what readers have read stays read
     purging   the data out of the tables' files and earlier snapshots
     requests  bronze.forgotten: what was done, without personal data
 

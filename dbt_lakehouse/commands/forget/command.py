@@ -1,25 +1,26 @@
 """What `lakehouse forget` does, in order, and what it tells."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import NamedTuple
 
 from pyspark.sql import SparkSession
 
 from dbt_lakehouse.commands.forget import requests
-from dbt_lakehouse.commands.forget.entities import BRONZE, Entity, Pipeline, Table, read_models
+from dbt_lakehouse.commands.forget.entities import (
+    BRONZE,
+    Entity,
+    Pipeline,
+    exists,
+    read_models,
+)
 from dbt_lakehouse.commands.forget.erasing import steps
 from dbt_lakehouse.commands.forget.finding import EVENTS, drop_views, find
-from dbt_lakehouse.commands.forget.marks import (
-    exists,
-    has_read_all,
-    move_on,
-    readers_of,
-    written_before,
-)
 from dbt_lakehouse.commands.forget.purging import purge
 from dbt_lakehouse.config.project import Project, lock_patience
+from dbt_lakehouse.dbt.news import Wanted
+from dbt_lakehouse.dbt.readers import has_read_all, readers_in, rewriting
 from dbt_lakehouse.errors import LakehouseError
 from dbt_lakehouse.lake.locks import landing_lock, run_lock
 from dbt_lakehouse.texts import counted
@@ -128,10 +129,16 @@ def forget(project: Project, options: Options) -> Report:
         requests.create_table(spark)
         report = Report()
         pipeline, entity = read_models(project, options.table)
-        others = [table for table in readers_of(spark, BRONZE) if table not in pipeline.incremental]
+        readers = {
+            upstream: {name: pipeline.wanted.get(name) for name in names}
+            for upstream, names in readers_in(spark).items()
+            # Its rows are changed in place: who reads them goes by their numbers.
+            if upstream != pipeline.deleted_keys.label
+        }
+        own = {table.label for table in pipeline.models}
+        others = [name for name in readers.get(BRONZE.label, {}) if name not in own]
         _refuse_behind(spark, others)
-        report.other_targets = sorted({table.schema for table in others})
-        readers = [table for table in pipeline.incremental if exists(spark, table)] + others
+        report.other_targets = sorted({name.partition(".")[0] for name in others})
         if entity is not None:
             try:
                 _forget(spark, pipeline, entity, readers, options, report)
@@ -140,7 +147,8 @@ def forget(project: Project, options: Options) -> Report:
         tables = [table for table in requests.unpurged(spark) if exists(spark, table)]
         if options.purge:
             for table in tables:
-                report.purged[table.label] = purge(spark, table, readers)._asdict()
+                done = purge(spark, table, readers.get(table.label, {}))
+                report.purged[table.label] = done._asdict()
             requests.purged(spark)
         else:
             report.to_purge = [table.label for table in tables]
@@ -151,7 +159,7 @@ def _forget(
     spark: SparkSession,
     pipeline: Pipeline,
     entity: Entity,
-    readers: Sequence[Table],
+    readers: Mapping[str, Mapping[str, Wanted]],
     options: Options,
     report: Report,
 ) -> None:
@@ -169,11 +177,10 @@ def _forget(
     report.dependents = [table.label for table in entity.dependents if exists(spark, table)]
     report.request_id = requests.begin(spark, entity_name(entity, options), found, report.rows)
     for step in todo:
-        if rows[step.table.label]:
-            written = written_before(spark, step.table)
-            step.run()
-            if step.table != pipeline.deleted_keys:
-                move_on(spark, readers, step.table, written=written)
+        name = step.table.label
+        with rewriting(spark, readers.get(name, {}), name):
+            if rows[name]:
+                step.run()
     requests.forgotten(spark, report.request_id)
 
 
@@ -198,19 +205,20 @@ def _refuse_unread(spark: SparkSession, pipeline: Pipeline, entity: Entity) -> N
         optional = reader in (pipeline.set_less_deletes, pipeline.deleted_keys, *entity.tables)
         if optional and not exists(spark, reader):
             continue
-        if not exists(spark, reader) or not has_read_all(spark, reader, upstream):
+        wanted = pipeline.wanted.get(reader.label)
+        if not has_read_all(spark, reader.label, upstream.label, wanted):
             raise ForgetError(
                 f"{reader.label} has not read all of {upstream.label}: `dbt run` first, so that"
                 " nothing of the key is on its way"
             )
 
 
-def _refuse_behind(spark: SparkSession, others: Sequence[Table]) -> None:
+def _refuse_behind(spark: SparkSession, others: Sequence[str]) -> None:
     """Raise ``ForgetError`` if another target's table would take rows that change for new ones."""
-    for table in others:
-        if not has_read_all(spark, table, BRONZE):
+    for name in others:
+        if not has_read_all(spark, name, BRONZE.label):
             raise ForgetError(
-                f"{table.label}, which no model of this target builds, has not read all of"
+                f"{name}, which no model of this target builds, has not read all of"
                 f" {BRONZE.label}: `dbt run` in its target first, or drop it if it is no longer"
                 " needed"
             )

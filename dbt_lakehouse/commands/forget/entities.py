@@ -3,8 +3,12 @@
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from pyspark.sql import SparkSession
+
 from dbt_lakehouse.config.project import Project
 from dbt_lakehouse.dbt.commands import run_dbt
+from dbt_lakehouse.dbt.news import Wanted
+from dbt_lakehouse.dbt.project import fold_of_model, is_of_log, log_node
 from dbt_lakehouse.errors import ConfigurationError
 
 
@@ -21,11 +25,16 @@ class Table(NamedTuple):
 
     @property
     def label(self) -> str:
-        """As people and the tables' properties name it."""
+        """As people and the tables' marks name it."""
         return f"{self.schema}.{self.name}"
 
 
 BRONZE = Table("bronze", "raw_payloads")
+
+
+def exists(spark: SparkSession, table: Table) -> bool:
+    """Whether it has been built."""
+    return spark.catalog.tableExists(table.path)
 
 
 class Pipeline(NamedTuple):
@@ -37,8 +46,10 @@ class Pipeline(NamedTuple):
     deleted_keys: Table
     logs: list[Table]
     """All typed change logs."""
-    incremental: list[Table]
-    """All that remember what they have read."""
+    models: list[Table]
+    """All tables of the target."""
+    wanted: dict[str, Wanted]
+    """What of change_events those want that don't want all, by their labels."""
 
 
 class Entity(NamedTuple):
@@ -64,35 +75,32 @@ def read_models(project: Project, name: str | None) -> tuple[Pipeline, Entity | 
 
     Raises ``ConfigurationError`` if there is none, or it has no key.
     """
-    nodes = [
-        node for node in run_dbt(project, "parse").nodes.values() if node.resource_type == "model"
-    ]
+    graph = run_dbt(project, "parse").nodes
+    nodes = [node for node in graph.values() if node.resource_type == "model"]
     by_name = {node.name: node for node in nodes}
     if name is None:
         return _pipeline(by_name, nodes), None
     name = name.removeprefix("gold.")
     node = by_name.get(name)
-    fold = None if node is None else _fold(node)
-    if node is None or fold is None:
-        if node is not None and "rows" in _meta(node):
-            raise ConfigurationError(
-                f"{name} has no key, so nothing tells whose its rows are: forgetting needs a key"
-            )
-        known = sorted(each.name for each in nodes if "fold" in _meta(each))
+    if node is None or not is_of_log(node):
+        known = sorted(
+            each.name
+            for each in nodes
+            if "current_state" in each.config.meta and not fold_of_model(graph, each).keyless
+        )
         raise ConfigurationError(
             f"{name} is no table of keys; such are {', '.join(known) or 'none'}"
         )
-    log = by_name[node.refs[0].name]
-    readers = [each for each in nodes if _fold(each) and each.refs[0].name == log.name]
-    keys = {tuple(_key_of(each)) for each in readers}
-    if len(keys) > 1:
+    fold, log = fold_of_model(graph, node), log_node(graph, node)
+    if fold.keyless:
         raise ConfigurationError(
-            f"the tables of {log.name} have different keys: {', '.join(sorted(map(str, keys)))}"
+            f"{name} has no key, so nothing tells whose its rows are: forgetting needs a key"
         )
-    declared = _meta(log)["change_log"]
-    key = _key_of(node)
+    readers = [each for each in nodes if is_of_log(each) and log_node(graph, each) is log]
+    declared = log.config.meta["change_log"]
+    key = [column.strip("`") for column in fold.key]
     fields = {spec["column"]: spec["field"] for spec in declared["columns"]}
-    namespace = fold["namespace"]
+    namespace = fold.namespace
     return _pipeline(by_name, nodes), Entity(
         log=_table(log),
         tables=[_table(each) for each in readers],
@@ -105,13 +113,22 @@ def read_models(project: Project, name: str | None) -> tuple[Pipeline, Entity | 
 
 
 def _pipeline(by_name: dict[str, Any], nodes: Iterable[Any]) -> Pipeline:
+    logs = {_table(node): node for node in nodes if "change_log" in node.config.meta}
+    quarantine, set_less_deletes = (
+        _table(by_name[name]) for name in ("quarantined_payloads", "set_less_deletes")
+    )
     return Pipeline(
         change_events=_table(by_name["change_events"]),
-        quarantine=_table(by_name["quarantined_payloads"]),
-        set_less_deletes=_table(by_name["set_less_deletes"]),
+        quarantine=quarantine,
+        set_less_deletes=set_less_deletes,
         deleted_keys=_table(by_name["deleted_keys"]),
-        logs=[_table(node) for node in nodes if "change_log" in _meta(node)],
-        incremental=[_table(node) for node in nodes if node.config.materialized == "incremental"],
+        logs=[*logs],
+        models=[_table(node) for node in nodes],
+        wanted={
+            quarantine.label: "invalid",
+            set_less_deletes.label: "set_less_deletes",
+            **{log.label: node.config.meta["change_log"]["sources"] for log, node in logs.items()},
+        },
     )
 
 
@@ -129,22 +146,6 @@ def _dependents(nodes: list[Any], made: list[Any]) -> list[Table]:
             return found
         known.update(node.unique_id for node in more)
         found += [_table(node) for node in more if node.config.materialized != "view"]
-
-
-def _meta(node: Any) -> dict[str, Any]:
-    meta: dict[str, Any] = node.config.meta or {}
-    return meta
-
-
-def _fold(node: Any) -> dict[str, Any] | None:
-    """The arguments of a model with a row, or rows, for each key."""
-    meta = _meta(node)
-    return meta.get("fold") or meta.get("history")
-
-
-def _key_of(node: Any) -> list[str]:
-    fold = _fold(node) or {}
-    return [column.strip("`") for column in fold["key"]]
 
 
 def _table(node: Any) -> Table:

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from pyspark.sql import SparkSession
 
-from dbt_lakehouse.commands.forget.entities import BRONZE, Entity, Pipeline, Table
+from dbt_lakehouse.commands.forget.entities import BRONZE, Entity, Pipeline, Table, exists
 from dbt_lakehouse.commands.forget.finding import (
     EVENTS,
     KEYS,
@@ -18,7 +18,6 @@ from dbt_lakehouse.commands.forget.finding import (
     key_condition,
     record_keys,
 )
-from dbt_lakehouse.commands.forget.marks import exists
 from dbt_lakehouse.lake.bronze import FORGOTTEN_HEADERS
 from dbt_lakehouse.texts import texts
 

@@ -7,17 +7,19 @@ delete the files that nothing names.
 """
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
 from pyspark.sql import SparkSession
 
 from dbt_lakehouse.commands.forget.entities import Table
-from dbt_lakehouse.commands.forget.marks import move_on, state, written_before
+from dbt_lakehouse.dbt import commits, tables
+from dbt_lakehouse.dbt.news import Wanted
+from dbt_lakehouse.dbt.readers import rewriting
 from dbt_lakehouse.errors import LakehouseError
 from dbt_lakehouse.lake.catalog import CATALOG_URI, SQLITE
-from dbt_lakehouse.lake.iceberg import load_table, properties_of
+from dbt_lakehouse.lake.tables import NO_SNAPSHOT
 
 _MANIFEST_SIZE: Final = "commit.manifest.target-size-bytes"
 _DAY_MS: Final = 24 * 60 * 60 * 1000
@@ -35,29 +37,28 @@ class Purged(NamedTuple):
     deleted_files: int
 
 
-def purge(spark: SparkSession, table: Table, readers: Iterable[Table]) -> Purged:
+def purge(spark: SparkSession, table: Table, readers: Mapping[str, Wanted]) -> Purged:
     """Leave no file of a table with anything but its current rows.
 
-    ``readers`` are the tables that may have read it. Each step can be repeated. Raises
-    ``PurgeError``.
+    ``readers`` are the tables that note what they have read of it, and what they want. Each step
+    can be repeated. Raises ``PurgeError``.
     """
-    readers = list(readers)
-    refs = set(load_table(spark, table.path).refs().keySet()) - {"main"}
+    refs = set(tables.load(spark, table.label).refs().keySet()) - {"main"}
     if refs:
         names = ", ".join(sorted(refs))
         raise PurgeError(
             f"{table.label} has branches or tags ({names}), which keep snapshots with what was"
             " forgotten: drop them, then purge again"
         )
-    written = written_before(spark, table)
-    rewritten = spark.sql(
-        f"call lake.system.rewrite_data_files(table => '{table.label}', options => map("
-        # Each file with a deleted row, and no other.
-        "'delete-file-threshold', '1', 'min-input-files', '2147483647', 'max-file-size-bytes',"
-        f" '{2**62}', 'min-file-size-bytes', '0', 'remove-dangling-deletes', 'true'))"
-    ).collect()[0]
-    _rewrite_manifests(spark, table)
-    move_on(spark, readers, table, written=written)
+    with rewriting(spark, readers, table.label):
+        rewritten = spark.sql(
+            f"call lake.system.rewrite_data_files(table => '{table.label}', options => map("
+            # Each file with a deleted row, and no other.
+            "'delete-file-threshold', '1', 'min-input-files', '2147483647', 'max-file-size-bytes',"
+            f" '{2**62}', 'min-file-size-bytes', '0', 'remove-dangling-deletes', 'true'))"
+        ).collect()[0]
+        _rewrite_manifests(spark, table)
+        commits.carry_on(spark, table.label)
     before = _snapshots(spark, table)
     spark.sql(
         f"call lake.system.expire_snapshots(table => '{table.label}', retain_last => 1,"
@@ -70,7 +71,8 @@ def purge(spark: SparkSession, table: Table, readers: Iterable[Table]) -> Purged
 
 
 def _rewrite_manifests(spark: SparkSession, table: Table) -> None:
-    if state(spark, table).snapshot == "none":
+    now = tables.look_at(spark, table.label)
+    if now is None or now.snapshot == NO_SNAPSHOT:
         return
     row = spark.sql(f"select sum(length) as size from {table.path}.manifests").collect()[0]
     # A single manifest is left as it is unless it has to become two.
@@ -81,7 +83,8 @@ def _rewrite_manifests(spark: SparkSession, table: Table) -> None:
 @contextmanager
 def _property(spark: SparkSession, table: Table, name: str, value: str) -> Iterator[None]:
     """A table's property for a while."""
-    before = properties_of(load_table(spark, table.path)).get(name)
+    now = tables.look_at(spark, table.label)
+    before = now.properties.get(name) if now is not None else None
     spark.sql(f"alter table {table.path} set tblproperties ('{name}' = '{value}')")
     try:
         yield
@@ -93,7 +96,7 @@ def _property(spark: SparkSession, table: Table, name: str, value: str) -> Itera
 
 
 def _snapshots(spark: SparkSession, table: Table) -> int:
-    return sum(1 for _ in load_table(spark, table.path).snapshots())
+    return int(tables.load(spark, table.label).snapshots().size())
 
 
 def _delete_unnamed(spark: SparkSession, table: Table) -> int:
@@ -107,7 +110,7 @@ def _delete_unnamed(spark: SparkSession, table: Table) -> int:
     is_local = (spark.conf.get(CATALOG_URI, "") or "").startswith(SQLITE)
     result = (
         context._jvm.org.apache.iceberg.spark.actions.SparkActions.get(session._jsparkSession)
-        .deleteOrphanFiles(load_table(spark, table.path))
+        .deleteOrphanFiles(tables.load(spark, table.label))
         .olderThan(_now_ms() + (1000 if is_local else -_DAY_MS))
         .execute()
     )

@@ -1,0 +1,77 @@
+"""Tables whose rows are changed under those that read them as they grow.
+
+Whoever forgets a key, or purges, makes commits that rewrite rows and have nothing new. By itself a
+mark (``marks``) outlives that as long as its snapshot is kept; once that has expired, a rewritten
+row looks like a new one. So the marks of all who had read everything are brought on behind it.
+
+Names of tables are ``schema.table``.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from pyspark.sql import SparkSession
+
+from dbt_lakehouse.dbt import commits, marks, news, tables
+from dbt_lakehouse.dbt.declarations import quoted
+from dbt_lakehouse.dbt.marks import HistoryLost, Window
+from dbt_lakehouse.dbt.news import Wanted
+
+
+def readers_in(spark: SparkSession) -> dict[str, list[str]]:
+    """The lake's tables that note what they have read of others, of any target: by what they have
+    read.
+    """
+    found: dict[str, list[str]] = {}
+    for schema in tables.schemas_of(spark):
+        for name in tables.tables_in(spark, schema):
+            table = tables.look_at(spark, ".".join(quoted([schema, name])))
+            for upstream in marks.marks_of(table) if table is not None else ():
+                found.setdefault(upstream, []).append(f"{schema}.{name}")
+    return found
+
+
+def has_read_all(spark: SparkSession, reader: str, upstream: str, wanted: Wanted = None) -> bool:
+    """Whether nothing is left for the reader's next run, of what it wants of the upstream."""
+    table, read = tables.look_at(spark, reader), tables.look_at(spark, upstream)
+    mark = None if table is None else marks.marks_of(table).get(upstream)
+    if mark is None or read is None:
+        return False
+    try:
+        reading = marks.reading(mark, read)
+    except HistoryLost:
+        return False
+    if reading.window is Window.SINCE_SEQUENCE:
+        return spark.sql(f"select 1 from {reading.sql(upstream)} limit 1").isEmpty()
+    return not news.may_have(read, reading, wanted)
+
+
+def notes_of_reading(spark: SparkSession, reader: str, upstream: str) -> dict[str, str]:
+    """What a reader is to note once it needs nothing of an upstream as it is now; none if it has
+    noted that.
+    """
+    table, read = tables.look_at(spark, reader), tables.look_at(spark, upstream)
+    assert table is not None and read is not None
+    held, mark = marks.marks_of(table), marks.mark_of(read)
+    return {} if held.get(upstream) == mark else marks.noted({**held, upstream: mark})
+
+
+@contextmanager
+def rewriting(spark: SparkSession, readers: Mapping[str, Wanted], upstream: str) -> Iterator[None]:
+    """While rows of a table are changed, and none are added: those readers that have read all that
+    they want of it before have read all of it then.
+    """
+    done = [
+        reader
+        for reader, wanted in readers.items()
+        if has_read_all(spark, reader, upstream, wanted)
+    ]
+    # Before it too: what breaks off is repeated, and finds marks whose snapshots have not expired.
+    _move_on(spark, done, upstream)
+    yield
+    _move_on(spark, done, upstream)
+
+
+def _move_on(spark: SparkSession, readers: Sequence[str], upstream: str) -> None:
+    for reader in readers:
+        commits.note(spark, reader, notes_of_reading(spark, reader, upstream))
