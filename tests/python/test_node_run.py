@@ -138,6 +138,19 @@ def test_how_many_rows_are_few(rows: int, is_small: bool) -> None:
     assert run(tables, fold()).is_small is is_small
 
 
+@pytest.mark.parametrize(
+    ("total", "new", "suits"),
+    [("5000000", 200_000, True), ("5000001", 1, False), ("7", 200_001, False), (None, 1, False)],
+)
+def test_little_that_is_new_to_a_small_table(total: str | None, new: int, suits: bool) -> None:
+    notes = {**read(log=2), **({"total-records": total} if total else {})}
+    log = table([*row(1, 2), commit(3, 2, rows=new)])
+    tables = {OWN: made_of(fold(), notes), LOG: log}
+    assert run(tables, fold()).suits_small is suits
+    assert not run(tables, fold(), anew=True).suits_small
+    assert not run({LOG: log}, fold()).suits_small
+
+
 def test_a_table_that_does_not_say_what_it_was_made_of() -> None:
     found = run({OWN: table(row(1)), LOG: table(row(1, 2))}, fold())
     assert (found.is_incremental, found.is_exchanged) == (False, False)
