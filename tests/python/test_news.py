@@ -82,7 +82,7 @@ def test_the_newest_commits_are_kept() -> None:
 
 
 def test_a_run_without_what_it_wants_has_nothing_to_do() -> None:
-    log = table([commit(1, **{"lakehouse.read.silver.change_events": str(READ)})])
+    log = table([commit(1, notes={"lakehouse.read.silver.change_events": str(READ)})])
     for source, has_news in ((OTHERS, False), (ORDERS, True)):
         tables = {"silver.log": log, "silver.change_events": events(observed(source))}
         run = NodeRun(tables.get, "silver.log", ["silver.change_events"], wanted=[ORDERS])

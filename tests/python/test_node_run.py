@@ -57,13 +57,18 @@ def made_of(of: Any, notes: Mapping[str, str]) -> Table:
     """A model's table, of one commit."""
     text = declarations.declared(of)
     notes = {**notes, DECLARED: declarations.digest(text)}
-    return table([commit(1, **notes)], properties={f"{DECLARED}.{notes[DECLARED]}": text})
+    return table([commit(1, notes=notes)], properties={f"{DECLARED}.{notes[DECLARED]}": text})
 
 
 def run(
-    tables: Mapping[str, Table], of: Any = None, upstreams: tuple[str, ...] = (LOG,), **how: Any
+    tables: Mapping[str, Table],
+    of: Any = None,
+    upstreams: tuple[str, ...] = (LOG,),
+    *,
+    anew: bool = False,
+    merges: bool = False,
 ) -> NodeRun:
-    return NodeRun(tables.get, OWN, upstreams, of, **how)
+    return NodeRun(tables.get, OWN, upstreams, of, anew=anew, merges=merges)
 
 
 def test_a_first_build_reads_all() -> None:
@@ -133,6 +138,19 @@ def test_how_many_rows_are_few(rows: int, is_small: bool) -> None:
     assert run(tables, fold()).is_small is is_small
 
 
+@pytest.mark.parametrize(
+    ("total", "new", "suits"),
+    [("5000000", 200_000, True), ("5000001", 1, False), ("7", 200_001, False), (None, 1, False)],
+)
+def test_little_that_is_new_to_a_small_table(total: str | None, new: int, suits: bool) -> None:
+    notes = {**read(log=2), **({"total-records": total} if total else {})}
+    log = table([*row(1, 2), commit(3, 2, rows=new)])
+    tables = {OWN: made_of(fold(), notes), LOG: log}
+    assert run(tables, fold()).suits_small is suits
+    assert not run(tables, fold(), anew=True).suits_small
+    assert not run({LOG: log}, fold()).suits_small
+
+
 def test_a_table_that_does_not_say_what_it_was_made_of() -> None:
     found = run({OWN: table(row(1)), LOG: table(row(1, 2))}, fold())
     assert (found.is_incremental, found.is_exchanged) == (False, False)
@@ -184,7 +202,7 @@ def test_a_table_that_merges_reads_again_what_has_another_history() -> None:
     anew = table(row(1), uuid="another")
     for notes in (read(deletes=2), read(log=1), {}):
         found = run(
-            {OWN: table([commit(1, **notes)]), DELETES: anew}, None, (DELETES,), merges=True
+            {OWN: table([commit(1, notes=notes)]), DELETES: anew}, None, (DELETES,), merges=True
         )
         assert (found.is_incremental, found.reason, found.is_exchanged) == (True, None, False)
         assert found.rows(DELETES) == f"(select * from {DELETES} version as of 1000)"
@@ -282,14 +300,13 @@ def test_a_key_that_is_widened_is_filled() -> None:
 
 def test_a_declaration_that_is_not_known() -> None:
     """A table that was made of another, whose property somebody has removed; or of none."""
-    own = table([commit(1, **{**read(log=1), DECLARED: "of another"})])
-    for each in (own, table([commit(1, **read(log=1))])):
+    own = table([commit(1, notes={**read(log=1), DECLARED: "of another"})])
+    for each in (own, table([commit(1, notes=read(log=1))])):
         found = run({OWN: each, LOG: table(row(1))}, fold())
         assert found.reason == "what it was made of is not known"
     # The property of the same one is not needed.
-    own = table(
-        [commit(1, **{**read(log=1), DECLARED: declarations.digest(declarations.declared(fold()))})]
-    )
+    digest = declarations.digest(declarations.declared(fold()))
+    own = table([commit(1, notes={**read(log=1), DECLARED: digest})])
     assert run({OWN: own, LOG: table(row(1))}, fold()).is_incremental
 
 
@@ -330,13 +347,13 @@ def test_a_log_may_leave_columns_unless_it_is_known_that_it_does_not() -> None:
 def test_what_is_carried_on_is_all_that_is_noted() -> None:
     """Not only what the newest commit does not say, for it is the next one to expire."""
     first = {**read(log=1), AS_OF: "then", NEWEST: "5|6", HORIZON: "long ago", DECLARED: "d"}
-    commits = [commit(1, **first, other="of Iceberg"), commit(2, 1, "replace")]
+    commits = [commit(1, notes={**first, "other": "of Iceberg"}), commit(2, 1, "replace")]
     assert carried(table(commits)) == first
     now = {**read(log=2), DECLARED: "d", NEWEST: "7|8"}
-    commits.append(commit(3, 2, **now))
+    commits.append(commit(3, 2, notes=now))
     expected = {**first, **now}
     assert carried(table(commits)) == expected
-    commits.append(commit(4, 3, rows=None, **expected))
+    commits.append(commit(4, 3, rows=None, notes=expected))
     assert carried(table(commits)) == {}
     alone = table(commits[-1:])
     assert marks_of(alone) == marks_of(table(commits))
@@ -345,5 +362,6 @@ def test_what_is_carried_on_is_all_that_is_noted() -> None:
 
 
 def test_marks_on_what_is_no_longer_read_are_not_carried_on() -> None:
-    commits = [commit(1, **read(log=1, deletes=1)), commit(2, 1, **read(log=2)), commit(3, 2)]
-    assert carried(table(commits)) == read(log=2)
+    before = commit(1, notes=read(log=1, deletes=1))
+    now = commit(2, 1, notes=read(log=2))
+    assert carried(table([before, now, commit(3, 2)])) == read(log=2)
