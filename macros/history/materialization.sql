@@ -77,7 +77,9 @@
 select {{ key_list }} from ({{ log_events_sql(fold, log) }})
     {%- if run.to_fill %}
 union
-select {{ key_list }} from {{ run.upstreams[0] }} as changes
+{#- Pinned: beside a part of a table, Spark would take that part for the whole of it. #}
+select {{ key_list }}
+from {{ pinned(run.upstreams[0], run.snapshot_of(run.upstreams[0])) }} as changes
 where {{ is_to_be_filled(run.to_fill, 'changes') }}
     {%- endif %}
     {%- if fold.namespace %}
