@@ -15,7 +15,6 @@ from dbt_lakehouse.errors import ConfigurationError
 _MOMENT: Final = re.compile(
     r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d([.]\d{1,6})?)?(Z|[+-]\d\d:\d\d)?)?", re.ASCII
 )
-_CHOICES_AFTER_PURGE: Final = ("fold", "refuse")
 
 
 def variables_of(project: Project, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -90,6 +89,11 @@ _EXPECTED: Final[Mapping[str, _Check]] = {
     ),
     "tombstone_retention_days": (_is_days, "a number from 0 to 100000"),
     "snapshot_retention_days": (_is_days, "a number from 0 to 100000"),
-    "late_after_purge": (_CHOICES_AFTER_PURGE.__contains__, " or ".join(_CHOICES_AFTER_PURGE)),
+    # Who had it refuse late events would get their rows back without a word.
+    "late_after_purge": (
+        lambda _: False,
+        "taken out, for it is gone: late events are folded with what the change log has of their"
+        " keys, and a longer vars.tombstone_retention_days spares the question",
+    ),
     "max_quarantine_rate": (_is_part, "a number from 0 to 1"),
 }
