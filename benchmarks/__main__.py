@@ -33,6 +33,7 @@ BENCHMARKS: Final = (
     "ceilings",
     "decode_cli",
     "increments",
+    "statements",
     "memory",
     "empty_run",
     "scale",

@@ -74,8 +74,7 @@ _COLUMNS: Final = {
 
 
 def _change_log_model(name: str) -> str:
-    return f"""{{{{ config(unique_key=["_position"]) }}}}
-{{{{
+    return f"""{{{{
     change_log(
         source_database="shop",
         source_schema="sales",
@@ -88,12 +87,7 @@ def _change_log_model(name: str) -> str:
 
 
 def _gold_model(name: str) -> str:
-    return f"""{{{{
-    current_state(
-        changes=ref("{name}_changes"), key=["order_id"], columns={json.dumps([*_COLUMNS])}
-    )
-}}}}
-"""
+    return f'{{{{ current_state(ref("{name}_changes")) }}}}\n'
 
 
 @dataclass

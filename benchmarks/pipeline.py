@@ -51,10 +51,6 @@ class Source(NamedTuple):
     bar: float
 
 
-def _quoted(names: Mapping[str, object]) -> str:
-    return ", ".join(f'"{name}"' for name in names)
-
-
 _ORDERS: Final = {
     "customer_id": "int",
     "status": "string",
@@ -78,20 +74,18 @@ _PLACE: Final = {
     "partition": "_position.partition",
     "offset": "_position.offset",
 }
-_UNIQUE: Final = '{{ config(unique_key=["_position"]) }}\n'
 
 DEBEZIUM: Final = Source(
     shape="debezium",
     models=Models(
         silver={
-            "orders_changes": _UNIQUE
-            + '{{ change_log(source_database="shop", source_schema="sales", source_table="orders",'
+            "orders_changes": (
+                '{{ change_log(source_database="shop", source_schema="sales",'
+                ' source_table="orders",'
+            )
             + f' key={{"order_id": "bigint"}}, columns={json.dumps(_ORDERS)}) }}}}\n'
         },
-        gold={
-            "orders": '{{ current_state(changes=ref("orders_changes"), key=["order_id"],'
-            f" columns=[{_quoted(_ORDERS)}]) }}}}\n"
-        },
+        gold={"orders": '{{ current_state(ref("orders_changes")) }}\n'},
         gold_yaml=contracts({"orders": {"order_id": "bigint", **_ORDERS, **TECHNICAL_COLUMNS}}),
     ),
     gold="gold.orders",
@@ -105,14 +99,10 @@ AEROSPIKE: Final = Source(
     shape="aerospike",
     models=Models(
         silver={
-            "profiles_changes": _UNIQUE
-            + '{{ aerospike_change_log(namespace="users", set="profiles",'
+            "profiles_changes": '{{ aerospike_change_log(namespace="users", set="profiles",'
             + f" columns={json.dumps(_PROFILES)}) }}}}\n"
         },
-        gold={
-            "profiles": '{{ current_state(changes=ref("profiles_changes"), key=["_digest"],'
-            f' namespace="users", columns=[{_quoted(_PROFILES)}]) }}}}\n'
-        },
+        gold={"profiles": '{{ current_state(ref("profiles_changes")) }}\n'},
         gold_yaml=contracts(
             {
                 "profiles": {

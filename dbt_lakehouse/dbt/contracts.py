@@ -14,14 +14,14 @@ def check(model: str, declared: Mapping[str, Any], made: Mapping[str, str]) -> N
     ``declared`` has dbt's columns by name, ``made`` the types (Spark's DDL) by name. Raises
     ``CompilationError`` with all differences.
     """
-    given = {name: _normal(ddl) for name, ddl in made.items()}
+    given = dict(made)
     wrong = []
     for name, column in declared.items():
-        expected = _normal(str(column["data_type"]))
+        expected = str(column["data_type"])
         found = given.pop(name, None)
         if found is None:
             wrong.append(f"{name} is declared {expected}, and the model has none")
-        elif found != expected:
+        elif found != expected and _normal(found) != _normal(expected):
             wrong.append(f"{name} is declared {expected}, and the model makes it {found}")
     wrong += [f"{name} is made by the model, and not declared" for name in given]
     if wrong:

@@ -343,7 +343,7 @@ def declared(of: Fold | Mapping[str, Any]) -> str:
         types = values.pop("types")
         values["columns"] = [
             {"column": name, "type": types[name]}
-            for name in (column.strip("`") for column in of.columns)
+            for name in (column.strip("`") for column in [*of.key, *of.columns])
         ]
         return json.dumps(values, sort_keys=True)
     return json.dumps(of, sort_keys=True)

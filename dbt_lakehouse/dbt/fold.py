@@ -14,6 +14,8 @@ from dbt_lakehouse.dbt.declarations import Fold, sql_text
 # Of a first load's files. A file costs each later run about as much as to read so many keys.
 KEYS_OF_A_FILE: Final = 50_000
 CHANGES_OF_A_TASK: Final = 1_000_000
+# So many rows a table may have for its keys to be shuffled in a task for each core.
+SMALL_TABLE: Final = 5_000_000
 # So many new rows are folded in one task, which shuffles nothing.
 ROWS_OF_ONE_TASK: Final = 200_000
 

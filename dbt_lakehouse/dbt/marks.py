@@ -137,11 +137,11 @@ def reading(mark: Mark | None, table: Table) -> Reading:
         if snapshot.name == mark.snapshot:
             return Reading(Window.SINCE_SNAPSHOT if news else Window.NOTHING, until, mark)
         news = news or snapshot.appends
-    if int(mark.snapshot) in table.others:
-        raise HistoryLost("was rolled back, or replaced")
     oldest = table.chain[-1] if table.chain else None
-    if oldest is None or oldest.parent_snapshot_id is None:
+    if oldest is None or (
+        oldest.parent_snapshot_id is None and oldest.sequence_number > mark.sequence
+    ):
         raise HistoryLost("was replaced")
-    if oldest.sequence_number <= mark.sequence:
+    if oldest.sequence_number <= mark.sequence or int(mark.snapshot) in table.others:
         raise HistoryLost("was rolled back")
     return Reading(Window.SINCE_SEQUENCE, until, mark)

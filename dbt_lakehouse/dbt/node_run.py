@@ -10,7 +10,7 @@ from dbt_common.exceptions import CompilationError
 
 from dbt_lakehouse.dbt import marks, news
 from dbt_lakehouse.dbt.declarations import Changes, Fold, changes, declared, digest
-from dbt_lakehouse.dbt.fold import ROWS_OF_ONE_TASK, Newest, newest
+from dbt_lakehouse.dbt.fold import ROWS_OF_ONE_TASK, SMALL_TABLE, Newest, newest
 from dbt_lakehouse.dbt.marks import HistoryLost, Mark, Reading, Window
 from dbt_lakehouse.dbt.news import Wanted
 from dbt_lakehouse.lake.tables import NO_SNAPSHOT, Table
@@ -206,6 +206,14 @@ class NodeRun:
         return False
 
     @property
+    def suits_small(self) -> bool:
+        """Whether little is new, to a table that is not large."""
+        if not self.is_incremental or self.table is None or not self.upstreams:
+            return False
+        total = self.table.chain[0].summary.get("total-records") if self.table.chain else "0"
+        return self.is_small and total is not None and int(total) <= SMALL_TABLE
+
+    @property
     def newest(self) -> Newest | None:
         """The newest of all that was known of a gold table's keys after its last run."""
         return newest(self.noted(NEWEST))
@@ -226,7 +234,11 @@ class NodeRun:
         """Properties that the table must have before its rows are committed."""
         if self.declaration is None:
             return {}
-        return {f"{DECLARED}.{digest(self.declaration)}": self.declaration}
+        found = {f"{DECLARED}.{digest(self.declaration)}": self.declaration}
+        if self.to_fill and self.fold is None:
+            # Nobody has asked of the columns that earlier events are filled with.
+            found[LEAVES] = ""
+        return found
 
 
 def keeping(table: Table, value: Any) -> str:

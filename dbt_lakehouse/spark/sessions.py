@@ -51,6 +51,23 @@ class LakeSession:
         """``EvaluatedViews.create`` of a query with the arguments that are held."""
         return self.views.create(name, self.sql(query))
 
+    def suit(self, *, small: bool) -> None:
+        """Set the session up for little data, or for any again.
+
+        Spark's adaptive execution runs each part of a query as a job of its own, to plan the rest
+        by what it has found. For little data that takes longer than the data does: such queries are
+        planned at once, with a part for each core.
+        """
+        cores = str(max(2, self.spark.sparkContext.defaultParallelism))
+        few = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": cores}
+        for name, value in few.items():
+            if small:
+                self.spark.conf.set(name, value)
+            elif name in self._settings:
+                self.spark.conf.set(name, self._settings[name])
+            else:
+                self.spark.conf.unset(name)
+
     def clear(self) -> None:
         """Make it what it was when it was new."""
         self.arguments.clear()

@@ -36,7 +36,9 @@
         {% endset %}
         {% do remember_absent_keys(fold, deleted_keys, states_of_keys, refolded=true) %}
         {% if not ended %}
-            {% do _forget_unknown_keys(fold, deleted_keys, log_events_sql(keys_only, log, deletes)) %}
+            {% do _forget_unknown_keys(
+                fold, deleted_keys, log_events_sql(keys_only, log, deletes)
+            ) %}
         {% endif %}
     {% endif %}
     {# In the order of keys, so that a run can pass over the files of those

@@ -25,7 +25,8 @@
     ) as _change
 {%- endset -%}
 {%- set change = change
-    | replace('{source}', 'to_json(_source)' if fold.several_sources else 'cast(null as string)') -%}
+    | replace('{source}', 'to_json(_source)' if fold.several_sources else 'cast(null as string)')
+-%}
 {%- set bare = change
     | replace('{expires_at}', 'cast(null as bigint)')
     | replace('{values}', 'array_repeat(cast(null as string), ' ~ fold.columns | length ~ ')')

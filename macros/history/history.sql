@@ -21,7 +21,10 @@
       columns: as in current_state.
 #}
 {% macro history(changes, track_columns=none, columns=none) -%}
-    {{- config(materialized='history', meta={'history': {'columns': columns, 'track_columns': track_columns}}) -}}
+    {{- config(
+        materialized='history',
+        meta={'history': {'columns': columns, 'track_columns': track_columns}}
+    ) -}}
     {%- do adapter.refuse_other_sql(model, 'history') -%}
     {%- if not execute -%}
         {%- do ref('set_less_deletes') -%}

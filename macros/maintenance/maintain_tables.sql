@@ -5,8 +5,8 @@
       1. data files with deleted rows are rewritten without them, and small files into larger ones;
       2. manifests are merged, so that planning a read opens few of them;
       3. snapshots older than `vars.snapshot_retention_days` go, with the files that only they name;
-      4. files that no snapshot names go when they are older than a day: what a run or a landing has left
-         that was killed, or whose disk was full. One that is at work has younger files.
+      4. files that no snapshot names go when they are older than a day: what a run or a landing has
+         left that was killed, or whose disk was full. One that is at work has younger files.
 
   Rows stay what they are, with the numbers of the commits that wrote them: readers that have not
   read all, or whose last snapshot is gone, go on by those (dbt_lakehouse/dbt/marks.py). It waits

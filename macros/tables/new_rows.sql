@@ -27,7 +27,8 @@
 
   Arguments:
       upstreams: the relations that it reads as they grow.
-      declaration: what its rows depend on beside them, as text; none for its SQL alone.
+      declaration: what its rows depend on beside them, a log's declaration or a Fold; none for its
+          SQL alone.
       merges: whether reading an upstream again from the start does no harm.
       wanted: as in new_rows, or the source tables whose events are read.
 #}

@@ -7,10 +7,8 @@
     )
 }}
 
-{% set new_deletes = ref("set_less_deletes") %}
-{% if is_building() %}
-    {% set new_deletes = begin_run([new_deletes], merges=true).rows(new_deletes.render()) %}
-{% endif %}
+{% set deletes = ref("set_less_deletes") %}
+{% set run = begin_run([deletes], merges=true) if is_building() else none %}
 -- Of any number of deletes only two can matter to what comes before or after them: the one with
 -- the newest time, and the newest one without a time. Both are maxima, so runs may see the deletes
 -- in any order and repeat them.
@@ -20,7 +18,7 @@ with new_deletes as (
         {{ record_key(["_digest"]) }} as record_key,
         {{ known_time("_occurred_at", "_kafka_timestamp") }} as occurred_at,
         _position as position
-    from {{ new_deletes }}
+    from {{ run.rows(deletes) if run else deletes }}
 ),
 
 summarised as (

@@ -215,6 +215,11 @@ class Lake:
         """The id of the table's current snapshot, ``none`` for an empty one."""
         return self.properties(table)["current-snapshot-id"]
 
+    def build(self, table: str) -> int | None:
+        """Which build of a table it is: its first snapshot. One that is replaced has another."""
+        chain = self.look_at(table).chain
+        return chain[-1].snapshot_id if chain else None
+
     def properties(self, table: str) -> dict[str, str]:
         """The table's properties."""
         return {row["key"]: row["value"] for row in self.sql(f"show tblproperties {table}")}

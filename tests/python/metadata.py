@@ -16,10 +16,10 @@ def commit(
     parent: int | None = None,
     operation: str = "append",
     rows: int | None = 1,
-    **notes: str,
+    notes: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """A snapshot; its id is a thousand times its sequence number. ``notes`` are of its summary."""
-    summary = {"operation": operation, **notes}
+    summary = {"operation": operation, **(notes or {})}
     if rows is not None:
         summary |= {"added-records": str(rows), "added-data-files": "1"} if rows else {}
     found = {
@@ -34,14 +34,10 @@ def commit(
     return found if parent is None else {**found, "parent-snapshot-id": parent * 1000}
 
 
-def row(*numbers: int, **notes: str) -> list[dict[str, Any]]:
-    """Appends that follow each other, the first without a parent; ``notes`` are of the last."""
+def row(*numbers: int) -> list[dict[str, Any]]:
+    """Appends that follow each other, the first without a parent."""
     parents: list[int | None] = [None, *numbers]
-    last = len(numbers) - 1
-    return [
-        commit(number, parent, **(notes if place == last else {}))
-        for place, (number, parent) in enumerate(zip(numbers, parents, strict=False))
-    ]
+    return [commit(number, parent) for number, parent in zip(numbers, parents, strict=False)]
 
 
 def metadata(

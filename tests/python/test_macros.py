@@ -3,6 +3,8 @@ use is looked up here, and each macro and argument has its description.
 """
 
 import inspect
+import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -12,6 +14,7 @@ import dbt.include.global_project
 import dbt.include.spark
 import pytest
 import yaml
+from dbt.adapters.spark.impl import SparkAdapter
 from dbt.context.providers import ModelContext
 from dbt_common.clients.jinja import get_environment
 from jinja2 import nodes
@@ -263,3 +266,32 @@ def test_every_macro_and_argument_is_described() -> None:
                 is_private = each["name"].startswith("_")
                 assert (each.get("docs") == {"show": False}) == is_private, each["name"]
         assert described == actual, folder.relative_to(ROOT)
+
+
+# By dbt in the place of its own, and by `dbt run-operation`.
+CALLED_BY_NAME: Final = {"generate_schema_name", "maintain_tables", "redrive"}
+
+
+def unused(texts: Iterable[str]) -> set[str]:
+    """Macros that are defined in some texts and called in none of them."""
+    text = re.sub(r"{#.*?#}", "", "".join(texts), flags=re.DOTALL)
+    defined = re.findall(r"{%-? *macro +(\w+)", text)
+    uses = Counter(re.findall(r"\w+", text))
+    return {name for name in defined if uses[name] == 1 and not name.startswith("lakehouse__")}
+
+
+def test_every_macro_is_called() -> None:
+    texts = [path.read_text() for path in [*ours(), ROOT / "dbt_project.yml"]]
+    assert unused(texts) - CALLED_BY_NAME == set()
+    assert unused([*texts, "{% macro nobody() -%}{# nobody() #}{%- endmacro %}"]) >= {"nobody"}
+
+
+def test_every_method_for_macros_is_asked() -> None:
+    asked = {
+        each.attr
+        for template in ours().values()
+        for each in template.find_all(nodes.Getattr)
+        if isinstance(each.node, nodes.Name) and each.node.name == "adapter"
+    }
+    inherited = SparkAdapter._available_
+    assert LakehouseAdapter._available_ - inherited - asked == set()

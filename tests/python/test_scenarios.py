@@ -234,7 +234,8 @@ def test_keys_were_refolded_and_states_purged(scenario: Scenario) -> None:
     counters = scenario.lake.sql("select gold_table, refolded_keys from silver.fold_counters")
     refolded = {row["gold_table"] for row in counters if row["refolded_keys"]}
     assert refolded == {f"gold.{name}" for name in GOLD}
-    assert "lakehouse.purge_horizon" in scenario.lake.properties("silver.deleted_keys")
+    commits = scenario.lake.snapshots("silver.deleted_keys")
+    assert any("lakehouse.purge_horizon" in commit.summary for commit in commits)
 
 
 def test_spark_and_pyiceberg_read_the_same_rows(merged: "Merged") -> None:
@@ -332,7 +333,8 @@ class Merged:
     """The lake after one more run with changes by hand, and what it was before that run."""
 
     scenario: Scenario
-    properties: dict[str, dict[str, str]]
+    builds: dict[str, int | None]
+    snapshots: dict[str, str]
     sequence_numbers: dict[str, dict[Any, int]]
     rows: dict[str, dict[Any, Row]]
     commits: dict[str, int]
@@ -350,7 +352,8 @@ def merged(scenario: Scenario) -> Merged:
     lake = scenario.lake
     merged = Merged(
         scenario,
-        {table: lake.properties(table) for table in lake.tables()},
+        {table: lake.build(table) for table in lake.tables()},
+        {table: lake.current_snapshot(table) for table in lake.tables()},
         {name: sequence_numbers(lake, name) for name in GOLD},
         {name: gold(lake, name) for name in GOLD},
         {table: len(lake.snapshots(table)) for table in lake.tables()},
@@ -378,9 +381,7 @@ def test_a_run_merges_and_changes_only_what_it_should(merged: Merged) -> None:
         assert {key for key in after if old.get(key) != new[key]} == {*updated, by_hand[5]}
         assert {key for key in after if before.get(key) != after[key]} == {*updated, by_hand[5]}
 
-        properties = lake.properties(f"gold.{name}")
-        previous = merged.properties[f"gold.{name}"]
-        assert properties["lakehouse.table_id"] == previous["lakehouse.table_id"]
+        assert lake.build(f"gold.{name}") == merged.builds[f"gold.{name}"]
         commits = lake.snapshots(f"gold.{name}")[merged.commits[f"gold.{name}"] :]
         assert [commit.operation for commit in commits] == ["overwrite"]
         summary = commits[0].summary
@@ -441,23 +442,17 @@ def silver_rows(lake: Lake) -> dict[str, list[str]]:
     return {log: sorted(map(repr, lake.read(log))) for log in logs}
 
 
-def test_a_crash_before_the_watermark_repeats_without_effect(merged: Merged) -> None:
+def test_a_crash_before_gold_is_written_repeats_without_effect(merged: Merged) -> None:
+    """The run had remembered the absent keys, but not merged yet."""
     lake = merged.scenario.lake
     silver = silver_rows(lake)
     rows = {name: gold(lake, name) for name in GOLD}
-    for table, properties in merged.properties.items():
-        ours = {name: value for name, value in properties.items() if name.startswith("lakehouse.")}
-        if ours:
-            lake.set_properties(table, ours)
-    # And one table where the run had remembered the absent keys, but not merged yet.
-    lake.roll_back("gold.profiles", merged.properties["gold.profiles"]["current-snapshot-id"])
+    for name in GOLD:
+        lake.roll_back(f"gold.{name}", merged.snapshots[f"gold.{name}"])
+        assert gold(lake, name) != rows[name]
     merged.scenario.run()
     assert silver_rows(lake) == silver
     assert {name: gold(lake, name) for name in GOLD} == rows
-    properties = lake.properties("silver.change_events")
-    assert int(properties["lakehouse.written"]) > int(
-        merged.properties["silver.change_events"]["lakehouse.written"]
-    )
 
 
 # --- the data tests can fail ----------------------------------------------------------------------
@@ -606,7 +601,7 @@ def copied_project(tmp_path: Path) -> Path:
 
 def test_a_missing_stale_guard_is_found(merged: Merged, copied_project: Path) -> None:
     lake = merged.scenario.lake
-    macro = copied_project / "macros" / "fold" / "fold_ctes.sql"
+    macro = copied_project / "macros" / "current_state" / "fold.sql"
     guard = "{% if fold.order_by_source_time -%}"
     assert macro.read_text().count(guard) == 1
     macro.write_text(macro.read_text().replace(guard, "{% if false -%}"))
@@ -627,7 +622,7 @@ def test_a_missing_stale_guard_is_found(merged: Merged, copied_project: Path) ->
 
 
 REBUILT: Final = (
-    "silver.profiles_changes: silver.change_events was rebuilt, so this table is rebuilt too"
+    "silver.profiles_changes is rebuilt: silver.change_events was replaced after it was read"
 )
 
 
@@ -638,7 +633,7 @@ def logged(scenario: Scenario, text: str) -> int:
 
 def test_what_reads_a_rebuilt_table_is_rebuilt(merged: Merged) -> None:
     scenario = merged.scenario
-    before = {table: scenario.lake.properties(table) for table in scenario.lake.tables()}
+    before = {table: scenario.lake.build(table) for table in scenario.lake.tables()}
     scenario.run("--full-refresh", "-s", "change_events")
     told = logged(scenario, REBUILT)
     scenario.run()
@@ -646,11 +641,11 @@ def test_what_reads_a_rebuilt_table_is_rebuilt(merged: Merged) -> None:
     assert scenario.differences_now() == []
     tests = (*GOLD_TESTS, DECODED, ACCOUNTED)
     assert not failing_tests(scenario.lake, *tests)
-    for table, properties in before.items():
-        is_rebuilt = table not in ("bronze.raw_payloads", "silver.fold_counters")
-        after = scenario.lake.properties(table)
-        changed = after.get("lakehouse.table_id") != properties.get("lakehouse.table_id")
-        assert changed == is_rebuilt, table
+    for table, build in before.items():
+        is_rebuilt = not table.startswith("bronze.") and table not in (
+            *("silver.fold_counters", "silver.deleted_keys"),
+        )
+        assert (scenario.lake.build(table) != build) == is_rebuilt, table
 
 
 def test_a_full_refresh_gives_the_same_rows(merged: Merged) -> None:

@@ -76,7 +76,7 @@ def test_gold_equals_the_reference_with_truncates(
         assert actual == expected_rows(ORDERS, log_of(landed), AS_OF)
         sizes.append(len(actual))
     assert any(sizes)
-    tests = lake.dbt("test", "-s", "equals_refold_orders_orders_changes", as_of=as_of_text(AS_OF))
+    tests = lake.dbt("test", "-s", "equals_refold_orders_", as_of=as_of_text(AS_OF))
     assert list(tests.values()) == ["pass"]
 
     rebuilt = lake.dbt("run", "-s", "orders", "--full-refresh", as_of=as_of_text(AS_OF))

@@ -123,6 +123,7 @@ class ModelAdapter(SessionAdapter):
         # A view in its place is no table to go on with.
         run = NodeRun(self.look_at, this, upstreams, of, anew=anew, merges=merges, wanted=wanted)
         self._runs[str(this)] = run
+        self.handle.session.suit(small=run.suits_small)
         return run
 
     @available.parse_none
@@ -236,7 +237,7 @@ class ModelAdapter(SessionAdapter):
         observed = {} if observation is None else observation.get
         before = run.table if run.is_incremental else None
         if "leaving" in observed:
-            leaves = before is not None and project.may_leave(before)
+            leaves = before is not None and (bool(run.to_fill) or project.may_leave(before))
             run.keeps[LEAVES] = leaves or bool(observed["leaving"])
         table = self.look_at(this) if run.keeps or observed else None
         if table is not None:

@@ -1,0 +1,26 @@
+"""A model's contract against the columns that it makes; types that are written in the same way."""
+
+import pytest
+from dbt_common.exceptions import CompilationError
+
+from dbt_lakehouse.dbt import contracts
+
+MADE = {"id": "int", "note": "string"}
+
+
+def declared(**types: str) -> dict[str, dict[str, str]]:
+    return {name: {"name": name, "data_type": data_type} for name, data_type in types.items()}
+
+
+def test_a_contract_that_is_held() -> None:
+    contracts.check("orders", declared(note="string", id="int"), MADE)
+    contracts.check("orders", {}, {})
+
+
+def test_all_differences_are_told() -> None:
+    with pytest.raises(CompilationError) as caught:
+        contracts.check("orders", declared(id="int", title="string", tax="int"), MADE)
+    assert (
+        "orders: title is declared string, and the model has none; tax is declared int, and the"
+        " model has none; note is made by the model, and not declared. Correct the contract"
+    ) in str(caught.value)

@@ -1,0 +1,297 @@
+"""What change logs declare, what gold tables and histories take of it, and what has changed."""
+
+from typing import Any
+
+import pytest
+from dbt_common.exceptions import CompilationError
+
+from dbt_lakehouse.dbt import declarations
+from dbt_lakehouse.dbt.declarations import RESERVED, Fold, changes, declared, is_widening, sql_text
+
+OTHERS = "format not in ('aerospike_messagepack', 'aerospike_json')"
+AEROSPIKE = "format in ('aerospike_messagepack', 'aerospike_json')"
+
+
+def log(**but: Any) -> dict[str, Any]:
+    """The declaration of a log, as the macro change_log hands it over."""
+    arguments = {
+        "columns": {"note": "string", "amount": "Decimal(18,2)"},
+        "source_table": "orders",
+        "key": {"id": "int"},
+        "source_schema": None,
+        "source_database": None,
+        "topic": None,
+        "where": None,
+        "keyless": False,
+        "partial": False,
+        "order_by_source_time": None,
+    }
+    return declarations.change_log(arguments | but)
+
+
+def aerospike_log(**but: Any) -> dict[str, Any]:
+    """The same of a set."""
+    arguments = {
+        "columns": {"email": "string"},
+        "namespace": "users",
+        "set": "profiles",
+        "key": {},
+        "topic": None,
+        "where": None,
+        "keyless": False,
+        "partial": False,
+        "order_by_source_time": None,
+    }
+    return declarations.change_log(arguments | but)
+
+
+def test_a_log() -> None:
+    amount = {"type": "decimal(18,2)", "name": "Amount $"}
+    assert log(columns={"raw": {"type": "binary", "encoding": "hbase"}, "amount": amount}) == {
+        "columns": [
+            {"column": "id", "type": "int", "field": "id", "encoding": None},
+            {"column": "raw", "type": "binary", "field": "raw", "encoding": "hbase"},
+            {"column": "amount", "type": "decimal(18,2)", "field": "Amount $", "encoding": None},
+        ],
+        "fields": ["id", "raw", "Amount $"],
+        "key": ["id"],
+        "conditions": [
+            OTHERS,
+            "source_table = 'orders'",
+            "source_schema is null",
+            "source_database is null",
+        ],
+        "technical": [],
+        "keyless": False,
+        "partial": False,
+        "namespace": None,
+        "order_by_source_time": False,
+        "several_sources": False,
+        "sources": [[None, None, "orders"]],
+    }
+
+
+def test_an_aerospike_log() -> None:
+    found = aerospike_log()
+    assert found["conditions"] == [
+        AEROSPIKE,
+        "source_schema = 'users'",
+        "source_table = 'profiles'",
+    ]
+    assert [each.rpartition(" as ")[2] for each in found["technical"]] == [
+        "_namespace",
+        "_set",
+        "_digest",
+        "_expires_at",
+    ]
+    assert (found["namespace"], found["key"], found["order_by_source_time"]) == ("users", [], True)
+    assert aerospike_log(set=None)["conditions"][2] == "source_table is null"
+    assert aerospike_log(order_by_source_time=False)["order_by_source_time"] is False
+    assert not found["several_sources"]
+    assert found["sources"] == [[None, "users", "profiles"]]
+
+
+@pytest.mark.parametrize(
+    ("declared_as", "conditions", "several"),
+    [
+        ({"source_database": "shop"}, ["source_database = 'shop'"], False),
+        ({"source_database": "*"}, [], True),
+        ({"source_schema": "*", "source_database": "*"}, [], True),
+        (
+            {"source_table": ["orders_1", "orders_2"]},
+            ["source_table in ('orders_1', 'orders_2')"],
+            True,
+        ),
+        ({"source_table": "O'Neil\\s"}, ["source_table = 'O\\'Neil\\\\s'"], False),
+        ({"topic": "shop\\.o.*|it's"}, ["topic rlike '^(?:shop\\\\.o.*|it\\'s)$'"], False),
+        ({"where": "offset > 7 or true"}, ["(offset > 7 or true)"], False),
+    ],
+)
+def test_which_events_are_a_logs(
+    declared_as: dict[str, Any], conditions: list[str], several: bool
+) -> None:
+    found = log(**declared_as)
+    assert [each for each in found["conditions"] if each in conditions] == conditions
+    plain = log()["conditions"]
+    others = {name for name in declared_as if name.startswith("source_")}
+    expected = {each for each in plain if each.split(" ")[0] not in others}
+    assert set(found["conditions"]) - set(conditions) == expected
+    assert found["several_sources"] is several
+    assert any("as _source" in each for each in found["technical"]) is several
+
+
+@pytest.mark.parametrize(
+    ("but", "message"),
+    [
+        ({"key": {}}, "the change log of orders needs its key columns"),
+        ({"keyless": True}, "it can have neither a key nor partial images"),
+        ({"key": {}, "keyless": True, "partial": True}, "neither a key nor partial images"),
+        ({"columns": {"_position": "string"}}, "a column can't be called _position"),
+        ({"columns": {"_Version": "string"}}, 'other": {"type": ..., "name": "_Version"}'),
+        ({"key": {"_row": "int"}}, "a column can't be called _row"),
+        ({"columns": {"a`b": "string"}}, "a column can't be called a`b"),
+        ({"columns": {"id": "string"}}, "can't have its column id twice"),
+        ({"columns": {"Id": "string"}}, r"can't have its column id twice \(id, Id\)"),
+        ({"columns": {"a": {"name": "b"}}}, "column a is declared as {'name': 'b'}"),
+        ({"columns": {"a": {"type": "int", "field": "b"}}}, "a mapping of type, name"),
+        (
+            {"source_table": ["a", "b"], "order_by_source_time": True},
+            "can't be ordered by source time",
+        ),
+        ({"source_table": []}, "the list of a change log's source_table is empty"),
+    ],
+)
+def test_what_can_not_be_declared(but: dict[str, Any], message: str) -> None:
+    with pytest.raises(CompilationError, match=message):
+        log(**but)
+
+
+def test_the_source_tables_of_a_log() -> None:
+    found = log(source_database=["a", "b"], source_schema=None, source_table=["s", "t"])
+    assert found["sources"] == [
+        ["a", None, "s"],
+        ["a", None, "t"],
+        ["b", None, "s"],
+        ["b", None, "t"],
+    ]
+    assert log(source_schema="*")["sources"] is None
+
+
+def test_a_keyless_log_has_all_columns_as_its_key() -> None:
+    found = log(key={}, keyless=True)
+    assert found["key"] == ["note", "amount"]
+    taken = declarations.fold(found)
+    assert (taken.key, taken.columns) == ([], ["`note`", "`amount`"])
+    assert taken.rows_columns == ["`note`", "`amount`", "_row", "_copy", "_position"]
+    with pytest.raises(CompilationError, match="a table without a key has no history"):
+        declarations.fold(found, is_history=True)
+
+
+def test_reserved_names_are_of_the_models() -> None:
+    assert all(name == name.lower() and name.startswith("_") for name in RESERVED)
+    assert {"_position", "_last_updated_sequence_number"} <= RESERVED
+
+
+def test_a_fold() -> None:
+    taken = declarations.fold(log())
+    assert (taken.key, taken.columns) == (["`id`"], ["`note`", "`amount`"])
+    assert taken.gold_columns == [
+        "`id`",
+        "`note`",
+        "`amount`",
+        "_occurred_at",
+        "_max_occurred_at",
+        "_position",
+    ]
+    assert taken.history_columns == ["`note`", "`amount`", "_occurred_at", "_position"]
+    assert taken.typed(["`amount`", "_position", "valid_to"]) == {
+        "amount": "decimal(18,2)",
+        "_position": (
+            "struct<log_time:timestamp,topic:string,partition:int,offset:bigint,event_index:int>"
+        ),
+        "valid_to": "timestamp",
+    }
+    assert (taken.may_leave, taken.takes_late, taken.ends_lives) == (True, False, False)
+    bare = taken.without_columns()
+    assert (bare.key, bare.columns, bare.may_leave) == (["`id`"], [], False)
+    # What a truncate empties is told by them.
+    several = declarations.fold(log(source_database="*")).without_columns()
+    assert several.columns == ["`_source`"]
+
+
+def test_a_fold_of_a_set() -> None:
+    taken = declarations.fold(aerospike_log(partial=True))
+    assert (taken.key, taken.columns) == (["`_digest`"], ["`_namespace`", "`_set`", "`email`"])
+    assert taken.gold_columns[-2:] == ["_position", "_expires_at"]
+    assert taken.history_columns[-2:] == ["_position", "_expires_at"]
+    assert (taken.may_leave, taken.takes_late, taken.ends_lives) == (True, True, True)
+    full = declarations.fold(aerospike_log())
+    assert (full.may_leave, full.takes_late, full.ends_lives) == (False, False, False)
+
+
+def test_a_fold_of_several_sources() -> None:
+    taken = declarations.fold(log(source_database="*"))
+    assert taken.columns == ["`_source`", "`note`", "`amount`"]
+    assert taken.typed(taken.columns)["_source"].startswith("struct<database:string")
+
+
+def test_some_of_the_columns() -> None:
+    declaration = log(columns={"a": "int", "b": "int", "c": "int"})
+    # In the order of the log.
+    taken = declarations.fold(declaration, ["c", "a"], ["c"], is_history=True)
+    assert (taken.columns, taken.track_columns) == (["`a`", "`c`"], ["`c`"])
+    assert declarations.fold(declaration, []).columns == []
+    assert declarations.fold(declaration).track_columns is None
+
+
+@pytest.mark.parametrize(
+    ("columns", "track_columns", "message"),
+    [
+        (
+            ["note", "tax", "id"],
+            None,
+            "the change log has no value column tax, id: it has note, am",
+        ),
+        (None, ["tax"], "the history has no value column tax: it has note, amount"),
+        # Nobody would see what makes the versions.
+        (["note"], ["amount"], "the history has no value column amount: it has note"),
+    ],
+)
+def test_columns_that_there_are_not(
+    columns: list[str] | None, track_columns: list[str] | None, message: str
+) -> None:
+    with pytest.raises(CompilationError, match=message):
+        declarations.fold(log(), columns, track_columns, is_history=True)
+
+
+@pytest.mark.parametrize(
+    "declaration",
+    [log(columns={"Valid_To": "date"}), log(key={"is_current": "int"})],
+)
+def test_names_that_histories_have_themselves(declaration: dict[str, Any]) -> None:
+    with pytest.raises(CompilationError, match="a history has a column"):
+        declarations.fold(declaration, is_history=True)
+    # Gold has none of that name.
+    declarations.fold(declaration)
+
+
+def test_a_declaration_is_the_same_text_each_time() -> None:
+    declaration = log()
+    turned = dict(reversed(declaration.items()))
+    assert declared(declaration) == declared(turned)
+    taken = declarations.fold(declaration)
+    assert declared(taken) == declared(declarations.fold(turned))
+    assert changes(declared(taken), declared(taken)) == declarations.Changes({})
+    assert declarations.digest(declared(taken)) != declarations.digest(declared(declaration))
+
+
+def test_types_of_columns_that_are_not_taken_do_not_matter() -> None:
+    def note(**columns: str) -> Fold:
+        return declarations.fold(log(columns={"note": "string", **columns}), ["note"])
+
+    assert declared(note(amount="int")) == declared(note(amount="string", tax="int"))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("int", "bigint", True),
+        ("float", "double", True),
+        ("decimal(10,2)", "decimal(12, 2)", True),
+        ("decimal(10,2)", "decimal(12,3)", False),
+        ("decimal(12,2)", "decimal(10,2)", False),
+        ("bigint", "int", False),
+        ("double", "float", False),
+        ("int", "double", False),
+        ("int", "string", False),
+        ("date", "timestamp", False),
+        ("decimal(10,0)", "bigint", False),
+    ],
+)
+def test_types_that_hold_all_values_of_others(old: str, new: str, expected: bool) -> None:
+    assert is_widening(old, new) is expected
+
+
+def test_any_text_is_a_literal() -> None:
+    assert sql_text("it's a \\ and \\'") == "'it\\'s a \\\\ and \\\\\\''"
+    assert declarations.quoted(["a b", "c"]) == ["`a b`", "`c`"]
