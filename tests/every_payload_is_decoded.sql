@@ -1,11 +1,12 @@
 -- Nothing is lost between bronze and silver: every payload has events, numbered from 0 without a
--- gap, and no event has come from anywhere else.
+-- gap, and no event has come from anywhere else. Payloads that have landed since the run has read
+-- bronze are the next one's.
 with payloads as (
     select
         topic,
         partition,
         offset
-    from {{ source("bronze", "raw_payloads") }}
+    from {{ as_read(source("bronze", "raw_payloads"), ref("change_events")) }}
 ),
 
 events as (

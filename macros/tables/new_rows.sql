@@ -67,6 +67,18 @@
 {% endmacro %}
 
 {#
+  A table without the rows that were added since another one has read it, to select from: for
+  tests, beside which others may add some.
+
+  Arguments:
+      upstream: the table that was read.
+      reader: the table that notes what it has read.
+#}
+{% macro as_read(upstream, reader) %}
+    {% do return(adapter.as_read(upstream, reader) if execute else upstream) %}
+{% endmacro %}
+
+{#
   A table as it is now, to select from. A model writes to tables that it reads, as others do at the
   same time, and an evaluated view of which a part is lost (with an executor) is evaluated again:
   only fixed snapshots stay what they were.

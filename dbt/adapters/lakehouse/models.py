@@ -172,6 +172,20 @@ class ModelAdapter(SessionAdapter):
         now = self.look_at(upstream)
         return min(read, default=0 if now is None else now.sequence)
 
+    @available.parse_none
+    @told
+    def as_read(self, upstream: BaseRelation, reader: BaseRelation) -> str:
+        """A table without the rows that were added since another one has read it, to select from;
+        as it is if that one notes nothing of it.
+        """
+        table = self.look_at(reader)
+        mark = None if table is None else project.mark_on(table, str(upstream))
+        if mark is None:
+            return str(upstream)
+        return (
+            f"(select * from {upstream} where _last_updated_sequence_number <= {mark.sequence})"
+        )
+
     # -- commits
 
     @available.parse_none
