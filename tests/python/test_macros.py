@@ -240,20 +240,15 @@ def test_a_name_that_is_not_is_found(text: str, find: Any, name: str) -> None:
     assert name in found
 
 
-def is_described(name: str) -> bool:
-    """Whether dbt has a macro of that name: of a materialization it makes one of its own."""
-    return not name.startswith("materialization_")
-
-
 def test_every_macro_and_argument_is_described() -> None:
     """In the file of its folder, and no other is."""
     for folder in sorted({path.parent for path in ours()} - {ROOT / "tests"}):
         here = {path: template for path, template in ours().items() if path.parent == folder}
         actual = {
-            name: list(macro.arguments)
+            # What a materialization is said to support is no argument of it.
+            name: [each for each in macro.arguments if each != "supported_languages"]
             for template in here.values()
             for name, macro in macros_in(template).items()
-            if is_described(name)
         }
         described: dict[str, list[str]] = {}
         for path in folder.glob("*.yml"):
