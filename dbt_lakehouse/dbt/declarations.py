@@ -29,7 +29,7 @@ RESERVED: Final = frozenset(
     _last_updated_sequence_number _late_events _leaves_columns _life _live _max_occurred_at
     _misfits _namespace _newest_before _next _null_position _occurred_at _operation _partition
     _pos _position _previous_key _rank _record_key _row _row_id _set _source _spec_id _step _sum
-    _time _unchanged_columns _valid_from _valid_to _version
+    _time _truncated_at _unchanged_columns _valid_from _valid_to _version
     """.split()
 )
 _SOURCE: Final = ("source_table", "source_schema", "source_database")

@@ -55,6 +55,17 @@ placed as (
     from events
 ),
 
+-- What came before a truncate of its own no longer matters to a key.
+since_truncate as (
+    select
+        *,
+        max(if(_operation = 'truncate', _position, null)) over (
+            partition by {{ key_list }}
+        ) as _truncated_at
+    from placed
+    where _is_effective
+),
+
 {% endif -%}
 judged as (
     select
@@ -76,9 +87,9 @@ judged as (
             {{ newest_before }}
         ) as _time
         {%- endif %}
-    from {{ 'placed' if fold.several_sources else 'events' }}
+    from {{ 'since_truncate' if fold.several_sources else 'events' }}
     {%- if fold.several_sources %}
-    where _is_effective
+    where coalesce(_position >= _truncated_at, true)
     {%- elif truncates %}
     -- What came before the newest truncate no longer matters.
     where

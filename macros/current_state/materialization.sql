@@ -91,7 +91,13 @@
             deleted_keys, [('scope', '=', 'aerospike:' ~ fold.namespace)]
         )
     ) %}
-    {% set counts = {'refolded_keys': 0, 'keys_beyond_log': 0, 'late_after_purge': 0} %}
+    {% set counts = {
+        'new_events': found.events if found else 0,
+        'clock_ahead_events': found.clock_ahead if found else 0,
+        'refolded_keys': 0,
+        'keys_beyond_log': 0,
+        'late_after_purge': 0,
+    } %}
     {% if plan.looks_up %}
         {% do counts.update(look_up(
             run, fold, plan, truncates, remembered, hit_by_others, is_late, horizon
@@ -115,14 +121,12 @@
         'lakehouse.newest': newest.and_those(found.log_time, found.time),
     })) %}
     {% do add_counters(table_scope(this), dict(counts,
-        new_events=found.events,
         touched_keys=found.keys,
         late_events=found.late_events,
-        clock_ahead_events=found.clock_ahead,
         expired_keys=found.expired
     )) %}
     {% do log_info(
-        this ~ ': ' ~ found.events ~ ' new events, ' ~ found.keys ~ ' keys touched, '
+        this ~ ': ' ~ counts.new_events ~ ' new events, ' ~ found.keys ~ ' keys touched, '
         ~ found.late_events ~ ' late events rejected, '
         ~ counts.refolded_keys ~ ' keys refolded from the log'
     ) %}

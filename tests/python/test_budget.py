@@ -17,23 +17,30 @@ import os, resource, sys, time
 from bombs import BOMBS, DIGEST
 from python_udfs.registry import FORMATS, decode_batch
 
+STEPS = bytes(100_000)
+
 def size_of_process():
     return int(open("/proc/self/statm").read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
 
+def seconds(work):
+    start = time.process_time()
+    result = work()
+    return time.process_time() - start, result
+
 def decode_within_limits(format, name, part, payload):
+    # What this machine takes for a simple step with each of a million bytes.
+    simple = 10 * min(seconds(lambda: sum(1 for _ in STEPS))[0] for _ in range(3))
     most = size_of_process() + 40 * len(payload) + 64 * 2**20
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
-    start = time.process_time()
     key, value = (payload, None) if part == "key" else (None, payload)
-    events = FORMATS[format](key, value)
-    seconds = time.process_time() - start
+    taken, events = seconds(lambda: FORMATS[format](key, value))
     fast = decode_batch(format, [key], [value]).payloads() if part == "value" else []
     codes = {event.error_code for event in events}
     if not events or "decoder_failed" in codes or any(each != events for each in fast):
         print(format, name, part, "gives", codes)
     # Ten times as long as on a quiet machine.
-    if seconds > 0.5 + 10 * len(payload) / 1e6:
-        print(format, name, part, "takes", seconds, "s for", len(payload), "bytes")
+    if taken > simple * (40 + 700 * len(payload) / 1e6):
+        print(format, name, part, "takes", taken, "s for", len(payload), "bytes")
 
 for format, bombs in BOMBS.items():
     for name, make in bombs.items():

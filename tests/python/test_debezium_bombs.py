@@ -3,6 +3,7 @@
 import json
 import time
 import tracemalloc
+from collections.abc import Callable
 
 import pytest
 from debezium_bombs import BOMBS, as_key
@@ -25,15 +26,25 @@ def peak_bytes(key: bytes | None, value: bytes) -> tuple[int, list[Event]]:
         tracemalloc.stop()
 
 
+def seconds(work: Callable[[], object]) -> float:
+    """What it takes of the processor."""
+    start = time.process_time()
+    work()
+    return time.process_time() - start
+
+
+def is_fast(value: bytes) -> bool:
+    """Whether it is decoded in the time that this machine takes for so many simple steps with each
+    byte: a fifth is usual for the slowest, and of what is quadratic each byte takes thousands.
+    """
+    return seconds(lambda: decode(None, value)) < 350 * seconds(lambda: sum(1 for _ in value))
+
+
 @pytest.mark.parametrize("name", BOMBS)
 def test_memory_and_time_are_bounded(name: str) -> None:
+    # A machine may be busy. Each is another payload, for schema blocks are remembered.
+    assert any(is_fast(BOMBS[name](SIZE - 100 * less)) for less in range(3))
     value = BOMBS[name](SIZE)
-    start = time.process_time()
-    decode(None, value)
-    taken = time.process_time() - start
-    # One microsecond a byte is the aim; a machine may be busy, and twice the size would show what
-    # is quadratic.
-    assert taken < 4e-6 * SIZE + 0.05, taken
     peak, (event,) = peak_bytes(None, value)
     assert peak < 40 * len(value) + 64 * 1024 * 1024, peak
     assert len(event.metadata or b"") + len(event.after or b"") < 30 * len(value) + 16 * 1024 * 1024

@@ -15,6 +15,9 @@ from pyspark.sql import DataFrame
 from small_messages import digest_text, order, profile
 from streams import HOUR, MINUTE, START, Message
 
+from dbt_lakehouse.dbt.commits import note
+from dbt_lakehouse.dbt.fold import Newest, newest
+from dbt_lakehouse.dbt.node_run import NEWEST
 from dbt_lakehouse.spark.evaluated_views import EvaluatedViews
 
 AS_OF = EPOCH + timedelta(milliseconds=START + HOUR)
@@ -55,7 +58,7 @@ class Watched:
 
         def create_watched(views: EvaluatedViews, name: str, rows: DataFrame) -> int:
             number = create(views, name, rows)
-            self.evaluated[name.partition("__dbt_tmp__")[2]] = number
+            self.evaluated[name.rpartition("__")[2]] = number
             return number
 
         monkeypatch.setattr(EvaluatedViews, "create", create_watched)
@@ -90,10 +93,10 @@ class Watched:
         return [(row["record_key"], row["offset"]) for row in rows]
 
     @property
-    def newest(self) -> dict[str, int]:
-        """The table's property, in minutes."""
-        held = json.loads(self.lake.properties(f"gold.{self.table.name}")["lakehouse.newest"])
-        return {name: (micros // 1000 - START) // MINUTE for name, micros in held.items()}
+    def newest(self) -> Newest | None:
+        """What the table notes of them, in minutes."""
+        held = newest(self.lake.look_at(f"gold.{self.table.name}").noted(NEWEST))
+        return held and Newest(*(each and (each // 1000 - START) // MINUTE for each in held))
 
 
 @pytest.fixture
@@ -109,11 +112,11 @@ def profiles(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monke
 def test_only_keys_that_may_be_late_are_looked_up(orders: Watched) -> None:
     orders.run(change(0, 10, "c", 1), change(1, 11, "c", 2), change(2, 12, "d", 3))
     # The newest of all is that of a key without a row.
-    assert orders.newest == {"log_time": 12, "time": 12}
+    assert orders.newest == Newest(12, 12)
 
     orders.run(change(3, 20, "u", 1), change(4, 21, "d", 2), change(5, 22, "c", 4))
     assert not {"unsettled", "known"} & orders.evaluated.keys()
-    assert orders.newest == {"log_time": 22, "time": 22}
+    assert orders.newest == Newest(22, 22)
 
     # Earlier in the log though made later: one key has a row, one only a remembered state.
     orders.run(
@@ -122,21 +125,21 @@ def test_only_keys_that_may_be_late_are_looked_up(orders: Watched) -> None:
         change(6, 32, "u", 4),
     )
     assert (orders.evaluated["unsettled"], orders.evaluated["known"]) == (2, 2)
-    assert orders.newest == {"log_time": 32, "time": 32}
+    assert orders.newest == Newest(32, 32)
 
     # Made earlier though later in the log: the row's newest time is not this one's.
     orders.run(change(7, 40, "u", 4, made=25), change(8, 41, "c", 2))
     assert orders.evaluated["unsettled"] == 1
-    assert orders.newest == {"log_time": 41, "time": 41}
+    assert orders.newest == Newest(41, 41)
 
 
 def test_a_table_that_remembers_no_newest_looks_all_up(orders: Watched) -> None:
     orders.run(change(0, 10, "c", 1), change(1, 11, "d", 2))
-    # As a run leaves it that dies between a rebuild and its end.
-    orders.lake.set_properties("gold.orders", {"lakehouse.newest": ""})
+    note(orders.lake.spark, "gold.orders", {NEWEST: ""})
+    assert orders.newest is None
     orders.run(change(2, 20, "u", 1), change(3, 21, "c", 3))
     assert orders.evaluated["unsettled"] == 2
-    assert orders.newest == {"log_time": 21, "time": 21}
+    assert orders.newest == Newest(21, 21)
 
 
 def test_a_first_load_remembers_the_key_that_an_update_replaces(orders: Watched) -> None:

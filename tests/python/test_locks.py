@@ -159,7 +159,7 @@ def test_two_dbt_runs_at_once_build_each_position_once(
     topic = kafka.create("two-runs", 2)
     kafka.send(topic, numbered(1_000, 2))
     variables: dict[str, Any] = {"topics": topic_entries([topic])}
-    arguments = ("run", "-s", "change_events")
+    arguments = ("run", "--no-quiet", "-s", "change_events")
     with dbt(lake, *arguments, **variables) as other:
         with landing_lock(lake.spark).held("a landing", patience=60):
             # It has the run's lock now, and waits for the other.
@@ -169,9 +169,9 @@ def test_two_dbt_runs_at_once_build_each_position_once(
         kafka.send(topic, numbered(1_000, 2, start=1_000))
         capfd.readouterr()
         assert lake.dbt(*arguments, as_of="2026-11-21", **variables) == {"change_events": "success"}
-        shown = capfd.readouterr()
-        assert f"waiting for `dbt run` (process {other.process.pid}, since " in shown.err
-        assert "kafka: landed 1,000 messages" in shown.out
+        shown = capfd.readouterr().out
+        assert f"waiting for `dbt run` (process {other.process.pid}, since " in shown
+        assert "kafka: landed 1,000 messages" in shown
         other.end()
     assert landed(lake, topic) == kafka.records(topic)
     events = lake.sql(

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 from lakes import Lake
+from small_messages import set_less_delete
+from streams import PROFILES
 
 START = 1_700_000_000_000
 PROPERTY = "lakehouse.log_times"
@@ -104,14 +106,21 @@ def test_a_run_leaves_alone_what_it_has_no_rows_for(partitions: Partitions) -> N
     lake, deletes = partitions.lake, "silver.set_less_deletes"
     selected = {"change_events": "success", "set_less_deletes": "success"}
     assert lake.dbt("run", "-s", *selected, as_of="2026-01-01 00:00:00") == selected
-    before, snapshots = lake.properties(deletes), lake.snapshots(deletes)
+    marks, snapshots = lake.marks(deletes), lake.snapshots(deletes)
     lake.land([_line(8, 0, 0)])
     assert lake.dbt("run", "-s", *selected, as_of="2026-01-01 00:00:00") == selected
-    # Those that read it have no news, and the next run doesn't read the same events again.
+    # Those that read it have no news, and where it has been read is not noted for nothing.
     assert lake.snapshots(deletes) == snapshots
-    mark = "lakehouse.read.silver.change_events"
-    read = lake.current_snapshot("silver.change_events")
-    assert lake.properties(deletes)[mark].split("|")[1] == read != before[mark].split("|")[1]
+    mark = marks["silver.change_events"]
+    assert lake.marks(deletes) == marks
+    assert mark.snapshot != lake.current_snapshot("silver.change_events")
+
+    # The next run that has rows for it begins there, and reads all that has come since.
+    lake.land([set_less_delete(PROFILES, 0, 1).line()])
+    assert lake.dbt("run", "-s", *selected, as_of="2026-01-01 00:00:00") == selected
+    read = lake.marks(deletes)["silver.change_events"].snapshot
+    assert read == lake.current_snapshot("silver.change_events")
+    assert len(lake.read(deletes)) == 1
 
 
 def _rows_scanned(lake: Lake, relation: str) -> int:

@@ -224,6 +224,10 @@ class LakehouseConnectionManager(SparkConnectionManager):
         from dbt_lakehouse.spark.session import opened_sessions
 
         project = self.project()
+        if self.command in COMMANDS_THAT_LAND and self.lands_elsewhere() is None:
+            # Before Spark starts and makes the lake's folder: a broker that is not there is found
+            # out at once.
+            project.kafka()
         spark = project.open_session()
         # Patterns are Java's: Spark tells which are none.
         TopicMatcher(spark._jvm, topic_rules(project.variables.get("topics")))

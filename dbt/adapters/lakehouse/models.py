@@ -100,7 +100,7 @@ class ModelAdapter(SessionAdapter):
             return self.Relation.create(schema=deferred.schema, identifier=deferred.identifier)
         return relation
 
-    @available
+    @available.parse_none
     def refuse_other_sql(self, model: Any, macro: str) -> None:
         """Stop a model that has more SQL than the call of its macro, which alone is run."""
         project.refuse_other_sql(model, macro)
