@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from dbt_common.exceptions import CompilationError
+from dbt_common.exceptions import DbtRuntimeError
 from lakes import Lake
 from small_project import small_project
 
@@ -55,5 +55,5 @@ def test_a_model_with_such_a_name_is_refused(
         " }}\n"
     )
     (project / "models/gold/stock.sql").write_text(f'{{{{ {gold}(ref("stock_changes")) }}}}\n')
-    with pytest.raises(CompilationError, match=message):
+    with pytest.raises(DbtRuntimeError, match=message):
         Lake(tmp_path, project).dbt("compile", "-s", "stock", as_of=AS_OF)

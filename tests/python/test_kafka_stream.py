@@ -172,7 +172,7 @@ def test_a_running_stream_has_its_topics_to_itself(
         }
         assert str(status[live]).startswith(holder) and status[other] is None
         capfd.readouterr()
-        run = ("run", "--no-quiet", "-s", "change_events")
+        run = ("--no-quiet", "run", "-s", "change_events")
         assert lake.dbt(*run, as_of=AS_OF, **variables) == {"change_events": "success"}
         assert f"topic {live} is left to {holder}" in capfd.readouterr().out
 

@@ -159,7 +159,9 @@ def test_two_dbt_runs_at_once_build_each_position_once(
     topic = kafka.create("two-runs", 2)
     kafka.send(topic, numbered(1_000, 2))
     variables: dict[str, Any] = {"topics": topic_entries([topic])}
-    arguments = ("run", "--no-quiet", "-s", "change_events")
+    arguments = ("--no-quiet", "run", "-s", "change_events")
+    # Parsed already, the second run comes while the first one builds.
+    lake.dbt("parse", as_of="2026-11-21", **variables)
     with dbt(lake, *arguments, **variables) as other:
         with landing_lock(lake.spark).held("a landing", patience=60):
             # It has the run's lock now, and waits for the other.

@@ -182,9 +182,7 @@ class ModelAdapter(SessionAdapter):
         mark = None if table is None else project.mark_on(table, str(upstream))
         if mark is None:
             return str(upstream)
-        return (
-            f"(select * from {upstream} where _last_updated_sequence_number <= {mark.sequence})"
-        )
+        return f"(select * from {upstream} where _last_updated_sequence_number <= {mark.sequence})"
 
     # -- commits
 
