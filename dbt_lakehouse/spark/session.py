@@ -85,6 +85,9 @@ def open_session(parameters: Mapping[str, str], root: Path) -> SparkSession:
     global _opened
     settings = _resolved(parameters, root)
     active = SparkSession.getActiveSession()
+    if active is None and _opened is not None and _opened.base.sparkContext._jsc is not None:
+        # A thread that has none yet, or whose last command ended with an error.
+        active = _opened.base
     if active is not None and active.conf.get(CATALOG_URI, "") != settings.get(CATALOG_URI, ""):
         # One process may serve several lakes one after the other (tests do); Spark keeps a catalog
         # for good.

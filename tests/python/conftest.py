@@ -21,8 +21,14 @@ SHARING: Final = {
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Allow for what others leave to the garbage collector: py4j its sockets, dbt its log files."""
-    for message in ("unclosed <socket.socket", "unclosed file <_io.TextIOWrapper name='.*dbt.log'"):
+    """Allow for what others leave to the garbage collector: py4j its sockets, dbt its log files,
+    and its threads when a command ends with an error.
+    """
+    for message in (
+        "unclosed <socket.socket",
+        "unclosed file <_io.TextIOWrapper name='.*dbt.log'",
+        "unclosed running multiprocessing pool",
+    ):
         config.addinivalue_line("filterwarnings", f"ignore:{message}:ResourceWarning")
 
 

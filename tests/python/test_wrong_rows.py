@@ -371,7 +371,10 @@ def test_sql_behind_the_call_is_refused(lake: Lake, last: dict[str, str]) -> Non
     try:
         for gold in models:
             add_gold(lake.project, replace(gold, text=gold.text + condition, data_tests=[]))
-        outcomes = stopped(lake, "compile", "-s", "filtered", "filtered_history")
+            # A command that only compiles ends with the first error.
+            with pytest.raises(DbtBaseException, match=gold.name):
+                stopped(lake, "compile", "-s", gold.name)
+        outcomes = stopped(lake, "run", "-s", "filtered", "filtered_history")
         assert {name: outcome.status for name, outcome in outcomes.items()} == {
             "filtered": "error",
             "filtered_history": "error",
