@@ -1,6 +1,7 @@
 """Two processes at one lake: one works, the other waits and says for whom."""
 
 import os
+import signal
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -8,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from commands import SECONDS, dbt, lakehouse
+from commands import SECONDS, dbt, lakehouse, wait_until
 from kafka_topics import (
     Kafka,
     landed,
@@ -153,6 +154,14 @@ def test_two_landings_at_once_land_each_position_once(
     assert landed(lake, topic) == kafka.records(topic)
 
 
+def _continue_when_said(lake: Lake, text: str, process: int) -> None:
+    """Have a process that was stopped go on once dbt's log has a text."""
+    try:
+        wait_until(lambda: text in lake.log_text(), text)
+    finally:
+        os.kill(process, signal.SIGCONT)
+
+
 def test_two_dbt_runs_at_once_build_each_position_once(
     lake: Lake, kafka: Kafka, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -160,8 +169,6 @@ def test_two_dbt_runs_at_once_build_each_position_once(
     kafka.send(topic, numbered(1_000, 2))
     variables: dict[str, Any] = {"topics": topic_entries([topic])}
     arguments = ("--no-quiet", "run", "-s", "change_events")
-    # Parsed already, the second run comes while the first one builds.
-    lake.dbt("parse", as_of="2026-11-21", **variables)
     with dbt(lake, *arguments, **variables) as other:
         with landing_lock(lake.spark).held("a landing", patience=60):
             # It has the run's lock now, and waits for the other.
@@ -170,9 +177,16 @@ def test_two_dbt_runs_at_once_build_each_position_once(
         # What the second run lands, the first one would build too if they were not kept apart.
         kafka.send(topic, numbered(1_000, 2, start=1_000))
         capfd.readouterr()
+        # However long the second run takes to come to the lock, the first one has it then.
+        process = other.process.pid
+        os.kill(process, signal.SIGSTOP)
+        waiting = f"waiting for `dbt run` (process {process}, since "
+        go_on = threading.Thread(target=_continue_when_said, args=(lake, waiting, process))
+        go_on.start()
         assert lake.dbt(*arguments, as_of="2026-11-21", **variables) == {"change_events": "success"}
+        go_on.join()
         shown = capfd.readouterr().out
-        assert f"waiting for `dbt run` (process {other.process.pid}, since " in shown
+        assert waiting in shown
         assert "kafka: landed 1,000 messages" in shown
         other.end()
     assert landed(lake, topic) == kafka.records(topic)
