@@ -248,14 +248,26 @@ placed as (
     from log_events
 ),
 
+own as (
+    select
+        *,
+        lag(_operation) over (
+            partition by {{ fold.key | join(', ') }}
+            order by _position
+        ) as _operation_before
+    from placed
+    where _is_effective
+),
+
 events as (
     select
-        * except (_operation, _is_effective),
+        * except (_operation, _is_effective, _operation_before),
         if(_operation = 'truncate', 'delete', _operation) as _operation,
         0 as _epoch,
         false as _is_end
-    from placed
-    where _is_effective
+    from own
+    -- A second truncate in a row takes nothing away, and its time is none of the key's.
+    where not (_operation = 'truncate' and _operation_before <=> 'truncate')
 ),
 {%- else -%}
 truncates as (

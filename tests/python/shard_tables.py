@@ -34,7 +34,9 @@ VISITS: Final = Source("debezium.visits", "visits", "visits", has_key=False, tab
 SOURCES: Final = (BRANCHES, VISITS)
 HISTORY: Final = "branches_history"
 GOLD: Final = (*(source.table for source in SOURCES), HISTORY)
-TRUNCATES: Final = 0.05
+TRUNCATES: Final = 0.08
+# Streams from here on hold every situation, truncates in a row too.
+FIRST_SEED: Final = 280
 
 
 def at(step: Step, minute: int, table: str, run: int = 0) -> Step:
@@ -191,8 +193,8 @@ def stream(clone: int) -> list[Event]:
     """The random events of a clone, of the two tables that only streams have."""
     streamed = [source._replace(tables=STREAMED) for source in SOURCES]
     events = [
-        *debezium_stream(streamed[0], clone, clone, truncates=TRUNCATES),
-        *keyless_stream(streamed[1], clone, clone, truncates=TRUNCATES),
+        *debezium_stream(streamed[0], FIRST_SEED + clone, clone, truncates=TRUNCATES),
+        *keyless_stream(streamed[1], FIRST_SEED + clone, clone, truncates=TRUNCATES),
     ]
     return [event._replace(source=event.source._replace(tables=TABLES)) for event in events]
 
