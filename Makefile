@@ -17,7 +17,7 @@ PORT := 9092
 KAFKA :=
 DEMO :=
 # Generic tests are macros, and macros are no SQL before dbt renders them.
-SQL := models $(wildcard tests/*.sql)
+SQL := models shared
 PYTHON_CODE := dbt_lakehouse python_udfs local_kafka tests benchmarks seeds
 
 # The same result in everybody's shell: no other project's dbt profile, Spark installation, Python path or pip target.
@@ -52,7 +52,7 @@ lint: setup .venv/.dev ## check Python and SQL: ruff, mypy, sqlfluff, length of 
 	@$(BIN)/ruff format --check --quiet $(PYTHON_CODE)
 	@$(BIN)/mypy --no-error-summary
 	@$(BIN)/sqlfluff lint --disable-progress-bar $(SQL)
-	@! grep -rnE --include='*.sql' --include='*.yml' '^.{101}' macros models tests | grep -vE '[^ ]{81}'
+	@! grep -rnE --include='*.sql' --include='*.yml' '^.{101}' macros models shared | grep -vE '[^ ]{81}'
 
 format: setup .venv/.dev ## rewrite Python and SQL in the project's style
 	@$(BIN)/ruff check --fix $(PYTHON_CODE)

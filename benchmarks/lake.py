@@ -27,9 +27,6 @@ TECHNICAL_COLUMNS: Final = {
 }
 """What every gold table has beside the source's columns, with the types."""
 
-# The models that all sources share; the others of the checkout are the demo's.
-_SHARED_MODELS: Final = ("change_events", "deleted_keys", "fold_counters", "set_less_deletes")
-
 
 class Models(NamedTuple):
     """A source table's models, by name: what is in their files."""
@@ -41,18 +38,16 @@ class Models(NamedTuple):
 
 
 def write_project(project: Path, models: Models | None = None) -> Path:
-    """A dbt project in a new folder: the checkout's macros, the models that all sources share, and
-    these.
-    """
+    """A dbt project in a new folder: the models that all sources share, and these."""
     project.mkdir(parents=True)
     shutil.copy(ROOT / "dbt_project.yml", project)
-    for name in ("macros", "profiles", "models/bronze", "models/docs", "tests/generic"):
+    for name in ("profiles", "shared"):
         shutil.copytree(ROOT / name, project / name)
     for schema in ("silver", "gold"):
-        (project / "models" / schema).mkdir()
-    for name in _SHARED_MODELS:
-        for suffix in (".sql", ".yml"):
-            shutil.copy(ROOT / "models/silver" / (name + suffix), project / "models/silver")
+        (project / "models" / schema).mkdir(parents=True)
+    # It would read all payloads once more.
+    for file in (project / "shared/models/silver").glob("quarantined_payloads.*"):
+        file.unlink()
     if models is not None:
         for schema, files in (("silver", models.silver), ("gold", models.gold)):
             for name, text in files.items():

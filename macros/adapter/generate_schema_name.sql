@@ -3,7 +3,7 @@
   `gold`, as the default target's is, and with the target's schema in front in any other, so that a
   developer's build never touches the shared tables.
 #}
-{% macro generate_schema_name(custom_schema_name, node) -%}
+{% macro lakehouse__generate_schema_name(custom_schema_name, node) -%}
     {%- if custom_schema_name is none -%}
         {{ target.schema }}
     {%- elif target.schema == 'gold' -%}

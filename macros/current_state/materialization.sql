@@ -125,10 +125,11 @@
         late_events=found.late_events,
         expired_keys=found.expired
     )) %}
-    {% do log_info(
+    {% do log(
         this ~ ': ' ~ counts.new_events ~ ' new events, ' ~ found.keys ~ ' keys touched, '
         ~ found.late_events ~ ' late events rejected, '
-        ~ counts.refolded_keys ~ ' keys refolded from the log'
+        ~ counts.refolded_keys ~ ' keys refolded from the log',
+        info=true
     ) %}
 {% endmacro %}
 

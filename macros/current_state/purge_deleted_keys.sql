@@ -13,7 +13,7 @@
     {% if not is_building() %}{% do return('') %}{% endif %}
     {# Each gold table adds a snapshot in each run. #}
     {% do adapter.expire_own_history(this) %}
-    {% set days = var('tombstone_retention_days') %}
+    {% set days = var('tombstone_retention_days', 7) %}
     {# Most runs have nothing to forget, and find out without a query. #}
     {% if not adapter.may_have_rows(this, [
         ('recorded_at', '<=', (as_of_text(), days)), ('scope', 'not starting with', 'truncated:')
@@ -46,7 +46,7 @@
             ~ ' when matched and target.recorded_at = source.recorded_at then delete'
         ) %}
         {% do add_counters(table_scope(this), {'purged_keys': found[0]}) %}
-        {% do log_info(this ~ ': purged ' ~ found[0] ~ ' states, horizon ' ~ horizon) %}
+        {% do log(this ~ ': purged ' ~ found[0] ~ ' states, horizon ' ~ horizon, info=true) %}
     {% endif %}
     {% do adapter.drop_evaluated(view_of('')) %}
 {% endmacro %}

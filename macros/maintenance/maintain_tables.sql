@@ -16,7 +16,7 @@
     {% if not execute %}
         {% do return(none) %}
     {% endif %}
-    {% set oldest = _days_ago(var('snapshot_retention_days')) %}
+    {% set oldest = _days_ago(var('snapshot_retention_days', 7)) %}
     {% set relations = [] %}
     {# Each landing replaces what topic_partitions says. #}
     {% for node in graph.sources.values() if node.source_name == 'bronze' %}

@@ -2,8 +2,3 @@
 {% macro sql_text(text) -%}
     '{{ text | replace("\\", "\\\\") | replace("'", "\\'") }}'
 {%- endmacro %}
-
-{# Tells the user. #}
-{% macro log_info(message) %}
-    {% do log(message, info=true) %}
-{% endmacro %}

@@ -61,12 +61,8 @@ def copy_project(project: Path) -> Path:
     """A copy of the dbt project, for a test to change."""
     project.mkdir()
     shutil.copy(ROOT / "dbt_project.yml", project)
-    for folder in ("models", "macros", "profiles", "seeds"):
+    for folder in ("models", "shared", "profiles", "seeds"):
         shutil.copytree(ROOT / folder, project / folder)
-    # The tests would come along as Python too, and this process has those loaded.
-    shutil.copytree(
-        ROOT / "tests", project / "tests", ignore=shutil.ignore_patterns("*.py", "python")
-    )
     return project
 
 

@@ -10,8 +10,6 @@ from typing import Any, Final
 
 from lakes import copy_project
 
-# Models that every table needs.
-_CORE: Final = {"change_events", "set_less_deletes", "deleted_keys", "fold_counters"}
 # Where a row of a log of several source tables is from.
 SOURCE_TYPE: Final = "struct<database:string,schema:string,table:string>"
 _POSITION_TYPE: Final = (
@@ -22,13 +20,11 @@ _POSITION_TYPE: Final = (
 def small_project(project: Path, tests: Iterable[str] = ()) -> Path:
     """A copy of the project without the demo's tables, and of its data tests only those named."""
     copy_project(project)
-    for file in (project / "models").glob("*/*.*"):
-        is_demo = file.parent.name in ("silver", "gold") and file.stem not in _CORE
-        if is_demo:
-            file.unlink()
-    for file in (project / "tests").glob("*.*"):
-        if file.stem not in tests:
-            file.unlink()
+    shared = project / "shared"
+    others = [each for each in (shared / "tests").iterdir() if each.stem not in tests]
+    quarantine = (shared / "models" / "silver").glob("quarantined_payloads.*")
+    for file in [*(project / "models").glob("*/*.*"), *quarantine, *others]:
+        file.unlink()
     return project
 
 

@@ -90,7 +90,7 @@ def readings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Readings]:
     # What `forget` has to look into, too.
     for suffix in ("sql", "yml"):
         shutil.copy(
-            ROOT / f"models/silver/quarantined_payloads.{suffix}", project / "models/silver"
+            ROOT / f"shared/models/silver/quarantined_payloads.{suffix}", project / "models/silver"
         )
     lake = Lake(folder, project)
     with lake.dbt_folders():

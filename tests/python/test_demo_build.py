@@ -78,6 +78,6 @@ def test_the_docs_know_every_column(demo: Lake) -> None:
         assert [column for column, text in described.items() if not text] == []
     # dbt's own overrides and tests take what they are given.
     macros = [
-        each for each in manifest["macros"].values() if each["package_name"] == "cdc_lakehouse"
+        each for each in manifest["macros"].values() if each["package_name"] == "dbt_lakehouse"
     ]
     assert [each["name"] for each in macros if not each["description"]] == []

@@ -1401,18 +1401,6 @@ models:
     )
 
 
-def test_a_project_that_installs_the_package_names_it(tmp_path: Path) -> None:
-    paper = Paper(tmp_path, "warehouse")
-    paper.add("a", ({"id": 1}, source("t"), {"id": 1}))
-    assert paper.generate("a").tables[0].status == "created"
-    assert "{{\n    cdc_lakehouse.change_log(\n" in paper.read("silver", "t_changes.sql")
-    assert paper.read("gold", "t.sql") == ('{{ cdc_lakehouse.current_state(ref("t_changes")) }}\n')
-    (model,) = yaml.safe_load(paper.read("gold", "t.yml"))["models"]
-    assert model["data_tests"][0] == "cdc_lakehouse.unique_key"
-    assert model["columns"][-1]["description"] == "{{ doc('cdc_lakehouse', 'position') }}"
-    assert paper.generate("a").tables[0].status == "unchanged"
-
-
 def test_what_a_payload_does_not_name_is_null_and_not_any(paper: Paper) -> None:
     """Tables that differ in what is missing are as different as others."""
     bare = {"table": "t"}
@@ -1792,7 +1780,7 @@ def test_a_project_without_topics_is_told_so() -> None:
         edit.with_topics("vars: {}\n", {"t": "debezium_json"})
 
 
-@pytest.mark.parametrize("path", ["dbt_project.yml", "models/silver/change_events.yml"])
+@pytest.mark.parametrize("path", ["dbt_project.yml", "shared/models/silver/change_events.yml"])
 def test_the_project_s_own_files_keep_every_line(path: str) -> None:
     text = (ROOT / path).read_text()
     assert documents.changed(text, lambda document: None) == text

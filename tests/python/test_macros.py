@@ -28,7 +28,7 @@ from dbt_lakehouse.dbt.node_run import NodeRun
 
 # What is in front of a macro's name once dbt has parsed it.
 PREFIX: Final = "dbt_macro__"
-OURS: Final = ("macros", "models", "tests", "dbt/include/lakehouse")
+OURS: Final = ("macros", "models", "shared")
 ENVIRONMENT: Final = get_environment(None, capture_macros=False)
 
 
@@ -242,7 +242,7 @@ def test_a_name_that_is_not_is_found(text: str, find: Any, name: str) -> None:
 
 def test_every_macro_and_argument_is_described() -> None:
     """In the file of its folder, and no other is."""
-    for folder in sorted({path.parent for path in ours()} - {ROOT / "tests"}):
+    for folder in sorted({path.parent for path in ours()} - {ROOT / "shared" / "tests"}):
         here = {path: template for path, template in ours().items() if path.parent == folder}
         actual = {
             # What a materialization is said to support is no argument of it.
@@ -263,8 +263,8 @@ def test_every_macro_and_argument_is_described() -> None:
         assert described == actual, folder.relative_to(ROOT)
 
 
-# By dbt in the place of its own, and by `dbt run-operation`.
-CALLED_BY_NAME: Final = {"generate_schema_name", "maintain_tables", "redrive"}
+# By `dbt run-operation`.
+CALLED_BY_NAME: Final = {"maintain_tables", "redrive"}
 
 
 def unused(texts: Iterable[str]) -> set[str]:

@@ -39,6 +39,7 @@ from expected_gold import (
 from lakes import Lake, as_of_text, copy_project
 from streams import DAY, HOUR, MINUTE, ORDERS, PROFILES, SESSIONS, START, Message
 
+from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.reference.fold import Change, known_time, log_order
 
 # The moments the three runs are for. In the second, what the first remembered is purged.
@@ -601,10 +602,14 @@ def copied_project(tmp_path: Path) -> Path:
 
 def test_a_missing_stale_guard_is_found(merged: Merged, copied_project: Path) -> None:
     lake = merged.scenario.lake
-    macro = copied_project / "macros" / "current_state" / "fold.sql"
+    macro = (ROOT / "macros" / "current_state" / "fold.sql").read_text()
     guard = "{% if fold.order_by_source_time -%}"
-    assert macro.read_text().count(guard) == 1
-    macro.write_text(macro.read_text().replace(guard, "{% if false -%}"))
+    assert macro.count(guard) == 1
+    # A project's own macro comes before the adapter's.
+    (copied_project / "macros").mkdir()
+    (copied_project / "macros" / "fold.sql").write_text(macro.replace(guard, "{% if false -%}"))
+    settings = copied_project / "dbt_project.yml"
+    settings.write_text(settings.read_text().replace("macro-paths: []", "macro-paths: [macros]"))
     unguarded = Lake(lake.folder, copied_project)
     try:
         arguments = ("run", "--full-refresh", "-s", "profiles", "sessions", "orders")
@@ -685,7 +690,7 @@ def test_models_of_one_name_in_two_schemas_stay_apart(
 ) -> None:
     """Incremental models with the same alias, run by several threads at once."""
     shutil.rmtree(copied_project / "models")
-    shutil.rmtree(copied_project / "tests")
+    shutil.rmtree(copied_project / "shared")
     models = copied_project / "models"
     models.mkdir()
     (copied_project / "dbt_project.yml").write_text(TWINS_PROJECT)

@@ -18,7 +18,6 @@ def table_of(
     name: str,
     profile: TableProfile,
     key: Sequence[str],
-    package: str | None,
     outcome: Outcome,
 ) -> Table:
     """A new table from its profile, with these fields as its key."""
@@ -41,7 +40,6 @@ def table_of(
         sorted(profile.formats),
         [spec_of(each, names[each], profile.columns[each], of_hbase, is_key=True) for each in key],
         [spec_of(each, names[each], profile.columns[each], of_hbase) for each in value_fields],
-        package,
     )
 
 

@@ -42,8 +42,6 @@ class Table(NamedTuple):
     key: Sequence[Spec]
     """Empty for Aerospike, and of a table without a key."""
     columns: Sequence[Spec]
-    package: str | None = None
-    """The package that the macros, tests and descriptions come from; None in the package itself."""
     several_sources: bool = False
     """Whether the change log takes events of several source tables."""
 
@@ -67,11 +65,6 @@ class Table(NamedTuple):
                 }
             )
         )
-
-    @property
-    def prefix(self) -> str:
-        """What stands in front of the package's macros and tests."""
-        return f"{self.package}." if self.package else ""
 
 
 # --- SQL ------------------------------------------------------------------------------------------
@@ -123,7 +116,7 @@ def changes_sql(table: Table) -> str:
             for name, value in where.items()
             if value is not None or name == "source_table"
         }
-    lines = ["{{", f"    {table.prefix}{macro}("]
+    lines = ["{{", f"    {macro}("]
     lines += _pattern_lines(table.topics)
     for name, value in where.items():
         lines.append(f"        {name}={'none' if value is None else quoted(value)},")
@@ -158,7 +151,7 @@ def _dict_lines(name: str, specs: Sequence[Spec]) -> list[str]:
 
 def gold_sql(table: Table) -> str:
     """The model file of the gold table."""
-    return f"{{{{ {table.prefix}current_state(ref({quoted(f'{table.name}_changes')})) }}}}\n"
+    return f"{{{{ current_state(ref({quoted(f'{table.name}_changes')})) }}}}\n"
 
 
 # --- YAML -----------------------------------------------------------------------------------------
@@ -207,17 +200,16 @@ def _column_node(name: str, description: str, type_name: str) -> CommentedMap:
     return node
 
 
-def _technical_node(table: Table, name: str, type_name: str) -> CommentedMap:
+def _technical_node(name: str, type_name: str) -> CommentedMap:
     """A column that the macros add."""
-    doc = f"'{name.removeprefix('_')}'"
-    where = f"'{table.package}', {doc}" if table.package else doc
-    return _column_node(name, DoubleQuotedScalarString(f"{{{{ doc({where}) }}}}"), type_name)
+    doc = f"{{{{ doc('{name.removeprefix('_')}') }}}}"
+    return _column_node(name, DoubleQuotedScalarString(doc), type_name)
 
 
 def _model(table: Table, suffix: str, description: str, tests: Sequence[str], **more: Any) -> str:
     model = CommentedMap(name=f"{table.name}{suffix}", description=description_node(description, 4))
     if tests:
-        model["data_tests"] = [f"{table.prefix}{test}" for test in tests]
+        model["data_tests"] = [*tests]
     model.update(more)
     return dumped({"models": [model]})
 
@@ -235,7 +227,7 @@ def gold_yml(table: Table) -> str:
     columns = [
         column_node(described[name])
         if name in described
-        else _technical_node(table, name, type_name)
+        else _technical_node(name, type_name)
         for name, type_name in fold.typed(
             fold.rows_columns if fold.keyless else fold.gold_columns
         ).items()

@@ -9,7 +9,6 @@ from dbt_lakehouse.commands.generate.report import GenerateError, Outcome
 from dbt_lakehouse.commands.generate.sources import Models
 
 PROJECT_FILE: Final = "dbt_project.yml"
-_PACKAGE: Final = "cdc_lakehouse"
 
 
 class ProjectFiles:
@@ -19,8 +18,6 @@ class ProjectFiles:
         self.root = root
         self.project_file = root / PROJECT_FILE
         settings = documents.loaded(self.project_file.read_text())
-        # dbt finds macros of an installed package by its name only.
-        self.package = None if settings.get("name") == _PACKAGE else _PACKAGE
         self.model_folders = [root / each for each in settings.get("model-paths") or ["models"]]
         self._snapshot_folders = [
             root / each for each in settings.get("snapshot-paths") or ["snapshots"]

@@ -148,7 +148,7 @@ class Writer:
             key = named_key(self._key, profile)
         else:
             key = shipped_key(table_id, profile, outcome, is_only_table=len(self._tables) == 1)
-        table = table_of(table_id, name, profile, key, self._files.package, outcome)
+        table = table_of(table_id, name, profile, key, outcome)
         for log in self._models.logs:
             if log.topic is not None and log.source.takes(table_id):
                 outcome.notes.append(
@@ -344,7 +344,6 @@ class Writer:
             sorted(profile.formats),
             key,
             [spec for column, spec in specs.items() if column not in current.key],
-            self._files.package,
             log.source.is_several,
         )
         missing: dict[Path, str] = {}

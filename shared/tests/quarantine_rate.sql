@@ -10,4 +10,4 @@ with payloads as (
 )
 
 select * from payloads
-where quarantined > total * {{ var("max_quarantine_rate") }}
+where quarantined > total * {{ var("max_quarantine_rate", 0.05) }}

@@ -1,0 +1,106 @@
+"""Another dbt project that installs this one: the wheel beside it and no checkout, the package of
+models by packages.yml, and topics of its own in gold, as docs/package.md has it.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+from zipfile import ZipFile
+
+import pytest
+from commands import DBT
+from lakes import Lake
+from streams import START, Message
+
+from dbt_lakehouse.config.paths import ROOT
+
+TOPIC: Final = "erp.billing.invoices"
+
+
+def run(folder: Path, environment: Mapping[str, str], *arguments: str) -> str:
+    """A Python program in a folder; what it says, and it must succeed."""
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        cwd=folder,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the wheel installs."""
+    folder = tmp_path_factory.mktemp("wheel")
+    options = ("--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder))
+    run(ROOT, {}, "-m", "pip", "wheel", *options, str(ROOT))
+    (path,) = folder.glob("*.whl")
+    with ZipFile(path) as archive:
+        archive.extractall(folder / "installed")
+    return folder / "installed"
+
+
+def write_project(project: Path) -> None:
+    """The files of docs/package.md."""
+    packages, settings = re.findall(
+        r"```yaml\n(.*?)```", (ROOT / "docs" / "package.md").read_text(), flags=re.DOTALL
+    )
+    (project / "profiles").mkdir(parents=True)
+    (project / "packages.yml").write_text(
+        packages.replace("../cdc_lakehouse/shared", str(ROOT / "shared"))
+    )
+    (project / "dbt_project.yml").write_text(settings)
+    profile = (ROOT / "profiles" / "profiles.yml").read_text()
+    assert profile.count("\ncdc_lakehouse:\n") == 1
+    (project / "profiles" / "profiles.yml").write_text(
+        profile.replace("\ncdc_lakehouse:\n", "\nwarehouse:\n")
+    )
+
+
+def invoice(offset: int, number: int, state: str | None) -> Message:
+    """A change of an invoice; None deletes it."""
+    image = {"id": number, "state": state}
+    value = {
+        "op": "d" if state is None else "c",
+        "before": image if state is None else None,
+        "after": None if state is None else image,
+        "source": {"connector": "mysql", "db": "billing", "table": "invoices", "ts_ms": START},
+        "ts_ms": START,
+    }
+    key = json.dumps({"id": number}).encode()
+    return Message(TOPIC, 0, offset, START, key, json.dumps(value).encode())
+
+
+def test_an_empty_project_has_its_own_topics_in_gold(wheel: Path, tmp_path: Path) -> None:
+    project = tmp_path / "warehouse"
+    write_project(project)
+    lake = Lake(tmp_path, project)
+    # Before the checkout, which Python's path ends with.
+    environment = {**lake.environment, "PYTHONPATH": str(wheel), "DBT_PROFILES_DIR": "profiles"}
+    environment |= {"DBT_SEND_ANONYMOUS_USAGE_STATS": "false"}
+    capture = project / "invoices.jsonl"
+    messages = [invoice(0, 1, "open"), invoice(1, 2, "open"), invoice(2, 1, "paid")]
+    messages.append(invoice(3, 2, None))
+    capture.write_text("".join(json.dumps(each.line()) + "\n" for each in messages))
+
+    run(project, environment, *DBT, "deps")
+    run(project, environment, "-m", "dbt_lakehouse.cli", "land", capture.name)
+    run(project, environment, "-m", "dbt_lakehouse.cli", "generate", "--topic", TOPIC)
+    said = run(project, environment, *DBT, "build")
+    assert "ERROR=0" in said
+
+    (row,) = lake.read("gold.invoices")
+    assert (row["id"], row["state"]) == (1, "paid")
+    assert "silver.change_events" in lake.tables()
+    manifest = json.loads((project / "target" / "manifest.json").read_text())
+    (macro,) = (each for each in manifest["macros"].values() if each["name"] == "current_state")
+    assert (wheel / "dbt/include/lakehouse" / macro["original_file_path"]).exists()
