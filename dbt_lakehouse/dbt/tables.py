@@ -137,8 +137,8 @@ def set_properties(spark: SparkSession, name: str, values: Mapping[str, Any]) ->
 def describe(
     spark: SparkSession, name: str, description: str | None, columns: Mapping[str, str]
 ) -> None:
-    """Write the description of a table and those of its columns where they differ; columns that it
-    has not are passed over.
+    """Write the description of a table (None: leave it) and those of its columns where they differ,
+    an empty one too; columns that it has not are passed over.
     """
     table = load(spark, name)
     comments = {column["name"]: column.get("doc", "") for column in _columns(table)}
@@ -149,8 +149,13 @@ def describe(
             update.updateColumnDoc(column, text)
     if update is not None:
         update.commit()
-    if description is not None and table.properties().get("comment") != description:
-        table.updateProperties().set("comment", description).commit()
+    comment = table.properties().get("comment") or ""
+    if description is not None and comment != description:
+        properties = table.updateProperties()
+        if description:
+            properties.set("comment", description).commit()
+        else:
+            properties.remove("comment").commit()
 
 
 def follow_schema(

@@ -21,7 +21,7 @@
     {%- do adapter.check_contract(
         model, fold, fold.rows_columns if fold.keyless else fold.gold_columns
     ) -%}
-    {%- do make_way_for_table() -%}
+    {%- do prepare_table() -%}
     {%- do refuse_earlier_moment(run) -%}
     {%- if not run.is_incremental -%}
         {%- do refuse_loss(run) -%}
@@ -34,7 +34,7 @@
         {%- do _rebuild(run, fold) -%}
     {%- endif -%}
     {%- do adapter.drop_evaluated(view_of('')) -%}
-    {%- do describe_table() -%}
+    {%- do persist_docs(this, model) -%}
     {{ run_hooks(post_hooks) }}
     {{ return({'relations': [this]}) }}
 {%- endmaterialization %}

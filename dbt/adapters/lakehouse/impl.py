@@ -118,19 +118,6 @@ class LakehouseAdapter(ModelAdapter):
 
     @available.parse_none
     @told
-    def describe_columns(
-        self, relation: BaseRelation, columns: Mapping[str, Mapping[str, Any]]
-    ) -> None:
-        """Write the descriptions of a table's columns (dbt's, by name) that differ, in one commit.
-        A view has those that it was created with.
-        """
-        if not relation.is_view:
-            descriptions = {name: str(column["description"]) for name, column in columns.items()}
-            tables.describe(self.spark, str(relation), None, descriptions)
-            self.handle.looks.clear()
-
-    @available.parse_none
-    @told
     def expire_own_history(self, relation: BaseRelation) -> None:
         """Expire the earlier snapshots of a table whose history nobody reads, once it has many.
         What they say of it stays.
@@ -183,6 +170,7 @@ class LakehouseAdapter(ModelAdapter):
         self._stalled = {}
         if self.connections.command not in COMMANDS_THAT_LAND:
             return []
+        self.begin_landing()
         from dbt_lakehouse.landing.configured import land_configured
 
         elsewhere = self.connections.lands_elsewhere()
