@@ -100,7 +100,7 @@
     } %}
     {% if plan.looks_up %}
         {% do counts.update(look_up(
-            run, fold, plan, truncates, remembered, hit_by_others, is_late, horizon
+            run, fold, found, plan, truncates, remembered, hit_by_others, is_late, horizon
         )) %}
         {% do evaluate(states, sql) %}
         {% set found = adapter.summary(states, fold, as_of(), 'false') %}
@@ -159,7 +159,9 @@
             'select _digest from ' ~ pinned(this) ~ ' where _expires_at <= ' ~ as_of()
         ) %}
     {% endif %}
-    {% if run.is_behind(deleted_keys) %}
+    {% if adapter.may_have_rows(
+        deleted_keys, [('scope', '=', 'aerospike:' ~ fold.namespace)], run.sequence_read(deleted_keys)
+    ) %}
         {% do keys.append(
             'select _digest from ' ~ pinned(this) ~ ' left semi join (select _digest from ('
             ~ remembered_deletes_sql(run, fold, remembered) ~ ') where _is_new) using (_digest)'

@@ -22,7 +22,7 @@
     {% set places = [] %}
     {% for (place,) in run_query(
         'select to_json(struct(topic, partition, min(offset) as first, max(offset) as last)) from '
-        ~ rows ~ ' group by topic, partition limit 100'
+        ~ rows ~ ' group by topic, partition'
     ) %}
         {% set place = fromjson(place) %}
         {% do places.append(
@@ -31,7 +31,7 @@
             ~ ' and ' ~ parent ~ 'offset between ' ~ place.first ~ ' and ' ~ place.last ~ ')'
         ) %}
     {% endfor %}
-    {% if places | length == 100 %}
+    {% if places | length > 100 %}
         {% do return('true') %}
     {% endif %}
     {# In parentheses, `where (false)` would be a name for the table. #}

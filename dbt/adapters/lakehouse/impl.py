@@ -102,12 +102,19 @@ class LakehouseAdapter(ModelAdapter):
     @available.parse_none
     @told
     def may_have_rows(
-        self, relation: BaseRelation, conditions: Sequence[tuple[str, str, Any]]
+        self, relation: BaseRelation, conditions: Sequence[tuple[str, str, Any]], since: int = 0
     ) -> bool:
-        """Whether a table may have rows that meet all conditions, see ``tables.may_have_rows``;
-        False is certain.
+        """Whether a table may have rows that meet all conditions and were written by a commit of a
+        sequence number above ``since``, see ``tables.may_have_rows``; False is certain.
         """
-        return tables.may_have_rows(self.spark, relation.render(), conditions)
+        return tables.may_have_rows(self.spark, relation.render(), conditions, since=since)
+
+    @available.parse_none
+    @told
+    def is_worth_a_question(self, relation: BaseRelation) -> bool:
+        """Whether a table is so large that a query pays which finds out what to read of it."""
+        table = self.look_at(relation)
+        return table is not None and table.bytes > tables.BYTES_OF_A_SMALL_TABLE
 
     @available.parse_none
     @told
