@@ -45,6 +45,7 @@ def write_project(project: Path, models: Models | None = None) -> Path:
         shutil.copytree(ROOT / name, project / name)
     for schema in ("silver", "gold"):
         (project / "models" / schema).mkdir(parents=True)
+    shutil.copy(ROOT / "models" / "groups.yml", project / "models")
     # It would read all payloads once more.
     for file in (project / "shared/models/silver").glob("quarantined_payloads.*"):
         file.unlink()

@@ -187,10 +187,6 @@ class NodeRun:
         since = self.reading(upstream).since
         return 0 if since is None else since.sequence
 
-    def is_behind(self, upstream: Any) -> bool:
-        """Whether an upstream has any commit that is new to the table."""
-        return self.reading(upstream).until.sequence > self.sequence_read(upstream)
-
     @property
     def is_small(self) -> bool:
         """Whether the new rows of the first upstream are few enough for one task."""

@@ -126,7 +126,7 @@ def descriptions(manifest: Any, model: Any) -> dict[str, str]:
                     if not name.startswith("_")
                 }
     own = {name: column["description"] for name, column in model["columns"].items()}
-    return {**described, **{name: text for name, text in own.items() if text}}
+    return {**own, **described, **{name: text for name, text in own.items() if text}}
 
 
 def table_ddl(node: Any, relation: str) -> str:

@@ -43,6 +43,9 @@ _SMALL: Final = re.compile(r"\b(tinyint|smallint)\b")
 _FILES_TO_READ: Final = 20
 _BYTES_TO_READ: Final = 16 << 20
 
+# About a second's reading for a core; to ask first what to read of it takes as long.
+BYTES_OF_A_SMALL_TABLE: Final = 64 << 20
+
 
 def look_at(spark: SparkSession, name: str) -> Table | None:
     """A table as it is now, None if there is no such table."""
@@ -71,9 +74,11 @@ def may_have_rows(
     name: str,
     conditions: Sequence[tuple[str, str, Any]],
     between: tuple[str, str] | None = None,
+    since: int = 0,
 ) -> bool:
     """Whether a table may have rows that meet all conditions; False is certain. With ``between``,
-    only rows count that were appended behind the first of two snapshots and up to the second.
+    only rows count that were appended behind the first of two snapshots and up to the second; with
+    ``since``, only files that commits above that sequence number have written.
 
     It is, for most tables, by what is known of their files: partitions, and the least and greatest
     value of each column. Where that leaves few and small files, they are read.
@@ -115,7 +120,10 @@ def may_have_rows(
         for _number in range(_FILES_TO_READ + 1):
             if not tasks.hasNext():
                 break
-            size += tasks.next().length()
+            task = tasks.next()
+            # Compaction gives a file at least the number of each of its rows.
+            if since == 0 or task.file().dataSequenceNumber() > since:
+                size += task.length()
         else:
             return True
     if size == 0 or size > _BYTES_TO_READ or between is not None or not conditions:
@@ -137,8 +145,8 @@ def set_properties(spark: SparkSession, name: str, values: Mapping[str, Any]) ->
 def describe(
     spark: SparkSession, name: str, description: str | None, columns: Mapping[str, str]
 ) -> None:
-    """Write the description of a table and those of its columns where they differ; columns that it
-    has not are passed over.
+    """Write the description of a table (None: leave it) and those of its columns where they differ,
+    an empty one too; columns that it has not are passed over.
     """
     table = load(spark, name)
     comments = {column["name"]: column.get("doc", "") for column in _columns(table)}
@@ -149,8 +157,13 @@ def describe(
             update.updateColumnDoc(column, text)
     if update is not None:
         update.commit()
-    if description is not None and table.properties().get("comment") != description:
-        table.updateProperties().set("comment", description).commit()
+    comment = table.properties().get("comment") or ""
+    if description is not None and comment != description:
+        properties = table.updateProperties()
+        if description:
+            properties.set("comment", description).commit()
+        else:
+            properties.remove("comment").commit()
 
 
 def follow_schema(

@@ -81,6 +81,11 @@ class Table(msgspec.Struct, frozen=True):
         """The sequence number of the current snapshot, 0 for an empty table."""
         return self.chain[0].sequence_number if self.chain else 0
 
+    @property
+    def bytes(self) -> int:
+        """The size of its files, as its current snapshot has it."""
+        return int(self.chain[0].summary.get("total-files-size", 0)) if self.chain else 0
+
     def noted(self, name: str) -> str | None:
         """What the newest commit that says anything of it has noted under this name."""
         for snapshot in self.chain:

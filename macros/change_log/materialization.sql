@@ -5,7 +5,7 @@
 {% materialization change_log, adapter='lakehouse', supported_languages=['sql'] -%}
     {%- set run, log = adapter.run_of(this), config.get('meta').change_log -%}
     {{ run_hooks(pre_hooks) }}
-    {%- do make_way_for_table() -%}
+    {%- do prepare_table() -%}
     {%- set leaving = {'leaving': 'count_if(size(_unchanged_columns) > 0)'}
         if log.key or log.partial else none -%}
     {%- if not run.is_incremental -%}
@@ -34,7 +34,7 @@
             {%- do nothing_to_do('columns filled') -%}
         {%- endif -%}
     {%- endif -%}
-    {%- do describe_table() -%}
+    {%- do persist_docs(this, model) -%}
     {{ run_hooks(post_hooks) }}
     {{ return({'relations': [this]}) }}
 {%- endmaterialization %}

@@ -6,6 +6,7 @@
   Arguments:
       run: the NodeRun.
       fold: the Fold.
+      found: the summary of the new events' states (fold.Found), or none.
       plan: what to look up (fold.Plan).
       truncates: as of find_truncates.
       remembered: `deleted_keys` as it is to be read.
@@ -14,7 +15,7 @@
       horizon: up to when remembered states were forgotten, or none.
 #}
 {% macro look_up(
-    run, fold, plan, truncates, remembered, hit_by_others, is_late, horizon
+    run, fold, found, plan, truncates, remembered, hit_by_others, is_late, horizon
 ) %}
     {% set key_list, log = fold.key | join(', '), pinned(run.upstreams[0], run.snapshot_of(
         run.upstreams[0]
@@ -60,7 +61,10 @@
         {% do keys.append('select ' ~ key_list ~ ' from ' ~ view_of('refolded')) %}
     {% endif %}
     {% do evaluate(unsettled, 'select distinct * from (' ~ keys | join(' union all ') ~ ')') %}
-    {% set ranges = adapter.hold_key_ranges_of(known, unsettled, fold.key[0]) %}
+    {# Of all states, if these are all, or few; another query otherwise. #}
+    {% set ranges = adapter.hold_key_ranges(known, found)
+        if found and not plan.hit_keys and not refolded and (plan.all_keys or run.suits_small)
+        else adapter.hold_key_ranges_of(known, unsettled, fold.key[0]) %}
     {% do evaluate(
         known, _known_states(run, fold, unsettled, gold, remembered, ranges, truncates)
     ) %}

@@ -21,7 +21,7 @@
     {%- do adapter.check_contract(
         model, fold, fold.rows_columns if fold.keyless else fold.gold_columns
     ) -%}
-    {%- do make_way_for_table() -%}
+    {%- do prepare_table() -%}
     {%- do refuse_earlier_moment(run) -%}
     {%- if not run.is_incremental -%}
         {%- do refuse_loss(run) -%}
@@ -34,7 +34,7 @@
         {%- do _rebuild(run, fold) -%}
     {%- endif -%}
     {%- do adapter.drop_evaluated(view_of('')) -%}
-    {%- do describe_table() -%}
+    {%- do persist_docs(this, model) -%}
     {{ run_hooks(post_hooks) }}
     {{ return({'relations': [this]}) }}
 {%- endmaterialization %}
@@ -100,7 +100,7 @@
     } %}
     {% if plan.looks_up %}
         {% do counts.update(look_up(
-            run, fold, plan, truncates, remembered, hit_by_others, is_late, horizon
+            run, fold, found, plan, truncates, remembered, hit_by_others, is_late, horizon
         )) %}
         {% do evaluate(states, sql) %}
         {% set found = adapter.summary(states, fold, as_of(), 'false') %}
@@ -160,7 +160,9 @@
             'select _digest from ' ~ pinned(this) ~ ' where _expires_at <= ' ~ as_of()
         ) %}
     {% endif %}
-    {% if run.is_behind(deleted_keys) %}
+    {% if adapter.may_have_rows(
+        deleted_keys, [('scope', '=', 'aerospike:' ~ fold.namespace)], run.sequence_read(deleted_keys)
+    ) %}
         {% do keys.append(
             'select _digest from ' ~ pinned(this) ~ ' left semi join (select _digest from ('
             ~ remembered_deletes_sql(run, fold, remembered) ~ ') where _is_new) using (_digest)'

@@ -48,6 +48,7 @@
        with their models. #}
     {% do run_query(
         'delete from ' ~ deleted_keys ~ ' where scope = ' ~ table_scope(this)
-        ~ ' and record_key not in (select ' ~ record_key(fold.key) ~ ' from (' ~ events ~ '))'
+        ~ ' and not exists (select 1 from (select ' ~ record_key(fold.key) ~ ' as known_key from ('
+        ~ events ~ ')) where known_key = record_key)'
     ) %}
 {% endmacro %}

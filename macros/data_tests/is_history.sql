@@ -7,6 +7,7 @@
       current: the name of the gold table of the same change log.
 #}
 {% test is_history(model, current) %}
+{{- config(tags=['nightly']) -}}
 {%- set gold = ref(current) -%}
 {%- if execute -%}
 {%- set fold = adapter.fold_of_model(model) -%}
@@ -17,8 +18,14 @@
     {%- do places.append(fold.columns.index(column)) -%}
 {%- endfor -%}
 {%- set compared = (fold.columns + ['_position']) -%}
-with changes as (
+{%- set keys = touched_keys(model, fold) -%}
+{%- set rows = rows_of_keys(model, keys, fold.key) -%}
+with all_changes as (
     {{ reference_changes(fold, log, deletes) | indent(4) }}
+),
+
+changes as (
+    select * from {{ rows_of_keys('all_changes', keys, fold.key) }}
 ),
 
 expected as (
@@ -53,7 +60,7 @@ history as (
             ) as position,
             {{ column_texts('model', fold.columns) }} as values
         ) as _version
-    from {{ model }} as model
+    from {{ rows }} as model
 )
 
 select
@@ -93,8 +100,8 @@ select
         when gold._position is null then 'is current and not in the gold table'
         else 'differs from the row in the gold table'
     end
-from {{ gold }} as gold
-full join (select * from {{ model }} where is_current) as history
+from {{ rows_of_keys(gold, keys, fold.key) }} as gold
+full join (select * from {{ rows }} where is_current) as history
     on
         {% for column in fold.key %}
         gold.{{ column }} = history.{{ column }}{{ ' and ' if not loop.last }}

@@ -3,11 +3,13 @@
   is remembered as absent since a later event.
 #}
 {% test no_absent_keys(model) %}
+{{- config(tags=['nightly']) -}}
 {%- if execute -%}
 {%- set fold = adapter.fold_of_model(model) -%}
 {%- set deleted_keys = adapter.relation_of('deleted_keys') -%}
 with gold as (
-    select *, {{ record_key(fold.key) }} as _record_key from {{ model }}
+    select *, {{ record_key(fold.key) }} as _record_key
+    from {{ rows_of_keys(model, touched_keys(model, fold), fold.key) }}
 )
 
 select gold._record_key, 'remembered as deleted or expired' as reason
@@ -17,7 +19,7 @@ where deleted_keys.scope = {{ table_scope(model) }} and deleted_keys.position > 
 {%- if fold.namespace %}
 union all
 select _record_key, 'expired'
-from gold
+from (select *, {{ record_key(fold.key) }} as _record_key from {{ model }})
 where _expires_at <= timestamp '{{ built_as_of(model) }}'
 {%- endif %}
 {%- endif -%}

@@ -7,7 +7,7 @@
   It reads the images of the table's events, and takes apart only those that have such a field.
 #}
 {% test no_unknown_columns(model) %}
-{{- config(severity='warn') -}}
+{{- config(severity='warn', tags=['nightly']) -}}
 {%- if execute -%}
 {%- set log = adapter.declaration_of(model) -%}
 {%- set events = adapter.relation_of('change_events') -%}
@@ -19,7 +19,7 @@
     else 'cast(array() as array<string>)' -%}
 with images as (
     select {{ event_position('events') }} as position, image
-    from {{ events }} as events
+    from {{ as_read(events, model) }} as events
     lateral view explode(array(before, after)) as image
     where
         operation in ('snapshot', 'insert', 'update', 'upsert', 'delete')

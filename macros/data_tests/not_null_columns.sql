@@ -5,8 +5,9 @@
       columns: the columns that must have a value in each row.
 #}
 {% test not_null_columns(model, columns) %}
+{{- config(tags=['nightly']) -}}
 select {{ quoted(columns) | join(', ') }}
-from {{ model }}
+from {{ added_rows(model) }}
 where
     {% for column in quoted(columns) %}
     {{ column }} is null{{ ' or ' if not loop.last }}

@@ -6,13 +6,18 @@
           source.
 #}
 {% test one_change_per_position(model, operations=none) %}
+{{- config(tags=['nightly']) -}}
 {%- if execute -%}
 {%- set operations = operations or (
     ['upsert', 'delete'] if adapter.declaration_of(model).namespace
     else ['snapshot', 'insert', 'update', 'delete', 'truncate']
 ) -%}
+{%- set added = adapter.added_rows(model) -%}
 select _position, count(*) as copies, collect_set(_operation) as operations
 from {{ model }}
+{%- if added %}
+where {{ is_near_positions('(select _position.* from ' ~ added ~ ')', '_position.') }}
+{%- endif %}
 group by _position
 having
     _position is null

@@ -11,14 +11,14 @@
         model, run.fold, run.fold.key + run.fold.history_columns
         + ['valid_from', 'valid_to', 'is_current']
     ) -%}
-    {%- do make_way_for_table() -%}
+    {%- do prepare_table() -%}
     {%- do refuse_earlier_moment(run) -%}
     {%- if not run.is_incremental -%}
         {%- do refuse_loss(run) -%}
     {%- endif -%}
     {%- do refold(run, run.fold) -%}
     {%- do adapter.drop_evaluated(view_of('')) -%}
-    {%- do describe_table() -%}
+    {%- do persist_docs(this, model) -%}
     {{ run_hooks(post_hooks) }}
     {{ return({'relations': [this]}) }}
 {%- endmaterialization %}

@@ -8,7 +8,7 @@
 {% materialization append_only, adapter='lakehouse', supported_languages=['sql'] -%}
     {%- set run = adapter.run_of(this) -%}
     {{ run_hooks(pre_hooks) }}
-    {%- do make_way_for_table() -%}
+    {%- do prepare_table() -%}
     {%- if not run.is_incremental -%}
         {%- do refuse_loss(run) -%}
         {%- do replace_table(adapter.observed(this, sql, config.get('meta').get('observed'))) -%}
@@ -18,13 +18,14 @@
         {%- do adapter.follow_schema(this, sql) -%}
         {%- do append_rows(adapter.observed(this, sql, config.get('meta').get('observed'))) -%}
     {%- endif -%}
-    {%- do describe_table() -%}
+    {%- do persist_docs(this, model) -%}
     {{ run_hooks(post_hooks) }}
     {{ return({'relations': [this]}) }}
 {%- endmaterialization %}
 
-{# Removes a view where a table is to be. #}
-{% macro make_way_for_table() %}
+{# Refuses what no table of ours can have, and removes a view where it is to be. #}
+{% macro prepare_table() %}
+    {% do apply_grants(this, config.get('grants'), should_revoke=false) %}
     {% set existing = load_relation(this) %}
     {% if existing is not none and existing.is_view %}
         {% do adapter.drop_relation(existing) %}
@@ -47,13 +48,6 @@
 {# What dbt shows of a model for which there was nothing to do. #}
 {% macro nothing_to_do(message='nothing new') %}
     {% do record_result(message) %}
-{% endmacro %}
-
-{# Writes the descriptions of the model and its columns to the table where they differ. #}
-{% macro describe_table() %}
-    {% if config.persist_relation_docs() or config.persist_column_docs() %}
-        {% do adapter.describe_table(this, model) %}
-    {% endif %}
 {% endmacro %}
 
 {#

@@ -67,8 +67,8 @@
 {% endmacro %}
 
 {#
-  A table without the rows that were added since another one has read it, to select from: for
-  tests, beside which others may add some.
+  What this command has read of a table for another one, or all that the other one has ever read
+  where the command has not built it, to select from: for tests, beside which others may add rows.
 
   Arguments:
       upstream: the table that was read.

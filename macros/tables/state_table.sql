@@ -6,7 +6,7 @@
 {% materialization state_table, adapter='lakehouse', supported_languages=['sql'] -%}
     {%- set run = adapter.run_of(this) if model.refs else none -%}
     {{ run_hooks(pre_hooks) }}
-    {%- do make_way_for_table() -%}
+    {%- do prepare_table() -%}
     {%- do adapter.own_table(model.name) -%}
     {%- if run is none or not run.has_news -%}
         {%- do nothing_to_do() -%}
@@ -24,7 +24,7 @@
         {{ write(merge) }}
         {%- do record_result(adapter.write_table(this, merge)) -%}
     {%- endif -%}
-    {%- do describe_table() -%}
+    {%- do persist_docs(this, model) -%}
     {{ run_hooks(post_hooks) }}
     {{ return({'relations': [this]}) }}
 {%- endmaterialization %}

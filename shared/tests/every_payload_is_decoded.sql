@@ -1,3 +1,5 @@
+{{ config(tags=["nightly"]) }}
+
 -- Nothing is lost between bronze and silver: every payload has events, numbered from 0 without a
 -- gap, and no event has come from anywhere else. Payloads that have landed since the run has read
 -- bronze are the next one's.
@@ -18,7 +20,7 @@ events as (
         count(distinct event_index) as event_indexes,
         min(event_index) as first_index,
         max(event_index) as last_index
-    from {{ ref("change_events") }}
+    from {{ added_rows(ref("change_events")) }}
     group by topic, partition, offset
 ),
 

@@ -1,3 +1,5 @@
+{{ config(tags=["nightly"]) }}
+
 -- Within a partition the log time never goes back, so log order is the order of the offsets.
 with events as (
     select
@@ -9,7 +11,7 @@ with events as (
             partition by topic, partition
             order by offset, event_index
         ) as previous_log_time
-    from {{ ref("change_events") }}
+    from {{ added_rows(ref("change_events")) }}
 )
 
 select * from events

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from dbt_lakehouse.dbt.node_run import NodeRun
 from dbt_lakehouse.lake.tables import Table, parse
 
 UUID: Final = "9c12d441-03fe-4693-9a96-a0705ddf69c1"
@@ -103,3 +104,8 @@ def table(
 ) -> Table:
     """The table of such metadata."""
     return parse(metadata(snapshots, current, properties, uuid))
+
+
+def is_behind(run: NodeRun, upstream: str) -> bool:
+    """Whether an upstream has any commit that is new to the run's table."""
+    return run.reading(upstream).until.sequence > run.sequence_read(upstream)

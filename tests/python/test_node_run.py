@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from dbt_common.exceptions import CompilationError
-from metadata import UUID, commit, row, table
+from metadata import UUID, commit, is_behind, row, table
 
 from dbt_lakehouse.dbt import declarations, project
 from dbt_lakehouse.dbt.declarations import Fold
@@ -77,7 +77,7 @@ def test_a_first_build_reads_all() -> None:
     assert found.rows(LOG) == f"(select * from {LOG} version as of 2000)"
     assert found.rows_before(LOG) == f"(select * from {LOG} where false)"
     assert (found.snapshot_of(LOG), found.sequence_read(LOG)) == ("2000", 0)
-    assert found.is_behind(LOG)
+    assert is_behind(found, LOG)
     assert not found.is_small
     assert not found.is_declared_anew
     digest = declarations.digest(declarations.declared(fold()))
@@ -105,7 +105,7 @@ def test_a_run_goes_on_where_the_last_one_was() -> None:
     assert found.rows_before(LOG) == f"(select * from {LOG} version as of 2000)"
     assert (found.snapshot_of(LOG), found.sequence_read(LOG)) == ("3000", 2)
     assert found.has_news_of(LOG)
-    assert found.is_behind(LOG)
+    assert is_behind(found, LOG)
     assert found.is_small
     assert not found.is_declared_anew
     assert found.notes().items() >= read(log=3).items()
@@ -114,11 +114,11 @@ def test_a_run_goes_on_where_the_last_one_was() -> None:
 def test_nothing_new() -> None:
     tables = {OWN: made_of(fold(), read(log=2)), LOG: table(row(1, 2))}
     found = run(tables, fold())
-    assert (found.is_incremental, found.has_news, found.is_behind(LOG)) == (True, False, False)
+    assert (found.is_incremental, found.has_news, is_behind(found, LOG)) == (True, False, False)
     # A commit without rows is none to read, and one to be behind of.
     tables[LOG] = table([*row(1, 2), commit(3, 2, "overwrite")])
     found = run(tables, fold())
-    assert (found.has_news, found.is_behind(LOG)) == (False, True)
+    assert (found.has_news, is_behind(found, LOG)) == (False, True)
 
 
 def test_what_was_read_is_known_by_number_when_its_snapshot_has_expired() -> None:
@@ -214,9 +214,9 @@ def test_a_table_that_merges_reads_again_what_has_another_history() -> None:
 def test_an_upstream_that_was_empty() -> None:
     own = made_of(fold(), noted({LOG: Mark(UUID, "none", 0)}))
     found = run({OWN: own, LOG: table()}, fold())
-    assert (found.is_incremental, found.has_news, found.is_behind(LOG)) == (True, False, False)
+    assert (found.is_incremental, found.has_news, is_behind(found, LOG)) == (True, False, False)
     found = run({OWN: own, LOG: table(row(1))}, fold())
-    assert (found.is_incremental, found.has_news, found.is_behind(LOG)) == (True, True, True)
+    assert (found.is_incremental, found.has_news, is_behind(found, LOG)) == (True, True, True)
     assert found.rows_before(LOG) == f"(select * from {LOG} where false)"
 
 

@@ -102,12 +102,19 @@ class LakehouseAdapter(ModelAdapter):
     @available.parse_none
     @told
     def may_have_rows(
-        self, relation: BaseRelation, conditions: Sequence[tuple[str, str, Any]]
+        self, relation: BaseRelation, conditions: Sequence[tuple[str, str, Any]], since: int = 0
     ) -> bool:
-        """Whether a table may have rows that meet all conditions, see ``tables.may_have_rows``;
-        False is certain.
+        """Whether a table may have rows that meet all conditions and were written by a commit of a
+        sequence number above ``since``, see ``tables.may_have_rows``; False is certain.
         """
-        return tables.may_have_rows(self.spark, relation.render(), conditions)
+        return tables.may_have_rows(self.spark, relation.render(), conditions, since=since)
+
+    @available.parse_none
+    @told
+    def is_worth_a_question(self, relation: BaseRelation) -> bool:
+        """Whether a table is so large that a query pays which finds out what to read of it."""
+        table = self.look_at(relation)
+        return table is not None and table.bytes > tables.BYTES_OF_A_SMALL_TABLE
 
     @available.parse_none
     @told
@@ -115,19 +122,6 @@ class LakehouseAdapter(ModelAdapter):
         """Set properties of a table and leave all others, in one commit."""
         tables.set_properties(self.spark, relation.render(), values)
         self.handle.looks.clear()
-
-    @available.parse_none
-    @told
-    def describe_columns(
-        self, relation: BaseRelation, columns: Mapping[str, Mapping[str, Any]]
-    ) -> None:
-        """Write the descriptions of a table's columns (dbt's, by name) that differ, in one commit.
-        A view has those that it was created with.
-        """
-        if not relation.is_view:
-            descriptions = {name: str(column["description"]) for name, column in columns.items()}
-            tables.describe(self.spark, str(relation), None, descriptions)
-            self.handle.looks.clear()
 
     @available.parse_none
     @told
@@ -183,6 +177,7 @@ class LakehouseAdapter(ModelAdapter):
         self._stalled = {}
         if self.connections.command not in COMMANDS_THAT_LAND:
             return []
+        self.begin_landing()
         from dbt_lakehouse.landing.configured import land_configured
 
         elsewhere = self.connections.lands_elsewhere()

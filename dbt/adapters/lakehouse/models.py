@@ -4,6 +4,7 @@ declaration says, and commits that hold rows together with what they were made o
 
 import json
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from typing import Any, Final
 from uuid import uuid4
 
@@ -34,6 +35,9 @@ from dbt_lakehouse.dbt.key_ranges import arguments_of, key_ranges, ranges_of, va
 from dbt_lakehouse.dbt.log_times import Known, LogTimes
 from dbt_lakehouse.dbt.news import Wanted
 from dbt_lakehouse.dbt.node_run import LEAVES, LOG_TIMES, NodeRun, keeping, kept
+
+
+RAW_PAYLOADS: Final = "bronze.raw_payloads"
 
 
 class ModelAdapter(SessionAdapter):
@@ -119,6 +123,12 @@ class ModelAdapter(SessionAdapter):
         wanted: Wanted = None,
     ) -> NodeRun:
         """Find out what is new to a model's table, see ``NodeRun``."""
+        if getattr(self.config.args, "sample", None) or any(each.limit == 0 for each in upstreams):
+            raise CompilationError(
+                f"{this} is not built with --empty or --sample: it notes what it has read, and no"
+                " later run would read what this one leaves out; for tables without rows, or of"
+                " some captures, take a lake of their own (LAKEHOUSE_LAKE, vars.captures)"
+            )
         self.handle.looks.clear()
         # A view in its place is no table to go on with.
         run = NodeRun(self.look_at, this, upstreams, of, anew=anew, merges=merges, wanted=wanted)
@@ -172,12 +182,44 @@ class ModelAdapter(SessionAdapter):
         now = self.look_at(upstream)
         return min(read, default=0 if now is None else now.sequence)
 
+    def begin_landing(self) -> None:
+        """Have the tests of bronze look at what lands from here on."""
+        self._runs[RAW_PAYLOADS] = NodeRun(self.look_at, RAW_PAYLOADS, [])
+
+    @available.parse_none
+    def run_to_test(self, relation: BaseRelation) -> NodeRun | None:
+        """How this command has brought a table up to date, whose tests then look at what that has
+        touched; None if they look at all of it: the command has not, or has made the table anew.
+        """
+        run = self._runs.get(str(relation))
+        if run is None or not run.is_incremental or run.is_declared_anew:
+            return None
+        return run
+
+    @available.parse_none
+    @told
+    def added_rows(self, relation: BaseRelation) -> str | None:
+        """The rows that this command has added to an append-only table, to select from; None for
+        all (``run_to_test``).
+        """
+        run, now = self.run_to_test(relation), self.look_at(relation)
+        if run is None or run.table is None or now is None:
+            return None
+        before = run.table.snapshot
+        since = takewhile(lambda each: each.name != before, now.chain)
+        if any(each.summary.get("operation") != "append" for each in since):
+            return None
+        return marks.reading(marks.mark_of(run.table), now).sql(str(relation))
+
     @available.parse_none
     @told
     def as_read(self, upstream: BaseRelation, reader: BaseRelation) -> str:
-        """A table without the rows that were added since another one has read it, to select from;
-        as it is if that one notes nothing of it.
+        """What this command has read of a table for another one (``run_to_test``), else all that
+        the other one has ever read, to select from; as it is if that one notes nothing of it.
         """
+        run = self.run_to_test(reader)
+        if run is not None:
+            return run.rows(upstream)
         table = self.look_at(reader)
         mark = None if table is None else project.mark_on(table, str(upstream))
         if mark is None:
@@ -354,10 +396,12 @@ class ModelAdapter(SessionAdapter):
 
     @available.parse_none
     @told
-    def describe_table(self, this: BaseRelation, model: Any) -> None:
+    def describe_table(
+        self, this: BaseRelation, model: Any, own: bool = True, columns: bool = True
+    ) -> None:
         """Write the descriptions of a model and its columns to its table where they differ."""
-        columns = project.descriptions(self.get_macro_resolver(), model)
-        tables.describe(self.spark, str(this), model["description"] or None, columns)
+        described = project.descriptions(self.get_macro_resolver(), model) if columns else {}
+        tables.describe(self.spark, str(this), model["description"] if own else None, described)
         self.handle.looks.clear()
 
     @available.parse_none

@@ -4,6 +4,8 @@
     )
 }}
 
+{% set raw_payloads = source("bronze", "raw_payloads") %}
+{% set new_events = new_rows(ref("change_events"), wanted="invalid") %}
 with invalid_events as (
     select
         topic,
@@ -14,12 +16,16 @@ with invalid_events as (
         format,
         error_code,
         error_detail
-    from {{ new_rows(ref("change_events"), wanted="invalid") }}
+    from {{ new_events }}
     where operation = 'invalid'
 ),
 
 raw_payloads as (
-    select * from {{ source("bronze", "raw_payloads") }}
+    select * from {{ raw_payloads }}
+    {% if is_building() and adapter.run_of(this).has_news
+        and adapter.is_worth_a_question(raw_payloads) -%}
+    where {{ is_near_positions("(select * from " ~ new_events ~ " where operation = 'invalid')") }}
+    {%- endif %}
 ),
 
 final as (

@@ -1,0 +1,16 @@
+{#
+  Writes the descriptions of a model and its columns to its table where they differ, at most one
+  commit each. dbt-spark writes that of a table only when it makes it, and alters each column at
+  each run: a commit and a metadata file for every column of every model, though nothing changed.
+  A view has those that it was created with.
+#}
+{% macro lakehouse__persist_docs(relation, model, for_relation, for_columns) %}
+    {% if not relation.is_view %}
+        {% do adapter.describe_table(
+            relation,
+            model,
+            for_relation and config.persist_relation_docs(),
+            for_columns and config.persist_column_docs()
+        ) %}
+    {% endif %}
+{% endmacro %}
