@@ -193,9 +193,13 @@ def json_elements(text: str | None) -> list[str | None] | None:
     if text is None or not text.startswith("["):
         return None
     try:
-        return [_text(raw) for raw in _decode_array(text)]
+        elements: list[Any] = _decode_array(text)
     except msgspec.DecodeError:
         return None
+    # In their places: a value goes as soon as its text is made.
+    for place, raw in enumerate(elements):
+        elements[place] = _text(raw)
+    return elements
 
 
 def json_entries(text: str | None) -> dict[str, str | None] | None:
@@ -203,9 +207,12 @@ def json_entries(text: str | None) -> dict[str, str | None] | None:
     if text is None or not text.startswith("{"):
         return None
     try:
-        return {name: _text(raw) for name, raw in _decode_object(text).items()}
+        entries: dict[str, Any] = _decode_object(text)
     except msgspec.DecodeError:
         return None
+    for name, raw in entries.items():
+        entries[name] = _text(raw)
+    return entries
 
 
 class Collections(NamedTuple):
@@ -220,33 +227,46 @@ class Collections(NamedTuple):
 
 def json_elements_of_many(texts: Sequence[str | None]) -> Collections:
     """``json_elements`` of each text, without names."""
-    arrays, values = _collections(texts, "[", _decode_flat_array, json_elements, list.__iter__)
-    return Collections(_lengths(arrays), [], values)
+    arrays = _found(texts, "[", _decode_flat_array, json_elements, list.__iter__)
+    return Collections(_lengths(arrays), [], _texts_of(arrays, list.__iter__))
 
 
 def json_entries_of_many(texts: Sequence[str | None]) -> Collections:
     """``json_entries`` of each text."""
-    objects, values = _collections(texts, "{", _decode_flat_object, json_entries, dict.values)
-    return Collections(_lengths(objects), list(_joined(objects, iter)), values)
+    objects = _found(texts, "{", _decode_flat_object, json_entries, dict.values)
+    return Collections(
+        _lengths(objects), list(_joined(objects, iter)), _texts_of(objects, dict.values)
+    )
 
 
-def _collections(
+def _found(
     texts: Sequence[str | None],
     start: str,
     decode: Callable[[str], Any],
     exact: Callable[[str | None], Any],
     values_of: Callable[[Any], Iterable[Any]],
-) -> tuple[list[Any], Sequence[str | None]]:
-    """``exact`` of each text, and the texts of their values; by ``decode``, if that will do."""
+) -> list[Any]:
+    """``exact`` of each text; by ``decode``, if that will do."""
     try:
         found = [decode(each) if each and each.startswith(start) else None for each in texts]
-        values = list(_joined(found, values_of))
+        if _are_flat(map(type, _joined(found, values_of))):
+            return found
     except (msgspec.DecodeError, ValueError):
-        values = None
-    if values is None or not _are_flat(map(type, values)):
-        found = list(map(exact, texts))
-        values = list(_joined(found, values_of))
-    return found, _flat_texts(values)
+        pass
+    # Not beside the others: small values take far more than their text.
+    found = []
+    return list(map(exact, texts))
+
+
+def _texts_of(found: list[Any], values_of: Callable[[Any], Iterable[Any]]) -> list[str | None]:
+    """The texts of all values; each value goes as soon as its text is made."""
+    values = list(_joined(found, values_of))
+    found.clear()
+    if not _is_text(map(type, values)):
+        for place, value in enumerate(values):
+            if type(value) is not str:
+                values[place] = _scalar_text(value)
+    return values
 
 
 def _joined(found: list[Any], values_of: Callable[[Any], Iterable[Any]]) -> Iterable[Any]:

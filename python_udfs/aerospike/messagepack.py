@@ -111,9 +111,6 @@ _BIN_PARTS: Final = ("name", "type", "flags", "value")
 
 # The depth of a bin's value in a record that is no batch: record, payload, bins, bin, value.
 _VALUE_DEPTH: Final = 5
-# With binary text, one match at a time: a JSON string, or white space between tokens.
-_JSON_SPACE: Final = re.compile(rb'("[^"\\]*+(?:\\.[^"\\]*+)*+")|[ \t\r\n]++', re.DOTALL)
-
 _UNUSUAL_NUMBER: Final = re.compile(rb"[0-9][eE]|[0-9]{18}")
 
 _decode_json_object = msgspec.json.Decoder(dict[str, Any]).decode
@@ -551,7 +548,7 @@ def _json_object(text: bytes) -> msgspec.Raw | None:
             return None
     except (DecodeError, *json_text.FAILURES):
         return None
-    return msgspec.Raw(_JSON_SPACE.sub(lambda match: match[1] or b"", text))
+    return msgspec.Raw(msgspec.json.format(text, indent=-1))
 
 
 def _invalid(error: DecodeError, index: int, metadata: dict[str, Any]) -> Event:

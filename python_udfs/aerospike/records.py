@@ -33,7 +33,7 @@ from typing import Any, Final, NamedTuple
 from python_udfs.core.budget import Budget
 from python_udfs.core.errors import DecodeError, TooLarge
 from python_udfs.core.events import MAX_TIME_MS, MIN_TIME_MS, TOMBSTONE, Event
-from python_udfs.core.paths import Path, path_text
+from python_udfs.core.paths import Path, PathTexts
 
 DIGEST_BYTES: Final = 20  # 160 bits
 
@@ -55,17 +55,21 @@ class EventKeys(NamedTuple):
 class NestedKinds:
     """What ``nested`` says, of one bin of a record after the other."""
 
-    __slots__ = ("_budget", "_kinds")
+    __slots__ = ("_budget", "_kinds", "_paths")
 
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
+        # Most records need none.
+        self._paths: PathTexts | None = None
         self._kinds: dict[str, str] = {}
 
     def add(self, path: Path, kind: str) -> None:
         """Note what was shipped at a path of the bin. Raises ``TooLarge``: a small payload can hold
         many values behind a long path.
         """
-        text = path_text(path)
+        if self._paths is None:
+            self._paths = PathTexts()
+        text = self._paths.of(path)
         try:
             self._budget.spend_text(text)
         except TooLarge as error:

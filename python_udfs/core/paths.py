@@ -32,6 +32,44 @@ def path_text(path: Path, root: str = "$") -> str:
     return root + "".join(reversed(steps))
 
 
+class PathTexts:
+    """``path_text`` of one path after the other. What a path has in common with the one before is
+    not written again: many values may be behind the same two hundred steps.
+    """
+
+    __slots__ = ("_ends", "_places", "_steps", "_text")
+
+    def __init__(self) -> None:
+        self._text = "$"
+        self._steps: list[tuple[Any, ...]] = []
+        """The path of the text, as each path from the root to it."""
+        self._ends: list[int] = [1]
+        """How much of the text is the root, and each of those paths."""
+        self._places: dict[int, int] = {}
+        """The place of each of them, by what it is, not by what it says: as long as they are kept,
+        nothing else can have their ids."""
+
+    def of(self, path: Path) -> str:
+        """The text of a path."""
+        more = []
+        while path is not None and id(path) not in self._places:
+            more.append(path)
+            path = path[0]
+        known = 0 if path is None else self._places[id(path)] + 1
+        for gone in self._steps[known:]:
+            del self._places[id(gone)]
+        del self._steps[known:], self._ends[known + 1 :]
+        written = [self._text[: self._ends[-1]]]
+        for each in reversed(more):
+            text = step_text(each[1])
+            self._places[id(each)] = len(self._steps)
+            self._steps.append(each)
+            self._ends.append(self._ends[-1] + len(text))
+            written.append(text)
+        self._text = "".join(written)
+        return self._text
+
+
 def shorten(text: str) -> str:
     """A path, or a name or value, for a sentence: the middle of a very long one is left out."""
     if len(text) <= _LONGEST_SHOWN:

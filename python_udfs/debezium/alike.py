@@ -58,6 +58,8 @@ from python_udfs.debezium.types import (
 )
 
 _OPERATIONS: Final = {"r": SNAPSHOT, "c": INSERT, "u": UPDATE, "d": DELETE}
+# What is sent as an op may be an object, which no dict can be asked for.
+_OPS: Final = tuple(_OPERATIONS)
 _IMAGES: Final = ("before", "after")
 # Fields of a source block that say which table it is.
 _PLACE: Final = ("connector", "db", "schema", "namespace", "keyspace", "table")
@@ -435,7 +437,7 @@ def _shape(key: bytes | None, value: bytes) -> _Shape | None:
     if (
         type(source) is not dict
         or not _TAKEN.isdisjoint(fields)
-        or fields.get("op") not in _OPERATIONS.keys()
+        or fields.get("op") not in _OPS
         or not all(part is None or type(part) is dict for part in (before, after, transaction))
         or (key_fields is not None and (not key_fields or not _TAKEN.isdisjoint(key_fields)))
         or type(source.get("table")) is not str

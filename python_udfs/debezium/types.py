@@ -56,7 +56,7 @@ from msgspec import Meta, Raw
 
 from python_udfs.core.budget import Budget
 from python_udfs.core.errors import BadField, DecodeError, TooLarge
-from python_udfs.core.paths import Path, path_text, shorten
+from python_udfs.core.paths import Path, PathTexts, shorten
 from python_udfs.core.short_way import Recent
 from python_udfs.debezium.values import (
     FLOATS,
@@ -138,10 +138,12 @@ class Notes:
     noted, and what values are larger by, is spent from the payload's budget.
     """
 
-    __slots__ = ("as_sent", "budget", "untyped")
+    __slots__ = ("_paths", "as_sent", "budget", "untyped")
 
     def __init__(self, budget: Budget) -> None:
         self.budget = budget
+        # Most messages need none.
+        self._paths: PathTexts | None = None
         self.untyped: list[str] = []
         self.as_sent: dict[str, str] = {}
 
@@ -169,7 +171,9 @@ class Notes:
             return converted.value
 
     def _text(self, path: Path) -> str:
-        written = path_text(path)
+        if self._paths is None:
+            self._paths = PathTexts()
+        written = self._paths.of(path)
         self.budget.spend_text(written)
         return written
 
@@ -206,9 +210,9 @@ class Schema:
         self.fields: Mapping[str, Schema] = _NO_FIELDS
         self._type = type_name
         self._leaf: Leaf | None = None
-        self._leaves: Sequence[tuple[str, Leaf]] = ()
+        self._leaves: Mapping[str, Leaf] = {}
         """Columns with a converter of their own; one that needs none isn't here."""
-        self._parts: Sequence[tuple[str, Schema]] = ()
+        self._parts: Mapping[str, Schema] = {}
         """Columns with parts: structs, arrays and maps."""
         self._items: Schema | None = None
         """The elements of an array, the values of a map."""
@@ -295,7 +299,14 @@ class Schema:
         if type(value) is not dict:
             return notes.unfit(path, value)
         get = value.get
-        for name, leaf in self._leaves:
+        leaves, parts = self._leaves, self._parts
+        # Many small values may be declared as structs of many fields: those that they lack may not
+        # cost anything.
+        if 2 * len(value) < len(leaves):
+            leaves = {name: leaves[name] for name in value if name in leaves}
+        if 2 * len(value) < len(parts):
+            parts = {name: parts[name] for name in value if name in parts}
+        for name, leaf in leaves.items():
             sent = get(name)
             if sent is not None:
                 try:
@@ -305,7 +316,7 @@ class Schema:
                 if type(converted) is Raw:
                     _spent(notes, sent, converted)
                 value[name] = converted
-        for name, part in self._parts:
+        for name, part in parts.items():
             sent = get(name)
             if sent is not None:
                 value[name] = part.convert(sent, (path, name), notes)
@@ -516,8 +527,8 @@ def _compile_fields(schema: Schema, block: dict[str, Any], where: str, text_valu
     if not isinstance(fields, list):
         raise BadField(f"{where}.fields: expected an array")
     found: dict[str, Schema] = {}
-    leaves: list[tuple[str, Leaf]] = []
-    parts: list[tuple[str, Schema]] = []
+    leaves: dict[str, Leaf] = {}
+    parts: dict[str, Schema] = {}
     for index, field in enumerate(fields):
         at = f"{where}.fields[{index}]"
         compiled = _compile_block(field, at, text_values)
@@ -529,9 +540,9 @@ def _compile_fields(schema: Schema, block: dict[str, Any], where: str, text_valu
         found[name] = compiled
         schema.expands |= compiled.expands
         if compiled._leaf is not None:
-            leaves.append((name, compiled._leaf))
+            leaves[name] = compiled._leaf
         elif compiled._type in _PARTED:
-            parts.append((name, compiled))
+            parts[name] = compiled
     schema.fields, schema._leaves, schema._parts = found, leaves, parts
 
 

@@ -47,6 +47,11 @@ def deep_names(size: int) -> bytes:
     return pack(write(["m", 19, 0, tree]))
 
 
+def in_lists(item: bytes) -> Callable[[int], bytes]:
+    """Values behind so many steps that each path is as long to write as a thousand bytes."""
+    return lambda size: pack(write(["l", 20, 0, Packed(b"\x91" * 240 + array(item, size).data)]))
+
+
 def many_bins(bin_of: Callable[[int], list[object]], each: int) -> Callable[[int], bytes]:
     return lambda size: pack(write(*(bin_of(number) for number in range(size // each))))
 
@@ -73,6 +78,9 @@ MESSAGEPACK: Final[dict[str, Callable[[int], bytes]]] = {
     "blobs behind a controlled name": behind_a_name(b"\xc4\x00", "\x01"),
     "maps behind a name": behind_a_name(b"\x81\x00\x00", "n"),
     "blobs behind deep names": deep_names,
+    "blobs in deep lists": in_lists(b"\xc4\x00"),
+    "infinities in deep lists": in_lists(b"\xca\x7f\x80\x00\x00"),
+    "blobs in deep lists of their own": in_lists(b"\x91\xc4\x00"),
     "a batch of records with long paths": lambda size: batch(
         [behind_a_name(b"\xc4\x00", "n")(size // 16)] * 16
     ),
@@ -84,6 +92,9 @@ MESSAGEPACK: Final[dict[str, Callable[[int], bytes]]] = {
     "a batch of deletes": lambda size: batch([pack([1, 2, [KEY, 0]])] * (size // 36)),
     "small bins": many_bins(lambda number: [f"{number:x}", 1, 0, 5], 10),
     "small bins of an unknown type": many_bins(lambda number: [f"{number:x}", 99, 0, b""], 11),
+    "a GeoJSON text with blanks": lambda size: pack(
+        write(["g", 23, 0, f'{{"a":[{"1 ," * (size // 3)}1]}}'])
+    ),
     "small GeoJSON texts": many_bins(lambda number: [f"{number:x}", 23, 0, "x"], 11),
     "lists that declare more": lambda size: b"\xdc\xff\xff" * (size // 3),
     "lists that declare most": lambda size: b"\xdd" + struct.pack(">I", size) * (size // 5),

@@ -34,6 +34,14 @@ def map_of(keys: Any, values: Any) -> dict[str, Any]:
     return {"type": "map", "keys": keys, "values": values}
 
 
+def struct_of(declared: dict[str, Any], fields: int) -> dict[str, Any]:
+    """Of so many fields that are declared alike."""
+    return {
+        "type": "struct",
+        "fields": [declared | {"field": f"{number:x}"} for number in range(fields)],
+    }
+
+
 def message(columns: dict[str, Any], image: str) -> bytes:
     """An insert of that image, whose columns are declared."""
     fields = [declared | {"field": name} for name, declared in columns.items()]
@@ -146,6 +154,12 @@ BOMBS: Final[dict[str, Make]] = {
     "names that become one": lambda size: message(
         {"c": map_of({"type": "int32"}, {"type": "int32"})},
         f'{{"c":{{{",".join(f""""{number:0{number}}":1""" for number in range(1, 18))}}}}}',
+    ),
+    "structs that lack most fields": lambda size: message(
+        {"c": array(struct_of({"type": "int32"}, size // 68))}, f'{{"c":{many("{}", size // 2)}}}'
+    ),
+    "structs that lack most parts": lambda size: message(
+        {"c": array(struct_of(array({}), size // 94))}, f'{{"c":{many("{}", size // 2)}}}'
     ),
     "structs that are none": listed({"type": "struct", "fields": []}, "1"),
     "empty objects": undeclared("{}"),

@@ -5,10 +5,14 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from python_udfs.core import paths
 from python_udfs.core.budget import Budget
 from python_udfs.core.errors import TooLarge
 from python_udfs.core.limits import BUDGET_BYTES, BUDGET_FACTOR
+from python_udfs.core.paths import PathTexts, path_text
 
 # In a process of its own for each payload: the system refuses what is beyond the limit. The process
 # it is forked from has loaded everything and decoded something already.
@@ -60,10 +64,13 @@ print("done")
 """
 
 
+LARGE = ("empty lists", "empty maps", "maps of integers", "a GeoJSON text with blanks")
+
+
 def test_no_payload_exceeds_the_limits() -> None:
-    """The largest of them where only a large one can: many small containers."""
+    """The largest of them where only a large one can."""
     result = subprocess.run(
-        [sys.executable, "-c", LIMITED, "empty lists", "empty maps", "maps of integers"],
+        [sys.executable, "-c", LIMITED, *LARGE],
         cwd=Path(__file__).parent,
         capture_output=True,
         text=True,
@@ -87,3 +94,27 @@ def test_a_budget() -> None:
     wide.spend_text("\U0001f600" * 1000)
     narrow.spend_text("n" * 1000)
     assert narrow.left - wide.left > 2900
+
+
+def test_what_paths_have_in_common_is_written_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = []
+    monkeypatch.setattr(paths, "step_text", lambda step: steps.append(step) or f"[{step}]")
+    deep: paths.Path = None
+    for _ in range(240):
+        deep = (deep, 0)
+    texts = PathTexts()
+    for number in range(1000):
+        assert texts.of(((deep, number), 5)) == "$" + "[0]" * 240 + f"[{number}][5]"
+    assert len(steps) == 240 + 2 * 1000
+
+
+@settings(max_examples=50)
+@given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 9) | st.text(max_size=3))))
+def test_path_texts_are_those_of_each_path(steps: list[tuple[int, int | str]]) -> None:
+    """Each path is one of those before and a step more."""
+    known: list[paths.Path] = [None]
+    texts = PathTexts()
+    for parent, step in steps:
+        known.append((known[parent % len(known)], step))
+    for path in [*known, *reversed(known)]:
+        assert texts.of(path) == path_text(path)

@@ -51,6 +51,11 @@ def test_memory_and_time_are_bounded(name: str) -> None:
     assert (event.error_code is None) == (event.operation != "invalid")
 
 
+@pytest.mark.parametrize("name", ["structs that lack most fields", "structs that lack most parts"])
+def test_time_is_linear_where_it_shows_in_large_payloads_only(name: str) -> None:
+    assert is_fast(BOMBS[name](400_000))
+
+
 @pytest.mark.parametrize("name", ["decimals of a large scale", "misfits behind a name"])
 def test_what_is_made_is_refused_beyond_the_budget(name: str) -> None:
     value = BOMBS[name](2 * SIZE)

@@ -1,6 +1,7 @@
 """The exact text of a row image's fields, and HBase's binary values."""
 
 import base64
+import tracemalloc
 from collections.abc import Callable
 from itertools import islice
 
@@ -83,6 +84,23 @@ ARRAYS: list[tuple[str | None, list[str | None] | None]] = [
 ]
 # Each alone, all at once, and those of a kind.
 CHOICES = [*([place] for place in range(len(ARRAYS))), list(range(len(ARRAYS))), [0, 1, 2, 7]]
+
+
+@pytest.mark.parametrize("value", ["[]", "{}", "1.5", "1", '""', '{"":0}', "[[[]]]", "9" * 5000])
+def test_many_small_values_take_less_than_forty_times_their_text(value: str) -> None:
+    count = 30_000 // len(value)
+    array = f"[{','.join([value] * count)}]"
+    entries = [f'"{number:x}":{value}' for number in range(count)]
+    for text, of_many in (
+        (array, json_elements_of_many),
+        (f"{{{','.join(entries)}}}", json_entries_of_many),
+    ):
+        tracemalloc.start()
+        try:
+            assert of_many([text]).lengths == [count]
+            assert tracemalloc.get_traced_memory()[1] < 40 * len(text)
+        finally:
+            tracemalloc.stop()
 
 
 @pytest.mark.parametrize("places", CHOICES)
