@@ -234,7 +234,8 @@ def directories(graph: Graph) -> Iterator[str]:
         path = PurePosixPath(node["original_file_path"])
         folder = node["schema"] if node["resource_type"] == "model" else "bronze"
         yaml = PurePosixPath((node.get("patch_path") or f"://{path}").partition("://")[2])
-        if path.parent != PurePosixPath("models") / folder or yaml.parent != path.parent:
+        parts = path.parent.parts[-2:], yaml.parent
+        if parts != (("models", folder), path.parent):
             yield graph.label(name)
 
 
