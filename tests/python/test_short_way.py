@@ -7,9 +7,11 @@ import pytest
 from debezium_messages import ENVELOPE, SOURCE, dumps
 
 from python_udfs.core.events import Event
-from python_udfs.core.short_way import Learning, Pace, Recent
+from python_udfs.core.pace import Learning, Pace
+from python_udfs.core.recent import Recent
+from python_udfs.core.short_way import ShortWay
 from python_udfs.debezium import alike, arcion, envelope
-from python_udfs.debezium.alike import ShortWay
+from python_udfs.debezium.alike import DebeziumFormat
 
 
 def test_what_was_used_last_is_remembered() -> None:
@@ -106,7 +108,7 @@ class Clock:
 def test_no_mix_takes_much_longer(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """In seconds of a clock that only the work moves on, so that no machine matters."""
     clock = Clock(monkeypatch)
-    short_way = ShortWay(clock.decode, learning=Learning(clock))
+    short_way = ShortWay(clock.decode, DebeziumFormat(), Learning(clock))
     values = messages(kind, 4000)
     for start in range(0, len(values), 200):
         part: list[bytes | None] = list(values[start : start + 200])
@@ -149,7 +151,7 @@ def test_arcion_takes_it_too() -> None:
         values.append(dumps({"schema": block, "payload": envelope_fields}))
     keys: list[bytes | None] = [None] * 60
     expected = [arcion.decode(None, value) for value in values]
-    short_way = ShortWay(arcion.decode, text_values=True, learning=Learning(lambda: 0.0))
+    short_way = ShortWay(arcion.decode, DebeziumFormat(text_values=True), Learning(lambda: 0.0))
     for _ in range(2):
         assert short_way.decode_batch(keys, values).payloads() == expected
     assert not short_way.decode_batch(keys[:40], values[:40]).events
