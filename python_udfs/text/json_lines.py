@@ -57,7 +57,7 @@ def read_lines(
     ]
 
 
-def may_be_deep(text: bytes) -> bool:
-    """Whether a text may nest deeper than is decoded."""
+def may_be_deep(text: bytes, around: int = 0) -> bool:
+    """Whether a text with so many levels around it may nest deeper than is decoded."""
     # With so few brackets it can't be.
-    return text.count(b"{") + text.count(b"[") >= MAX_DEPTH
+    return text.count(b"{") + text.count(b"[") + around >= MAX_DEPTH
