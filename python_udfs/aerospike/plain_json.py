@@ -235,6 +235,7 @@ def _is_plain(shape: _Shape) -> bool:
         and len(shape.bins) > 0
         and all(
             _BIN.issuperset(each.properties)
+            and "value" in each.properties
             and type(each.name) is str
             and type(each.type) is str
             and each.type in _VALUES

@@ -42,7 +42,7 @@ def read_lines(
         if len(rows) == len(texts):
             again = encode_lines(rows)
             # Most often all are the same.
-            return rows, texts if again == lines + b"\n" else again.split(b"\n")
+            return rows, texts if again == lines + b"\n" else again.splitlines()
     rows = []
     for number, text in enumerate(texts):
         try:
@@ -51,9 +51,9 @@ def read_lines(
             rows.append(None)
         if number == _FIRST and rows.count(None) > _FAILED:
             return None
-    lines_again = encode_lines(rows).split(b"\n")
+    lines_again = encode_lines(rows).splitlines()
     return rows, [
-        None if row is None else line for row, line in zip(rows, lines_again, strict=False)
+        None if row is None else line for row, line in zip(rows, lines_again, strict=True)
     ]
 
 
