@@ -173,6 +173,39 @@ def _aerospike_sets(sets: int, rng: random.Random, number: int, mix: Mix) -> Mes
     return _aerospike(bins, rng, number, mix, f"set_{set_number}")
 
 
+_JSON_TYPES: Final = {
+    INTEGER: "int",
+    DOUBLE: "float",
+    STRING: "str",
+    BOOLEAN: "bool",
+    MAP: "map",
+    LIST: "list",
+}
+_JSON_PROPERTIES: Final[dict[int, dict[str, object]]] = {
+    LIST: {"ordered": False},
+    MAP: {"order": "key"},
+}
+
+
+def _as_json(make: Make, rng: random.Random, number: int, mix: Mix) -> Message:
+    """The same record in the connector's JSON."""
+    message = make(rng, number, mix)
+    key = msgspec.msgpack.decode(message.key)
+    _, kind, (_, *parts) = msgspec.msgpack.decode(message.value)
+    if kind == DELETE:
+        flags, generation, _, written = parts
+        record = {"msg": "delete", "key": key, "durable": flags == DURABLE_DELETE}
+        record |= {"gen": generation, "lut": written}
+        return Message(msgspec.json.encode(key), msgspec.json.encode(record))
+    generation, expiry, written, bins = parts
+    record = {"msg": "write", "key": key, "gen": generation, "exp": expiry, "lut": written}
+    record["bins"] = [
+        {"name": name, "type": _JSON_TYPES[code], "value": value} | _JSON_PROPERTIES.get(code, {})
+        for name, code, _, value in bins
+    ]
+    return Message(msgspec.json.encode(key), msgspec.json.encode(record))
+
+
 # Debezium's PostgreSQL connector, as it is set up by default: no image before an update, and only
 # the key of a deleted row. The columns of a shape are their JSON in order, with the key in front.
 
@@ -406,6 +439,13 @@ SHAPES.update(
         f"{name}_{how}": SHAPES[name]._replace(make=partial(_changed, SHAPES[name].make, change))
         for name in ("debezium", "debezium_schema")
         for how, change in _CHANGES.items()
+    }
+    | {
+        name.replace("aerospike", "aerospike_json"): shape._replace(
+            format="aerospike_json", make=partial(_as_json, shape.make)
+        )
+        for name, shape in SHAPES.items()
+        if shape.format == "aerospike_messagepack"
     },
     arcion=SHAPES["debezium_schema"]._replace(topic="arcion.sales.orders", format="arcion_json"),
 )

@@ -31,6 +31,7 @@ FORMATS: Final[dict[str, Decode]] = {
 # Formats that are faster by the batch than one by one.
 _BATCHES: Final[dict[str, Callable[[Messages, Messages], Decoded]]] = {
     "aerospike_messagepack": aerospike_messagepack.decode_batch,
+    "aerospike_json": aerospike_json.decode_batch,
     "arcion_json": arcion_json.decode_batch,
     "lindorm_json": lindorm_json.decode_batch,
     "debezium_json": debezium_json.decode_batch,

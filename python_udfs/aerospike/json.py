@@ -39,13 +39,14 @@ as ``{name: {"type", "ordered", "order", ...}}``, ``batch_size`` in a batch, ``e
 """
 
 import binascii
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from functools import partial
 from typing import Any, Final
 
 from python_udfs.aerospike.batches import split_json
 from python_udfs.aerospike.lenient_json import MAX_INT_LENGTH, items, parse
+from python_udfs.aerospike.plain_json import JsonWrites
 from python_udfs.aerospike.records import (
     DIGEST_BYTES,
     NON_FINITE,
@@ -60,9 +61,10 @@ from python_udfs.aerospike.records import (
 )
 from python_udfs.core.budget import Budget
 from python_udfs.core.errors import BadField, BadShape, BadType, DecodeError, TooLarge, Truncated
-from python_udfs.core.events import DELETE, INVALID, UPSERT, Event, invalid
+from python_udfs.core.events import DELETE, INVALID, UPSERT, Decoded, Event, invalid
 from python_udfs.core.limits import MAX_PAYLOAD_BYTES
 from python_udfs.core.paths import Path, path_text, shorten
+from python_udfs.core.short_way import ShortWay
 from python_udfs.text import json_text
 from python_udfs.text.pairs import Pairs
 
@@ -122,6 +124,14 @@ def decode(key: bytes | None, value: bytes | None) -> list[Event]:
         return [_record(tree, 0, "$", metadata, budget)]
     except DecodeError as error:
         return [_invalid(error, 0, metadata)]
+
+
+_SHORT_WAY = ShortWay(decode, JsonWrites())
+
+
+def decode_batch(keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> Decoded:
+    """``decode`` for many messages, faster the more of them are alike."""
+    return _SHORT_WAY.decode_batch(keys, values)
 
 
 def _broken_batch(keys: EventKeys | None, value: bytes, budget: Budget) -> list[Event]:

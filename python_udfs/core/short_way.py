@@ -1,127 +1,304 @@
-"""What all short ways of decoding share: what they remember, and whether they pay.
+"""The short way: messages that are alike are decoded together. There is one, for all formats.
 
-A format's short way decodes many messages that are alike at once, by a layout that it has learned
-from some of them. Messages that no layout fits go the careful way, one by one, and both ways give
-the same events. On no mix of messages may the short way take longer than the careful one, so it
-is measured, in seconds that this thread works:
+Idea: a table's messages have the same names in the same order, with the same types. What they have
+in common, a layout, is learned from a few of them; it takes many apart in one call, in C.
+Precondition: a message has a layout's parts and no others, and nothing of it is lost: what was read
+of it gives the bytes that were sent when it is written again, and the careful way would not write
+any of its values in another way.
+Fallback: a message that isn't like that is decoded by the careful way, the format's ``decode``,
+alone; its neighbours are not. There are no errors here, and both ways give the same events.
+Never slower: where the short way doesn't pay it isn't gone, and making layouts takes a small part
+of all time (``pace``).
 
-- ``Learning``: making layouts takes a small part of all time that decoding takes.
-- ``Pace``: a table whose messages take longer with the short way than without goes the careful way
-  for a while, each time twice as long.
-- ``Recent``: what was used last is remembered, up to so many bytes.
+A format says how its messages are told apart and what their layouts are (``Format``).
+What is remembered, and when is tried or learned what, is decided here.
 """
 
-from collections import OrderedDict
-from collections.abc import Callable
-from time import thread_time
-from typing import Final, Generic, TypeVar
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, Final, Generic, Protocol, TypeVar
 
-_Key = TypeVar("_Key")
-_Value = TypeVar("_Value")
+from python_udfs.core.events import Decode, Decoded, EventColumns
+from python_udfs.core.pace import Learning, Pace
+from python_udfs.core.recent import Recent
 
-# Of the seconds that decoding takes, and what may be spent at once: a layout takes about one
-# thousandth of a second.
-_LEARNING_PART: Final = 0.03
-_FIRST_SECONDS: Final = 0.02
+Messages = Sequence[bytes | None]
+"""The keys or the values of many messages."""
+Names = tuple[bytes, ...]
 
-# A short way pays if it takes at most so much of the careful way's time.
-_PAYS: Final = 0.95
-_FIRST_REST: Final = 64
-_LONGEST_REST: Final = 4096
-# How much the newest measurement counts.
-_NEWEST: Final = 0.25
-
-
-class Recent(Generic[_Key, _Value]):
-    """A dict of what was used last: at most so many entries, and so many bytes of them all."""
-
-    def __init__(self, most: int, most_bytes: int) -> None:
-        self._most = most
-        self._most_bytes = most_bytes
-        self._bytes = 0
-        self._entries: OrderedDict[_Key, tuple[_Value, int]] = OrderedDict()
-
-    def __len__(self) -> int:
-        return len(self._entries)
-
-    def get(self, key: _Key) -> _Value | None:
-        entry = self._entries.get(key)
-        if entry is None:
-            return None
-        self._entries.move_to_end(key)
-        return entry[0]
-
-    def add(self, key: _Key, value: _Value, size: int) -> None:
-        """Remember a value that ``get`` has not found. ``size`` is in bytes, about."""
-        self._entries[key] = value, size
-        self._bytes += size
-        while self._bytes > self._most_bytes or len(self._entries) > self._most:
-            _, (_, size) = self._entries.popitem(last=False)
-            self._bytes -= size
+# Of so few messages one by one is as fast.
+_FEWEST: Final = 8
+# How many messages a layout is learned from at a time, and how many of them are tried first where
+# not all are plain.
+LESSON: Final = 16
+# Of what is remembered. The decoders of a layout take some 20 KB, those of many columns 100 KB.
+_MAX_TABLES: Final = 512
+_MAX_TABLES_BYTES: Final = 32 * 1024 * 1024
+_TABLE_BYTES: Final = 64 * 1024
+_MAX_LAYOUTS: Final = 4
 
 
-class Learning:
-    """How much time may be spent on layouts."""
+class Rows(Protocol):
+    """Messages that a layout has read."""
 
-    def __init__(self, clock: Callable[[], float] = thread_time) -> None:
-        self.clock = clock
-        self.spent = 0.0
-        self._decoding = 0.0
+    places: Sequence[int]
+    """Among all messages."""
+
+
+class Layout(Protocol):
+    """What messages have in common, and the decoders made for them."""
 
     @property
-    def is_affordable(self) -> bool:
-        return self.spent <= _FIRST_SECONDS + _LEARNING_PART * self._decoding
-
-    def learned(self, seconds: float) -> None:
-        self.spent += seconds
-
-    def decoded(self, seconds: float) -> None:
-        self._decoding += seconds
+    def shape(self) -> Any:
+        """What the layout was made of."""
 
 
-class Pace:
-    """Whether the short way pays for a table."""
+_Shape = TypeVar("_Shape")
+_Layout = TypeVar("_Layout", bound=Layout)
+_Rows = TypeVar("_Rows", bound=Rows)
 
-    __slots__ = ("_next_rest", "_part", "_resting", "careful")
 
-    def __init__(self) -> None:
-        self.careful: float | None = None
-        """Seconds that a message takes on the careful way."""
-        self._part: float | None = None
-        """What the short way takes of the careful way's time, since it last rested."""
-        self._resting = 0
-        """So many messages more go the careful way."""
-        self._next_rest = _FIRST_REST
+class Format(ABC, Generic[_Shape, _Layout, _Rows]):
+    """What the short way asks of a format. ``Names`` tell the messages of a table from others,
+    mostly: where they don't, no layout fits.
+    """
 
-    def rests(self, messages: int) -> bool:
-        """Whether so many messages are to go the careful way."""
-        if self._resting <= 0:
-            return False
-        self._resting -= messages
-        return True
+    bytes_of_names: int = 1
+    """What is remembered of names takes so many times their bytes."""
 
-    def went_carefully(self, messages: int, seconds: float) -> None:
-        self.careful = _average(self.careful, seconds / messages)
+    def prefixes(self, key: bytes | None, value: bytes | None) -> Names:
+        """Names that tell the messages of a topic from others."""
+        return ()
 
-    def went_short(
-        self, tried: int, taken: int, seconds: float, careful: float | None = None
-    ) -> None:
-        """Of ``tried`` messages ``taken`` ones were decoded, in all in so many seconds.
+    @abstractmethod
+    def names(self, key: bytes | None, value: bytes | None) -> Names:
+        """Names that tell the messages of a table from others; none for what can't be plain."""
 
-        ``careful`` is for ``Pace.careful`` while that isn't known: what other messages take.
+    @abstractmethod
+    def shape(self, names: Names, key: bytes | None, value: bytes) -> _Shape | None:
+        """What a message is like; None if it isn't plain."""
+
+    def merged(self, known: _Shape, seen: _Shape) -> _Shape | None:
+        """The shape of messages of both; None if there is none."""
+        return known if known == seen else None
+
+    @abstractmethod
+    def layout(self, names: Names, shape: _Shape) -> _Layout:
+        """Raises ``ValueError`` if messages of that shape can't be plain."""
+
+    @abstractmethod
+    def rows(
+        self, layout: _Layout, places: Sequence[int], keys: Messages, values: Messages
+    ) -> _Rows | None:
+        """Those of the messages at those places that have the layout; None if hardly any has."""
+
+    @abstractmethod
+    def columns(self, layout: _Layout, rows: _Rows) -> EventColumns | None:
+        """The events of messages that have the layout. Those that turn out not to be plain are
+        dropped from ``rows``; None if no other is left.
         """
-        careful = self.careful or careful
-        if not careful:
-            return
-        # What is tried in vain counts as if it had decoded half a message.
-        self._part = _average(self._part, seconds / (careful * max(taken, 0.5)))
-        if self._part <= _PAYS:
-            self._next_rest = _FIRST_REST
-            return
-        self._part = None
-        self._resting = max(self._next_rest, 8 * tried)
-        self._next_rest = min(2 * self._next_rest, _LONGEST_REST)
 
 
-def _average(known: float | None, measured: float) -> float:
-    return measured if known is None else known + (measured - known) * _NEWEST
+class _Table:
+    """What is known of a table's messages."""
+
+    __slots__ = ("layouts", "lessons", "names", "pace")
+
+    def __init__(self, names: Names) -> None:
+        self.names = names
+        self.layouts: list[Layout] = []
+        """That used last in front."""
+        self.pace = Pace()
+        self.lessons = Pace()
+        """Rests when what was learned decodes few messages, or nothing could be."""
+
+
+class ShortWay:
+    """Decodes batches of messages, and learns from them. One for each format."""
+
+    def __init__(
+        self, decode: Decode, format: Format[Any, Any, Any], learning: Learning | None = None
+    ) -> None:
+        """``decode`` is the format's careful way."""
+        self._decode = decode
+        self._format = format
+        self.learning = learning or Learning()
+        self.tables: Recent[Names, _Table] = Recent(_MAX_TABLES, _MAX_TABLES_BYTES)
+        self._last: _Table | None = None
+        self._paces: Recent[Names, Pace] = Recent(_MAX_TABLES, _MAX_TABLES_BYTES)
+        self._pace = Pace()
+        """Of batches that begin with such prefixes as this one."""
+        self._careful_seconds = 0.0
+
+    def decode_batch(self, keys: Messages, values: Messages) -> Decoded:
+        """The events of each message."""
+        decoded = Decoded()
+        clock = self.learning.clock
+        start, others = clock(), self._careful_seconds + self.learning.spent
+        rest: Sequence[int] = range(len(values))
+        last = self._last
+        if last is not None and len(values) >= _FEWEST and not last.pace.rests(len(values)):
+            # A topic has one table as a rule.
+            rest = self._take(decoded, last, last.layouts[:], rest, keys, values)
+            if not rest:
+                return decoded
+        self._pace = self._pace_of(keys[rest[0]], values[rest[0]]) if rest else self._pace
+        if self._pace.rests(len(rest)):
+            self._carefully(decoded, None, rest, keys, values)
+            return decoded
+        tables: dict[Names, list[int]] = {}
+        for place in rest:
+            names = self._format.names(keys[place], values[place])
+            tables.setdefault(names, []).append(place)
+        for names, places in tables.items():
+            table = self._table(names) if len(places) >= _FEWEST else None
+            if table is None or table.pace.rests(len(places)):
+                self._carefully(decoded, table, places, keys, values)
+            else:
+                # If it has decoded none, only a few were tried.
+                was_tried = table is last and len(rest) < len(values)
+                self._decode_table(decoded, table, was_tried, places, keys, values)
+        # Looking which tables there are takes its time too.
+        seconds = clock() - start - (self._careful_seconds + self.learning.spent - others)
+        self._pace.went_short(len(values), len(values) - len(decoded.events), seconds)
+        return decoded
+
+    def _pace_of(self, key: bytes | None, value: bytes | None) -> Pace:
+        prefixes = self._format.prefixes(key, value)
+        pace = self._paces.get(prefixes)
+        if pace is None:
+            pace = Pace()
+            pace.careful = self._pace.careful
+            self._paces.add(prefixes, pace, sum(map(len, prefixes)))
+        return pace
+
+    def _table(self, names: Names) -> _Table | None:
+        if not names:
+            return None
+        table = self.tables.get(names)
+        if table is None:
+            table = _Table(names)
+            size = _TABLE_BYTES + self._format.bytes_of_names * sum(map(len, names))
+            self.tables.add(names, table, size)
+        return table
+
+    def _decode_table(
+        self,
+        decoded: Decoded,
+        table: _Table,
+        was_tried: bool,
+        places: list[int],
+        keys: Messages,
+        values: Messages,
+    ) -> None:
+        """Add the events of a table's messages, which are at those places."""
+        rest: Sequence[int] = places
+        if not was_tried:
+            rest = self._take(decoded, table, table.layouts[:], places, keys, values)
+        if (
+            len(rest) >= _FEWEST
+            and self.learning.is_affordable
+            and not table.lessons.rests(len(rest))
+        ):
+            start, tried = self.learning.clock(), len(rest)
+            learned = self._learn(table, [(keys[place], values[place]) for place in rest[:LESSON]])
+            seconds = self.learning.clock() - start
+            self.learning.learned(seconds)
+            rest = self._take(decoded, table, learned, rest, keys, values)
+            # As if it had to pay by these messages, if for a quarter of them at the most.
+            table.lessons.went_short(tried, 4 * (tried - len(rest)), tried, careful=1.0)
+        self._carefully(decoded, table, rest, keys, values)
+
+    def _take(
+        self,
+        decoded: Decoded,
+        table: _Table,
+        layouts: list[Layout],
+        places: Sequence[int],
+        keys: Messages,
+        values: Messages,
+    ) -> Sequence[int]:
+        """Add the events of the messages that have one of those layouts; the places of others."""
+        start, tried = self.learning.clock(), len(places)
+        rest: Sequence[int] = places
+        for number, layout in enumerate(layouts):
+            if not rest:
+                break
+            if number and len(rest) > 2 * LESSON:
+                # Where few of the first have it, the others are not tried.
+                first = self._format.rows(layout, rest[:LESSON], keys, values)
+                if first is None or len(first.places) < LESSON // 4:
+                    continue
+            rows = self._format.rows(layout, rest, keys, values)
+            columns = None if rows is None else self._format.columns(layout, rows)
+            if rows is not None and columns is not None:
+                decoded.columns.append((rows.places, columns))
+                table.layouts.remove(layout)
+                table.layouts.insert(0, layout)
+                self._last = table
+                gone = set(rows.places)
+                all_gone = len(gone) == len(rest)
+                rest = () if all_gone else [place for place in rest if place not in gone]
+        if layouts:
+            seconds = self.learning.clock() - start
+            self.learning.decoded(seconds)
+            table.pace.went_short(tried, tried - len(rest), seconds, self._pace.careful)
+        return rest
+
+    def _carefully(
+        self,
+        decoded: Decoded,
+        table: _Table | None,
+        places: Sequence[int],
+        keys: Messages,
+        values: Messages,
+    ) -> None:
+        if not places:
+            return
+        start = self.learning.clock()
+        decode = self._decode
+        for place in places:
+            decoded.events[place] = decode(keys[place], values[place])
+        seconds = self.learning.clock() - start
+        self.learning.decoded(seconds)
+        self._careful_seconds += seconds
+        self._pace.went_carefully(len(places), seconds)
+        if table is not None:
+            table.pace.went_carefully(len(places), seconds)
+
+    def _learn(
+        self, table: _Table, messages: list[tuple[bytes | None, bytes | None]]
+    ) -> list[Layout]:
+        """Make layouts of messages that none of the table's fits: new ones, or known ones with more
+        names.
+        """
+        shapes = [layout.shape for layout in table.layouts]
+        times = [0] * len(shapes)
+        for key, value in messages:
+            seen = None if value is None else self._format.shape(table.names, key, value)
+            if seen is None:
+                continue
+            for number, known in enumerate(shapes):
+                merged = self._format.merged(known, seen)
+                if merged is not None:
+                    shapes[number] = merged
+                    times[number] += 1
+                    break
+            else:
+                shapes.append(seen)
+                times.append(1)
+        kept: list[Layout] = []
+        learned: list[Layout] = []
+        # The most usual first: there may be more than are remembered.
+        for number in sorted(range(len(shapes)), key=times.__getitem__, reverse=True):
+            known_layout = table.layouts[number] if number < len(table.layouts) else None
+            if known_layout is not None and known_layout.shape == shapes[number]:
+                kept.append(known_layout)
+            elif len(learned) < _MAX_LAYOUTS:
+                try:
+                    learned.append(self._format.layout(table.names, shapes[number]))
+                except ValueError:
+                    if known_layout is not None:
+                        kept.append(known_layout)
+        table.layouts = [*learned, *kept][:_MAX_LAYOUTS]
+        return learned

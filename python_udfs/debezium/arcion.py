@@ -25,8 +25,9 @@ Quirks of the page's samples:
 from collections.abc import Sequence
 
 from python_udfs.core.events import Decoded, Event
+from python_udfs.core.short_way import ShortWay
 from python_udfs.debezium import envelope
-from python_udfs.debezium.alike import ShortWay
+from python_udfs.debezium.alike import DebeziumFormat
 
 
 def decode(key: bytes | None, value: bytes | None) -> list[Event]:
@@ -34,7 +35,7 @@ def decode(key: bytes | None, value: bytes | None) -> list[Event]:
     return envelope.decode(key, value, text_values=True)
 
 
-_SHORT_WAY = ShortWay(decode, text_values=True)
+_SHORT_WAY = ShortWay(decode, DebeziumFormat(text_values=True))
 
 
 def decode_batch(keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> Decoded:

@@ -18,8 +18,9 @@ payloads framed by a schema registry are ``invalid`` with a sentence that says w
 from collections.abc import Sequence
 
 from python_udfs.core.events import Decoded, Event
+from python_udfs.core.short_way import ShortWay
 from python_udfs.debezium import envelope
-from python_udfs.debezium.alike import ShortWay
+from python_udfs.debezium.alike import DebeziumFormat
 
 
 def decode(key: bytes | None, value: bytes | None) -> list[Event]:
@@ -27,7 +28,7 @@ def decode(key: bytes | None, value: bytes | None) -> list[Event]:
     return envelope.decode(key, value)
 
 
-_SHORT_WAY = ShortWay(decode, text_values=False)
+_SHORT_WAY = ShortWay(decode, DebeziumFormat())
 
 
 def decode_batch(keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> Decoded:

@@ -19,8 +19,9 @@ Implements Alibaba Cloud's page "Lindorm: Data format", for SQL tables and HBase
 from collections.abc import Sequence
 
 from python_udfs.core.events import Decoded, Event
+from python_udfs.core.short_way import ShortWay
 from python_udfs.debezium import envelope
-from python_udfs.debezium.alike import ShortWay
+from python_udfs.debezium.alike import DebeziumFormat
 
 
 def decode(key: bytes | None, value: bytes | None) -> list[Event]:
@@ -28,7 +29,7 @@ def decode(key: bytes | None, value: bytes | None) -> list[Event]:
     return envelope.decode(key, value)
 
 
-_SHORT_WAY = ShortWay(decode, text_values=False)
+_SHORT_WAY = ShortWay(decode, DebeziumFormat())
 
 
 def decode_batch(keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> Decoded:

@@ -57,7 +57,7 @@ from msgspec import Meta, Raw
 from python_udfs.core.budget import Budget
 from python_udfs.core.errors import BadField, DecodeError, TooLarge
 from python_udfs.core.paths import Path, PathTexts, shorten
-from python_udfs.core.short_way import Recent
+from python_udfs.core.recent import Recent
 from python_udfs.debezium.values import (
     FLOATS,
     INTEGER_TEXT,

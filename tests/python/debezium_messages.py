@@ -5,9 +5,10 @@ from collections.abc import Callable
 from typing import Any
 
 from python_udfs.core.events import Event
-from python_udfs.core.short_way import Learning
+from python_udfs.core.pace import Learning
+from python_udfs.core.short_way import ShortWay
 from python_udfs.debezium import json as debezium_json
-from python_udfs.debezium.alike import ShortWay
+from python_udfs.debezium.alike import DebeziumFormat
 
 SOURCE = {
     "version": "2.7.0.Final",
@@ -66,4 +67,4 @@ def changed(**fields: Any) -> bytes:
 
 def still_short_way() -> ShortWay:
     """``debezium_json``'s, for whose clock nothing takes any time: it always pays to learn."""
-    return ShortWay(debezium_json.decode, learning=Learning(lambda: 0.0))
+    return ShortWay(debezium_json.decode, DebeziumFormat(), Learning(lambda: 0.0))

@@ -12,19 +12,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dbt_lakehouse.spark.functions import _texts_array, decode_payload_batch
-from python_udfs.aerospike import plain_writes
+from python_udfs.aerospike import messagepack
 from python_udfs.aerospike.messagepack import decode, decode_batch
+from python_udfs.aerospike.plain_messagepack import MessagePackWrites
+from python_udfs.core.pace import Learning
+from python_udfs.core.short_way import ShortWay
 from python_udfs.registry import EVENT_TYPES, decode_payload
 
 DIGEST = b"abcdefghijklmnopqrst"
-# More often than a layout must be seen before there is a decoder for it.
 MANY = 15
 
 
 @pytest.fixture(autouse=True)
 def no_layouts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each test begins without a layout."""
-    monkeypatch.setattr(plain_writes, "_known", plain_writes._Known())
+    """Each test begins without a layout, and takes the short way whether it pays or not."""
+    still = ShortWay(decode, MessagePackWrites(), Learning(lambda: 0.0))
+    monkeypatch.setattr(messagepack, "_SHORT_WAY", still)
 
 
 def record(*bins: Any, **parts: Any) -> bytes:
@@ -219,7 +222,6 @@ def test_one_bad_record_among_many() -> None:
 def test_a_new_layout_for_each_record() -> None:
     values = [record([f"bin{number}", 1, 0, number]) for number in range(200)]
     assert decode_batch([None] * 200, values).payloads() == [decode(None, each) for each in values]
-    assert not plain_writes._known.layouts
 
 
 @pytest.mark.parametrize("size", [4, 8, 12])
@@ -244,34 +246,6 @@ def test_timestamps_that_no_datetime_can_hold(size: int) -> None:
             for value in map(pack, trees):
                 expected = decode(value, value)
                 assert decode_batch([value] * MANY, [value] * MANY).payloads() == [expected] * MANY
-
-
-def test_without_a_budget_all_go_the_careful_way() -> None:
-    values = [record(["n", 1, 0, number]) for number in range(100)]
-    keys: list[bytes | None] = [None] * 100
-    decode_batch(keys, values)
-    assert decode_batch(keys, values).columns
-    known = plain_writes._known
-    known.saved(-1)
-    assert not decode_batch(keys, values).columns
-    # It grows by a part of what the careful way takes.
-    before = known.budget
-    decode_batch(keys, values)
-    assert before < known.budget < 0
-    known.saved(2)
-    assert decode_batch(keys, values).columns
-
-
-def test_layouts_that_are_used_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plain_writes, "_MAX_LAYOUTS", 3)
-    usual = [record(["n", 1, 0, number], set_name="usual") for number in range(20)]
-    for number in range(10):
-        others = [record(["n", 1, 0, 1], set_name=f"set {number}")] * 15
-        plain_writes._known.last = None
-        values = usual + others
-        assert decode_batch([None] * 35, values).payloads() == [decode(None, v) for v in values]
-    assert len(plain_writes._known.layouts) == 3
-    assert "usual" in {layout.set_name for layout in plain_writes._known.layouts.values() if layout}
 
 
 def test_one_that_is_not_plain_among_many() -> None:
@@ -311,7 +285,7 @@ def test_arrays_of_columns_and_of_events() -> None:
         [tuple(map(in_spark, event, EVENT_TYPES.values())) for event in decode_payload(*payload)]
         for payload in payloads
     ]
-    assert plain_writes._known.layouts
+    assert len(messagepack._SHORT_WAY.tables) > 1
 
 
 def test_texts_of_blocks() -> None:

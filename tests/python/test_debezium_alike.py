@@ -8,7 +8,7 @@ from debezium_messages import dumps, still_short_way
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from python_udfs.debezium import alike
+from python_udfs.core import short_way
 from python_udfs.debezium import json as debezium_json
 from python_udfs.debezium.json import decode, decode_batch
 
@@ -20,7 +20,7 @@ Value = dict[str, Any]
 @pytest.fixture(autouse=True)
 def no_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each test begins without a layout, and takes the short way whether it pays or not."""
-    monkeypatch.setattr(alike, "_FEWEST", 1)
+    monkeypatch.setattr(short_way, "_FEWEST", 1)
     monkeypatch.setattr(debezium_json, "_SHORT_WAY", still_short_way())
 
 

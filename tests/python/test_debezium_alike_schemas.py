@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from python_udfs.debezium import alike
+from python_udfs.core import short_way
 from python_udfs.debezium import json as debezium_json
 from python_udfs.debezium.json import decode, decode_batch
 
@@ -23,7 +23,7 @@ to_json = msgspec.json.encode
 @pytest.fixture(autouse=True)
 def no_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each test begins without a layout, and takes the short way whether it pays or not."""
-    monkeypatch.setattr(alike, "_FEWEST", 1)
+    monkeypatch.setattr(short_way, "_FEWEST", 1)
     monkeypatch.setattr(debezium_json, "_SHORT_WAY", still_short_way())
 
 
@@ -518,7 +518,7 @@ def test_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_tables_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(alike, "_MAX_TABLES", 4)
+    monkeypatch.setattr(short_way, "_MAX_TABLES", 4)
     monkeypatch.setattr(debezium_json, "_SHORT_WAY", still_short_way())
     values: Messages = [wrapped(block({}, name=f"n{id}"), change(id)) for id in range(30)]
     check([key(id) for id in range(30)], values)

@@ -10,7 +10,7 @@ from debezium_bombs import BOMBS, as_key
 from debezium_messages import still_short_way
 
 from python_udfs.core.events import Event
-from python_udfs.core.short_way import Recent
+from python_udfs.core.recent import Recent
 from python_udfs.debezium import arcion, types
 from python_udfs.debezium.json import decode
 

@@ -18,7 +18,7 @@ from dbt_lakehouse.spark.functions import (
     row_texts_batch,
 )
 from python_udfs import registry
-from python_udfs.aerospike import plain_writes
+from python_udfs.aerospike.plain_messagepack import MessagePackWrites
 from python_udfs.core.errors import CODES
 from python_udfs.core.events import Decoded, Event
 from python_udfs.registry import FORMATS, decode_batch, decode_payload
@@ -111,7 +111,7 @@ def test_only_the_batch_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     """A defect of the short way alone costs nothing but time."""
     value = msgpack.packb([1, 1, [["ns", None, b"d" * 20, None], 1, 0, 0, [["n", 1, 0, 5]]]])
     expected = decode_rows("aerospike_messagepack", [value] * 3)
-    monkeypatch.setattr(plain_writes, "_grouped", raising(KeyError("bug")))
+    monkeypatch.setattr(MessagePackWrites, "names", raising(KeyError("bug")))
     assert decode_rows("aerospike_messagepack", [value] * 3) == expected
     assert expected[0][0]["error_code"] is None
 
@@ -130,6 +130,7 @@ def test_only_the_batch_fails(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_what_no_column_can_hold(made: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     careful = FORMATS["aerospike_json"]
+    monkeypatch.delitem(registry._BATCHES, "aerospike_json")
     monkeypatch.setitem(
         FORMATS, "aerospike_json", lambda key, value: made if value == POISON else careful(key, b"")
     )
@@ -145,7 +146,7 @@ def test_a_wrong_configuration_still_stops() -> None:
 
 
 def test_who_stops_a_run_is_obeyed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(FORMATS, "aerospike_json", raising(KeyboardInterrupt()))
+    monkeypatch.setitem(registry._BATCHES, "aerospike_json", raising(KeyboardInterrupt()))
     with pytest.raises(KeyboardInterrupt):
         decode_rows("aerospike_json", [GOOD])
 

@@ -1,15 +1,23 @@
 """What short ways share: what is remembered, what learning may cost, and whether one pays."""
 
 import random
+from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 from debezium_messages import ENVELOPE, SOURCE, dumps
 
-from python_udfs.core.events import Event
-from python_udfs.core.short_way import Learning, Pace, Recent
-from python_udfs.debezium import alike, arcion, envelope
-from python_udfs.debezium.alike import ShortWay
+from python_udfs.aerospike import json as aerospike_json
+from python_udfs.aerospike import messagepack
+from python_udfs.aerospike.plain_json import JsonWrites
+from python_udfs.aerospike.plain_messagepack import MessagePackWrites
+from python_udfs.core.events import Decode, Event
+from python_udfs.core.pace import Learning, Pace
+from python_udfs.core.recent import Recent
+from python_udfs.core.short_way import ShortWay
+from python_udfs.debezium import arcion, envelope
+from python_udfs.debezium.alike import DebeziumFormat
 
 
 def test_what_was_used_last_is_remembered() -> None:
@@ -58,13 +66,12 @@ def test_a_way_that_does_not_pay_rests_longer_each_time() -> None:
 
 
 def messages(kind: str, count: int) -> list[bytes]:
+    """Of Debezium's."""
     rng = random.Random(kind)
     values: list[bytes] = []
     for number in range(count):
         row: dict[str, object] = {"id": number, "a": "x" * 20, "b": 1, "c": None, "d": "y"}
-        names = list(row)
-        if kind == "shuffled":
-            rng.shuffle(names)
+        names = names_of(rng, kind, list(row))
         table = f"t{number % 300}" if kind == "tables" else "t"
         values.append(
             dumps(
@@ -79,19 +86,69 @@ def messages(kind: str, count: int) -> list[bytes]:
     return values
 
 
+def names_of(rng: random.Random, kind: str, names: list[str]) -> list[str]:
+    if kind == "shuffled":
+        rng.shuffle(names)
+    return [name for name in names if rng.random() < 0.5] if kind == "optional" else names
+
+
+def records(kind: str, count: int) -> list[list[Any]]:
+    """Writes of Aerospike: their key, and names and values of their bins."""
+    rng = random.Random(kind)
+    written: list[list[Any]] = []
+    for number in range(count):
+        names = names_of(rng, kind, [f"bin_{place}" for place in range(9)])
+        set_name = f"s{number % 300}" if kind == "tables" else "s"
+        written.append([["ns", set_name, b"d" * 20, number], [(name, number) for name in names]])
+    return written
+
+
+def json_writes(kind: str, count: int) -> list[bytes]:
+    message = "delete" if kind == "others" else "write"
+    return [
+        msgspec.json.encode(
+            {
+                "msg": message,
+                "key": key,
+                "lut": 1,
+                "bins": [{"name": name, "type": "int", "value": value} for name, value in bins],
+            }
+        )
+        for key, bins in records(kind, count)
+    ]
+
+
+def messagepack_writes(kind: str, count: int) -> list[bytes]:
+    version = 2 if kind == "others" else 1
+    return [
+        msgspec.msgpack.encode(
+            [version, 1, [key, 1, 0, 0, [[name, 1, 0, value] for name, value in bins]]]
+        )
+        for key, bins in records(kind, count)
+    ]
+
+
+FORMATS: dict[str, tuple[Any, Decode, Callable[[str, int], list[bytes]]]] = {
+    "debezium_json": (DebeziumFormat, envelope.decode, messages),
+    "aerospike_json": (JsonWrites, aerospike_json.decode, json_writes),
+    "aerospike_messagepack": (MessagePackWrites, messagepack.decode, messagepack_writes),
+}
+
+
 class Clock:
     """Seconds that go on with what is done: 20 for a careful message, 5 for each that is tried."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, format: Any, decode: Decode, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 0.0
         self.careful = 0
-        rows = alike._rows
+        self._decode = decode
+        rows = format.rows
 
         def counted(layout: Any, places: Any, *others: Any) -> Any:
             self.now += 5e-6 * len(places)
             return rows(layout, places, *others)
 
-        monkeypatch.setattr(alike, "_rows", counted)
+        monkeypatch.setattr(format, "rows", counted)
 
     def __call__(self) -> float:
         return self.now
@@ -99,14 +156,17 @@ class Clock:
     def decode(self, key: bytes | None, value: bytes | None) -> list[Event]:
         self.now += 20e-6
         self.careful += 1
-        return envelope.decode(key, value)
+        return self._decode(key, value)
 
 
-@pytest.mark.parametrize("kind", ["shuffled", "tables", "others", "alike"])
-def test_no_mix_takes_much_longer(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("kind", ["shuffled", "tables", "optional", "others", "alike"])
+def test_no_mix_takes_much_longer(format: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """In seconds of a clock that only the work moves on, so that no machine matters."""
-    clock = Clock(monkeypatch)
-    short_way = ShortWay(clock.decode, learning=Learning(clock))
+    make, decode, messages = FORMATS[format]
+    layouts = make()
+    clock = Clock(layouts, decode, monkeypatch)
+    short_way = ShortWay(clock.decode, layouts, Learning(clock))
     values = messages(kind, 4000)
     for start in range(0, len(values), 200):
         part: list[bytes | None] = list(values[start : start + 200])
@@ -149,7 +209,7 @@ def test_arcion_takes_it_too() -> None:
         values.append(dumps({"schema": block, "payload": envelope_fields}))
     keys: list[bytes | None] = [None] * 60
     expected = [arcion.decode(None, value) for value in values]
-    short_way = ShortWay(arcion.decode, text_values=True, learning=Learning(lambda: 0.0))
+    short_way = ShortWay(arcion.decode, DebeziumFormat(text_values=True), Learning(lambda: 0.0))
     for _ in range(2):
         assert short_way.decode_batch(keys, values).payloads() == expected
     assert not short_way.decode_batch(keys[:40], values[:40]).events

@@ -1,0 +1,244 @@
+"""Layouts of the Debezium family's messages: what they have in common, and decoders made for it.
+
+A shape is what a message's names are, and what its source says of the table. Names may be absent,
+so shapes of messages of one table become one, with the names of both. Types come from the schema
+block. It is the same bytes in all messages of a table, and so is all else that is in front of the
+payload, a message's prefix:
+
+    {"schema":{"type":"struct","fields":[...]},"payload":{"before":null,"after":{...},...}}
+    |---------------------- prefix ----------------------|----------- payload ------------|
+
+The images' declared types become types that their decoder checks; columns whose values have to be
+converted are so one after the other, by the converters that ``envelope`` uses.
+"""
+
+from typing import Any, Final, Literal, NamedTuple, get_args
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from python_udfs.core.events import DELETE, INSERT, SNAPSHOT, UPDATE
+from python_udfs.debezium.envelope import location
+from python_udfs.debezium.types import NOTHING, Schema, schema_of
+from python_udfs.text.json_lines import FAILURES
+
+OPERATIONS: Final = {"r": SNAPSHOT, "c": INSERT, "u": UPDATE, "d": DELETE}
+IMAGES: Final = ("before", "after")
+# No set: what is sent as an op may be an object, which has no hash.
+_OPS: Final = ("r", "c", "u", "d")
+# Fields of a source block that say which table it is.
+_PLACE: Final = ("connector", "db", "schema", "namespace", "keyspace", "table")
+# What metadata has of its own, beside the envelope's fields.
+_TAKEN: Final = frozenset(
+    {
+        *("connector", "snapshot", "event_key", "event_key_encoding", "event_key_wrapper"),
+        *("untyped", "as_sent", "envelope", "wrapper", "schema_name", "schema", "payload"),
+    }
+)
+# Of fields that are not columns. An object or array is not plain there: it may be too deep.
+_SCALAR: Final = str | int | bool | None
+
+_load = msgspec.json.Decoder(dict[str, Any], float_hook=Raw).decode
+
+_MAX_NAMES: Final = 2000
+
+
+class Shape(NamedTuple):
+    """The names of a message's parts, in their order, and what its source says of the table."""
+
+    key: tuple[str, ...] | None
+    place: tuple[tuple[str, str | None], ...]
+    """Fields of the source, each with its value."""
+    envelope: tuple[str, ...]
+    source: tuple[str, ...]
+    transaction: tuple[str, ...]
+    """Empty if no message has had one yet, as images."""
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+
+    @property
+    def names(self) -> int:
+        return sum(map(len, self[2:]))
+
+
+Converters = list[tuple[str, Schema]]
+"""Attributes of a row's Struct whose values are converted, and what converts them."""
+
+
+class _Row(NamedTuple):
+    """A row of columns as an image or a key."""
+
+    struct: type[msgspec.Struct]
+    converters: Converters
+
+
+class Layout:
+    """The decoders of a shape, and what its messages' events have in common."""
+
+    __slots__ = (
+        "change",
+        "key",
+        "key_decoder",
+        "metadata",
+        "of_envelope",
+        "of_source",
+        "prefixes",
+        "rows",
+        "schema_name",
+        "shape",
+        "where",
+    )
+
+    def __init__(self, shape: Shape, key_prefix: bytes, prefix: bytes, text_values: bool) -> None:
+        """Raises ``ValueError`` if messages of that shape can't be plain."""
+        key_schema = _schema(key_prefix, text_values)
+        schema = _schema(prefix, text_values)
+        place = dict(shape.place)
+        source = _struct(
+            {
+                name: type(None)
+                if name in place and place[name] is None
+                else Literal[place[name]]
+                if name in place
+                else (int | None if name == "ts_ms" else _SCALAR) | UnsetType
+                for name in shape.source
+            }
+        )
+        self.rows = {
+            "before": _row(shape.before, schema.before, True),
+            "after": _row(shape.after, schema.after, True),
+        }
+        types: dict[str, Any] = dict.fromkeys(shape.envelope, _SCALAR | UnsetType)
+        types |= {name: row.struct | None | UnsetType for name, row in self.rows.items()}
+        types |= {"op": Literal["r", "c", "u", "d"], "source": source}
+        transaction = _struct(dict.fromkeys(shape.transaction, _SCALAR | UnsetType))
+        for name, known in (("transaction", transaction | None), ("ts_ms", int | None)):
+            if name in types:
+                types[name] = known | UnsetType
+        self.shape = shape
+        self.prefixes = key_prefix, prefix
+        self.key = None if shape.key is None else _row(shape.key, key_schema, False)
+        self.key_decoder = msgspec.json.Decoder(
+            Any if self.key is None else self.key.struct, float_hook=Raw
+        )
+        self.change = msgspec.json.Decoder(
+            _struct({name: types[name] for name in shape.envelope}), float_hook=Raw
+        )
+        self.of_envelope = {name: f"f{index}" for index, name in enumerate(shape.envelope)}
+        self.of_source = {name: f"f{index}" for index, name in enumerate(shape.source)}
+        self.schema_name = schema.name
+        self.where = location("$", place)
+        named = [
+            *["event_key"] * (shape.key is not None),
+            *(name for name in ("connector", "snapshot") if name in shape.source),
+            *(name for name in shape.envelope if name not in (*IMAGES, "op")),
+            *["schema_name"] * (schema.name is not None),
+        ]
+        self.metadata = _struct(dict.fromkeys(named, Any), False)
+
+
+def _schema(prefix: bytes, text_values: bool) -> Schema:
+    """The compiled schema block of a prefix, which may be empty. Raises ``ValueError``."""
+    schema = schema_of(prefix, text_values) if prefix else NOTHING
+    if schema is None:
+        raise ValueError
+    return schema
+
+
+def shape_of(key: bytes | None, value: bytes) -> Shape | None:
+    """What a message's payloads are like; None if they aren't plain."""
+    try:
+        fields = _load(value)
+        key_fields = None if key is None else _load(key)
+    except FAILURES:
+        return None
+    source, transaction = fields.get("source"), fields.get("transaction")
+    before, after = fields.get("before"), fields.get("after")
+    if (
+        type(source) is not dict
+        or not _TAKEN.isdisjoint(fields)
+        or fields.get("op") not in _OPS
+        or not all(part is None or type(part) is dict for part in (before, after, transaction))
+        or (key_fields is not None and (not key_fields or not _TAKEN.isdisjoint(key_fields)))
+        or type(source.get("table")) is not str
+        or any(source.get(name) is not None and type(source[name]) is not str for name in _PLACE)
+    ):
+        return None
+    return Shape(
+        None if key_fields is None else tuple(sorted(key_fields)),
+        tuple((name, sent) for name, sent in source.items() if name in _PLACE),
+        tuple(fields),
+        tuple(source),
+        tuple(transaction or ()),
+        tuple(before or ()),
+        tuple(after or ()),
+    )
+
+
+def merged(known: Shape, seen: Shape) -> Shape | None:
+    """The shape of messages of both; None if there is none."""
+    if known[:2] != seen[:2]:
+        return None
+    parts = []
+    for names, more in zip(known[2:], seen[2:], strict=True):
+        merged = _merged_names(names, more)
+        if merged is None:
+            return None
+        parts.append(merged)
+    shape = Shape(known.key, known.place, *parts)
+    return shape if shape.names <= _MAX_NAMES else None
+
+
+def _merged_names(known: tuple[str, ...], seen: tuple[str, ...]) -> tuple[str, ...] | None:
+    """Names of which both are parts, in their order; None if the orders differ."""
+    if known == seen or not seen:
+        return known
+    if not known:
+        return seen
+    merged = list(known)
+    position = 0
+    there = set(known)
+    for name in seen:
+        if name not in there:
+            merged.insert(position, name)
+        else:
+            try:
+                position = merged.index(name, position)
+            except ValueError:
+                return None
+        position += 1
+    return tuple(merged)
+
+
+def _row(columns: tuple[str, ...], schema: Schema | None, may_lack: bool) -> _Row:
+    """A row of those columns. Raises ``ValueError`` if it is declared as something else."""
+    if schema is None:
+        schema = NOTHING
+    if not schema.is_row:
+        raise ValueError
+    types: dict[str, Any] = {}
+    converters = []
+    for place, name in enumerate(columns):
+        declared = schema.fields.get(name, NOTHING)
+        # Not Raw: that would be encoded as it was sent, whatever it is.
+        types[name] = Any if declared.kept is None else declared.kept
+        if may_lack and types[name] is not Any:
+            types[name] |= UnsetType
+        if declared.kept is None:
+            converters.append((f"f{place}", declared))
+    return _Row(_struct(types, may_lack), converters)
+
+
+def _struct(types: dict[str, Any], may_lack: bool = True) -> type[msgspec.Struct]:
+    """A Struct of fields with those names; as attributes they are ``f0``, ``f1``, ...
+
+    ``may_lack``: fields whose type allows ``UNSET`` may be absent, and are not written then.
+    Raises ``ValueError`` for a name that JSON has to escape.
+    """
+    fields: list[Any] = []
+    for place, field_type in enumerate(types.values()):
+        optional = may_lack and (field_type is Any or UnsetType in get_args(field_type))
+        fields.append((f"f{place}", field_type, *[UNSET] * optional))
+    rename = {f"f{place}": name for place, name in enumerate(types)}
+    # By keyword only, or fields that may be absent could not be in front of others.
+    return msgspec.defstruct("Fields", fields, rename=rename, gc=False, kw_only=may_lack)

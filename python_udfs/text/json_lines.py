@@ -1,0 +1,63 @@
+"""Many JSON texts decoded in one call, and encoded again: nothing of a text is lost if that gives
+the bytes that were sent.
+"""
+
+from collections.abc import Callable, Sequence
+from decimal import InvalidOperation
+from typing import Any, Final
+
+import msgspec
+
+from python_udfs.core.limits import MAX_DEPTH
+
+FAILURES: Final = (
+    msgspec.DecodeError,
+    UnicodeDecodeError,
+    RecursionError,
+    TypeError,
+    InvalidOperation,
+)
+"""What msgspec and the types that it makes raise for a text that isn't like that."""
+
+# Where that many of the first texts can't be decoded, no more are tried.
+_FIRST: Final = 16
+_FAILED: Final = 12
+
+
+def read_lines(
+    decoder: msgspec.json.Decoder[Any],
+    encode_lines: Callable[[list[Any]], bytes],
+    texts: Sequence[Any],
+) -> tuple[list[Any], Sequence[bytes | None]] | None:
+    """What a decoder makes of each text, and that as text again, both None where the decoder fails;
+    None if it does so for most of the first.
+    """
+    lines = b"\n".join(texts)
+    # Each text must be one line: then each line that is read is one text.
+    if lines.count(b"\n") == len(texts) - 1:
+        try:
+            rows = decoder.decode_lines(lines)
+        except FAILURES:
+            rows = []
+        if len(rows) == len(texts):
+            again = encode_lines(rows)
+            # Most often all are the same.
+            return rows, texts if again == lines + b"\n" else again.splitlines()
+    rows = []
+    for number, text in enumerate(texts):
+        try:
+            rows.append(decoder.decode(text))
+        except FAILURES:
+            rows.append(None)
+        if number == _FIRST and rows.count(None) > _FAILED:
+            return None
+    lines_again = encode_lines(rows).splitlines()
+    return rows, [
+        None if row is None else line for row, line in zip(rows, lines_again, strict=True)
+    ]
+
+
+def may_be_deep(text: bytes, around: int = 0) -> bool:
+    """Whether a text with so many levels around it may nest deeper than is decoded."""
+    # With so few brackets it can't be.
+    return text.count(b"{") + text.count(b"[") + around >= MAX_DEPTH
