@@ -25,7 +25,7 @@ from python_udfs.text.json_lines import FAILURES
 OPERATIONS: Final = {"r": SNAPSHOT, "c": INSERT, "u": UPDATE, "d": DELETE}
 IMAGES: Final = ("before", "after")
 # No set: what is sent as an op may be an object, which has no hash.
-_OPS: Final = ("r", "c", "u", "d")
+_OPS: Final = tuple(OPERATIONS)
 # Fields of a source block that say which table it is.
 _PLACE: Final = ("connector", "db", "schema", "namespace", "keyspace", "table")
 # What metadata has of its own, beside the envelope's fields.
