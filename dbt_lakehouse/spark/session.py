@@ -96,6 +96,18 @@ def open_session(parameters: Mapping[str, str], root: Path) -> SparkSession:
         os.environ.pop(name, None)
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
+    for name in _TELLTALE_LOGGERS:
+        PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
+    spark = _started(_with_ours(settings))
+    register_functions(spark)
+    _prepare(spark)
+    if _opened is None or _opened.base.sparkContext is not spark.sparkContext:
+        _opened = Sessions(spark)
+    return spark
+
+
+def _with_ours(settings: Mapping[str, str]) -> dict[str, str]:
+    """The settings with what the lake needs of Spark, behind which comes what they add to it."""
     temporary = cache_folder("tmp")
     properties = [
         f"-D{name}={temporary}"
@@ -103,27 +115,24 @@ def open_session(parameters: Mapping[str, str], root: Path) -> SparkSession:
     ]
     properties.append(f"-Dlog4j2.configurationFile={LOG4J.as_uri()}")
     class_path = os.pathsep.join(str(path) for path in ensure_jars())
-    for name in _TELLTALE_LOGGERS:
-        PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
-    spark = _started(
-        {
-            "spark.app.name": "cdc_lakehouse",
-            "spark.driver.extraClassPath": class_path,
-            "spark.executor.extraClassPath": class_path,
-            "spark.driver.extraJavaOptions": (
-                f"{' '.join(map(java_option, properties))} {class_archive.java_options()}"
-            ),
-            "spark.local.dir": str(temporary),
-            "spark.ui.enabled": "false",
-            "spark.ui.showConsoleProgress": "false",
-            **settings,
-        }
-    )
-    register_functions(spark)
-    _prepare(spark)
-    if _opened is None or _opened.base.sparkContext is not spark.sparkContext:
-        _opened = Sessions(spark)
-    return spark
+    options = f"{' '.join(map(java_option, properties))} {class_archive.java_options()}"
+    ours = {
+        "spark.driver.extraClassPath": (class_path, os.pathsep),
+        "spark.executor.extraClassPath": (class_path, os.pathsep),
+        # Of two, Java takes the latter.
+        "spark.driver.extraJavaOptions": (options, " "),
+    }
+    return {
+        "spark.app.name": "cdc_lakehouse",
+        "spark.local.dir": str(temporary),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        **settings,
+        **{
+            name: f"{value}{separator}{settings[name]}" if name in settings else value
+            for name, (value, separator) in ours.items()
+        },
+    }
 
 
 def _started(settings: Mapping[str, str]) -> SparkSession:
