@@ -162,8 +162,8 @@ def _messages(error: Exception) -> str:
 
 
 def _about_values(error: BaseException) -> str | None:
-    """What Spark says of an error that values of the data are the cause of, without the values; None
-    of another. Whatever is above or beneath it in Java may repeat them.
+    """What Spark says of an error whose cause are values of the data, without the values; None of
+    another error. Whatever is above or beneath it in Java may repeat them.
     """
     gateway: Any = SparkContext._gateway
     cause: Any = getattr(error, "java_exception", None) or getattr(error, "_origin", None)

@@ -26,6 +26,7 @@ from dbt_lakehouse.config.paths import LOG4J, LOOPBACK, cache_folder
 from dbt_lakehouse.errors import ConfigurationError, SessionError
 from dbt_lakehouse.lake import bronze
 from dbt_lakehouse.lake.catalog import CATALOG, CATALOG_TYPE, CATALOG_URI, SQLITE, WAREHOUSE
+from dbt_lakehouse.lake.damage import look_for_damage, refuse_damage
 from dbt_lakehouse.landing.kafka.settings import PREFIX as KAFKA_PREFIX
 from dbt_lakehouse.spark import class_archive
 from dbt_lakehouse.spark.functions import register_functions
@@ -100,6 +101,7 @@ def open_session(parameters: Mapping[str, str], root: Path) -> SparkSession:
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
     spark = _started(_with_ours(settings))
     register_functions(spark)
+    look_for_damage(spark)
     _prepare(spark)
     if _opened is None or _opened.base.sparkContext is not spark.sparkContext:
         _opened = Sessions(spark)
@@ -192,7 +194,10 @@ def _is_for_command_line(name: str) -> bool:
 
 
 def _prepare(spark: SparkSession) -> None:
-    """Create the schemas and bronze's table where they are missing. Raises ``SessionError``."""
+    """Create the schemas and bronze's table where they are missing. Raises ``SessionError``
+    and ``DamageError``.
+    """
+    refuse_damage(spark, bronze.TABLE)
     try:
         for schema in ("bronze", "silver", "gold"):
             spark.sql(f"create schema if not exists {CATALOG}.{schema}")
