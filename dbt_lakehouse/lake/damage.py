@@ -26,8 +26,8 @@ _LOCATIONS: Final = (
     "select table_namespace, table_name, metadata_location from iceberg_tables"
     f" where catalog_name = '{CATALOG}'"
 )
-# What a parsed statement names, as Spark prints it. To drop a table, and to replace it, Iceberg reads
-# it too.
+# What a parsed statement names, as Spark prints it. To drop or to replace a table, Iceberg reads it
+# too.
 _NAMED: Final = re.compile(r"Unresolved\w+ \[([^\]]+)\]")
 
 # What was found when the lake was opened, by schema and table. Mostly there is none, and then

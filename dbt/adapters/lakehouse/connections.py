@@ -226,7 +226,7 @@ class LakehouseConnectionManager(SparkConnectionManager):
         if self.command in COMMANDS_THAT_LAND and self.lands_elsewhere() is None:
             # Before Spark starts and makes the lake's folder: a broker that is not there is found
             # out at once.
-            project.kafka()
+            project.reachable_kafka()
         spark = project.open_session()
         # Patterns are Java's: Spark tells which are none.
         TopicMatcher(spark._jvm, topic_rules(project.variables.get("topics")))
