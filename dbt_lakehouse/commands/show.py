@@ -8,6 +8,7 @@ from contextlib import redirect_stdout
 from pyspark.sql import SparkSession
 
 from dbt_lakehouse.errors import ConfigurationError
+from dbt_lakehouse.lake.damage import refuse_damage
 
 _ROWS = 5
 _WIDTH = 28
@@ -26,6 +27,7 @@ def show_tables(
     names = [name if "." in name else f"{gold}.{name}" for name in tables]
     names = names or _tables_of(spark, gold)
     for name in names:
+        refuse_damage(spark, name)
         if not spark.catalog.tableExists(f"lake.{name}"):
             raise ConfigurationError(f"there is no table {name}: build it with `dbt build`")
     if as_json:

@@ -58,10 +58,9 @@ class Project(NamedTuple):
         return open_session(self.parameters, self.root)
 
     def kafka(self) -> KafkaSource | None:
-        """Kafka as the project configures it, None if it names no broker.
+        """Kafka as the project configures it, None if it names no broker; nobody is asked.
 
-        Raises ``ConfigurationError``, and ``KafkaError`` if no broker can be reached: that is
-        cheaper to find out before Spark starts.
+        Raises ``ConfigurationError``.
         """
         rules = topic_rules(self.variables.get("topics"))
         settings = kafka_settings(self.parameters)
@@ -72,7 +71,6 @@ class Project(NamedTuple):
                 "the profile names a Kafka broker, but vars.topics in dbt_project.yml no topic to"
                 " land from it"
             )
-        probe(settings)
         return KafkaSource(
             settings=settings,
             rules=rules,
@@ -80,9 +78,18 @@ class Project(NamedTuple):
             patience=lock_patience(self.variables),
         )
 
-    def require_kafka(self) -> KafkaSource:
-        """As ``kafka``, for commands that are about it."""
+    def reachable_kafka(self) -> KafkaSource | None:
+        """As ``kafka``. Raises ``KafkaError`` too, if no broker can be reached: that is cheaper to
+        find out before Spark starts.
+        """
         source = self.kafka()
+        if source is not None:
+            probe(source.settings)
+        return source
+
+    def require_kafka(self) -> KafkaSource:
+        """As ``reachable_kafka``, for commands that are about it."""
+        source = self.reachable_kafka()
         if source is None:
             raise ConfigurationError(
                 "no Kafka broker is configured: set kafka.bootstrap.servers in the profile, or the"

@@ -25,6 +25,7 @@ from pyspark.sql.types import StructField
 from dbt_lakehouse.dbt.declarations import is_widening, quoted
 from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.lake.catalog import CATALOG
+from dbt_lakehouse.lake.damage import refuse_damage
 from dbt_lakehouse.lake.iceberg import java_class, load_table
 from dbt_lakehouse.lake.tables import NO_SNAPSHOT, Table, parse
 from dbt_lakehouse.spark.java_errors import cause_of
@@ -61,6 +62,7 @@ def look_at(spark: SparkSession, name: str) -> Table | None:
 
 def columns_of(spark: SparkSession, name: str) -> list[StructField]:
     """The columns of a table or view, a temporary one too, none if it isn't there."""
+    refuse_damage(spark, name)
     try:
         return spark.table(name).schema.fields
     except AnalysisException as error:

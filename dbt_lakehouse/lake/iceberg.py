@@ -10,7 +10,7 @@ from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import lit
 
-from dbt_lakehouse.lake.catalog import CATALOG_URI, refuse_damage
+from dbt_lakehouse.lake.damage import refuse_damage
 from dbt_lakehouse.spark.java_errors import cause_of
 
 # What readers at work may still need of a table whose earlier states nobody asks for.
@@ -36,8 +36,7 @@ def load_table(spark: SparkSession, name: str) -> Any:
 
     Raises ``DamageError``.
     """
-    schema, table = name.replace("`", "").split(".")[-2:]
-    refuse_damage(spark.conf.get(CATALOG_URI, "") or "", schema, table)
+    refuse_damage(spark, name)
     spark3_util = java_class("org.apache.iceberg.spark.Spark3Util")
     return spark3_util.loadIcebergTable(spark._jsparkSession, name)
 

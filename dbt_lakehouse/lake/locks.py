@@ -19,14 +19,14 @@ import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import ClassVar, Final
 
 from pyspark.sql import SparkSession
 
-from dbt_lakehouse.errors import LockedError
+from dbt_lakehouse.errors import LockedError, WriteError
 from dbt_lakehouse.lake import leases
 from dbt_lakehouse.lake.catalog import CATALOG_URI, SQLITE
 from dbt_lakehouse.telling import tell
@@ -138,16 +138,24 @@ class _FileLock(LakeLock):
             descriptor, count = self._held[self._path]
             self._held[self._path] = (descriptor, count + 1)
             return True
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise WriteError(
+                f"the lock {self._path} can't be written: {error.strerror}; whoever writes to the"
+                " lake has to be let write there"
+            ) from error
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(descriptor)
             return False
         holder = {"pid": os.getpid(), "purpose": purpose, "since": f"{datetime.now(UTC):%FT%TZ}"}
-        os.ftruncate(descriptor, 0)
-        os.write(descriptor, json.dumps(holder).encode())
+        # On a full disk others are not told who has it.
+        with suppress(OSError):
+            os.ftruncate(descriptor, 0)
+            os.write(descriptor, json.dumps(holder).encode())
         self._held[self._path] = (descriptor, 1)
         return True
 

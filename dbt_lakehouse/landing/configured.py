@@ -22,7 +22,6 @@ class Landed(NamedTuple):
 
 def land_configured(spark: SparkSession, project: Project) -> Landed:
     """Land what is new. Raises what ``land_captures`` and ``land_kafka`` raise."""
-    # Before captures land: a broker that is not there is found out at once.
     kafka = project.kafka()
     sentences = []
     stalled: Mapping[str, LakehouseError] = {}

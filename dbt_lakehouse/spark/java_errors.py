@@ -5,7 +5,9 @@ secrets: no passwords, and no values of the data.
 import re
 from typing import Any, Final, NamedTuple
 
+from py4j.java_gateway import JavaClass, is_instance_of
 from py4j.protocol import Py4JJavaError, Py4JNetworkError
+from pyspark import SparkContext
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.errors.exceptions.captured import CapturedException
 
@@ -19,6 +21,7 @@ _SECRET: Final = re.compile(
     """
 )
 # Values that conditions of class 22 of SQL's states, data exceptions, are about: quoted or numbers.
+# Where there is the error and not its text alone, Spark says what they are (``_about_values``).
 _DATA_EXCEPTION: Final = re.compile(r"SQLSTATE: 22")
 _VALUE: Final = re.compile(
     r"""(?x) '(?:[^'\\]|\\.)*' | (?<![\w(,.:])(?<!SQLSTATE:[ ])-?\d[\d.:Ee+-]*(?=\s)"""
@@ -28,6 +31,9 @@ _JAVA_VALUE: Final = re.compile(
     r"""(For input string: |Text |invalid literal for [^:]*: )("[^"]*"|'[^']*')"""
 )
 _HIDDEN: Final = "***"
+# Classes of SQL's states that are about values once a statement runs: data exceptions, constraints
+# (a map's key is there twice), texts that are not of a format.
+_OF_VALUES: Final = ("22", "23", "42")
 
 
 def without_secrets(text: str) -> str:
@@ -140,6 +146,8 @@ def known_trouble(error: BaseException) -> str | None:
 
 def _messages(error: Exception) -> str:
     """The messages of a Java error and its causes, or Python's, in one line."""
+    if about_values := _about_values(error):
+        return about_values
     cause = error.java_exception if isinstance(error, Py4JJavaError) else None
     if cause is None:
         return " ".join(str(error).split())
@@ -151,6 +159,30 @@ def _messages(error: Exception) -> str:
             reasons.append(reason)
         cause = cause.getCause()
     return ": ".join(reasons)
+
+
+def _about_values(error: BaseException) -> str | None:
+    """What Spark says of an error whose cause are values of the data, without the values; None of
+    another error. Whatever is above or beneath it in Java may repeat them.
+    """
+    gateway: Any = SparkContext._gateway
+    cause: Any = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
+    while cause is not None:
+        if is_instance_of(gateway, cause, "org.apache.spark.sql.AnalysisException"):
+            # About the statement, before it runs.
+            return None
+        if is_instance_of(gateway, cause, "org.apache.spark.SparkThrowable") and (
+            cause.getSqlState() or ""
+        ).startswith(_OF_VALUES):
+            # Types and settings are in double quotes, functions in backticks.
+            parameters = {
+                name: text if text.startswith(('"', "`")) else _HIDDEN
+                for name, text in cause.getMessageParameters().items()
+            }
+            helper = JavaClass("org.apache.spark.SparkThrowableHelper", gateway._gateway_client)
+            return " ".join(helper.getMessage(cause.getCondition(), parameters).split())
+        cause = cause.getCause()
+    return None
 
 
 def cause_of(error: Py4JJavaError, class_name: str) -> Any:
@@ -165,6 +197,8 @@ def statement_error_text(error: Exception) -> str:
     """What a user can act on of what Spark says to a statement."""
     if known := known_trouble(error):
         return known
+    if about_values := _about_values(error):
+        return about_values
     if isinstance(error, ParseException):
         # The mistake is shown in its place in the SQL.
         return without_secrets(str(error))
@@ -175,3 +209,8 @@ def statement_error_text(error: Exception) -> str:
         # Behind it comes where in the statement, and in Java, it was.
         return without_secrets(str(error).partition("\n")[0])
     return error_text(error)
+
+
+def log_text(error: Exception) -> str:
+    """All that Spark says to a statement: with the query's plan, or where Java was."""
+    return _about_values(error) or without_secrets(str(error))

@@ -26,6 +26,7 @@ from dbt_lakehouse.config.paths import LOG4J, LOOPBACK, cache_folder
 from dbt_lakehouse.errors import ConfigurationError, SessionError
 from dbt_lakehouse.lake import bronze
 from dbt_lakehouse.lake.catalog import CATALOG, CATALOG_TYPE, CATALOG_URI, SQLITE, WAREHOUSE
+from dbt_lakehouse.lake.damage import look_for_damage, refuse_damage
 from dbt_lakehouse.landing.kafka.settings import PREFIX as KAFKA_PREFIX
 from dbt_lakehouse.spark import class_archive
 from dbt_lakehouse.spark.functions import register_functions
@@ -96,6 +97,19 @@ def open_session(parameters: Mapping[str, str], root: Path) -> SparkSession:
         os.environ.pop(name, None)
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
+    for name in _TELLTALE_LOGGERS:
+        PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
+    spark = _started(_with_ours(settings))
+    register_functions(spark)
+    look_for_damage(spark)
+    _prepare(spark)
+    if _opened is None or _opened.base.sparkContext is not spark.sparkContext:
+        _opened = Sessions(spark)
+    return spark
+
+
+def _with_ours(settings: Mapping[str, str]) -> dict[str, str]:
+    """The settings with what the lake needs of Spark, behind which comes what they add to it."""
     temporary = cache_folder("tmp")
     properties = [
         f"-D{name}={temporary}"
@@ -103,27 +117,24 @@ def open_session(parameters: Mapping[str, str], root: Path) -> SparkSession:
     ]
     properties.append(f"-Dlog4j2.configurationFile={LOG4J.as_uri()}")
     class_path = os.pathsep.join(str(path) for path in ensure_jars())
-    for name in _TELLTALE_LOGGERS:
-        PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
-    spark = _started(
-        {
-            "spark.app.name": "cdc_lakehouse",
-            "spark.driver.extraClassPath": class_path,
-            "spark.executor.extraClassPath": class_path,
-            "spark.driver.extraJavaOptions": (
-                f"{' '.join(map(java_option, properties))} {class_archive.java_options()}"
-            ),
-            "spark.local.dir": str(temporary),
-            "spark.ui.enabled": "false",
-            "spark.ui.showConsoleProgress": "false",
-            **settings,
-        }
-    )
-    register_functions(spark)
-    _prepare(spark)
-    if _opened is None or _opened.base.sparkContext is not spark.sparkContext:
-        _opened = Sessions(spark)
-    return spark
+    options = f"{' '.join(map(java_option, properties))} {class_archive.java_options()}"
+    ours = {
+        "spark.driver.extraClassPath": (class_path, os.pathsep),
+        "spark.executor.extraClassPath": (class_path, os.pathsep),
+        # Of two, Java takes the latter.
+        "spark.driver.extraJavaOptions": (options, " "),
+    }
+    return {
+        "spark.app.name": "cdc_lakehouse",
+        "spark.local.dir": str(temporary),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        **settings,
+        **{
+            name: f"{value}{separator}{settings[name]}" if name in settings else value
+            for name, (value, separator) in ours.items()
+        },
+    }
 
 
 def _started(settings: Mapping[str, str]) -> SparkSession:
@@ -183,7 +194,10 @@ def _is_for_command_line(name: str) -> bool:
 
 
 def _prepare(spark: SparkSession) -> None:
-    """Create the schemas and bronze's table where they are missing. Raises ``SessionError``."""
+    """Create the schemas and bronze's table where they are missing. Raises ``SessionError``
+    and ``DamageError``.
+    """
+    refuse_damage(spark, bronze.TABLE)
     try:
         for schema in ("bronze", "silver", "gold"):
             spark.sql(f"create schema if not exists {CATALOG}.{schema}")

@@ -13,6 +13,7 @@ from typing import Any, Final
 from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 
+from dbt_lakehouse.lake.damage import refuse_damage_in
 from dbt_lakehouse.lake.iceberg import java_class
 from dbt_lakehouse.spark.evaluated_views import EvaluatedViews
 
@@ -44,7 +45,8 @@ class LakeSession:
         self.spark.sparkContext._jsc.sc().cancelJobGroupAndFutureJobs(self._group)
 
     def sql(self, statement: str) -> DataFrame:
-        """The result of a statement with the arguments that are held."""
+        """The result of a statement with the arguments that are held. Raises ``DamageError``."""
+        refuse_damage_in(self.spark, statement)
         return self.spark.sql(statement, self.arguments or None)
 
     def evaluate(self, name: str, query: str) -> int:

@@ -5,7 +5,6 @@ import os
 import signal
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -34,9 +33,10 @@ from dbt_lakehouse.landing.kafka.batch import KafkaLanding, land_kafka
 from dbt_lakehouse.landing.kafka.settings import KafkaSettings
 from local_kafka.broker import Broker
 
-# What a landing in an open session, and a command, may take at most to say that a broker is down.
-QUICK = 12.0
-QUICK_COMMAND = 30.0
+# What is said by our own look at the brokers, before Kafka's client is asked, which takes minutes.
+AT_ONCE = "no Kafka broker can be reached: "
+# What is said by Kafka's client with our timeouts, and not with its own.
+IN_TIME = "did not answer within 8000 ms"
 PASSWORD = "the-right-word"
 
 
@@ -75,14 +75,6 @@ def refused(lake: Lake, error: type[LakehouseError], *texts: str) -> Iterator[No
     assert lake.snapshots(BRONZE) == before
 
 
-@contextmanager
-def within(seconds: float) -> Iterator[None]:
-    """The block takes less."""
-    started = time.monotonic()
-    yield
-    assert time.monotonic() - started < seconds
-
-
 @pytest.fixture
 def free_address() -> Iterator[str]:
     """An address where nobody listens, and nobody else will."""
@@ -96,13 +88,15 @@ def test_a_broker_that_is_down_is_named_before_anything_is_made(
 ) -> None:
     nowhere = Lake(tmp_path)
     monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", free_address)
-    with within(QUICK_COMMAND), lakehouse(nowhere, "land", "--kafka") as command:
+    with lakehouse(nowhere, "land", "--kafka") as command:
         said = command.end(code=1)
     assert said.startswith(f"lakehouse: no Kafka broker can be reached: {free_address} (")
     assert len(said.splitlines()) == 1
     with pytest.raises(DbtRuntimeError, match=f"no Kafka broker can be reached: {free_address}"):
         nowhere.dbt("run", as_of=AS_OF)
     assert not (tmp_path / "lake").exists()
+    # One look is enough for a run.
+    assert nowhere.load(topics=topic_entries(["t"])).kafka() is not None
 
 
 def test_the_brokers_that_are_down_do_not_matter_if_one_is_up(
@@ -115,7 +109,7 @@ def test_the_brokers_that_are_down_do_not_matter_if_one_is_up(
     assert lake.land_kafka([topic]).landed == 1
 
 
-def test_a_broker_that_has_gone_or_hangs_stops_a_landing_within_seconds(
+def test_a_broker_that_has_gone_or_hangs_stops_a_landing_at_once(
     lake: Lake, mortal: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", mortal.bootstrap_servers)
@@ -127,13 +121,13 @@ def test_a_broker_that_has_gone_or_hangs_stops_a_landing_within_seconds(
 
     os.kill(mortal.pid, signal.SIGSTOP)
     try:
-        with within(QUICK), refused(lake, KafkaError, where, "timed out"):
+        with refused(lake, KafkaError, AT_ONCE + where, "timed out"):
             land_kafka(spark, source)
     finally:
         os.kill(mortal.pid, signal.SIGCONT)
 
     mortal.stop()
-    with within(QUICK), refused(lake, KafkaError, where, "Connection refused"):
+    with refused(lake, KafkaError, AT_ONCE + where, "Connection refused"):
         land_kafka(spark, source)
     mortal.start()
     assert land_kafka(spark, source) == KafkaLanding(10, 0, {})
@@ -210,11 +204,8 @@ def test_a_password_is_asked_for_used_and_never_shown(
     kafka.send(topic, numbered(3))
     where = guarded.bootstrap_servers
     monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", where)
-    # Its start is not part of what is measured.
-    assert lake.spark
-
     # Without settings we speak another protocol: the broker hangs up, and we try until it is late.
-    with within(QUICK), refused(lake, KafkaError, where, "kafka.security.protocol"):
+    with refused(lake, KafkaError, where, IN_TIME, "kafka.security.protocol"):
         lake.land_kafka([topic])
 
     def log_in(password: str, mechanism: str = "PLAIN", end: str = ";") -> None:
@@ -230,10 +221,10 @@ def test_a_password_is_asked_for_used_and_never_shown(
         )
 
     log_in("a-wrong-word")
-    with within(QUICK), refused(lake, ConfigurationError, where, "refused to auth", "kafka.sasl.*"):
+    with refused(lake, ConfigurationError, where, "refused to auth", "kafka.sasl.*"):
         lake.land_kafka([topic])
     log_in(PASSWORD, mechanism="SCRAM-SHA-256")
-    with within(QUICK), refused(lake, ConfigurationError, "SCRAM-SHA-256", "kafka.sasl."):
+    with refused(lake, ConfigurationError, "SCRAM-SHA-256", "kafka.sasl."):
         lake.land_kafka([topic])
     log_in(PASSWORD, end="")
     with refused(lake, ConfigurationError, "kafka.*"):
@@ -264,10 +255,9 @@ def test_a_wrong_protocol_is_explained(lake: Lake, kafka: Kafka, broker: Broker)
     def with_settings(**settings: str) -> None:
         given = {name.replace("_", "."): value for name, value in settings.items()}
         changed = KafkaSettings({**source.settings.given, **given})
-        with within(QUICK):
-            land_kafka(lake.spark, source._replace(settings=changed))
+        land_kafka(lake.spark, source._replace(settings=changed))
 
-    with refused(lake, LakehouseError, broker.bootstrap_servers, "kafka.security.protocol"):
+    with refused(lake, KafkaError, AT_ONCE + broker.bootstrap_servers, "kafka.security.protocol"):
         with_settings(security_protocol="SSL")
     with refused(lake, ConfigurationError, "kafka.*", "PLAINTEKST"):
         with_settings(security_protocol="PLAINTEKST")

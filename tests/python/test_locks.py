@@ -1,11 +1,14 @@
 """Two processes at one lake: one works, the other waits and says for whom."""
 
 import os
+import resource
 import signal
 import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,7 +22,7 @@ from kafka_topics import (
 from lakes import Lake, topic_entries
 from processes import python, said
 
-from dbt_lakehouse.errors import LockedError
+from dbt_lakehouse.errors import LockedError, WriteError
 from dbt_lakehouse.lake.locks import lake_lock, landing_lock, run_lock, stream_lock, streamed_topics
 from dbt_lakehouse.landing.kafka.batch import KafkaLanding, land_kafka
 
@@ -114,6 +117,27 @@ def test_who_looks_whether_a_lock_is_held_keeps_nobody_away(lake: Lake) -> None:
         assert lock.held_elsewhere()
     assert lock.take("me")
     assert not lock.held_elsewhere()
+    lock.release()
+
+
+def test_a_lock_that_can_not_be_written_is_told(tmp_path: Path) -> None:
+    (tmp_path / "locks").write_text("no folder")
+    uri: Any = {"spark.sql.catalog.lake.uri": f"jdbc:sqlite:{tmp_path}/catalog.db"}
+    spark: Any = SimpleNamespace(conf=uri)
+    with pytest.raises(WriteError, match=rf"{tmp_path}/locks/run.lock can't be written: \w+"):
+        run_lock(spark).take("me")
+
+
+def test_a_full_disk_keeps_nobody_from_a_lock(lake: Lake) -> None:
+    # What a landing has left on it is removed by who holds the run's.
+    lock = lake_lock(lake.spark, "full-disk")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
+    try:
+        taken = lock.take("me")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert taken and lock.holder() == "another process"
     lock.release()
 
 

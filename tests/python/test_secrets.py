@@ -11,6 +11,15 @@ from lakes import Lake, copy_project
 from dbt_lakehouse.spark.java_errors import without_secrets
 
 SECRET = "hunter2"
+# What fails on a value, a text ``s`` with the secret in it, and what Spark calls that.
+BAD_VALUES = {
+    "cast(s as int)": "CAST_INVALID_INPUT",
+    "cast(concat(s, '\\n and more') as int)": "CAST_INVALID_INPUT",
+    "map_from_arrays(array(s, s), array(1, 2))": "DUPLICATED_MAP_KEY",
+    "parse_url(concat('http://', s, ' :'), 'HOST')": "INVALID_URL",
+    "to_number(s, '999')": "INVALID_FORMAT.MISMATCH_INPUT",
+    "to_json(parse_json(s))": "MALFORMED_RECORD_IN_PARSING",
+}
 
 
 @pytest.mark.parametrize(
@@ -60,12 +69,16 @@ def test_neither_logs_nor_the_process_list_have_secrets(
     profile.write_text(
         profile.read_text().replace("        spark.sql.catalog.lake.type: jdbc\n", settings)
     )
-    (project / "models" / "bad_value.sql").write_text(
-        "{{ config(materialized='table', pre_hook='set spark.sql.ansi.enabled=true') }}"
-        "select cast(concat('hunt', 'er', id) as int) as a from range(2, 3)"
-    )
+    for number, value in enumerate(BAD_VALUES):
+        (project / "models" / f"bad_value_{number}.sql").write_text(
+            "{{ config(materialized='table', pre_hook='set spark.sql.ansi.enabled=true') }}"
+            f"select {value} as a from (select concat('hunt', 'er', id) as s from range(2, 3))"
+        )
     lake = Lake(tmp_path, project)
-    assert lake.dbt("run", "-s", "bad_value", as_of="2026-11-21") == {"bad_value": "error"}
+    outcomes = lake.outcomes("run", "-s", "path:models/bad_value_*.sql", as_of="2026-11-21")
+    for number, condition in enumerate(BAD_VALUES.values()):
+        status, message = outcomes[f"bad_value_{number}"]
+        assert status == "error" and condition in message and "***" in message
     processes = subprocess.run(["ps", "axww", "-o", "args"], capture_output=True, text=True)
     assert "org.apache.spark" in processes.stdout and SECRET not in processes.stdout
     log = (tmp_path / "logs" / "dbt.log").read_text()

@@ -12,7 +12,7 @@ from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.errors import SessionError
 from dbt_lakehouse.lake.catalog import CATALOG_TYPE, CATALOG_URI, WAREHOUSE
 from dbt_lakehouse.spark import jars
-from dbt_lakehouse.spark.session import open_session
+from dbt_lakehouse.spark.session import _with_ours, open_session
 
 
 @pytest.mark.parametrize(
@@ -64,6 +64,18 @@ def test_memory_that_the_driver_can_not_have(tmp_path: Path, memory: str, reason
     said = done.stderr.rpartition("lakehouse: ")[2]
     assert reason in said and "spark.driver." in said
     assert said.count("\n") == 1 and "Traceback" not in done.stderr
+
+
+def test_what_the_user_gives_to_the_jvm_takes_nothing_from_it() -> None:
+    # Without our options it would log values of the data.
+    given = {"extraJavaOptions": "-Dmine=1", "extraClassPath": "/my.jar"}
+    ours = _with_ours({})
+    both = _with_ours({f"spark.driver.{name}": value for name, value in given.items()})
+    for name, value in given.items():
+        own = ours[f"spark.driver.{name}"]
+        assert both[f"spark.driver.{name}"].startswith(own) and own
+        assert both[f"spark.driver.{name}"].removeprefix(own).strip(" :") == value
+    assert "log4j2.configurationFile" in both["spark.driver.extraJavaOptions"]
 
 
 def test_the_users_options_hold_while_jars_are_resolved(

@@ -19,8 +19,9 @@ from pyspark.sql import SparkSession
 
 from dbt_lakehouse.config.paths import CACHE, ROOT
 from dbt_lakehouse.config.project import ProjectOptions, load
-from dbt_lakehouse.errors import LockedError
+from dbt_lakehouse.errors import DamageError, LockedError
 from dbt_lakehouse.lake import leases
+from dbt_lakehouse.lake.damage import look_for_damage, refuse_damage_in
 from dbt_lakehouse.lake.locks import lake_lock, landing_lock, run_lock
 
 # Holds a lease that runs out soon, and renews it, until it is killed.
@@ -90,6 +91,24 @@ def spark(checkouts: list[Checkout]) -> SparkSession:
     folder = checkouts[0].folder
     options = ProjectOptions(project_dir=str(folder), profiles_dir=str(folder / "profiles"))
     return load(options).open_session()
+
+
+def test_metadata_that_is_cut_short_is_told_by_our_own_look(
+    spark: SparkSession, checkouts: list[Checkout], capfd: pytest.CaptureFixture[str]
+) -> None:
+    spark.sql("create table gold.cut_short using iceberg as select 1 as id")
+    folder = checkouts[0].folder.parent / "warehouse" / "gold" / "cut_short" / "metadata"
+    (file,) = folder.glob("*.json")
+    whole = file.read_bytes()
+    file.write_bytes(b"")
+    look_for_damage(spark)
+    assert f"{file} is cut short, a file of gold.cut_short: " in capfd.readouterr().err
+    for statement in ("select * from {}", "insert into lake.{} select 2", "drop table {}"):
+        with pytest.raises(DamageError):
+            refuse_damage_in(spark, statement.format("gold.cut_short"))
+    # From a backup.
+    file.write_bytes(whole)
+    refuse_damage_in(spark, "select * from gold.cut_short")
 
 
 def test_leases_are_exchanged_by_compare_and_swap(spark: SparkSession) -> None:

@@ -29,7 +29,7 @@ from dbt_lakehouse.config.variables import variables_of
 from dbt_lakehouse.dbt.late_inserts import LateInserts
 from dbt_lakehouse.errors import LakehouseError
 from dbt_lakehouse.lake.tables import Table
-from dbt_lakehouse.spark.java_errors import statement_error_text, without_secrets
+from dbt_lakehouse.spark.java_errors import log_text, statement_error_text
 from dbt_lakehouse.spark.sessions import LakeSession, Sessions
 from dbt_lakehouse.telling import telling
 
@@ -53,8 +53,7 @@ def explained(sql: str) -> Generator[None, None, None]:
     except LakehouseError as error:
         raise DbtRuntimeError(f"cdc_lakehouse\n{error}") from None
     except (CapturedException, Py4JJavaError, Py4JNetworkError) as error:
-        # With the query's plan, or where Java was.
-        LOGGER.debug(f"Error while running:\n{sql}\n{without_secrets(str(error))}")
+        LOGGER.debug(f"Error while running:\n{sql}\n{log_text(error)}")
         # dbt logs what an error has come from, and that may tell secrets.
         raise DbtRuntimeError(statement_error_text(error)) from None
 
@@ -227,7 +226,7 @@ class LakehouseConnectionManager(SparkConnectionManager):
         if self.command in COMMANDS_THAT_LAND and self.lands_elsewhere() is None:
             # Before Spark starts and makes the lake's folder: a broker that is not there is found
             # out at once.
-            project.kafka()
+            project.reachable_kafka()
         spark = project.open_session()
         # Patterns are Java's: Spark tells which are none.
         TopicMatcher(spark._jvm, topic_rules(project.variables.get("topics")))
