@@ -11,7 +11,7 @@ from dbt_common.exceptions import CompilationError
 from dbt_lakehouse.dbt import marks, news
 from dbt_lakehouse.dbt.declarations import Changes, Fold, changes, declared, digest
 from dbt_lakehouse.dbt.fold import ROWS_OF_ONE_TASK, SMALL_TABLE, Newest, newest
-from dbt_lakehouse.dbt.marks import HistoryLost, Mark, Reading, Window
+from dbt_lakehouse.dbt.marks import HistoryLost, Mark, Reading, RolledBack, Window
 from dbt_lakehouse.dbt.news import Wanted
 from dbt_lakehouse.lake.tables import NO_SNAPSHOT, Table
 
@@ -73,6 +73,8 @@ class NodeRun:
         """Why a table that is there is made anew though nobody asked for it."""
         self.is_exchanged = False
         """Whether that is because it reads another table now."""
+        self.rolled_back_from: str | None = None
+        """The snapshot of the first upstream that was read before that one was rolled back."""
         self._merges: Final = merges
         tables = {str(name): load(str(name)) for name in upstreams}
         if self.table is not None:
@@ -109,6 +111,10 @@ class NodeRun:
                 self.readings[name] = marks.reading(held.get(name), upstream)
             except HistoryLost as error:
                 if not self._merges:
+                    read = held[name].snapshot
+                    is_first = name == str(self.upstreams[0])
+                    if is_first and isinstance(error, RolledBack) and int(read) in upstream.others:
+                        self.rolled_back_from = read
                     return f"{name} {error} after it was read"
                 self.readings[name] = marks.reading(None, upstream)
         if self.declaration is None:
