@@ -24,11 +24,13 @@ AS_OF: Final = "lakehouse.as_of"
 NEWEST: Final = "lakehouse.newest"
 # Of deleted_keys: up to when states are forgotten.
 HORIZON: Final = "lakehouse.purge_horizon"
+# The sequence number up to which a namespace's deletes without a set are forgotten.
+PURGED: Final = "lakehouse.purged"
 # A property of a change log: whether any of its events leaves columns as they were (``kept``).
 LEAVES: Final = "lakehouse.leaves"
 # One of change_events: the last offset of each partition and its log time (``kept``).
 LOG_TIMES: Final = "lakehouse.log_times"
-_CARRIED: Final = (DECLARED, AS_OF, NEWEST, HORIZON)
+_CARRIED: Final = (DECLARED, AS_OF, NEWEST, HORIZON, PURGED)
 
 Load = Callable[[str], Table | None]
 """A table as it is now by its name (``schema.table``), None if there is none."""
@@ -117,6 +119,11 @@ class NodeRun:
                         self.rolled_back_from = read
                     return f"{name} {error} after it was read"
                 self.readings[name] = marks.reading(None, upstream)
+            purged = upstream.noted(PURGED)
+            if purged and self.fold is not None and self.fold.namespace is not None:
+                # Its model was not there when all that were had read them.
+                if held[name].sequence < int(purged):
+                    return f"{name} has forgotten deletes that it had not read"
         if self.declaration is None:
             return None
         changed: Changes = changes(self._declaration_of(table), self.declaration)

@@ -65,9 +65,7 @@ ROLLED_LOG, ROLLED_GOLD = log_of("rolled_log"), log_of("rolled_gold")
 ROLLED: Final = (ROLLED_LOG, ROLLED_GOLD)
 
 
-def change(
-    table: str, offset: int, op: str, key: int, title: str, note: str = "a"
-) -> Message:
+def change(table: str, offset: int, op: str, key: int, title: str, note: str = "a") -> Message:
     source = {"connector": "postgresql", "db": "shop", "schema": "app", "table": table}
     return row_change(f"debezium.{table}", offset, op, key, source, title=title, note=note)
 
@@ -223,8 +221,8 @@ def test_a_log_that_is_no_longer_read_is_forgotten(built: Upstreams, exchanged: 
 
 @pytest.fixture(scope="module")
 def rolled_back(built: Upstreams, exchanged: Exchanged) -> dict[str, Outcome]:
-    """A run after some logs are rebuilt with less than gold has of them, another one is rolled back,
-    and so is a gold table. Both have had news since, and have more now.
+    """A run after some logs are rebuilt with less than gold has of them, others are rolled back,
+    and so is a gold table. Those have had news since, and all but one have more now.
     """
     lake = built.lake
     add_gold(lake.project, current_state(TRIMMED))

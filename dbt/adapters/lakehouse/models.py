@@ -119,6 +119,11 @@ class ModelAdapter(SessionAdapter):
         wanted: Wanted = None,
     ) -> NodeRun:
         """Find out what is new to a model's table, see ``NodeRun``."""
+        if any(upstream.limit is not None for upstream in upstreams):
+            raise CompilationError(
+                f"{this} is made of all that is new, or of all rows: --empty would have it note as"
+                " read what it is not made of. Try models out with `dbt compile` or `dbt show`"
+            )
         self.handle.looks.clear()
         # A view in its place is no table to go on with.
         run = NodeRun(self.look_at, this, upstreams, of, anew=anew, merges=merges, wanted=wanted)

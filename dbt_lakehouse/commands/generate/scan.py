@@ -47,9 +47,7 @@ def profile_topics(spark: SparkSession, formats: Mapping[str, str]) -> TopicProf
     return _profile(_payloads(spark.table(bronze.TABLE), list(formats)), formats)
 
 
-def tables_of(
-    spark: SparkSession, formats: Mapping[str, str | None]
-) -> set[tuple[TableId, str]]:
+def tables_of(spark: SparkSession, formats: Mapping[str, str | None]) -> set[tuple[TableId, str]]:
     """All tables of the topics, each with its topic: as the change events say, and of what runs
     have not decoded yet, the payloads.
 
