@@ -21,7 +21,7 @@ def check(model: str, declared: Mapping[str, Any], made: Mapping[str, str]) -> N
         found = given.pop(name, None)
         if found is None:
             wrong.append(f"{name} is declared {expected}, and the model has none")
-        elif found != expected and _normal(found) != _normal(expected):
+        elif not is_same(found, expected):
             wrong.append(f"{name} is declared {expected}, and the model makes it {found}")
     wrong += [f"{name} is made by the model, and not declared" for name in given]
     if wrong:
@@ -30,6 +30,11 @@ def check(model: str, declared: Mapping[str, Any], made: Mapping[str, str]) -> N
             " the contract in the model's yml, or the change log that declares its columns. Nothing"
             " was written"
         )
+
+
+def is_same(one: str, other: str) -> bool:
+    """Whether two types (Spark's DDL) are one."""
+    return one == other or _normal(one) == _normal(other)
 
 
 @cache

@@ -52,7 +52,8 @@ _TECHNICAL_TYPES: Final = {
 }
 _HISTORY_COLUMNS: Final = frozenset({"valid_from", "valid_to", "is_current"})
 _SPEC: Final = frozenset({"type", "name", "encoding"})
-_WIDENINGS: Final = {("int", "bigint"), ("float", "double")}
+# Each holds all values of those before it.
+_WIDENINGS: Final = (("tinyint", "smallint", "int", "bigint"), ("float", "double"))
 
 
 def sql_text(text: str) -> str:
@@ -404,4 +405,4 @@ def is_widening(old: str, new: str) -> bool:
         digits, scale = old[8:-1].split(",")
         new_digits, new_scale = new[8:-1].split(",")
         return int(scale) == int(new_scale) and int(digits) <= int(new_digits)
-    return (old, new) in _WIDENINGS
+    return any(old in types[: types.index(new)] for types in _WIDENINGS if new in types)

@@ -118,6 +118,10 @@ class HistoryLost(Exception):
     """An upstream is no longer the table that was read; the message says what has become of it."""
 
 
+class RolledBack(HistoryLost):
+    """It is the same table, without what was read."""
+
+
 def reading(mark: Mark | None, table: Table) -> Reading:
     """What is new in a table since a mark on it; all of it for one that has never been read.
 
@@ -143,5 +147,5 @@ def reading(mark: Mark | None, table: Table) -> Reading:
     ):
         raise HistoryLost("was replaced")
     if oldest.sequence_number <= mark.sequence or int(mark.snapshot) in table.others:
-        raise HistoryLost("was rolled back")
+        raise RolledBack("was rolled back")
     return Reading(Window.SINCE_SEQUENCE, until, mark)

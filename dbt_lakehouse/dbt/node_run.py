@@ -11,7 +11,7 @@ from dbt_common.exceptions import CompilationError
 from dbt_lakehouse.dbt import marks, news
 from dbt_lakehouse.dbt.declarations import Changes, Fold, changes, declared, digest
 from dbt_lakehouse.dbt.fold import ROWS_OF_ONE_TASK, SMALL_TABLE, Newest, newest
-from dbt_lakehouse.dbt.marks import HistoryLost, Mark, Reading, Window
+from dbt_lakehouse.dbt.marks import HistoryLost, Mark, Reading, RolledBack, Window
 from dbt_lakehouse.dbt.news import Wanted
 from dbt_lakehouse.lake.tables import NO_SNAPSHOT, Table
 
@@ -24,11 +24,13 @@ AS_OF: Final = "lakehouse.as_of"
 NEWEST: Final = "lakehouse.newest"
 # Of deleted_keys: up to when states are forgotten.
 HORIZON: Final = "lakehouse.purge_horizon"
+# The sequence number up to which a namespace's deletes without a set are forgotten.
+PURGED: Final = "lakehouse.purged"
 # A property of a change log: whether any of its events leaves columns as they were (``kept``).
 LEAVES: Final = "lakehouse.leaves"
 # One of change_events: the last offset of each partition and its log time (``kept``).
 LOG_TIMES: Final = "lakehouse.log_times"
-_CARRIED: Final = (DECLARED, AS_OF, NEWEST, HORIZON)
+_CARRIED: Final = (DECLARED, AS_OF, NEWEST, HORIZON, PURGED)
 
 Load = Callable[[str], Table | None]
 """A table as it is now by its name (``schema.table``), None if there is none."""
@@ -73,6 +75,8 @@ class NodeRun:
         """Why a table that is there is made anew though nobody asked for it."""
         self.is_exchanged = False
         """Whether that is because it reads another table now."""
+        self.rolled_back_from: str | None = None
+        """The snapshot of the first upstream that was read before that one was rolled back."""
         self._merges: Final = merges
         tables = {str(name): load(str(name)) for name in upstreams}
         if self.table is not None:
@@ -109,8 +113,17 @@ class NodeRun:
                 self.readings[name] = marks.reading(held.get(name), upstream)
             except HistoryLost as error:
                 if not self._merges:
+                    read = held[name].snapshot
+                    is_first = name == str(self.upstreams[0])
+                    if is_first and isinstance(error, RolledBack) and int(read) in upstream.others:
+                        self.rolled_back_from = read
                     return f"{name} {error} after it was read"
                 self.readings[name] = marks.reading(None, upstream)
+            purged = upstream.noted(PURGED)
+            if purged and self.fold is not None and self.fold.namespace is not None:
+                # Its model was not there when all that were had read them.
+                if held[name].sequence < int(purged):
+                    return f"{name} has forgotten deletes that it had not read"
         if self.declaration is None:
             return None
         changed: Changes = changes(self._declaration_of(table), self.declaration)

@@ -62,6 +62,10 @@
     {% set hit_by_others = _hit_by_others(run, fold, remembered) %}
     {% if not has_new_events and not run.is_declared_anew
         and not (hit_by_others and is_not_empty('(' ~ hit_by_others ~ ')')) %}
+        {% if _has_new_deletes(run, fold, remembered) %}
+            {# It has seen them: they would be kept for it for good. #}
+            {% do adapter.note(this) %}
+        {% endif %}
         {% do nothing_to_do() %}
         {% do return(none) %}
     {% endif %}
@@ -169,6 +173,18 @@
         ) %}
     {% endif %}
     {% do return(keys | join(' union ') if keys else none) %}
+{% endmacro %}
+
+{# Whether there is a delete without a set that the table has not read, be it of its keys or not. #}
+{% macro _has_new_deletes(run, fold, remembered) %}
+    {% set deleted_keys = run.upstreams[1] %}
+    {% do return(
+        fold.namespace and run.is_behind(deleted_keys)
+        and adapter.may_have_rows(deleted_keys, [('scope', '=', 'aerospike:' ~ fold.namespace)])
+        and is_not_empty(
+            '(' ~ remembered_deletes_sql(run, fold, remembered) ~ ') where _is_new'
+        )
+    ) %}
 {% endmacro %}
 
 {#

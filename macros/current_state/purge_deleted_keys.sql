@@ -6,7 +6,8 @@
   key's whole log.
 
   A namespace's deletes without a set are for its gold tables to read: those that one of them has
-  not read yet stay, however old they are.
+  not read yet stay, however old they are. A table whose model was not there meanwhile finds noted
+  that some are gone (`lakehouse.purged`), and is built anew (dbt_lakehouse/dbt/node_run.py).
 #}
 {% macro purge_deleted_keys() %}
     {% do ref('fold_counters') %}
@@ -29,17 +30,25 @@
         )
     {% endset %}
     {# Rows are chosen by a column of Iceberg's own, which a delete can't ask for. #}
-    {% do evaluate(view_of('old'), 'select * from ' ~ this ~ ' where ' ~ old) %}
+    {% do evaluate(
+        view_of('old'),
+        'select *, _last_updated_sequence_number as _sequence from ' ~ this ~ ' where ' ~ old
+    ) %}
     {% set found = run_query(
         'select count(*), cast(max(greatest('
         ~ 'position.log_time, null_position.log_time, max_occurred_at'
-        ~ ')) as string) from ' ~ view_of('old')
+        ~ ")) as string), max(if(scope like 'aerospike:%', _sequence, null)) from "
+        ~ view_of('old')
     )[0] %}
     {% if found[0] > 0 %}
         {% set known = adapter.look_at_table(this).noted('lakehouse.purge_horizon') %}
         {% set horizon = [found[1] or '', known or ''] | max %}
         {# Before the states go: who finds neither would take a late event for the first. #}
-        {% do adapter.note(this, {'lakehouse.purge_horizon': horizon}) %}
+        {% set notes = {'lakehouse.purge_horizon': horizon} %}
+        {% if found[2] is not none %}
+            {% do notes.update({'lakehouse.purged': found[2]}) %}
+        {% endif %}
+        {% do adapter.note(this, notes) %}
         {% do run_query(
             'merge into ' ~ this ~ ' as target using ' ~ view_of('old') ~ ' as source'
             ~ ' on target.scope = source.scope and target.record_key = source.record_key'

@@ -96,3 +96,97 @@ left semi join (
 ) using (_digest)
     {%- endif %}
 {%- endmacro %}
+
+{#
+  What a rebuild of a table that is folded from a log would lose beside rows whose last event is
+  gone: pairs of what it is and a query that counts it.
+
+  Arguments:
+      run: the NodeRun.
+#}
+{% macro losses_of_fold(run) %}
+    {% set fold, losses, log = run.fold, [], run.upstreams[0] %}
+    {% set held = adapter.get_columns_in_relation(this) | map(attribute='quoted') | list %}
+    {% set columns = adapter.columns_kept(this, fold) %}
+    {% if fold.keyless %}
+        {% if columns %}
+            {% do losses.append(('of its rows are', _lost_copies_sql(fold, log, columns))) %}
+        {% endif %}
+        {% do return(losses) %}
+    {% endif %}
+    {% if fold.key | reject('in', held) | list %}
+        {# Of another key: nothing that is held can be compared. #}
+        {% do return(losses) %}
+    {% endif %}
+    {% if fold.may_leave and columns %}
+        {% do losses.append(('of its rows have values', _unsaid_values_sql(fold, log, columns))) %}
+    {% endif %}
+    {% if 'current_state' in config.get('meta') %}
+        {% do losses.append((
+            'of the deleted keys that it remembers are',
+            _lost_states_sql(fold, log, run.upstreams[1])
+        )) %}
+    {% endif %}
+    {% do return(losses) %}
+{% endmacro %}
+
+{# How many rows have a value in a column that each event of their key leaves as it was. #}
+{% macro _unsaid_values_sql(fold, log, columns) -%}
+    {%- set key_list = fold.key | join(', ') -%}
+select count(*)
+from {{ this }} as own
+inner join (
+    select
+        {{ key_list }}
+        {%- for column in columns %},
+        bool_and({{ is_unchanged(column) }}) as _unsaid_{{ loop.index0 }}
+        {%- endfor %}
+    from {{ log }}
+    where _operation in ('snapshot', 'insert', 'update', 'upsert')
+    group by {{ key_list }}
+) as said using ({{ key_list }})
+where
+    {%- for column in columns %}
+    (own.{{ column }} is not null and _unsaid_{{ loop.index0 }}){{ ' or' if not loop.last }}
+    {%- endfor %}
+{%- endmacro %}
+
+{#
+  How many states of absent keys are of events that neither the log nor the table of deletes without
+  a set has.
+#}
+{% macro _lost_states_sql(fold, log, deleted_keys) -%}
+select count(*)
+from (
+    select position.topic, position.partition, position.offset
+    from {{ deleted_keys }}
+    where
+        scope = {{ table_scope(this) }}
+        and record_key not in (select {{ record_key(fold.key) }} from {{ this }})
+)
+left anti join (
+    select _position.topic, _position.partition, _position.offset from {{ log }}
+    {%- if fold.namespace %}
+    union all
+    select _position.topic, _position.partition, _position.offset
+    from {{ ref('set_less_deletes') }}
+    {%- endif %}
+) using (topic, partition, offset)
+{%- endmacro %}
+
+{#
+  How many rows of a table without a key there are that the log does not give, up to the newest
+  event that the table has a row of.
+#}
+{% macro _lost_copies_sql(fold, log, columns) -%}
+    {%- set row = exact_json('struct(' ~ columns | join(', ') ~ ')') -%}
+    {%- set read = '(select * from ' ~ log ~ ' where _position <= (select max(_position) from '
+        ~ this ~ '))' -%}
+select sum(greatest(held - coalesce(given, 0), 0))
+from (select {{ row }} as _row, count(*) as held from {{ this }} group by 1)
+left join (
+    select {{ row }} as _row, count(*) as given
+    from ({{ current_rows_sql(fold, read) }})
+    group by 1
+) using (_row)
+{%- endmacro %}

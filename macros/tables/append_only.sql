@@ -51,8 +51,8 @@
 {% endmacro %}
 
 {#
-  Stops a rebuild that nobody has asked for if the table would lose rows by it: if what they were
-  made of is not there any more.
+  Stops a rebuild that nobody has asked for if the table would lose something by it: if what that
+  was made of is not there any more.
 
   Arguments:
       run: the NodeRun.
@@ -63,19 +63,33 @@
     {% endif %}
     {% if not run.is_exchanged and run.upstreams %}
         {% set upstream = run.upstreams[0] %}
-        {% set lost = run_query(
+        {% set losses = [(
+            'of its rows are',
             'select count(*) from (select ' ~ _places(this) ~ ' from ' ~ this ~ ')'
             ~ ' left anti join (select ' ~ _places(upstream) ~ ' from ' ~ upstream ~ ')'
             ~ ' using (topic, partition, offset)'
-        )[0][0] %}
-        {% if lost > 0 %}
-            {% do exceptions.raise_compiler_error(
-                this ~ ' has to be rebuilt: ' ~ run.reason ~ '. But ' ~ lost ~ ' of its rows are of'
-                ~ ' events that ' ~ upstream ~ ' no longer has, and would be lost. Bring back what'
-                ~ ' they were made of, or accept the loss with'
-                ~ ' `dbt run --full-refresh -s ' ~ model.name ~ '`'
-            ) %}
+        )] %}
+        {# What it has read may have taken rows away: those would be back. #}
+        {% if run.rolled_back_from %}
+            {% do losses.append((
+                'of the rows that it has read are',
+                'select count(*) from (select ' ~ _places(upstream) ~ ' from ' ~ upstream
+                ~ ' version as of ' ~ run.rolled_back_from ~ ')'
+                ~ ' left anti join (select ' ~ _places(upstream) ~ ' from ' ~ upstream ~ ')'
+                ~ ' using (topic, partition, offset)'
+            )) %}
         {% endif %}
+        {% for what, query in losses + (losses_of_fold(run) if run.fold else []) %}
+            {% set lost = run_query(query)[0][0] %}
+            {% if lost %}
+                {% do exceptions.raise_compiler_error(
+                    this ~ ' has to be rebuilt: ' ~ run.reason ~ '. But ' ~ lost ~ ' ' ~ what
+                    ~ ' of events that ' ~ upstream ~ ' no longer has, and would be lost. Bring'
+                    ~ ' back what they were made of, or accept the loss with'
+                    ~ ' `dbt run --full-refresh -s ' ~ model.name ~ '`'
+                ) %}
+            {% endif %}
+        {% endfor %}
     {% endif %}
     {% do log(this ~ ' is rebuilt: ' ~ run.reason, info=true) %}
 {% endmacro %}

@@ -276,6 +276,8 @@ def test_types_of_columns_that_are_not_taken_do_not_matter() -> None:
     ("old", "new", "expected"),
     [
         ("int", "bigint", True),
+        ("tinyint", "bigint", True),
+        ("int", "smallint", False),
         ("float", "double", True),
         ("decimal(10,2)", "decimal(12, 2)", True),
         ("decimal(10,2)", "decimal(12,3)", False),

@@ -1070,8 +1070,12 @@ def test_tables_without_keys_don_t_keep_the_others_from_being_made(
 
 
 def test_tables_of_one_name_get_models_of_their_own(world: World) -> None:
-    """The demo's in another topic; and one that only a topic has which nobody has listed."""
-    lines = []
+    """The demo's in another topic; and one that only a topic has which nobody has listed, and that
+    comes late in it.
+    """
+    first = Capture("twins.two")
+    filler = {**source("filler"), "db": "two"}
+    lines = [first.json({"no": n}, change("c", filler, None, {"no": n})) for n in range(150)]
     for topic, table in (
         (
             "other.inventory.products",
@@ -1080,7 +1084,7 @@ def test_tables_of_one_name_get_models_of_their_own(world: World) -> None:
         ("twins.one", {**source("twin"), "db": "one"}),
         ("twins.two", {**source("twin"), "db": "two"}),
     ):
-        capture = Capture(topic)
+        capture = first if topic == first.topic else Capture(topic)
         lines.append(capture.json({"no": 1}, change("c", table, None, {"no": 1, "label": "x"})))
     world.lake.land(lines)
     report = world.generate("other.inventory.products", "twins.one", format="debezium_json")
@@ -1088,6 +1092,19 @@ def test_tables_of_one_name_get_models_of_their_own(world: World) -> None:
     assert (products.name, products.status) == ("inventory_products", "created")
     assert "products_changes.sql names no topic" in products.notes[0]
     assert (twin.name, twin.status) == ("one_public_twin", "created")
+    assert twin.notes[-1].startswith("it is not called twin, for another table in bronze")
+
+
+def test_all_tables_count_that_have_landed(built: World) -> None:
+    """Those that are decoded, those that have landed since, and those that nobody has listed."""
+    spark, landed = built.lake.spark, Capture("shop.late")
+    built.lake.land([landed.json({"no": 1}, change("c", source("late"), None, {"no": 1}))])
+    formats = {**TOPICS, landed.topic: "debezium_json"}
+    profile = scan.profile_topics(spark, formats)
+    tables = {(table, topic) for table, each in profile.tables.items() for topic in each.topics}
+    assert {topic for _, topic in tables} == formats.keys()
+    assert scan.tables_of(spark, formats) == tables
+    assert scan.tables_of(spark, {**formats, landed.topic: None}) == tables
 
 
 # --- Types ----------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from dbt_lakehouse.dbt.node_run import (
     HORIZON,
     LEAVES,
     NEWEST,
+    PURGED,
     NodeRun,
     carried,
     keeping,
@@ -195,6 +196,36 @@ def test_an_upstream_with_another_history() -> None:
     assert found.reason == f"{LOG} was rolled back after it was read"
     assert not found.is_exchanged
     assert found.readings[LOG].window is Window.WHOLE
+    # What it was then can be looked at.
+    assert found.rolled_back_from == "2000"
+
+
+@pytest.mark.parametrize(
+    ("log", "reason"),
+    [
+        (table(row(1)), "was rolled back"),
+        (table(row(1, 2), uuid="another"), "was dropped and made anew"),
+    ],
+    ids=("expired", "another"),
+)
+def test_what_was_read_is_not_there_any_more(log: Table, reason: str) -> None:
+    found = run({OWN: made_of(fold(), read(log=2)), LOG: log}, fold())
+    assert found.reason == f"{LOG} {reason} after it was read"
+    assert found.rolled_back_from is None
+
+
+def test_deletes_that_were_forgotten_before_they_were_read() -> None:
+    """Of an Aerospike set, whose model was not there meanwhile."""
+    aerospike = fold(key={}, namespace="users", set="orders")
+    notes = {**read(log=2, deletes=2), PURGED: "2"}
+    for of, purged, reason in (
+        (aerospike, "2", None),
+        (aerospike, "3", f"{DELETES} has forgotten deletes that it had not read"),
+        (fold(), "3", None),
+    ):
+        deletes = table([*row(1, 2), commit(3, 2, rows=0, notes={PURGED: purged})])
+        tables = {OWN: made_of(of, notes), LOG: table(row(1, 2)), DELETES: deletes}
+        assert run(tables, of, (LOG, DELETES)).reason == reason
 
 
 def test_a_table_that_merges_reads_again_what_has_another_history() -> None:

@@ -7,15 +7,18 @@ from typing import Any, Final
 
 import pytest
 from lakes import Lake, Rows, copy_project
+from streams import UNAVAILABLE
 
 from dbt_lakehouse.dbt.commits import note
 from dbt_lakehouse.dbt.declarations import digest
-from dbt_lakehouse.dbt.node_run import DECLARED
+from dbt_lakehouse.dbt.node_run import DECLARED, LEAVES, keeping
 
 TOPIC: Final = "debezium.shop.stock"
 NOW: Final = 1_790_812_800_000
 AS_OF: Final = "2026-11-21 00:00:00"
 TABLES: Final = ("silver.stock_changes", "gold.stock", "gold.stock_history")
+# What is declared in the end.
+MORE: Final = {"quantity": "bigint", "shelf": "string", "grade": "tinyint"}
 
 LOG: Final = """
 {{{{
@@ -98,12 +101,15 @@ def _base64(document: object) -> str:
 
 @pytest.fixture(scope="module")
 def stock(tmp_path_factory: pytest.TempPathFactory) -> Stock:
-    """The table with two columns declared, of rows that have one more and a larger value."""
+    """The table with two columns declared, of rows that have more and a larger value."""
     stock = Stock(tmp_path_factory.mktemp("drift"))
-    stock.declare({"quantity": "int"})
+    stock.declare({"quantity": "smallint"})
     stock.change("c", None, {"id": 1, "quantity": 10})
     stock.change("c", None, {"id": 2, "quantity": 2**40})
     stock.change("c", None, {"id": 3, "quantity": 30, "shelf": "A"})
+    stock.change("c", None, {"id": 5, "quantity": 50, "shelf": "D", "grade": 7})
+    # Of what is declared by now, no event leaves anything as it was.
+    stock.change("u", None, {"id": 5, "quantity": 51, "shelf": UNAVAILABLE, "grade": 7})
     stock.run()
     stock.change(
         "u", {"id": 3, "quantity": 30, "shelf": "A"}, {"id": 3, "quantity": 30, "shelf": "B"}
@@ -120,17 +126,19 @@ def test_what_is_declared_later_is_filled_in_place(stock: Stock) -> None:
         {"id": 1, "quantity": 10},
         {"id": 2, "quantity": None},
         {"id": 3, "quantity": 30},
+        {"id": 5, "quantity": 51},
     ]
     before = {table: (stock.first_snapshot(table), stock.files(table)) for table in TABLES}
 
-    stock.declare({"quantity": "bigint", "shelf": "string"})
+    stock.declare(MORE)
     stock.change("u", None, {"id": 1, "quantity": 11})
     stock.run()
 
     assert stock.gold() == [
-        {"id": 1, "quantity": 11, "shelf": None},
-        {"id": 2, "quantity": 2**40, "shelf": None},
-        {"id": 3, "quantity": 30, "shelf": "B"},
+        {"id": 1, "quantity": 11, "shelf": None, "grade": None},
+        {"id": 2, "quantity": 2**40, "shelf": None, "grade": None},
+        {"id": 3, "quantity": 30, "shelf": "B", "grade": None},
+        {"id": 5, "quantity": 51, "shelf": "D", "grade": 7},
     ]
     log = lake.sql(
         "select id, quantity, shelf, _changed_columns, size(_misfits) as misfits"
@@ -140,6 +148,8 @@ def test_what_is_declared_later_is_filled_in_place(stock: Stock) -> None:
         (1, 10, None, None, 0),
         (2, 2**40, None, None, 0),
         (3, 30, "A", None, 0),
+        (5, 50, "D", None, 0),
+        (5, 51, None, None, 0),
         (3, 30, "B", ["shelf"], 0),
         (4, 40, "C", None, 0),
         (4, 40, "C", None, 0),
@@ -155,6 +165,8 @@ def test_what_is_declared_later_is_filled_in_place(stock: Stock) -> None:
         (3, 30, "A", False),
         (3, 30, "B", True),
         (4, 40, "C", False),
+        (5, 50, "D", False),
+        (5, 51, "D", True),
     ]
     for table, (first_snapshot, files) in before.items():
         assert stock.first_snapshot(table) == first_snapshot, table
@@ -163,9 +175,9 @@ def test_what_is_declared_later_is_filled_in_place(stock: Stock) -> None:
 
 
 def test_a_run_that_died_before_it_filled_is_repeated(stock: Stock) -> None:
-    """The columns are there already, but not their values."""
+    """The columns are there already, but not their values, nor what events leave as it was."""
     lake = stock.lake
-    stock.declare({"quantity": "bigint", "shelf": "string"})
+    stock.declare(MORE)
     stock.run()
     expected = stock.gold(), lake.read("gold.stock_history"), lake.read("silver.stock_changes")
     for table in TABLES:
@@ -177,6 +189,8 @@ def test_a_run_that_died_before_it_filled_is_repeated(stock: Stock) -> None:
         before = json.dumps(declared, sort_keys=True)
         lake.set_properties(table, {f"{DECLARED}.{digest(before)}": before})
         note(lake.spark, table, {DECLARED: digest(before)})
+    log = TABLES[0]
+    lake.set_properties(log, {LEAVES: keeping(lake.look_at(log), False)})
     stock.run()
     found = stock.gold(), lake.read("gold.stock_history"), lake.read("silver.stock_changes")
     for rows, again in zip(expected, found, strict=True):
@@ -193,6 +207,7 @@ def test_a_column_that_goes_takes_a_rebuild(stock: Stock) -> None:
         {"id": 1, "shelf": None},
         {"id": 2, "shelf": None},
         {"id": 3, "shelf": "B"},
+        {"id": 5, "shelf": "D"},
     ]
 
 

@@ -6,6 +6,7 @@ One lake serves all. Each fixture is one more run; the tests stand in the order 
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -13,8 +14,16 @@ import pytest
 import yaml
 from lakes import Lake, Outcome
 from small_messages import aerospike_write, row_change
-from small_project import Log, add_gold, add_log, current_state, remove_model, small_project
-from streams import Message
+from small_project import (
+    Log,
+    add_gold,
+    add_log,
+    current_state,
+    history,
+    remove_model,
+    small_project,
+)
+from streams import UNAVAILABLE, Message
 
 from dbt_lakehouse.lake.bronze import create_table
 
@@ -45,14 +54,20 @@ TRIMMED: Final = log_of("trimmed")
 PROFILES: Final = Log(
     "profiles", "profiles", {}, {"display_name": "string"}, schema="users", is_aerospike=True
 )
+# Nor these: the value of a column, one of two equal rows, a deleted key.
+VALUES, DELETED = log_of("values"), log_of("deleted")
+COPIES: Final = Log("copies", "copies", {}, {"title": "string"}, database="shop", schema="app")
+LOSING: Final = (VALUES, DELETED, COPIES)
+# Of this, the log is rolled back to before a delete, and not built again.
+REVIVED: Final = log_of("revived")
 # Of these, the log is rolled back, or gold is.
 ROLLED_LOG, ROLLED_GOLD = log_of("rolled_log"), log_of("rolled_gold")
 ROLLED: Final = (ROLLED_LOG, ROLLED_GOLD)
 
 
-def change(table: str, offset: int, op: str, key: int, title: str) -> Message:
+def change(table: str, offset: int, op: str, key: int, title: str, note: str = "a") -> Message:
     source = {"connector": "postgresql", "db": "shop", "schema": "app", "table": table}
-    return row_change(f"debezium.{table}", offset, op, key, source, title=title, note="a")
+    return row_change(f"debezium.{table}", offset, op, key, source, title=title, note=note)
 
 
 class Upstreams(NamedTuple):
@@ -99,22 +114,30 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Upstreams:
     folder = tmp_path_factory.mktemp("upstreams")
     project = small_project(folder / "project", tests=[DECODED])
     _add_target(project)
-    for log in (ONE, OTHER, TRIMMED, PROFILES, *ROLLED):
+    for log in (ONE, OTHER, TRIMMED, PROFILES, *LOSING, REVIVED, *ROLLED):
         add_log(project, log)
     add_gold(project, current_state(ONE, PICKED))
-    for log in (TRIMMED, PROFILES, *ROLLED):
+    for log in (TRIMMED, PROFILES, *LOSING, REVIVED, *ROLLED):
         add_gold(project, current_state(log))
+    add_gold(project, replace(history(REVIVED, "revived_history"), data_tests=[]))
     upstreams = Upstreams(Lake(folder, project), [], {})
     upstreams.land(
         *(change("one", n, "c", n, f"one {n}") for n in (1, 2)),
         *(change("other", n, "c", n, f"other {n}") for n in (2, 3)),
         *(change("trimmed", n, "c", n, f"trimmed {n}") for n in (1, 2)),
         *(aerospike_write(USERS, n, "profiles", n, display_name="x") for n in (1, 2)),
-        *(change(log.name, 1, "c", 1, "first") for log in ROLLED),
+        *(change(log.name, 1, "c", 1, "first") for log in (*LOSING, REVIVED, *ROLLED)),
+        change("values", 2, "u", 1, "second", UNAVAILABLE),
+        change("deleted", 2, "d", 1, "first"),
+        change("deleted", 3, "c", 2, "second"),
+        change("copies", 2, "c", 2, "first"),
     )
     succeeded(upstreams.run())
     upstreams.first.update(current_snapshots(upstreams.lake))
-    upstreams.land(*(change(log.name, 2, "c", 2, "second") for log in ROLLED))
+    upstreams.land(
+        *(change(log.name, 2, "c", 2, "second") for log in ROLLED),
+        change("revived", 2, "d", 1, "first"),
+    )
     succeeded(upstreams.run())
     return upstreams
 
@@ -198,17 +221,23 @@ def test_a_log_that_is_no_longer_read_is_forgotten(built: Upstreams, exchanged: 
 
 @pytest.fixture(scope="module")
 def rolled_back(built: Upstreams, exchanged: Exchanged) -> dict[str, Outcome]:
-    """A run after one log is rebuilt with less than gold has of it, another one is rolled back, and
-    so is a gold table. Both have had news since, and have more now.
+    """A run after some logs are rebuilt with less than gold has of them, others are rolled back,
+    and so is a gold table. Those have had news since, and all but one have more now.
     """
     lake = built.lake
     add_gold(lake.project, current_state(TRIMMED))
-    lake.sql("delete from silver.change_events where topic = 'debezium.trimmed' and offset = 1")
-    succeeded(built.run("--full-refresh", "-s", TRIMMED.model))
-    for table in (f"silver.{ROLLED_LOG.model}", f"gold.{ROLLED_GOLD.name}"):
+    lake.sql(
+        "delete from silver.change_events where offset = 1"
+        " and topic in ('debezium.trimmed', 'debezium.values', 'debezium.copies')"
+        " or offset <= 2 and topic = 'debezium.deleted'"
+    )
+    losing = (log.model for log in (TRIMMED, *LOSING))
+    succeeded(built.run("--full-refresh", "-s", *losing))
+    rolled = (f"silver.{log.model}" for log in (ROLLED_LOG, REVIVED))
+    for table in (*rolled, f"gold.{ROLLED_GOLD.name}"):
         lake.roll_back(table, built.first[table])
     built.land(*(change(log.name, 3, "u", 1, "third") for log in ROLLED))
-    return built.run()
+    return built.run("--exclude", REVIVED.model)
 
 
 def test_a_rebuild_that_would_lose_rows_stops(
@@ -218,6 +247,24 @@ def test_a_rebuild_that_would_lose_rows_stops(
     assert outcome.status == "error"
     assert "gold.trimmed" in outcome.message and "--full-refresh" in outcome.message
     assert built.titles("gold.trimmed") == {1: "trimmed 1", 2: "trimmed 2"}
+
+
+@pytest.mark.parametrize(
+    ("table", "loss"),
+    [
+        ("values", "1 of its rows have values of events"),
+        ("copies", "1 of its rows are of events"),
+        ("deleted", "1 of the deleted keys that it remembers are of events"),
+        # Nothing of theirs: a row that was deleted would be back.
+        ("revived", "1 of the rows that it has read are of events"),
+        ("revived_history", "1 of the rows that it has read are of events"),
+    ],
+)
+def test_so_does_one_that_would_lose_what_earlier_events_said(
+    built: Upstreams, rolled_back: dict[str, Outcome], table: str, loss: str
+) -> None:
+    assert rolled_back[table].status == "error"
+    assert f"{loss} that silver.{table.partition('_')[0]}_changes no" in rolled_back[table].message
 
 
 @pytest.mark.parametrize("log", ROLLED, ids=[log.name for log in ROLLED])

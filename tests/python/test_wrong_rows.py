@@ -45,6 +45,8 @@ LINES: Final = replace(SHARDS, name="lines", key={}, columns=TITLE)
 PROFILES: Final = Log(
     "profiles", "profiles", {}, {"display_name": "string"}, schema="users", is_aerospike=True
 )
+# Its model is gone from the project when a record is deleted, and comes back.
+BADGES: Final = replace(PROFILES, name="badges", table="badges")
 # Changed bins only, which its log alone declares.
 GAUGES: Final = replace(
     PROFILES,
@@ -135,10 +137,10 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     """A project with these tables, and a lake for it."""
     folder = tmp_path_factory.mktemp("wrong-rows")
     project = small_project(folder / "project")
-    for log in (NOTES, SHARDS, LINES, PROFILES, GAUGES, CLOCKS, *PLACES):
+    for log in (NOTES, SHARDS, LINES, PROFILES, BADGES, GAUGES, CLOCKS, *PLACES):
         add_log(project, log)
     add_gold(project, current_state(NOTES, columns=["title"]))
-    for log in (SHARDS, LINES, PROFILES, GAUGES, CLOCKS):
+    for log in (SHARDS, LINES, PROFILES, BADGES, GAUGES, CLOCKS):
         add_gold(project, current_state(log))
     add_gold(project, history(SHARDS, "shards_history"))
     add_gold(project, history(NOTES, "notes_history"))
@@ -178,6 +180,7 @@ def first(lake: Lake) -> dict[str, str]:
         shard(6, "shard_a", "c", 5, title="gone", note="gone"),
         shard(7, "shard_a", "t"),
         shard(8, "shard_a", "u", 5, title="new", note="__debezium_unavailable_value"),
+        aerospike_write(USERS, 0, "badges", 5, display_name="x"),
         *(aerospike_write(USERS, n, "profiles", n, display_name="x") for n in (1, 2)),
         *(aerospike_write(USERS, n, "gauges", n, level=n, label="set once") for n in (3, 4)),
         clock(0, 30, "newest"),
@@ -255,7 +258,8 @@ def test_source_time_counts_where_the_log_says_so(lake: Lake, first: dict[str, s
 
 @pytest.fixture(scope="module")
 def second(lake: Lake, first: dict[str, str]) -> dict[str, str]:
-    """Everything but the profiles, of which a record is deleted."""
+    """Everything but the profiles and the badges, of each of which a record is deleted."""
+    remove_model(lake.project, "badges")
     add_log(lake.project, NOTES_LATER)
     add_gold(lake.project, current_state(NOTES_LATER))
     add_gold(lake.project, history(NOTES_LATER, "notes_history"))
@@ -265,6 +269,7 @@ def second(lake: Lake, first: dict[str, str]) -> dict[str, str]:
         aerospike_write(USERS, 5, "gauges", 3, level=33),
         set_less_delete(USERS, 6, 4),
         set_less_delete(USERS, 7, 1),
+        set_less_delete(USERS, 8, 5),
     ]
     lake.land(message.line() for message in messages)
     return lake.dbt("run", "--exclude", "profiles", *NOT_AGAIN, as_of=SECOND)
@@ -339,6 +344,20 @@ def test_deletes_are_remembered_until_every_table_has_read_them(
     """One of them for longer than the retention, the other with none."""
     assert succeeded(last, "profiles")
     assert [row["_digest"] for row in lake.read("gold.profiles")] == []
+
+
+def test_deletes_are_forgotten_once_every_table_has_read_them(
+    lake: Lake, last: dict[str, str]
+) -> None:
+    """Those too that had no new events since; and one whose model was gone is built anew."""
+    forgotten = lake.dbt("run", "-s", "deleted_keys", as_of=LAST, tombstone_retention_days=0)
+    assert succeeded(forgotten, "deleted_keys")
+    scopes = {row["scope"] for row in lake.read("silver.deleted_keys")}
+    assert "aerospike:users" not in scopes
+    assert len(lake.read("gold.badges")) == 1
+    add_gold(lake.project, current_state(BADGES))
+    assert succeeded(lake.dbt("run", "-s", "badges", as_of=LAST), "badges")
+    assert lake.read("gold.badges") == []
 
 
 def test_an_ordinary_incremental_model_appends(lake: Lake, last: dict[str, str]) -> None:

@@ -29,7 +29,7 @@ from dbt_lakehouse.dbt import (
     readers,
     tables,
 )
-from dbt_lakehouse.dbt.declarations import Fold
+from dbt_lakehouse.dbt.declarations import Fold, quoted
 from dbt_lakehouse.dbt.fold import Found, Newest, Plan, Truncate
 from dbt_lakehouse.dbt.key_ranges import arguments_of, key_ranges, ranges_of, values_sql
 from dbt_lakehouse.dbt.log_times import Known, LogTimes
@@ -377,6 +377,19 @@ class ModelAdapter(SessionAdapter):
         return leaves
 
     # -- tables
+
+    @available.parse_none
+    @told
+    def columns_kept(self, this: BaseRelation, of: Fold) -> list[str]:
+        """The value columns of a fold that a model's table has already, and of their types."""
+        fields = tables.columns_of(self.spark, str(this))
+        held = {field.name: field.dataType.simpleString() for field in fields}
+        types = of.typed(of.columns)
+        return quoted(
+            name
+            for name, made in types.items()
+            if name in held and contracts.is_same(held[name], made)
+        )
 
     @available.parse_none
     @told

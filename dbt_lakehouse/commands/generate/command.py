@@ -65,7 +65,7 @@ def generate(project: Project, options: Options) -> Report:
         rules_of_others = {
             topic: matcher.rule_in_bronze(topic) for topic in landed if topic not in formats
         }
-        return scan.first_tables(
+        return scan.tables_of(
             spark,
             {topic: rule and rule.format for topic, rule in rules_of_others.items()},
         )

@@ -3,9 +3,10 @@
 A model is named like the table, in lower snake case. Where another table of the lake is called so
 too, or a model of another source, or where SQL keeps the name for itself, it is database, schema
 and table; then the topic; at last these with a digest. So the name of a table does not depend on
-which of them was generated first. Columns keep the
-names that they have at the source, whatever the case; only what no column can be called is changed,
-and the model maps it (`{"name": "the field"}`).
+which of them was generated first, only on what has landed by then; a model that is there keeps its
+name, and a table that comes later takes a longer one. Columns keep the names that they have at the
+source, whatever the case; only what no column can be called is changed, and the model maps it
+(`{"name": "the field"}`).
 """
 
 import re
@@ -84,6 +85,11 @@ def entity_names(
                 names[table] = name
                 break
     return names
+
+
+def shortest(table: TableId, topic: str) -> str:
+    """The name that a table has if nothing else is called so."""
+    return _choices(table, topic)[0]
 
 
 def _choices(table: TableId, topic: str) -> list[str]:

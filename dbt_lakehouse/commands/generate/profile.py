@@ -28,7 +28,8 @@ from python_udfs.registry import decode_payload
 from python_udfs.text import json_text
 
 AEROSPIKE: Final = frozenset({"aerospike_messagepack", "aerospike_json"})
-_ROW_OPERATIONS: Final = frozenset({SNAPSHOT, INSERT, UPDATE, UPSERT, DELETE})
+# What says which tables there are.
+OPERATIONS: Final = frozenset({SNAPSHOT, INSERT, UPDATE, UPSERT, DELETE, TRUNCATE})
 _DECODER: Final = msgspec.json.Decoder(float_hook=msgspec.Raw)
 
 
@@ -206,7 +207,7 @@ class TopicProfile:
                 self.errors[event.error_code or ""] += 1
                 self.error_example = self.error_example or (event.error_detail or "")
                 continue
-            if event.operation not in _ROW_OPERATIONS and event.operation != TRUNCATE:
+            if event.operation not in OPERATIONS:
                 continue
             table = self._table(event, format_name, position, is_aerospike)
             if is_aerospike:

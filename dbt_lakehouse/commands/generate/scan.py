@@ -15,8 +15,17 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.functions import arrow_udf
 
-from dbt_lakehouse.commands.generate.profile import Position, TableId, TopicProfile
+from dbt_lakehouse.commands.generate.profile import (
+    AEROSPIKE,
+    OPERATIONS,
+    Position,
+    TableId,
+    TopicProfile,
+)
+from dbt_lakehouse.dbt.marks import HistoryLost, Reading, marks_of, reading
+from dbt_lakehouse.dbt.tables import look_at
 from dbt_lakehouse.lake import bronze
+from dbt_lakehouse.lake.catalog import CATALOG
 from dbt_lakehouse.spark.functions import BatchFunction
 from python_udfs.core.events import INVALID
 from python_udfs.registry import FORMATS, decode_payload
@@ -24,7 +33,6 @@ from python_udfs.registry import FORMATS, decode_payload
 _COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value")
 _EVENTS = "silver.change_events"
 _SUGGESTION_PAYLOADS = 2000
-_FIRST_MESSAGES = 100
 _NO_TIME = -(2**63)
 
 
@@ -36,23 +44,46 @@ def landed_topics(spark: SparkSession) -> list[str]:
 
 def profile_topics(spark: SparkSession, formats: Mapping[str, str]) -> TopicProfile:
     """The profile of all payloads of the topics, each with its format."""
-    return _profile(_payloads(spark, list(formats)), formats)
+    return _profile(_payloads(spark.table(bronze.TABLE), list(formats)), formats)
 
 
-def first_tables(
-    spark: SparkSession, formats: Mapping[str, str | None]
-) -> set[tuple[TableId, str]]:
-    """The tables that the first messages of the topics' partitions are of, each with its topic.
+def tables_of(spark: SparkSession, formats: Mapping[str, str | None]) -> set[tuple[TableId, str]]:
+    """All tables of the topics, each with its topic: as the change events say, and of what runs
+    have not decoded yet, the payloads.
 
     A topic whose format is None has the one that its messages look like.
     """
-    payloads = _payloads(spark, list(formats))
-    beginnings = payloads.groupBy("topic", "partition").agg(F.min("offset").alias("beginning"))
-    first = payloads.join(F.broadcast(beginnings), ["topic", "partition"]).where(
-        F.col("offset") < F.col("beginning") + _FIRST_MESSAGES
-    )
-    tables = _profile(first, formats).tables
-    return {(table, topic) for table, each in tables.items() for topic in each.topics}
+    found = set()
+    landed = spark.table(bronze.TABLE)
+    new = _not_decoded(spark)
+    if new is not None:
+        listed = [topic for topic, each in formats.items() if each is not None]
+        events = spark.table(_EVENTS).where(
+            F.col("topic").isin(listed) & F.col("operation").isin(list(OPERATIONS))
+        )
+        names = ("source_database", "source_schema", "source_table")
+        for row in events.select("topic", "format", *names).distinct().collect():
+            table = TableId(*(row[name] for name in names), row.format in AEROSPIKE)
+            found.add((table, row.topic))
+        # No run has decoded any of the others.
+        landed = spark.sql(f"select * from {new.sql(bronze.TABLE)}").union(
+            landed.where(~F.col("topic").isin(listed))
+        )
+    tables = _profile(_payloads(landed, list(formats)), formats).tables
+    return found | {(table, topic) for table, each in tables.items() for topic in each.topics}
+
+
+def _not_decoded(spark: SparkSession) -> Reading | None:
+    """What the change events have not read of bronze, None if that is all."""
+    name = bronze.TABLE.removeprefix(f"{CATALOG}.")
+    events, landed = look_at(spark, _EVENTS), look_at(spark, name)
+    if events is None or landed is None:
+        return None
+    mark = marks_of(events).get(name)
+    try:
+        return None if mark is None else reading(mark, landed)
+    except HistoryLost:
+        return None
 
 
 def _profile(payloads: DataFrame, formats: Mapping[str, str | None]) -> TopicProfile:
@@ -66,9 +97,8 @@ def _profile(payloads: DataFrame, formats: Mapping[str, str | None]) -> TopicPro
     return profile
 
 
-def _payloads(spark: SparkSession, topics: Sequence[str]) -> DataFrame:
-    messages = spark.table(bronze.TABLE).where(F.col("topic").isin(list(topics)))
-    return messages.select(
+def _payloads(landed: DataFrame, topics: Sequence[str]) -> DataFrame:
+    return landed.where(F.col("topic").isin(list(topics))).select(
         "topic",
         "partition",
         "offset",
@@ -122,7 +152,8 @@ def suggested_format(spark: SparkSession, topic: str) -> str | None:
 
     The formats of the Debezium family decode each other's payloads; their source blocks differ.
     """
-    rows = _payloads(spark, [topic]).select("key", "value").limit(_SUGGESTION_PAYLOADS).collect()
+    landed = spark.table(bronze.TABLE)
+    rows = _payloads(landed, [topic]).select("key", "value").limit(_SUGGESTION_PAYLOADS).collect()
     return format_of(
         [
             (None if row.key is None else bytes(row.key), bytes(row.value))

@@ -160,6 +160,12 @@ class Writer:
                     f"{self._files.shown(log.path)} names no topic, so it takes this one's events"
                     ' too: give it topic="..."'
                 )
+        short = naming.shortest(table_id, min(profile.topics))
+        if self._name is None and name != short:
+            outcome.notes.append(
+                f"it is not called {short}, for another table in bronze or another model is, or SQL"
+                " keeps that name for itself; --name gives it another"
+            )
         self._files.write_new(
             {
                 self._folder / "silver" / f"{name}_changes.sql": models.changes_sql(table),
