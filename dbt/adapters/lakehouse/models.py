@@ -36,7 +36,6 @@ from dbt_lakehouse.dbt.log_times import Known, LogTimes
 from dbt_lakehouse.dbt.news import Wanted
 from dbt_lakehouse.dbt.node_run import LEAVES, LOG_TIMES, NodeRun, keeping, kept
 
-
 RAW_PAYLOADS: Final = "bronze.raw_payloads"
 
 

@@ -225,9 +225,7 @@ def gold_yml(table: Table) -> str:
     fold = table.fold
     described = {spec.column: spec for spec in (*table.key, *table.columns)}
     columns = [
-        column_node(described[name])
-        if name in described
-        else _technical_node(name, type_name)
+        column_node(described[name]) if name in described else _technical_node(name, type_name)
         for name, type_name in fold.typed(
             fold.rows_columns if fold.keyless else fold.gold_columns
         ).items()
