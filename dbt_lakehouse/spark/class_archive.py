@@ -11,7 +11,7 @@ import os
 from typing import Final
 
 from dbt_lakehouse.config.paths import CACHE
-from dbt_lakehouse.spark.jars import java_option
+from dbt_lakehouse.spark.java import java_option
 
 ARCHIVE: Final = CACHE / "classes.jsa"
 # Where the process that makes the archive is told to write it.

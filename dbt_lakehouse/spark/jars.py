@@ -23,10 +23,10 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies
 
 from py4j.protocol import Py4JJavaError
-from pyspark.java_gateway import launch_gateway
 
 from dbt_lakehouse.config.paths import CACHE, LOG4J, LOOPBACK, cache_folder
 from dbt_lakehouse.errors import JarError
+from dbt_lakehouse.spark.java import java_option, start_java
 
 
 class Jar(NamedTuple):
@@ -81,19 +81,12 @@ JARS: Final = (
 )
 
 
-def java_option(option: str) -> str:
-    """One option of a JVM in the text of several that Spark takes apart at blanks: a path may have
-    some.
-    """
-    escaped = option.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
-
-
 def ensure_jars(jars: Sequence[Jar] = JARS) -> list[Path]:
     """The paths of the jars, Spark's or others, resolving those that the cache doesn't hold as they
     are locked; to hash all of Spark's, 74 MB, takes a few tenths of a second.
 
-    Raises ``JarError`` if one can't be had or differs from its locked checksum.
+    Raises ``JarError`` if one can't be had or differs from its locked checksum, and
+    ``SessionError`` if there is no Java to ask for it.
     """
     missing = [jar for jar in jars if not jar.path.exists() or _digest(jar.path) != jar.sha256]
     if missing:
@@ -188,7 +181,7 @@ def _gateway_at_home_in(folder: str) -> Iterator[Any]:
     os.environ["SPARK_SUBMIT_OPTS"] = " ".join(options)
     os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
     try:
-        gateway: Any = launch_gateway()
+        gateway = start_java()
     finally:
         if given is None:
             del os.environ["SPARK_SUBMIT_OPTS"]

@@ -7,7 +7,6 @@ line alike.
 import logging
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -16,9 +15,8 @@ from typing import Final
 
 from py4j.protocol import Py4JJavaError
 from pyspark import SparkConf, SparkContext
-from pyspark.errors import AnalysisException, ParseException, PySparkRuntimeError
+from pyspark.errors import AnalysisException, ParseException
 from pyspark.errors.exceptions.captured import CapturedException
-from pyspark.java_gateway import launch_gateway
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
@@ -30,7 +28,8 @@ from dbt_lakehouse.lake.damage import look_for_damage, refuse_damage
 from dbt_lakehouse.landing.kafka.settings import PREFIX as KAFKA_PREFIX
 from dbt_lakehouse.spark import class_archive
 from dbt_lakehouse.spark.functions import register_functions
-from dbt_lakehouse.spark.jars import ensure_jars, java_option
+from dbt_lakehouse.spark.jars import ensure_jars
+from dbt_lakehouse.spark.java import java_option, start_java
 from dbt_lakehouse.spark.java_errors import error_text
 from dbt_lakehouse.spark.sessions import Sessions
 
@@ -99,6 +98,8 @@ def open_session(parameters: Mapping[str, str], root: Path) -> SparkSession:
     os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
     for name in _TELLTALE_LOGGERS:
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
+    # Where py4j writes it, with a traceback.
+    logging.getLogger().addFilter(_is_no_interrupt)
     spark = _started(_with_ours(settings))
     register_functions(spark)
     look_for_damage(spark)
@@ -106,6 +107,10 @@ def open_session(parameters: Mapping[str, str], root: Path) -> SparkSession:
     if _opened is None or _opened.base.sparkContext is not spark.sparkContext:
         _opened = Sessions(spark)
     return spark
+
+
+def _is_no_interrupt(record: logging.LogRecord) -> bool:
+    return record.exc_info is None or not isinstance(record.exc_info[1], KeyboardInterrupt)
 
 
 def _with_ours(settings: Mapping[str, str]) -> dict[str, str]:
@@ -144,49 +149,23 @@ def _started(settings: Mapping[str, str]) -> SparkSession:
     the JVM needs before it can be asked: none that could be a secret.
     """
     look_at = (
-        "look at spark.master and spark.driver.* in the profile (its memory is"
+        "at spark.master and spark.driver.* in the profile (its memory is"
         " LAKEHOUSE_DRIVER_MEMORY where the project's own profile is used)"
     )
     builder = SparkSession.builder
     try:
         if SparkContext._active_spark_context is None:
             at_start = [each for each in settings.items() if _is_for_command_line(each[0])]
-            if SparkContext._gateway is None:
-                _require_java()
-            gateway = SparkContext._gateway or launch_gateway(
-                SparkConf(loadDefaults=False).setAll(at_start)
+            gateway = SparkContext._gateway or start_java(
+                SparkConf(loadDefaults=False).setAll(at_start), f"{look_at}, and "
             )
             conf = SparkConf(_jvm=gateway.jvm).setAll([*settings.items()])
             SparkContext(conf=conf, gateway=gateway)
         for name, value in settings.items():
             builder = builder.config(name, value)
         return builder.getOrCreate()
-    except PySparkRuntimeError as error:
-        if error.getCondition() != "JAVA_GATEWAY_EXITED":
-            raise
-        # Its output has gone to standard error.
-        raise SessionError(
-            f"Spark's JVM ({_java()}) ended before it was ready, what it said is above: {look_at},"
-            " and whether it is Java 17 or later; JAVA_HOME names another"
-        ) from error
     except (Py4JJavaError, CapturedException) as error:
-        raise SessionError(f"Spark does not start: {error_text(error)}: {look_at}") from error
-
-
-def _java() -> str | None:
-    """The Java that Spark takes, as it looks for it."""
-    home = os.environ.get("JAVA_HOME")
-    return shutil.which(f"{home}/bin/java" if home else "java")
-
-
-def _require_java() -> None:
-    """Raises ``SessionError`` if there is no Java."""
-    if _java() is None:
-        home = os.environ.get("JAVA_HOME")
-        place = f"JAVA_HOME is {home}, without a bin/java" if home else "no `java` is on the PATH"
-        raise SessionError(
-            f"Spark needs Java 17 or later, and {place}: install it, or let JAVA_HOME name it"
-        )
+        raise SessionError(f"Spark does not start: {error_text(error)}: look {look_at}") from error
 
 
 def _is_for_command_line(name: str) -> bool:

@@ -174,6 +174,22 @@ def test_a_broker_killed_in_mid_read_lands_nothing_and_the_next_run_all(
     assert positions(landed(lake, topic)) == positions(kafka.records(topic))
 
 
+def test_what_has_landed_is_not_called_lost_if_it_can_not_be_noted(
+    lake: Lake, kafka: Kafka
+) -> None:
+    topic = kafka.create("not-noted")
+    kafka.send(topic, numbered(2))
+    lake.land_kafka([topic], max_messages_per_run=1)
+    file = lake.folder / "no-folder"
+    file.touch()
+    lake.set_properties("bronze.topic_partitions", {"write.data.path": f"file://{file}/data"})
+    with pytest.raises(KafkaError, match=r"^1 message landed, but that could not be noted: "):
+        lake.land_kafka([topic])
+    lake.sql("alter table bronze.topic_partitions unset tblproperties ('write.data.path')")
+    assert lake.land_kafka([topic]) == KafkaLanding(0, 0, {})
+    assert landed(lake, topic) == kafka.records(topic)
+
+
 def test_a_topic_that_is_not_there_is_named(lake: Lake, kafka: Kafka) -> None:
     topic = kafka.create("there")
     kafka.send(topic, numbered(1))

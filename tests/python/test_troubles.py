@@ -1,6 +1,7 @@
 """What goes wrong with machines and files is told in one sentence: what, where, what to do."""
 
 import os
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from commands import program
 from lakes import Lake
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -146,6 +148,20 @@ def test_a_catalog_that_is_locked(
     assert told is not None and "is locked by another process" in told
 
 
+def test_an_interrupted_command_is_told_in_one_line(tmp_path: Path) -> None:
+    # Whatever pytest's own parent does with the signal.
+    show = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    show += "; from dbt_lakehouse.cli import main; main(['show'])"
+    environment = {"LAKEHOUSE_LAKE": str(tmp_path / "lake")}
+    with program(["-c", show], tmp_path, environment) as command:
+        # From here on Python waits for Java.
+        command.wait_for("To adjust logging level")
+        os.killpg(command.process.pid, signal.SIGINT)
+        said = command.end(code=130)
+    assert "Traceback" not in said
+    assert said.splitlines()[-1].startswith("lakehouse: interrupted; what was committed is whole")
+
+
 def lakehouse(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "dbt_lakehouse.cli", *arguments],
@@ -162,18 +178,24 @@ def lakehouse(*arguments: str, **environment: str) -> subprocess.CompletedProces
     ("environment", "sentence"),
     [
         ({"JAVA_HOME": "/nowhere"}, "needs Java 17 or later, and JAVA_HOME is /nowhere"),
+        # Jars come by it too.
+        (
+            {"JAVA_HOME": "/nowhere", "LAKEHOUSE_CACHE": "{folder}"},
+            "needs Java 17 or later, and JAVA_HOME is /nowhere",
+        ),
         ({"JAVA_HOME": "", "PATH": "/nowhere"}, "and no `java` is on the PATH: install it"),
         (
             {"LAKEHOUSE_CACHE": f"{ROOT}/README.md/cache"},
             f"the cache {ROOT}/README.md/cache/tmp can't be written: Not a directory",
         ),
     ],
-    ids=["JAVA_HOME", "PATH", "cache"],
+    ids=["JAVA_HOME", "no jars", "PATH", "cache"],
 )
 def test_a_machine_that_is_not_ready(
     tmp_path: Path, environment: dict[str, str], sentence: str
 ) -> None:
-    done = lakehouse("show", LAKEHOUSE_LAKE=str(tmp_path), **environment)
+    here = {name: value.format(folder=tmp_path) for name, value in environment.items()}
+    done = lakehouse("show", LAKEHOUSE_LAKE=str(tmp_path), **here)
     assert done.returncode == 1
     assert done.stderr.startswith("lakehouse: ") and done.stderr.count("\n") == 1
     assert sentence in done.stderr

@@ -113,16 +113,21 @@ def _land_prepared(spark: SparkSession, source: KafkaSource, prepared: Prepared)
             positions = behind_own_append(spark, logs, positions, commit.snapshot)
         ends = {(each.log.topic, each.log.partition): each.end for each in chosen}
         positions = advanced(positions, ends)
-    save_positions(spark, positions, logs, checked_at)
+    failed = f"{counted(landed, 'message')} landed, but that could not be noted"
+    with _explained(spark, source, stalled, failed):
+        save_positions(spark, positions, logs, checked_at)
     return KafkaLanding(landed, offsets_in(new) - offsets_in(chosen), streamed, stalled)
 
 
 @contextmanager
 def _explained(
-    spark: SparkSession, source: KafkaSource, known: Mapping[str, LakehouseError]
+    spark: SparkSession,
+    source: KafkaSource,
+    known: Mapping[str, LakehouseError],
+    failed: str | None = None,
 ) -> Iterator[None]:
     """Raise what Spark says as a user should read it; ``known`` are topics that have stalled
-    before.
+    before, ``failed`` says what has failed if it is not the reading.
     """
     try:
         yield
@@ -137,10 +142,8 @@ def _explained(
         # If the brokers can't be asked any more, or have deleted what was being read, that is the
         # reason and says more than the task that failed.
         raise_stalled(prepare(spark, source, accept_loss=False).stalled, known)
-        raise KafkaError(
-            f"reading from {source.settings.servers} failed, nothing was landed:"
-            f" {error_text(error)}"
-        ) from error
+        failed = failed or f"reading from {source.settings.servers} failed, nothing was landed"
+        raise KafkaError(f"{failed}: {error_text(error)}") from error
 
 
 def _report(new: Sequence[Range], chosen: Sequence[Range]) -> None:

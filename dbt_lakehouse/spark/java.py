@@ -1,0 +1,42 @@
+"""The Java that Spark runs in: found as Spark finds it, and told of where there is none."""
+
+import os
+import shutil
+from typing import Any
+
+from pyspark import SparkConf
+from pyspark.errors import PySparkRuntimeError
+from pyspark.java_gateway import launch_gateway
+
+from dbt_lakehouse.errors import SessionError
+
+
+def java_option(option: str) -> str:
+    """One option of a JVM in the text of several that Spark takes apart at blanks: a path may have
+    some.
+    """
+    escaped = option.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def start_java(conf: SparkConf | None = None, advice: str = "") -> Any:
+    """The gateway to a new JVM of Spark's. Raises ``SessionError``, with the advice, if there is no
+    Java or it ends at once.
+    """
+    home = os.environ.get("JAVA_HOME")
+    java = shutil.which(f"{home}/bin/java" if home else "java")
+    if java is None:
+        place = f"JAVA_HOME is {home}, without a bin/java" if home else "no `java` is on the PATH"
+        raise SessionError(
+            f"Spark needs Java 17 or later, and {place}: install it, or let JAVA_HOME name it"
+        )
+    try:
+        return launch_gateway(conf)
+    except PySparkRuntimeError as error:
+        if error.getCondition() != "JAVA_GATEWAY_EXITED":
+            raise
+        # Its output has gone to standard error.
+        raise SessionError(
+            f"Spark's JVM ({java}) ended before it was ready, what it said is above: look"
+            f" {advice}whether it is Java 17 or later; JAVA_HOME names another"
+        ) from error
