@@ -53,7 +53,9 @@ from python_udfs.aerospike.records import (
     EventKeys,
     NestedKinds,
     batch_events,
+    check_key_shape,
     event_key_metadata,
+    event_keys,
     expires_at,
     occurred_at,
     record_key,
@@ -220,14 +222,7 @@ def _record(record: Any, index: int, at: str, columns: dict[str, Any], budget: B
 
 def _key(key: Any, at: str) -> tuple[str, str | None, bytes, Any]:
     """The parts of a record's key, the digest as bytes."""
-    if type(key) is not list:
-        raise BadField(
-            f"{at}.key: expected an array [namespace, set, digest, user key], got {_kind(key)}"
-        )
-    if len(key) != 4:
-        raise BadShape(
-            f"{at}.key: expected 4 elements [namespace, set, digest, user key], got {len(key)}"
-        )
+    check_key_shape(key, at, _kind)
     namespace, set_name, digest, user_key = key
     if type(namespace) is not str:
         raise BadField(f"{at}.key[0] (namespace): expected a string, got {_kind(namespace)}")
@@ -438,18 +433,11 @@ def _tombstone(keys: EventKeys | None) -> Event:
     return tombstone(keys, digest, json_text.dumps)
 
 
+_parse_key = partial(json_text.parse, trailing_commas=True)
+
+
 def _event_keys(raw: bytes | None) -> EventKeys | None:
-    if raw is None:
-        return None
-    try:
-        tree = json_text.parse(raw, trailing_commas=True)
-    except DecodeError:
-        return EventKeys(raw, [])
-    if _is_key(tree):
-        return EventKeys(raw, [tree])
-    if type(tree) is list and tree and all(_is_key(each) for each in tree):
-        return EventKeys(raw, tree, concatenated=True)
-    return EventKeys(raw, [])
+    return event_keys(raw, _parse_key, DecodeError, _is_key)
 
 
 def _is_key(key: Any) -> bool:

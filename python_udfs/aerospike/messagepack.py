@@ -72,7 +72,9 @@ from python_udfs.aerospike.records import (
     EventKeys,
     NestedKinds,
     batch_events,
+    check_key_shape,
     event_key_metadata,
+    event_keys,
     expires_at,
     occurred_at,
     record_key,
@@ -576,17 +578,7 @@ def _single_metadata(raw: bytes | None) -> dict[str, Any] | None:
 
 
 def _event_keys(raw: bytes | None) -> EventKeys | None:
-    if raw is None:
-        return None
-    try:
-        tree = unpack(raw)
-    except LIBRARY_ERRORS:
-        return EventKeys(raw, [])
-    if _is_key(tree):
-        return EventKeys(raw, [tree])
-    if type(tree) is list and tree and all(_is_key(each) for each in tree):
-        return EventKeys(raw, tree, concatenated=True)
-    return EventKeys(raw, [])
+    return event_keys(raw, unpack, LIBRARY_ERRORS, _is_key)
 
 
 def _is_key(key: Any) -> bool:
@@ -627,14 +619,7 @@ _KINDS: Final = {
 
 
 def _bad_key(key: Any, at: str) -> NoReturn:
-    if type(key) is not list:
-        raise BadField(
-            f"{at}.key: expected an array [namespace, set, digest, user key], got {_kind(key)}"
-        )
-    if len(key) != 4:
-        raise BadShape(
-            f"{at}.key: expected 4 elements [namespace, set, digest, user key], got {len(key)}"
-        )
+    check_key_shape(key, at, _kind)
     namespace, set_name, digest, user_key = key
     if type(namespace) is not str:
         raise BadField(f"{at}.key.namespace: expected str, got {_kind(namespace)}")

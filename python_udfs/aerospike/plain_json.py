@@ -4,7 +4,7 @@
 of the bins and the types of their values while it decodes, in C; all other messages go to
 ``json.decode``. Decoded and encoded again, a write must give the bytes that were sent: so there is
 no name that comes twice, no white space, no comma too many, and no number that ``json.decode``
-would write in another way. Lists and maps are decoded by column, and then stay as they were sent.
+would write in another way. Lists and maps are decoded apart, and then stay as they were sent.
 """
 
 from collections.abc import Sequence
@@ -200,17 +200,10 @@ class JsonWrites(Format[_Shape, _Layout, Writes]):
             if False in flags:
                 rows.keep(flags)
         for place, decoder in layout.containers:
-            texts = [bytes(record.bins[place].value) for record in rows.records]
-            read = read_lines(decoder, _encode_lines, texts) if texts else None
-            if read is None:
-                return None
-            if texts != read[1] or max(map(len, texts)) > _FLAT_BYTES:
-                rows.keep(
-                    [
-                        text == again and not may_be_deep(text, _AROUND)
-                        for text, again in zip(texts, read[1], strict=True)
-                    ]
-                )
+            # One by one: all their values at once would leave the processor's cache.
+            flags = [_is_kept(decoder, bytes(record.bins[place].value)) for record in rows.records]
+            if False in flags:
+                rows.keep(flags)
         if not rows.places:
             return None
         records, properties = rows.records, layout.shape.properties
@@ -224,6 +217,15 @@ class JsonWrites(Format[_Shape, _Layout, Writes]):
         return event_columns(
             layout.common, rows, Parts(record_keys, generations, expiries, luts, columns)
         )
+
+
+def _is_kept(decoder: msgspec.json.Decoder[Any], text: bytes) -> bool:
+    """Whether ``json.decode`` would write a list or map as it was sent."""
+    try:
+        again = _encode(decoder.decode(text))
+    except FAILURES:
+        return False
+    return again == text and (len(text) <= _FLAT_BYTES or not may_be_deep(text, _AROUND))
 
 
 def _is_plain(shape: _Shape) -> bool:

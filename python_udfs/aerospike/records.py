@@ -31,7 +31,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 from python_udfs.core.budget import Budget
-from python_udfs.core.errors import DecodeError, TooLarge
+from python_udfs.core.errors import BadField, BadShape, DecodeError, TooLarge
 from python_udfs.core.events import MAX_TIME_MS, MIN_TIME_MS, TOMBSTONE, Event
 from python_udfs.core.paths import Path, PathTexts
 
@@ -161,6 +161,38 @@ def batch_events(
 
 # What an event takes that reports an error, with its sentence, on its way into a table.
 _ERROR_BYTES: Final = 1024
+
+
+def check_key_shape(key: Any, at: str, kind: Callable[[Any], str]) -> None:
+    """Raise for a record's key that is no array of four; ``kind`` names what a value is instead."""
+    if type(key) is not list:
+        raise BadField(
+            f"{at}.key: expected an array [namespace, set, digest, user key], got {kind(key)}"
+        )
+    if len(key) != 4:
+        raise BadShape(
+            f"{at}.key: expected 4 elements [namespace, set, digest, user key], got {len(key)}"
+        )
+
+
+def event_keys(
+    raw: bytes | None,
+    read: Callable[[bytes], Any],
+    failures: type[Exception] | tuple[type[Exception], ...],
+    is_key: Callable[[Any], bool],
+) -> EventKeys | None:
+    """The Aerospike keys in a Kafka key, which ``read`` makes a value of."""
+    if raw is None:
+        return None
+    try:
+        tree = read(raw)
+    except failures:
+        return EventKeys(raw, [])
+    if is_key(tree):
+        return EventKeys(raw, [tree])
+    if type(tree) is list and tree and all(map(is_key, tree)):
+        return EventKeys(raw, tree, concatenated=True)
+    return EventKeys(raw, [])
 
 
 def event_key_metadata(

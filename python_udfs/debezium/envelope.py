@@ -136,6 +136,7 @@ class _Wrapped(msgspec.Struct):
     payload: Any = msgspec.UNSET
 
 
+_SPACE: Final = b" \t\n\r"
 # Numbers with a fraction or exponent stay the text that was sent.
 _WRAPPED: Final = msgspec.json.Decoder(_Wrapped, float_hook=msgspec.Raw)
 _VALUE: Final = msgspec.json.Decoder(float_hook=msgspec.Raw)
@@ -196,7 +197,7 @@ def _take_apart(text: bytes, text_values: bool, prefixes: Prefixes) -> _Content:
             return content
     elif text.startswith(json_text.BOM):
         text = json_text.without_bom(text)
-    if text[:1] != b"{" and not text.lstrip(b" \t\n\r").startswith(b"{"):
+    if text[:1] != b"{" and not text.lstrip(_SPACE).startswith(b"{"):
         json_text.check_depth(text)
         return _Content(_load(text), NOTHING, False)
     compact = text
@@ -233,12 +234,13 @@ def _behind_block(prefix: bytes, text: bytes, text_values: bool) -> _Content | N
     look at in either.
     """
     schema = schema_of(prefix, text_values)
-    if schema is None or not text.endswith(b"}"):
+    behind = text[len(prefix) :].rstrip(_SPACE)
+    if schema is None or not behind.endswith(b"}"):
         return None
-    behind = text[len(prefix) : -1]
-    if _has_space(behind):
-        return None
+    behind = behind[:-1]
     try:
+        if _has_space(behind):
+            behind = msgspec.json.format(behind, indent=-1)
         payload = _VALUE.decode(behind)
     except json_text.FAILURES:
         return None

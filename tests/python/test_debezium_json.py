@@ -1,6 +1,7 @@
 """Debezium's envelope: its forms and operations, and what is refused with which words."""
 
 import base64
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from python_udfs.core.events import MAX_TIME_MS, MIN_TIME_MS, Event
 from python_udfs.core.limits import MAX_PAYLOAD_BYTES
+from python_udfs.debezium import envelope
 from python_udfs.debezium import json as debezium_json
 
 
@@ -335,6 +337,28 @@ def test_nonsense_in_the_schema_block(schema: bytes, path: str) -> None:
     text = b'{"schema":%b,"payload":%b}' % (schema, dumps(ENVELOPE))
     refused(text, "bad_field", path)
     refused(text, "bad_field", path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: text,
+        lambda text: text.replace(b'"say', b'"say :'),
+        lambda text: text.replace(b'"op":', b'\n"op" : '),
+        lambda text: text + b" \n",
+    ],
+    ids=["compact", "a colon in a text", "white space", "white space at the end"],
+)
+def test_a_schema_block_that_was_seen_is_not_read_again(
+    change: Callable[[bytes], bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = b'{"schema":{"type":"struct","name":"e"},"payload":%b}' % dumps(ENVELOPE)
+    expected = decode(None, text)
+    # What takes a message apart with its block.
+    monkeypatch.setattr(envelope, "_WRAPPED", None)
+    event = decode(None, change(text))
+    assert event.metadata == expected.metadata
+    assert event.operation == "insert"
 
 
 @pytest.mark.parametrize(
