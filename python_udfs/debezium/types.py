@@ -46,7 +46,7 @@ Policies, beside those of ``values``, which converts what has no parts:
 
 import base64
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from types import MappingProxyType
 from typing import Annotated, Any, Final
