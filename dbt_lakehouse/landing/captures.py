@@ -12,8 +12,8 @@ or CRLF; blank lines are skipped (but counted), and so is a byte order mark at t
 
 A line that is anything else is an error, because what it carries would be lost: base64 is the
 standard alphabet with its padding, numbers are JSON integers, partitions and offsets are not
-negative, times fit ISO 8601, and there is no other field. One that is ignored may be a misspelt
-one, whose message would silently become another.
+negative, times fit ISO 8601, and there is no other field, and none twice. One that is ignored may
+be a misspelt one, whose message would silently become another.
 """
 
 from collections.abc import Iterator
@@ -21,8 +21,10 @@ from itertools import chain
 from typing import Annotated, Final, Protocol
 
 import msgspec
+from msgspec import structs
 
 from python_udfs.core.events import MAX_TIME_MS, MIN_TIME_MS
+from python_udfs.text import json_text
 
 READ_BYTES: Final = 1 << 20
 
@@ -58,12 +60,14 @@ class Readable(Protocol):
 
 
 _decode = msgspec.json.Decoder(Capture).decode
+_QUOTED_NAMES: Final = tuple(f'"{name}"'.encode() for name in Capture.__struct_encode_fields__)
+_FIELDS: Final = len(_QUOTED_NAMES)
 
 
 def parse(line: bytes, line_number: int) -> Capture | None:
     """The message of one line, or None if the line is blank. Raises ``CaptureError``."""
     try:
-        return _decode(line)
+        capture = _decode(line)
     except msgspec.ValidationError as error:
         reason = str(error)
         if "unknown field" in reason:
@@ -75,6 +79,18 @@ def parse(line: bytes, line_number: int) -> Capture | None:
         raise CaptureError(line_number, f"not a JSON object: {error}") from None
     except UnicodeDecodeError as error:
         raise CaptureError(line_number, f"not UTF-8: {error.reason}") from None
+    # All names of what is there, and its texts, are in quotes: with no more quotes nothing is there
+    # twice. A null or a header has some too: then the names are looked for, if none can be written
+    # with an escape.
+    texts = (capture.topic, capture.key, capture.value)
+    there = len(texts) - texts.count(None) + _FIELDS - structs.astuple(capture).count(None)
+    if line.count(b'"') != 2 * there and (
+        b"\\" in line or any(line.count(name) > 1 for name in _QUOTED_NAMES)
+    ):
+        repeated = json_text.duplicate_name(line)
+        if repeated is not None:
+            raise CaptureError(line_number, f"the field `{repeated}` comes twice")
+    return capture
 
 
 def read_lines(stream: Readable) -> Iterator[list[bytes]]:

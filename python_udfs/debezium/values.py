@@ -72,8 +72,8 @@ _ZONED_TIME_TEXT: Final = re.compile(
 )
 _LONGEST_OFFSET: Final = 18 * 3600
 _DURATION_TEXT: Final = re.compile(
-    r"[+-]?P(?=[-+0-9T])(?:[+-]?[0-9]{1,19}[YMWD])*"
-    r"(?:T(?:[+-]?[0-9]{1,19}(?:\.[0-9]{1,9})?[HMS])+)?"
+    r"[+-]?P(?=[-+0-9T])(?:[+-]?[0-9]{1,19}[YMWD])*+"
+    r"(?:T(?:[+-]?[0-9]{1,19}(?:\.[0-9]{1,9})?[HMS])++)?"
 )
 
 # PGStatement.DATE_POSITIVE_INFINITY and DATE_NEGATIVE_INFINITY; Debezium takes them for

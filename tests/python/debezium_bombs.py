@@ -144,6 +144,12 @@ BOMBS: Final[dict[str, Make]] = {
     "instants with other offsets": listed(_ZONED, _OTHER_OFFSET),
     "times": listed(time("MicroTime"), "0"),
     "durations": listed(time("NanoDuration"), "0"),
+    "a long duration": lambda size: message(
+        {"c": time("MicroDuration")}, f'{{"c":"PT{"1S" * (size // 2)}x"}}'
+    ),
+    "a long period": lambda size: message(
+        {"c": time("Interval", "string")}, f'{{"c":"P{"1D" * (size // 2)}x"}}'
+    ),
     "days that there are not": listed(_DATE, '"2026-02-31"'),
     "pairs": listed(map_of({"type": "int32"}, {"type": "int32"}), "[[1,1]]"),
     "pairs that are none": listed(map_of({"type": "int32"}, {"type": "int32"}), "[1]"),

@@ -98,7 +98,12 @@ def test_a_budget() -> None:
 
 def test_what_paths_have_in_common_is_written_once(monkeypatch: pytest.MonkeyPatch) -> None:
     steps = []
-    monkeypatch.setattr(paths, "step_text", lambda step: steps.append(step) or f"[{step}]")
+
+    def counted(step: int) -> str:
+        steps.append(step)
+        return f"[{step}]"
+
+    monkeypatch.setattr(paths, "step_text", counted)
     deep: paths.Path = None
     for _ in range(240):
         deep = (deep, 0)

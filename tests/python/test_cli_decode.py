@@ -233,6 +233,11 @@ def test_file_dash_and_default_read_the_same(tmp_path: Path) -> None:
         (b'{"key":"x","value_b64":null}', "unknown field `key`"),
         (b'{"value_b64":null,"timestamp":1}', "unknown field `timestamp`"),
         (b'{"value_b64":null,"broker":null}', "unknown field `broker`"),
+        (b'{"value_b64":null,"value_b64":"AAE="}', "the field `value_b64` comes twice"),
+        (b'{"value_b64": "AAE=", "value_b64": null}', "the field `value_b64` comes twice"),
+        (b'{"offset":1,"value_b64":null,"offset":1}', "the field `offset` comes twice"),
+        (b'{"key_b64" :"AA==","value_b64":null,"value_b64":""}', "`value_b64` comes twice"),
+        (b'{"topic":"\\":","value_b64":null,"value_b6\\u0034":""}', "`value_b64` comes twice"),
     ],
 )
 def test_a_bad_line_ends_with_its_number_after_what_came_before(bad: bytes, reason: str) -> None:

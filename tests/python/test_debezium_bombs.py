@@ -56,6 +56,13 @@ def test_time_is_linear_where_it_shows_in_large_payloads_only(name: str) -> None
     assert is_fast(BOMBS[name](400_000))
 
 
+@pytest.mark.parametrize("name", ["a long duration", "a long period"])
+def test_memory_is_bounded_where_it_shows_in_large_payloads_only(name: str) -> None:
+    value = BOMBS[name](2_000_000)
+    peak, _ = peak_bytes(None, value)
+    assert peak < 40 * len(value) + 64 * 1024 * 1024, peak
+
+
 @pytest.mark.parametrize("name", ["decimals of a large scale", "misfits behind a name"])
 def test_what_is_made_is_refused_beyond_the_budget(name: str) -> None:
     value = BOMBS[name](2 * SIZE)
