@@ -61,10 +61,11 @@ def tables_of(spark: SparkSession, formats: Mapping[str, str | None]) -> set[tup
         events = spark.table(_EVENTS).where(
             F.col("topic").isin(listed) & F.col("operation").isin(list(OPERATIONS))
         )
-        names = ("source_database", "source_schema", "source_table")
-        for row in events.select("topic", "format", *names).distinct().collect():
-            table = TableId(*(row[name] for name in names), row.format in AEROSPIKE)
-            found.add((table, row.topic))
+        names = ("source_database", "source_schema", "source_table", "format", "topic")
+        for database, schema, table, format_name, topic in (
+            events.select(*names).distinct().collect()
+        ):
+            found.add((TableId(database, schema, table, format_name in AEROSPIKE), topic))
         # No run has decoded any of the others.
         landed = spark.sql(f"select * from {new.sql(bronze.TABLE)}").union(
             landed.where(~F.col("topic").isin(listed))
