@@ -59,10 +59,11 @@
     {% set log, deleted_keys = run.upstreams %}
     {% set has_new_events = run.has_news_of(log) %}
     {% set remembered = pinned(deleted_keys, run.snapshot_of(deleted_keys)) %}
-    {% set hit_by_others = _hit_by_others(run, fold, remembered) %}
+    {% set has_new_deletes = _has_new_deletes(run, fold, remembered) %}
+    {% set hit_by_others = _hit_by_others(run, fold, remembered, has_new_deletes) %}
     {% if not has_new_events and not run.is_declared_anew
         and not (hit_by_others and is_not_empty('(' ~ hit_by_others ~ ')')) %}
-        {% if _has_new_deletes(run, fold, remembered) %}
+        {% if has_new_deletes %}
             {# It has seen them: they would be kept for it for good. #}
             {% do adapter.note(this) %}
         {% endif %}
@@ -154,19 +155,17 @@
   SQL of the keys with a row that has expired, or that a new delete without a set hits; none if what
   is known of the files says that there are none. Only tables of a namespace.
 #}
-{% macro _hit_by_others(run, fold, remembered) %}
+{% macro _hit_by_others(run, fold, remembered, has_new_deletes) %}
     {% if not fold.namespace %}
         {% do return(none) %}
     {% endif %}
-    {% set deleted_keys, keys = run.upstreams[1], [] %}
+    {% set keys = [] %}
     {% if adapter.may_have_rows(this, [('_expires_at', '<=', as_of_text())]) %}
         {% do keys.append(
             'select _digest from ' ~ pinned(this) ~ ' where _expires_at <= ' ~ as_of()
         ) %}
     {% endif %}
-    {% if adapter.may_have_rows(
-        deleted_keys, [('scope', '=', 'aerospike:' ~ fold.namespace)], run.sequence_read(deleted_keys)
-    ) %}
+    {% if has_new_deletes %}
         {% do keys.append(
             'select _digest from ' ~ pinned(this) ~ ' left semi join (select _digest from ('
             ~ remembered_deletes_sql(run, fold, remembered) ~ ') where _is_new) using (_digest)'
@@ -179,8 +178,11 @@
 {% macro _has_new_deletes(run, fold, remembered) %}
     {% set deleted_keys = run.upstreams[1] %}
     {% do return(
-        fold.namespace and run.is_behind(deleted_keys)
-        and adapter.may_have_rows(deleted_keys, [('scope', '=', 'aerospike:' ~ fold.namespace)])
+        fold.namespace
+        and adapter.may_have_rows(
+            deleted_keys, [('scope', '=', 'aerospike:' ~ fold.namespace)],
+            run.sequence_read(deleted_keys)
+        )
         and is_not_empty(
             '(' ~ remembered_deletes_sql(run, fold, remembered) ~ ') where _is_new'
         )

@@ -160,9 +160,10 @@ select count(*)
 from (
     select position.topic, position.partition, position.offset
     from {{ deleted_keys }}
-    where
-        scope = {{ table_scope(this) }}
-        and record_key not in (select {{ record_key(fold.key) }} from {{ this }})
+    -- One that lives again is remembered no longer.
+    left anti join (select {{ record_key(fold.key) }} as record_key from {{ this }})
+        using (record_key)
+    where scope = {{ table_scope(this) }}
 )
 left anti join (
     select _position.topic, _position.partition, _position.offset from {{ log }}

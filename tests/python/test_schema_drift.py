@@ -193,6 +193,7 @@ def test_a_run_that_died_before_it_filled_is_repeated(stock: Stock) -> None:
     lake.set_properties(log, {LEAVES: keeping(lake.look_at(log), False)})
     stock.run()
     found = stock.gold(), lake.read("gold.stock_history"), lake.read("silver.stock_changes")
+    assert {row["id"]: row["shelf"] for row in stock.gold()}[5] == "D"
     for rows, again in zip(expected, found, strict=True):
         assert sorted(map(str, rows)) == sorted(map(str, again))
 

@@ -33,6 +33,8 @@ from python_udfs.registry import FORMATS, decode_payload
 _COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value")
 _EVENTS = "silver.change_events"
 _SUGGESTION_PAYLOADS = 2000
+# Of a batch; each is decoded in every format.
+_PAYLOADS_OF_A_GUESS = 100
 _NO_TIME = -(2**63)
 
 
@@ -58,23 +60,24 @@ def tables_of(spark: SparkSession, formats: Mapping[str, str | None]) -> set[tup
     new = _not_decoded(spark)
     if new is not None:
         listed = [topic for topic, each in formats.items() if each is not None]
+        decoded = sorted({*listed} - decoded_without_format(spark, listed))
         events = spark.table(_EVENTS).where(
-            F.col("topic").isin(listed) & F.col("operation").isin(list(OPERATIONS))
+            F.col("topic").isin(decoded) & F.col("operation").isin(list(OPERATIONS))
         )
-        names = ("source_database", "source_schema", "source_table")
-        for row in events.select("topic", "format", *names).distinct().collect():
-            table = TableId(*(row[name] for name in names), row.format in AEROSPIKE)
-            found.add((table, row.topic))
-        # No run has decoded any of the others.
+        names = ("source_database", "source_schema", "source_table", "format", "topic")
+        for database, schema, table, format_name, topic in (
+            events.select(*names).distinct().collect()
+        ):
+            found.add((TableId(database, schema, table, format_name in AEROSPIKE), topic))
         landed = spark.sql(f"select * from {new.sql(bronze.TABLE)}").union(
-            landed.where(~F.col("topic").isin(listed))
+            landed.where(~F.col("topic").isin(decoded))
         )
     tables = _profile(_payloads(landed, list(formats)), formats).tables
     return found | {(table, topic) for table, each in tables.items() for topic in each.topics}
 
 
 def _not_decoded(spark: SparkSession) -> Reading | None:
-    """What the change events have not read of bronze, None if that is all."""
+    """What the change events have not read of bronze, None if they have read nothing of it."""
     name = bronze.TABLE.removeprefix(f"{CATALOG}.")
     events, landed = look_at(spark, _EVENTS), look_at(spark, name)
     if events is None or landed is None:
@@ -126,7 +129,8 @@ def _profiler(formats: dict[str, str | None]) -> BatchFunction:
         rows = list(zip(*(column.to_pylist() for column in columns), strict=True))
         known = dict(formats)
         for name in {row[0] for row in rows if known[row[0]] is None}:
-            known[name] = format_of([(row[4], row[5]) for row in rows if row[0] == name and row[5]])
+            payloads = [(row[4], row[5]) for row in rows if row[0] == name and row[5]]
+            known[name] = format_of(payloads[:_PAYLOADS_OF_A_GUESS])
         for topic, partition, offset, timestamp, key, value in rows:
             format_name = known[topic]
             if format_name is not None:
@@ -139,12 +143,13 @@ def _profiler(formats: dict[str, str | None]) -> BatchFunction:
     return profile_batch
 
 
-def decoded_without_format(spark: SparkSession, topics: Sequence[str]) -> bool:
-    """Whether earlier runs have quarantined payloads of the topics for want of a format."""
+def decoded_without_format(spark: SparkSession, topics: Sequence[str]) -> set[str]:
+    """Those of the topics of which earlier runs have quarantined payloads for want of a format."""
     if not spark.catalog.tableExists(_EVENTS):
-        return False
+        return set()
     events = spark.table(_EVENTS).where(F.col("topic").isin(list(topics)))
-    return not events.where("error_code = 'unknown_format'").isEmpty()
+    rows = events.where("error_code = 'unknown_format'").select("topic").distinct().collect()
+    return {row.topic for row in rows}
 
 
 def suggested_format(spark: SparkSession, topic: str) -> str | None:
