@@ -30,7 +30,8 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     """A lake with the demo's captures landed by ``dbt build`` itself, and all of it built."""
     lake = Lake(tmp_path_factory.mktemp("demo"))
     statuses = lake.dbt("build", as_of=AS_OF, captures=["seeds/*.jsonl"])
-    passed = ("success", "pass")
+    # dbt passes over exposures.
+    passed = ("success", "pass", "no-op")
     assert not {name: status for name, status in statuses.items() if status not in passed}
     # Models, data tests and unit tests have run.
     assert len(statuses) > 100
@@ -41,6 +42,12 @@ def test_every_gold_table_holds_the_live_rows(demo: Lake) -> None:
     assert {name: len(demo.read(f"gold.{name}")) for name in LIVE_ROWS} == LIVE_ROWS
     gold = {table.removeprefix("gold.") for table in demo.tables() if table.startswith("gold.")}
     assert gold == set(LIVE_ROWS) | {f"{name}_history" for name in WITH_HISTORY}
+
+
+def test_how_fresh_the_sources_are(demo: Lake) -> None:
+    """Bronze by when it was landed; each source table by its last event, which is long ago."""
+    fresh = demo.dbt("source", "freshness", as_of=AS_OF)
+    assert fresh == {"raw_payloads": "pass", **dict.fromkeys(LIVE_ROWS, "warn")}
 
 
 def test_histories_end_with_the_live_rows(demo: Lake) -> None:
