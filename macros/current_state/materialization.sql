@@ -160,7 +160,9 @@
         ) %}
     {% endif %}
     {% if adapter.may_have_rows(
-        deleted_keys, [('scope', '=', 'aerospike:' ~ fold.namespace)], run.sequence_read(deleted_keys)
+        deleted_keys,
+        [('scope', '=', 'aerospike:' ~ fold.namespace)],
+        since=run.sequence_read(deleted_keys)
     ) %}
         {% do keys.append(
             'select _digest from ' ~ pinned(this) ~ ' left semi join (select _digest from ('

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from lakes import Lake
 
+from benchmarks.statements import asked_by
 from dbt_lakehouse.config.paths import ROOT
 
 AS_OF = "2026-11-21 00:00:00"
@@ -66,6 +67,12 @@ def test_every_captured_message_is_in_bronze(demo: Lake) -> None:
     landed = demo.read("bronze.raw_payloads")
     assert {(row["topic"], row["partition"], row["offset"]) for row in landed} == captured
     assert len(landed) == len(captured)
+
+
+def test_a_run_without_news_asks_nothing_of_spark(demo: Lake) -> None:
+    """Not for sets either, though other tables have remembered deleted keys beside theirs."""
+    asked = asked_by(demo.spark, lambda: demo.dbt("run", as_of=AS_OF))
+    assert asked.jobs == 0
 
 
 def test_the_docs_know_every_column(demo: Lake) -> None:
