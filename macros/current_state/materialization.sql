@@ -180,8 +180,9 @@
     {% do return(
         fold.namespace
         and adapter.may_have_rows(
-            deleted_keys, [('scope', '=', 'aerospike:' ~ fold.namespace)],
-            run.sequence_read(deleted_keys)
+            deleted_keys,
+            [('scope', '=', 'aerospike:' ~ fold.namespace)],
+            since=run.sequence_read(deleted_keys)
         )
         and is_not_empty(
             '(' ~ remembered_deletes_sql(run, fold, remembered) ~ ') where _is_new'

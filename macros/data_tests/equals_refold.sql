@@ -7,7 +7,9 @@
 {{- config(tags=['nightly']) -}}
 {%- if execute -%}
 {%- set fold = adapter.fold_of_model(model) -%}
-{%- set log, deletes = adapter.log_of_model(model), adapter.relation_of('set_less_deletes') -%}
+{#- Pinned: beside a part of a table, Spark would take the one for the other. -#}
+{%- set log = pinned(adapter.log_of_model(model)) -%}
+{%- set deletes = pinned(adapter.relation_of('set_less_deletes')) if fold.namespace -%}
 {%- set key_list = fold.key | join(', ') -%}
 {%- set keys = touched_keys(model, fold) -%}
 with all_changes as (

@@ -11,7 +11,9 @@
 {%- set gold = ref(current) -%}
 {%- if execute -%}
 {%- set fold = adapter.fold_of_model(model) -%}
-{%- set log, deletes = adapter.log_of_model(model), adapter.relation_of('set_less_deletes') -%}
+{#- Pinned: beside a part of a table, Spark would take the one for the other. -#}
+{%- set log = pinned(adapter.log_of_model(model)) -%}
+{%- set deletes = pinned(adapter.relation_of('set_less_deletes')) if fold.namespace -%}
 {%- set key_list = fold.key | join(', ') -%}
 {%- set places = [] -%}
 {%- for column in fold.track_columns or [] -%}

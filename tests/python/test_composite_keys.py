@@ -1,5 +1,6 @@
 """A table whose key has several columns, one of them a time: keys that differ in a microsecond, or
-in the case of a name, are keys of their own wherever a key is remembered.
+in the case of a name, are keys of their own wherever a key is remembered. And dbt's own options and
+commands, on the same table.
 """
 
 import json
@@ -130,3 +131,63 @@ def test_what_is_remembered_of_a_key_is_forgotten_with_it(readings: Readings) ->
 def test_times_in_gold_have_their_microseconds(readings: Readings) -> None:
     times = {row["at"] for row in readings.lake.read("gold.readings")}
     assert times == {datetime.fromisoformat(SECOND), datetime.fromisoformat(THIRD)}
+
+
+TEST: Final = "equals_refold_readings_"
+
+
+def test_a_build_tests_what_it_has_touched(readings: Readings) -> None:
+    """And `dbt test` all of the table."""
+    lake = readings.lake
+    model = lake.project / "models/gold/readings.sql"
+    wrong = f"update gold.readings set level = 100 where at = timestamp_ntz '{THIRD}'"
+    with lake.tampered():
+        model.write_text(f'{{{{ config(post_hook="{wrong}") }}}}\n\n{GOLD}')
+        readings.run(change(8, "u", SECOND, 8))
+        assert readings.gold() == {SECOND: 8, THIRD: 100}
+        assert lake.dbt("test", "-s", TEST, as_of=AS_OF) == {TEST: "fail"}
+        lake.land([change(9, "u", THIRD, 9).line()])
+        assert lake.dbt("build", as_of=AS_OF)[TEST] == "fail"
+        model.write_text(GOLD)
+    # Nothing is touched.
+    readings.run()
+
+
+def test_what_can_not_be_done_says_why(readings: Readings) -> None:
+    lake = readings.lake
+    model = lake.project / "models/gold/readings.sql"
+    lake.land([change(10, "u", SECOND, 10).line()])
+    before = readings.gold()
+    model.write_text(f'{{{{ config(grants={{"select": ["ana"]}}) }}}}\n\n{GOLD}')
+    refused = lake.outcomes("run", as_of=AS_OF)
+    assert refused["readings"].status == "error"
+    assert "the config `grants` can not be applied" in refused["readings"].message
+    model.write_text(GOLD)
+    assert readings.gold() == before
+    assert lake.dbt("retry", as_of=AS_OF) == {"readings": "success"}
+    assert readings.gold() == {**before, SECOND: 10}
+    for options in (["--empty"], ["--sample", "3 days"]):
+        refused = lake.outcomes("run", "-s", "readings", *options, as_of=AS_OF)
+        assert refused["readings"].status == "error"
+        assert "not built with --empty or --sample" in refused["readings"].message
+    assert readings.gold() == {**before, SECOND: 10}
+
+
+def test_a_changed_description_is_found_and_written(readings: Readings) -> None:
+    lake, contract = readings.lake, readings.lake.project / "models/gold/readings.yml"
+    modified = ("run", "-s", "state:modified+", "--state", str(lake.folder / "state"))
+    shutil.copytree(lake.folder / "target-project", lake.folder / "state")
+    assert lake.dbt(*modified, as_of=AS_OF) == {}
+    model = json.loads(contract.read_text())
+    for own, text in (("All readings.", "What was read."), ("", "")):
+        model["models"][0]["description"] = own
+        model["models"][0]["columns"][3]["description"] = text
+        contract.write_text(json.dumps(model))
+        statuses = lake.dbt(*modified, as_of=AS_OF) if own else lake.dbt("run", as_of=AS_OF)
+        assert statuses["readings"] == "success"
+        assert not own or statuses.keys() == {"readings"}
+        table = lake.look_at("gold.readings")
+        assert (table.properties.get("comment", ""), table.comments["level"]) == (own, text)
+        # The log's is gold's.
+        lake.dbt("run", "-s", "readings_changes", as_of=AS_OF)
+        assert lake.look_at("silver.readings_changes").comments["level"] == text

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from lakes import Lake
 
+from benchmarks.statements import asked_by
 from dbt_lakehouse.config.paths import ROOT
 
 AS_OF = "2026-11-21 00:00:00"
@@ -30,7 +31,8 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     """A lake with the demo's captures landed by ``dbt build`` itself, and all of it built."""
     lake = Lake(tmp_path_factory.mktemp("demo"))
     statuses = lake.dbt("build", as_of=AS_OF, captures=["seeds/*.jsonl"])
-    passed = ("success", "pass")
+    # dbt passes over exposures.
+    passed = ("success", "pass", "no-op")
     assert not {name: status for name, status in statuses.items() if status not in passed}
     # Models, data tests and unit tests have run.
     assert len(statuses) > 100
@@ -41,6 +43,12 @@ def test_every_gold_table_holds_the_live_rows(demo: Lake) -> None:
     assert {name: len(demo.read(f"gold.{name}")) for name in LIVE_ROWS} == LIVE_ROWS
     gold = {table.removeprefix("gold.") for table in demo.tables() if table.startswith("gold.")}
     assert gold == set(LIVE_ROWS) | {f"{name}_history" for name in WITH_HISTORY}
+
+
+def test_how_fresh_the_sources_are(demo: Lake) -> None:
+    """Bronze by when it was landed; each source table by its last event, which is long ago."""
+    fresh = demo.dbt("source", "freshness", as_of=AS_OF)
+    assert fresh == {"raw_payloads": "pass", **dict.fromkeys(LIVE_ROWS, "warn")}
 
 
 def test_histories_end_with_the_live_rows(demo: Lake) -> None:
@@ -59,6 +67,12 @@ def test_every_captured_message_is_in_bronze(demo: Lake) -> None:
     landed = demo.read("bronze.raw_payloads")
     assert {(row["topic"], row["partition"], row["offset"]) for row in landed} == captured
     assert len(landed) == len(captured)
+
+
+def test_a_run_without_news_asks_nothing_of_spark(demo: Lake) -> None:
+    """Not for sets either, though other tables have remembered deleted keys beside theirs."""
+    asked = asked_by(demo.spark, lambda: demo.dbt("run", as_of=AS_OF))
+    assert asked.jobs == 0
 
 
 def test_the_docs_know_every_column(demo: Lake) -> None:

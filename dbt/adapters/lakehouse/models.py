@@ -216,8 +216,8 @@ class ModelAdapter(SessionAdapter):
         """What this command has read of a table for another one (``run_to_test``), else all that
         the other one has ever read, to select from; as it is if that one notes nothing of it.
         """
-        run = self.run_to_test(reader)
-        if run is not None:
+        run: NodeRun | None = self.run_to_test(reader)
+        if run is not None and str(upstream) in run.readings:
             return run.rows(upstream)
         table = self.look_at(reader)
         mark = None if table is None else project.mark_on(table, str(upstream))
