@@ -377,6 +377,41 @@ def show(project: "Project", tables: tuple[str, ...], as_json: bool) -> None:
 
 
 @lakehouse.command()
+@click.argument("query", required=False)
+@click.option("--as-of", metavar="TIME", help="Read the tables as they were then (UTC).")
+@click.option("--limit", type=click.IntRange(min=0), help="Print so many rows at most.")
+@click.option("--csv", "form", flag_value="csv", help="Print CSV.")
+@click.option("--json", "form", flag_value="json", help="Print JSON, a line for each row.")
+@click.option("--parquet", "form", flag_value="parquet", help="Print a Parquet file.")
+@_project_options
+def sql(
+    project: "Project", query: str | None, as_of: str | None, limit: int | None, form: str | None
+) -> None:
+    """Answer a QUERY of the lake's tables, without Spark, in DuckDB's SQL.
+
+    Without QUERY it is read from standard input, and at a terminal a shell asks for queries. Tables
+    are named as schema.table, those of gold without schema too. Nothing can be changed, and no
+    rights to write are needed.
+    """
+    from dbt_lakehouse.commands.sql.command import answer, moment
+    from dbt_lakehouse.lake.reader import Reader
+
+    reader = Reader(project.lake, project.gold, moment(as_of))
+    form = form or "table"
+    if form == "parquet" and sys.stdout.isatty():
+        _fail("a Parquet file is not for the terminal: redirect it, `> rows.parquet`")
+    if query is None and sys.stdin is not None and sys.stdin.isatty():
+        from dbt_lakehouse.commands.sql.shell import Shell
+
+        Shell(reader, form, limit, _write).run(_write_error)
+        return
+    if query is None or query == "-":
+        with _opened("-", "standard input") as stream:
+            query = stream.read().decode(errors="replace")
+    answer(reader, query, form, limit, _write)
+
+
+@lakehouse.command()
 @click.option(
     "--archive", is_flag=True, help="Also make an archive of their classes: Spark starts sooner."
 )
@@ -445,6 +480,10 @@ def _write(block: bytes) -> None:
         if isinstance(error, BrokenPipeError):
             sys.exit(READER_GONE)
         _fail(f"can't write to standard output: {error.strerror}", FAILED)
+
+
+def _write_error(block: bytes) -> None:
+    click.echo(block, err=True, nl=False)
 
 
 class _Input:

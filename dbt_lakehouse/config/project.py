@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 from dbt_lakehouse.config.topics import topic_rules
 from dbt_lakehouse.config.variables import variables_of
 from dbt_lakehouse.errors import ConfigurationError
+from dbt_lakehouse.lake.catalog import absolute
 from dbt_lakehouse.landing.kafka.admin import probe
 from dbt_lakehouse.landing.kafka.settings import KafkaSource, kafka_settings
 from dbt_lakehouse.spark.session import open_session
@@ -52,6 +53,11 @@ class Project(NamedTuple):
     def gold(self) -> str:
         """The schema of gold's tables (macros/adapter/generate_schema_name.sql)."""
         return self.schema if self.schema == "gold" else f"{self.schema}_gold"
+
+    @property
+    def lake(self) -> dict[str, str]:
+        """The profile's parameters with absolute paths, for what reads the lake without Spark."""
+        return absolute(self.parameters, self.root)
 
     def open_session(self) -> SparkSession:
         """The session of the project's profile, as ``dbt run`` opens it."""

@@ -1,18 +1,124 @@
 """The lake's catalog: its name for Spark, its settings, and what is known of it without Spark."""
 
 import sqlite3
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
-from typing import Final
-from urllib.parse import unquote, urlsplit
+from typing import Final, NamedTuple
+from urllib.parse import parse_qsl, unquote, urlsplit
 
-from dbt_lakehouse.errors import DamageError
+from dbt_lakehouse.errors import ConfigurationError, DamageError, ReadError
 
 CATALOG: Final = "lake"
 WAREHOUSE: Final = f"spark.sql.catalog.{CATALOG}.warehouse"
 CATALOG_TYPE: Final = f"spark.sql.catalog.{CATALOG}.type"
 CATALOG_URI: Final = f"spark.sql.catalog.{CATALOG}.uri"
 SQLITE: Final = "jdbc:sqlite:"
+_POSTGRESQL: Final = "jdbc:postgresql:"
+_JDBC: Final = f"spark.sql.catalog.{CATALOG}.jdbc."
+# What Java's driver and PostgreSQL's own library call the same.
+_CONNECTION_OPTIONS: Final = frozenset(
+    {"user", "password", "sslmode", "sslcert", "sslkey", "sslrootcert"}
+)
+# Of Iceberg's JDBC catalog.
+_ENTRIES: Final = (
+    "select table_namespace, table_name, metadata_location, iceberg_type from iceberg_tables"
+    f" where catalog_name = '{CATALOG}' and table_name not like '%@_@_dbt@_tmp' escape '@'"
+    " order by table_namespace, table_name"
+)
+
+
+class Entry(NamedTuple):
+    """A table or view of the lake as its catalog has it."""
+
+    schema: str
+    name: str
+    metadata: str
+    """The address of the file that says what it is now."""
+    is_view: bool
+
+    def __str__(self) -> str:
+        return f"{self.schema}.{self.name}"
+
+
+def absolute(parameters: Mapping[str, str], root: Path) -> dict[str, str]:
+    """The profile's parameters, with the lake's paths, which are relative to ``root``, absolute.
+
+    Raises ``ConfigurationError``.
+    """
+    if WAREHOUSE not in parameters:
+        raise ConfigurationError(
+            f"the profile's server_side_parameters lack {WAREHOUSE}: see profiles/profiles.yml"
+        )
+    settings = {name: str(value) for name, value in parameters.items()}
+    # A REST catalog's warehouse is a name that the server knows.
+    if settings.get(CATALOG_TYPE) == "jdbc" and "://" not in settings[WAREHOUSE]:
+        # Not as_uri: Hadoop takes %20 for the name of a folder.
+        settings[WAREHOUSE] = f"file://{root / settings[WAREHOUSE]}"
+    uri = settings.get(CATALOG_URI, "")
+    if uri.startswith(SQLITE):
+        settings[CATALOG_URI] = f"{SQLITE}{root / uri.removeprefix(SQLITE)}"
+    return settings
+
+
+def entries(settings: Mapping[str, str]) -> list[Entry]:
+    """The tables and views of the lake with these settings, whose paths are absolute; dbt's
+    temporary ones left out. Writes nothing, and needs no right to.
+
+    Raises ``ConfigurationError`` and ``ReadError``.
+    """
+    uri = settings.get(CATALOG_URI, "")
+    file = sqlite_file(uri)
+    if file is not None:
+        rows = _of_sqlite(file)
+    elif uri.startswith(_POSTGRESQL):
+        rows = _of_postgresql(uri, settings)
+    else:
+        raise ConfigurationError(
+            f"without Spark, tables are found in catalogs of SQLite and PostgreSQL; {CATALOG_URI}"
+            " in the profile names another"
+        )
+    return [
+        Entry(schema, name, metadata, kind == "VIEW") for schema, name, metadata, kind in rows
+    ]
+
+
+def _of_sqlite(file: Path) -> list[tuple[str, str, str, str]]:
+    if not file.exists():
+        raise ConfigurationError(f"there is no lake yet, for {file} is missing: `dbt build`")
+    reason = ""
+    # Beside a catalog that nobody has open there is no log of changes. Who may make none there can
+    # read the file alone.
+    for way in ("mode=ro", "immutable=1"):
+        if way == "immutable=1" and file.with_name(f"{file.name}-wal").exists():
+            break
+        try:
+            with closing(sqlite3.connect(f"{file.as_uri()}?{way}", uri=True, timeout=30)) as lake:
+                return lake.execute(_ENTRIES).fetchall()
+        except sqlite3.Error as error:
+            reason = reason or str(error)
+    raise ReadError(f"the lake's catalog {file} can't be read: {reason}")
+
+
+def _of_postgresql(uri: str, settings: Mapping[str, str]) -> list[tuple[str, str, str, str]]:
+    import psycopg
+
+    address = urlsplit(uri.removeprefix("jdbc:"))
+    given = dict(parse_qsl(address.query))
+    given |= {
+        name.removeprefix(_JDBC): value
+        for name, value in settings.items()
+        if name.startswith(_JDBC)
+    }
+    options = {name: value for name, value in given.items() if name in _CONNECTION_OPTIONS}
+    if "currentSchema" in given:
+        options["options"] = f"-csearch_path={given['currentSchema']}"
+    try:
+        # Secrets are no part of the address, which errors tell.
+        with psycopg.connect(address._replace(query="").geturl(), **options) as lake:
+            return lake.execute(_ENTRIES).fetchall()
+    except psycopg.Error as error:
+        raise ReadError(f"the lake's catalog can't be read: {error}") from error
 
 
 def sqlite_file(uri: str) -> Path | None:
