@@ -1,9 +1,11 @@
 """The lake's catalog: its name for Spark, its settings, and what is known of it without Spark."""
 
+import shutil
 import sqlite3
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -16,6 +18,8 @@ CATALOG_URI: Final = f"spark.sql.catalog.{CATALOG}.uri"
 SQLITE: Final = "jdbc:sqlite:"
 _POSTGRESQL: Final = "jdbc:postgresql:"
 _JDBC: Final = f"spark.sql.catalog.{CATALOG}.jdbc."
+# Of SQLite's errors.
+_NO_RIGHTS: Final = ("SQLITE_CANTOPEN", "SQLITE_READONLY")
 # What Java's driver and PostgreSQL's own library call the same.
 _CONNECTION_OPTIONS: Final = frozenset(
     {"user", "password", "sslmode", "sslcert", "sslkey", "sslrootcert"}
@@ -86,18 +90,26 @@ def entries(settings: Mapping[str, str]) -> list[Entry]:
 def _of_sqlite(file: Path) -> list[tuple[str, str, str, str]]:
     if not file.exists():
         raise ConfigurationError(f"there is no lake yet, for {file} is missing: `dbt build`")
-    reason = ""
-    # Beside a catalog that nobody has open there is no log of changes. Who may make none there can
-    # read the file alone.
-    for way in ("mode=ro", "immutable=1"):
-        if way == "immutable=1" and file.with_name(f"{file.name}-wal").exists():
-            break
+    try:
+        return _of_file(f"{file.as_uri()}?mode=ro")
+    except sqlite3.Error as error:
+        if not error.sqlite_errorname.startswith(_NO_RIGHTS):
+            raise ReadError(f"the lake's catalog {file} can't be read: {error}") from error
+    # Who may write nothing beside it can take part in its log of changes (WAL) only while another
+    # has it open; else nobody changes it now.
+    with TemporaryDirectory() as folder:
         try:
-            with closing(sqlite3.connect(f"{file.as_uri()}?{way}", uri=True, timeout=30)) as lake:
-                return lake.execute(_ENTRIES).fetchall()
-        except sqlite3.Error as error:
-            reason = reason or str(error)
-    raise ReadError(f"the lake's catalog {file} can't be read: {reason}")
+            for each in (file, file.with_name(f"{file.name}-wal")):
+                if each.exists():
+                    shutil.copyfile(each, Path(folder) / each.name)
+            return _of_file((Path(folder) / file.name).as_uri())
+        except (OSError, sqlite3.Error) as error:
+            raise ReadError(f"the lake's catalog {file} can't be read: {error}") from error
+
+
+def _of_file(uri: str) -> list[tuple[str, str, str, str]]:
+    with closing(sqlite3.connect(uri, uri=True, timeout=30)) as lake:
+        return lake.execute(_ENTRIES).fetchall()
 
 
 def _of_postgresql(uri: str, settings: Mapping[str, str]) -> list[tuple[str, str, str, str]]:

@@ -140,6 +140,10 @@ class Reader:
                 return each
         raise self._missing(name.rpartition(".")[2])
 
+    def quoted(self, name: str) -> str:
+        """The name of a table as a query has it."""
+        return _quoted(self._views[name])
+
     def comments(self, name: str) -> dict[str, str]:
         """The descriptions of a table's columns; a view has none."""
         entry = self._views[name]
@@ -154,17 +158,26 @@ class Reader:
             if not entry.is_view and self._views.get(str(entry)) != entry:
                 self._add_table(entry)
         self._add_views([entry for entry in found if entry.is_view])
-        if any(entry.schema == self._schema for entry in found):
-            self._duck.execute(f"use {_quoted_name(CATALOG)}.{_quoted_name(self._schema)}")
+        has_schema = any(entry.schema == self._schema for entry in self._views.values())
+        self._use(self._schema if has_schema else "main")
 
     def _add_table(self, entry: Entry) -> None:
         try:
-            snapshot = self._snapshot_then(entry)
-            self._add(entry, f"select * from {_scan(entry.metadata, snapshot)}")
+            scan = _scan(entry.metadata, self._snapshot_then(entry))
+            self._add(entry, f"select *{self._kept_from_bounds(scan)} from {scan}")
         except LakehouseError as error:
             self._unreadable[str(entry)] = error
         except duckdb.Error as error:
             self._unreadable[str(entry)] = self._unread(entry, error)
+
+    def _kept_from_bounds(self, scan: str) -> str:
+        """What keeps filters on floating point numbers from passing over files: the bounds of files
+        leave out NaN, which is equal to itself and greater than all others here, as in Spark.
+        """
+        columns = self._duck.execute(f"describe select * from {scan}").fetchall()
+        names = [_quoted_name(name) for name, kind, *_ in columns if kind in ("FLOAT", "DOUBLE")]
+        # Exact, and nothing that DuckDB would simplify.
+        return f" replace ({', '.join(f'-(-{each}) as {each}' for each in names)})" if names else ""
 
     def _add_views(self, views: list[Entry]) -> None:
         """Add what may be of tables, and of other views."""
@@ -195,8 +208,12 @@ class Reader:
             each for each in view.versions if each.version_id == view.current_version_id
         )
         if version.default_namespace:
-            self._duck.execute(f"use {CATALOG}.{_quoted_name('.'.join(version.default_namespace))}")
+            self._use(".".join(version.default_namespace))
         return version.representations[0].sql
+
+    def _use(self, schema: str) -> None:
+        """Look there for tables that are named without schema."""
+        self._duck.execute(f"use {CATALOG}.{_quoted_name(schema)}")
 
     def _snapshot_then(self, entry: Entry) -> int | None:
         """The snapshot to read, None for the current one, or none at all."""
@@ -238,8 +255,23 @@ class Reader:
         bare = {each: each.partition(".")[2] for each in self.names}
         like = difflib.get_close_matches(name, bare.values())
         near = [each for each in self.names if bare[each] in like]
-        others = f": is it {' or '.join(near)}?" if near else "; `show all tables` lists those there are"
+        others = (
+            f": is it {' or '.join(near)}?"
+            if near
+            else "; `lakehouse sql 'show all tables'` lists those there are"
+        )
         return ConfigurationError(f"there is no table {name}{others}")
+
+
+def extension_files() -> list[Path]:
+    """DuckDB's extensions that read Iceberg, in the order in which they are loaded. Packages of
+    their own bring them; DuckDB would fetch them from elsewhere.
+    """
+    packages = [import_module(f"duckdb_extension_{name}") for name in _EXTENSIONS]
+    return [
+        next(Path(str(package.__file__)).parent.glob("extensions/*/*.duckdb_extension"))
+        for package in packages
+    ]
 
 
 def _connection(warehouse: str, found: list[Entry]) -> DuckDBPyConnection:
@@ -254,10 +286,7 @@ def _connection(warehouse: str, found: list[Entry]) -> DuckDBPyConnection:
             "temp_directory": f"{tempfile.gettempdir()}/lakehouse-sql-{os.getpid()}",
         }
     )
-    for name in _EXTENSIONS:
-        # A package of its own brings the file; DuckDB would fetch it from elsewhere.
-        package = import_module(f"duckdb_extension_{name}")
-        (file,) = Path(str(package.__file__)).parent.glob("extensions/*/*.duckdb_extension")
+    for file in extension_files():
         duck.execute(f"load {_text(str(file))}")
     folders = {_folder(warehouse), *(_folder(entry.metadata, above=2) for entry in found)}
     duck.execute(f"set allowed_directories = [{', '.join(map(_text, sorted(folders)))}]")

@@ -3,12 +3,10 @@
 import json
 from pathlib import Path
 
-import pytest
-from lakes import Lake
+from lakes import DEMO_AS_OF, Lake
 
 from dbt_lakehouse.config.paths import ROOT
 
-AS_OF = "2026-11-21 00:00:00"
 # Rows that are live on that day, by a throwaway fold of the captures that whoever wrote the demo
 # made from the semantics, without the project's SQL.
 LIVE_ROWS = {
@@ -23,18 +21,6 @@ LIVE_ROWS = {
     "sessions": 22,
 }
 WITH_HISTORY = ("orders", "profiles")
-
-
-@pytest.fixture(scope="module")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> Lake:
-    """A lake with the demo's captures landed by ``dbt build`` itself, and all of it built."""
-    lake = Lake(tmp_path_factory.mktemp("demo"))
-    statuses = lake.dbt("build", as_of=AS_OF, captures=["seeds/*.jsonl"])
-    passed = ("success", "pass")
-    assert not {name: status for name, status in statuses.items() if status not in passed}
-    # Models, data tests and unit tests have run.
-    assert len(statuses) > 100
-    return lake
 
 
 def test_every_gold_table_holds_the_live_rows(demo: Lake) -> None:
@@ -62,7 +48,7 @@ def test_every_captured_message_is_in_bronze(demo: Lake) -> None:
 
 
 def test_the_docs_know_every_column(demo: Lake) -> None:
-    demo.dbt("docs", "generate", as_of=AS_OF)
+    demo.dbt("docs", "generate", as_of=DEMO_AS_OF)
     target: Path = demo.folder / f"target-{demo.project.name}"
     catalog = json.loads((target / "catalog.json").read_text())["nodes"]
     manifest = json.loads((target / "manifest.json").read_text())

@@ -160,7 +160,7 @@ def lakehouse(*arguments: str, **environment: str) -> subprocess.CompletedProces
 def test_a_machine_that_is_not_ready(
     tmp_path: Path, environment: dict[str, str], sentence: str
 ) -> None:
-    done = lakehouse("show", LAKEHOUSE_LAKE=str(tmp_path), **environment)
+    done = lakehouse("land", "capture.jsonl", LAKEHOUSE_LAKE=str(tmp_path), **environment)
     assert done.returncode == 1
     assert done.stderr.startswith("lakehouse: ") and done.stderr.count("\n") == 1
     assert sentence in done.stderr

@@ -1,5 +1,7 @@
 """One query, from the command line or standard input."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 
 import duckdb
@@ -9,16 +11,22 @@ from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.lake.reader import Reader
 
 
-def answer(reader: Reader, sql: str, form: str, limit: int | None, write: Write) -> None:
-    """Write the rows of a query, ``limit`` at most, in one of the forms of ``WRITERS``.
-
-    Raises what ``Reader.query`` raises.
+@contextmanager
+def answered(reader: Reader, sql: str, limit: int | None = None) -> Iterator[Rows]:
+    """The rows of a query, ``limit`` at most. Raises what ``Reader.query`` raises, as long as rows
+    are fetched.
     """
     result = reader.query(sql)
     try:
-        WRITERS[form](Rows(result, limit), write)
+        yield Rows(result, limit)
     except duckdb.Error as error:
         raise reader.told(error) from error
+
+
+def answer(reader: Reader, sql: str, form: str, limit: int | None, write: Write) -> None:
+    """Write the rows of a query in one of the forms of ``WRITERS``."""
+    with answered(reader, sql, limit) as rows:
+        WRITERS[form](rows, write)
 
 
 def moment(text: str | None) -> datetime | None:

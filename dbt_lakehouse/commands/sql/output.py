@@ -4,7 +4,7 @@ import base64
 import io
 import math
 from collections.abc import Callable, Iterator, Sequence
-from datetime import date, datetime, time
+from datetime import datetime
 from decimal import Decimal
 from functools import partial
 from itertools import islice
@@ -200,7 +200,7 @@ def _base64(value: bytes) -> str:
 
 
 def _wall_time(value: datetime) -> str:
-    text = value.isoformat(" ")
+    text = value.isoformat()
     return text.rstrip("0") if value.microsecond else text
 
 
