@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from dbt_lakehouse.errors import ConfigurationError, DamageError, ReadError
@@ -82,9 +82,7 @@ def entries(settings: Mapping[str, str]) -> list[Entry]:
             f"without Spark, tables are found in catalogs of SQLite and PostgreSQL; {CATALOG_URI}"
             " in the profile names another"
         )
-    return [
-        Entry(schema, name, metadata, kind == "VIEW") for schema, name, metadata, kind in rows
-    ]
+    return [Entry(schema, name, metadata, kind == "VIEW") for schema, name, metadata, kind in rows]
 
 
 def _of_sqlite(file: Path) -> list[tuple[str, str, str, str]]:
@@ -122,7 +120,9 @@ def _of_postgresql(uri: str, settings: Mapping[str, str]) -> list[tuple[str, str
         for name, value in settings.items()
         if name.startswith(_JDBC)
     }
-    options = {name: value for name, value in given.items() if name in _CONNECTION_OPTIONS}
+    options: dict[str, Any] = {
+        name: value for name, value in given.items() if name in _CONNECTION_OPTIONS
+    }
     if "currentSchema" in given:
         options["options"] = f"-csearch_path={given['currentSchema']}"
     try:

@@ -204,9 +204,7 @@ class Reader:
 
     def _sql_of(self, entry: Entry) -> str:
         view = msgspec.json.decode(self._metadata(entry), type=_View)
-        (version,) = (
-            each for each in view.versions if each.version_id == view.current_version_id
-        )
+        (version,) = (each for each in view.versions if each.version_id == view.current_version_id)
         if version.default_namespace:
             self._use(".".join(version.default_namespace))
         return version.representations[0].sql

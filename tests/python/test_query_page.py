@@ -60,7 +60,9 @@ def test_each_example_prints_what_the_page_says(
             for command in code.splitlines():
                 run(lake, shlex.split(command))
         output = capfd.readouterr().out
-        printed.append("".join(f"{line.rstrip()}\n" for line in output.splitlines() if line.strip()))
+        printed.append(
+            "".join(f"{line.rstrip()}\n" for line in output.splitlines() if line.strip())
+        )
     assert printed == [expected for *_, expected in blocks]
 
 

@@ -6,10 +6,9 @@ import resource
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -25,7 +24,7 @@ from dbt_lakehouse.commands.show import show_tables
 from dbt_lakehouse.commands.sql.command import answer
 from dbt_lakehouse.commands.sql.shell import Names, Shell
 from dbt_lakehouse.config.paths import ROOT
-from dbt_lakehouse.errors import ConfigurationError, DamageError, LakehouseError
+from dbt_lakehouse.errors import ConfigurationError, DamageError
 from dbt_lakehouse.lake.reader import Reader
 
 # What tables can be, beside the demo's, in a schema of their own.
@@ -88,7 +87,7 @@ STATEMENTS: Final = (
     "create table lake.other.empty (id bigint, at timestamp) using iceberg",
     "create table lake.other.emptied as select 1 as id",
     "truncate table lake.other.emptied",
-    "create table lake.other.`Odd Name` as select 1 as `a b`, 2 as `Q\"q`",
+    'create table lake.other.`Odd Name` as select 1 as `a b`, 2 as `Q"q`',
     "create view lake.other.seen as select id, upper(text) as text from lake.other.deleted",
     "create view lake.other.early as select * from lake.other.seen where id < 10",
     "create view lake.other.of_spark as select transform(array(1), x -> x + 1)[0] + elt(1, 2) as y",
@@ -100,7 +99,6 @@ def lake(demo: Lake) -> Lake:
     """The demo, and tables of all kinds in the schema ``other``."""
     for statement in STATEMENTS:
         demo.sql(statement)
-    (first, *_) = demo.snapshots("other.deleted")
     demo.sql("create table lake.other.rolled_back as select * from lake.other.deleted limit 5")
     (kept,) = demo.snapshots("other.rolled_back")
     demo.sql("insert into lake.other.rolled_back values (0, 'too much')")
@@ -121,7 +119,13 @@ def texts(rows: pa.Table) -> list[tuple[str, ...]]:
 
 def test_the_rows_are_those_of_spark(lake: Lake, reader: Reader) -> None:
     others = {f"other.{row['tableName']}" for row in lake.sql("show tables in lake.other")}
-    assert {*reader.names} == {*lake.tables(), *others, "other.seen", "other.early", "other.of_spark"}
+    assert {*reader.names} == {
+        *lake.tables(),
+        *others,
+        "other.seen",
+        "other.early",
+        "other.of_spark",
+    }
     for name in reader.names:
         if name == "other.of_spark":
             continue
@@ -143,7 +147,7 @@ def test_filters_lose_no_row(reader: Reader) -> None:
     for table in ("kinds", "before"):
         reader._duck.execute(f"create or replace temp table copied as from other.{table}")
         for name, kind in reader.columns()[f"other.{table}"].items():
-            values = f"select distinct \"{name}\"::varchar from copied where id < 5 or id > 995"
+            values = f'select distinct "{name}"::varchar from copied where id < 5 or id > 995'
             for (value,) in reader._duck.execute(values).fetchall():
                 for operator in ("=", "<", ">=", "is not distinct from"):
                     condition = f'where "{name}" {operator} ?::{kind}'
@@ -165,7 +169,9 @@ def test_a_table_as_of_a_time(lake: Lake) -> None:
         at = each["made_current_at"]
         spark = f"select id, text from other.deleted timestamp as of '{at:%F %T.%f}'"
         expected = lake.spark.sql(spark).toArrow()
-        assert texts(lake.reader(at).query("from other.deleted").to_arrow_table()) == texts(expected)
+        assert texts(lake.reader(at).query("from other.deleted").to_arrow_table()) == texts(
+            expected
+        )
     begin = history[0]["made_current_at"]
     early = lake.reader(begin - timedelta(milliseconds=1))
     with pytest.raises(ConfigurationError, match=r"other.deleted is not known as of .* begin with"):
@@ -274,7 +280,7 @@ def written(reader: Reader, query: str, form: str, limit: int | None = None) -> 
 
 def test_the_forms_of_the_output(reader: Reader, tmp_path: Path) -> None:
     query = (
-        "select id, single, double, wide, text, bytes, day, \"at\", wall, numbers, deep, id"
+        'select id, single, double, wide, text, bytes, day, "at", wall, numbers, deep, id'
         " from other.kinds where id < 4 order by id"
     )
     lines = written(reader, query, "json").decode().splitlines()
@@ -304,7 +310,9 @@ def test_the_forms_of_the_output(reader: Reader, tmp_path: Path) -> None:
         "+--+-----------+",
         "1 row",
     ]
-    assert written(reader, "from range(1001)", "table").endswith(b"1,000 rows; there are more: --limit\n")
+    assert written(reader, "from range(1001)", "table").endswith(
+        b"1,000 rows; there are more: --limit\n"
+    )
     # The first rows of many don't wait for the last.
     assert written(reader, "from range(10_000_000_000)", "csv", 2) == b"range\n0\n1\n"
 
@@ -347,7 +355,9 @@ def test_the_shell(lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     errors = b"".join(told).decode().splitlines()
     assert [line.partition(" ")[0] for line in errors] == ["there", "gold.regions", "\\nonsense"]
     # The next shell remembers; a query of several lines is one of its entries.
-    assert "+select count(*) as n\n+from gold.regions;" in (tmp_path / "sql" / "history").read_text()
+    assert (
+        "+select count(*) as n\n+from gold.regions;" in (tmp_path / "sql" / "history").read_text()
+    )
 
 
 def sql(
@@ -367,7 +377,9 @@ def sql(
 
 def test_the_command_answers_soon(lake: Lake) -> None:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = sql(lake, "sql", "select status, count(*) as n from orders group by 1 order by 2 desc", "--csv")
+    done = sql(
+        lake, "sql", "select status, count(*) as n from orders group by 1 order by 2 desc", "--csv"
+    )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("status,n\npaid,13\n")
@@ -409,8 +421,8 @@ def test_a_user_who_may_write_nothing(lake: Lake, tmp_path: Path) -> None:
     for each in [tmp_path, *files]:
         each.chmod(0o555 if each.is_dir() else 0o444)
     try:
-        for each in (lake, copied):
-            done = sql(each, "show", "--json", "regions", prefix=prefix)
+        for read in (lake, copied):
+            done = sql(read, "show", "--json", "regions", prefix=prefix)
             assert done.stdout == '{"gold.regions": 7}\n', done.stderr
         assert sorted(tmp_path.rglob("*")) == files
     finally:

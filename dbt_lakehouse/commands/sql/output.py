@@ -213,9 +213,7 @@ def _plain_list(convert: _Convert, value: list[Any]) -> list[Any]:
 
 
 def _plain_struct(convert: dict[str, _Convert], value: dict[str, Any]) -> dict[str, Any]:
-    return {
-        name: None if each is None else convert[name](each) for name, each in value.items()
-    }
+    return {name: None if each is None else convert[name](each) for name, each in value.items()}
 
 
 def _plain_map(
