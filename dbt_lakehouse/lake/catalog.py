@@ -137,7 +137,7 @@ def sqlite_file(uri: str) -> Path | None:
     """The file of a SQLite catalog by its address; None for another catalog."""
     if not uri.startswith(SQLITE):
         return None
-    return Path(uri.removeprefix(SQLITE).partition("?")[0])
+    return Path(uri.removeprefix(SQLITE).removeprefix("file:").partition("?")[0])
 
 
 def refuse_damage(uri: str, schema: str, table: str) -> None:

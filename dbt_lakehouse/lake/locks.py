@@ -28,7 +28,7 @@ from pyspark.sql import SparkSession
 
 from dbt_lakehouse.errors import LockedError
 from dbt_lakehouse.lake import leases
-from dbt_lakehouse.lake.catalog import CATALOG_URI, SQLITE
+from dbt_lakehouse.lake.catalog import CATALOG_URI, sqlite_file
 from dbt_lakehouse.telling import tell
 
 
@@ -92,9 +92,9 @@ class LakeLock(ABC):
 def lake_lock(spark: SparkSession, name: str) -> LakeLock:
     """The lock of that name of the session's lake."""
     uri = spark.conf.get(CATALOG_URI, "") or ""
-    if not uri.startswith(SQLITE):
+    catalog = sqlite_file(uri)
+    if catalog is None:
         return _LeasedLock(spark, name)
-    catalog = Path(uri.removeprefix(SQLITE).partition("?")[0])
     return _FileLock(catalog.parent / "locks" / f"{name}.lock")
 
 

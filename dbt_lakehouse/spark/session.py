@@ -25,7 +25,7 @@ from pyspark.sql import SparkSession
 from dbt_lakehouse.config.paths import LOG4J, LOOPBACK, cache_folder
 from dbt_lakehouse.errors import SessionError
 from dbt_lakehouse.lake import bronze
-from dbt_lakehouse.lake.catalog import CATALOG, CATALOG_URI, absolute, sqlite_file
+from dbt_lakehouse.lake.catalog import CATALOG, CATALOG_URI, SQLITE, absolute, sqlite_file
 from dbt_lakehouse.landing.kafka.settings import PREFIX as KAFKA_PREFIX
 from dbt_lakehouse.spark import class_archive
 from dbt_lakehouse.spark.functions import register_functions
@@ -219,4 +219,15 @@ def _resolved(parameters: Mapping[str, str], root: Path) -> dict[str, str]:
                 f" {error.strerror};"
                 f" {CATALOG_URI} in the profile names it, by LAKEHOUSE_LAKE in the project's own"
             ) from error
+        if catalog.exists() and not os.access(catalog.parent, os.W_OK):
+            settings[CATALOG_URI] = _for_readers(catalog)
     return settings
+
+
+def _for_readers(catalog: Path) -> str:
+    """The address of a SQLite catalog whose folder this user can't write. Its log of changes is
+    there while another has it open, and only then are there changes.
+    """
+    if catalog.with_name(f"{catalog.name}-wal").exists():
+        return f"{SQLITE}{catalog}?open_mode=1&busy_timeout=30000"
+    return f"{SQLITE}file:{catalog}?immutable=1"
