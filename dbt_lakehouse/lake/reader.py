@@ -9,7 +9,8 @@ import gzip
 import os
 import re
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime
 from importlib import import_module
 from pathlib import Path
@@ -32,8 +33,10 @@ from dbt_lakehouse.lake.tables import Table, parse
 
 # In this order: Iceberg's manifests are Avro files.
 _EXTENSIONS: Final = ("avro", "iceberg")
-# Errors that are about the query; all others are about the machine or the lake's files.
-_MISTAKES: Final = (duckdb.ProgrammingError, duckdb.DataError, duckdb.NotSupportedError)
+# Errors that are not about the query, but about the machine or files, which their texts name.
+_OF_THE_MACHINE: Final = re.compile(
+    r"^(IO|Out of Memory|INTERNAL|FATAL|Serialization) Error: |[.](parquet|avro|puffin|json)\b"
+)
 _MISSING: Final = re.compile(r"(?:Table|View) with name (?P<name>.+?) does not exist")
 
 
@@ -86,7 +89,8 @@ class Reader:
     def set_time(self, as_of: datetime | None) -> None:
         """Show the tables as they were then, or (None) are now."""
         self._as_of = as_of
-        self._views.clear()
+        for name in [*self._views]:
+            self._drop(name)
         self.refresh()
 
     def query(self, sql: str) -> DuckDBPyConnection:
@@ -95,7 +99,7 @@ class Reader:
         Raises ``ConfigurationError`` for what is no query, or none that can be answered, and
         ``ReadError`` and ``DamageError`` if the lake can't be read.
         """
-        try:
+        with self.explained():
             statements = self._duck.extract_statements(sql)
             if any(each.type != duckdb.StatementType.SELECT for each in statements):
                 raise ConfigurationError(
@@ -105,21 +109,32 @@ class Reader:
             if len(statements) != 1:
                 raise ConfigurationError(f"one query is answered at a time, not {len(statements)}")
             return self._duck.execute(statements[0])
-        except duckdb.Error as error:
-            raise self.told(error) from error
 
-    def told(self, error: duckdb.Error) -> LakehouseError:
-        """What DuckDB says, also while rows are fetched, as an error with a sentence."""
+    @contextmanager
+    def explained(self) -> Iterator[None]:
+        """Makes of DuckDB's errors, also those of fetching rows, ours with a sentence."""
+        try:
+            yield
+        except (duckdb.Error, OSError) as error:
+            # Arrow, which hands rows on, makes the second of all.
+            raise self._told(error) from error
+        except RuntimeError as error:
+            # So it tells Ctrl-C.
+            if str(error) != "Query interrupted":
+                raise
+            raise KeyboardInterrupt from error
+
+    def _told(self, error: duckdb.Error | OSError) -> LakehouseError:
         # Behind it comes the query with a mark in it.
-        text = str(error).partition("\nLINE ")[0]
-        if isinstance(error, duckdb.CatalogException) and (found := _MISSING.search(text)):
+        text = str(error).partition("\nLINE ")[0].strip()
+        kind, _, reason = text.partition(" Error: ")
+        if kind == "Catalog" and (found := _MISSING.search(text)):
             return self._missing(found["name"])
-        kind, _, reason = text.partition(": ")
-        if isinstance(error, duckdb.PermissionException):
+        if kind == "Permission":
             return ConfigurationError(f"a query reads tables of the lake alone: {reason}")
-        if isinstance(error, _MISTAKES):
-            return ConfigurationError(reason if kind.endswith("Error") else text)
-        return ReadError(f"the lake can't be read: {reason or text}")
+        if _OF_THE_MACHINE.search(text):
+            return ReadError(f"the lake can't be read: {reason or text}")
+        return ConfigurationError(reason or text)
 
     def columns(self) -> dict[str, dict[str, str]]:
         """The columns of each table, with their types."""
@@ -151,15 +166,15 @@ class Reader:
 
     def _refresh(self, found: list[Entry]) -> None:
         wanted = {str(entry): entry for entry in found}
-        for name in self._views.keys() - wanted.keys():
-            self._duck.execute(f"drop view {_quoted(self._views.pop(name))}")
+        for name, entry in [*self._views.items()]:
+            if entry.is_view or wanted.get(name) != entry:
+                self._drop(name)
         self._unreadable.clear()
         for entry in found:
-            if not entry.is_view and self._views.get(str(entry)) != entry:
+            if not entry.is_view and str(entry) not in self._views:
                 self._add_table(entry)
         self._add_views([entry for entry in found if entry.is_view])
-        has_schema = any(entry.schema == self._schema for entry in self._views.values())
-        self._use(self._schema if has_schema else "main")
+        self._use(self._schema)
 
     def _add_table(self, entry: Entry) -> None:
         try:
@@ -190,28 +205,31 @@ class Reader:
                     left.append(entry)
                     self._unreadable[str(entry)] = ConfigurationError(
                         f"the view {entry} is written in Spark's SQL, and can't be read without:"
-                        f" {self.told(error)}"
+                        f" {self._told(error)}"
                     )
             if len(left) == len(views):
                 break
             views = left
 
     def _add(self, entry: Entry, sql: str) -> None:
-        self._duck.execute(f"create schema if not exists {_quoted_name(entry.schema)}")
-        self._duck.execute(f"create or replace view {_quoted(entry)} as {sql}")
+        self._duck.execute(f"create schema if not exists {CATALOG}.{_quoted_name(entry.schema)}")
+        self._duck.execute(f"create view {CATALOG}.{_quoted(entry)} as {sql}")
         self._views[str(entry)] = entry
         self._unreadable.pop(str(entry), None)
+
+    def _drop(self, name: str) -> None:
+        self._duck.execute(f"drop view {CATALOG}.{_quoted(self._views.pop(name))}")
 
     def _sql_of(self, entry: Entry) -> str:
         view = msgspec.json.decode(self._metadata(entry), type=_View)
         (version,) = (each for each in view.versions if each.version_id == view.current_version_id)
-        if version.default_namespace:
-            self._use(".".join(version.default_namespace))
+        self._use(".".join(version.default_namespace))
         return version.representations[0].sql
 
     def _use(self, schema: str) -> None:
-        """Look there for tables that are named without schema."""
-        self._duck.execute(f"use {CATALOG}.{_quoted_name(schema)}")
+        """Look there for tables that are named without schema, if there are any."""
+        is_there = any(entry.schema == schema for entry in self._views.values())
+        self._duck.execute(f"use {CATALOG}.{_quoted_name(schema) if is_there else 'main'}")
 
     def _snapshot_then(self, entry: Entry) -> int | None:
         """The snapshot to read, None for the current one, or none at all."""
@@ -243,7 +261,7 @@ class Reader:
             refuse_damage(self._settings.get(CATALOG_URI, ""), entry.schema, entry.name)
         except DamageError as damage:
             return damage
-        return self.told(error)
+        return self._told(error)
 
     def _missing(self, name: str) -> LakehouseError:
         """Why there is no table of a name, whose schema DuckDB leaves out."""

@@ -25,7 +25,7 @@ from dbt_lakehouse.commands.show import show_tables
 from dbt_lakehouse.commands.sql.command import answer
 from dbt_lakehouse.commands.sql.shell import Names, Shell
 from dbt_lakehouse.config.paths import ROOT
-from dbt_lakehouse.errors import ConfigurationError, DamageError
+from dbt_lakehouse.errors import ConfigurationError, DamageError, LakehouseError, ReadError
 from dbt_lakehouse.lake.reader import Reader
 
 # What tables can be, beside the demo's, in a schema of their own.
@@ -244,33 +244,39 @@ def test_a_view_that_only_spark_understands_says_so(reader: Reader) -> None:
 def test_what_is_refused(lake: Lake, reader: Reader, query: str, sentence: str) -> None:
     places = {"folder": lake.folder, "warehouse": lake.folder / "lake" / "warehouse"}
     before = sorted(places["warehouse"].iterdir())
-    with pytest.raises(ConfigurationError) as refused:
+    with pytest.raises(ConfigurationError) as refused, reader.explained():
         reader.query(query.format(**places)).fetchall()
     assert sentence in " ".join(str(refused.value).split())
     assert sorted(places["warehouse"].iterdir()) == before
 
 
-def test_a_table_whose_metadata_is_damaged_keeps_no_other_from_being_read(
-    lake: Lake, tmp_path: Path
+@pytest.mark.parametrize(
+    ("pattern", "error", "sentence"),
+    [
+        ("metadata/*.json", DamageError, r"is cut short, a file of other\.damaged"),
+        ("data/*.parquet", ReadError, r"the lake can't be read: .*\.parquet"),
+    ],
+)
+def test_a_damaged_table_keeps_no_other_from_being_read(
+    lake: Lake, pattern: str, error: type[LakehouseError], sentence: str
 ) -> None:
-    copied = Lake(tmp_path)
     lake.sql("create table lake.other.damaged as select 1 as id")
-    (location,) = lake.sql(
-        "select file from other.damaged.metadata_log_entries order by timestamp desc limit 1"
-    )
-    file = Path(location["file"].removeprefix("file:"))
-    whole = file.read_bytes()
     try:
+        (file,) = (lake.folder / "lake" / "warehouse" / "other" / "damaged").glob(pattern)
+        whole = file.read_bytes()
         file.write_bytes(whole[: len(whole) // 2])
         reader = lake.reader()
         assert reader.query("select count(*) from gold.regions").fetchall() == [(7,)]
-        with pytest.raises(DamageError, match=r"is cut short, a file of other\.damaged"):
-            reader.query("from other.damaged")
-    finally:
+        with pytest.raises(error, match=sentence), reader.explained():
+            reader.query("from other.damaged").fetchall()
         file.write_bytes(whole)
-        lake.sql("drop table lake.other.damaged")
+    finally:
+        lake.sql("drop table lake.other.damaged purge")
+
+
+def test_a_lake_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"there is no lake yet.*`dbt build`"):
-        copied.reader()
+        Lake(tmp_path).reader()
 
 
 def written(reader: Reader, query: str, form: str, limit: int | None = None) -> bytes:
@@ -314,6 +320,10 @@ def test_the_forms_of_the_output(reader: Reader, tmp_path: Path) -> None:
     assert written(reader, "from range(1001)", "table").endswith(
         b"1,000 rows; there are more: --limit\n"
     )
+    # What goes wrong late is a sentence too.
+    late = "select if(range = 500_000, 'x', '1')::int from range(1_000_000)"
+    with pytest.raises(ConfigurationError, match=r"^Could not convert string 'x' to INT32$"):
+        written(reader, late, "csv")
     # The first rows of many don't wait for the last.
     assert written(reader, "from range(10_000_000_000)", "csv", 2) == b"range\n0\n1\n"
 
@@ -339,7 +349,7 @@ def test_the_shell(lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         "from gold.nothing_of_the_kind;\n",
         "\\form csv\n\\limit 1\n",
         "select r_regionkey, r_name from gold.regions order by 1;\n",
-        "\\as-of 2000-01-01\nfrom regions;\n\\as-of now\n",
+        "\\as-of 2000-01-01\nfrom gold.regions;\n\\as-of now\n",
         "\\nonsense\n",
         "select count(*) from other.growing;\n",
         "\\q\n",

@@ -4,8 +4,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
-import duckdb
-
 from dbt_lakehouse.commands.sql.output import WRITERS, Rows, Write
 from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.lake.reader import Reader
@@ -16,11 +14,8 @@ def answered(reader: Reader, sql: str, limit: int | None = None) -> Iterator[Row
     """The rows of a query, ``limit`` at most. Raises what ``Reader.query`` raises, as long as rows
     are fetched.
     """
-    result = reader.query(sql)
-    try:
-        yield Rows(result, limit)
-    except duckdb.Error as error:
-        raise reader.told(error) from error
+    with reader.explained():
+        yield Rows(reader.query(sql), limit)
 
 
 def answer(reader: Reader, sql: str, form: str, limit: int | None, write: Write) -> None:
