@@ -26,7 +26,7 @@ from typing import ClassVar, Final
 
 from pyspark.sql import SparkSession
 
-from dbt_lakehouse.errors import LockedError
+from dbt_lakehouse.errors import LockedError, WriteError
 from dbt_lakehouse.lake import leases
 from dbt_lakehouse.lake.catalog import CATALOG_URI, sqlite_file
 from dbt_lakehouse.telling import tell
@@ -138,8 +138,14 @@ class _FileLock(LakeLock):
             descriptor, count = self._held[self._path]
             self._held[self._path] = (descriptor, count + 1)
             return True
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise WriteError(
+                f"the lake can't be written, for its locks can't, {self._path}: {error.strerror};"
+                " who may only read it has `lakehouse sql`, `show` and `status`"
+            ) from error
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

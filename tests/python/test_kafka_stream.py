@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -383,7 +384,7 @@ def test_a_stream_is_refused_what_can_not_be_meant(lake: Lake, kafka: Kafka) -> 
 
 
 def test_the_lag_is_told_before_and_after_a_landing(
-    lake: Lake, kafka: Kafka, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    lake: Lake, kafka: Kafka, capsys: pytest.CaptureFixture[str]
 ) -> None:
     topic = kafka.create("lag", 3)
     variables = json.dumps({"topics": topic_entries([topic])})
@@ -437,20 +438,20 @@ def test_the_lag_is_told_before_and_after_a_landing(
         assert asked.pop("checked_at") >= row.pop("checked_at")
         assert asked == row
     # And so is another user told, who may write a cache of his own and nothing of the lake.
-    cache = tmp_path / "cache"
-    cache.mkdir()
-    cache.chmod(0o777)
-    (cache / "jars").symlink_to(CACHE / "jars")
     command = [sys.executable, "-m", "dbt_lakehouse.cli", "status", "--json", "--vars", variables]
-    done = subprocess.run(
-        [*without_rights(), *command],
-        cwd=ROOT,
-        env={**os.environ, **lake.environment, "LAKEHOUSE_CACHE": str(cache)},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=SECONDS,
-    )
+    # Not within pytest's folder, which is closed to him.
+    with TemporaryDirectory() as cache:
+        os.chmod(cache, 0o777)
+        (Path(cache) / "jars").symlink_to(CACHE / "jars")
+        done = subprocess.run(
+            [*without_rights(), *command],
+            cwd=ROOT,
+            env={**os.environ, **lake.environment, "LAKEHOUSE_CACHE": cache},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=SECONDS,
+        )
     assert done.returncode == 0, done.stderr
     told = [row for row in json.loads(done.stdout) if row["topic"] == topic]
     assert {row["partition"]: row["next_offset"] for row in told} == {0: 4, 1: 2, 2: 0}

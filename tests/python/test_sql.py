@@ -8,7 +8,8 @@ import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Final
+from types import SimpleNamespace
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -25,7 +26,15 @@ from dbt_lakehouse.commands.show import show_tables
 from dbt_lakehouse.commands.sql.command import answer
 from dbt_lakehouse.commands.sql.shell import Names, Shell
 from dbt_lakehouse.config.paths import ROOT
-from dbt_lakehouse.errors import ConfigurationError, DamageError, LakehouseError, ReadError
+from dbt_lakehouse.errors import (
+    ConfigurationError,
+    DamageError,
+    LakehouseError,
+    ReadError,
+    WriteError,
+)
+from dbt_lakehouse.lake.catalog import CATALOG_URI, SQLITE
+from dbt_lakehouse.lake.locks import run_lock
 from dbt_lakehouse.lake.reader import Reader
 
 # What tables can be, beside the demo's, in a schema of their own.
@@ -434,3 +443,11 @@ def test_a_user_who_may_write_nothing(lake: Lake, tmp_path: Path) -> None:
     finally:
         for each in [tmp_path, *files]:
             each.chmod(0o755 if each.is_dir() else 0o644)
+
+
+def test_who_may_not_lock_a_lake_is_told_what_is_left(tmp_path: Path) -> None:
+    (tmp_path / "lake").touch()
+    # A lock asks of a session only where the lake is.
+    session: Any = SimpleNamespace(conf={CATALOG_URI: f"{SQLITE}{tmp_path}/lake/catalog.db"})
+    with pytest.raises(WriteError, match=r"locks can't, .*: Not a directory; .*`lakehouse sql`"):
+        run_lock(session).take("a test")
