@@ -201,6 +201,8 @@ class Reader:
             for entry in views:
                 try:
                     self._add(entry, self._sql_of(entry))
+                except LakehouseError as error:
+                    self._unreadable[str(entry)] = error
                 except duckdb.Error as error:
                     left.append(entry)
                     self._unreadable[str(entry)] = ConfigurationError(
@@ -247,13 +249,22 @@ class Reader:
         return snapshot
 
     def _table(self, entry: Entry) -> Table:
-        return parse(self._metadata(entry))
+        return parse(self._metadata(entry).decode())
 
-    def _metadata(self, entry: Entry) -> str:
-        """The text of the file that says what a table or view is."""
-        rows = self._duck.execute("select content from read_blob(?)", [entry.metadata])
-        ((content,),) = rows.fetchall()
-        return (gzip.decompress(content) if _is_zipped(entry.metadata) else content).decode()
+    def _metadata(self, entry: Entry) -> bytes:
+        """What the file says of a table or view. Raises ``ReadError`` and ``DamageError``."""
+        file = Path(_path(entry.metadata))
+        try:
+            content = file.read_bytes()
+            content = gzip.decompress(content) if _is_zipped(entry.metadata) else content
+            msgspec.json.decode(content)
+        except OSError as error:
+            raise ReadError(f"{file}, a file of {entry}, can't be read: {error}") from error
+        except (EOFError, msgspec.DecodeError) as error:
+            raise DamageError(
+                f"{file} is cut short, a file of {entry}: restore it from a backup"
+            ) from error
+        return content
 
     def _unread(self, entry: Entry, error: duckdb.Error) -> LakehouseError:
         """Why a table can't be read."""
@@ -316,8 +327,12 @@ def _connection(warehouse: str, found: list[Entry]) -> DuckDBPyConnection:
 
 def _folder(address: str, above: int = 0) -> str:
     """The folder that is so many levels above a file of the lake's storage, as DuckDB writes it."""
-    path = re.sub("^file:(//)?(?=/)", "", address)
-    return "/".join([*path.rstrip("/").split("/")[: -above or None], ""])
+    return "/".join([*_path(address).rstrip("/").split("/")[: -above or None], ""])
+
+
+def _path(address: str) -> str:
+    """An address of a file of this machine as a path."""
+    return re.sub("^file:(//)?(?=/)", "", address)
 
 
 def _scan(metadata: str, snapshot: int | None) -> str:
