@@ -439,12 +439,11 @@ def test_the_lag_is_told_before_and_after_a_landing(
         assert asked == row
     # And so is another user told, who may write a cache of his own and nothing of the lake.
     command = [sys.executable, "-m", "dbt_lakehouse.cli", "status", "--json", "--vars", variables]
-    # Not within pytest's folder, which is closed to him.
     with TemporaryDirectory() as cache:
         os.chmod(cache, 0o777)
         (Path(cache) / "jars").symlink_to(CACHE / "jars")
         done = subprocess.run(
-            [*without_rights(), *command],
+            [*without_rights(lake.folder), *command],
             cwd=ROOT,
             env={**os.environ, **lake.environment, "LAKEHOUSE_CACHE": cache},
             capture_output=True,

@@ -438,7 +438,7 @@ def test_a_user_who_may_write_nothing(lake: Lake, tmp_path: Path) -> None:
         each.chmod(0o555 if each.is_dir() else 0o444)
     try:
         for read in (lake, copied):
-            done = sql(read, "show", "--json", "regions", prefix=without_rights())
+            done = sql(read, "show", "--json", "regions", prefix=without_rights(read.folder))
             assert done.stdout == '{"gold.regions": 7}\n', done.stderr
         assert sorted(tmp_path.rglob("*")) == files
     finally:
