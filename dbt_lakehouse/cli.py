@@ -25,7 +25,8 @@ from python_udfs.core.errors import CODES
 from python_udfs.registry import FORMATS
 
 if TYPE_CHECKING:
-    from dbt_lakehouse.config.project import Project
+    from dbt_lakehouse.config.profile import Place
+    from dbt_lakehouse.config.project import Project, ProjectOptions
 
 FAILED: Final = 1
 UNUSABLE: Final = 2
@@ -39,9 +40,11 @@ def lakehouse() -> None:
     """Change events from Kafka as Iceberg tables."""
 
 
-def _project_options(command: Callable[..., None]) -> Callable[..., None]:
+def _project_options(
+    command: Callable[..., None], find: Callable[["ProjectOptions"], Any] | None = None
+) -> Callable[..., None]:
     """The options that say which lake, named and found as dbt names and finds them; the command
-    gets its ``Project``.
+    gets its ``Project``, or what ``find`` makes of them.
     """
 
     @wraps(command)
@@ -56,7 +59,7 @@ def _project_options(command: Callable[..., None]) -> Callable[..., None]:
         from dbt_lakehouse.config.project import ProjectOptions, load
 
         found_by = ProjectOptions(project_dir, profiles_dir, profile, target, variables)
-        command(load(found_by), **options)
+        command((find or load)(found_by), **options)
 
     decorated: Callable[..., None] = with_project
     for names, text in (
@@ -68,6 +71,17 @@ def _project_options(command: Callable[..., None]) -> Callable[..., None]:
     ):
         decorated = click.option(*names, help=text)(decorated)
     return decorated
+
+
+def _place_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The same options for a command without Spark, which gets the lake's ``Place``."""
+
+    def find(options: "ProjectOptions") -> "Place":
+        from dbt_lakehouse.config.profile import find
+
+        return find(options)
+
+    return _project_options(command, find)
 
 
 @lakehouse.command()
@@ -368,12 +382,49 @@ def _key_lines(key: str) -> list[str]:
 @lakehouse.command()
 @click.argument("tables", nargs=-1)
 @click.option("--json", "as_json", is_flag=True, help="Print the row counts as JSON.")
-@_project_options
-def show(project: "Project", tables: tuple[str, ...], as_json: bool) -> None:
+@_place_options
+def show(place: "Place", tables: tuple[str, ...], as_json: bool) -> None:
     """Print tables with their row counts; without TABLES, all of gold."""
     from dbt_lakehouse.commands.show import show_tables
+    from dbt_lakehouse.lake.reader import Reader
 
-    click.echo(show_tables(project.open_session(), tables, gold=project.gold, as_json=as_json))
+    reader = Reader(place.settings, place.gold)
+    click.echo(show_tables(reader, tables, gold=place.gold, as_json=as_json))
+
+
+@lakehouse.command()
+@click.argument("query", required=False)
+@click.option("--as-of", metavar="TIME", help="Read the tables as they were then (UTC).")
+@click.option("--limit", type=click.IntRange(min=0), help="Print so many rows at most.")
+@click.option("--csv", "form", flag_value="csv", help="Print CSV.")
+@click.option("--json", "form", flag_value="json", help="Print JSON, a line for each row.")
+@click.option("--parquet", "form", flag_value="parquet", help="Print a Parquet file.")
+@_place_options
+def sql(
+    place: "Place", query: str | None, as_of: str | None, limit: int | None, form: str | None
+) -> None:
+    """Answer a QUERY of the lake's tables, without Spark, in DuckDB's SQL.
+
+    Without QUERY it is read from standard input, and at a terminal a shell asks for queries. Tables
+    are named as schema.table, those of gold without schema too. Nothing can be changed, and no
+    rights to write are needed.
+    """
+    from dbt_lakehouse.commands.sql.command import answer, moment
+    from dbt_lakehouse.lake.reader import Reader
+
+    reader = Reader(place.settings, place.gold, moment(as_of))
+    form = form or "table"
+    if form == "parquet" and sys.stdout.isatty():
+        _fail("a Parquet file is not for the terminal: redirect it, `> rows.parquet`")
+    if query is None and sys.stdin is not None and sys.stdin.isatty():
+        from dbt_lakehouse.commands.sql.shell import Shell
+
+        Shell(reader, form, limit, _write).run(_write_error)
+        return
+    if query is None or query == "-":
+        with _opened("-", "standard input") as stream:
+            query = stream.read().decode(errors="replace")
+    answer(reader, query, form, limit, _write)
 
 
 @lakehouse.command()
@@ -445,6 +496,10 @@ def _write(block: bytes) -> None:
         if isinstance(error, BrokenPipeError):
             sys.exit(READER_GONE)
         _fail(f"can't write to standard output: {error.strerror}", FAILED)
+
+
+def _write_error(block: bytes) -> None:
+    click.echo(block, err=True, nl=False)
 
 
 class _Input:

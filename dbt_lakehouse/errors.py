@@ -53,6 +53,12 @@ class SessionError(LakehouseError):
     exit_code = 1
 
 
+class ReadError(LakehouseError):
+    """The lake's catalog or storage can't be read; the message says why."""
+
+    exit_code = 1
+
+
 class DamageError(LakehouseError):
     """A file of the lake is damaged; the message says which, and how it is repaired."""
 

@@ -1,50 +1,46 @@
 """Prints tables of the lake as a person would like to see them."""
 
-import io
 import json
 from collections.abc import Sequence
-from contextlib import redirect_stdout
+from typing import Final
 
-from pyspark.sql import SparkSession
-
+from dbt_lakehouse.commands.sql.command import answered
+from dbt_lakehouse.commands.sql.output import table_text
 from dbt_lakehouse.errors import ConfigurationError
-from dbt_lakehouse.lake.damage import refuse_damage
+from dbt_lakehouse.lake.reader import Reader
 
-_ROWS = 5
-_WIDTH = 28
+_ROWS: Final = 5
+_WIDTH: Final = 28
 # Technical columns that would push a row out of the screen.
-_LEFT_OUT = ("_position", "_max_occurred_at", "_digest", "_namespace", "_set")
+_LEFT_OUT: Final = ("_position", "_max_occurred_at", "_digest", "_namespace", "_set")
 
 
 def show_tables(
-    spark: SparkSession, tables: Sequence[str], *, gold: str = "gold", as_json: bool = False
+    reader: Reader, tables: Sequence[str], *, gold: str = "gold", as_json: bool = False
 ) -> str:
     """The tables (``schema.x``, or ``x`` of the schema ``gold``, which is the target's; all of that
     if none are named) with row counts and first rows, or as JSON.
 
     Raises ``ConfigurationError`` for a table that isn't there.
     """
-    names = [name if "." in name else f"{gold}.{name}" for name in tables]
-    names = names or _tables_of(spark, gold)
-    for name in names:
-        refuse_damage(spark, name)
-        if not spark.catalog.tableExists(f"lake.{name}"):
-            raise ConfigurationError(f"there is no table {name}: build it with `dbt build`")
+    names = [reader.known(name) for name in tables]
+    names = names or [name for name in reader.names if name.startswith(f"{gold}.")]
+    if not names:
+        raise ConfigurationError(f"there is no table in {gold} yet: build it with `dbt build`")
     if as_json:
-        return json.dumps({name: spark.table(f"lake.{name}").count() for name in names})
-    return "\n".join(_picture(spark, name) for name in names)
+        return json.dumps({name: _count(reader, name) for name in names})
+    return "\n".join(_picture(reader, name) for name in names)
 
 
-def _tables_of(spark: SparkSession, schema: str) -> list[str]:
-    if not spark.catalog.databaseExists(f"lake.{schema}"):
-        raise ConfigurationError(f"there is no schema {schema}: build it with `dbt build`")
-    tables = spark.sql(f"show tables in lake.{schema}").collect()
-    return sorted(f"{schema}.{row.tableName}" for row in tables)
+def _count(reader: Reader, name: str) -> int:
+    with answered(reader, f"select count(*) from {reader.quoted(name)}") as rows:
+        ((count,),) = rows.values()
+    return int(count)
 
 
-def _picture(spark: SparkSession, name: str) -> str:
-    rows = spark.table(f"lake.{name}")
-    first = io.StringIO()
-    with redirect_stdout(first):
-        rows.drop(*_LEFT_OUT).show(_ROWS, truncate=_WIDTH)
-    return f"{name}: {rows.count():,} rows\n{first.getvalue()}"
+def _picture(reader: Reader, name: str) -> str:
+    with answered(reader, f"select * from {reader.quoted(name)}", _ROWS) as rows:
+        shown = [at for at, column in enumerate(rows.names) if column not in _LEFT_OUT]
+        first = [[row[at] for at in shown] for row in rows.values()]
+    picture = table_text([rows.names[at] for at in shown], first, _WIDTH)
+    return f"{name}: {_count(reader, name):,} rows\n{picture}"

@@ -3,27 +3,14 @@
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from click import ClickException
-from dbt.cli.flags import Flags
-from dbt.cli.types import Command as CliCommand
-from dbt.config.runtime import load_profile, load_project
-from dbt.exceptions import DbtProjectError
-from dbt.flags import set_flags
-from dbt_common.context import set_invocation_context
-from dbt_common.exceptions import DbtBaseException
-from pyspark.sql import SparkSession
-
-from dbt_lakehouse.config.topics import topic_rules
-from dbt_lakehouse.config.variables import variables_of
 from dbt_lakehouse.errors import ConfigurationError
-from dbt_lakehouse.landing.kafka.admin import probe
-from dbt_lakehouse.landing.kafka.settings import KafkaSource, kafka_settings
-from dbt_lakehouse.spark.session import open_session
 
-# dbt's has no annotations.
-_set_flags: Final[Any] = set_flags
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from dbt_lakehouse.landing.kafka.settings import KafkaSource
 
 
 class ProjectOptions(NamedTuple):
@@ -50,18 +37,23 @@ class Project(NamedTuple):
 
     @property
     def gold(self) -> str:
-        """The schema of gold's tables (macros/adapter/generate_schema_name.sql)."""
-        return self.schema if self.schema == "gold" else f"{self.schema}_gold"
+        """The schema of gold's tables."""
+        return gold_of(self.schema)
 
-    def open_session(self) -> SparkSession:
+    def open_session(self) -> "SparkSession":
         """The session of the project's profile, as ``dbt run`` opens it."""
+        from dbt_lakehouse.spark.session import open_session
+
         return open_session(self.parameters, self.root)
 
-    def kafka(self) -> KafkaSource | None:
+    def kafka(self) -> "KafkaSource | None":
         """Kafka as the project configures it, None if it names no broker; nobody is asked.
 
         Raises ``ConfigurationError``.
         """
+        from dbt_lakehouse.config.topics import topic_rules
+        from dbt_lakehouse.landing.kafka.settings import KafkaSource, kafka_settings
+
         rules = topic_rules(self.variables.get("topics"))
         settings = kafka_settings(self.parameters)
         if settings is None:
@@ -78,16 +70,18 @@ class Project(NamedTuple):
             patience=lock_patience(self.variables),
         )
 
-    def reachable_kafka(self) -> KafkaSource | None:
+    def reachable_kafka(self) -> "KafkaSource | None":
         """As ``kafka``. Raises ``KafkaError`` too, if no broker can be reached: that is cheaper to
         find out before Spark starts.
         """
+        from dbt_lakehouse.landing.kafka.admin import probe
+
         source = self.kafka()
         if source is not None:
             probe(source.settings)
         return source
 
-    def require_kafka(self) -> KafkaSource:
+    def require_kafka(self) -> "KafkaSource":
         """As ``reachable_kafka``, for commands that are about it."""
         source = self.reachable_kafka()
         if source is None:
@@ -106,13 +100,28 @@ def load(options: ProjectOptions) -> Project:
 
     Raises ``ConfigurationError`` if it can't be read or its profile is not of ``type: lakehouse``.
     """
+    # They take two seconds to import, and more than one command has done its work by then
+    # (dbt_lakehouse.config.profile).
+    from click import ClickException
+    from dbt.cli.flags import Flags
+    from dbt.cli.types import Command as CliCommand
+    from dbt.config.runtime import load_profile, load_project
+    from dbt.exceptions import DbtProjectError
+    from dbt.flags import set_flags
+    from dbt_common.context import set_invocation_context
+    from dbt_common.exceptions import DbtBaseException
+
+    from dbt_lakehouse.config.variables import variables_of
+
+    # dbt's has no annotations.
+    use_flags: Final[Any] = set_flags
     # The environment that the profile's env_var reads; set anew, for it is a copy.
     set_invocation_context(os.environ)
     given = {name: value for name, value in options._asdict().items() if value is not None}
     try:
         # Of all that reads them, dbt's own reading of a command line.
         flags: Any = Flags.from_dict(CliCommand.COMPILE, given)
-        _set_flags(flags)
+        use_flags(flags)
         profile = load_profile(flags.PROJECT_DIR, flags.VARS, flags.PROFILE, flags.TARGET)
         project = load_project(flags.PROJECT_DIR, False, profile, flags.VARS)
     except ClickException as error:
@@ -140,6 +149,13 @@ def load(options: ProjectOptions) -> Project:
         Path(flags.PROJECT_DIR).resolve(),
         found,
     )
+
+
+def gold_of(schema: str) -> str:
+    """The schema of gold's tables in the target with this schema
+    (macros/adapter/generate_schema_name.sql).
+    """
+    return schema if schema == "gold" else f"{schema}_gold"
 
 
 def lock_patience(variables: Mapping[str, Any]) -> float:

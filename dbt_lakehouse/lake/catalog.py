@@ -1,9 +1,160 @@
 """The lake's catalog: its name for Spark, and its settings."""
 
-from typing import Final
+import shutil
+import sqlite3
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final, NamedTuple
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from dbt_lakehouse.errors import ConfigurationError, DamageError, ReadError
 
 CATALOG: Final = "lake"
 WAREHOUSE: Final = f"spark.sql.catalog.{CATALOG}.warehouse"
 CATALOG_TYPE: Final = f"spark.sql.catalog.{CATALOG}.type"
 CATALOG_URI: Final = f"spark.sql.catalog.{CATALOG}.uri"
 SQLITE: Final = "jdbc:sqlite:"
+_POSTGRESQL: Final = "jdbc:postgresql:"
+_JDBC: Final = f"spark.sql.catalog.{CATALOG}.jdbc."
+# Of SQLite's errors.
+_NO_RIGHTS: Final = ("SQLITE_CANTOPEN", "SQLITE_READONLY")
+# What Java's driver and PostgreSQL's own library call the same.
+_CONNECTION_OPTIONS: Final = frozenset(
+    {"user", "password", "sslmode", "sslcert", "sslkey", "sslrootcert"}
+)
+# Of Iceberg's JDBC catalog.
+_ENTRIES: Final = (
+    "select table_namespace, table_name, metadata_location, iceberg_type from iceberg_tables"
+    f" where catalog_name = '{CATALOG}' and table_name not like '%@_@_dbt@_tmp' escape '@'"
+    " order by table_namespace, table_name"
+)
+
+
+class Entry(NamedTuple):
+    """A table or view of the lake as its catalog has it."""
+
+    schema: str
+    name: str
+    metadata: str
+    """The address of the file that says what it is now."""
+    is_view: bool
+
+    def __str__(self) -> str:
+        return f"{self.schema}.{self.name}"
+
+
+def absolute(parameters: Mapping[str, str], root: Path) -> dict[str, str]:
+    """The profile's parameters, with the lake's paths, which are relative to ``root``, absolute.
+
+    Raises ``ConfigurationError``.
+    """
+    if WAREHOUSE not in parameters:
+        raise ConfigurationError(
+            f"the profile's server_side_parameters lack {WAREHOUSE}: see profiles/profiles.yml"
+        )
+    settings = {name: str(value) for name, value in parameters.items()}
+    # A REST catalog's warehouse is a name that the server knows.
+    if settings.get(CATALOG_TYPE) == "jdbc" and "://" not in settings[WAREHOUSE]:
+        # Not as_uri: Hadoop takes %20 for the name of a folder.
+        settings[WAREHOUSE] = f"file://{root / settings[WAREHOUSE]}"
+    uri = settings.get(CATALOG_URI, "")
+    if uri.startswith(SQLITE):
+        settings[CATALOG_URI] = f"{SQLITE}{root / uri.removeprefix(SQLITE)}"
+    return settings
+
+
+def entries(settings: Mapping[str, str]) -> list[Entry]:
+    """The tables and views of the lake with these settings, whose paths are absolute; dbt's
+    temporary ones left out. Writes nothing, and needs no right to.
+
+    Raises ``ConfigurationError`` and ``ReadError``.
+    """
+    uri = settings.get(CATALOG_URI, "")
+    file = sqlite_file(uri)
+    if file is not None:
+        rows = _of_sqlite(file)
+    elif uri.startswith(_POSTGRESQL):
+        rows = _of_postgresql(uri, settings)
+    else:
+        raise ConfigurationError(
+            f"without Spark, tables are found in catalogs of SQLite and PostgreSQL; {CATALOG_URI}"
+            " in the profile names another"
+        )
+    return [Entry(schema, name, metadata, kind == "VIEW") for schema, name, metadata, kind in rows]
+
+
+def _of_sqlite(file: Path) -> list[tuple[str, str, str, str]]:
+    if not file.exists():
+        raise ConfigurationError(f"there is no lake yet, for {file} is missing: `dbt build`")
+    try:
+        return _of_file(f"{file.as_uri()}?mode=ro")
+    except sqlite3.Error as error:
+        if not error.sqlite_errorname.startswith(_NO_RIGHTS):
+            raise ReadError(f"the lake's catalog {file} can't be read: {error}") from error
+    # Who may write nothing beside it can take part in its log of changes (WAL) only while another
+    # has it open; else nobody changes it now.
+    with TemporaryDirectory() as folder:
+        try:
+            for each in (file, file.with_name(f"{file.name}-wal")):
+                if each.exists():
+                    shutil.copyfile(each, Path(folder) / each.name)
+            return _of_file((Path(folder) / file.name).as_uri())
+        except (OSError, sqlite3.Error) as error:
+            raise ReadError(f"the lake's catalog {file} can't be read: {error}") from error
+
+
+def _of_file(uri: str) -> list[tuple[str, str, str, str]]:
+    with closing(sqlite3.connect(uri, uri=True, timeout=30)) as lake:
+        return lake.execute(_ENTRIES).fetchall()
+
+
+def _of_postgresql(uri: str, settings: Mapping[str, str]) -> list[tuple[str, str, str, str]]:
+    import psycopg
+
+    address = urlsplit(uri.removeprefix("jdbc:"))
+    given = dict(parse_qsl(address.query))
+    given |= {
+        name.removeprefix(_JDBC): value
+        for name, value in settings.items()
+        if name.startswith(_JDBC)
+    }
+    options: dict[str, Any] = {
+        name: value for name, value in given.items() if name in _CONNECTION_OPTIONS
+    }
+    if "currentSchema" in given:
+        options["options"] = f"-csearch_path={given['currentSchema']}"
+    try:
+        # Secrets are no part of the address, which errors tell.
+        with psycopg.connect(address._replace(query="").geturl(), **options) as lake:
+            return lake.execute(_ENTRIES).fetchall()
+    except psycopg.Error as error:
+        raise ReadError(f"the lake's catalog can't be read: {error}") from error
+
+
+def sqlite_file(uri: str) -> Path | None:
+    """The file of a SQLite catalog by its address; None for another catalog."""
+    if not uri.startswith(SQLITE):
+        return None
+    return Path(uri.removeprefix(SQLITE).removeprefix("file:").partition("?")[0])
+
+
+def cut_short(entry: Entry) -> DamageError | None:
+    """What is wrong if a table's metadata is cut short, as after a crash of the machine. It can be
+    told of files of this machine; an object store writes a file whole or not at all.
+    """
+    location = urlsplit(entry.metadata)
+    if location.scheme not in ("", "file"):
+        return None
+    file = Path(unquote(location.path))
+    # One that is missing is told by Iceberg at once. Compressed ones have other ends.
+    if file.suffix != ".json" or ".gz." in file.name or not file.exists() or _ends_an_object(file):
+        return None
+    return DamageError(f"{file} is cut short, a file of {entry}: restore it from a backup")
+
+
+def _ends_an_object(file: Path) -> bool:
+    with file.open("rb") as stream:
+        stream.seek(max(0, file.stat().st_size - 16))
+        return stream.read().rstrip().endswith(b"}")

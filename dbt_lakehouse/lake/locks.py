@@ -28,7 +28,7 @@ from pyspark.sql import SparkSession
 
 from dbt_lakehouse.errors import LockedError, WriteError
 from dbt_lakehouse.lake import leases
-from dbt_lakehouse.lake.catalog import CATALOG_URI, SQLITE
+from dbt_lakehouse.lake.catalog import CATALOG_URI, sqlite_file
 from dbt_lakehouse.telling import tell
 
 
@@ -92,9 +92,9 @@ class LakeLock(ABC):
 def lake_lock(spark: SparkSession, name: str) -> LakeLock:
     """The lock of that name of the session's lake."""
     uri = spark.conf.get(CATALOG_URI, "") or ""
-    if not uri.startswith(SQLITE):
+    catalog = sqlite_file(uri)
+    if catalog is None:
         return _LeasedLock(spark, name)
-    catalog = Path(uri.removeprefix(SQLITE).partition("?")[0])
     return _FileLock(catalog.parent / "locks" / f"{name}.lock")
 
 
@@ -143,8 +143,8 @@ class _FileLock(LakeLock):
             descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as error:
             raise WriteError(
-                f"the lock {self._path} can't be written: {error.strerror}; whoever writes to the"
-                " lake has to be let write there"
+                f"the lock {self._path} can't be written: {error.strerror}; who may only read the"
+                " lake has `lakehouse sql`, `show` and `status`"
             ) from error
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

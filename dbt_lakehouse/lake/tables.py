@@ -4,12 +4,15 @@
 Iceberg specification), so that what is decided from it is decided, and tested, without Spark.
 """
 
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import msgspec
 
 NO_SNAPSHOT: Final = "none"
 """What stands for the snapshot of a table that has none yet."""
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Snapshot(msgspec.Struct, frozen=True, rename="kebab"):
@@ -47,6 +50,11 @@ class _Schema(msgspec.Struct, frozen=True, rename="kebab"):
     schema_id: int = 0
 
 
+class _LogEntry(msgspec.Struct, frozen=True, rename="kebab"):
+    timestamp_ms: int
+    snapshot_id: int
+
+
 class _Metadata(msgspec.Struct, frozen=True, rename="kebab"):
     table_uuid: str
     schemas: list[_Schema]
@@ -54,6 +62,7 @@ class _Metadata(msgspec.Struct, frozen=True, rename="kebab"):
     properties: dict[str, str] = {}
     current_snapshot_id: int | None = None
     snapshots: list[Snapshot] = []
+    snapshot_log: list[_LogEntry] = []
 
 
 class Table(msgspec.Struct, frozen=True):
@@ -70,6 +79,8 @@ class Table(msgspec.Struct, frozen=True):
     """The current snapshot and those that it has come from, as far back as they are kept."""
     others: frozenset[int]
     """The ids of snapshots that are kept and that the current one has not come from."""
+    log: tuple[tuple[datetime, int], ...] = ()
+    """Since when which snapshot was the current one, the oldest first."""
 
     @property
     def snapshot(self) -> str:
@@ -85,6 +96,10 @@ class Table(msgspec.Struct, frozen=True):
     def bytes(self) -> int:
         """The size of its files, as its current snapshot has it."""
         return int(self.chain[0].summary.get("total-files-size", 0)) if self.chain else 0
+
+    def snapshot_at(self, moment: datetime) -> int | None:
+        """The id of the snapshot that was the current one then, None if that isn't known."""
+        return next((snapshot for since, snapshot in reversed(self.log) if since <= moment), None)
 
     def noted(self, name: str) -> str | None:
         """What the newest commit that says anything of it has noted under this name."""
@@ -112,4 +127,8 @@ def parse(metadata: str) -> Table:
         instants=frozenset(field.name for field in schema.fields if field.type == "timestamptz"),
         chain=tuple(chain),
         others=frozenset(by_id),
+        log=tuple(
+            (_EPOCH + timedelta(milliseconds=each.timestamp_ms), each.snapshot_id)
+            for each in read.snapshot_log
+        ),
     )

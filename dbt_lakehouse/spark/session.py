@@ -21,9 +21,9 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from dbt_lakehouse.config.paths import LOG4J, LOOPBACK, cache_folder
-from dbt_lakehouse.errors import ConfigurationError, SessionError
+from dbt_lakehouse.errors import SessionError
 from dbt_lakehouse.lake import bronze
-from dbt_lakehouse.lake.catalog import CATALOG, CATALOG_TYPE, CATALOG_URI, SQLITE, WAREHOUSE
+from dbt_lakehouse.lake.catalog import CATALOG, CATALOG_URI, SQLITE, absolute, sqlite_file
 from dbt_lakehouse.lake.damage import look_for_damage, refuse_damage
 from dbt_lakehouse.landing.kafka.settings import PREFIX as KAFKA_PREFIX
 from dbt_lakehouse.spark import class_archive
@@ -198,25 +198,29 @@ def _resolved(parameters: Mapping[str, str], root: Path) -> dict[str, str]:
     """
     # Kafka's are none of Spark's, and Spark would show them on its command line.
     settings = {
-        name: str(value) for name, value in parameters.items() if not name.startswith(KAFKA_PREFIX)
+        name: value
+        for name, value in absolute(parameters, root).items()
+        if not name.startswith(KAFKA_PREFIX)
     }
-    if WAREHOUSE not in settings:
-        raise ConfigurationError(
-            f"the profile's server_side_parameters lack {WAREHOUSE}: see profiles/profiles.yml"
-        )
-    # A REST catalog's warehouse is a name that the server knows.
-    if settings.get(CATALOG_TYPE) == "jdbc" and "://" not in settings[WAREHOUSE]:
-        # Not as_uri: Hadoop takes %20 for the name of a folder.
-        settings[WAREHOUSE] = f"file://{root / settings[WAREHOUSE]}"
-    uri = settings.get(CATALOG_URI, "")
-    if uri.startswith(SQLITE):
-        path = root / uri.removeprefix(SQLITE)
+    catalog = sqlite_file(settings.get(CATALOG_URI, ""))
+    if catalog is not None:
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            catalog.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise SessionError(
-                f"the folder of the lake's catalog, {path.parent}, can't be made: {error.strerror};"
+                f"the folder of the lake's catalog, {catalog.parent}, can't be made:"
+                f" {error.strerror};"
                 f" {CATALOG_URI} in the profile names it, by LAKEHOUSE_LAKE in the project's own"
             ) from error
-        settings[CATALOG_URI] = f"{SQLITE}{path}"
+        if catalog.exists() and not os.access(catalog.parent, os.W_OK):
+            settings[CATALOG_URI] = _for_readers(catalog)
     return settings
+
+
+def _for_readers(catalog: Path) -> str:
+    """The address of a SQLite catalog whose folder this user can't write. Its log of changes is
+    there while another has it open, and only then are there changes.
+    """
+    if catalog.with_name(f"{catalog.name}-wal").exists():
+        return f"{SQLITE}{catalog}?open_mode=1&busy_timeout=30000"
+    return f"{SQLITE}file:{catalog}?immutable=1"

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 # Files whose tests share a lake.
 SHARING: Final = {
+    "demo": ("test_demo_build", "test_query_page", "test_sql"),
     "kafka": ("test_kafka_batch", "test_kafka_stream", "test_kafka_trouble"),
     "rows": ("test_history", "test_keyless", "test_partial_rows", "test_shards"),
 }
@@ -62,6 +63,21 @@ def kafka(broker: Broker) -> Iterator["Kafka"]:
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("KAFKA_BOOTSTRAP_SERVERS", broker.bootstrap_servers)
         yield Kafka({"bootstrap.servers": broker.bootstrap_servers})
+
+
+@pytest.fixture(scope="session")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> "Lake":
+    """A lake with the demo's captures landed by ``dbt build`` itself, and all of it built."""
+    from lakes import DEMO_AS_OF, Lake
+
+    lake = Lake(tmp_path_factory.mktemp("demo"))
+    statuses = lake.dbt("build", as_of=DEMO_AS_OF, captures=["seeds/*.jsonl"])
+    # dbt passes over exposures.
+    passed = ("success", "pass", "no-op")
+    assert not {name: status for name, status in statuses.items() if status not in passed}
+    # Models, data tests and unit tests have run.
+    assert len(statuses) > 100
+    return lake
 
 
 @pytest.fixture(scope="session")

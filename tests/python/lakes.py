@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import pytest
 from dbt.cli.main import dbtRunner
@@ -24,7 +24,8 @@ from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.config.project import Project, ProjectOptions, load
 from dbt_lakehouse.dbt.marks import Mark, marks_of
 from dbt_lakehouse.dbt.tables import look_at
-from dbt_lakehouse.lake.catalog import CATALOG_URI, SQLITE
+from dbt_lakehouse.lake.catalog import CATALOG_URI, SQLITE, WAREHOUSE
+from dbt_lakehouse.lake.reader import Reader
 from dbt_lakehouse.lake.tables import Table
 from dbt_lakehouse.landing.files import LandingResult, land_captures
 from dbt_lakehouse.landing.kafka.batch import KafkaLanding, land_kafka
@@ -33,6 +34,9 @@ from dbt_lakehouse.landing.kafka.settings import KafkaSource
 
 # Spark as the Makefile sets it up for small lakes, whoever starts pytest.
 os.environ.setdefault("LAKEHOUSE_SMALL", "true")
+
+# The day as of which the demo is built.
+DEMO_AS_OF: Final = "2026-11-21 00:00:00"
 
 Rows = list[dict[str, Any]]
 
@@ -110,6 +114,14 @@ class Lake:
                 vars=json.dumps(variables),
             )
         )
+
+    def reader(self, as_of: datetime | None = None) -> Reader:
+        """The lake as commands without Spark read it."""
+        settings = {
+            CATALOG_URI: f"{SQLITE}{self._storage / 'catalog.db'}",
+            WAREHOUSE: f"file://{self._storage / 'warehouse'}",
+        }
+        return Reader(settings, "gold", as_of)
 
     @contextmanager
     def dbt_folders(self) -> Iterator[None]:

@@ -3,13 +3,11 @@
 import json
 from pathlib import Path
 
-import pytest
-from lakes import Lake
+from lakes import DEMO_AS_OF, Lake
 
 from benchmarks.statements import asked_by
 from dbt_lakehouse.config.paths import ROOT
 
-AS_OF = "2026-11-21 00:00:00"
 # Rows that are live on that day, by a throwaway fold of the captures that whoever wrote the demo
 # made from the semantics, without the project's SQL.
 LIVE_ROWS = {
@@ -26,19 +24,6 @@ LIVE_ROWS = {
 WITH_HISTORY = ("orders", "profiles")
 
 
-@pytest.fixture(scope="module")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> Lake:
-    """A lake with the demo's captures landed by ``dbt build`` itself, and all of it built."""
-    lake = Lake(tmp_path_factory.mktemp("demo"))
-    statuses = lake.dbt("build", as_of=AS_OF, captures=["seeds/*.jsonl"])
-    # dbt passes over exposures.
-    passed = ("success", "pass", "no-op")
-    assert not {name: status for name, status in statuses.items() if status not in passed}
-    # Models, data tests and unit tests have run.
-    assert len(statuses) > 100
-    return lake
-
-
 def test_every_gold_table_holds_the_live_rows(demo: Lake) -> None:
     assert {name: len(demo.read(f"gold.{name}")) for name in LIVE_ROWS} == LIVE_ROWS
     gold = {table.removeprefix("gold.") for table in demo.tables() if table.startswith("gold.")}
@@ -47,7 +32,7 @@ def test_every_gold_table_holds_the_live_rows(demo: Lake) -> None:
 
 def test_how_fresh_the_sources_are(demo: Lake) -> None:
     """Bronze by when it was landed; each source table by its last event, which is long ago."""
-    fresh = demo.dbt("source", "freshness", as_of=AS_OF)
+    fresh = demo.dbt("source", "freshness", as_of=DEMO_AS_OF)
     assert fresh == {"raw_payloads": "pass", **dict.fromkeys(LIVE_ROWS, "warn")}
 
 
@@ -71,12 +56,12 @@ def test_every_captured_message_is_in_bronze(demo: Lake) -> None:
 
 def test_a_run_without_news_asks_nothing_of_spark(demo: Lake) -> None:
     """Not for sets either, though other tables have remembered deleted keys beside theirs."""
-    asked = asked_by(demo.spark, lambda: demo.dbt("run", as_of=AS_OF))
+    asked = asked_by(demo.spark, lambda: demo.dbt("run", as_of=DEMO_AS_OF))
     assert asked.jobs == 0
 
 
 def test_the_docs_know_every_column(demo: Lake) -> None:
-    demo.dbt("docs", "generate", as_of=AS_OF)
+    demo.dbt("docs", "generate", as_of=DEMO_AS_OF)
     target: Path = demo.folder / f"target-{demo.project.name}"
     catalog = json.loads((target / "catalog.json").read_text())["nodes"]
     manifest = json.loads((target / "manifest.json").read_text())

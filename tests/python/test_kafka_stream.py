@@ -4,16 +4,19 @@ import json
 import os
 import re
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from commands import SECONDS, lakehouse, wait_until
+from commands import SECONDS, lakehouse, wait_until, without_rights
 from kafka_topics import (
     AS_OF,
     BRONZE,
@@ -30,6 +33,7 @@ from lakes import Lake, topic_entries
 from pyspark.sql import SparkSession
 
 from dbt_lakehouse.cli import main
+from dbt_lakehouse.config.paths import CACHE, ROOT
 from dbt_lakehouse.errors import ConfigurationError, DataLossError, KafkaError, LockedError
 from dbt_lakehouse.landing.kafka.batch import KafkaLanding, landing_text
 from dbt_lakehouse.landing.kafka.settings import KafkaSettings, KafkaSource
@@ -433,6 +437,23 @@ def test_the_lag_is_told_before_and_after_a_landing(
         assert asked.pop("streamed_by") is None and asked.pop("problem") is None
         assert asked.pop("checked_at") >= row.pop("checked_at")
         assert asked == row
+    # And so is another user told, who may write a cache of his own and nothing of the lake.
+    command = [sys.executable, "-m", "dbt_lakehouse.cli", "status", "--json", "--vars", variables]
+    with TemporaryDirectory() as cache:
+        os.chmod(cache, 0o777)
+        (Path(cache) / "jars").symlink_to(CACHE / "jars")
+        done = subprocess.run(
+            [*without_rights(lake.folder), *command],
+            cwd=ROOT,
+            env={**os.environ, **lake.environment, "LAKEHOUSE_CACHE": cache},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=SECONDS,
+        )
+    assert done.returncode == 0, done.stderr
+    told = [row for row in json.loads(done.stdout) if row["topic"] == topic]
+    assert {row["partition"]: row["next_offset"] for row in told} == {0: 4, 1: 2, 2: 0}
 
 
 def test_a_stream_that_ends_leaves_its_positions(lake: Lake, kafka: Kafka) -> None:

@@ -8,8 +8,10 @@ import pytest
 from dbt.cli.main import dbtRunner
 from lakes import copy_project
 
+from dbt_lakehouse.config import profile
 from dbt_lakehouse.config.project import ProjectOptions, load
 from dbt_lakehouse.errors import ConfigurationError
+from dbt_lakehouse.lake.catalog import absolute
 
 OTHER_TARGET = """\
     ada:
@@ -17,6 +19,34 @@ OTHER_TARGET = """\
       method: session
       schema: ada
       server_side_parameters: {spark.sql.catalog.lake.warehouse: elsewhere}
+"""
+
+OTHER_PROFILES = """\
+plain:
+  target: "{{ env_var('NO_SUCH_TARGET', 'one') }}"
+  outputs:
+    one: &one
+      type: "{{ 'lake' ~ 'house' }}"
+      method: session
+      schema: "{{ env_var('NO_SUCH_SCHEMA', 'gold') }}"
+      server_side_parameters:
+        spark.sql.catalog.lake.warehouse: "{% if env_var('NO_SUCH', '') %}a{% else %}b c{% endif %}"
+        spark.number: "{{ 4 * 8 }}"
+        spark.text: '{ "a": 1 }'
+        spark.kept: |
+          two
+          lines {# and no more #}
+    "{{ 1 }}": *one
+filtered:
+  target: one
+  outputs:
+    one:
+      type: lakehouse
+      method: session
+      schema: gold
+      server_side_parameters:
+        spark.sql.catalog.lake.warehouse: "{{ 'elsewhere' | as_text }}"
+        spark.version: "{{ dbt_version }}"
 """
 
 
@@ -71,6 +101,44 @@ def test_options_come_before_the_environment(
 
 
 @pytest.mark.parametrize(
+    ("options", "environment", "is_plain"),
+    [
+        (ProjectOptions(), {}, True),
+        (ProjectOptions(), {"LAKEHOUSE_SMALL": "true", "LAKEHOUSE_LAKE": "other lake"}, True),
+        (ProjectOptions(), {"DBT_TARGET": "ada", "DBT_PROFILE": ""}, True),
+        (ProjectOptions(target="dev"), {"DBT_TARGET": "ada"}, True),
+        (ProjectOptions(), {"DBT_ENGINE_TARGET": "ada", "DBT_TARGET": "dev"}, True),
+        (ProjectOptions(profile="plain"), {}, True),
+        (ProjectOptions(profile="plain", target="{{ 1 }}"), {}, True),
+        (ProjectOptions(profile="filtered"), {}, False),
+        (ProjectOptions(vars="{of_mine: ada}"), {}, False),
+    ],
+)
+def test_a_profile_is_read_without_dbt_as_dbt_reads_it(
+    project: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    options: ProjectOptions,
+    environment: dict[str, str],
+    is_plain: bool,
+) -> None:
+    with (tmp_path / "profiles" / "profiles.yml").open("a") as profiles:
+        profiles.write(OTHER_PROFILES)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    found = load(options)
+    settings = absolute(found.parameters, found.root)
+    # dbt-spark's own, for Spark.
+    del settings["spark.sql.ansi.enabled"]
+    place = profile.find(options)
+    assert {**place.settings, **settings} == place.settings
+    assert place.gold == found.gold
+    # Else the comparison is of dbt with itself.
+    monkeypatch.setattr(profile, "load", lambda _: pytest.fail("asked dbt") if is_plain else found)
+    profile.find(options)
+
+
+@pytest.mark.parametrize(
     ("options", "sentence"),
     [
         (ProjectOptions(project_dir="nowhere"), "'nowhere' does not exist"),
@@ -81,8 +149,9 @@ def test_options_come_before_the_environment(
     ],
 )
 def test_what_is_not_there(project: Path, options: ProjectOptions, sentence: str) -> None:
-    with pytest.raises(ConfigurationError, match=sentence):
-        load(options)
+    for find in (load, profile.find):
+        with pytest.raises(ConfigurationError, match=sentence):
+            find(options)
 
 
 def test_another_adapters_target(project: Path, tmp_path: Path) -> None:

@@ -217,4 +217,9 @@ def test_two_dbt_runs_of_two_checkouts_build_each_position_once(
     landed = spark.sql(f"select {positions} from lake.bronze.raw_payloads")
     built = spark.sql(f"select distinct {positions} from lake.silver.change_events")
     assert landed.count() == built.count() > 100
+    # Without Spark, the catalog is asked in SQL.
+    count = "select count(*) as n from bronze.raw_payloads"
+    command = ("-m", "dbt_lakehouse.cli", "sql", count, "--csv", "--profiles-dir", "profiles")
+    with one.python(*command) as reading:
+        assert reading.end() == f"n\n{landed.count()}\n"
     assert leases.current(spark) == {}

@@ -195,7 +195,7 @@ def test_a_machine_that_is_not_ready(
     tmp_path: Path, environment: dict[str, str], sentence: str
 ) -> None:
     here = {name: value.format(folder=tmp_path) for name, value in environment.items()}
-    done = lakehouse("show", LAKEHOUSE_LAKE=str(tmp_path), **here)
+    done = lakehouse("land", "capture.jsonl", LAKEHOUSE_LAKE=str(tmp_path), **here)
     assert done.returncode == 1
     assert done.stderr.startswith("lakehouse: ") and done.stderr.count("\n") == 1
     assert sentence in done.stderr

@@ -1,0 +1,1 @@
+"""`lakehouse sql`: queries of the lake's tables without Spark."""

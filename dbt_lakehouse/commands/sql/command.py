@@ -1,0 +1,37 @@
+"""One query, from the command line or standard input."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+
+from dbt_lakehouse.commands.sql.output import WRITERS, Rows, Write
+from dbt_lakehouse.errors import ConfigurationError
+from dbt_lakehouse.lake.reader import Reader
+
+
+@contextmanager
+def answered(reader: Reader, sql: str, limit: int | None = None) -> Iterator[Rows]:
+    """The rows of a query, ``limit`` at most. Raises what ``Reader.query`` raises, as long as rows
+    are fetched.
+    """
+    with reader.explained():
+        yield Rows(reader.query(sql), limit)
+
+
+def answer(reader: Reader, sql: str, form: str, limit: int | None, write: Write) -> None:
+    """Write the rows of a query in one of the forms of ``WRITERS``."""
+    with answered(reader, sql, limit) as rows:
+        WRITERS[form](rows, write)
+
+
+def moment(text: str | None) -> datetime | None:
+    """A day or a moment, in UTC unless it says otherwise. Raises ``ConfigurationError``."""
+    if text is None:
+        return None
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise ConfigurationError(
+            f"{text!r} is no time: write 2026-11-21, or 2026-11-21 07:30:00, which is UTC"
+        ) from error
+    return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)

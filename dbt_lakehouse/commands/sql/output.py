@@ -1,0 +1,243 @@
+"""Rows of a query as text and as files: a table for people, CSV, JSON lines, Parquet."""
+
+import base64
+import io
+import math
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from decimal import Decimal
+from functools import partial
+from itertools import islice
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+from duckdb import DuckDBPyConnection
+
+from dbt_lakehouse.errors import ConfigurationError
+from dbt_lakehouse.texts import counted
+
+# Few, so that the first are there soon.
+_BATCH: Final = 2_000
+# What a table for people shows of a value, and of rows unless it is told how many.
+WIDTH: Final = 60
+ROWS: Final = 1_000
+
+Write = Callable[[bytes], object]
+_Convert = Callable[[Any], Any]
+_json: Final = msgspec.json.Encoder(decimal_format="number").encode
+
+
+class Rows:
+    """The rows of a query, ``limit`` at most."""
+
+    def __init__(self, result: DuckDBPyConnection, limit: int | None = None) -> None:
+        self._reader: Final = result.to_arrow_reader(_BATCH)
+        self.limit: Final = limit
+        self.names: Final = _different(self._reader.schema.names)
+        """The names of the columns, no two the same."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns with their types."""
+        fields = zip(self._reader.schema, self.names, strict=True)
+        return pa.schema([field.with_name(name) for field, name in fields])
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows as they come."""
+        left = math.inf if self.limit is None else self.limit
+        while left > 0 and (batch := next(self._reader, None)) is not None:
+            part = batch if batch.num_rows <= left else batch.slice(0, int(left))
+            left -= part.num_rows
+            yield pa.RecordBatch.from_arrays(part.columns, schema=self.schema)
+
+    def values(self) -> Iterator[tuple[Any, ...]]:
+        """The rows as values that JSON has too, and decimals."""
+        convert = [_plain(field.type) for field in self.schema]
+        for batch in self.batches():
+            yield from zip(
+                *(
+                    [None if value is None else plain(value) for value in column.to_pylist()]
+                    for column, plain in zip(batch.columns, convert, strict=True)
+                ),
+                strict=True,
+            )
+
+
+def write_table(rows: Rows, write: Write) -> None:
+    """As a table for people, with the number of rows."""
+    most = ROWS if rows.limit is None else rows.limit
+    found = list(islice(rows.values(), most + 1))
+    write(table_text(rows.names, found[:most]).encode())
+    more = "; there are more: --limit" if len(found) > most else ""
+    write(f"{counted(min(len(found), most), 'row')}{more}\n".encode())
+
+
+def write_csv(rows: Rows, write: Write) -> None:
+    """As CSV with a header: null is nothing, an empty text is quoted."""
+    write(_csv_line(rows.names))
+    for row in rows.values():
+        write(_csv_line([None if value is None else cell(value) for value in row]))
+
+
+def write_json(rows: Rows, write: Write) -> None:
+    """As JSON, a line for each row."""
+    for row in rows.values():
+        write(_json(dict(zip(rows.names, row, strict=True))) + b"\n")
+
+
+def write_parquet(rows: Rows, write: Write) -> None:
+    """As a Parquet file."""
+    from pyarrow import parquet
+
+    try:
+        with parquet.ParquetWriter(_Sink(write), rows.schema) as writer:
+            for batch in rows.batches():
+                writer.write_batch(batch)
+    except pa.ArrowNotImplementedError as error:
+        raise ConfigurationError(f"that can't be written as Parquet: {error}") from error
+
+
+WRITERS: Final[dict[str, Callable[[Rows, Write], None]]] = {
+    "table": write_table,
+    "csv": write_csv,
+    "json": write_json,
+    "parquet": write_parquet,
+}
+
+
+def table_text(names: Sequence[str], rows: Sequence[Sequence[Any]], width: int = WIDTH) -> str:
+    """A table of values, each ``width`` characters wide at most, as Spark draws it."""
+    lines = [[_shortened(name, width) for name in names]]
+    lines += [
+        ["NULL" if value is None else _shortened(cell(value), width) for value in row]
+        for row in rows
+    ]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    rule = "+".join(["", *("-" * each for each in widths), ""])
+    drawn = [
+        "|".join(["", *(text.rjust(each) for text, each in zip(line, widths, strict=True)), ""])
+        for line in lines
+    ]
+    return "\n".join([rule, drawn[0], rule, *drawn[1:], *([rule] if rows else []), ""])
+
+
+def cell(value: Any) -> str:
+    """A value as text."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Decimal):
+        return f"{value:f}"
+    return _json(value).decode()
+
+
+def _shortened(text: str, width: int) -> str:
+    line = text.replace("\r", "\\r").replace("\n", "\\n")
+    return line if len(line) <= width else f"{line[: width - 3]}..."
+
+
+def _csv_line(values: Sequence[str | None]) -> bytes:
+    texts = ("" if value is None else _csv_text(value) for value in values)
+    return (",".join(texts) + "\n").encode()
+
+
+def _csv_text(value: str) -> str:
+    if value and not any(mark in value for mark in ',"\r\n'):
+        return value
+    return '"' + value.replace('"', '""') + '"'
+
+
+def _different(names: Sequence[str]) -> list[str]:
+    """The names, a number behind those that were there before."""
+    given: list[str] = []
+    for name in names:
+        free, number = name, 0
+        while free in given:
+            number += 1
+            free = f"{name}_{number}"
+        given.append(free)
+    return given
+
+
+# --- Values ---------------------------------------------------------------------------------------
+
+
+def _plain(kind: pa.DataType) -> _Convert:
+    """What makes of a value of Arrow's one that JSON has too: times are texts, binary is base64,
+    and a map whose keys are no texts is a list of pairs.
+    """
+    types = pa.types
+    if types.is_struct(kind):
+        return partial(_plain_struct, {field.name: _plain(field.type) for field in kind})
+    if types.is_map(kind):
+        convert = _plain(kind.key_type), _plain(kind.item_type)
+        return partial(_plain_map, types.is_string(kind.key_type), *convert)
+    if types.is_list(kind) or types.is_fixed_size_list(kind):
+        return partial(_plain_list, _plain(kind.value_type))
+    if types.is_timestamp(kind):
+        return _instant if kind.tz else _wall_time
+    if types.is_floating(kind):
+        return _number
+    if types.is_binary(kind) or types.is_large_binary(kind):
+        return _base64
+    if types.is_decimal(kind) or types.is_integer(kind) or types.is_boolean(kind):
+        return _same
+    return str
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _number(value: float) -> float | str:
+    if math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def _base64(value: bytes) -> str:
+    return base64.b64encode(value).decode()
+
+
+def _wall_time(value: datetime) -> str:
+    text = value.isoformat()
+    return text.rstrip("0") if value.microsecond else text
+
+
+def _instant(value: datetime) -> str:
+    return _wall_time(value.replace(tzinfo=None)) + "Z"
+
+
+def _plain_list(convert: _Convert, value: list[Any]) -> list[Any]:
+    return [None if each is None else convert(each) for each in value]
+
+
+def _plain_struct(convert: dict[str, _Convert], value: dict[str, Any]) -> dict[str, Any]:
+    return {name: None if each is None else convert[name](each) for name, each in value.items()}
+
+
+def _plain_map(
+    is_object: bool, key: _Convert, item: _Convert, value: list[tuple[Any, Any]]
+) -> dict[str, Any] | list[list[Any]]:
+    pairs = [[key(name), None if each is None else item(each)] for name, each in value]
+    return dict(pairs) if is_object else pairs
+
+
+class _Sink(io.RawIOBase):
+    """A file that is written from its beginning to its end."""
+
+    def __init__(self, write: Write) -> None:
+        self._write: Final = write
+        self._position = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._position
+
+    def write(self, block: Any) -> int:
+        data = bytes(block)
+        self._write(data)
+        self._position += len(data)
+        return len(data)

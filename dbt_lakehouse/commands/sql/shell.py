@@ -1,0 +1,143 @@
+"""The shell: queries and a few words of its own, with history and completion."""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.application import get_app
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.document import Document
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.history import FileHistory, History, InMemoryHistory
+
+from dbt_lakehouse.commands.sql.command import answer, moment
+from dbt_lakehouse.commands.sql.output import WRITERS, Write, table_text
+from dbt_lakehouse.config.paths import cache_folder
+from dbt_lakehouse.errors import CacheError, ConfigurationError, LakehouseError
+from dbt_lakehouse.lake.reader import Reader
+
+HELP: Final = """\
+\\d [TABLE]       list the tables, or a table's columns
+\\as-of TIME|now  show the tables as they were then
+\\limit N|all     print so many rows at most
+\\form FORM       print rows as table, csv or json
+\\q               leave; so does Ctrl-D
+Anything else is a query, up to its semicolon. Ctrl-C ends one, Tab completes names.
+"""
+_WORDS: Final = (
+    "select from where group by order by having limit with as join left using on and or not in is"
+    " null like between case when then else end distinct count sum min max avg desc asc union all"
+    " except intersect exists cast coalesce describe summarize"
+).split()
+_WORD: Final = re.compile(r"\\?[\w.]*$")
+
+
+class Shell:
+    """What a person types is answered until it ends."""
+
+    def __init__(self, reader: Reader, form: str, limit: int | None, write: Write) -> None:
+        self._reader: Final = reader
+        self._form = form
+        self._limit = limit
+        self._write: Final = write
+
+    def run(self, tell: Write) -> None:
+        """Read, answer, and ``tell`` what can't be answered, until the end of the input."""
+        session: PromptSession[str] = PromptSession(
+            "lake> ",
+            history=_history(),
+            completer=Names(self._reader),
+            complete_while_typing=False,
+            # Enter ends what is whole, and only breaks the line of what is not.
+            multiline=Condition(lambda: not _is_whole(get_app().current_buffer.text)),
+        )
+        self._write(b"\\? for help, \\q to leave\n")
+        while True:
+            try:
+                line = session.prompt().strip()
+                if line == "\\q":
+                    return
+                self._answer(line)
+            except EOFError:
+                return
+            except KeyboardInterrupt:
+                continue
+            except LakehouseError as error:
+                tell(f"{' '.join(str(error).split())}\n".encode())
+
+    def _answer(self, line: str) -> None:
+        word, _, rest = line.partition(" ")
+        rest = rest.strip().rstrip(";")
+        if not line:
+            return
+        if not line.startswith("\\"):
+            self._reader.refresh()
+            answer(self._reader, line, self._form, self._limit, self._write)
+        elif word == "\\?":
+            self._write(HELP.encode())
+        elif word == "\\d":
+            self._reader.refresh()
+            self._write(listing(self._reader, rest).encode())
+        elif word == "\\as-of" and rest:
+            self._reader.set_time(None if rest == "now" else moment(rest))
+        elif word == "\\limit" and (rest.isdecimal() or rest == "all"):
+            self._limit = None if rest == "all" else int(rest)
+        elif word == "\\form" and rest in WRITERS and rest != "parquet":
+            self._form = rest
+        else:
+            raise ConfigurationError(f"{line} says nothing here: \\? lists what does")
+
+
+def listing(reader: Reader, name: str) -> str:
+    """The tables, or the columns of one, as a table for people. Raises ``ConfigurationError``."""
+    columns = reader.columns()
+    if not name:
+        rows = [(each, len(columns.get(each, {}))) for each in reader.names]
+        return table_text(["table", "columns"], rows)
+    name = reader.known(name)
+    comments = reader.comments(name)
+    described = [
+        (column, kind.lower(), comments.get(column) or None)
+        for column, kind in columns[name].items()
+    ]
+    return table_text(["column", "type", "description"], described, width=100)
+
+
+class Names(Completer):
+    """Completes tables, columns of the tables that a query names, and SQL's words."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader: Final = reader
+
+    def get_completions(
+        self, document: Document, complete_event: CompleteEvent
+    ) -> Iterator[Completion]:
+        found = _WORD.search(document.text_before_cursor)
+        begun = found[0] if found else ""
+        for name in self._candidates(document.text):
+            if name.lower().startswith(begun.lower()):
+                yield Completion(name, start_position=-len(begun))
+
+    def _candidates(self, text: str) -> list[str]:
+        if text.startswith("\\") and " " not in text:
+            return ["\\d", "\\as-of", "\\limit", "\\form", "\\q", "\\?"]
+        columns = self._reader.columns()
+        words = set(re.findall(r"[\w.]+", text))
+        named = [name for name in columns if {name, name.partition(".")[2]} & words]
+        of_tables = {column for name in named or columns for column in columns[name]}
+        bare = {name.partition(".")[2] for name in columns}
+        return [*sorted(of_tables), *sorted(columns), *sorted(bare), *_WORDS]
+
+
+def _is_whole(text: str) -> bool:
+    line = text.strip()
+    return not line or line.startswith("\\") or line.endswith(";")
+
+
+def _history() -> History:
+    try:
+        return FileHistory(cache_folder("sql") / "history")
+    except CacheError:
+        # Another user's checkout.
+        return InMemoryHistory()

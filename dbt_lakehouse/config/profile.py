@@ -1,0 +1,103 @@
+"""The profile of a project, for commands that read the lake without dbt and Spark.
+
+dbt alone takes two seconds to import, and such a command has answered by then. What dbt does with a
+plain profile is done here: the same files, environment variables and templates. Whatever else there
+may be in one, and every error, is dbt's to read and to tell (``dbt_lakehouse.config.project``).
+"""
+
+import os
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import jinja2
+import yaml
+
+from dbt_lakehouse.config.project import ProjectOptions, gold_of, load
+from dbt_lakehouse.lake.catalog import absolute
+
+# What templates have here; dbt has more.
+_TEMPLATES: Final = jinja2.Environment(undefined=jinja2.StrictUndefined)
+_Loader: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class Place(NamedTuple):
+    """Where a lake is."""
+
+    settings: dict[str, str]
+    """The profile's parameters, paths absolute."""
+    gold: str
+    """The schema of gold's tables."""
+
+
+class _NotPlainError(Exception):
+    """Something that is left to dbt."""
+
+
+def find(options: ProjectOptions) -> Place:
+    """The lake of the project, profile and target that dbt would take (``load`` says which).
+
+    Raises ``ConfigurationError``.
+    """
+    try:
+        parameters, schema, root = _plain_profile(options)
+    except (_NotPlainError, OSError, yaml.YAMLError, jinja2.TemplateError):
+        project = load(options)
+        parameters, schema, root = dict(project.parameters), project.schema, project.root
+    return Place(absolute(parameters, root), gold_of(schema))
+
+
+def _plain_profile(options: ProjectOptions) -> tuple[dict[str, str], str, Path]:
+    """The parameters, the schema and the project's folder."""
+    if options.vars is not None:
+        raise _NotPlainError
+    here = Path.cwd()
+    project = Path(options.project_dir or _variable("PROJECT_DIR") or _project_above(here))
+    beside = here if (here / "profiles.yml").exists() else Path.home() / ".dbt"
+    profiles = Path(options.profiles_dir or _variable("PROFILES_DIR") or beside)
+    of_project = _read(project / "dbt_project.yml")
+    name = options.profile or _variable("PROFILE") or _rendered(of_project.get("profile"))
+    profile = _mapping(_read(profiles / "profiles.yml").get(name))
+    target = options.target or _variable("TARGET") or _rendered(profile.get("target"))
+    output = _mapping(_mapping(profile.get("outputs")).get(target))
+    if _rendered(output.get("type")) != "lakehouse":
+        raise _NotPlainError
+    parameters = {
+        each: _rendered(value)
+        for each, value in _mapping(output.get("server_side_parameters")).items()
+    }
+    return parameters, _rendered(output.get("schema")), project.resolve()
+
+
+def _variable(name: str) -> str | None:
+    """What the environment says instead of one of dbt's options."""
+    return os.environ.get(f"DBT_ENGINE_{name}") or os.environ.get(f"DBT_{name}")
+
+
+def _project_above(folder: Path) -> Path:
+    for each in (folder, *folder.parents):
+        if (each / "dbt_project.yml").exists():
+            return each
+    raise _NotPlainError
+
+
+def _read(file: Path) -> dict[str, Any]:
+    return _mapping(yaml.load(file.read_text(), Loader=_Loader))
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise _NotPlainError
+    return value
+
+
+def _rendered(value: Any) -> str:
+    if not isinstance(value, str):
+        raise _NotPlainError
+    return _TEMPLATES.from_string(value).render(env_var=_env_var) if "{" in value else value
+
+
+def _env_var(name: str, default: str | None = None) -> str:
+    value = os.environ.get(name, default)
+    if value is None:
+        raise _NotPlainError
+    return value

@@ -1,0 +1,354 @@
+"""The lake's tables without Spark: DuckDB's SQL over Iceberg's files, for reading alone.
+
+Each table is a view ``schema.table`` of a database in memory called as Spark calls the catalog. A
+query can reach the files of the lake's storage and no other, and change nothing.
+"""
+
+import difflib
+import gzip
+import os
+import re
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime
+from importlib import import_module
+from pathlib import Path
+from typing import Final
+
+import duckdb
+import msgspec
+from duckdb import DuckDBPyConnection
+
+from dbt_lakehouse.errors import ConfigurationError, DamageError, LakehouseError, ReadError
+from dbt_lakehouse.lake.catalog import (
+    CATALOG,
+    WAREHOUSE,
+    Entry,
+    cut_short,
+    entries,
+)
+from dbt_lakehouse.lake.tables import Table, parse
+
+# In this order: Iceberg's manifests are Avro files.
+_EXTENSIONS: Final = ("avro", "iceberg")
+# Errors that are not about the query, but about the machine or files, which their texts name.
+_OF_THE_MACHINE: Final = re.compile(
+    r"^(IO|Out of Memory|INTERNAL|FATAL|Serialization) Error: |[.](parquet|avro|puffin|json)\b"
+)
+_MISSING: Final = re.compile(r"(?:Table|View) with name (?P<name>.+?) does not exist")
+
+
+class _Representation(msgspec.Struct, frozen=True):
+    sql: str
+
+
+class _ViewVersion(msgspec.Struct, frozen=True, rename="kebab"):
+    version_id: int
+    representations: list[_Representation]
+    default_namespace: list[str] = []
+
+
+class _View(msgspec.Struct, frozen=True, rename="kebab"):
+    """The metadata of a view ("View Metadata" of the Iceberg specification)."""
+
+    current_version_id: int
+    versions: list[_ViewVersion]
+
+
+class Reader:
+    """The tables of a lake, as they are or as they were ``as_of`` a moment.
+
+    ``settings`` are the profile's with absolute paths, ``schema`` is where tables are looked for
+    that are named without one. Raises ``ConfigurationError`` and ``ReadError``.
+    """
+
+    def __init__(
+        self, settings: Mapping[str, str], schema: str, as_of: datetime | None = None
+    ) -> None:
+        self._settings: Final = settings
+        self._schema: Final = schema
+        self._as_of = as_of
+        self._views: dict[str, Entry] = {}
+        # Why tables that the catalog has can't be read.
+        self._unreadable: dict[str, LakehouseError] = {}
+        found = entries(settings)
+        self._duck: Final = _connection(settings[WAREHOUSE], found)
+        self._refresh(found)
+
+    @property
+    def names(self) -> list[str]:
+        """All tables and views, as ``schema.name``."""
+        return sorted(self._views.keys() | self._unreadable.keys())
+
+    def refresh(self) -> None:
+        """See what others have committed."""
+        self._refresh(entries(self._settings))
+
+    def set_time(self, as_of: datetime | None) -> None:
+        """Show the tables as they were then, or (None) are now."""
+        self._as_of = as_of
+        for name in [*self._views]:
+            self._drop(name)
+        self.refresh()
+
+    def query(self, sql: str) -> DuckDBPyConnection:
+        """The result of one query, which is read as it is asked for its rows.
+
+        Raises ``ConfigurationError`` for what is no query, or none that can be answered, and
+        ``ReadError`` and ``DamageError`` if the lake can't be read.
+        """
+        with self.explained():
+            statements = self._duck.extract_statements(sql)
+            if any(each.type != duckdb.StatementType.SELECT for each in statements):
+                raise ConfigurationError(
+                    "only queries are answered here (select, with, from, values, describe, show,"
+                    " summarize): the lake's tables are written by `dbt run`"
+                )
+            if len(statements) != 1:
+                raise ConfigurationError(f"one query is answered at a time, not {len(statements)}")
+            return self._duck.execute(statements[0])
+
+    @contextmanager
+    def explained(self) -> Iterator[None]:
+        """Makes of DuckDB's errors, also those of fetching rows, ours with a sentence."""
+        try:
+            yield
+        except (duckdb.Error, OSError) as error:
+            # Arrow, which hands rows on, makes the second of all.
+            raise self._told(error) from error
+        except RuntimeError as error:
+            # So it tells Ctrl-C.
+            if str(error) != "Query interrupted":
+                raise
+            raise KeyboardInterrupt from error
+
+    def _told(self, error: duckdb.Error | OSError) -> LakehouseError:
+        # Behind it comes the query with a mark in it.
+        text = str(error).partition("\nLINE ")[0].strip()
+        kind, _, reason = text.partition(" Error: ")
+        if kind == "Catalog" and (found := _MISSING.search(text)):
+            return self._missing(found["name"])
+        if kind == "Permission":
+            return ConfigurationError(f"a query reads tables of the lake alone: {reason}")
+        if _OF_THE_MACHINE.search(text):
+            return ReadError(f"the lake can't be read: {reason or text}")
+        return ConfigurationError(reason or text)
+
+    def columns(self) -> dict[str, dict[str, str]]:
+        """The columns of each table, with their types."""
+        found: dict[str, dict[str, str]] = {name: {} for name in self._views}
+        rows = self._duck.execute(
+            "select schema_name || '.' || table_name, column_name, data_type"
+            f" from duckdb_columns() where database_name = '{CATALOG}' and not internal"
+            " order by table_oid, column_index"
+        )
+        for name, column, kind in rows.fetchall():
+            found[name][column] = kind
+        return found
+
+    def known(self, name: str) -> str:
+        """The whole name of a table. Raises what a query of it would."""
+        for each in (name, f"{self._schema}.{name}"):
+            if each in self._views:
+                return each
+        raise self._missing(name.rpartition(".")[2])
+
+    def quoted(self, name: str) -> str:
+        """The name of a table as a query has it."""
+        return _quoted(self._views[name])
+
+    def comments(self, name: str) -> dict[str, str]:
+        """The descriptions of a table's columns; a view has none."""
+        entry = self._views[name]
+        return {} if entry.is_view else self._table(entry).comments
+
+    def _refresh(self, found: list[Entry]) -> None:
+        wanted = {str(entry): entry for entry in found}
+        for name, entry in [*self._views.items()]:
+            if entry.is_view or wanted.get(name) != entry:
+                self._drop(name)
+        self._unreadable.clear()
+        for entry in found:
+            if not entry.is_view and str(entry) not in self._views:
+                self._add_table(entry)
+        self._add_views([entry for entry in found if entry.is_view])
+        self._use(self._schema)
+
+    def _add_table(self, entry: Entry) -> None:
+        try:
+            scan = _scan(entry.metadata, self._snapshot_then(entry))
+            self._add(entry, f"select *{self._kept_from_bounds(scan)} from {scan}")
+        except LakehouseError as error:
+            self._unreadable[str(entry)] = error
+        except duckdb.Error as error:
+            self._unreadable[str(entry)] = self._unread(entry, error)
+
+    def _kept_from_bounds(self, scan: str) -> str:
+        """What keeps filters on floating point numbers from passing over files: the bounds of files
+        leave out NaN, which is equal to itself and greater than all others here, as in Spark.
+        """
+        columns = self._duck.execute(f"describe select * from {scan}").fetchall()
+        names = [_quoted_name(name) for name, kind, *_ in columns if kind in ("FLOAT", "DOUBLE")]
+        # Exact, and nothing that DuckDB would simplify.
+        return f" replace ({', '.join(f'-(-{each}) as {each}' for each in names)})" if names else ""
+
+    def _add_views(self, views: list[Entry]) -> None:
+        """Add what may be of tables, and of other views."""
+        while views:
+            left = []
+            for entry in views:
+                try:
+                    self._add(entry, self._sql_of(entry))
+                except LakehouseError as error:
+                    self._unreadable[str(entry)] = error
+                except duckdb.Error as error:
+                    left.append(entry)
+                    self._unreadable[str(entry)] = ConfigurationError(
+                        f"the view {entry} is written in Spark's SQL, and can't be read without:"
+                        f" {self._told(error)}"
+                    )
+            if len(left) == len(views):
+                break
+            views = left
+
+    def _add(self, entry: Entry, sql: str) -> None:
+        self._duck.execute(f"create schema if not exists {CATALOG}.{_quoted_name(entry.schema)}")
+        self._duck.execute(f"create view {CATALOG}.{_quoted(entry)} as {sql}")
+        self._views[str(entry)] = entry
+        self._unreadable.pop(str(entry), None)
+
+    def _drop(self, name: str) -> None:
+        self._duck.execute(f"drop view {CATALOG}.{_quoted(self._views.pop(name))}")
+
+    def _sql_of(self, entry: Entry) -> str:
+        view = msgspec.json.decode(self._metadata(entry), type=_View)
+        (version,) = (each for each in view.versions if each.version_id == view.current_version_id)
+        self._use(".".join(version.default_namespace))
+        return version.representations[0].sql
+
+    def _use(self, schema: str) -> None:
+        """Look there for tables that are named without schema, if there are any."""
+        is_there = any(entry.schema == schema for entry in self._views.values())
+        self._duck.execute(f"use {CATALOG}.{_quoted_name(schema) if is_there else 'main'}")
+
+    def _snapshot_then(self, entry: Entry) -> int | None:
+        """The snapshot to read, None for the current one, or none at all."""
+        if self._as_of is None:
+            return None
+        table = self._table(entry)
+        if not table.log:
+            return None
+        snapshot = table.snapshot_at(self._as_of)
+        if snapshot is None:
+            raise ConfigurationError(
+                f"{entry} is not known as of {self._as_of:%F %T}: its snapshots begin with"
+                f" {table.log[0][0]:%F %T} (UTC)"
+            )
+        return snapshot
+
+    def _table(self, entry: Entry) -> Table:
+        return parse(self._metadata(entry).decode())
+
+    def _metadata(self, entry: Entry) -> bytes:
+        """What the file says of a table or view. Raises ``ReadError`` and ``DamageError``."""
+        file = Path(_path(entry.metadata))
+        try:
+            content = file.read_bytes()
+            content = gzip.decompress(content) if _is_zipped(entry.metadata) else content
+            msgspec.json.decode(content)
+        except OSError as error:
+            raise ReadError(f"{file}, a file of {entry}, can't be read: {error}") from error
+        except (EOFError, msgspec.DecodeError) as error:
+            raise DamageError(
+                f"{file} is cut short, a file of {entry}: restore it from a backup"
+            ) from error
+        return content
+
+    def _unread(self, entry: Entry, error: duckdb.Error) -> LakehouseError:
+        """Why a table can't be read."""
+        return cut_short(entry) or self._told(error)
+
+    def _missing(self, name: str) -> LakehouseError:
+        """Why there is no table of a name, whose schema DuckDB leaves out."""
+        for known, reason in self._unreadable.items():
+            if known.partition(".")[2] == name:
+                return reason
+        bare = {each: each.partition(".")[2] for each in self.names}
+        like = difflib.get_close_matches(name, bare.values())
+        near = [each for each in self.names if bare[each] in like]
+        others = (
+            f": is it {' or '.join(near)}?"
+            if near
+            else "; `lakehouse sql 'show all tables'` lists those there are"
+        )
+        return ConfigurationError(f"there is no table {name}{others}")
+
+
+def extension_files() -> list[Path]:
+    """DuckDB's extensions that read Iceberg, in the order in which they are loaded. Packages of
+    their own bring them; DuckDB would fetch them from elsewhere.
+    """
+    packages = [import_module(f"duckdb_extension_{name}") for name in _EXTENSIONS]
+    return [
+        next(Path(str(package.__file__)).parent.glob("extensions/*/*.duckdb_extension"))
+        for package in packages
+    ]
+
+
+def _connection(warehouse: str, found: list[Entry]) -> DuckDBPyConnection:
+    """A database in memory from which only the files of the lake can be read."""
+    duck = duckdb.connect(
+        config={
+            "autoinstall_known_extensions": "false",
+            "autoload_known_extensions": "false",
+            # Else a name of a variable here would be one of a table.
+            "python_enable_replacements": "false",
+            # For what a query can't hold in memory; the current folder need not be writable.
+            "temp_directory": f"{tempfile.gettempdir()}/lakehouse-sql-{os.getpid()}",
+        }
+    )
+    for file in extension_files():
+        duck.execute(f"load {_text(str(file))}")
+    folders = {_folder(warehouse), *(_folder(entry.metadata, above=2) for entry in found)}
+    duck.execute(f"set allowed_directories = [{', '.join(map(_text, sorted(folders)))}]")
+    duck.execute("set timezone = 'UTC'")
+    duck.execute(f"attach ':memory:' as {CATALOG}")
+    duck.execute(f"use {CATALOG}")
+    duck.execute("set enable_external_access = false")
+    duck.execute("set lock_configuration = true")
+    return duck
+
+
+def _folder(address: str, above: int = 0) -> str:
+    """The folder that is so many levels above a file of the lake's storage, as DuckDB writes it."""
+    return "/".join([*_path(address).rstrip("/").split("/")[: -above or None], ""])
+
+
+def _path(address: str) -> str:
+    """An address of a file of this machine as a path."""
+    return re.sub("^file:(//)?(?=/)", "", address)
+
+
+def _scan(metadata: str, snapshot: int | None) -> str:
+    """The table function that reads a snapshot of a table."""
+    options = "" if snapshot is None else f", snapshot_from_id => {snapshot}::ubigint"
+    if _is_zipped(metadata):
+        options += ", metadata_compression_codec => 'gzip'"
+    return f"iceberg_scan({_text(metadata)}{options})"
+
+
+def _is_zipped(metadata: str) -> bool:
+    return metadata.endswith(".gz.metadata.json")
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
+
+
+def _quoted_name(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _quoted(entry: Entry) -> str:
+    return f"{_quoted_name(entry.schema)}.{_quoted_name(entry.name)}"

@@ -1,0 +1,77 @@
+"""docs/query.md: each example is run, from the page's own text, and prints what the page says."""
+
+import re
+import shlex
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any, Final
+
+import pytest
+from lakes import DEMO_AS_OF, Lake
+
+from dbt_lakehouse.cli import main
+from dbt_lakehouse.config.paths import ROOT
+from dbt_lakehouse.lake.reader import extension_files
+
+PAGE: Final = ROOT / "docs" / "query.md"
+BLOCK: Final = re.compile(r"^```(sh|python)\n(.*?)^```\n```text\n(.*?)^```\n", re.S | re.M)
+# When the page's second run builds; and a moment between the two, whatever time it is here.
+LATER: Final = "2040-02-01 00:00:00"
+BETWEEN: Final = "2026-11-21 12:00"
+# DuckDB would fetch it from elsewhere; here it comes from its package.
+INSTALL: Final = '"install iceberg; load iceberg"'
+
+
+@pytest.fixture(scope="module")
+def lake(demo: Lake) -> Iterator[Lake]:
+    """The demo after a second run."""
+    first = demo.current_snapshot("gold.sessions")
+    assert demo.dbt("run", "-s", "sessions", as_of=LATER) == {"sessions": "success"}
+    yield demo
+    demo.roll_back("gold.sessions", first)
+
+
+@pytest.fixture
+def between(lake: Lake) -> str:
+    """A moment between the two runs, as the page writes one."""
+    (*_, run) = lake.sql("select made_current_at from gold.sessions.history order by 1")
+    return f"{run['made_current_at'] - timedelta(milliseconds=1):%F %T.%f}"
+
+
+def test_each_example_prints_what_the_page_says(
+    lake: Lake, between: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    page = PAGE.read_text()
+    blocks = BLOCK.findall(page)
+    # None is passed over.
+    assert len(blocks) == page.count("```text") == page.count("```sh") + page.count("```python")
+    monkeypatch.chdir(lake.folder)
+    monkeypatch.setenv("DBT_PROJECT_DIR", str(ROOT))
+    monkeypatch.setenv("DBT_PROFILES_DIR", str(ROOT / "profiles"))
+    variables: dict[str, Any] = {}
+    printed = []
+    for language, code, _ in blocks:
+        capfd.readouterr()
+        code = code.replace(BETWEEN, between)
+        if language == "python":
+            at_hand = "; ".join(f"load '{file}'" for file in extension_files())
+            exec(code.replace(INSTALL, repr(at_hand)), variables)
+        else:
+            for command in code.splitlines():
+                run(lake, shlex.split(command))
+        output = capfd.readouterr().out
+        printed.append(
+            "".join(f"{line.rstrip()}\n" for line in output.splitlines() if line.strip())
+        )
+    assert printed == [expected for *_, expected in blocks]
+
+
+def run(lake: Lake, arguments: list[str]) -> None:
+    program, *arguments = arguments
+    if program == "dbt":
+        lake.dbt(*arguments, as_of=DEMO_AS_OF)
+        return
+    assert program == "lakehouse"
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 0
