@@ -115,8 +115,8 @@ def may_have_rows(
     size = 0
     scan = table.newScan()
     if between is not None:
-        since, until = map(int, between)
-        scan = table.newIncrementalAppendScan().fromSnapshotExclusive(since).toSnapshot(until)
+        first, last = map(int, between)
+        scan = table.newIncrementalAppendScan().fromSnapshotExclusive(first).toSnapshot(last)
     with closing(scan.filter(filters).planFiles()) as files:
         tasks = files.iterator()
         for _number in range(_FILES_TO_READ + 1):
