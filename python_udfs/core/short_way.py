@@ -31,6 +31,10 @@ _FEWEST: Final = 8
 # How many messages a layout is learned from at a time, and how many of them are tried first where
 # not all are plain.
 LESSON: Final = 16
+# When the short way has tried so many messages of a table, and after each rest, some of those that it
+# has decoded go the careful way too, for their time: those that it leaves over may take longer.
+_UNPROBED: Final = 8192
+_PROBE: Final = 16
 # Of what is remembered. The decoders of a layout take some 20 KB, those of many columns 100 KB.
 _MAX_TABLES: Final = 512
 _MAX_TABLES_BYTES: Final = 32 * 1024 * 1024
@@ -102,7 +106,7 @@ class Format(ABC, Generic[_Shape, _Layout, _Rows]):
 class _Table:
     """What is known of a table's messages."""
 
-    __slots__ = ("layouts", "lessons", "names", "pace")
+    __slots__ = ("layouts", "lessons", "names", "pace", "unprobed")
 
     def __init__(self, names: Names) -> None:
         self.names = names
@@ -111,6 +115,8 @@ class _Table:
         self.pace = Pace()
         self.lessons = Pace()
         """Rests when what was learned decodes few messages, or nothing could be."""
+        self.unprobed = _UNPROBED
+        """How many messages were tried since the careful way was measured by some."""
 
 
 class ShortWay:
@@ -144,7 +150,7 @@ class ShortWay:
                 return decoded
         self._pace = self._pace_of(keys[rest[0]], values[rest[0]]) if rest else self._pace
         if self._pace.rests(len(rest)):
-            self._carefully(decoded, None, rest, keys, values)
+            self._carefully(decoded, rest, keys, values, self._pace)
             return decoded
         tables: dict[Names, list[int]] = {}
         for place in rest:
@@ -152,8 +158,11 @@ class ShortWay:
             tables.setdefault(names, []).append(place)
         for names, places in tables.items():
             table = self._table(names) if len(places) >= _FEWEST else None
-            if table is None or table.pace.rests(len(places)):
-                self._carefully(decoded, table, places, keys, values)
+            if table is None:
+                self._carefully(decoded, places, keys, values, self._pace)
+            elif table.pace.rests(len(places)):
+                table.unprobed = _UNPROBED
+                self._carefully(decoded, places, keys, values, self._pace)
             else:
                 # If it has decoded none, only a few were tried.
                 was_tried = table is last and len(rest) < len(values)
@@ -207,7 +216,9 @@ class ShortWay:
             rest = self._take(decoded, table, learned, rest, keys, values)
             # As if it had to pay by these messages, if for a quarter of them at the most.
             table.lessons.went_short(tried, 4 * (tried - len(rest)), tried, careful=1.0)
-        self._carefully(decoded, table, rest, keys, values)
+        has_taken_none = not was_tried and len(rest) == len(places)
+        paces = (self._pace, table.pace) if has_taken_none else (self._pace,)
+        self._carefully(decoded, rest, keys, values, *paces)
 
     def _take(
         self,
@@ -221,6 +232,7 @@ class ShortWay:
         """Add the events of the messages that have one of those layouts; the places of others."""
         start, tried = self.learning.clock(), len(places)
         rest: Sequence[int] = places
+        taken: Sequence[int] = ()
         for number, layout in enumerate(layouts):
             if not rest:
                 break
@@ -236,23 +248,38 @@ class ShortWay:
                 table.layouts.remove(layout)
                 table.layouts.insert(0, layout)
                 self._last = table
-                gone = set(rows.places)
+                taken = rows.places
+                gone = set(taken)
                 all_gone = len(gone) == len(rest)
                 rest = () if all_gone else [place for place in rest if place not in gone]
         if layouts:
             seconds = self.learning.clock() - start
             self.learning.decoded(seconds)
+            if taken:
+                self._probe(table, tried, taken[:_PROBE], keys, values)
             table.pace.went_short(tried, tried - len(rest), seconds, self._pace.careful)
         return rest
+
+    def _probe(
+        self, table: _Table, tried: int, taken: Sequence[int], keys: Messages, values: Messages
+    ) -> None:
+        """Measure the careful way by some of the messages that the short way has decoded."""
+        table.unprobed += tried
+        if table.unprobed >= _UNPROBED:
+            table.unprobed = 0
+            self._carefully(Decoded(), taken, keys, values, table.pace)
 
     def _carefully(
         self,
         decoded: Decoded,
-        table: _Table | None,
         places: Sequence[int],
         keys: Messages,
         values: Messages,
+        *paces: Pace,
     ) -> None:
+        """Add the events of those messages. If they are like others, ``paces`` take note of their
+        time.
+        """
         if not places:
             return
         start = self.learning.clock()
@@ -262,9 +289,8 @@ class ShortWay:
         seconds = self.learning.clock() - start
         self.learning.decoded(seconds)
         self._careful_seconds += seconds
-        self._pace.went_carefully(len(places), seconds)
-        if table is not None:
-            table.pace.went_carefully(len(places), seconds)
+        for pace in paces:
+            pace.went_carefully(len(places), seconds)
 
     def _learn(
         self, table: _Table, messages: list[tuple[bytes | None, bytes | None]]

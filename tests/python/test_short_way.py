@@ -173,7 +173,7 @@ def test_no_mix_takes_much_longer(format: str, kind: str, monkeypatch: pytest.Mo
         assert len(short_way.decode_batch([None] * 200, part).payloads()) == 200
     assert clock.now <= 1.1 * 20e-6 * len(values)
     if kind == "alike":
-        assert clock.careful == 0
+        assert clock.careful <= len(values) / 100
 
 
 def test_arcion_takes_it_too() -> None:
