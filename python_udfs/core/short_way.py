@@ -31,8 +31,8 @@ _FEWEST: Final = 8
 # How many messages a layout is learned from at a time, and how many of them are tried first where
 # not all are plain.
 LESSON: Final = 16
-# When the short way has tried so many messages of a table, and after each rest, some of those that it
-# has decoded go the careful way too, for their time: those that it leaves over may take longer.
+# When the short way has tried so many messages of a table, and after each rest, some of those that
+# it has decoded go the careful way too, for their time: those that it leaves over may take longer.
 _UNPROBED: Final = 8192
 _PROBE: Final = 16
 # Of what is remembered. The decoders of a layout take some 20 KB, those of many columns 100 KB.
