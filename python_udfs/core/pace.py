@@ -17,7 +17,7 @@ _FIRST_SECONDS: Final = 0.02
 # A short way pays if it takes at most so much of the careful way's time.
 _PAYS: Final = 0.95
 _FIRST_REST: Final = 64
-_LONGEST_REST: Final = 4096
+_LONGEST_REST: Final = 65536
 # How much the newest measurement counts.
 _NEWEST: Final = 0.25
 
@@ -82,7 +82,7 @@ class Pace:
             return
         self._part = None
         self._resting = max(self._next_rest, 8 * tried)
-        self._next_rest = min(2 * self._next_rest, _LONGEST_REST)
+        self._next_rest = min(2 * self._resting, _LONGEST_REST)
 
 
 def _average(known: float | None, measured: float) -> float:

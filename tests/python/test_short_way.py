@@ -57,7 +57,7 @@ def test_a_way_that_does_not_pay_rests_longer_each_time() -> None:
         pace.went_short(1, 1, 0.002)
         rests.append(sum(1 for _ in iter(lambda: pace.rests(1), False)))
     assert rests[:4] == [64, 128, 256, 512]
-    assert max(rests) == rests[-1] == 4096
+    assert max(rests) == rests[-1] == 65536
     pace.went_short(1, 1, 0.0005)
     assert not pace.rests(1)
     pace.went_short(1, 1, 0.05)

@@ -150,10 +150,10 @@ def test_a_catalog_that_is_locked(
 
 def test_an_interrupted_command_is_told_in_one_line(tmp_path: Path) -> None:
     # Whatever pytest's own parent does with the signal.
-    show = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
-    show += "; from dbt_lakehouse.cli import main; main(['show'])"
+    land = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    land += "; from dbt_lakehouse.cli import main; main(['land', 'capture.jsonl'])"
     environment = {"LAKEHOUSE_LAKE": str(tmp_path / "lake")}
-    with program(["-c", show], tmp_path, environment) as command:
+    with program(["-c", land], tmp_path, environment) as command:
         # From here on Python waits for Java.
         command.wait_for("To adjust logging level")
         os.killpg(command.process.pid, signal.SIGINT)
