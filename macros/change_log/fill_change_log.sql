@@ -19,7 +19,7 @@
         when matched and ' ~ columns_differ(filled) ~ ' then update set
             ' ~ set_columns(filled)
     ) %}
-    {% do log(this ~ ': filled ' ~ run.to_fill | join(', ') ~ ' from earlier events', info=true) %}
+    {% do log_info(this ~ ': filled ' ~ run.to_fill | join(', ') ~ ' from earlier events') %}
 {% endmacro %}
 
 {# The change events that earlier runs have read, those that may say something of the columns. #}

@@ -130,11 +130,10 @@
         late_events=found.late_events,
         expired_keys=found.expired
     )) %}
-    {% do log(
+    {% do log_info(
         this ~ ': ' ~ counts.new_events ~ ' new events, ' ~ found.keys ~ ' keys touched, '
         ~ found.late_events ~ ' late events rejected, '
-        ~ counts.refolded_keys ~ ' keys refolded from the log',
-        info=true
+        ~ counts.refolded_keys ~ ' keys refolded from the log'
     ) %}
 {% endmacro %}
 

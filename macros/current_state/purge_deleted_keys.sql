@@ -55,7 +55,7 @@
             ~ ' when matched and target.recorded_at = source.recorded_at then delete'
         ) %}
         {% do add_counters(table_scope(this), {'purged_keys': found[0]}) %}
-        {% do log(this ~ ': purged ' ~ found[0] ~ ' states, horizon ' ~ horizon, info=true) %}
+        {% do log_info(this ~ ': purged ' ~ found[0] ~ ' states, horizon ' ~ horizon) %}
     {% endif %}
     {% do adapter.drop_evaluated(view_of('')) %}
 {% endmacro %}

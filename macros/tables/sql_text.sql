@@ -2,3 +2,8 @@
 {% macro sql_text(text) -%}
     '{{ text | replace("\\", "\\\\") | replace("'", "\\'") }}'
 {%- endmacro %}
+
+{# Tells the user, also where `log` is a change log. #}
+{% macro log_info(message) %}
+    {% do log(message, info=true) %}
+{% endmacro %}
