@@ -18,8 +18,8 @@ from streams import MINUTE, ORDERS, PROFILES, START, Message
 
 from dbt_lakehouse.commands.forget import erasing
 from dbt_lakehouse.commands.forget.command import ForgetError, Options, Report, forget
-from dbt_lakehouse.commands.forget.finding import is_rounded
 from dbt_lakehouse.commands.forget.payloads import without_records
+from dbt_lakehouse.commands.keys import is_rounded
 from dbt_lakehouse.dbt.commits import carry_on, note
 from dbt_lakehouse.dbt.marks import mark_of, noted
 from dbt_lakehouse.errors import LakehouseError
