@@ -148,9 +148,7 @@ class Reader:
         """What a table's metadata says of it."""
         return self._table(self._views[name])
 
-    def earlier(
-        self, name: str, snapshot: int | None = None, sequence: int | None = None
-    ) -> str:
+    def earlier(self, name: str, snapshot: int | None = None, sequence: int | None = None) -> str:
         """What a query selects from to read a table as of a snapshot, or those of its rows that
         commits up to a sequence number have last changed.
         """

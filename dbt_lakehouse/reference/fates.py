@@ -52,9 +52,7 @@ def fates(
     ]
 
 
-def _of_whole(
-    changes: Iterable[Change], order_by_source_time: bool
-) -> list[tuple[Change, Fate]]:
+def _of_whole(changes: Iterable[Change], order_by_source_time: bool) -> list[tuple[Change, Fate]]:
     told: list[tuple[Change, Fate]] = []
     before: State | None = None
     for change, state in states_along(changes, order_by_source_time=order_by_source_time):
@@ -74,9 +72,7 @@ def _of_whole(
     return told
 
 
-def _of_partial(
-    changes: Iterable[Change], order_by_source_time: bool
-) -> list[tuple[Change, Fate]]:
+def _of_partial(changes: Iterable[Change], order_by_source_time: bool) -> list[tuple[Change, Fate]]:
     log = sorted(changes, key=log_order)
     own = own_changes(log)
     order = history_order(own, by_source_time=order_by_source_time)

@@ -92,8 +92,8 @@ def log_order(change: Change) -> tuple[bool, int, str, int, int, int]:
 def fold(changes: Iterable[Change], *, order_by_source_time: bool, as_of: int) -> State | None:
     """The state of one key after all its changes, or None if it has none."""
     state: State | None = None
-    for _, state in states_along(changes, order_by_source_time=order_by_source_time):
-        pass
+    for _, after in states_along(changes, order_by_source_time=order_by_source_time):
+        state = after
     return _expired(state, as_of)
 
 

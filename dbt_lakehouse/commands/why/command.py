@@ -109,9 +109,7 @@ def _reason(state: State | None, events: Sequence[Event]) -> Reason:
         return Reason.UNREAD if events else Reason.UNKNOWN
     if state.is_live:
         return Reason.LIVE
-    last = next(
-        event.change for event in events if event.change.position == state.position
-    )
+    last = next(event.change for event in events if event.change.position == state.position)
     if last.operation in ("delete", "truncate"):
         return Reason.DELETED if last.operation == "delete" else Reason.TRUNCATED
     return Reason.EXPIRED
@@ -146,7 +144,7 @@ def _told(
                 occurred_at=_text(change.occurred_at),
                 expires_at=_text(change.expires_at),
                 fate=fate_of.get(position, UNREAD),
-                makes_row=state is not None and position == state.position,
+                decides=state is not None and position == state.position,
                 is_clock_ahead=change.occurred_at is not None and known_time(change) is None,
                 is_key_change=event.is_key_change,
                 has_set=event.has_set,
@@ -193,9 +191,7 @@ def _gold(
         return dict(zip(rows.names, row, strict=True)), states
 
 
-def differences(
-    state: State | None, actual: Sequence[State], columns: Sequence[str]
-) -> list[str]:
+def differences(state: State | None, actual: Sequence[State], columns: Sequence[str]) -> list[str]:
     """How gold's rows of a key differ from what the events make of it."""
     is_live = state is not None and state.is_live
     if len(actual) > 1:

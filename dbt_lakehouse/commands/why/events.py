@@ -148,9 +148,7 @@ def value_text(value: Any) -> str | None:
 # --- events ---------------------------------------------------------------------------------------
 
 
-def events_of(
-    reader: Reader, table: KeyedTable, key: Key, columns: Sequence[str]
-) -> list[Event]:
+def events_of(reader: Reader, table: KeyedTable, key: Key, columns: Sequence[str]) -> list[Event]:
     """The events of a key with the values of these columns; none of a key that no event of the
     table has.
 
@@ -190,7 +188,8 @@ def _logged(
     log = reader.quoted(reader.known(table.log))
     rows = rows_of(reader, f"select {', '.join(selected)} from {log} where {where}")
     is_read = _read(reader, table, table.log, mark, where)
-    own, truncates = [], []
+    own: list[Event] = []
+    truncates: list[Event] = []
     for log_time, topic, partition, offset, index, operation, *rest in rows:
         occurred_at, sent_at, expires_at, unchanged, source, is_key_change, *values = rest
         change = Change(
@@ -228,9 +227,7 @@ def _without_set(
     found = []
     for *place, operation, occurred_at, sent_at in rows:
         position = Position(*place)
-        change = Change(
-            operation, occurred_at, sent_at, position, None, [None] * len(columns)
-        )
+        change = Change(operation, occurred_at, sent_at, position, None, [None] * len(columns))
         found.append(Event(change, is_read(position), has_set=False))
     return found
 

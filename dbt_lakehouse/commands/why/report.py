@@ -28,9 +28,8 @@ _MESSAGES: Final = {
     Found.FORGOTTEN: "forgotten",
     Found.MISSING: "no longer in bronze as it was decoded",
 }
-# What the text leaves out of an event: long, or said already.
-_LEFT_OUT: Final = ("event_index", "metadata")
-_WIDTH: Final = 40
+# What the text has of a message; JSON has it all.
+_SHOWN: Final = ("operation", "before", "after")
 _HEADER: Final = (
     "",
     "log time",
@@ -71,8 +70,8 @@ class Told:
     occurred_at: str | None
     expires_at: str | None
     fate: str
-    makes_row: bool
-    """Whether the state of the row is that after this event."""
+    decides: bool
+    """Whether the row is what it is, or absent, by this event."""
     is_clock_ahead: bool
     """Whether its time is so far ahead of Kafka's that it counts as unknown."""
     is_key_change: bool
@@ -130,19 +129,22 @@ class Answer:
         lines += [f"DIFFERENT: {each}" for each in self.differences]
         if self.row is not None:
             width = max(map(len, self.row))
-            lines += ["", *(f"  {name:<{width}}  {_shown(each)}" for name, each in self.row.items())]
+            lines += [
+                "",
+                *(f"  {name:<{width}}  {_shown(each)}" for name, each in self.row.items()),
+            ]
         if self.events:
             lines += ["", f"{counted(len(self.events), 'event')} in the order of the log:"]
-            lines += [table_text(_HEADER, [_line(each) for each in self.events], _WIDTH).rstrip()]
+            lines += [table_text(_HEADER, [_line(each) for each in self.events]).rstrip()]
             lines += ["", "what their messages say:"]
             lines += [f"  {each.place}: {_decoded(each)}" for each in self.events]
         lines += [f"note: {each}" for each in self.notes]
         return "\n".join(lines)
 
     def _verdict(self) -> str:
-        place = next((each.place for each in self.events if each.makes_row), "")
+        place = next((each.place for each in self.events if each.decides), "")
         if self.reason is Reason.LIVE:
-            return f"there is a row, by the event at {place}"
+            return f"a row, by the event at {place}"
         if self.reason is Reason.DELETED:
             return f"no row: deleted by the event at {place}"
         if self.reason is Reason.TRUNCATED:
@@ -162,7 +164,7 @@ class Answer:
 
 def _line(event: Told) -> list[Any]:
     return [
-        "*" if event.makes_row else "",
+        "*" if event.decides else "",
         event.log_time,
         event.topic,
         event.partition,
@@ -177,10 +179,9 @@ def _line(event: Told) -> list[Any]:
 def _decoded(event: Told) -> str:
     if event.decoded is None:
         return _MESSAGES[Found(event.message)]
-    shown = {name: value for name, value in event.decoded.items() if name not in _LEFT_OUT}
+    shown = {name: value for name, value in event.decoded.items() if name in _SHOWN}
     return _json(shown).decode()
 
 
 def _shown(value: Any) -> str:
     return "NULL" if value is None else cell(value)
-
