@@ -40,11 +40,12 @@ def read_graph(project: Project) -> Any:
 
     Raises ``DbtError``.
     """
-    folders = [
-        project.root / os.environ.get(f"DBT_{name.upper()}_PATH", default)
-        for name, default in (("target", "target"), ("log", "logs"))
-    ]
-    if all(_may_write(folder) for folder in folders):
+    given = {
+        name: os.environ.get(f"DBT_ENGINE_{name}_PATH") or os.environ.get(f"DBT_{name}_PATH")
+        for name in ("TARGET", "LOG")
+    }
+    folders = (given["TARGET"] or "target", given["LOG"] or "logs")
+    if all(_may_write(project.root / folder) for folder in folders):
         return run_dbt(project, "parse").nodes
     with TemporaryDirectory() as folder:
         return run_dbt(project, "parse", "--target-path", folder, "--log-path", folder).nodes

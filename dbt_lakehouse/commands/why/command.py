@@ -24,6 +24,7 @@ from dbt_lakehouse.dbt.marks import HistoryLost, marks_of, reading
 from dbt_lakehouse.lake.reader import Reader
 from dbt_lakehouse.reference.fates import fates
 from dbt_lakehouse.reference.fold import (
+    Change,
     Position,
     State,
     fold,
@@ -89,11 +90,10 @@ def _state(table: KeyedTable, events: Sequence[Event], as_of: int) -> State | No
     )
 
 
-def _read(events: Sequence[Event]) -> list[Any]:
+def _read(events: Sequence[Event]) -> list[Change]:
     """The changes that gold has been built with; none if none of them is of the key alone."""
     read = [event for event in events if event.is_read]
-    is_known = any(event.has_set and event.change.operation != "truncate" for event in read)
-    return [event.change for event in read] if is_known else []
+    return [event.change for event in read] if any(event.is_own for event in read) else []
 
 
 def _as_of(reader: Reader, gold: str) -> int:

@@ -82,6 +82,11 @@ class Event(NamedTuple):
     """Whether it is an update that gave the row another key."""
     has_set: bool = True
 
+    @property
+    def is_own(self) -> bool:
+        """Whether it makes the key one of the table: no truncate, and no delete without a set."""
+        return self.has_set and self.change.operation != "truncate"
+
 
 # --- keys -----------------------------------------------------------------------------------------
 
@@ -155,75 +160,87 @@ def events_of(reader: Reader, table: KeyedTable, key: Key, columns: Sequence[str
     Raises ``ConfigurationError`` if gold was built from another log.
     """
     marks = marks_of(reader.look_at(reader.known(table.gold)))
-    own, truncates = _logged(reader, table, key, columns, marks.get(table.log))
-    if not own:
+    events = _logged(reader, table, key, columns, marks.get(table.log))
+    if not any(event.is_own for event in events):
         return []
-    deletes = []
     if table.fold.namespace is not None and table.deletes in reader.names:
-        deletes = _without_set(reader, table, key, columns, marks.get(table.deleted_keys))
-    return [*own, *truncates, *deletes]
+        events += _without_set(reader, table, key, columns, marks.get(table.deleted_keys))
+    return events
 
 
 def _logged(
     reader: Reader, table: KeyedTable, key: Key, columns: Sequence[str], mark: Mark | None
-) -> tuple[list[Event], list[Event]]:
+) -> list[Event]:
+    # Each by conditions of columns, whose statistics spare most files.
+    own = key.condition([quoted(each) for each in table.key])
+    conditions = [own]
+    if table.fold.namespace is None:
+        previous = key.condition([f"_previous_key.{quoted(each)}" for each in table.key])
+        truncates = f"{quoted(table.key[0])} is null and _operation = 'truncate'"
+        conditions += [previous, truncates]
+    is_read = _read(reader, table, table.log, mark, conditions)
+    events = []
+    for condition in conditions:
+        for change in _changes(reader, table, condition, columns):
+            # Of a truncate, and of a key that an update has replaced, there are no values.
+            bare = change._replace(expires_at=None, values=[None] * len(columns), unchanged=())
+            read = is_read(change.position)
+            if condition is own:
+                events.append(Event(change, read))
+            elif change.operation == "truncate":
+                events.append(Event(bare, read))
+            else:
+                events.append(Event(bare._replace(operation="delete"), read, is_key_change=True))
+    return events
+
+
+def _changes(
+    reader: Reader, table: KeyedTable, condition: str, columns: Sequence[str]
+) -> list[Change]:
     fold = table.fold
-    is_own = key.condition([quoted(each) for each in table.key])
-    is_previous = "false"
-    if fold.namespace is None:
-        is_previous = key.condition([f"_previous_key.{quoted(each)}" for each in table.key])
-    where = f"_operation = 'truncate' or ({is_own}) or ({is_previous})"
-    may_leave = fold.partial or fold.namespace is None
     selected = [
         POSITION,
         "_operation",
         "epoch_us(_occurred_at)",
         "epoch_us(_kafka_timestamp)",
         "epoch_us(_expires_at)" if fold.namespace is not None else "null",
-        "_unchanged_columns" if may_leave else "null",
+        "_unchanged_columns" if fold.partial or fold.namespace is None else "null",
         "_source" if fold.several_sources else "null",
-        f"coalesce({is_previous}, false)",
         *map(quoted, columns),
     ]
     log = reader.quoted(reader.known(table.log))
-    rows = rows_of(reader, f"select {', '.join(selected)} from {log} where {where}")
-    is_read = _read(reader, table, table.log, mark, where)
-    own: list[Event] = []
-    truncates: list[Event] = []
-    for log_time, topic, partition, offset, index, operation, *rest in rows:
-        occurred_at, sent_at, expires_at, unchanged, source, is_key_change, *values = rest
-        change = Change(
-            operation,
-            occurred_at,
-            sent_at,
-            Position(log_time, topic, partition, offset, index),
-            expires_at,
-            [value_text(value) for value in values],
-            [columns.index(name) for name in unchanged or () if name in columns],
-            value_text(source),
+    changes = []
+    for row in rows_of(reader, f"select {', '.join(selected)} from {log} where {condition}"):
+        operation, occurred_at, sent_at, expires_at, unchanged, source, *values = row[5:]
+        changes.append(
+            Change(
+                operation,
+                occurred_at,
+                sent_at,
+                Position(*row[:5]),
+                expires_at,
+                [value_text(value) for value in values],
+                [columns.index(name) for name in unchanged or () if name in columns],
+                value_text(source),
+            )
         )
-        if operation == "truncate" or is_key_change:
-            change = change._replace(expires_at=None, values=[None] * len(columns), unchanged=())
-        if is_key_change:
-            change = change._replace(operation="delete")
-        event = Event(change, is_read(change.position), is_key_change)
-        (truncates if operation == "truncate" else own).append(event)
-    return own, truncates
+    return changes
 
 
 def _without_set(
     reader: Reader, table: KeyedTable, key: Key, columns: Sequence[str], mark: Mark | None
 ) -> list[Event]:
+    relation = reader.quoted(reader.known(table.deletes))
     namespace = sql_literal(table.fold.namespace or "")
     where = f"_namespace = {namespace} and {key.condition(['_digest'])}"
     rows = rows_of(
         reader,
         f"select {POSITION}, _operation, epoch_us(_occurred_at), epoch_us(_kafka_timestamp)"
-        f" from {reader.quoted(table.deletes)} where {where}",
+        f" from {relation} where {where}",
     )
     # Gold has them from deleted_keys, as that was when gold read it.
     mark = _then(reader.look_at(reader.known(table.deleted_keys)), mark, table.deletes)
-    is_read = _read(reader, table, table.deletes, mark, where)
+    is_read = _read(reader, table, table.deletes, mark, [where])
     found = []
     for *place, operation, occurred_at, sent_at in rows:
         position = Position(*place)
@@ -244,9 +261,13 @@ def _then(middle: Table, mark: Mark | None, upstream: str) -> Mark | None:
 
 
 def _read(
-    reader: Reader, table: KeyedTable, upstream: str, mark: Mark | None, where: str
+    reader: Reader,
+    table: KeyedTable,
+    upstream: str,
+    mark: Mark | None,
+    conditions: Sequence[str],
 ) -> Callable[[Position], bool]:
-    """What tells whether an event is one of those behind which a mark stands."""
+    """What tells, of events that meet one of the conditions, whether a mark stands behind them."""
     try:
         todo = reading(mark, reader.look_at(upstream))
     except HistoryLost as lost:
@@ -261,6 +282,9 @@ def _read(
         earlier = reader.earlier(upstream, snapshot=int(todo.since.snapshot))
     else:
         earlier = reader.earlier(upstream, sequence=todo.since.sequence)
-    rows = rows_of(reader, f"select {POSITION} from {earlier} where {where}")
-    known = {Position(*row) for row in rows}
+    known = {
+        Position(*row)
+        for condition in conditions
+        for row in rows_of(reader, f"select {POSITION} from {earlier} where {condition}")
+    }
     return lambda position: position in known
