@@ -345,6 +345,12 @@ def test_done_again_it_finds_nothing(told: Told) -> None:
     assert told.forget(None, purge=True).text() == "nothing to purge"
 
 
+def test_another_of_the_same_batch_is_forgotten(told: Told) -> None:
+    assert told.forget("profiles", {"digest": digest_text(3)}).records == 1
+    (event,) = told.why("profiles", digest=digest_text(2)).events
+    assert (event.offset, event.message) == (2, "there")
+
+
 def test_what_was_landed_lands_again_without_a_conflict(told: Told) -> None:
     result = told.lake.land(each.line() for each in [*FIRST, *SECOND])
     (told.lake.folder / "capture.jsonl").unlink()
@@ -429,6 +435,7 @@ def test_what_is_on_its_way_comes_first(told: Told) -> None:
         each.line()
         for each in [
             order(ORDERS, 20, at(20), "u", 1, "paid"),
+            order(ORDERS, 21, at(21), "c", 3, "new"),
             send(PROFILES, 20, None, pack([1, 2, [["users", None, digest(2), None], 0]])),
         ]
     )
@@ -446,6 +453,8 @@ def test_what_is_on_its_way_comes_first(told: Told) -> None:
     updated = told.why("orders", order_id=1)
     assert [event.fate for event in updated.events] == ["applied", "unread"]
     assert (updated.reason, updated.differences) == (Reason.LIVE, [])
+    inserted = told.why("orders", order_id=3)
+    assert (inserted.reason, inserted.row, inserted.differences) == (Reason.UNREAD, None, [])
     # Nor is the snapshot needed that gold was built from.
     lake.sql(
         "call lake.system.expire_snapshots(table => 'silver.orders_changes', retain_last => 1,"

@@ -376,6 +376,8 @@ def _reworded(spark: SparkSession, pipeline: Pipeline) -> DataFrame:
             from {pipeline.change_events.path}
             left semi join (select * from {PAYLOADS} where is_part) using ({_POSITION})
             left anti join {EVENTS} using ({_POSITION}, event_index)
+            -- That is what is left in the place of a record that was forgotten before.
+            where operation <> 'tombstone'
         ),
 
         decoded as (
@@ -389,6 +391,7 @@ def _reworded(spark: SparkSession, pipeline: Pipeline) -> DataFrame:
             lateral view inline(decode_payload(format, new_key, new_value)) event as
                 event_index, operation, source_database, source_schema, source_table, record_key,
                 before, after, occurred_at, expires_at, metadata, error_code, error_detail
+            where operation <> 'tombstone'
         )
 
         select
