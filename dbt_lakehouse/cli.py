@@ -393,6 +393,44 @@ def show(place: "Place", tables: tuple[str, ...], as_json: bool) -> None:
 
 
 @lakehouse.command()
+@click.option("--table", required=True, help="The gold table whose key it is.")
+@click.option(
+    "--key",
+    required=True,
+    metavar="JSON",
+    help='Its key columns: {"id": 7}; `-` reads the key from standard input.',
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
+@_project_options
+def why(project: "Project", table: str, key: str, as_json: bool) -> None:
+    """Tell why a row of gold is what it is, or is absent.
+
+    Prints each event of the key in log order, what became of it, and its message, without Spark.
+    What gold must be is worked out anew from them: exit code 1 if it is not.
+    """
+    from dbt_lakehouse.commands.why.command import why as ask
+    from dbt_lakehouse.commands.why.events import keyed_table
+    from dbt_lakehouse.dbt.commands import read_graph
+    from dbt_lakehouse.lake.catalog import absolute
+    from dbt_lakehouse.lake.reader import Reader
+
+    keys = _key_lines(key)
+    if len(keys) != 1:
+        _fail("why is asked of one key")
+    of_table = keyed_table(read_graph(project), table)
+    reader = Reader(absolute(project.parameters, project.root), project.gold)
+    answer = ask(reader, of_table, keys[0])
+    click.echo(answer.json() if as_json else answer.text())
+    if answer.differences:
+        _fail(
+            f"{answer.table} is not what the events make of this key:"
+            f" {'; '.join(answer.differences)}. `dbt run --full-refresh -s"
+            f" {of_table.gold.partition('.')[2]}` builds it anew",
+            FAILED,
+        )
+
+
+@lakehouse.command()
 @click.argument("query", required=False)
 @click.option("--as-of", metavar="TIME", help="Read the tables as they were then (UTC).")
 @click.option("--limit", type=click.IntRange(min=0), help="Print so many rows at most.")

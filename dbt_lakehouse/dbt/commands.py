@@ -1,5 +1,8 @@
 """Runs dbt's own commands inside those of `lakehouse`: in this process, so in the same session."""
 
+import os
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from dbt.cli.main import dbtRunner
@@ -30,3 +33,26 @@ def run_dbt(project: Project, *arguments: str) -> Any:
         return done.result
     messages = [str(each.message) for each in getattr(done.result, "results", []) if each.message]
     raise DbtError(f"dbt {arguments[0]}: {done.exception or '; '.join(messages) or _SEE_LOG}")
+
+
+def read_graph(project: Project) -> Any:
+    """The nodes of the project, for those too who may not write into its folder.
+
+    Raises ``DbtError``.
+    """
+    given = {
+        name: os.environ.get(f"DBT_ENGINE_{name}_PATH") or os.environ.get(f"DBT_{name}_PATH")
+        for name in ("TARGET", "LOG")
+    }
+    folders = (given["TARGET"] or "target", given["LOG"] or "logs")
+    if all(_may_write(project.root / folder) for folder in folders):
+        return run_dbt(project, "parse").nodes
+    with TemporaryDirectory() as folder:
+        return run_dbt(project, "parse", "--target-path", folder, "--log-path", folder).nodes
+
+
+def _may_write(folder: Path) -> bool:
+    """Whether files can be made in a folder, which may still have to be made."""
+    while not folder.exists():
+        folder = folder.parent
+    return os.access(folder, os.W_OK | os.X_OK)

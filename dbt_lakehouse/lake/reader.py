@@ -158,6 +158,18 @@ class Reader:
         """The name of a table as a query has it."""
         return _quoted(self._views[name])
 
+    def look_at(self, name: str) -> Table:
+        """What a table's metadata says of it."""
+        return self._table(self._views[name])
+
+    def earlier(self, name: str, snapshot: int | None = None, sequence: int | None = None) -> str:
+        """What a query selects from to read a table as of a snapshot, or those of its rows that
+        commits up to a sequence number have last changed.
+        """
+        scan = _scan(self._views[name].metadata, snapshot)
+        where = "" if sequence is None else f" where _last_updated_sequence_number <= {sequence}"
+        return f"(select *{self._kept_from_bounds(scan)} from {scan}{where})"
+
     def comments(self, name: str) -> dict[str, str]:
         """The descriptions of a table's columns; a view has none."""
         entry = self._views[name]

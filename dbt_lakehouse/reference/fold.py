@@ -25,7 +25,7 @@ Of partial rows, ``fold_partial``: each event's row rests on the row that the on
     truncate, that one's own counts
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 # A source time further ahead of Kafka's timestamp than this comes from a wrong clock and counts as
@@ -92,8 +92,19 @@ def log_order(change: Change) -> tuple[bool, int, str, int, int, int]:
 def fold(changes: Iterable[Change], *, order_by_source_time: bool, as_of: int) -> State | None:
     """The state of one key after all its changes, or None if it has none."""
     state: State | None = None
+    for _, after in states_along(changes, order_by_source_time=order_by_source_time):
+        state = after
+    return _expired(state, as_of)
+
+
+def states_along(
+    changes: Iterable[Change], *, order_by_source_time: bool
+) -> Iterator[tuple[Change, State | None]]:
+    """The changes in log order, each with the state after it: the one before, if it is rejected."""
+    state: State | None = None
     for change in sorted(changes, key=log_order):
         time = known_time(change)
+        newest = state.max_occurred_at if state else None
         if change.operation == "truncate":
             if state is None or state.source == change.source:
                 state = State(
@@ -103,24 +114,21 @@ def fold(changes: Iterable[Change], *, order_by_source_time: bool, as_of: int) -
                     max_occurred_at=time,
                     source=change.source,
                 )
-            continue
-        newest = state.max_occurred_at if state else None
-        if order_by_source_time and _is_before(time, newest):
-            continue
-        values = list(change.values)
-        for place in change.unchanged:
-            if state and state.is_live:
-                values[place] = state.values[place]
-        state = State(
-            is_live=change.operation != "delete",
-            position=change.position,
-            occurred_at=time,
-            max_occurred_at=_newest(time, newest),
-            values=values,
-            expires_at=change.expires_at,
-            source=change.source,
-        )
-    return _expired(state, as_of)
+        elif not (order_by_source_time and is_before(time, newest)):
+            values = list(change.values)
+            for place in change.unchanged:
+                if state and state.is_live:
+                    values[place] = state.values[place]
+            state = State(
+                is_live=change.operation != "delete",
+                position=change.position,
+                occurred_at=time,
+                max_occurred_at=newest_of(time, newest),
+                values=values,
+                expires_at=change.expires_at,
+                source=change.source,
+            )
+        yield change, state
 
 
 def _expired(state: State | None, as_of: int) -> State | None:
@@ -140,7 +148,7 @@ def fold_partial(
     newest: int | None = None
     for change in sorted(order, key=log_order):
         time = known_time(change)
-        newest = time if change.operation == "truncate" else _newest(newest, time)
+        newest = time if change.operation == "truncate" else newest_of(newest, time)
     state = State(
         is_live=row is not None,
         position=last.position,
@@ -188,9 +196,9 @@ def history_order(changes: Iterable[Change], *, by_source_time: bool) -> list[Ch
             order += _by_time(since_truncate)
             since_truncate = []
             newest = truncated_at = time
-        elif _is_before(time, truncated_at):
+        elif is_before(time, truncated_at):
             continue
-        newest = _newest(newest, time)
+        newest = newest_of(newest, time)
         since_truncate.append((newest if time is None else time, change))
     return order + _by_time(since_truncate)
 
@@ -225,11 +233,13 @@ def rows_along(order: Sequence[Change]) -> list[tuple[str | None, ...] | None]:
     return rows
 
 
-def _newest(*times: int | None) -> int | None:
+def newest_of(*times: int | None) -> int | None:
+    """The newest of those that are known."""
     return max((time for time in times if time is not None), default=None)
 
 
-def _is_before(time: int | None, other: int | None) -> bool:
+def is_before(time: int | None, other: int | None) -> bool:
+    """Whether both times are known, and the first is the earlier."""
     return time is not None and other is not None and time < other
 
 

@@ -18,8 +18,12 @@ from streams import MINUTE, ORDERS, PROFILES, START, Message
 
 from dbt_lakehouse.commands.forget import erasing
 from dbt_lakehouse.commands.forget.command import ForgetError, Options, Report, forget
-from dbt_lakehouse.commands.forget.finding import is_rounded
 from dbt_lakehouse.commands.forget.payloads import without_records
+from dbt_lakehouse.commands.keys import is_rounded
+from dbt_lakehouse.commands.why.command import why
+from dbt_lakehouse.commands.why.events import keyed_table
+from dbt_lakehouse.commands.why.report import Answer, Reason
+from dbt_lakehouse.dbt.commands import read_graph
 from dbt_lakehouse.dbt.commits import carry_on, note
 from dbt_lakehouse.dbt.marks import mark_of, noted
 from dbt_lakehouse.errors import LakehouseError
@@ -200,6 +204,11 @@ class Told:
     def rows(self, *tables: str) -> dict[str, Rows]:
         return {table: self.lake.read(table) for table in tables}
 
+    def why(self, table: str, **key: Any) -> Answer:
+        """As the tables are now."""
+        graph = read_graph(self.lake.load(captures=[], as_of=AS_OF))
+        return why(self.lake.reader(), keyed_table(graph, table), json.dumps(key))
+
     def snapshots(self) -> dict[str, str]:
         return {table: self.lake.current_snapshot(table) for table in self.lake.tables()}
 
@@ -320,6 +329,23 @@ def test_the_request_is_remembered_without_personal_data(told: Told) -> None:
     assert dict(rows[0]["table_rows"]) == told.profile.rows
 
 
+def test_why_tells_what_may_have_become_of_a_forgotten_key(told: Told) -> None:
+    for answer in (
+        told.why("orders", order_id=NUMBER),
+        told.why("profiles", digest=digest_text(DIGEST)),
+    ):
+        assert (answer.reason, answer.row, answer.events) == (Reason.UNKNOWN, None, [])
+        assert answer.forgotten == 1 and "or was forgotten" in answer.text()
+    # The others of a batch are found in what is left of it.
+    for number in (2, 3):
+        answer = told.why("profiles", digest=digest_text(number))
+        (event,) = answer.events
+        assert (answer.reason, answer.differences, event.offset) == (Reason.LIVE, [], 2)
+        assert event.decoded is not None
+        assert json.loads(bytes(event.decoded["record_key"])) == {"digest": digest_text(number)}
+    assert answer.events[0].event_index == 2
+
+
 def test_a_run_finds_nothing_new(told: Told) -> None:
     before = told.snapshots()
     run(told.lake)
@@ -333,6 +359,12 @@ def test_a_run_finds_nothing_new(told: Told) -> None:
 
 def test_done_again_it_finds_nothing(told: Told) -> None:
     assert told.again == ["orders: nothing is known of 2 keys", "nothing to purge"]
+
+
+def test_another_of_the_same_batch_is_forgotten(told: Told) -> None:
+    assert told.forget("profiles", {"digest": digest_text(3)}).records == 1
+    (event,) = told.why("profiles", digest=digest_text(2)).events
+    assert (event.offset, event.message) == (2, "there")
 
 
 def test_what_was_landed_lands_again_without_a_conflict(told: Told) -> None:
@@ -371,6 +403,10 @@ def test_new_events_of_the_key_make_a_new_row(told: Told, monkeypatch: pytest.Mo
     assert ordered(lake.read("gold.orders")) == ordered(before)
     rest_of_it = f"select 1 from silver.change_events where record_key like '%{NUMBER}%'"
     assert lake.sql(rest_of_it)
+    answer = told.why("orders", order_id=NUMBER)
+    assert [event.message for event in answer.events] == ["forgotten"]
+    assert answer.differences == ["gold has no row, and must have one"]
+    assert "`lakehouse forget` has broken off" in answer.text()
     assert told.forget("orders", {"order_id": NUMBER}).records == 1
     assert not lake.sql(rest_of_it)
     assert NUMBER not in rest(lake.read("silver.orders_changes"), "order_id")
@@ -411,7 +447,15 @@ def test_what_can_not_be_meant(told: Told, table: str, key: str | None, message:
 
 def test_what_is_on_its_way_comes_first(told: Told) -> None:
     lake = told.lake
-    lake.land([order(ORDERS, 20, at(20), "u", 1, "paid").line()])
+    lake.land(
+        each.line()
+        for each in [
+            order(ORDERS, 20, at(20), "u", 1, "paid"),
+            order(ORDERS, 21, at(21), "c", 3, "new"),
+            send(PROFILES, 20, None, pack([1, 2, [["users", None, digest(2), None], 0]])),
+        ]
+    )
+    assert "messages that the next `dbt run` decodes" in told.why("orders", order_id=1).text()
     unread = "silver.change_events has not read all of bronze.raw_payloads: `dbt run` first"
     with pytest.raises(LakehouseError, match=unread):
         told.forget("orders", {"order_id": 1})
@@ -419,7 +463,22 @@ def test_what_is_on_its_way_comes_first(told: Told) -> None:
     unread = "gold.orders has not read all of silver.orders_changes: `dbt run` first"
     with pytest.raises(LakehouseError, match=unread):
         told.forget("orders", {"order_id": 1})
+    deleted = told.why("profiles", digest=digest_text(2))
+    assert [event.fate for event in deleted.events] == ["applied", "unread"]
+    assert (deleted.reason, deleted.differences) == (Reason.LIVE, [])
+    updated = told.why("orders", order_id=1)
+    assert [event.fate for event in updated.events] == ["applied", "unread"]
+    assert (updated.reason, updated.differences) == (Reason.LIVE, [])
+    inserted = told.why("orders", order_id=3)
+    assert (inserted.reason, inserted.row, inserted.differences) == (Reason.UNREAD, None, [])
+    # Nor is the snapshot needed that gold was built from.
+    lake.sql(
+        "call lake.system.expire_snapshots(table => 'silver.orders_changes', retain_last => 1,"
+        " older_than => timestamp '2100-01-01')"
+    )
+    assert told.why("orders", order_id=1) == updated
     run(lake)
+    assert told.why("profiles", digest=digest_text(2)).reason is Reason.DELETED
     assert told.forget("orders", {"order_id": 1}).records == 2
 
 

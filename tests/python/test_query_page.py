@@ -48,6 +48,9 @@ def test_each_example_prints_what_the_page_says(
     monkeypatch.chdir(lake.folder)
     monkeypatch.setenv("DBT_PROJECT_DIR", str(ROOT))
     monkeypatch.setenv("DBT_PROFILES_DIR", str(ROOT / "profiles"))
+    # Where `lakehouse why` has dbt write.
+    monkeypatch.setenv("DBT_TARGET_PATH", str(lake.folder / "target"))
+    monkeypatch.setenv("DBT_LOG_PATH", str(lake.folder / "logs"))
     variables: dict[str, Any] = {}
     printed = []
     for language, code, _ in blocks:

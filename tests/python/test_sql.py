@@ -440,6 +440,9 @@ def test_a_user_who_may_write_nothing(lake: Lake, tmp_path: Path) -> None:
         for read in (lake, copied):
             done = sql(read, "show", "--json", "regions", prefix=without_rights(read.folder))
             assert done.stdout == '{"gold.regions": 7}\n', done.stderr
+        question = ("why", "--table", "regions", "--key", '{"r_regionkey": 0}')
+        done = sql(copied, *question, prefix=without_rights())
+        assert done.stdout.startswith('gold.regions {"r_regionkey":0}: a row, by'), done.stderr
         assert sorted(tmp_path.rglob("*")) == files
     finally:
         for each in [tmp_path, *files]:

@@ -1,15 +1,16 @@
 """Which tables hold the data of a gold table's keys, from what the models declare."""
 
-from collections.abc import Iterable
-from typing import Any, NamedTuple
-
-from pyspark.sql import SparkSession
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dbt_lakehouse.config.project import Project
 from dbt_lakehouse.dbt.commands import run_dbt
 from dbt_lakehouse.dbt.news import Wanted
 from dbt_lakehouse.dbt.project import fold_of_model, is_of_log, log_node
 from dbt_lakehouse.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 class Table(NamedTuple):
@@ -32,7 +33,7 @@ class Table(NamedTuple):
 BRONZE = Table("bronze", "raw_payloads")
 
 
-def exists(spark: SparkSession, table: Table) -> bool:
+def exists(spark: "SparkSession", table: Table) -> bool:
     """Whether it has been built."""
     return spark.catalog.tableExists(table.path)
 
@@ -70,6 +71,28 @@ class Entity(NamedTuple):
     """What other models make of these tables."""
 
 
+def node_with_keys(graph: Mapping[str, Any], name: str) -> Any:
+    """The model of a gold table or history by the table's name.
+
+    Raises ``ConfigurationError`` if there is none, or it has no key.
+    """
+    name = name.removeprefix("gold.")
+    models = [node for node in graph.values() if node.resource_type == "model"]
+    node = next((each for each in models if each.name == name), None)
+    if node is None or not is_of_log(node):
+        known = sorted(
+            each.name
+            for each in models
+            if "current_state" in each.config.meta and not fold_of_model(graph, each).keyless
+        )
+        raise ConfigurationError(
+            f"{name} is no table of keys; such are {', '.join(known) or 'none'}"
+        )
+    if fold_of_model(graph, node).keyless:
+        raise ConfigurationError(f"{name} has no key, so nothing tells whose its rows are")
+    return node
+
+
 def read_models(project: Project, name: str | None) -> tuple[Pipeline, Entity | None]:
     """The pipeline, and the entity that the gold table of this name belongs to, if one is named.
 
@@ -80,22 +103,8 @@ def read_models(project: Project, name: str | None) -> tuple[Pipeline, Entity | 
     by_name = {node.name: node for node in nodes}
     if name is None:
         return _pipeline(by_name, nodes), None
-    name = name.removeprefix("gold.")
-    node = by_name.get(name)
-    if node is None or not is_of_log(node):
-        known = sorted(
-            each.name
-            for each in nodes
-            if "current_state" in each.config.meta and not fold_of_model(graph, each).keyless
-        )
-        raise ConfigurationError(
-            f"{name} is no table of keys; such are {', '.join(known) or 'none'}"
-        )
+    node = node_with_keys(graph, name)
     fold, log = fold_of_model(graph, node), log_node(graph, node)
-    if fold.keyless:
-        raise ConfigurationError(
-            f"{name} has no key, so nothing tells whose its rows are: forgetting needs a key"
-        )
     readers = [each for each in nodes if is_of_log(each) and log_node(graph, each) is log]
     declared = log.config.meta["change_log"]
     key = [column.strip("`") for column in fold.key]

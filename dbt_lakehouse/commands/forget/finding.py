@@ -4,11 +4,7 @@ The results are temporary views of relations that have been evaluated once and f
 that they come from are about to change.
 """
 
-import json
-import re
-import struct
 from collections.abc import Sequence
-from decimal import Decimal, InvalidOperation
 from typing import Any, Final, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
@@ -16,6 +12,13 @@ from pyspark.sql.functions import col, udf
 
 from dbt_lakehouse.commands.forget.entities import BRONZE, Entity, Pipeline
 from dbt_lakehouse.commands.forget.payloads import BATCH_FORMATS, without_records
+from dbt_lakehouse.commands.keys import (
+    MICROSECONDS,
+    UnusableKeyError,
+    key_names,
+    key_texts,
+    refuse_rounded,
+)
 from dbt_lakehouse.errors import LakehouseError
 from dbt_lakehouse.texts import texts
 
@@ -28,14 +31,9 @@ PAYLOADS: Final = "forget_payloads"
 REWORDED: Final = "forget_reworded"
 """Events that stay in such payloads, with what their metadata is without the others."""
 _POSITION: Final = "topic, partition, offset"
-_MICROSECONDS: Final = 6
 # Of times in message keys, by their logical types.
-_SHIPPED_DIGITS: Final = (3, _MICROSECONDS, 9)
+_SHIPPED_DIGITS: Final = (3, MICROSECONDS, 9)
 _VIEWS: Final = (KEYS, EVENTS, PAYLOADS, REWORDED)
-
-
-class UnusableKeyError(LakehouseError):
-    """A key that can't be meant; the message doesn't repeat it."""
 
 
 class OutdatedError(LakehouseError):
@@ -90,7 +88,7 @@ def record_keys(entity: Entity) -> str:
     without leading underscore.
     """
     columns = ", ".join(f"{texts([each.lstrip('_')])}, `{each}`" for each in sorted(entity.key))
-    return _exact_json(f"named_struct({columns})", _MICROSECONDS)
+    return _exact_json(f"named_struct({columns})", MICROSECONDS)
 
 
 def _exact_json(struct: str, fraction_digits: int) -> str:
@@ -106,15 +104,10 @@ def _exact_json(struct: str, fraction_digits: int) -> str:
 def _typed_keys(
     spark: SparkSession, entity: Entity, types: dict[str, str], given: Sequence[str]
 ) -> DataFrame:
-    names = [each.lstrip("_") for each in entity.key]
-    rows = [_texts(text, names) for text in given]
+    names = key_names(entity.key)
+    rows = [key_texts(text, names) for text in given]
     for row in rows:
-        for name, column, value in zip(names, entity.key, row, strict=True):
-            if is_rounded(value, types[column]):
-                raise UnusableKeyError(
-                    f"--key: a value of {name} only fits {types[column]} rounded, and could then"
-                    " be another key's: write it as it is in the table"
-                )
+        refuse_rounded(row, names, [types[column] for column in entity.key])
     given_texts = spark.createDataFrame(rows, ", ".join(f"`{name}` string" for name in names))
     typed = given_texts.selectExpr(
         *(
@@ -134,82 +127,6 @@ def _typed(text: str, type_name: str) -> str:
     if type_name == "binary":
         return f"try_to_binary({text}, 'base64')"
     return f"try_cast({text} as {type_name})"
-
-
-def _texts(text: str, names: Sequence[str]) -> tuple[str, ...]:
-    """The values of a key, in the order of ``names``."""
-    expected = "a JSON object with " + ", ".join(names)
-    try:
-        pairs: Any = json.loads(
-            text, parse_int=_Number, parse_float=_Number, object_pairs_hook=_Pairs
-        )
-    except ValueError:
-        raise UnusableKeyError(f"--key is no JSON: expected {expected}") from None
-    if not isinstance(pairs, _Pairs):
-        raise UnusableKeyError(f"--key: expected {expected}")
-    # The columns' own names may be used too.
-    key = {name if name in names else name.lstrip("_"): value for name, value in pairs}
-    if len(key) != len(pairs):
-        raise UnusableKeyError(f"--key: a name comes twice, expected {expected}")
-    if sorted(key) != sorted(names):
-        raise UnusableKeyError(f"--key: expected {expected}, and nothing else")
-    values = []
-    for name in names:
-        value = key[name]
-        if isinstance(value, bool):
-            value = "true" if value else "false"
-        if not isinstance(value, str):
-            raise UnusableKeyError(f"--key: expected text, a number or true or false as {name}")
-        values.append(str(value))
-    return tuple(values)
-
-
-class _Number(str):
-    """A number as it was written."""
-
-    __slots__ = ()
-
-
-class _Pairs(list[Any]):
-    """The names and values of an object as they were written."""
-
-    __slots__ = ()
-
-
-def is_rounded(text: str, type_name: str) -> bool:
-    """Whether a Spark cast would make another number, or time, of a text than it says. False also
-    for what is none: the cast tells.
-    """
-    base_type, _, arguments = type_name.partition("(")
-    if base_type in ("timestamp", "timestamp_ntz"):
-        fraction = _FRACTION.search(text)
-        return fraction is not None and len(fraction[1].rstrip("0")) > _MICROSECONDS
-    if base_type not in _NUMBERS:
-        return False
-    try:
-        number = Decimal(text.strip())
-    except InvalidOperation:
-        return False
-    if not number.is_finite():
-        return False
-    if base_type in ("float", "double"):
-        try:
-            value = float(number)
-            if base_type == "float":
-                (value,) = struct.unpack("f", struct.pack("f", value))
-        except OverflowError:
-            return True
-        # A number that is written with few digits is meant to be the nearest there is.
-        return all(number != Decimal(f"{value:.{digits}g}") for digits in range(1, 18))
-    _, digits, exponent = number.as_tuple()
-    written = "".join(map(str, digits))
-    places = -int(exponent) - (len(written) - len(written.rstrip("0")))
-    scale = int(arguments.rstrip(")").split(",")[1]) if "," in arguments else 0
-    return bool(number) and places > scale
-
-
-_FRACTION: Final = re.compile(r"[.]([0-9]+)")
-_NUMBERS: Final = frozenset({"tinyint", "smallint", "int", "bigint", "decimal", "float", "double"})
 
 
 def _follow_key_changes(spark: SparkSession, entity: Entity) -> int:
@@ -459,6 +376,8 @@ def _reworded(spark: SparkSession, pipeline: Pipeline) -> DataFrame:
             from {pipeline.change_events.path}
             left semi join (select * from {PAYLOADS} where is_part) using ({_POSITION})
             left anti join {EVENTS} using ({_POSITION}, event_index)
+            -- That is what is left in the place of a record that was forgotten before.
+            where operation <> 'tombstone'
         ),
 
         decoded as (
@@ -472,6 +391,7 @@ def _reworded(spark: SparkSession, pipeline: Pipeline) -> DataFrame:
             lateral view inline(decode_payload(format, new_key, new_value)) event as
                 event_index, operation, source_database, source_schema, source_table, record_key,
                 before, after, occurred_at, expires_at, metadata, error_code, error_detail
+            where operation <> 'tombstone'
         )
 
         select

@@ -1,0 +1,108 @@
+"""Keys as the command line is given them: ``{"id": 7}``. No error repeats one."""
+
+import json
+import re
+import struct
+from collections.abc import Sequence
+from decimal import Decimal, InvalidOperation
+from typing import Any, Final
+
+from dbt_lakehouse.errors import LakehouseError
+
+MICROSECONDS: Final = 6
+"""The digits behind the point that a time has in the tables."""
+
+
+class UnusableKeyError(LakehouseError):
+    """A key that can't be meant; the message doesn't repeat it."""
+
+
+def key_names(columns: Sequence[str]) -> list[str]:
+    """What the key columns are called in a key: ``_digest`` is ``digest``."""
+    return [each.lstrip("_") for each in columns]
+
+
+def refuse_rounded(values: Sequence[str], names: Sequence[str], types: Sequence[str]) -> None:
+    """Raise ``UnusableKeyError`` for a value that its type, in Spark's DDL, only holds rounded."""
+    for name, type_name, value in zip(names, types, values, strict=True):
+        if is_rounded(value, type_name):
+            raise UnusableKeyError(
+                f"--key: a value of {name} only fits {type_name} rounded, and could then be another"
+                " key's: write it as it is in the table"
+            )
+
+
+def key_texts(text: str, names: Sequence[str]) -> tuple[str, ...]:
+    """The values of a key, in the order of ``names``."""
+    expected = "a JSON object with " + ", ".join(names)
+    try:
+        pairs: Any = json.loads(
+            text, parse_int=_Number, parse_float=_Number, object_pairs_hook=_Pairs
+        )
+    except ValueError:
+        raise UnusableKeyError(f"--key is no JSON: expected {expected}") from None
+    if not isinstance(pairs, _Pairs):
+        raise UnusableKeyError(f"--key: expected {expected}")
+    # The columns' own names may be used too.
+    key = {name if name in names else name.lstrip("_"): value for name, value in pairs}
+    if len(key) != len(pairs):
+        raise UnusableKeyError(f"--key: a name comes twice, expected {expected}")
+    if sorted(key) != sorted(names):
+        raise UnusableKeyError(f"--key: expected {expected}, and nothing else")
+    values = []
+    for name in names:
+        value = key[name]
+        if isinstance(value, bool):
+            value = "true" if value else "false"
+        if not isinstance(value, str):
+            raise UnusableKeyError(f"--key: expected text, a number or true or false as {name}")
+        values.append(str(value))
+    return tuple(values)
+
+
+class _Number(str):
+    """A number as it was written."""
+
+    __slots__ = ()
+
+
+class _Pairs(list[Any]):
+    """The names and values of an object as they were written."""
+
+    __slots__ = ()
+
+
+def is_rounded(text: str, type_name: str) -> bool:
+    """Whether a Spark cast would make another number, or time, of a text than it says. False also
+    for what is none: the cast tells.
+    """
+    base_type, _, arguments = type_name.partition("(")
+    if base_type in ("timestamp", "timestamp_ntz"):
+        fraction = _FRACTION.search(text)
+        return fraction is not None and len(fraction[1].rstrip("0")) > MICROSECONDS
+    if base_type not in _NUMBERS:
+        return False
+    try:
+        number = Decimal(text.strip())
+    except InvalidOperation:
+        return False
+    if not number.is_finite():
+        return False
+    if base_type in ("float", "double"):
+        try:
+            value = float(number)
+            if base_type == "float":
+                (value,) = struct.unpack("f", struct.pack("f", value))
+        except OverflowError:
+            return True
+        # A number that is written with few digits is meant to be the nearest there is.
+        return all(number != Decimal(f"{value:.{digits}g}") for digits in range(1, 18))
+    _, digits, exponent = number.as_tuple()
+    written = "".join(map(str, digits))
+    places = -int(exponent) - (len(written) - len(written.rstrip("0")))
+    scale = int(arguments.rstrip(")").split(",")[1]) if "," in arguments else 0
+    return bool(number) and places > scale
+
+
+_FRACTION: Final = re.compile(r"[.]([0-9]+)")
+_NUMBERS: Final = frozenset({"tinyint", "smallint", "int", "bigint", "decimal", "float", "double"})

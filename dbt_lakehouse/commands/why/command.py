@@ -1,0 +1,244 @@
+"""Why a row of gold is what it is: its events, what the reference fold makes of them, and gold."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from dbt_lakehouse.commands.forget.entities import BRONZE
+from dbt_lakehouse.commands.sql.command import answered
+from dbt_lakehouse.commands.why.events import (
+    POSITION,
+    Event,
+    Key,
+    KeyedTable,
+    events_of,
+    quoted,
+    rows_of,
+    sql_literal,
+    typed_key,
+    value_text,
+)
+from dbt_lakehouse.commands.why.messages import Found, Message, messages_of
+from dbt_lakehouse.commands.why.report import UNREAD, Answer, Reason, Told
+from dbt_lakehouse.dbt.marks import HistoryLost, marks_of, reading
+from dbt_lakehouse.lake.reader import Reader
+from dbt_lakehouse.reference.fates import fates
+from dbt_lakehouse.reference.fold import (
+    Change,
+    Position,
+    State,
+    fold,
+    fold_partial,
+    known_time,
+    log_order,
+)
+from dbt_lakehouse.texts import time_text
+
+_REQUESTS: Final = "bronze.forgotten"
+_AS_OF: Final = "lakehouse.as_of"
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def why(reader: Reader, table: KeyedTable, key_json: str) -> Answer:
+    """What is to be told of a key (JSON).
+
+    Raises ``ConfigurationError``s, ``UnusableKeyError``, and what reading raises.
+    """
+    gold, log = reader.known(table.gold), reader.known(table.log)
+    held = reader.columns()
+    declared = [column.strip("`") for column in table.fold.columns]
+    columns = [name for name in declared if name in held[gold] and name in held[log]]
+    key = typed_key(reader, table, key_json)
+    events = sorted(
+        events_of(reader, table, key, columns), key=lambda event: log_order(event.change)
+    )
+    as_of = _as_of(reader, gold)
+    state = _state(table, events, as_of)
+    row, actual = _gold(reader, table, key, columns)
+    messages = messages_of(reader, table, [event.change.position for event in events])
+    answer = Answer(
+        table=gold,
+        key=key.values,
+        reason=_reason(state, events),
+        as_of=time_text(as_of),
+        row=row,
+        events=_told(table, events, state, messages),
+        differences=differences(state, actual, columns),
+        expired_at=_text(state.expires_at) if state and not state.is_live else None,
+        forgotten=_requests(reader, table),
+    )
+    missing = [name for name in declared if name not in columns]
+    if missing:
+        answer.notes.append(
+            f"{', '.join(missing)}: not compared, for the tables were built before it was declared"
+        )
+    if any(message.found is Found.FORGOTTEN for message in messages.values()):
+        answer.notes.append(
+            "messages of it are forgotten, and events are not: `lakehouse forget` has broken off;"
+            " the same call again does the rest"
+        )
+    if _has_news(reader, table):
+        answer.notes.append(f"{BRONZE.label} has messages that the next `dbt run` decodes")
+    return answer
+
+
+def _state(table: KeyedTable, events: Sequence[Event], as_of: int) -> State | None:
+    """What the events that gold has been built with make of the key."""
+    changes = _read(events)
+    return (fold_partial if table.fold.partial else fold)(
+        changes, order_by_source_time=table.fold.order_by_source_time, as_of=as_of
+    )
+
+
+def _read(events: Sequence[Event]) -> list[Change]:
+    """The changes that gold has been built with; none if none of them is of the key alone."""
+    read = [event for event in events if event.is_read]
+    return [event.change for event in read] if any(event.is_own for event in read) else []
+
+
+def _as_of(reader: Reader, gold: str) -> int:
+    """The moment that a table was last built for, in microseconds."""
+    noted = reader.look_at(gold).noted(_AS_OF)
+    moment = datetime.fromisoformat(noted).replace(tzinfo=UTC) if noted else datetime.now(UTC)
+    since = moment - _EPOCH
+    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+
+
+def _reason(state: State | None, events: Sequence[Event]) -> Reason:
+    if state is None:
+        return Reason.UNREAD if events else Reason.UNKNOWN
+    if state.is_live:
+        return Reason.LIVE
+    last = next(event.change for event in events if event.change.position == state.position)
+    if last.operation in ("delete", "truncate"):
+        return Reason.DELETED if last.operation == "delete" else Reason.TRUNCATED
+    return Reason.EXPIRED
+
+
+def _told(
+    table: KeyedTable,
+    events: Sequence[Event],
+    state: State | None,
+    messages: dict[Position, Message],
+) -> list[Told]:
+    fate_of = {
+        change.position: fate.value
+        for change, fate in fates(
+            _read(events),
+            order_by_source_time=table.fold.order_by_source_time,
+            partial=table.fold.partial,
+        )
+    }
+    told = []
+    for event in events:
+        change = event.change
+        position, message = change.position, messages[change.position]
+        told.append(
+            Told(
+                topic=position.topic,
+                partition=position.partition,
+                offset=position.offset,
+                event_index=position.event_index,
+                log_time=_text(position.log_time),
+                operation="update" if event.is_key_change else change.operation,
+                occurred_at=_text(change.occurred_at),
+                expires_at=_text(change.expires_at),
+                fate=fate_of.get(position, UNREAD),
+                decides=state is not None and position == state.position,
+                is_clock_ahead=change.occurred_at is not None and known_time(change) is None,
+                is_key_change=event.is_key_change,
+                has_set=event.has_set,
+                message=message.found.value,
+                decoded=message.event,
+            )
+        )
+    return told
+
+
+def _text(micros: int | None) -> str | None:
+    return None if micros is None else time_text(micros)
+
+
+# --- gold -----------------------------------------------------------------------------------------
+
+
+def _gold(
+    reader: Reader, table: KeyedTable, key: Key, columns: Sequence[str]
+) -> tuple[dict[str, Any] | None, list[State]]:
+    """The row of gold as it is, and as the fold would have it; of more than one, the first."""
+    relation = reader.quoted(reader.known(table.gold))
+    where = key.condition([quoted(each) for each in table.key])
+    expiry = "epoch_us(_expires_at)" if table.fold.namespace is not None else "null"
+    times = f"epoch_us(_occurred_at), epoch_us(_max_occurred_at), {expiry}"
+    values = "".join(f", {quoted(column)}" for column in columns)
+    states = [
+        State(
+            is_live=True,
+            position=Position(*row[:5]),
+            occurred_at=row[5],
+            max_occurred_at=row[6],
+            values=[value_text(value) for value in row[8:]],
+            expires_at=row[7],
+        )
+        for row in rows_of(
+            reader, f"select {POSITION}, {times}{values} from {relation} where {where}"
+        )
+    ]
+    if not states:
+        return None, []
+    with answered(reader, f"select * from {relation} where {where}", limit=1) as rows:
+        (row,) = rows.values()
+        return dict(zip(rows.names, row, strict=True)), states
+
+
+def differences(state: State | None, actual: Sequence[State], columns: Sequence[str]) -> list[str]:
+    """How gold's rows of a key differ from what the events make of it."""
+    is_live = state is not None and state.is_live
+    if len(actual) > 1:
+        return [f"gold has {len(actual)} rows of the key"]
+    if state is None or not is_live:
+        return ["gold has a row, and must have none"] if actual else []
+    if not actual:
+        return ["gold has no row, and must have one"]
+    (row,) = actual
+    wanted = [*zip(columns, state.values, strict=True), *_technical(state)]
+    held = [*zip(columns, row.values, strict=True), *_technical(row)]
+    return [
+        f"{name} is {has}, and must be {must}"
+        for (name, must), (_, has) in zip(wanted, held, strict=True)
+        if must != has
+    ]
+
+
+def _technical(state: State) -> list[tuple[str, Any]]:
+    return [
+        ("_position", tuple(state.position)),
+        ("_occurred_at", _text(state.occurred_at)),
+        ("_max_occurred_at", _text(state.max_occurred_at)),
+        ("_expires_at", _text(state.expires_at)),
+    ]
+
+
+# --- beside it ------------------------------------------------------------------------------------
+
+
+def _requests(reader: Reader, table: KeyedTable) -> int:
+    """How often keys of the table have been forgotten."""
+    if _REQUESTS not in reader.names:
+        return 0
+    names = ", ".join(map(sql_literal, sorted(table.of_log)))
+    ((count,),) = rows_of(
+        reader,
+        f"select count(*) from {reader.quoted(_REQUESTS)} where table_name in ({names})",
+    )
+    return int(count)
+
+
+def _has_news(reader: Reader, table: KeyedTable) -> bool:
+    """Whether bronze has messages that are not decoded yet."""
+    events = reader.look_at(reader.known(table.change_events))
+    bronze = reader.look_at(reader.known(BRONZE.label))
+    try:
+        return reading(marks_of(events).get(BRONZE.label), bronze).has_news
+    except HistoryLost:
+        return True

@@ -1,0 +1,290 @@
+"""The events of a key in the log of its table, as the reference folds take them.
+
+What counts as one is what macros/current_state/reference_changes.sql says, in DuckDB's SQL.
+"""
+
+import binascii
+from base64 import b64decode
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from msgspec.structs import replace
+
+from dbt_lakehouse.commands.forget.entities import node_with_keys
+from dbt_lakehouse.commands.keys import UnusableKeyError, key_names, key_texts, refuse_rounded
+from dbt_lakehouse.commands.sql.command import answered
+from dbt_lakehouse.commands.sql.output import cell
+from dbt_lakehouse.dbt.declarations import Fold
+from dbt_lakehouse.dbt.marks import HistoryLost, Mark, Window, marks_of, reading
+from dbt_lakehouse.dbt.project import fold_of_model, is_of_log, log_node, node_named
+from dbt_lakehouse.errors import ConfigurationError
+from dbt_lakehouse.lake.reader import Reader
+from dbt_lakehouse.lake.tables import NO_SNAPSHOT, Table
+from dbt_lakehouse.reference.fold import Change, Position
+
+POSITION: Final = (
+    'epoch_us(_position.log_time), _position.topic, _position."partition", _position."offset",'
+    " _position.event_index"
+)
+
+
+class KeyedTable(NamedTuple):
+    """A gold table with keys, and those it is made of, by their labels (``schema.name``)."""
+
+    gold: str
+    log: str
+    change_events: str
+    deletes: str
+    """Of deletes without a set."""
+    deleted_keys: str
+    of_log: frozenset[str]
+    """All tables that are made of the log."""
+    fold: Fold
+
+    @property
+    def key(self) -> list[str]:
+        """The key columns."""
+        return [each.strip("`") for each in self.fold.key]
+
+
+def keyed_table(graph: Mapping[str, Any], name: str) -> KeyedTable:
+    """The gold table of this name. Raises ``ConfigurationError`` if it is none with keys."""
+    node = node_with_keys(graph, name)
+    log = log_node(graph, node)
+    made = [each for each in graph.values() if is_of_log(each) and log_node(graph, each) is log]
+    if "history" in node.config.meta:
+        current = [each.name for each in made if "current_state" in each.config.meta]
+        raise ConfigurationError(
+            f"{node.name} is a history, and has a row for each version: ask for the current"
+            f" state ({', '.join(current) or 'which no model makes'})"
+        )
+    return KeyedTable(
+        gold=_label(node),
+        log=_label(log),
+        change_events=_label(node_named(graph, "change_events")),
+        deletes=_label(node_named(graph, "set_less_deletes")),
+        deleted_keys=_label(node_named(graph, "deleted_keys")),
+        of_log=frozenset(map(_label, made)),
+        fold=fold_of_model(graph, node),
+    )
+
+
+def _label(node: Any) -> str:
+    return f"{node.schema}.{node.alias}"
+
+
+class Event(NamedTuple):
+    """An event of a key. ``is_read``: whether gold has been built with it."""
+
+    change: Change
+    is_read: bool
+    is_key_change: bool = False
+    """Whether it is an update that gave the row another key."""
+    has_set: bool = True
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it makes the key one of the table: no truncate, and no delete without a set."""
+        return self.has_set and self.change.operation != "truncate"
+
+
+# --- keys -----------------------------------------------------------------------------------------
+
+
+class Key(NamedTuple):
+    """A key as it was asked for."""
+
+    values: dict[str, Any]
+    literals: list[str]
+    """SQL of its values, in the order of the key columns."""
+
+    def condition(self, columns: Sequence[str]) -> str:
+        """SQL that these columns have it."""
+        pairs = zip(columns, self.literals, strict=True)
+        return " and ".join(f"{column} = {literal}" for column, literal in pairs)
+
+
+def typed_key(reader: Reader, table: KeyedTable, text: str) -> Key:
+    """The key that a JSON text means. Raises ``UnusableKeyError``."""
+    names = key_names(table.key)
+    types = [table.fold.types[column] for column in table.key]
+    values = key_texts(text, names)
+    refuse_rounded(values, names, types)
+    held = reader.columns()[table.log]
+    literals = [
+        _bytes(value) if kind == "binary" else f"try_cast({sql_literal(value)} as {held[column]})"
+        for column, kind, value in zip(table.key, types, values, strict=True)
+    ]
+    (typed,) = rows_of(reader, f"select {', '.join(literals)}")
+    for name, kind, value in zip(names, types, typed, strict=True):
+        if value is None:
+            raise UnusableKeyError(f"--key: a value of {name} is no {kind}")
+    return Key(dict(zip(names, typed, strict=True)), literals)
+
+
+def _bytes(text: str) -> str:
+    try:
+        return f"from_hex('{b64decode(text, validate=True).hex()}')"
+    except (binascii.Error, ValueError):
+        return "null"
+
+
+def sql_literal(text: str) -> str:
+    """A text in DuckDB's SQL."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def quoted(column: str) -> str:
+    """The name of a column in DuckDB's SQL."""
+    return '"' + column.replace('"', '""') + '"'
+
+
+def rows_of(reader: Reader, sql: str) -> list[tuple[Any, ...]]:
+    """The rows of a query, as values that JSON has too."""
+    with answered(reader, sql) as rows:
+        return list(rows.values())
+
+
+def value_text(value: Any) -> str | None:
+    """A value as the folds take it: different values have different texts."""
+    return None if value is None else cell(value)
+
+
+# --- events ---------------------------------------------------------------------------------------
+
+
+def events_of(reader: Reader, table: KeyedTable, key: Key, columns: Sequence[str]) -> list[Event]:
+    """The events of a key with the values of these columns; none of a key that no event of the
+    table has.
+
+    Raises ``ConfigurationError`` if gold was built from another log.
+    """
+    marks = marks_of(reader.look_at(reader.known(table.gold)))
+    events = _logged(reader, table, key, columns, marks.get(table.log))
+    if not any(event.is_own for event in events):
+        return []
+    if table.fold.namespace is not None and table.deletes in reader.names:
+        events += _without_set(reader, table, key, columns, marks.get(table.deleted_keys))
+    return events
+
+
+def _logged(
+    reader: Reader, table: KeyedTable, key: Key, columns: Sequence[str], mark: Mark | None
+) -> list[Event]:
+    # Each by conditions of columns, whose statistics spare most files.
+    own = key.condition([quoted(each) for each in table.key])
+    conditions = [own]
+    if table.fold.namespace is None:
+        previous = key.condition([f"_previous_key.{quoted(each)}" for each in table.key])
+        truncates = f"{quoted(table.key[0])} is null and _operation = 'truncate'"
+        conditions += [previous, truncates]
+    is_read = _read(reader, table, table.log, mark, conditions)
+    events = []
+    for condition in conditions:
+        for change in _changes(reader, table, condition, columns):
+            # Of a truncate, and of a key that an update has replaced, there are no values.
+            bare = change._replace(expires_at=None, values=[None] * len(columns), unchanged=())
+            read = is_read(change.position)
+            if condition is own:
+                events.append(Event(change, read))
+            elif change.operation == "truncate":
+                events.append(Event(bare, read))
+            else:
+                events.append(Event(bare._replace(operation="delete"), read, is_key_change=True))
+    return events
+
+
+def _changes(
+    reader: Reader, table: KeyedTable, condition: str, columns: Sequence[str]
+) -> list[Change]:
+    fold = table.fold
+    selected = [
+        POSITION,
+        "_operation",
+        "epoch_us(_occurred_at)",
+        "epoch_us(_kafka_timestamp)",
+        "epoch_us(_expires_at)" if fold.namespace is not None else "null",
+        "_unchanged_columns" if fold.partial or fold.namespace is None else "null",
+        "_source" if fold.several_sources else "null",
+        *map(quoted, columns),
+    ]
+    log = reader.quoted(reader.known(table.log))
+    changes = []
+    for row in rows_of(reader, f"select {', '.join(selected)} from {log} where {condition}"):
+        operation, occurred_at, sent_at, expires_at, unchanged, source, *values = row[5:]
+        changes.append(
+            Change(
+                operation,
+                occurred_at,
+                sent_at,
+                Position(*row[:5]),
+                expires_at,
+                [value_text(value) for value in values],
+                [columns.index(name) for name in unchanged or () if name in columns],
+                value_text(source),
+            )
+        )
+    return changes
+
+
+def _without_set(
+    reader: Reader, table: KeyedTable, key: Key, columns: Sequence[str], mark: Mark | None
+) -> list[Event]:
+    relation = reader.quoted(reader.known(table.deletes))
+    namespace = sql_literal(table.fold.namespace or "")
+    where = f"_namespace = {namespace} and {key.condition(['_digest'])}"
+    rows = rows_of(
+        reader,
+        f"select {POSITION}, _operation, epoch_us(_occurred_at), epoch_us(_kafka_timestamp)"
+        f" from {relation} where {where}",
+    )
+    # Gold has them from deleted_keys, as that was when gold read it.
+    mark = _then(reader.look_at(reader.known(table.deleted_keys)), mark, table.deletes)
+    is_read = _read(reader, table, table.deletes, mark, [where])
+    found = []
+    for *place, operation, occurred_at, sent_at in rows:
+        position = Position(*place)
+        change = Change(operation, occurred_at, sent_at, position, None, [None] * len(columns))
+        found.append(Event(change, is_read(position), has_set=False))
+    return found
+
+
+def _then(middle: Table, mark: Mark | None, upstream: str) -> Mark | None:
+    """The mark on its upstream that a table had when it was read up to a mark."""
+    if mark is None or mark.snapshot == NO_SNAPSHOT:
+        return None
+    for place, snapshot in enumerate(middle.chain):
+        if snapshot.name == mark.snapshot:
+            middle = replace(middle, chain=middle.chain[place:])
+            break
+    return marks_of(middle).get(upstream)
+
+
+def _read(
+    reader: Reader,
+    table: KeyedTable,
+    upstream: str,
+    mark: Mark | None,
+    conditions: Sequence[str],
+) -> Callable[[Position], bool]:
+    """What tells, of events that meet one of the conditions, whether a mark stands behind them."""
+    try:
+        todo = reading(mark, reader.look_at(upstream))
+    except HistoryLost as lost:
+        raise ConfigurationError(
+            f"{upstream}, which {table.gold} was made of, {lost}: `dbt run` first"
+        ) from lost
+    if todo.window is Window.NOTHING:
+        return lambda position: True
+    if todo.since is None or todo.window is Window.WHOLE:
+        return lambda position: False
+    if todo.window is Window.SINCE_SNAPSHOT:
+        earlier = reader.earlier(upstream, snapshot=int(todo.since.snapshot))
+    else:
+        earlier = reader.earlier(upstream, sequence=todo.since.sequence)
+    known = {
+        Position(*row)
+        for condition in conditions
+        for row in rows_of(reader, f"select {POSITION} from {earlier} where {condition}")
+    }
+    return lambda position: position in known

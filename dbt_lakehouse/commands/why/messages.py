@@ -1,0 +1,122 @@
+"""The messages that events came in: from bronze, by today's decoders."""
+
+from base64 import b64decode
+from collections import defaultdict
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from dbt_lakehouse.commands.forget.entities import BRONZE
+from dbt_lakehouse.commands.why.events import KeyedTable, rows_of, sql_literal
+from dbt_lakehouse.lake.reader import Reader
+from dbt_lakehouse.reference.fold import Position
+from dbt_lakehouse.texts import time_text
+from python_udfs.core.events import TOMBSTONE, Event
+from python_udfs.registry import decode_payload
+
+_FORGOTTEN: Final = "lakehouse.forgotten"
+_JSON: Final = ("record_key", "before", "after", "metadata")
+_TIMES: Final = ("occurred_at", "expires_at")
+
+Place = tuple[str, int, int]
+"""Topic, partition and offset of a message."""
+
+
+class Found(StrEnum):
+    """What was found of an event in its message."""
+
+    THERE = "there"
+    FORGOTTEN = "forgotten"
+    """`lakehouse forget` has taken its bytes out."""
+    MISSING = "missing"
+    """Bronze has the message no more, or today's decoders find no such event in it."""
+
+
+class Message(NamedTuple):
+    """An event as its message has it."""
+
+    found: Found
+    event: dict[str, Any] | None = None
+    """As `lakehouse decode` prints it, nulls left out; None if it is not there."""
+
+
+def messages_of(
+    reader: Reader, table: KeyedTable, positions: Iterable[Position]
+) -> dict[Position, Message]:
+    """The messages of events by their positions."""
+    wanted = set(positions)
+    if not wanted:
+        return {}
+    of_messages = _of_messages(wanted)
+    events: dict[Place, list[tuple[int, str, str]]] = defaultdict(list)
+    for topic, partition, offset, *event in rows_of(
+        reader,
+        'select topic, "partition", "offset", event_index, format, operation'
+        f" from {reader.quoted(reader.known(table.change_events))} where {of_messages}",
+    ):
+        events[topic, partition, offset].append((event[0], event[1], event[2]))
+    payloads: dict[Place, tuple[bytes | None, bytes | None, bool]] = {}
+    for topic, partition, offset, key, value, headers in rows_of(
+        reader,
+        'select topic, "partition", "offset", key, value, headers'
+        f" from {reader.quoted(reader.known(BRONZE.label))} where {of_messages}",
+    ):
+        is_forgotten = any(header["key"] == _FORGOTTEN for header in headers or ())
+        payloads[topic, partition, offset] = _bytes(key), _bytes(value), is_forgotten
+    return {
+        position: _message(position.event_index, payloads.get(place), sorted(events[place]))
+        for position in wanted
+        for place in [(position.topic, position.partition, position.offset)]
+    }
+
+
+def _of_messages(positions: Iterable[Position]) -> str:
+    """SQL that a row is of one of the messages."""
+    offsets: dict[tuple[str, int], set[int]] = defaultdict(set)
+    for position in positions:
+        offsets[position.topic, position.partition].add(position.offset)
+    return " or ".join(
+        f'(topic = {sql_literal(topic)} and "partition" = {partition}'
+        f' and "offset" in ({", ".join(map(str, sorted(own)))}))'
+        for (topic, partition), own in offsets.items()
+    )
+
+
+def _bytes(base64: str | None) -> bytes | None:
+    return None if base64 is None else b64decode(base64)
+
+
+def _message(
+    event_index: int,
+    payload: tuple[bytes | None, bytes | None, bool] | None,
+    events: list[tuple[int, str, str]],
+) -> Message:
+    """``events`` are all of the message: index, format and operation."""
+    if payload is None or not events:
+        return Message(Found.MISSING)
+    key, value, is_forgotten = payload
+    if is_forgotten and value is None:
+        return Message(Found.FORGOTTEN)
+    if is_forgotten:
+        # The events that have gone are tombstones, and the others have kept their numbers.
+        kept = [index for index, _, operation in events if operation != TOMBSTONE]
+        if event_index not in kept:
+            return Message(Found.FORGOTTEN)
+        event_index = kept.index(event_index)
+    decoded = decode_payload(events[0][1], key, value)
+    if event_index >= len(decoded):
+        return Message(Found.FORGOTTEN if is_forgotten else Found.MISSING)
+    return Message(Found.THERE, _as_json(decoded[event_index]))
+
+
+def _as_json(event: Event) -> dict[str, Any]:
+    values = {name: value for name, value in event._asdict().items() if value is not None}
+    for name in _JSON:
+        if name in values:
+            values[name] = msgspec.Raw(values[name])
+    for name in _TIMES:
+        if name in values:
+            values[name] = time_text(values[name] * 1000)
+    return values

@@ -1,0 +1,187 @@
+"""What `lakehouse why` tells."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final
+
+import msgspec
+
+from dbt_lakehouse.commands.sql.output import cell, table_text
+from dbt_lakehouse.commands.why.messages import Found
+from dbt_lakehouse.texts import counted
+
+UNREAD: Final = "unread"
+"""The fate of an event that gold has not been built with."""
+
+_FATES: Final = {
+    "applied": "applied",
+    "changes_nothing": "applied, changes nothing",
+    "delete": "deletes the row",
+    "late": "late: rejected",
+    "late_in_place": "late: put in its place",
+    "truncate": "empties the table",
+    "before_truncate": "before a truncate",
+    "other_table": "none of its own: of another source table",
+    UNREAD: "not read yet: next dbt run",
+}
+_MESSAGES: Final = {
+    Found.FORGOTTEN: "forgotten",
+    Found.MISSING: "no longer in bronze as it was decoded",
+}
+# What the text has of a message; JSON has it all.
+_SHOWN: Final = ("operation", "before", "after")
+_HEADER: Final = (
+    "",
+    "log time",
+    "topic",
+    "partition",
+    "offset",
+    "event",
+    "operation",
+    "source time",
+    "what became of it",
+)
+_json: Final = msgspec.json.Encoder(decimal_format="number").encode
+
+
+class Reason(StrEnum):
+    """Why the row is there, or absent, by the events that gold has read."""
+
+    LIVE = "live"
+    DELETED = "deleted"
+    EXPIRED = "expired"
+    TRUNCATED = "truncated"
+    UNREAD = "unread"
+    """Only the next run reads its first event."""
+    UNKNOWN = "unknown"
+    """No event of the key is known: never seen, or forgotten."""
+
+
+@dataclass
+class Told:
+    """An event, its place, and what became of it."""
+
+    topic: str
+    partition: int
+    offset: int
+    event_index: int
+    log_time: str | None
+    operation: str
+    occurred_at: str | None
+    expires_at: str | None
+    fate: str
+    decides: bool
+    """Whether the row is what it is, or absent, by this event."""
+    is_clock_ahead: bool
+    """Whether its time is so far ahead of Kafka's that it counts as unknown."""
+    is_key_change: bool
+    """Whether it is an update that gave the row another key."""
+    has_set: bool
+    message: str
+    """What was found of it in bronze: there, forgotten or missing."""
+    decoded: dict[str, Any] | None
+
+    @property
+    def place(self) -> str:
+        """Where its message is, for people."""
+        record = f", record {self.event_index}" if self.event_index else ""
+        return f"{self.topic}, partition {self.partition}, offset {self.offset}{record}"
+
+    @property
+    def story(self) -> str:
+        """What became of it, for people."""
+        remarks = [_FATES[self.fate]]
+        if self.is_key_change:
+            remarks.append("the key became another")
+        if not self.has_set:
+            remarks.append("names no set")
+        if self.is_clock_ahead:
+            remarks.append("its clock is ahead: time unknown")
+        return "; ".join(remarks)
+
+
+@dataclass
+class Answer:
+    """Why the row of a key is what it is."""
+
+    table: str
+    key: dict[str, Any]
+    reason: Reason
+    as_of: str
+    """What the table was last built for."""
+    row: dict[str, Any] | None
+    """As it is in gold."""
+    events: list[Told]
+    differences: list[str]
+    """How gold differs from what the events make of it."""
+    expired_at: str | None = None
+    forgotten: int = 0
+    """How many requests to forget keys there were for the table, whichever keys."""
+    notes: list[str] = field(default_factory=list)
+
+    def json(self) -> str:
+        """For scripts."""
+        return _json(self).decode()
+
+    def text(self) -> str:
+        """For people."""
+        lines = [f"{self.table} {cell(self.key)}: {self._verdict()}"]
+        lines += [f"DIFFERENT: {each}" for each in self.differences]
+        if self.row is not None:
+            width = max(map(len, self.row))
+            lines += [
+                "",
+                *(f"  {name:<{width}}  {_shown(each)}" for name, each in self.row.items()),
+            ]
+        if self.events:
+            lines += ["", f"{counted(len(self.events), 'event')} in the order of the log:"]
+            lines += [table_text(_HEADER, [_line(each) for each in self.events]).rstrip()]
+            lines += ["", "what their messages say:"]
+            lines += [f"  {each.place}: {_decoded(each)}" for each in self.events]
+        lines += [f"note: {each}" for each in self.notes]
+        return "\n".join(lines)
+
+    def _verdict(self) -> str:
+        place = next((each.place for each in self.events if each.decides), "")
+        if self.reason is Reason.LIVE:
+            return f"a row, by the event at {place}"
+        if self.reason is Reason.DELETED:
+            return f"no row: deleted by the event at {place}"
+        if self.reason is Reason.TRUNCATED:
+            return f"no row: the truncate at {place} emptied the table"
+        if self.reason is Reason.EXPIRED:
+            return f"no row: it expired at {self.expired_at}, and the table is as of {self.as_of}"
+        if self.reason is Reason.UNREAD:
+            return "no row yet: the next `dbt run` reads its first event"
+        if self.forgotten:
+            asked = counted(self.forgotten, "request")
+            return (
+                "no row: no event of it is known. It has never been seen, or was forgotten:"
+                f" bronze.forgotten has {asked} for this table, and does not say whose"
+            )
+        return "no row: no event of it has ever been seen"
+
+
+def _line(event: Told) -> list[Any]:
+    return [
+        "*" if event.decides else "",
+        event.log_time,
+        event.topic,
+        event.partition,
+        event.offset,
+        event.event_index,
+        event.operation,
+        event.occurred_at,
+        event.story,
+    ]
+
+
+def _decoded(event: Told) -> str:
+    if event.decoded is None:
+        return _MESSAGES[Found(event.message)]
+    shown = {name: value for name, value in event.decoded.items() if name in _SHOWN}
+    return _json(shown).decode()
+
+
+def _shown(value: Any) -> str:
+    return "NULL" if value is None else cell(value)
