@@ -20,7 +20,7 @@ _NAMED: Final = re.compile(r"Unresolved\w+ \[([^\]]+)\]")
 
 # What was found when the lake was opened, by schema and table. Mostly there is none, and then
 # nobody looks again.
-_found: Final[dict[tuple[str, str], DamageError]] = {}
+_found: Final[dict[tuple[str, ...], DamageError]] = {}
 
 
 def look_for_damage(spark: SparkSession) -> None:
@@ -35,8 +35,9 @@ def refuse_damage(spark: SparkSession, name: str) -> None:
     """Raises ``DamageError`` if the table (``schema.table``, or with the catalog in front) is cut
     short, and was so when the lake was opened.
     """
-    schema, table = name.replace("`", "").split(".")[-2:]
-    if (schema, table) in _found and (error := _damage(spark).get((schema, table))):
+    # A temporary view has one name.
+    table = tuple(name.replace("`", "").split(".")[-2:])
+    if table in _found and (error := _damage(spark).get(table)):
         raise error
 
 
@@ -51,7 +52,7 @@ def refuse_damage_in(spark: SparkSession, statement: str) -> None:
             refuse_damage(spark, ".".join(parts))
 
 
-def _damage(spark: SparkSession) -> dict[tuple[str, str], DamageError]:
+def _damage(spark: SparkSession) -> dict[tuple[str, ...], DamageError]:
     settings = dict(spark.sparkContext.getConf().getAll())
     settings |= {name: spark.conf.get(name, "") or "" for name in (CATALOG_TYPE, CATALOG_URI)}
     if settings[CATALOG_TYPE] != "jdbc":

@@ -137,17 +137,19 @@ select count(*)
 from {{ this }} as own
 inner join (
     select
-        {{ key_list }}
-        {%- for column in columns %},
-        bool_and({{ is_unchanged(column) }}) as _unsaid_{{ loop.index0 }}
-        {%- endfor %}
+        {{ key_list }},
+        array(
+            {%- for column in columns %}
+            bool_and({{ is_unchanged(column) }}){{ ',' if not loop.last }}
+            {%- endfor %}
+        ) as _unsaid
     from {{ log }}
     where _operation in ('snapshot', 'insert', 'update', 'upsert')
     group by {{ key_list }}
 ) as said using ({{ key_list }})
 where
     {%- for column in columns %}
-    (own.{{ column }} is not null and _unsaid_{{ loop.index0 }}){{ ' or' if not loop.last }}
+    (own.{{ column }} is not null and _unsaid[{{ loop.index0 }}]){{ ' or' if not loop.last }}
     {%- endfor %}
 {%- endmacro %}
 

@@ -15,7 +15,8 @@ import pytest
 from dbt_lakehouse.commands import decode
 from dbt_lakehouse.landing import captures
 from dbt_lakehouse.landing.captures import CaptureError, read_captures, read_lines
-from python_udfs.core.events import MAX_TIME_MS, MIN_TIME_MS, UPDATE, UPSERT, Event
+from python_udfs import registry
+from python_udfs.core.events import MAX_TIME_MS, MIN_TIME_MS, UPDATE, UPSERT, Decode, Event
 from python_udfs.registry import FORMATS
 
 COLUMNS = [
@@ -350,12 +351,18 @@ def test_events_come_while_the_producer_is_still_writing() -> None:
         assert process.wait(timeout=60) == 0
 
 
+def replace_decoder(monkeypatch: pytest.MonkeyPatch, decode: Decode) -> None:
+    """Of the format aerospike_json."""
+    monkeypatch.setitem(FORMATS, "aerospike_json", decode)
+    monkeypatch.delitem(registry._BATCHES, "aerospike_json")
+
+
 def test_white_space_of_a_payload_stays_out_of_the_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     def pretty(key: bytes | None, value: bytes | None) -> list[Event]:
         row = b'{\r\n "a" : 1.00,\n\t"b": "x\\n y"}'
         return [Event(0, UPDATE, after=row), Event(1, UPSERT, after=b"{}")]
 
-    monkeypatch.setitem(FORMATS, "aerospike_json", pretty)
+    replace_decoder(monkeypatch, pretty)
     written: list[bytes] = []
     decode.decode_stream(io.BytesIO(TOMBSTONE), written.append, "aerospike_json")
     first, second = b"".join(written).split(b"\n")[:-1]
@@ -369,7 +376,7 @@ def test_a_bug_in_a_decoder_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> No
             raise KeyError("bug")
         return [Event(0, UPDATE)]
 
-    monkeypatch.setitem(FORMATS, "aerospike_json", broken)
+    replace_decoder(monkeypatch, broken)
     written: list[bytes] = []
     lines = (line(offset=1), line(key_b64="AA==", offset=2), line(offset=3))
     decode.decode_stream(io.BytesIO(b"\n".join(lines)), written.append, "aerospike_json")
