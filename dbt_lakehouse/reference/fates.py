@@ -64,7 +64,7 @@ def _of_whole(changes: Iterable[Change], order_by_source_time: bool) -> list[tup
                 and state is not None
                 and before.is_live
                 and list(before.values) == list(state.values)
-                and before.expires_at == state.expires_at
+                and (before.expires_at, before.source) == (state.expires_at, state.source)
             )
             fate = _of_newest(change, is_same)
         told.append((change, fate))
@@ -97,7 +97,8 @@ def _of_partial(changes: Iterable[Change], order_by_source_time: bool) -> list[t
             is_same = (
                 place > 0
                 and rows[place - 1] == rows[place]
-                and order[place - 1].expires_at == change.expires_at
+                and (order[place - 1].expires_at, order[place - 1].source)
+                == (change.expires_at, change.source)
             )
             fate = _of_newest(change, is_same)
         told.append((change, fate))

@@ -98,7 +98,8 @@ def refuse_wrong(fate: Fate, change: Change, before: State | None, after: State 
         is_same = (
             before is not None
             and before.is_live
-            and (list(before.values), before.expires_at) == (list(after.values), after.expires_at)
+            and (list(before.values), before.expires_at, before.source)
+            == (list(after.values), after.expires_at, after.source)
         )
         assert is_same == (fate is Fate.UNCHANGED)
     else:
