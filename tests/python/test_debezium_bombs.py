@@ -28,7 +28,7 @@ def peak_bytes(key: bytes | None, value: bytes) -> tuple[int, list[Event]]:
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """What it takes of the processor; the collector of cycles rests, as while a batch is decoded."""
+    """What it takes of the processor. As in a task, the collector of cycles rests meanwhile."""
     gc.disable()
     try:
         start = time.process_time()
