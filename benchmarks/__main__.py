@@ -37,6 +37,7 @@ BENCHMARKS: Final = (
     "memory",
     "empty_run",
     "scale",
+    "upkeep",
 )
 _HEADINGS: Final = ("benchmark", "figure", "ratio", "bar", "", "measured")
 _VERDICTS: Final = {True: "met", False: "NOT MET", None: ""}

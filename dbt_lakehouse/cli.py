@@ -337,6 +337,25 @@ def redrive(
 
 
 @lakehouse.command()
+@click.argument("tables", nargs=-1)
+@click.option("--dry-run", is_flag=True, help="Only say what there is to do.")
+@click.option("--json", "as_json", is_flag=True, help="Print what was done as JSON, a line each.")
+@_project_options
+def maintain(project: "Project", tables: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
+    """Keep tables quick to read: large files, few snapshots, none of no use.
+
+    Rewrites small data files and deleted rows, merges manifests, expires old snapshots and deletes
+    old files that no snapshot names, each where there is something to do; of TABLES, or of all of
+    bronze, silver and gold. meta.maintenance of a model says otherwise for its table. What was done
+    is in bronze.maintained too.
+    """
+    from dbt_lakehouse.commands.maintain import maintain as maintain_tables
+
+    for done in maintain_tables(project, tables, dry_run=dry_run):
+        click.echo(done.json() if as_json else done.text())
+
+
+@lakehouse.command()
 @click.option("--table", help="The gold table whose key it is.")
 @click.option(
     "--key",
@@ -410,14 +429,14 @@ def why(project: "Project", table: str, key: str, as_json: bool) -> None:
     """
     from dbt_lakehouse.commands.why.command import why as ask
     from dbt_lakehouse.commands.why.events import keyed_table
-    from dbt_lakehouse.dbt.commands import read_graph
+    from dbt_lakehouse.dbt.commands import read_manifest
     from dbt_lakehouse.lake.catalog import absolute
     from dbt_lakehouse.lake.reader import Reader
 
     keys = _key_lines(key)
     if len(keys) != 1:
         _fail("why is asked of one key")
-    of_table = keyed_table(read_graph(project), table)
+    of_table = keyed_table(read_manifest(project).nodes, table)
     reader = Reader(absolute(project.parameters, project.root), project.gold)
     answer = ask(reader, of_table, keys[0])
     click.echo(answer.json() if as_json else answer.text())

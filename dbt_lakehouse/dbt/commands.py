@@ -35,8 +35,8 @@ def run_dbt(project: Project, *arguments: str) -> Any:
     raise DbtError(f"dbt {arguments[0]}: {done.exception or '; '.join(messages) or _SEE_LOG}")
 
 
-def read_graph(project: Project) -> Any:
-    """The nodes of the project, for those too who may not write into its folder.
+def read_manifest(project: Project) -> Any:
+    """dbt's manifest of the project, for those too who may not write into its folder.
 
     Raises ``DbtError``.
     """
@@ -46,9 +46,9 @@ def read_graph(project: Project) -> Any:
     }
     folders = (given["TARGET"] or "target", given["LOG"] or "logs")
     if all(_may_write(project.root / folder) for folder in folders):
-        return run_dbt(project, "parse").nodes
+        return run_dbt(project, "parse")
     with TemporaryDirectory() as folder:
-        return run_dbt(project, "parse", "--target-path", folder, "--log-path", folder).nodes
+        return run_dbt(project, "parse", "--target-path", folder, "--log-path", folder)
 
 
 def _may_write(folder: Path) -> bool:

@@ -22,11 +22,17 @@ class Snapshot(msgspec.Struct, frozen=True, rename="kebab"):
     sequence_number: int = 0
     parent_snapshot_id: int | None = None
     summary: dict[str, str] = {}
+    timestamp_ms: int = 0
 
     @property
     def name(self) -> str:
         """Its id as text."""
         return str(self.snapshot_id)
+
+    @property
+    def made_at(self) -> datetime:
+        """When it was committed."""
+        return _EPOCH + timedelta(milliseconds=self.timestamp_ms)
 
     @property
     def appends(self) -> bool:

@@ -36,7 +36,7 @@ _CLOCK_SECONDS: Final = 2.0
 def leaving_no_files(spark: SparkSession) -> Iterator[None]:
     """Append to bronze, holding the landing lock; if Spark fails, what it has written is removed.
 
-    What can't be told from the files of others who are at work stays for ``maintain_tables``.
+    What can't be told from the files of others who are at work stays for ``lakehouse maintain``.
     """
     context = spark.sparkContext
     started = time.time() - _CLOCK_SECONDS

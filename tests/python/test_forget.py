@@ -23,7 +23,7 @@ from dbt_lakehouse.commands.keys import is_rounded
 from dbt_lakehouse.commands.why.command import why
 from dbt_lakehouse.commands.why.events import keyed_table
 from dbt_lakehouse.commands.why.report import Answer, Reason
-from dbt_lakehouse.dbt.commands import read_graph
+from dbt_lakehouse.dbt.commands import read_manifest
 from dbt_lakehouse.dbt.commits import carry_on, note
 from dbt_lakehouse.dbt.marks import mark_of, noted
 from dbt_lakehouse.errors import LakehouseError
@@ -206,7 +206,7 @@ class Told:
 
     def why(self, table: str, **key: Any) -> Answer:
         """As the tables are now."""
-        graph = read_graph(self.lake.load(captures=[], as_of=AS_OF))
+        graph = read_manifest(self.lake.load(captures=[], as_of=AS_OF)).nodes
         return why(self.lake.reader(), keyed_table(graph, table), json.dumps(key))
 
     def snapshots(self) -> dict[str, str]:

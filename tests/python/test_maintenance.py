@@ -1,5 +1,5 @@
-"""`dbt run-operation maintain_tables`: fewer files and snapshots, the same rows, and incremental
-runs that go on as if nothing had happened.
+"""`lakehouse maintain` and the dbt operation: fewer files and snapshots, the same rows, and
+incremental runs that go on as if nothing had happened.
 """
 
 import itertools
@@ -14,10 +14,14 @@ from typing import Final
 
 import pytest
 from lakes import Lake, Rows
+from msgspec.structs import astuple
 from small_messages import order
 from streams import MINUTE, ORDERS, START, Message
 
+from dbt_lakehouse.commands.maintain import maintain as lakehouse_maintain
+from dbt_lakehouse.dbt import tidying
 from dbt_lakehouse.dbt.commands import run_dbt
+from dbt_lakehouse.dbt.maintenance import Candidate, Maintained, Policy
 from dbt_lakehouse.dbt.marks import marks_of
 from dbt_lakehouse.dbt.node_run import AS_OF as AS_OF_NOTE
 from dbt_lakehouse.dbt.node_run import DECLARED, LEAVES, LOG_TIMES, NEWEST, kept, kept_anew
@@ -80,6 +84,12 @@ def maintain(lake: Lake, retention_days: float) -> None:
     run_dbt(project, "run-operation", "maintain_tables")
 
 
+def told(lake: Lake, *, dry_run: bool) -> dict[str, Maintained]:
+    """What `lakehouse maintain` tells of each table."""
+    project = lake.load(captures=[], as_of=AS_OF, snapshot_retention_days=7)
+    return {each.table_name: each for each in lakehouse_maintain(project, [], dry_run=dry_run)}
+
+
 def leave_file(lake: Lake, table: str, hours: float) -> Path:
     """A data file of a run that was killed so long ago."""
     data = lake.folder / "lake" / "warehouse" / Path(*table.split(".")) / "data"
@@ -136,9 +146,20 @@ def test_files_are_rewritten_and_rows_stay(lake: Lake) -> None:
 
     old = [leave_file(lake, table, hours=27) for table in ("bronze.raw_payloads", "gold.orders")]
     young = [leave_file(lake, table, hours=25) for table in ("bronze.raw_payloads", "gold.orders")]
+    planned = told(lake, dry_run=True)
+    assert all(path.exists() for path in old)
+    assert {table: lake.snapshots(table) for table in TABLES} == snapshots
     # Nothing is older than the days that snapshots are kept.
-    maintain(lake, 7)
+    done = told(lake, dry_run=False)
     assert not any(path.exists() for path in old)
+    for name, was in done.items():
+        assert was.data_files_after == files(lake, name), name
+        for figure in ("data_files_before", "rewritten_files", "orphan_files", "expired_snapshots"):
+            assert getattr(was, figure) == getattr(planned[name], figure), (name, figure)
+    assert done["gold.orders"].rewritten_files == many["gold.orders"]
+    assert done["gold.orders"].orphan_files == done[BRONZE].orphan_files == 1
+    kept_rows = lake.sql("select * except (maintained_at) from bronze.maintained")
+    assert [tuple(row.values()) for row in kept_rows] == [astuple(each) for each in done.values()]
     # Whoever is at work has not named these yet.
     assert all(path.exists() for path in young)
     for table in TABLES:
@@ -152,6 +173,10 @@ def test_files_are_rewritten_and_rows_stay(lake: Lake) -> None:
     for table in (*LOGS, "gold.orders"):
         assert files(lake, table) < many[table], table
 
+    again = told(lake, dry_run=True)
+    assert {name for name, each in again.items() if "nothing to do" not in each.text()} == set()
+    assert set(again) == {*done, "bronze.maintained"}
+
     # A run finds nothing new, and rebuilds nothing.
     run(lake)
     for table in TABLES:
@@ -159,6 +184,24 @@ def test_files_are_rewritten_and_rows_stay(lake: Lake) -> None:
         # A rebuild would have replaced them all.
         assert lake.look_at(table).chain[-1].name == str(snapshots[table][0].snapshot_id), table
     consistent(lake)
+
+
+def test_a_table_is_maintained_by_its_policy(lake: Lake) -> None:
+    """Three files of a row each come beside a file that has lost these rows."""
+    for number in range(2, 5):
+        land(lake, [change(50 + number, "u", number, "by policy")])
+        run(lake, "-s", "+orders")
+    spark = lake.load().open_session()
+    lost = 300 / count(lake.sql("select max(record_count) as number from gold.orders.data_files"))
+    all_files = f"{files(lake, 'gold.orders')} of 4 data files to rewrite"
+    for policy, expected in (
+        (Policy(min_files=5, deleted_rows_percent=lost + 1), "nothing to do"),
+        (Policy(min_files=5, deleted_rows_percent=lost - 1), all_files),
+        (Policy(min_files=4, deleted_rows_percent=lost + 1), all_files),
+    ):
+        candidate = Candidate("gold", "orders", "orders", policy)
+        (planned,) = tidying.maintain(spark, [candidate], dry_run=True)
+        assert planned.text() == f"gold.orders: {expected}"
 
 
 def test_runs_go_on_where_snapshots_are_gone(lake: Lake) -> None:

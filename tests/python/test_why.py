@@ -18,7 +18,7 @@ from dbt_lakehouse.cli import main
 from dbt_lakehouse.commands.why.command import why
 from dbt_lakehouse.commands.why.events import KeyedTable, keyed_table
 from dbt_lakehouse.commands.why.report import Reason
-from dbt_lakehouse.dbt.commands import read_graph
+from dbt_lakehouse.dbt.commands import read_manifest
 from dbt_lakehouse.errors import LakehouseError
 from dbt_lakehouse.lake.reader import Reader
 from dbt_lakehouse.reference.fates import APPLIED, Fate, fates
@@ -124,7 +124,7 @@ class Asked(NamedTuple):
 def asked(built: "Built") -> Asked:
     lake = built.lake.lake
     with lake.dbt_folders():
-        return Asked(built, read_graph(lake.load()), lake.reader())
+        return Asked(built, read_manifest(lake.load()).nodes, lake.reader())
 
 
 def key_text(source: Source, key: int) -> str:

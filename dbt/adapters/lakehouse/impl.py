@@ -16,7 +16,7 @@ from dbt_common.exceptions import DbtRuntimeError
 from dbt.adapters.lakehouse.base import told
 from dbt.adapters.lakehouse.connections import COMMANDS_THAT_LAND, LOGGER
 from dbt.adapters.lakehouse.models import ModelAdapter
-from dbt_lakehouse.dbt import commits, tables
+from dbt_lakehouse.dbt import commits, maintenance, tables, tidying
 from dbt_lakehouse.errors import LakehouseError
 from dbt_lakehouse.lake.catalog import CATALOG
 from dbt_lakehouse.lake.iceberg import expire_own_history
@@ -118,26 +118,24 @@ class LakehouseAdapter(ModelAdapter):
 
     @available.parse_none
     @told
-    def set_table_properties(self, relation: BaseRelation, values: Mapping[str, Any]) -> None:
-        """Set properties of a table and leave all others, in one commit."""
-        tables.set_properties(self.spark, relation.render(), values)
-        self.handle.looks.clear()
-
-    @available.parse_none
-    @told
     def expire_own_history(self, relation: BaseRelation) -> None:
         """Expire the earlier snapshots of a table whose history nobody reads, once it has many.
         What they say of it stays.
         """
         name = f"{CATALOG}.{relation.render()}"
-        expire_own_history(self.spark, name, before=lambda: self.carry_on(relation))
+        expire_own_history(
+            self.spark, name, before=lambda: commits.carry_on(self.spark, str(relation))
+        )
         self.handle.looks.clear()
 
     @available.parse_none
     @told
-    def carry_on(self, relation: BaseRelation) -> None:
-        """Have a table's newest commit say all that earlier ones say of it, see ``commits``."""
-        commits.carry_on(self.spark, str(relation))
+    def maintain(self, names: Sequence[str], dry_run: bool) -> None:
+        """Maintain tables, those of these names or all, see ``tidying``; a line for each."""
+        retention = maintenance.retention_days(self.connections.project().variables)
+        chosen = maintenance.candidates(self.get_macro_resolver(), names, retention)
+        for done in tidying.maintain(self.spark, chosen, dry_run=dry_run):
+            LOGGER.info(done.text())
         self.handle.looks.clear()
 
     # -- a model's statements

@@ -1,0 +1,24 @@
+"""`lakehouse maintain`: what `dbt run-operation maintain_tables` does, told and kept."""
+
+from collections.abc import Iterator, Sequence
+
+from dbt_lakehouse.config.project import Project, lock_patience
+from dbt_lakehouse.dbt.commands import read_manifest
+from dbt_lakehouse.dbt.maintenance import Maintained, candidates, retention_days
+from dbt_lakehouse.dbt.tidying import maintain as maintain_tables
+from dbt_lakehouse.lake.locks import run_lock
+
+
+def maintain(project: Project, names: Sequence[str], *, dry_run: bool) -> Iterator[Maintained]:
+    """Maintain tables, those of these names or all, and tell of each; a dry run only looks.
+
+    Waits for a dbt command that builds. Raises ``ConfigurationError`` before anything is done.
+    """
+    manifest = read_manifest(project)
+    tables = candidates(manifest, names, retention_days(project.variables))
+    spark = project.open_session()
+    if dry_run:
+        yield from maintain_tables(spark, tables, dry_run=True)
+        return
+    with run_lock(spark).held("lakehouse maintain", lock_patience(project.variables)):
+        yield from maintain_tables(spark, tables, dry_run=False)

@@ -1,0 +1,213 @@
+"""Maintenance of tables: what of ``maintenance`` there is to do, done by Iceberg's procedures.
+
+Rows stay what they are, with the numbers of the commits that wrote them: readers that have not read
+all, or whose last snapshot is gone, go on by those (``marks``). Each step can be repeated; readers
+go on with the snapshot that they began with, and files of who is at work are younger than what is
+deleted.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from pyspark.sql import SparkSession
+
+from dbt_lakehouse.dbt import commits, tables
+from dbt_lakehouse.dbt.maintenance import (
+    Candidate,
+    Figures,
+    Maintained,
+    Policy,
+    is_worth_merging,
+)
+from dbt_lakehouse.lake.catalog import CATALOG
+from dbt_lakehouse.lake.tables import NO_SNAPSHOT, Table
+from dbt_lakehouse.texts import texts
+
+TABLE: Final = f"{CATALOG}.bronze.maintained"
+# What the profile gives to new tables.
+_TRIMMED: Final = "write.metadata.delete-after-commit.enabled"
+
+
+def maintain(
+    spark: SparkSession, candidates: Sequence[Candidate], *, dry_run: bool
+) -> Iterator[Maintained]:
+    """What was done to each table that is there and has rows, when it is done; at last all of it is
+    kept in ``bronze.maintained``. A dry run only looks.
+    """
+    done = []
+    for each in candidates:
+        name = f"{each.schema}.{each.name}"
+        table = tables.look_at(spark, name)
+        if table is not None and table.snapshot != NO_SNAPSHOT:
+            work = _looked(spark, name, table, each.policy) if dry_run else None
+            done.append(work or _maintained(spark, name, table, each.policy))
+            yield done[-1]
+    if done and not dry_run:
+        _keep(spark, done)
+
+
+def _looked(spark: SparkSession, name: str, table: Table, policy: Policy) -> Maintained:
+    figures = _figures(spark, name, table, policy)
+    return Maintained(
+        table_name=name,
+        data_files_before=figures.data_files,
+        data_files_after=None,
+        rewritten_files=figures.to_rewrite,
+        merged_manifests=figures.manifests if is_worth_merging(figures) else 0,
+        expired_snapshots=_expiring(table, _ago(days=policy.snapshot_retention_days)),
+        orphan_files=_delete_orphans(spark, name, policy, dry_run=True),
+    )
+
+
+def _maintained(spark: SparkSession, name: str, table: Table, policy: Policy) -> Maintained:
+    started = time.monotonic()
+    figures = _figures(spark, name, table, policy)
+    rewritten_files = rewritten_bytes = merged = expired = deleted = 0
+    if figures.to_rewrite:
+        options = {
+            "target-file-size-bytes": policy.target_file_bytes,
+            "min-input-files": policy.min_files,
+            "delete-ratio-threshold": max(policy.deleted_rows_percent / 100, 1e-9),
+            "remove-dangling-deletes": "true",
+        }
+        given = texts(str(text) for option in options.items() for text in option)
+        rewritten = _call(spark, "rewrite_data_files", name, f"options => map({given})")
+        rewritten_files = rewritten["rewritten_data_files_count"]
+        rewritten_bytes = rewritten["rewritten_bytes_count"]
+    if is_worth_merging(figures):
+        merged = _call(spark, "rewrite_manifests", name)["rewritten_manifests_count"]
+    if _TRIMMED not in table.properties:
+        tables.set_properties(spark, name, {_TRIMMED: "true"})
+    oldest = _ago(days=policy.snapshot_retention_days)
+    if _expiring(_known(spark, name), oldest):
+        # What earlier commits say of the table, and what it keeps that speaks of them, would go.
+        commits.carry_on(spark, name)
+        before = _known(spark, name)
+        counts = _call(spark, "expire_snapshots", name, f"older_than => {_sql(oldest)}")
+        expired = _snapshots(before) - _snapshots(_known(spark, name))
+        deleted = sum(count or 0 for count in counts.asDict().values())
+    orphans = _delete_orphans(spark, name, policy, dry_run=False)
+    return Maintained(
+        table_name=name,
+        data_files_before=figures.data_files,
+        data_files_after=_data_files(_known(spark, name)),
+        rewritten_files=rewritten_files,
+        rewritten_bytes=rewritten_bytes,
+        merged_manifests=merged,
+        expired_snapshots=expired,
+        deleted_files=deleted,
+        orphan_files=orphans,
+        seconds=round(time.monotonic() - started, 3),
+    )
+
+
+def _figures(spark: SparkSession, name: str, table: Table, policy: Policy) -> Figures:
+    loaded = tables.load(spark, name)
+    manifests = list(loaded.currentSnapshot().allManifests(loaded.io()))
+    sizes = [manifest.length() for manifest in manifests]
+    files = _data_files(table)
+    to_rewrite = 0
+    # The newest commit counts them: in most tables there is nothing to look for.
+    if files >= policy.min_files or int(table.chain[0].summary.get("total-delete-files", 1)):
+        place = "partition" if loaded.spec().isPartitioned() else "spec_id"
+        row = spark.sql(
+            f"""
+            with deleted as (
+                select referenced_data_file as file_path, sum(record_count) as rows
+                from {CATALOG}.{name}.delete_files
+                group by 1
+            ), files as (
+                select
+                    files.{place} as place,
+                    files.file_size_in_bytes < {policy.small_file_bytes} as is_small,
+                    coalesce(
+                        deleted.rows * 100 >= {policy.deleted_rows_percent} * files.record_count,
+                        false
+                    ) as is_thinned
+                from {CATALOG}.{name}.data_files as files
+                left join deleted using (file_path)
+            ), places as (
+                select count(*) as files
+                from files
+                where is_small or is_thinned
+                group by place
+                having count_if(is_small) >= {policy.min_files} or bool_or(is_thinned)
+            )
+            select sum(files) as files from places
+            """
+        ).collect()[0]
+        to_rewrite = row["files"] or 0
+    return Figures(files, to_rewrite, len(sizes), sum(sizes))
+
+
+def _delete_orphans(spark: SparkSession, name: str, policy: Policy, *, dry_run: bool) -> int:
+    """How many files no snapshot names, which are deleted but in a dry run."""
+    oldest = _sql(_ago(hours=policy.orphan_retention_hours))
+    rows = spark.sql(
+        f"call {CATALOG}.system.remove_orphan_files(table => {texts([name])},"
+        f" older_than => {oldest}, dry_run => {str(dry_run).lower()})"
+    )
+    return rows.count()
+
+
+def _call(spark: SparkSession, procedure: str, name: str, *arguments: str) -> Any:
+    given = ", ".join([f"table => {texts([name])}", *arguments])
+    return spark.sql(f"call {CATALOG}.system.{procedure}({given})").collect()[0]
+
+
+def _known(spark: SparkSession, name: str) -> Table:
+    table = tables.look_at(spark, name)
+    assert table is not None
+    return table
+
+
+def _data_files(table: Table) -> int:
+    return int(table.chain[0].summary.get("total-data-files", 0))
+
+
+def _snapshots(table: Table) -> int:
+    return len(table.chain) + len(table.others)
+
+
+def _expiring(table: Table, oldest: datetime) -> int:
+    """How many snapshots were made before this moment, the current one left out."""
+    return sum(1 for each in table.chain[1:] if each.made_at < oldest)
+
+
+def _ago(**span: float) -> datetime:
+    return datetime.now(UTC) - timedelta(**span)
+
+
+def _sql(moment: datetime) -> str:
+    return f"timestamp '{moment:%F %T.%f}'"
+
+
+def _keep(spark: SparkSession, done: Sequence[Maintained]) -> None:
+    spark.sql(
+        f"""
+        create table if not exists {TABLE} (
+            maintained_at timestamp not null comment 'when it was done',
+            table_name string not null comment 'schema and name of the table',
+            data_files_before bigint not null comment 'its data files before',
+            data_files_after bigint not null comment 'and afterwards',
+            rewritten_files bigint not null comment 'data files that were rewritten',
+            rewritten_bytes bigint not null comment 'their size',
+            merged_manifests bigint not null comment 'lists of files that were merged',
+            expired_snapshots bigint not null comment 'snapshots that went',
+            deleted_files bigint not null comment 'files that went with them',
+            orphan_files bigint not null comment 'files of no snapshot that were deleted',
+            seconds double not null comment 'what it took'
+        )
+        using iceberg
+        """
+    )
+    rows = ", ".join(
+        f"(current_timestamp(), {texts([each.table_name])}, {each.data_files_before},"
+        f" {each.data_files_after}, {each.rewritten_files}, {each.rewritten_bytes},"
+        f" {each.merged_manifests}, {each.expired_snapshots}, {each.deleted_files},"
+        f" {each.orphan_files}, double({each.seconds}))"
+        for each in done
+    )
+    spark.sql(f"insert into {TABLE} values {rows}")
