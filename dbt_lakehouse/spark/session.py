@@ -32,6 +32,7 @@ from dbt_lakehouse.spark.jars import ensure_jars
 from dbt_lakehouse.spark.java import java_option, start_java
 from dbt_lakehouse.spark.java_errors import error_text
 from dbt_lakehouse.spark.sessions import Sessions
+from dbt_lakehouse.spark.shipping import functions_archive, is_local
 
 # What another Spark installation may have exported; each would lead this one astray.
 FOREIGN_ENVIRONMENT: Final = ("SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_DRIVER_PYTHON", "PYTHONPATH")
@@ -94,8 +95,9 @@ def open_session(parameters: Mapping[str, str], root: Path) -> SparkSession:
         active.stop()
     for name in FOREIGN_ENVIRONMENT:
         os.environ.pop(name, None)
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
+    os.environ["PYSPARK_PYTHON"] = settings.get("spark.pyspark.python") or sys.executable
+    if is_local(settings):
+        os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
     for name in _TELLTALE_LOGGERS:
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
     # Where py4j writes it, with a traceback.
@@ -121,14 +123,18 @@ def _with_ours(settings: Mapping[str, str]) -> dict[str, str]:
         for name in ("java.io.tmpdir", "org.sqlite.tmpdir", "derby.system.home")
     ]
     properties.append(f"-Dlog4j2.configurationFile={LOG4J.as_uri()}")
-    class_path = os.pathsep.join(str(path) for path in ensure_jars())
+    jars = [str(path) for path in ensure_jars()]
+    class_path = os.pathsep.join(jars)
     options = f"{' '.join(map(java_option, properties))} {class_archive.java_options()}"
     ours = {
         "spark.driver.extraClassPath": (class_path, os.pathsep),
-        "spark.executor.extraClassPath": (class_path, os.pathsep),
         # Of two, Java takes the latter.
         "spark.driver.extraJavaOptions": (options, " "),
     }
+    if not is_local(settings):
+        # Workers have none of this machine's files: Spark sends them.
+        ours["spark.jars"] = (",".join(jars), ",")
+        ours["spark.submit.pyFiles"] = (str(functions_archive()), ",")
     return {
         "spark.app.name": "cdc_lakehouse",
         "spark.local.dir": str(temporary),

@@ -1,0 +1,42 @@
+"""What the workers of a cluster need of ours: an archive of the Python packages whose functions
+they call. Python itself, with pyarrow, msgspec and msgpack, is theirs (docs/scale.md).
+"""
+
+import hashlib
+import os
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import dbt_lakehouse
+import python_udfs
+from dbt_lakehouse.config.paths import cache_folder
+
+_PACKAGES: Final = (dbt_lakehouse, python_udfs)
+# The least that a zip file can say of a file's time: the same code gives the same archive.
+_TIME: Final = (1980, 1, 1, 0, 0, 0)
+
+
+def is_local(settings: Mapping[str, str]) -> bool:
+    """Whether Spark runs in this process's machine alone."""
+    return settings.get("spark.master", "local").startswith("local")
+
+
+def functions_archive() -> Path:
+    """A zip file of the packages, named for its content."""
+    files = {
+        f"{package.__name__}/{path.relative_to(folder).as_posix()}": path.read_bytes()
+        for package in _PACKAGES
+        for folder in map(Path, package.__path__)
+        for path in sorted(folder.rglob("*.py"))
+    }
+    digest = hashlib.sha256(repr(sorted(files.items())).encode()).hexdigest()
+    archive = cache_folder("functions") / f"functions-{digest[:16]}.zip"
+    if not archive.exists():
+        partial = archive.with_suffix(f".{os.getpid()}")
+        with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as written:
+            for name, content in files.items():
+                written.writestr(zipfile.ZipInfo(name, _TIME), content)
+        partial.replace(archive)
+    return archive
