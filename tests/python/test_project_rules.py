@@ -31,6 +31,9 @@ NAMES: Final = {"change_log": r"\w+_changes", "history": r"\w+_history"}
 
 _OF_THE_LAKE: Final = "the lake's own state, which every gold table reads and writes"
 _BY_COMMANDS: Final = "written by commands, for people to read; no news is no fault"
+_WRITTEN_BY_COMMANDS: Final = [
+    f"bronze.{name}" for name in ("topic_partitions", "kafka_gaps", "maintained", "forgotten")
+]
 _LAST_EVENTS: Final = "tells how fresh each source table is; models read bronze.raw_payloads"
 # What is meant to be so, by rule.
 MEANT: Final[Mapping[str, Mapping[str, str]]] = {
@@ -43,14 +46,10 @@ MEANT: Final[Mapping[str, Mapping[str, str]]] = {
     ),
     "root_models": {"fold_counters": "runs write its rows, its SQL is their shape"},
     "unused_sources": {
-        **dict.fromkeys(
-            ("bronze.topic_partitions", "bronze.kafka_gaps", "bronze.forgotten"), _BY_COMMANDS
-        ),
+        **dict.fromkeys(_WRITTEN_BY_COMMANDS, _BY_COMMANDS),
         "last_events": _LAST_EVENTS,
     },
-    "sources_without_freshness": dict.fromkeys(
-        ("bronze.topic_partitions", "bronze.kafka_gaps", "bronze.forgotten"), _BY_COMMANDS
-    ),
+    "sources_without_freshness": dict.fromkeys(_WRITTEN_BY_COMMANDS, _BY_COMMANDS),
     "duplicate_sources": {"last_events": _LAST_EVENTS},
     "missing_primary_key_tests": {"fold_counters": "a run adds a row to it, and has no number"},
 }
