@@ -20,6 +20,12 @@ SHARING: Final = {
     "rows": ("test_history", "test_keyless", "test_partial_rows", "test_shards", "test_why"),
 }
 
+# Modules of helpers, one of which each test has that opens a lake.
+_OF_LAKES: Final = (
+    *("lakes", "commands", "row_lake", "built_rows", "small_project"),
+    *("benchmarks.measuring", "local_kafka.broker"),
+)
+
 
 def pytest_configure(config: pytest.Config) -> None:
     """Allow for what others leave to the garbage collector: py4j its sockets, dbt its log files,
@@ -43,6 +49,18 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
 def _group_of(nodeid: str) -> str:
     file = Path(nodeid.split("::")[0]).stem
     return next((group for group in SHARING if file in SHARING[group]), file)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with what opens a lake: the quick tests are what is left for the process that is done
+    first.
+    """
+    items.sort(key=lambda item: not _opens_lake(item))
+
+
+def _opens_lake(item: pytest.Item) -> bool:
+    values = vars(getattr(item, "module", None) or object).values()
+    return any(getattr(value, "__module__", None) in _OF_LAKES for value in values)
 
 
 @pytest.fixture(scope="session")
