@@ -122,6 +122,17 @@ def streamed_topics(spark: SparkSession, topics: Iterable[str]) -> dict[str, str
     return {topic: lock.holder() for topic, lock in locks.items() if lock.held_elsewhere()}
 
 
+def running_streams(spark: SparkSession) -> list[str]:
+    """The streams of other processes that land any topic now, in words."""
+    catalog = sqlite_file(spark.conf.get(CATALOG_URI, "") or "")
+    if catalog is None:
+        names = [*leases.current(spark)]
+    else:
+        names = [file.stem for file in (catalog.parent / "locks").glob("*.lock")]
+    locks = [lake_lock(spark, name) for name in sorted(names) if name.startswith("stream-")]
+    return [lock.holder() for lock in locks if lock.held_elsewhere()]
+
+
 class _FileLock(LakeLock):
     """A file with the kernel's lock on it."""
 
