@@ -10,7 +10,7 @@ was broken off is ended by the next.
 """
 
 import json
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from py4j.protocol import Py4JJavaError
 
@@ -23,11 +23,11 @@ from dbt_lakehouse.lake.iceberg import java_class, lake_catalog
 from dbt_lakehouse.lake.leases import TABLE as LEASES
 from dbt_lakehouse.lake.locks import landing_lock, run_lock, running_streams
 from dbt_lakehouse.lake.tables import Table, parse
-from dbt_lakehouse.spark.java_errors import error_text
+from dbt_lakehouse.spark.java_errors import error_text, without_secrets
 from dbt_lakehouse.spark.session import start_session
 from dbt_lakehouse.texts import counted
 
-_WORK = "lakehouse migrate-catalog"
+_WORK: Final = "lakehouse migrate-catalog"
 
 
 class Migration(NamedTuple):
@@ -62,8 +62,6 @@ def migrate_catalog(project: Project, target: str) -> Migration:
     other = load(project.options._replace(target=target))
     there = absolute(other.parameters, other.root)
     here = absolute(project.parameters, project.root)
-    if there.get(CATALOG_URI) == here.get(CATALOG_URI):
-        raise ConfigurationError(f"target {target} has the catalog that the lake is in")
     spark = start_session(project.parameters, project.root)
     old = _Catalog(lake_catalog(spark), _address(here))
     if not old.schemas:
@@ -120,8 +118,8 @@ def _opened(spark: Any, settings: dict[str, str]) -> Any:
 
 
 def _address(settings: dict[str, str]) -> str:
-    # What follows may be a password.
-    return f"{settings.get(CATALOG_TYPE)} {settings.get(CATALOG_URI, '').partition('?')[0]}"
+    uri = without_secrets(settings.get(CATALOG_URI, "").partition("?")[0])
+    return f"{settings.get(CATALOG_TYPE)} {uri}"
 
 
 def _move(old: _Catalog, new: _Catalog) -> dict[str, str]:
@@ -149,6 +147,10 @@ def _move(old: _Catalog, new: _Catalog) -> dict[str, str]:
                 " is there"
             )
     close(old.java, moved)
+    # By whatever address: its entries would be dropped.
+    if closed(new.java) == moved:
+        reopen(old.java)
+        raise ConfigurationError(f"{new.address} is the catalog that the lake is in")
     for name, schema in old.schemas.items():
         if not new.java.namespaceExists(schema):
             new.java.createNamespace(schema, _described(old.java, schema))

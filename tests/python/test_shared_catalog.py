@@ -190,6 +190,8 @@ def test_a_lease_that_was_lost_is_told_and_not_taken_back(
     assert leases._State(spark).replace({})
 
 
+# What runs out is the same everywhere; it takes a while.
+@pytest.mark.parametrize("checkouts", ["postgres"], indirect=True)
 def test_a_holder_in_another_checkout_keeps_its_lease_until_it_is_killed(
     spark: SparkSession, checkouts: list[Checkout]
 ) -> None:
