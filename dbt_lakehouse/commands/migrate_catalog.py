@@ -123,6 +123,7 @@ def _address(settings: dict[str, str]) -> str:
 
 
 def _move(old: _Catalog, new: _Catalog) -> dict[str, str]:
+    """Do it; what became of each table and view."""
     tables, views = old.tables(), old.views()
     moved = (
         f"the lake has moved from {old.address} to {new.address}: take the target of the profile"
@@ -132,20 +133,7 @@ def _move(old: _Catalog, new: _Catalog) -> dict[str, str]:
     reason = closed(old.java)
     if reason not in (None, moved) or not (tables or views or closed(new.java) == on_its_way):
         raise ConfigurationError(reason or f"there is no table in {old.address}")
-    # All is looked at before anything is changed.
-    there, never_written = set(), set()
-    for name in tables.keys() & new.tables().keys():
-        state = _state(new.java, tables[name])
-        if state == _state(old.java, tables[name]):
-            there.add(name)
-        elif not state.chain:
-            # Who opens the lake by an empty catalog makes bronze's.
-            never_written.add(name)
-        else:
-            raise ConfigurationError(
-                f"{new.address} has another table {name}: move to an empty catalog, or drop what"
-                " is there"
-            )
+    never_written = _refuse_others(old, new)
     close(old.java, moved)
     # By whatever address: its entries would be dropped.
     if closed(new.java) == moved:
@@ -156,26 +144,13 @@ def _move(old: _Catalog, new: _Catalog) -> dict[str, str]:
             new.java.createNamespace(schema, _described(old.java, schema))
         if name == "bronze":
             close(new.java, on_its_way)
-    done = {}
-    for name, table in tables.items():
-        done[name] = "is there already"
-        if name in never_written:
-            new.java.dropTable(table, False)
-        if name not in there:
-            metadata = old.java.loadTable(table).operations().current().metadataFileLocation()
-            new.java.registerTable(table, metadata)
-            done[name] = "registered"
-        state = _state(new.java, table)
-        if state != _state(old.java, table):
-            raise ConfigurationError(f"{name} is not the same table in {new.address}")
-        done[name] += f", {counted(len(state.chain), 'snapshot')}"
-    for name, view in views.items():
-        done[name] = "is there already"
-        if not new.java.viewExists(view):
-            _create_view(new.java, view, old.java.loadView(view))
-            done[name] = "view created"
-    if missing := {*tables, *views} - {*new.names()}:
+    for table in never_written:
+        new.java.dropTable(table, False)
+    done = {name: _register(old, new, table) for name, table in tables.items()}
+    done |= {name: _create_view(old, new, view) for name, view in views.items()}
+    if missing := done.keys() - {*new.names()}:
         raise ConfigurationError(f"{new.address} lacks {', '.join(sorted(missing))}")
+    # Only now, so that a table is always in one of them.
     for table in tables.values():
         old.java.dropTable(table, False)
     for view in views.values():
@@ -184,9 +159,61 @@ def _move(old: _Catalog, new: _Catalog) -> dict[str, str]:
     return done
 
 
-def _state(catalog: Any, table: Any) -> Table:
+def _refuse_others(old: _Catalog, new: _Catalog) -> list[Any]:
+    """Raise ``ConfigurationError`` if the new catalog has another table of the same name, but for
+    those that were never written to: these are returned. Who opens the lake by an empty catalog
+    makes bronze's.
+    """
+    tables, never_written = old.tables(), []
+    for name in tables.keys() & new.tables().keys():
+        state = _state(new, tables[name])
+        if state == _state(old, tables[name]):
+            continue
+        if state.chain:
+            raise ConfigurationError(
+                f"{new.address} has another table {name}: move to an empty catalog, or drop what"
+                " is there"
+            )
+        never_written.append(tables[name])
+    return never_written
+
+
+def _register(old: _Catalog, new: _Catalog, table: Any) -> str:
+    """Let the new catalog have a table, if it hasn't; in words."""
+    done = "is there already"
+    if not new.java.tableExists(table):
+        metadata = old.java.loadTable(table).operations().current()
+        new.java.registerTable(table, metadata.metadataFileLocation())
+        done = "registered"
+    state = _state(new, table)
+    if state != _state(old, table):
+        raise ConfigurationError(f"{table} is not the same table in {new.address}")
+    return f"{done}, {counted(len(state.chain), 'snapshot')}"
+
+
+def _create_view(old: _Catalog, new: _Catalog, identifier: Any) -> str:
+    """Let the new catalog have a view, if it hasn't; in words."""
+    if new.java.viewExists(identifier):
+        return "is there already"
+    view = old.java.loadView(identifier)
+    version = view.currentVersion()
+    builder = (
+        new.java.buildView(identifier)
+        .withSchema(view.schema())
+        .withDefaultNamespace(version.defaultNamespace())
+        .withDefaultCatalog(version.defaultCatalog())
+        .withProperties(view.properties())
+        .withLocation(view.location())
+    )
+    for each in version.representations():
+        builder.withQuery(each.dialect(), each.sql())
+    builder.create()
+    return "view created"
+
+
+def _state(catalog: _Catalog, table: Any) -> Table:
     """What a table is, down to its snapshots and what they note."""
-    metadata = catalog.loadTable(table).operations().current()
+    metadata = catalog.java.loadTable(table).operations().current()
     return parse(java_class("org.apache.iceberg.TableMetadataParser").toJson(metadata))
 
 
@@ -198,18 +225,3 @@ def _described(catalog: Any, schema: Any) -> dict[str, str]:
         for name, value in found.items()
         if name not in ("location", "exists") and not name.startswith("lakehouse.")
     }
-
-
-def _create_view(catalog: Any, identifier: Any, view: Any) -> None:
-    version = view.currentVersion()
-    builder = (
-        catalog.buildView(identifier)
-        .withSchema(view.schema())
-        .withDefaultNamespace(version.defaultNamespace())
-        .withDefaultCatalog(version.defaultCatalog())
-        .withProperties(view.properties())
-        .withLocation(view.location())
-    )
-    for each in version.representations():
-        builder.withQuery(each.dialect(), each.sql())
-    builder.create()

@@ -40,6 +40,7 @@ from dbt_lakehouse.lake.reader import Reader
 from dbt_lakehouse.lake.rest import Server
 from dbt_lakehouse.lake.tables import Table
 from dbt_lakehouse.landing.files import land_captures
+from dbt_lakehouse.spark import session
 from dbt_lakehouse.spark.session import start_session
 
 AS_OF: Final = "2026-10-01 12:00:00"
@@ -179,6 +180,17 @@ def test_a_lake_is_built_read_and_maintained_in_each_catalog(moving: Moving, cat
         assert moving.tables(catalog)["gold.shops"] == kept
 
 
+def test_a_lake_moves_back(moving: Moving) -> None:
+    before = moving.tables("rest")
+    text = moving.command("rest", "migrate-catalog", "--to", "dev")
+    assert text.endswith(
+        f"\n{len(before) + 1} tables moved. next: `target: dev` in profiles.yml, in every checkout;"
+        " the old catalog is closed\n"
+    )
+    assert moving.tables("dev") == before
+    assert len(moving.command("dev", "sql", "from titles", "--csv").splitlines()) == 4
+
+
 def moved(moving: Moving, old: str, new: str) -> dict[str, Table]:
     """Move the lake; its tables as they were before."""
     spark = start_session(load(moving.options(old)).parameters, moving.lake.project)
@@ -214,6 +226,11 @@ def moved(moving: Moving, old: str, new: str) -> dict[str, Table]:
         moving.dbt(old, "run")
     # And who doesn't ask finds no table.
     assert migrate_catalog._Catalog(lake_catalog(spark), "").names() == []
+    # As if it had opened the lake before, and waited for the lock.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(session, "refuse_closed", lambda spark: None)
+        with pytest.raises(DbtError, match="the lake has moved from "):
+            moving.dbt(old, "run")
     return before
 
 
