@@ -17,6 +17,7 @@ from typing import Final, TextIO
 
 import pytest
 from click.testing import CliRunner
+from commands import SECONDS
 from lakes import Lake
 from postgres import USER, postgres
 from pyspark.sql import SparkSession
@@ -36,11 +37,11 @@ from dbt_lakehouse.lake import leases
 from dbt_lakehouse.lake.catalog import CATALOG_URI, sqlite_file
 from dbt_lakehouse.lake.closing import close
 from dbt_lakehouse.lake.iceberg import lake_catalog
+from dbt_lakehouse.lake.locks import landing_lock
 from dbt_lakehouse.lake.reader import Reader
 from dbt_lakehouse.lake.rest import Server
 from dbt_lakehouse.lake.tables import Table
 from dbt_lakehouse.landing.files import land_captures
-from dbt_lakehouse.spark import session
 from dbt_lakehouse.spark.session import start_session
 
 AS_OF: Final = "2026-10-01 12:00:00"
@@ -200,7 +201,16 @@ def moved(moving: Moving, old: str, new: str) -> dict[str, Table]:
         patch.setattr(migrate_catalog, "_state", interrupted(migrate_catalog._state, at=5))
         with pytest.raises(KeyboardInterrupt):
             migrate_catalog.migrate_catalog(load(moving.options(old)), new)
-    # Halfway nobody may write to the one or the other.
+    # Halfway nobody may write to the one or the other, nor who has waited for a lock.
+    with ExitStack() as other:
+        other.enter_context(at_work(spark, "landing"))
+        end = threading.Timer(0.5, other.close)
+        end.start()
+        with pytest.raises(ConfigurationError, match="the lake has moved from "):
+            landing_lock(spark).wait("a landing", patience=SECONDS)
+        end.join()
+    with at_work(spark, "landing"):
+        pass
     told = {}
     for target, reason in ((old, "has moved"), (new, "is on its way")):
         with pytest.raises(ConfigurationError, match=f"the lake {reason} from ") as error:
@@ -226,11 +236,6 @@ def moved(moving: Moving, old: str, new: str) -> dict[str, Table]:
         moving.dbt(old, "run")
     # And who doesn't ask finds no table.
     assert migrate_catalog._Catalog(lake_catalog(spark), "").names() == []
-    # As if it had opened the lake before, and waited for the lock.
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(session, "refuse_closed", lambda spark: None)
-        with pytest.raises(DbtError, match="the lake has moved from "):
-            moving.dbt(old, "run")
     return before
 
 
@@ -238,7 +243,10 @@ def refuse(moving: Moving, spark: SparkSession, old: str, new: str) -> None:
     """What keeps a lake from moving, and changes nothing."""
     with pytest.raises(ConfigurationError, match="is the catalog that the lake is in"):
         moving.command(old, "migrate-catalog", "--to", old)
-    with at_work(spark), pytest.raises(LockedError, match=r"`lakehouse stream` .* stop it first"):
+    with (
+        at_work(spark, "stream-1"),
+        pytest.raises(LockedError, match=r"`lakehouse stream` .* stop it first"),
+    ):
         moving.command(old, "migrate-catalog", "--to", new)
     here = lake_catalog(spark)
     there = migrate_catalog._opened(spark, find(moving.options(new)).settings)
@@ -257,19 +265,20 @@ def refuse(moving: Moving, spark: SparkSession, old: str, new: str) -> None:
 
 
 @contextmanager
-def at_work(spark: SparkSession) -> Iterator[None]:
-    """A stream of another process at work on the lake."""
-    stream = leases.Lease("1", "lakehouse stream", "elsewhere", 7, "now", until=4e9)
+def at_work(spark: SparkSession, name: str) -> Iterator[None]:
+    """Another process has a lock of the lake."""
+    other = leases.Lease("1", "lakehouse stream", "elsewhere", 7, "now", until=4e9)
     file = sqlite_file(spark.conf.get(CATALOG_URI) or "")
     if file is None:
-        assert leases._State(spark).replace({"stream-1": stream})
+        assert leases.current(spark) == {}
+        assert leases._State(spark).replace({name: other})
         yield
         assert leases._State(spark).replace({})
         return
-    with (file.parent / "locks" / "stream-1.lock").open("w") as lock:
-        json.dump(stream._asdict(), lock)
+    with (file.parent / "locks" / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        json.dump(other._asdict(), lock)
         lock.flush()
-        fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 

@@ -219,7 +219,6 @@ class LakehouseConnectionManager(SparkConnectionManager):
     def _open_lake(self) -> Sessions:
         from dbt_lakehouse.config.project import lock_patience
         from dbt_lakehouse.config.topics import TopicMatcher, topic_rules
-        from dbt_lakehouse.lake.closing import refuse_closed
         from dbt_lakehouse.lake.locks import run_lock
         from dbt_lakehouse.spark.session import opened_sessions
 
@@ -235,8 +234,6 @@ class LakehouseConnectionManager(SparkConnectionManager):
             lock = run_lock(spark)
             lock.wait(f"dbt {self.command}", lock_patience(project.variables))
             self._run_lock = lock
-            # It may have moved while this one waited.
-            refuse_closed(spark)
         return opened_sessions()
 
     def end_command(self) -> None:
