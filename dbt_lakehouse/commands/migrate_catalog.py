@@ -16,7 +16,7 @@ from py4j.protocol import Py4JJavaError
 
 from dbt_lakehouse.config.project import Project, load, lock_patience
 from dbt_lakehouse.errors import ConfigurationError, LockedError, SessionError
-from dbt_lakehouse.lake.catalog import CATALOG, CATALOG_TYPE, CATALOG_URI, absolute, properties
+from dbt_lakehouse.lake.catalog import CATALOG, CATALOG_URI, absolute, properties
 from dbt_lakehouse.lake.closing import close, closed, reopen
 from dbt_lakehouse.lake.damage import refuse_damage
 from dbt_lakehouse.lake.iceberg import java_class, lake_catalog
@@ -118,8 +118,7 @@ def _opened(spark: Any, settings: dict[str, str]) -> Any:
 
 
 def _address(settings: dict[str, str]) -> str:
-    uri = without_secrets(settings.get(CATALOG_URI, "").partition("?")[0])
-    return f"{settings.get(CATALOG_TYPE)} {uri}"
+    return without_secrets(settings.get(CATALOG_URI, "").partition("?")[0])
 
 
 def _move(old: _Catalog, new: _Catalog) -> dict[str, str]:
