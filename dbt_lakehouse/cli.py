@@ -399,6 +399,22 @@ def _key_lines(key: str) -> list[str]:
 
 
 @lakehouse.command()
+@click.option("--to", "to", required=True, metavar="TARGET", help="The target with that catalog.")
+@click.option("--json", "as_json", is_flag=True, help="Print what was done as JSON.")
+@_project_options
+def migrate_catalog(project: "Project", to: str, as_json: bool) -> None:
+    """Move the lake to the catalog of another target of the profile.
+
+    Tables keep their files, identities and snapshots, so that the next `dbt run` goes on where the
+    last one was. The old catalog is closed. A call that was broken off is repeated.
+    """
+    from dbt_lakehouse.commands.migrate_catalog import migrate_catalog as migrate
+
+    done = migrate(project, to)
+    click.echo(done.json() if as_json else done.text())
+
+
+@lakehouse.command()
 @click.argument("tables", nargs=-1)
 @click.option("--json", "as_json", is_flag=True, help="Print the row counts as JSON.")
 @_place_options

@@ -141,10 +141,11 @@ PYSPARK_JARS: Final = (
 
 def class_path() -> list[Path]:
     """The jars that a broker runs with. Raises ``JarError`` if one can't be had."""
-    return [*ensure_jars(BROKER_JARS), *(_from_pyspark(name) for name in PYSPARK_JARS)]
+    return [*ensure_jars(BROKER_JARS), *(from_pyspark(name) for name in PYSPARK_JARS)]
 
 
-def _from_pyspark(artifact: str) -> Path:
+def from_pyspark(artifact: str) -> Path:
+    """The jar of that name that PySpark brings. Raises ``JarError`` unless it has one."""
     found = list((Path(pyspark.__file__).parent / "jars").glob(f"{artifact}-[0-9]*.jar"))
     if len(found) != 1:
         raise JarError(f"PySpark has {len(found)} jars of {artifact}, expected one")

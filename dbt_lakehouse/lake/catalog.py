@@ -12,24 +12,36 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from dbt_lakehouse.errors import ConfigurationError, DamageError, ReadError
 
 CATALOG: Final = "lake"
-WAREHOUSE: Final = f"spark.sql.catalog.{CATALOG}.warehouse"
-CATALOG_TYPE: Final = f"spark.sql.catalog.{CATALOG}.type"
-CATALOG_URI: Final = f"spark.sql.catalog.{CATALOG}.uri"
+_PROPERTIES: Final = f"spark.sql.catalog.{CATALOG}."
+WAREHOUSE: Final = f"{_PROPERTIES}warehouse"
+CATALOG_TYPE: Final = f"{_PROPERTIES}type"
+CATALOG_URI: Final = f"{_PROPERTIES}uri"
 SQLITE: Final = "jdbc:sqlite:"
 _POSTGRESQL: Final = "jdbc:postgresql:"
-_JDBC: Final = f"spark.sql.catalog.{CATALOG}.jdbc."
+_JDBC: Final = "jdbc."
+# Of names of tables that dbt makes for a moment.
+_TEMPORARY: Final = "__dbt_tmp"
 # Of SQLite's errors.
 _NO_RIGHTS: Final = ("SQLITE_CANTOPEN", "SQLITE_READONLY")
 # What Java's driver and PostgreSQL's own library call the same.
 _CONNECTION_OPTIONS: Final = frozenset(
     {"user", "password", "sslmode", "sslcert", "sslkey", "sslrootcert"}
 )
+CLOSED: Final = "lakehouse.closed"
+"""A property of the schema ``bronze``: why this catalog is closed (dbt_lakehouse.lake.closing)."""
 # Of Iceberg's JDBC catalog.
+_REASON: Final = (
+    "select property_value from iceberg_namespace_properties"
+    f" where catalog_name = '{CATALOG}' and namespace = 'bronze' and property_key = '{CLOSED}'"
+)
 _ENTRIES: Final = (
     "select table_namespace, table_name, metadata_location, iceberg_type from iceberg_tables"
-    f" where catalog_name = '{CATALOG}' and table_name not like '%@_@_dbt@_tmp' escape '@'"
-    " order by table_namespace, table_name"
+    f" where catalog_name = '{CATALOG}' order by table_namespace, table_name"
 )
+
+
+_Row = tuple[str, str, str, str]
+"""Of a table or view: schema, name, address of its metadata, ``TABLE`` or ``VIEW``."""
 
 
 class Entry(NamedTuple):
@@ -69,23 +81,55 @@ def entries(settings: Mapping[str, str]) -> list[Entry]:
     """The tables and views of the lake with these settings, whose paths are absolute; dbt's
     temporary ones left out. Writes nothing, and needs no right to.
 
-    Raises ``ConfigurationError`` and ``ReadError``.
+    Raises ``ConfigurationError``, also for a lake that has moved to another catalog, and
+    ``ReadError``.
     """
     uri = settings.get(CATALOG_URI, "")
     file = sqlite_file(uri)
-    if file is not None:
-        rows = _of_sqlite(file)
+    if settings.get(CATALOG_TYPE) == "rest":
+        closed, rows = _of_rest(settings)
+    elif file is not None:
+        closed, rows = _of_sqlite(file)
     elif uri.startswith(_POSTGRESQL):
-        rows = _of_postgresql(uri, settings)
+        closed, rows = _of_postgresql(uri, settings)
     else:
         raise ConfigurationError(
-            f"without Spark, tables are found in catalogs of SQLite and PostgreSQL; {CATALOG_URI}"
-            " in the profile names another"
+            "without Spark, tables are found in catalogs of SQLite, PostgreSQL and REST;"
+            f" {CATALOG_URI} in the profile names another"
         )
-    return [Entry(schema, name, metadata, kind == "VIEW") for schema, name, metadata, kind in rows]
+    if closed is not None:
+        raise ConfigurationError(closed)
+    return [
+        Entry(schema, name, metadata, kind == "VIEW")
+        for schema, name, metadata, kind in rows
+        if not name.endswith(_TEMPORARY)
+    ]
 
 
-def _of_sqlite(file: Path) -> list[tuple[str, str, str, str]]:
+def properties(settings: Mapping[str, str]) -> dict[str, str]:
+    """Iceberg's own properties of the catalog among the settings."""
+    return {
+        name.removeprefix(_PROPERTIES): value
+        for name, value in settings.items()
+        if name.startswith(_PROPERTIES)
+    }
+
+
+def _of_rest(settings: Mapping[str, str]) -> tuple[str | None, list[_Row]]:
+    # Few need what it imports.
+    from dbt_lakehouse.lake.rest import Server
+
+    server = Server(properties(settings))
+    rows = [
+        (schema, name, metadata, kind)
+        for schema in server.schemas()
+        for kind in ("TABLE", "VIEW")
+        for name, metadata in server.metadata(schema, kind)
+    ]
+    return server.schema_properties("bronze").get(CLOSED), rows
+
+
+def _of_sqlite(file: Path) -> tuple[str | None, list[_Row]]:
     if not file.exists():
         raise ConfigurationError(f"there is no lake yet, for {file} is missing: `dbt build`")
     try:
@@ -105,19 +149,20 @@ def _of_sqlite(file: Path) -> list[tuple[str, str, str, str]]:
             raise ReadError(f"the lake's catalog {file} can't be read: {error}") from error
 
 
-def _of_file(uri: str) -> list[tuple[str, str, str, str]]:
+def _of_file(uri: str) -> tuple[str | None, list[_Row]]:
     with closing(sqlite3.connect(uri, uri=True, timeout=30)) as lake:
-        return lake.execute(_ENTRIES).fetchall()
+        (reason,) = lake.execute(_REASON).fetchone() or (None,)
+        return reason, lake.execute(_ENTRIES).fetchall()
 
 
-def _of_postgresql(uri: str, settings: Mapping[str, str]) -> list[tuple[str, str, str, str]]:
+def _of_postgresql(uri: str, settings: Mapping[str, str]) -> tuple[str | None, list[_Row]]:
     import psycopg
 
     address = urlsplit(uri.removeprefix("jdbc:"))
     given = dict(parse_qsl(address.query))
     given |= {
         name.removeprefix(_JDBC): value
-        for name, value in settings.items()
+        for name, value in properties(settings).items()
         if name.startswith(_JDBC)
     }
     options: dict[str, Any] = {
@@ -128,7 +173,8 @@ def _of_postgresql(uri: str, settings: Mapping[str, str]) -> list[tuple[str, str
     try:
         # Secrets are no part of the address, which errors tell.
         with psycopg.connect(address._replace(query="").geturl(), **options) as lake:
-            return lake.execute(_ENTRIES).fetchall()
+            (reason,) = lake.execute(_REASON).fetchone() or (None,)
+            return reason, lake.execute(_ENTRIES).fetchall()
     except psycopg.Error as error:
         raise ReadError(f"the lake's catalog can't be read: {error}") from error
 

@@ -10,6 +10,7 @@ from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import lit
 
+from dbt_lakehouse.lake.catalog import CATALOG
 from dbt_lakehouse.lake.damage import refuse_damage
 from dbt_lakehouse.spark.java_errors import cause_of
 
@@ -29,6 +30,12 @@ def java_class(name: str) -> Any:
     """
     gateway: Any = SparkContext._gateway
     return JavaClass(name, gateway._gateway_client)
+
+
+def lake_catalog(spark: SparkSession) -> Any:
+    """The session's lake as Iceberg has it, ``org.apache.iceberg.catalog.Catalog``."""
+    session: Any = spark._jsparkSession
+    return session.sessionState().catalogManager().catalog(CATALOG).icebergCatalog()
 
 
 def load_table(spark: SparkSession, name: str) -> Any:

@@ -256,7 +256,9 @@ class _Keeper:
         """Renew what is held, until nothing is."""
         while True:
             with self._lock:
-                self._changed.wait(RENEWAL_SECONDS)
+                # What was taken may have been given back before this thread began.
+                if self._held:
+                    self._changed.wait(RENEWAL_SECONDS)
                 if not self._held:
                     self._renewing = False
                     return

@@ -29,6 +29,7 @@ from pyspark.sql import SparkSession
 from dbt_lakehouse.errors import LockedError, WriteError
 from dbt_lakehouse.lake import leases
 from dbt_lakehouse.lake.catalog import CATALOG_URI, sqlite_file
+from dbt_lakehouse.lake.closing import refuse_closed
 from dbt_lakehouse.telling import tell
 
 
@@ -36,6 +37,9 @@ class LakeLock(ABC):
     """One named lock of a lake. A process may take it again while it holds it."""
 
     _retry_seconds: ClassVar[float]
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark: Final = spark
 
     @abstractmethod
     def _take(self, purpose: str) -> bool:
@@ -70,7 +74,8 @@ class LakeLock(ABC):
     def held(self, purpose: str, patience: float) -> Iterator[None]:
         """Hold the lock, waiting ``patience`` seconds for it at most, and say so.
 
-        Raises ``LockedError`` when they are over.
+        Raises ``LockedError`` when they are over, and ``ConfigurationError`` if the lake has moved
+        to another catalog meanwhile.
         """
         self.wait(purpose, patience)
         try:
@@ -87,6 +92,11 @@ class LakeLock(ABC):
             raise LockedError(
                 f"gave up after {patience:g} s: {self.holder()} is at work on this lake"
             )
+        try:
+            refuse_closed(self._spark)
+        except BaseException:
+            self.release()
+            raise
 
 
 def lake_lock(spark: SparkSession, name: str) -> LakeLock:
@@ -95,7 +105,7 @@ def lake_lock(spark: SparkSession, name: str) -> LakeLock:
     catalog = sqlite_file(uri)
     if catalog is None:
         return _LeasedLock(spark, name)
-    return _FileLock(catalog.parent / "locks" / f"{name}.lock")
+    return _FileLock(spark, catalog.parent / "locks" / f"{name}.lock")
 
 
 def run_lock(spark: SparkSession) -> LakeLock:
@@ -122,6 +132,17 @@ def streamed_topics(spark: SparkSession, topics: Iterable[str]) -> dict[str, str
     return {topic: lock.holder() for topic, lock in locks.items() if lock.held_elsewhere()}
 
 
+def running_streams(spark: SparkSession) -> list[str]:
+    """The streams of other processes that land any topic now, in words."""
+    catalog = sqlite_file(spark.conf.get(CATALOG_URI, "") or "")
+    if catalog is None:
+        names = [*leases.current(spark)]
+    else:
+        names = [file.stem for file in (catalog.parent / "locks").glob("*.lock")]
+    locks = [lake_lock(spark, name) for name in sorted(names) if name.startswith("stream-")]
+    return [lock.holder() for lock in locks if lock.held_elsewhere()]
+
+
 class _FileLock(LakeLock):
     """A file with the kernel's lock on it."""
 
@@ -130,7 +151,8 @@ class _FileLock(LakeLock):
     # Open files by path: what this process holds, and how often.
     _held: ClassVar[dict[Path, tuple[int, int]]] = {}
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, spark: SparkSession, path: Path) -> None:
+        super().__init__(spark)
         self._path: Final = path
 
     def _take(self, purpose: str) -> bool:
@@ -195,7 +217,7 @@ class _LeasedLock(LakeLock):
     _held: ClassVar[dict[tuple[str, str], tuple[leases.HeldLease, int]]] = {}
 
     def __init__(self, spark: SparkSession, name: str) -> None:
-        self._spark: Final = spark
+        super().__init__(spark)
         self._name: Final = name
         self._key: Final = (leases.catalog_of(spark), name)
 

@@ -322,7 +322,10 @@ def _connection(warehouse: str, found: list[Entry]) -> DuckDBPyConnection:
     )
     for file in extension_files():
         duck.execute(f"load {_text(str(file))}")
-    folders = {_folder(warehouse), *(_folder(entry.metadata, above=2) for entry in found)}
+    folders = {_folder(entry.metadata, above=2) for entry in found}
+    # A REST catalog's warehouse is a name.
+    if _path(warehouse).startswith("/"):
+        folders.add(_folder(warehouse))
     duck.execute(f"set allowed_directories = [{', '.join(map(_text, sorted(folders)))}]")
     duck.execute("set timezone = 'UTC'")
     duck.execute(f"attach ':memory:' as {CATALOG}")

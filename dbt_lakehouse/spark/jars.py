@@ -30,7 +30,9 @@ from dbt_lakehouse.spark.java import java_option, start_java
 
 
 class Jar(NamedTuple):
-    """One artifact: its Maven coordinates and the SHA-256 of the file."""
+    """One artifact: its Maven coordinates (group, name, version and, if it has one, classifier) and
+    the SHA-256 of the file.
+    """
 
     coordinates: str
     sha256: str
@@ -38,8 +40,7 @@ class Jar(NamedTuple):
     @property
     def path(self) -> Path:
         """Where the jar is cached; the name carries the version."""
-        _, artifact, version = self.coordinates.split(":")
-        return CACHE / "jars" / f"{artifact}-{version}.jar"
+        return CACHE / "jars" / f"{'-'.join(self.coordinates.split(':')[1:])}.jar"
 
 
 JARS: Final = (
@@ -134,23 +135,38 @@ def _run_ivy(coordinates: list[str], ivy_dir: str) -> dict[str, Path]:
                 if (given := os.environ.get("LAKEHOUSE_IVY_SETTINGS"))
                 else maven.buildIvySettings(nothing, folder, True, log)
             )
-            paths = maven.resolveMavenCoordinates(
-                ",".join(coordinates),
-                settings,
-                nothing,
-                False,
-                getattr(jvm, "scala.collection.immutable.Nil$").__getattr__("MODULE$"),
-                False,
-                log,
-            )
+            # Where Ivy says what it does.
+            jvm.System.setOut(log)
+            ivy = jvm.org.apache.ivy.Ivy.newInstance(settings)
+            found = {each: _resolved(jvm, ivy, each) for each in coordinates}
         except Py4JJavaError as error:
             reason = error.java_exception.getMessage()
             raise JarError(f"jars could not be resolved: {reason}") from None
-        names = {Path(paths.apply(i)).name: Path(paths.apply(i)) for i in range(paths.size())}
-    named = {
-        "{}_{}-{}.jar".format(*coordinate.split(":")): coordinate for coordinate in coordinates
-    }
-    return {named[name]: path for name, path in names.items() if name in named}
+    return {each: path for each, path in found.items() if path is not None}
+
+
+def _resolved(jvm: Any, ivy: Any, coordinates: str) -> Path | None:
+    """Where Ivy has put one jar, None if it could not resolve it."""
+    group, name, version, *classifier = coordinates.split(":")
+    names = jvm.org.apache.ivy.core.module.id.ModuleRevisionId
+    descriptors = jvm.org.apache.ivy.core.module.descriptor
+    asked = descriptors.DefaultDependencyDescriptor(names.newInstance(group, name, version), False)
+    asked.addDependencyConfiguration("default", "default(runtime)")
+    attributes = {"classifier": classifier[0]} if classifier else {}
+    asked.addDependencyArtifact(
+        "default",
+        descriptors.DefaultDependencyArtifactDescriptor(
+            asked, name, "jar", "jar", None, attributes
+        ),
+    )
+    asking = descriptors.DefaultModuleDescriptor.newDefaultInstance(
+        names.newInstance("lakehouse", "lakehouse", version)
+    )
+    asking.addDependency(asked)
+    options = jvm.org.apache.ivy.core.resolve.ResolveOptions()
+    reports = ivy.resolve(asking, options.setTransitive(False)).getAllArtifactsReports()
+    files = [report.getLocalFile() for report in reports]
+    return Path(files[0].getPath()) if files and files[0] is not None else None
 
 
 def _proxy_options(proxies: Mapping[str, str]) -> list[str]:

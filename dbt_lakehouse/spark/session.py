@@ -24,6 +24,7 @@ from dbt_lakehouse.config.paths import LOG4J, LOOPBACK, cache_folder
 from dbt_lakehouse.errors import SessionError
 from dbt_lakehouse.lake import bronze
 from dbt_lakehouse.lake.catalog import CATALOG, CATALOG_URI, SQLITE, absolute, sqlite_file
+from dbt_lakehouse.lake.closing import refuse_closed
 from dbt_lakehouse.lake.damage import look_for_damage, refuse_damage
 from dbt_lakehouse.landing.kafka.settings import PREFIX as KAFKA_PREFIX
 from dbt_lakehouse.spark import class_archive
@@ -80,9 +81,16 @@ def open_session(parameters: Mapping[str, str], root: Path) -> SparkSession:
     """Open the lake with the profile's parameters, or return the session that already has it open.
 
     Relative paths in the catalog's settings are relative to ``root``, the project's folder. Creates
-    the schemas and the bronze table where they are missing. Raises ``ConfigurationError`` and
-    ``SessionError``.
+    the schemas and the bronze table where they are missing. Raises ``ConfigurationError``, also for
+    a lake that has moved to another catalog, and ``SessionError``.
     """
+    spark = start_session(parameters, root)
+    _prepare(spark)
+    return spark
+
+
+def start_session(parameters: Mapping[str, str], root: Path) -> SparkSession:
+    """``open_session`` without a look at whether the lake has moved; creates nothing in it."""
     global _opened
     settings = _resolved(parameters, root)
     active = SparkSession.getActiveSession()
@@ -105,7 +113,6 @@ def open_session(parameters: Mapping[str, str], root: Path) -> SparkSession:
     spark = _started(_with_ours(settings))
     register_functions(spark)
     look_for_damage(spark)
-    _prepare(spark)
     if _opened is None or _opened.base.sparkContext is not spark.sparkContext:
         _opened = Sessions(spark)
     return spark
@@ -179,11 +186,12 @@ def _is_for_command_line(name: str) -> bool:
 
 
 def _prepare(spark: SparkSession) -> None:
-    """Create the schemas and bronze's table where they are missing. Raises ``SessionError``
-    and ``DamageError``.
+    """Create the schemas and bronze's table where they are missing. Raises ``SessionError``,
+    ``DamageError`` and, if the lake has moved, ``ConfigurationError``.
     """
     refuse_damage(spark, bronze.TABLE)
     try:
+        refuse_closed(spark)
         for schema in ("bronze", "silver", "gold"):
             spark.sql(f"create schema if not exists {CATALOG}.{schema}")
         bronze.create_table(spark)

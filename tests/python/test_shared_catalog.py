@@ -1,5 +1,5 @@
-"""Two checkouts at one lake, whose catalog is PostgreSQL: locks and appends of one count for the
-other.
+"""Two checkouts at one lake, whose catalog is PostgreSQL, or REST: locks and appends of one count
+for the other.
 """
 
 import os
@@ -16,6 +16,7 @@ from commands import DBT, SECONDS, Command, program, wait_until
 from lakes import copy_project
 from postgres import USER, postgres
 from pyspark.sql import SparkSession
+from rest_catalog import rest_catalog
 
 from dbt_lakehouse.config.paths import CACHE, ROOT
 from dbt_lakehouse.config.project import ProjectOptions, load
@@ -49,16 +50,27 @@ class Checkout:
         return program([*arguments], self.folder, {}, checkout=self.folder)
 
 
-@pytest.fixture(scope="module")
-def checkouts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Checkout]]:
+@pytest.fixture(scope="module", params=["postgres", "rest"])
+def checkouts(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[list[Checkout]]:
     """Two checkouts whose profiles name the same catalog and the same storage."""
-    folder = tmp_path_factory.mktemp("shared folder")
     # A path may have blanks.
-    with postgres(folder) as address:
-        yield [Checkout(_checkout(folder / name, address)) for name in ("one", "two")]
+    folder = tmp_path_factory.mktemp("shared folder")
+    warehouse = folder / "warehouse"
+    with ExitStack() as server:
+        # As docs/catalogs.md has it.
+        if request.param == "rest":
+            uri = server.enter_context(rest_catalog(folder, warehouse))
+            properties = {"type": "rest", "uri": uri, "warehouse": "lake"}
+        else:
+            uri = server.enter_context(postgres(folder))
+            properties = {"type": "jdbc", "uri": uri, "warehouse": f"file://{warehouse}"}
+            properties["jdbc.user"] = USER
+        yield [Checkout(_checkout(folder / name, properties)) for name in ("one", "two")]
 
 
-def _checkout(folder: Path, address: str) -> Path:
+def _checkout(folder: Path, properties: dict[str, str]) -> Path:
     copy_project(folder)
     for package in ("dbt", "dbt_lakehouse", "python_udfs"):
         shutil.copytree(
@@ -73,14 +85,10 @@ def _checkout(folder: Path, address: str) -> Path:
     lines = [
         line
         for line in profile.read_text().splitlines()
-        if not line.startswith((f"{prefix}uri:", f"{prefix}warehouse:"))
+        if not line.startswith(tuple(f"{prefix}{name}:" for name in properties))
     ]
-    # As docs/catalogs.md has it. The last entry of the file is one of the same mapping.
-    lines += [
-        f"{prefix}uri: {address}",
-        f"{prefix}jdbc.user: {USER}",
-        f"{prefix}warehouse: file://{folder.parent}/warehouse",
-    ]
+    # The last entry of the file is one of the same mapping.
+    lines += [f"{prefix}{name}: {value}" for name, value in properties.items()]
     profile.write_text("\n".join(lines) + "\n")
     return folder
 
@@ -93,6 +101,8 @@ def spark(checkouts: list[Checkout]) -> SparkSession:
     return load(options).open_session()
 
 
+# A REST catalog's metadata is read by its server.
+@pytest.mark.parametrize("checkouts", ["postgres"], indirect=True)
 def test_metadata_that_is_cut_short_is_told_by_our_own_look(
     spark: SparkSession, checkouts: list[Checkout], capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -180,6 +190,8 @@ def test_a_lease_that_was_lost_is_told_and_not_taken_back(
     assert leases._State(spark).replace({})
 
 
+# What runs out is the same everywhere; it takes a while.
+@pytest.mark.parametrize("checkouts", ["postgres"], indirect=True)
 def test_a_holder_in_another_checkout_keeps_its_lease_until_it_is_killed(
     spark: SparkSession, checkouts: list[Checkout]
 ) -> None:

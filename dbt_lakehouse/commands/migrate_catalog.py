@@ -1,0 +1,226 @@
+"""`lakehouse migrate-catalog`: the lake's tables and views in another catalog, by their metadata.
+
+No file is rewritten or copied. The other catalog is told where each table's metadata is, so the
+table there is the same one: its UUID, its snapshots with what they note, its properties. A view has
+no data; it is created anew.
+
+While it works both catalogs are closed, and in the end the old one has no entries any more: whoever
+still writes by it, with whatever program, finds no table. Each step can be repeated, so a call that
+was broken off is ended by the next.
+"""
+
+import json
+from typing import Any, Final, NamedTuple
+
+from py4j.protocol import Py4JJavaError
+
+from dbt_lakehouse.config.project import Project, load, lock_patience
+from dbt_lakehouse.errors import ConfigurationError, LockedError, SessionError
+from dbt_lakehouse.lake.catalog import CATALOG, CATALOG_URI, absolute, properties
+from dbt_lakehouse.lake.closing import close, closed, reopen
+from dbt_lakehouse.lake.damage import refuse_damage
+from dbt_lakehouse.lake.iceberg import java_class, lake_catalog
+from dbt_lakehouse.lake.leases import TABLE as LEASES
+from dbt_lakehouse.lake.locks import landing_lock, run_lock, running_streams
+from dbt_lakehouse.lake.tables import Table, parse
+from dbt_lakehouse.spark.java_errors import error_text, without_secrets
+from dbt_lakehouse.spark.session import start_session
+from dbt_lakehouse.texts import counted
+
+_WORK: Final = "lakehouse migrate-catalog"
+
+
+class Migration(NamedTuple):
+    """What a call has done."""
+
+    target: str
+    tables: dict[str, str]
+    """What became of each table and view, by ``schema.name``."""
+
+    def json(self) -> str:
+        """For scripts."""
+        return json.dumps(self._asdict())
+
+    def text(self) -> str:
+        """For people."""
+        lines = [f"{name}: {done}" for name, done in self.tables.items()]
+        return "\n".join(
+            [
+                *lines,
+                f"{counted(len(lines), 'table')} moved. next: `target: {self.target}` in"
+                " profiles.yml, in every checkout; the old catalog is closed",
+            ]
+        )
+
+
+def migrate_catalog(project: Project, target: str) -> Migration:
+    """Move the lake of the project's target to the catalog of another target of its profile.
+
+    Raises ``ConfigurationError`` if something else is there, ``LockedError`` if a command is at
+    work, and ``SessionError`` if the other catalog can't be used.
+    """
+    other = load(project.options._replace(target=target))
+    there = absolute(other.parameters, other.root)
+    here = absolute(project.parameters, project.root)
+    spark = start_session(project.parameters, project.root)
+    old = _Catalog(lake_catalog(spark), _address(here))
+    if not old.schemas:
+        raise ConfigurationError(f"there is no lake in {old.address} yet: `dbt build`")
+    patience = lock_patience(project.variables)
+    with run_lock(spark).held(_WORK, patience), landing_lock(spark).held(_WORK, patience):
+        if streams := running_streams(spark):
+            raise LockedError(f"{streams[0]} is at work on this lake: stop it first")
+        for name in old.names():
+            refuse_damage(spark, name)
+        try:
+            new = _Catalog(_opened(spark, there), _address(there))
+            return Migration(target, _move(old, new))
+        except Py4JJavaError as error:
+            raise SessionError(
+                f"the lake can't be moved to target {target}: {error_text(error)}: look at"
+                f" spark.sql.catalog.{CATALOG}.* of that target (docs/catalogs.md), and call again"
+            ) from error
+
+
+class _Catalog:
+    """A catalog of Iceberg's, and its address without secrets."""
+
+    def __init__(self, java: Any, address: str) -> None:
+        self.java = java
+        self.address = address
+
+    @property
+    def schemas(self) -> dict[str, Any]:
+        """Its schemas by name, bronze first: nobody may find the others without it."""
+        found = {str(each): each for each in self.java.listNamespaces()}
+        return dict(sorted(found.items(), key=lambda each: (each[0] != "bronze", each[0])))
+
+    def tables(self) -> dict[str, Any]:
+        """The identifiers of its tables by name; of the leases each catalog has its own."""
+        found = [each for schema in self.schemas.values() for each in self.java.listTables(schema)]
+        return {str(each): each for each in found if f"{CATALOG}.{each}" != LEASES}
+
+    def views(self) -> dict[str, Any]:
+        """The identifiers of its views by name."""
+        found = [each for schema in self.schemas.values() for each in self.java.listViews(schema)]
+        return {str(each): each for each in found}
+
+    def names(self) -> list[str]:
+        """Its tables and views."""
+        return [*self.tables(), *self.views()]
+
+
+def _opened(spark: Any, settings: dict[str, str]) -> Any:
+    """The catalog with these settings."""
+    return java_class("org.apache.iceberg.CatalogUtil").buildIcebergCatalog(
+        CATALOG, properties(settings), spark._jsc.hadoopConfiguration()
+    )
+
+
+def _address(settings: dict[str, str]) -> str:
+    return without_secrets(settings.get(CATALOG_URI, "").partition("?")[0])
+
+
+def _move(old: _Catalog, new: _Catalog) -> dict[str, str]:
+    """Do it; what became of each table and view."""
+    tables, views = old.tables(), old.views()
+    moved = (
+        f"the lake has moved from {old.address} to {new.address}: take the target of the profile"
+        f" that has it. If `{_WORK}` was broken off, call it again"
+    )
+    on_its_way = f"the lake is on its way from {old.address} to {new.address}: `{_WORK}`, once more"
+    reason = closed(old.java)
+    if reason not in (None, moved) or not (tables or views or closed(new.java) == on_its_way):
+        raise ConfigurationError(reason or f"there is no table in {old.address}")
+    never_written = _refuse_others(old, new)
+    close(old.java, moved)
+    # By whatever address: its entries would be dropped.
+    if closed(new.java) == moved:
+        reopen(old.java)
+        raise ConfigurationError(f"{new.address} is the catalog that the lake is in")
+    for name, schema in old.schemas.items():
+        if not new.java.namespaceExists(schema):
+            new.java.createNamespace(schema, _described(old.java, schema))
+        if name == "bronze":
+            close(new.java, on_its_way)
+    for table in never_written:
+        new.java.dropTable(table, False)
+    done = {name: _register(old, new, table) for name, table in tables.items()}
+    done |= {name: _create_view(old, new, view) for name, view in views.items()}
+    if missing := done.keys() - {*new.names()}:
+        raise ConfigurationError(f"{new.address} lacks {', '.join(sorted(missing))}")
+    # Only now, so that a table is always in one of them.
+    for table in tables.values():
+        old.java.dropTable(table, False)
+    for view in views.values():
+        old.java.dropView(view)
+    reopen(new.java)
+    return done
+
+
+def _refuse_others(old: _Catalog, new: _Catalog) -> list[Any]:
+    """Raise ``ConfigurationError`` if the new catalog has another table of the same name, but for
+    those that were never written to: these are returned. Who opens the lake by an empty catalog
+    makes bronze's.
+    """
+    tables, never_written = old.tables(), []
+    for name in tables.keys() & new.tables().keys():
+        state = _state(new, tables[name])
+        if state == _state(old, tables[name]):
+            continue
+        if state.chain:
+            raise ConfigurationError(
+                f"{new.address} has another table {name}: move to an empty catalog, or drop what"
+                " is there"
+            )
+        never_written.append(tables[name])
+    return never_written
+
+
+def _register(old: _Catalog, new: _Catalog, table: Any) -> str:
+    """Let the new catalog have a table, if it hasn't; in words."""
+    done = "is there already"
+    if not new.java.tableExists(table):
+        metadata = old.java.loadTable(table).operations().current()
+        new.java.registerTable(table, metadata.metadataFileLocation())
+        done = "registered"
+    state = _state(new, table)
+    if state != _state(old, table):
+        raise ConfigurationError(f"{table} is not the same table in {new.address}")
+    return f"{done}, {counted(len(state.chain), 'snapshot')}"
+
+
+def _create_view(old: _Catalog, new: _Catalog, identifier: Any) -> str:
+    """Let the new catalog have a view, if it hasn't; in words."""
+    if new.java.viewExists(identifier):
+        return "is there already"
+    view = old.java.loadView(identifier)
+    version = view.currentVersion()
+    builder = (
+        new.java.buildView(identifier)
+        .withSchema(view.schema())
+        .withDefaultNamespace(version.defaultNamespace())
+        .withDefaultCatalog(version.defaultCatalog())
+        .withProperties(view.properties())
+        .withLocation(view.location())
+    )
+    for each in version.representations():
+        builder.withQuery(each.dialect(), each.sql())
+    builder.create()
+    return "view created"
+
+
+def _state(catalog: _Catalog, table: Any) -> Table:
+    """What a table is, down to its snapshots and what they note."""
+    metadata = catalog.java.loadTable(table).operations().current()
+    return parse(java_class("org.apache.iceberg.TableMetadataParser").toJson(metadata))
+
+
+def _described(catalog: Any, schema: Any) -> dict[str, str]:
+    """The properties of a schema that are not of the catalog it is in."""
+    found = dict(catalog.loadNamespaceMetadata(schema))
+    return {
+        name: value
+        for name, value in found.items()
+        if name not in ("location", "exists") and not name.startswith("lakehouse.")
+    }
