@@ -12,6 +12,7 @@ now; it decides by the table's history and asks nobody.
 
 from collections.abc import Mapping
 from enum import Enum
+from itertools import takewhile
 from typing import Final, NamedTuple
 
 from dbt_lakehouse.lake.tables import NO_SNAPSHOT, Table
@@ -112,6 +113,12 @@ class Reading(NamedTuple):
             f"(select * from {relation} version as of {self.until.snapshot}"
             f" where _last_updated_sequence_number > {self.since.sequence})"
         )
+
+
+def is_trimmed(mark: Mark, table: Table) -> bool:
+    """Whether rows have been deleted from a table since a mark on it, as far as it still says."""
+    since = takewhile(lambda snapshot: snapshot.name != mark.snapshot, table.chain)
+    return any(snapshot.summary.get("operation") == "delete" for snapshot in since)
 
 
 class HistoryLost(Exception):

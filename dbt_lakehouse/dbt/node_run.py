@@ -43,7 +43,8 @@ class NodeRun:
     a name is ``schema.table``, or dbt's relation of that name. ``of`` is what it declares, where
     its SQL is not all that counts. With ``anew`` the table is made anew whatever there is.
     ``merges``: whether an upstream can be read again from the start, so that its history may be
-    lost. ``wanted``: what is read of the first upstream, change_events.
+    lost. With ``refolds``, rows are made anew from all that the upstreams have of their keys.
+    ``wanted``: what is read of the first upstream, change_events.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class NodeRun:
         *,
         anew: bool = False,
         merges: bool = False,
+        refolds: bool = False,
         wanted: Wanted = None,
     ) -> None:
         self.upstreams: Final = list(upstreams)
@@ -78,6 +80,7 @@ class NodeRun:
         self.rolled_back_from: str | None = None
         """The snapshot of the first upstream that was read before that one was rolled back."""
         self._merges: Final = merges
+        self._refolds: Final = refolds
         tables = {str(name): load(str(name)) for name in upstreams}
         if self.table is not None:
             self.reason = self._go_on(self.table, tables)
@@ -119,6 +122,8 @@ class NodeRun:
                         self.rolled_back_from = read
                     return f"{name} {error} after it was read"
                 self.readings[name] = marks.reading(None, upstream)
+            if self._refolds and marks.is_trimmed(held[name], upstream):
+                return f"rows of {name} were deleted after it was read"
             purged = upstream.noted(PURGED)
             if purged and self.fold is not None and self.fold.namespace is not None:
                 # Its model was not there when all that were had read them.

@@ -35,6 +35,9 @@ def node_named(graph: Mapping[str, Any], name: str) -> Any:
 
 def node_of(graph: Mapping[str, Any], relation: Any) -> Any:
     """The model of a relation, which may be a unit test's fixture or of a deferred target."""
+    if isinstance(relation, str):
+        # What dbt makes of a model for a test with a condition.
+        raise CompilationError("this test is of a whole table, and takes no `where` in its config")
     name = relation.identifier.removeprefix(_FIXTURE)
     found = [node for node in _models(graph) if node.alias == name]
     exact = [node for node in found if node.schema == relation.schema]

@@ -4,7 +4,7 @@ It follows the definition word for word and shares nothing with the SQL that bui
 function ``reference_fold`` it serves ``dbt test``; the scenario tests call ``fold`` themselves.
 
     for each key, its events in log order:
-        truncate, if there is no state yet or it came from the truncated source table:
+        truncate of the source table that its state came from, or of the log's only one:
         row = none; state.max = event.occurred_at; state.position = event.position
         late = event.occurred_at < state.max, both known, and the table is ordered by source time
         if not late: apply it; state.position, state.occurred_at = the event's own; state.max =
@@ -106,7 +106,7 @@ def states_along(
         time = known_time(change)
         newest = state.max_occurred_at if state else None
         if change.operation == "truncate":
-            if state is None or state.source == change.source:
+            if change.source is None or (state and state.source == change.source):
                 state = State(
                     is_live=False,
                     position=change.position,
@@ -163,15 +163,14 @@ def fold_partial(
 
 def own_changes(changes: Iterable[Change]) -> list[Change]:
     """A key's events in log order, without the truncates that are none of its own: those of other
-    source tables than the one that the key's newest event before came from.
+    source tables than the one that the key's newest event before came from, if it has one.
     """
     own: list[Change] = []
     source: str | None = None
-    has_events = False
     for change in sorted(changes, key=log_order):
         if change.operation != "truncate":
-            source, has_events = change.source, True
-        elif has_events and change.source != source:
+            source = change.source
+        elif change.source != source:
             continue
         own.append(change)
     return own

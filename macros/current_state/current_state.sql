@@ -25,8 +25,8 @@
     {%- endif -%}
     {%- set fold = adapter.fold_of(changes, columns) -%}
     {%- if fold.keyless -%}
-        {%- set log = begin_run([changes], fold).rows(changes.render()) if is_building()
-            else changes -%}
+        {%- set log = begin_run([changes], fold, refolds=true).rows(changes.render())
+            if is_building() else changes -%}
         {{ current_rows_sql(fold, log) }}
     {%- elif is_building() -%}
         {%- set run = begin_run([changes, own_table('deleted_keys')], fold) -%}

@@ -85,6 +85,11 @@
     {% set newest_known = run.newest %}
     {% set horizon = adapter.look_at_table(deleted_keys).noted('lakehouse.purge_horizon') %}
     {% set is_late = possibly_late_sql(newest_known, horizon) %}
+    {% if fold.several_sources and truncates %}
+        {# Which rows a truncate takes away is a matter of where they are from. #}
+        {% set is_late = '(' ~ is_late ~ ' or _first_position < (select max(_position) from '
+            ~ view_of('truncates') ~ '))' %}
+    {% endif %}
     {% set found = none %}
     {% if has_new_events %}
         {% do evaluate(states, sql) %}

@@ -33,7 +33,7 @@
     {%- set fold = adapter.fold_of(changes, columns, track_columns, is_history=true) -%}
     {%- set deletes = ref('set_less_deletes') if fold.namespace -%}
     {%- if is_building() -%}
-        {%- set run = begin_run([changes] + ([deletes] if deletes else []), fold) -%}
+        {%- set run = begin_run([changes] + ([deletes] if deletes else []), fold, refolds=true) -%}
         {{ history_sql(
             fold,
             pinned(changes, run.snapshot_of(changes)),

@@ -30,12 +30,13 @@
       declaration: what its rows depend on beside them, a log's declaration or a Fold; none for its
           SQL alone.
       merges: whether reading an upstream again from the start does no harm.
+      refolds: whether rows are made anew from all that the upstreams have of their keys.
       wanted: as in new_rows, or the source tables whose events are read.
 #}
-{% macro begin_run(upstreams, declaration=none, merges=false, wanted=none) %}
-    {% do return(
-        adapter.begin_run(this, upstreams, declaration, should_full_refresh(), merges, wanted)
-    ) %}
+{% macro begin_run(upstreams, declaration=none, merges=false, refolds=false, wanted=none) %}
+    {% do return(adapter.begin_run(
+        this, upstreams, declaration, should_full_refresh(), merges, refolds, wanted
+    )) %}
 {% endmacro %}
 
 {# Whether a model is being run, not only compiled. #}

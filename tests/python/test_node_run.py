@@ -68,8 +68,9 @@ def run(
     *,
     anew: bool = False,
     merges: bool = False,
+    refolds: bool = False,
 ) -> NodeRun:
-    return NodeRun(tables.get, OWN, upstreams, of, anew=anew, merges=merges)
+    return NodeRun(tables.get, OWN, upstreams, of, anew=anew, merges=merges, refolds=refolds)
 
 
 def test_a_first_build_reads_all() -> None:
@@ -212,6 +213,16 @@ def test_what_was_read_is_not_there_any_more(log: Table, reason: str) -> None:
     found = run({OWN: made_of(fold(), read(log=2)), LOG: log}, fold())
     assert found.reason == f"{LOG} {reason} after it was read"
     assert found.rolled_back_from is None
+
+
+@pytest.mark.parametrize(("read_up_to", "is_trimmed"), [(1, True), (2, True), (3, False)])
+def test_rows_that_were_deleted_from_what_is_folded_anew(read_up_to: int, is_trimmed: bool) -> None:
+    deleted = commit(3, 2, operation="delete", rows=0)
+    tables = {OWN: made_of(fold(), read(log=read_up_to)), LOG: table([*row(1, 2), deleted])}
+    reason = f"rows of {LOG} were deleted after it was read"
+    assert run(tables, fold(), refolds=True).reason == (reason if is_trimmed else None)
+    # Others take what is new, and keep what they have of the rest.
+    assert run(tables, fold()).reason is None
 
 
 def test_deletes_that_were_forgotten_before_they_were_read() -> None:

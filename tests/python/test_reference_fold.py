@@ -186,6 +186,15 @@ def test_a_truncate_takes_only_what_came_from_its_table() -> None:
     assert row(folded(a, deleted, truncate(4, "a", 40))) == (False, 3, 30, 30)
 
 
+@pytest.mark.parametrize("partial", [False, True])
+def test_a_truncate_before_all_of_a_keys_events_is_of_another_row(partial: bool) -> None:
+    """In a log of several tables, none of which the key is known to be from."""
+    log = [truncate(0, "a", 40), truncate(0, "b", 50), of("a", change(1, 10))]
+    rows = [(*each[:3], tuple(each.position), *each[4:]) for each in log]
+    state = reference_fold(rows, False, 0, partial)
+    assert state is not None and row(state) == (True, 1, 10, 10)
+
+
 def test_what_is_kept_of_a_row_is_what_its_tables_truncates_have_left() -> None:
     first = of("a", change(1, 10)._replace(values=["old", "old"]))
     then = of("a", change(3, 30)._replace(values=["new", None], unchanged=[1]))

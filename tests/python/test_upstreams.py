@@ -119,7 +119,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Upstreams:
     add_gold(project, current_state(ONE, PICKED))
     for log in (TRIMMED, PROFILES, *LOSING, REVIVED, *ROLLED):
         add_gold(project, current_state(log))
-    add_gold(project, replace(history(REVIVED, "revived_history"), data_tests=[]))
+    for log in (TRIMMED, REVIVED):
+        add_gold(project, replace(history(log, f"{log.name}_history"), data_tests=[]))
     upstreams = Upstreams(Lake(folder, project), [], {})
     upstreams.land(
         *(change("one", n, "c", n, f"one {n}") for n in (1, 2)),
@@ -194,8 +195,14 @@ def test_another_log_is_another_table(built: Upstreams, exchanged: Exchanged) ->
 def test_nothing_is_lost_that_the_log_no_longer_says(
     built: Upstreams, exchanged: Exchanged
 ) -> None:
-    """Neither by a column that is no longer declared, nor by another table's rebuild."""
-    assert built.titles("gold.trimmed") == {1: "trimmed 1", 2: "trimmed 2"}
+    """Neither by a column that is no longer declared, nor by another table's rebuild; a history
+    would fold what is left of the log.
+    """
+    for table in ("trimmed", "trimmed_history"):
+        assert built.titles(f"gold.{table}") == {1: "trimmed 1", 2: "trimmed 2"}
+    outcome = exchanged.outcomes["trimmed_history"]
+    reason = f"rows of silver.{TRIMMED.model} were deleted after it was read"
+    assert outcome.status == "error" and reason in outcome.message, outcome
     assert len(built.lake.read("gold.profiles")) == 2
 
 
@@ -252,6 +259,7 @@ def test_a_rebuild_that_would_lose_rows_stops(
 @pytest.mark.parametrize(
     ("table", "loss"),
     [
+        ("trimmed_history", "1 of its rows are of events"),
         ("values", "1 of its rows have values of events"),
         ("copies", "1 of its rows are of events"),
         ("deleted", "1 of the deleted keys that it remembers are of events"),
@@ -344,6 +352,10 @@ def test_a_deferred_table_is_not_rebuilt_at_each_run(built: Upstreams, deferred:
         before = lake.current_snapshot("other_gold.rolled_gold")
         succeeded(lake.outcomes(*run, *arguments, as_of=AS_OF))
         assert lake.current_snapshot("other_gold.rolled_gold") == before
+    # Its tests take the log that it is made of, though there is another.
+    lake.sql("delete from other_silver.rolled_gold_changes")
+    build = ("build", "--target", "other", "-s", "rolled_gold", *deferring)
+    succeeded(lake.outcomes(*build, as_of=AS_OF))
     assert current_snapshots(lake) == first_target
 
 

@@ -265,7 +265,9 @@ def second(lake: Lake, first: dict[str, str]) -> dict[str, str]:
     add_gold(lake.project, history(NOTES_LATER, "notes_history"))
     messages = [
         shard(9, "shard_a", "c", 6, title="row 6", note="a"),
-        shard(10, "shard_b", "t"),
+        # New to gold, as the truncate is that takes it away.
+        shard(10, "shard_b", "c", 7, title="gone", note="gone"),
+        shard(11, "shard_b", "t"),
         aerospike_write(USERS, 5, "gauges", 3, level=33),
         set_less_delete(USERS, 6, 4),
         set_less_delete(USERS, 7, 1),

@@ -16,6 +16,7 @@ from dbt_common.exceptions import CompilationError
 from pyspark.sql import Observation
 from pyspark.sql.functions import expr
 
+from dbt import selected_resources
 from dbt.adapters.lakehouse.base import SessionAdapter, told
 from dbt_lakehouse.dbt import (
     commits,
@@ -99,7 +100,12 @@ class ModelAdapter(SessionAdapter):
     def _relation(self, node: Any) -> BaseRelation:
         relation = self.Relation.create(schema=node.schema, identifier=node.alias)
         deferred = getattr(node, "defer_relation", None)
-        if deferred is not None and self.look_at(relation) is None:
+        favored = (
+            getattr(self.config.args, "favor_state", False)
+            and node.unique_id not in selected_resources.SELECTED_RESOURCES
+        )
+        # As dbt's own ref.
+        if deferred is not None and (favored or self.look_at(relation) is None):
             return self.Relation.create(schema=deferred.schema, identifier=deferred.identifier)
         return relation
 
@@ -119,6 +125,7 @@ class ModelAdapter(SessionAdapter):
         of: Fold | Mapping[str, Any] | None,
         anew: bool,
         merges: bool = False,
+        refolds: bool = False,
         wanted: Wanted = None,
     ) -> NodeRun:
         """Find out what is new to a model's table, see ``NodeRun``."""
@@ -130,7 +137,16 @@ class ModelAdapter(SessionAdapter):
             )
         self.handle.looks.clear()
         # A view in its place is no table to go on with.
-        run = NodeRun(self.look_at, this, upstreams, of, anew=anew, merges=merges, wanted=wanted)
+        run = NodeRun(
+            self.look_at,
+            this,
+            upstreams,
+            of,
+            anew=anew,
+            merges=merges,
+            refolds=refolds,
+            wanted=wanted,
+        )
         self._runs[str(this)] = run
         self.handle.session.suit(small=run.suits_small)
         return run
