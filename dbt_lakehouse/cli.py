@@ -149,6 +149,7 @@ def land(
         _fail("land needs either capture FILES or --kafka")
     if (until_caught_up or accept_loss) and not from_kafka:
         _fail("--until-caught-up and --accept-loss go with --kafka")
+    project.refuse_landing_elsewhere()
     if from_kafka:
         _land_from_kafka(project, until_caught_up, accept_loss, as_json)
         return
@@ -229,6 +230,7 @@ def stream(
     from dbt_lakehouse.landing.kafka.stream import StreamOptions, run_stream
     from dbt_lakehouse.spark.session import has_ended
 
+    project.refuse_landing_elsewhere()
     source = project.require_kafka()
     spark = project.open_session()
     stopping = threading.Event()

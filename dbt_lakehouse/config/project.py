@@ -46,6 +46,12 @@ class Project(NamedTuple):
 
         return open_session(self.parameters, self.root)
 
+    def refuse_landing_elsewhere(self) -> None:
+        """Raises ``ConfigurationError`` if the target is not the one that lands."""
+        elsewhere = lands_elsewhere(self.schema, self.options)
+        if elsewhere is not None:
+            raise ConfigurationError(elsewhere)
+
     def kafka(self) -> "KafkaSource | None":
         """Kafka as the project configures it, None if it names no broker; nobody is asked.
 
@@ -148,6 +154,23 @@ def load(options: ProjectOptions) -> Project:
         credentials.schema or "gold",
         Path(flags.PROJECT_DIR).resolve(),
         found,
+    )
+
+
+def lands_elsewhere(schema: str, options: ProjectOptions) -> str | None:
+    """Why a target with this schema lands nothing, None for the one that bronze is of: all targets
+    share it, and each checkout has vars of its own. Profile and target are those that were found.
+    """
+    if schema == "gold":
+        return None
+    from dbt.config.profile import read_profile
+
+    profiles = read_profile(str(options.profiles_dir))
+    outputs = profiles.get(str(options.profile), {}).get("outputs", {})
+    owners = [name for name, output in outputs.items() if output.get("schema") == "gold"]
+    return (
+        f"nothing lands with target {options.target}: bronze is shared, and landing is for the"
+        f" target whose schema is gold{f' ({owners[0]})' if owners else ''}"
     )
 
 

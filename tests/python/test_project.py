@@ -8,6 +8,7 @@ import pytest
 from dbt.cli.main import dbtRunner
 from lakes import copy_project
 
+from dbt_lakehouse.cli import main
 from dbt_lakehouse.config import profile
 from dbt_lakehouse.config.project import ProjectOptions, load
 from dbt_lakehouse.errors import ConfigurationError
@@ -82,6 +83,19 @@ def test_it_is_what_dbt_takes(project: Path, monkeypatch: pytest.MonkeyPatch) ->
     found = load(ProjectOptions())
     assert found.root == project
     assert found.gold == schema_for_dbt() == "ada_gold"
+
+
+@pytest.mark.parametrize("call", [["land", "some.jsonl"], ["land", "--kafka"], ["stream"]])
+def test_another_target_lands_nothing(
+    project: Path, capsys: pytest.CaptureFixture[str], call: list[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([*call, "--target", "ada"])
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == (
+        "lakehouse: nothing lands with target ada: bronze is shared, and landing is for the target"
+        " whose schema is gold (dev)\n"
+    )
 
 
 def test_options_come_before_the_environment(

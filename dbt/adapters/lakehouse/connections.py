@@ -16,7 +16,6 @@ from dbt.adapters.spark.connections import (
     SparkCredentials,
 )
 from dbt.adapters.spark.session import Cursor, SessionConnectionWrapper
-from dbt.config.profile import read_profile
 from dbt.config.runtime import RuntimeConfig
 from dbt_common.events.contextvars import get_node_info
 from dbt_common.events.functions import fire_event
@@ -176,18 +175,17 @@ class LakehouseConnectionManager(SparkConnectionManager):
         )
 
     def lands_elsewhere(self) -> str | None:
-        """Why this target lands nothing, None for the one that bronze is of: all targets share it,
-        and each checkout has vars of its own.
-        """
+        """See ``config.project.lands_elsewhere``."""
+        from dbt_lakehouse.config.project import ProjectOptions, lands_elsewhere
+
         config = cast(RuntimeConfig, self.profile)
-        if (config.credentials.schema or "gold") == "gold":
-            return None
-        profiles = read_profile(config.args.PROFILES_DIR)
-        outputs = profiles.get(config.profile_name, {}).get("outputs", {})
-        owners = [name for name, output in outputs.items() if output.get("schema") == "gold"]
-        return (
-            f"nothing lands with target {config.target_name}: bronze is shared, and landing is for"
-            f" the target whose schema is gold{f' ({owners[0]})' if owners else ''}"
+        return lands_elsewhere(
+            config.credentials.schema or "gold",
+            ProjectOptions(
+                profiles_dir=config.args.PROFILES_DIR,
+                profile=config.profile_name,
+                target=config.target_name,
+            ),
         )
 
     # dbt's is a class's method; it calls it on this object only.
