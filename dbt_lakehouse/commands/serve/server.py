@@ -94,6 +94,10 @@ def _listen(spark: SparkSession, access: Access) -> Any:
         "hive.server2.transport.mode": "binary",
         "hive.server2.authentication": "NONE",
         "hive.server2.enable.doAs": "false",
+        # It decides nothing here, and is one that asks no metastore, as Hive's own does to list
+        # tables.
+        "hive.security.authorization.manager": "org.apache.hadoop.hive.ql.security.authorization"
+        ".StorageBasedAuthorizationProvider",
         "hive.server2.logging.operation.enabled": "false",
         "hive.server2.global.init.file.location": "",
         # Of clients that went without a word.
