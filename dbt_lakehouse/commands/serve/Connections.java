@@ -9,6 +9,7 @@ import java.util.Base64;
 import java.util.HashMap;
 import java.util.Iterator;
 import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.SynchronousQueue;
 import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
@@ -122,6 +123,8 @@ public final class Connections extends ThriftBinaryCLIService {
     /** Compares passwords with a file of lines as `lakehouse password` makes them. */
     private static final class Login implements CallbackHandler {
         private final String users;
+        // Digests of what has been right: to compute a hash takes most of a second.
+        private final Set known = ConcurrentHashMap.newKeySet();
 
         Login(String users) {
             this.users = users;
@@ -133,9 +136,10 @@ public final class Connections extends ThriftBinaryCLIService {
             AuthorizeCallback authorize = null;
             for (int i = 0; i < callbacks.length; i++) {
                 if (callbacks[i] instanceof NameCallback) {
-                    name = ((NameCallback) callbacks[i]).getName();
+                    name = text(((NameCallback) callbacks[i]).getName());
                 } else if (callbacks[i] instanceof PasswordCallback) {
-                    password = new String(((PasswordCallback) callbacks[i]).getPassword());
+                    password = text(
+                        new String(((PasswordCallback) callbacks[i]).getPassword()));
                 } else if (callbacks[i] instanceof AuthorizeCallback) {
                     authorize = (AuthorizeCallback) callbacks[i];
                 }
@@ -145,10 +149,19 @@ public final class Connections extends ThriftBinaryCLIService {
             }
             if (authorize != null) {
                 // Nobody is let in as somebody else.
-                String as = authorize.getAuthorizationID();
-                authorize.setAuthorized(as == null || as.isEmpty() || as.equals(name));
+                String as = text(authorize.getAuthorizationID());
+                authorize.setAuthorized(as.isEmpty() || as.equals(name));
                 authorize.setAuthorizedID(name);
             }
+        }
+
+        /** Hive makes a character of each byte, whatever it may be of in UTF-8. */
+        private static String text(String bytes) {
+            byte[] encoded = new byte[bytes.length()];
+            for (int i = 0; i < encoded.length; i++) {
+                encoded[i] = (byte) bytes.charAt(i);
+            }
+            return new String(encoded, StandardCharsets.UTF_8);
         }
 
         /** Reads the file each time: who leaves or comes needs no new start. */
@@ -159,28 +172,37 @@ public final class Connections extends ThriftBinaryCLIService {
             Iterator lines =
                 Files.readAllLines(Paths.get(users), StandardCharsets.UTF_8).iterator();
             while (lines.hasNext()) {
-                String[] fields = ((String) lines.next()).trim().split(":");
-                if (fields.length == 4 && fields[0].equals(name)) {
-                    return isHash(password, fields[1], fields[2], fields[3]);
+                String line = ((String) lines.next()).trim();
+                if (line.startsWith(name + ":")) {
+                    return isOf(password, line);
                 }
             }
             return false;
         }
 
-        private boolean isHash(String password, String rounds, String salt, String hash)
-                throws IOException {
-            byte[] expected = Base64.getDecoder().decode(hash);
+        private boolean isOf(String password, String line) throws IOException {
             try {
+                byte[] both = (line + password).getBytes(StandardCharsets.UTF_8);
+                String digest = Base64.getEncoder()
+                    .encodeToString(MessageDigest.getInstance("SHA-256").digest(both));
+                if (known.contains(digest)) {
+                    return true;
+                }
+                String[] fields = line.split(":");
+                byte[] hash = Base64.getDecoder().decode(fields[3]);
                 PBEKeySpec key = new PBEKeySpec(
                     password.toCharArray(),
-                    Base64.getDecoder().decode(salt),
-                    Integer.parseInt(rounds),
-                    8 * expected.length);
-                return MessageDigest.isEqual(
-                    expected,
-                    SecretKeyFactory.getInstance("PBKDF2WithHmacSHA256")
-                        .generateSecret(key)
-                        .getEncoded());
+                    Base64.getDecoder().decode(fields[2]),
+                    Integer.parseInt(fields[1]),
+                    8 * hash.length);
+                byte[] given = SecretKeyFactory.getInstance("PBKDF2WithHmacSHA256")
+                    .generateSecret(key)
+                    .getEncoded();
+                boolean isRight = MessageDigest.isEqual(hash, given);
+                if (isRight) {
+                    known.add(digest);
+                }
+                return isRight;
             } catch (GeneralSecurityException error) {
                 throw new IOException(error.getMessage(), error);
             }

@@ -11,13 +11,13 @@ from typing import Final
 _READING: Final = """
     AsOfJoin Aggregate CTERelationDef CTERelationRef CurrentNamespace DataFrameDropColumns
     Deduplicate Distinct Except Expand Filter Generate GlobalLimit Intersect Join LateralJoin
-    LimitAll LocalLimit LocalRelation Offset OneRowRelation PipeOperator Pivot Project Range RebalancePartitions
-    RelationTimeTravel Repartition RepartitionByExpression ResolvedInlineTable Sample Sort Subquery
-    SubqueryAlias Tail Transpose Union UnionLoop UnionLoopRef Unpivot UnresolvedFunctionName
-    UnresolvedHaving UnresolvedHint UnresolvedInlineTable UnresolvedNamespace UnresolvedRelation
-    UnresolvedSubqueryColumnAliases UnresolvedTVFAliases UnresolvedTable UnresolvedTableOrView
-    UnresolvedTableValuedFunction UnresolvedTranspose UnresolvedView UnresolvedWith View Window
-    WithCTE WithWindowDefinition
+    LimitAll LocalLimit LocalRelation Offset OneRowRelation PipeOperator Pivot Project Range
+    RebalancePartitions RelationTimeTravel Repartition RepartitionByExpression
+    ResolvedInlineTable Sample Sort Subquery SubqueryAlias Tail Transpose Union UnionLoop
+    UnionLoopRef Unpivot UnresolvedFunctionName UnresolvedHaving UnresolvedHint
+    UnresolvedInlineTable UnresolvedNamespace UnresolvedRelation UnresolvedSubqueryColumnAliases
+    UnresolvedTVFAliases UnresolvedTable UnresolvedTableOrView UnresolvedTableValuedFunction
+    UnresolvedTranspose UnresolvedView UnresolvedWith View Window WithCTE WithWindowDefinition
 """
 _TELLING: Final = """
     DescribeColumn DescribeFunction DescribeNamespace DescribeQueryCommand DescribeRelation

@@ -2,10 +2,10 @@
 can only read.
 """
 
-import os
 import threading
 from collections.abc import Iterable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import click
@@ -19,7 +19,7 @@ from dbt_lakehouse.commands.serve.rules import FUNCTIONS_REFUSED, PLANS, SETTING
 from dbt_lakehouse.config.paths import cache_folder
 from dbt_lakehouse.config.project import Project
 from dbt_lakehouse.dbt.tables import catalog_of
-from dbt_lakehouse.errors import ConfigurationError, SessionError
+from dbt_lakehouse.errors import SessionError
 from dbt_lakehouse.lake.catalog import CATALOG
 from dbt_lakehouse.lake.iceberg import java_class
 from dbt_lakehouse.spark.java_errors import error_text
@@ -35,7 +35,12 @@ _HIVE: Final = "org.apache.spark.sql.hive.thriftserver"
 def serve(project: Project, access: Access, stopping: threading.Event) -> None:
     """Serve until ``stopping`` is set. Raises ``ConfigurationError`` and ``SessionError``."""
     access.check()
-    spark = open_to_read(project.parameters, project.root, _settings())
+    with TemporaryDirectory(dir=cache_folder("tmp"), prefix="serve-") as folder:
+        _serve(project, access, stopping, folder)
+
+
+def _serve(project: Project, access: Access, stopping: threading.Event, folder: str) -> None:
+    spark = open_to_read(project.parameters, project.root, _settings(folder))
     listing = Listing(spark, project.gold)
     listing.refresh()
     _restrict(spark, project.gold)
@@ -53,7 +58,7 @@ def serve(project: Project, access: Access, stopping: threading.Event) -> None:
     spark.stop()
 
 
-def _settings() -> dict[str, str]:
+def _settings(folder: str) -> dict[str, str]:
     """What a server sets of Spark beside the profile."""
     return {
         "spark.app.name": "lakehouse serve",
@@ -62,8 +67,8 @@ def _settings() -> dict[str, str]:
         # Else a query could read files, and the environment: ${env:...}.
         "spark.sql.runSQLOnFiles": "false",
         "spark.sql.variable.substitute": "false",
-        # Of Spark's own catalog, which holds nothing but what is listed; it makes the folder.
-        "spark.sql.warehouse.dir": str(cache_folder("tmp") / f"serve-{os.getpid()}"),
+        # Of Spark's own catalog, which holds nothing but what is listed; it makes folders.
+        "spark.sql.warehouse.dir": folder,
     }
 
 
@@ -86,9 +91,7 @@ def _restrict(spark: SparkSession, schema: str) -> None:
 
 
 def _listen(spark: SparkSession, access: Access) -> Any:
-    """The running server's connections. Raises ``ConfigurationError`` and ``SessionError``."""
-    if access.keystore is not None:
-        _check_keystore(access)
+    """The running server's connections. Raises ``SessionError``."""
     conf = java_class("org.apache.hadoop.hive.conf.HiveConf")()
     for name, value in {
         "hive.server2.transport.mode": "binary",
@@ -100,6 +103,8 @@ def _listen(spark: SparkSession, access: Access) -> Any:
         ".StorageBasedAuthorizationProvider",
         "hive.server2.logging.operation.enabled": "false",
         "hive.server2.global.init.file.location": "",
+        # Nor does the end of a session, which would make one in a database of Hive's own.
+        "hive.metastore.rawstore.impl": "none",
         # Of clients that went without a word.
         "hive.server2.session.check.interval": "10m",
         "hive.server2.idle.session.timeout": "12h",
@@ -129,18 +134,6 @@ def _listen(spark: SparkSession, access: Access) -> Any:
     except Py4JJavaError as error:
         raise SessionError(f"the server does not start: {error_text(error)}") from error
     return connections
-
-
-def _check_keystore(access: Access) -> None:
-    """Raises ``ConfigurationError``."""
-    file = java_class("java.io.File")(str(access.keystore))
-    secret = java_class("java.lang.String")(access.keystore_password).toCharArray()
-    try:
-        java_class("java.security.KeyStore").getInstance(file, secret)
-    except Py4JJavaError as error:
-        raise ConfigurationError(
-            f"{access.keystore} can't be opened: {error_text(error)}; keytool makes one"
-        ) from error
 
 
 def _made(name: str, *arguments: Any) -> Any:
