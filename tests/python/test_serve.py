@@ -6,7 +6,7 @@ import ssl
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, nullcontext
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,6 +14,7 @@ import pyspark
 import pytest
 from commands import Command, lakehouse
 from lakes import Lake
+from py4j.protocol import Py4JJavaError
 from pyhive import hive
 from pyhive.exc import DatabaseError
 from TCLIService import ttypes
@@ -26,6 +27,7 @@ from dbt_lakehouse.commands.serve.access import KEYSTORE_PASSWORD, Access, passw
 from dbt_lakehouse.config.paths import LOOPBACK
 from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.lake.catalog import CATALOG_URI, entries, read_only
+from dbt_lakehouse.lake.iceberg import java_class
 
 USER: Final = "ana"
 PASSWORD: Final = "correct: hörse"
@@ -233,8 +235,17 @@ def test_a_connection_brings_no_settings(server: Server) -> None:
 
 
 def test_the_catalog_itself_refuses_to_be_written(demo: Lake, tmp_path: Path) -> None:
-    settings = read_only(demo.load().parameters)
-    assert settings[CATALOG_URI].endswith("?open_mode=1&busy_timeout=30000")
+    assert demo.spark
+    connect = java_class("java.sql.DriverManager").getConnection
+    for address, refuses in (
+        (demo.load().parameters[CATALOG_URI], False),
+        (read_only(demo.load().parameters)[CATALOG_URI], True),
+    ):
+        connection = connect(address)
+        change = "update iceberg_tables set table_name = table_name where false"
+        with pytest.raises(Py4JJavaError, match="READONLY") if refuses else nullcontext():
+            connection.createStatement().execute(change)
+        connection.close()
     with pytest.raises(ConfigurationError, match=r"there is no lake yet, for .* is missing"):
         read_only({CATALOG_URI: f"jdbc:sqlite:{tmp_path}/catalog.db"})
 
@@ -355,9 +366,11 @@ def test_what_can_not_work_is_told_at_once(
     paths = {name: tmp_path / name for name in contents}
     for name, text in contents.items():
         paths[name].write_text(text)
-    given = [str(each).format(**paths) if each else None for each in access[2:]]
+    users, keystore = (
+        each and Path(str(each).format(**paths)) for each in (access.users, access.keystore)
+    )
     with pytest.raises(ConfigurationError, match=said):
-        Access(access.host, access.port, *(each and Path(each) for each in given)).check()
+        access._replace(users=users, keystore=keystore).check()
 
 
 def test_a_keystore_without_its_password_and_a_port_in_use(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,6 +29,9 @@ from python_udfs.registry import SQL_FUNCTIONS
 # How often the tables that are listed are brought up to date.
 _LISTING_SECONDS: Final = 10.0
 _HERE: Final = Path(__file__).parent
+_POOLS: Final = (
+    "<allocations><pool name='default'><schedulingMode>FAIR</schedulingMode></pool></allocations>"
+)
 _HIVE: Final = "org.apache.spark.sql.hive.thriftserver"
 
 
@@ -59,9 +62,14 @@ def _serve(project: Project, access: Access, stopping: threading.Event, folder: 
 
 
 def _settings(folder: str) -> dict[str, str]:
-    """What a server sets of Spark beside the profile."""
+    """What a server sets of Spark beside the profile; files of it are made in the folder."""
+    pools = Path(folder) / "pools.xml"
+    pools.write_text(_POOLS)
     return {
         "spark.app.name": "lakehouse serve",
+        # Else a short query waits for all tasks of a long one that came before.
+        "spark.scheduler.mode": "FAIR",
+        "spark.scheduler.allocation.file": pools.as_uri(),
         # Whoever asks for millions of rows gets them part by part, and not the server all of them.
         "spark.sql.thriftServer.incrementalCollect": "true",
         # Else a query could read files, and the environment: ${env:...}.
