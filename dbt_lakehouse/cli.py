@@ -232,7 +232,7 @@ def stream(
 
     source = project.require_kafka()
     spark = project.open_session()
-    stopping = _stopping()
+    stopping = _set_by_signals(threading.Event())
     options = StreamOptions(
         topics=topics,
         interval_seconds=interval,
@@ -251,9 +251,8 @@ def stream(
     click.echo(f"kafka: landed {landed:,} messages")
 
 
-def _stopping() -> threading.Event:
-    """What SIGTERM and Ctrl-C set from now on."""
-    stopping = threading.Event()
+def _set_by_signals(stopping: threading.Event) -> threading.Event:
+    """The event, which SIGTERM and Ctrl-C set from now on."""
 
     def stop(*_: object) -> None:
         # Where the signal has ended Spark too, py4j logs a traceback of the call at work.
@@ -509,9 +508,10 @@ def serve(
     from dbt_lakehouse.commands.serve.server import serve as answer
     from dbt_lakehouse.spark.session import has_ended
 
-    stopping = _stopping()
+    access = Access(host, port, users, keystore)
+    stopping = threading.Event()
     try:
-        answer(project, Access(host, port, users, keystore), stopping)
+        answer(project, access, lambda: _set_by_signals(stopping))
     except (Py4JError, OSError):
         # systemd and timeout send the signal to Spark's JVM too.
         if not (stopping.wait(1) and has_ended(patience=5)):

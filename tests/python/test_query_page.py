@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import signal
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any, Final
@@ -45,6 +46,9 @@ def between(lake: Lake) -> str:
 def server(lake: Lake) -> Iterator[Command]:
     with lakehouse(lake, "serve", "--port", "0") as command:
         yield command
+        # Ctrl-C.
+        command.process.send_signal(signal.SIGINT)
+        assert command.end().endswith("stopped\n")
 
 
 def test_each_example_prints_what_the_page_says(

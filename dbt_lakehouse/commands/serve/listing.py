@@ -24,7 +24,7 @@ class Listing:
         self._spark: Final = spark
         self._name: Final = schema
         self._schema: Final = _quoted(schema)
-        # What each entry was made of.
+        # The metadata file that each entry was made of; for a view, its columns.
         self._made: Final[dict[str, str]] = {}
         spark.sql(f"create schema if not exists {_OWN}.{self._schema}")
 
@@ -34,28 +34,39 @@ class Listing:
         views = views_in(self._spark, self._name)
         for name in self._made.keys() - {*tables, *views}:
             self._drop(name)
-        for name in tables:
-            self._make(name, is_view=False)
-        for name in views:
-            self._make(name, is_view=True)
+        for name, make in (
+            *((each, self._make_table) for each in tables),
+            *((each, self._make_view) for each in views),
+        ):
+            try:
+                make(name)
+            except (DamageError, Py4JJavaError, CapturedException):
+                # It is gone by now, or can't be read, as whoever asks for it is told.
+                self._drop(name)
 
-    def _make(self, name: str, *, is_view: bool) -> None:
-        try:
-            made = self._definition(name, is_view=is_view)
-        except (DamageError, Py4JJavaError, CapturedException):
-            # It is gone by now, or can't be read, as whoever asks for it is told.
-            self._drop(name)
-            return
-        if self._made.get(name) != made:
-            self._drop(name)
-            self._spark.sql(f"create table {self._entry(name)} {made}")
-            self._made[name] = made
+    def _make_table(self, name: str) -> None:
+        table = load(self._spark, f"{self._schema}.{_quoted(name)}")
+        file = table.operations().current().metadataFileLocation()
+        if self._made.get(name) != file:
+            self._make(name, self._columns(name), table.properties().get("comment") or "", file)
 
-    def _definition(self, name: str, *, is_view: bool) -> str:
-        lake = f"{self._schema}.{_quoted(name)}"
-        comment = "" if is_view else load(self._spark, lake).properties().get("comment") or ""
-        columns = self._spark.table(f"{CATALOG}.{lake}")._jdf.schema().toDDL()
-        return f"({columns}) using parquet comment {sql_text(comment)} location '/{name}'"
+    def _make_view(self, name: str) -> None:
+        columns = self._columns(name)
+        if self._made.get(name) != columns:
+            self._make(name, columns, "", columns)
+
+    def _columns(self, name: str) -> str:
+        rows = self._spark.table(f"{CATALOG}.{self._schema}.{_quoted(name)}")
+        ddl: str = rows._jdf.schema().toDDL()
+        return ddl
+
+    def _make(self, name: str, columns: str, comment: str, made_of: str) -> None:
+        self._drop(name)
+        self._spark.sql(
+            f"create table {self._entry(name)} ({columns}) using parquet"
+            f" comment {sql_text(comment)} location '/nowhere'"
+        )
+        self._made[name] = made_of
 
     def _drop(self, name: str) -> None:
         self._spark.sql(f"drop table if exists {self._entry(name)}")

@@ -23,7 +23,7 @@ _TELLING: Final = """
     DescribeColumn DescribeFunction DescribeNamespace DescribeQueryCommand DescribeRelation
     ExplainCommand ShowCatalogsCommand ShowColumns ShowCreateTable ShowCurrentNamespaceCommand
     ShowFunctions ShowNamespacesCommand ShowNamespaces ShowPartitions ShowTableProperties
-    ShowTables ShowTablesExtended ShowViews
+    ShowIcebergViews ShowTables ShowTablesExtended ShowViews
 """
 # USE of a schema, and SET of what is listed below. They are of the client's own session.
 _CHOOSING: Final = "SetCatalogAndNamespace SetCommand SetNamespaceCommand"

@@ -3,7 +3,7 @@ can only read.
 """
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
@@ -13,7 +13,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from dbt_lakehouse.commands.serve.access import Access
+from dbt_lakehouse.commands.serve.access import KEYSTORE_PASSWORD, Access
 from dbt_lakehouse.commands.serve.listing import Listing
 from dbt_lakehouse.commands.serve.rules import FUNCTIONS_REFUSED, PLANS, SETTINGS
 from dbt_lakehouse.config.paths import cache_folder
@@ -35,15 +35,20 @@ _POOLS: Final = (
 _HIVE: Final = "org.apache.spark.sql.hive.thriftserver"
 
 
-def serve(project: Project, access: Access, stopping: threading.Event) -> None:
-    """Serve until ``stopping`` is set. Raises ``ConfigurationError`` and ``SessionError``."""
+def serve(project: Project, access: Access, stopping: Callable[[], threading.Event]) -> None:
+    """Serve until the event is set, for which is asked once Spark, which takes Ctrl-C for itself,
+    has started. Raises ``ConfigurationError`` and ``SessionError``.
+    """
     access.check()
     with TemporaryDirectory(dir=cache_folder("tmp"), prefix="serve-") as folder:
         _serve(project, access, stopping, folder)
 
 
-def _serve(project: Project, access: Access, stopping: threading.Event, folder: str) -> None:
+def _serve(
+    project: Project, access: Access, stopping: Callable[[], threading.Event], folder: str
+) -> None:
     spark = open_to_read(project.parameters, project.root, _settings(folder))
+    stopped = stopping()
     listing = Listing(spark, project.gold)
     listing.refresh()
     _restrict(spark, project.gold)
@@ -51,7 +56,7 @@ def _serve(project: Project, access: Access, stopping: threading.Event, folder: 
     port = connections.getPortNumber()
     tls = ";ssl=true" if access.keystore else ""
     click.echo(f"serving at jdbc:hive2://{access.host}:{port}/{tls}", err=True)
-    while not stopping.wait(_LISTING_SECONDS):
+    while not stopped.wait(_LISTING_SECONDS):
         if has_ended(patience=0):
             raise SessionError(
                 "Spark's process has ended: it was killed, or the machine has too little memory"
@@ -140,7 +145,10 @@ def _listen(spark: SparkSession, access: Access) -> Any:
             each.init(conf)
             each.start()
     except Py4JJavaError as error:
-        raise SessionError(f"the server does not start: {error_text(error)}") from error
+        raise SessionError(
+            f"the server does not start: {error_text(error)}: look at --host and --port, and at"
+            f" --keystore, which {KEYSTORE_PASSWORD} must open"
+        ) from error
     return connections
 
 
