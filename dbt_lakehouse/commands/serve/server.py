@@ -3,6 +3,7 @@ can only read.
 """
 
 import threading
+import warnings
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -63,7 +64,10 @@ def _serve(
             )
         listing.refresh()
     connections.stop()
-    spark.stop()
+    with warnings.catch_warnings():
+        # Where the signal has ended Spark too.
+        warnings.simplefilter("ignore", RuntimeWarning)
+        spark.stop()
 
 
 def _settings(folder: str) -> dict[str, str]:
