@@ -15,7 +15,7 @@ from typing import Any, Final
 import pyspark
 import pytest
 from click.testing import CliRunner
-from commands import Command, lakehouse
+from commands import Command, lakehouse, wait_until
 from lakes import Lake
 from py4j.protocol import Py4JJavaError
 from pyhive import hive
@@ -120,11 +120,11 @@ def test_queries_in_spark_sql(server: Server, demo: Lake) -> None:
         assert rows(first, "select count(*) from orders") == [(36,)]
     decoded = "decode_payload('debezium_json', null, cast('x' as binary))"
     assert server.ask(f"select {decoded}[0].error_code") == [("not_json",)]
+    assert server.ask("show views in gold") == []
     for statement in (
         "with some as (from gold.orders |> limit 3) select count(*) from some where order_id in"
         " (select order_id from silver.orders_changes)",
         "show tables in gold",
-        "show views in silver",
         "describe gold.orders",
         "explain select * from gold.orders",
         "select * from gold.orders.snapshots",
@@ -283,6 +283,19 @@ def test_bi_tools_find_tables_and_columns(server: Server, demo: Lake) -> None:
         names = [row["col_name"] for row in demo.sql("describe gold.orders")]
         assert [row[3] for row in columns] == names
         assert "gold" in [row[0] for row in listed(connection, "Schemas")]
+        # Tables that come, change and go.
+        for change, columns in (
+            ("create table gold.new (id int comment 'first')", [("id", "first")]),
+            ("alter table gold.new add column other int", [("id", "first"), ("other", "")]),
+            ("drop table gold.new", []),
+        ):
+            demo.sql(change)
+            wait_until(lambda now=columns: described(connection, "new") == now, change)
+
+
+def described(connection: Any, table: str) -> list[tuple[str, str]]:
+    found = listed(connection, "Columns", schemaName="gold", tableName=table)
+    return [(row[3], row[11]) for row in found]
 
 
 def listed(connection: Any, what: str, **of: str) -> list[tuple[Any, ...]]:

@@ -13,8 +13,8 @@ _READING: Final = """
     Deduplicate Distinct Except Expand Filter Generate GlobalLimit Intersect Join LateralJoin
     LimitAll LocalLimit LocalRelation Offset OneRowRelation PipeOperator Pivot Project Range
     RebalancePartitions RelationTimeTravel Repartition RepartitionByExpression
-    ResolvedInlineTable Sample Sort Subquery SubqueryAlias Tail Transpose Union UnionLoop
-    UnionLoopRef Unpivot UnresolvedFunctionName UnresolvedHaving UnresolvedHint
+    ResolvedInlineTable ResolvedNamespace Sample Sort Subquery SubqueryAlias Tail Transpose
+    Union UnionLoop UnionLoopRef Unpivot UnresolvedFunctionName UnresolvedHaving UnresolvedHint
     UnresolvedInlineTable UnresolvedNamespace UnresolvedRelation UnresolvedSubqueryColumnAliases
     UnresolvedTVFAliases UnresolvedTable UnresolvedTableOrView UnresolvedTableValuedFunction
     UnresolvedTranspose UnresolvedView UnresolvedWith View Window WithCTE WithWindowDefinition

@@ -28,7 +28,7 @@ from dbt_lakehouse.spark.session import has_ended, open_to_read
 from python_udfs.registry import SQL_FUNCTIONS
 
 # How often the tables that are listed are brought up to date.
-_LISTING_SECONDS: Final = 10.0
+_LISTING_SECONDS: Final = 5.0
 _HERE: Final = Path(__file__).parent
 _POOLS: Final = (
     "<allocations><pool name='default'><schedulingMode>FAIR</schedulingMode></pool></allocations>"
