@@ -9,6 +9,7 @@ import time
 from base64 import b64decode
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -238,7 +239,15 @@ def test_a_connection_brings_no_settings(server: Server) -> None:
             "select 1", configuration={name: "x"}
         )
     zone = {"set:hiveconf:spark.sql.session.timeZone": "+05:00", "hive.server2.proxy.user": "root"}
-    assert server.ask("select current_timezone()", configuration=zone) == [("+05:00",)]
+    with closing(server.connect(configuration=zone)) as connection:
+        # Nor does a statement.
+        statement = ttypes.TExecuteStatementReq(
+            sessionHandle=connection.sessionHandle,
+            statement="select 1",
+            confOverlay={"spark.sql.session.timeZone": "+09:00"},
+        )
+        connection.client.ExecuteStatement(statement)
+        assert rows(connection, "select current_timezone()") == [("+05:00",)]
 
 
 def test_the_catalog_itself_refuses_to_be_written(demo: Lake, tmp_path: Path) -> None:
@@ -290,12 +299,12 @@ def test_bi_tools_find_tables_and_columns(server: Server, demo: Lake) -> None:
             ("drop table gold.new", []),
         ):
             demo.sql(change)
-            wait_until(lambda now=columns: described(connection, "new") == now, change)
+            wait_until(partial(is_described, connection, "new", columns), change)
 
 
-def described(connection: Any, table: str) -> list[tuple[str, str]]:
+def is_described(connection: Any, table: str, columns: list[tuple[str, str]]) -> bool:
     found = listed(connection, "Columns", schemaName="gold", tableName=table)
-    return [(row[3], row[11]) for row in found]
+    return [(row[3], row[11]) for row in found] == columns
 
 
 def listed(connection: Any, what: str, **of: str) -> list[tuple[Any, ...]]:
