@@ -5,6 +5,7 @@ can only read.
 import threading
 import warnings
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
@@ -12,6 +13,7 @@ from typing import Any, Final
 import click
 from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext
+from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.sql import SparkSession
 
 from dbt_lakehouse.commands.serve.access import KEYSTORE_PASSWORD, Access
@@ -62,7 +64,9 @@ def _serve(
             raise SessionError(
                 "Spark's process has ended: it was killed, or the machine has too little memory"
             )
-        listing.refresh()
+        # A catalog that can't be asked now may be the next time.
+        with suppress(Py4JJavaError, CapturedException):
+            listing.refresh()
     connections.stop()
     with warnings.catch_warnings():
         # Where the signal has ended Spark too.
