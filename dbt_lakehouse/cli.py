@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import wraps
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, NoReturn
 
 import click
@@ -233,15 +234,7 @@ def stream(
     project.refuse_landing_elsewhere()
     source = project.require_kafka()
     spark = project.open_session()
-    stopping = threading.Event()
-
-    def stop(*_: object) -> None:
-        # Where the signal has ended Spark too, py4j logs a traceback of the call at work.
-        logging.disable()
-        stopping.set()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, stop)
+    stopping = _set_by_signals(threading.Event())
     options = StreamOptions(
         topics=topics,
         interval_seconds=interval,
@@ -258,6 +251,19 @@ def stream(
         click.echo("stopped together with Spark; what has landed is whole", err=True)
         return
     click.echo(f"kafka: landed {landed:,} messages")
+
+
+def _set_by_signals(stopping: threading.Event) -> threading.Event:
+    """The event, which SIGTERM and Ctrl-C set from now on."""
+
+    def stop(*_: object) -> None:
+        # Where the signal has ended Spark too, py4j logs a traceback of the call at work.
+        logging.disable()
+        stopping.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
+    return stopping
 
 
 @lakehouse.command()
@@ -500,6 +506,64 @@ def sql(
         with _opened("-", "standard input") as stream:
             query = stream.read().decode(errors="replace")
     answer(reader, query, form, limit, _write)
+
+
+@lakehouse.command()
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen at.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=10000,
+    show_default=True,
+    help="Port; 0 for any that is free.",
+)
+@click.option(
+    "--users",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Users and passwords, lines of `lakehouse password`. Without it, any password will do.",
+)
+@click.option(
+    "--keystore",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Key and certificate for TLS; LAKEHOUSE_KEYSTORE_PASSWORD opens it.",
+)
+@_project_options
+def serve(
+    project: "Project", host: str, port: int, users: Path | None, keystore: Path | None
+) -> None:
+    """Answer queries in Spark's SQL, for beeline, JDBC, PyHive and BI tools, until SIGTERM or
+    Ctrl-C.
+
+    It is HiveServer2 with the lake's functions. Clients read, and can neither write nor set
+    anything. A host that other machines can reach needs both --users and --keystore.
+    """
+    from py4j.protocol import Py4JError
+
+    from dbt_lakehouse.commands.serve.access import Access
+    from dbt_lakehouse.commands.serve.server import serve as answer
+    from dbt_lakehouse.spark.session import has_ended
+
+    access = Access(host, port, users, keystore)
+    stopping = threading.Event()
+    try:
+        answer(project, access, lambda: _set_by_signals(stopping))
+    except (Py4JError, OSError):
+        # systemd and timeout send the signal to Spark's JVM too.
+        if not (stopping.wait(1) and has_ended(patience=5)):
+            raise
+    click.echo("stopped", err=True)
+
+
+@lakehouse.command()
+@click.argument("name")
+def password(name: str) -> None:
+    """Ask for a password of the user NAME, and print a line for the file of `serve --users`."""
+    from dbt_lakehouse.commands.serve.access import password_line
+
+    given = click.prompt("password", hide_input=True, confirmation_prompt=True, err=True)
+    click.echo(password_line(name, given))
 
 
 @lakehouse.command()

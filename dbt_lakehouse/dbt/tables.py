@@ -223,17 +223,17 @@ def _quoted(column: str) -> str:
 
 def schemas_of(spark: SparkSession) -> list[str]:
     """The names of the catalog's schemas."""
-    return [namespace[0] for namespace in _catalog(spark).listNamespaces()]
+    return [namespace[0] for namespace in catalog_of(spark).listNamespaces()]
 
 
 def tables_in(spark: SparkSession, schema: str) -> list[str]:
     """The names of a schema's tables, none if there is no such schema."""
-    return _listed(_catalog(spark).listTables, schema)
+    return _listed(catalog_of(spark).listTables, schema)
 
 
 def views_in(spark: SparkSession, schema: str) -> list[str]:
     """The names of a schema's views; temporary ones are of no schema."""
-    return _listed(_catalog(spark).listViews, schema)
+    return _listed(catalog_of(spark).listViews, schema)
 
 
 def load(spark: SparkSession, name: str) -> Any:
@@ -242,7 +242,7 @@ def load(spark: SparkSession, name: str) -> Any:
     return load_table(spark, f"{CATALOG}.{name}")
 
 
-def _catalog(spark: SparkSession) -> Any:
+def catalog_of(spark: SparkSession) -> Any:
     """The lake's ``org.apache.iceberg.spark.SparkCatalog`` of a session."""
     return spark._jsparkSession.sessionState().catalogManager().catalog(CATALOG)
 

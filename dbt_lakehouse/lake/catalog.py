@@ -1,5 +1,6 @@
 """The lake's catalog: its name for Spark, and its settings."""
 
+import os
 import shutil
 import sqlite3
 from collections.abc import Mapping
@@ -77,6 +78,33 @@ def absolute(parameters: Mapping[str, str], root: Path) -> dict[str, str]:
     return settings
 
 
+def read_only(settings: Mapping[str, str]) -> dict[str, str]:
+    """The settings, whose paths are absolute, with the connections to a catalog in a database such
+    that it refuses to be written to. A REST catalog's server has rights of its own.
+
+    Raises ``ConfigurationError`` if there is no lake.
+    """
+    uri = settings.get(CATALOG_URI, "")
+    file = sqlite_file(uri)
+    if file is not None:
+        _require(file)
+        if not os.access(file.parent, os.W_OK):
+            # Else who changes the catalog, and when, stays unknown to a process that goes on.
+            raise ConfigurationError(
+                f"{file.parent}, the folder of the lake's SQLite catalog, can't be written: there"
+                " even readers take part in its log of changes; let this user write the folder, or"
+                " keep the catalog in PostgreSQL (docs/catalogs.md)"
+            )
+        return {**settings, CATALOG_URI: f"{SQLITE}{file}?open_mode=1&busy_timeout=30000"}
+    if uri.startswith(_POSTGRESQL):
+        return {
+            **settings,
+            f"{_PROPERTIES}{_JDBC}readOnly": "true",
+            f"{_PROPERTIES}{_JDBC}readOnlyMode": "always",
+        }
+    return dict(settings)
+
+
 def entries(settings: Mapping[str, str]) -> list[Entry]:
     """The tables and views of the lake with these settings, whose paths are absolute; dbt's
     temporary ones left out. Writes nothing, and needs no right to.
@@ -130,8 +158,7 @@ def _of_rest(settings: Mapping[str, str]) -> tuple[str | None, list[_Row]]:
 
 
 def _of_sqlite(file: Path) -> tuple[str | None, list[_Row]]:
-    if not file.exists():
-        raise ConfigurationError(f"there is no lake yet, for {file} is missing: `dbt build`")
+    _require(file)
     try:
         return _of_file(f"{file.as_uri()}?mode=ro")
     except sqlite3.Error as error:
@@ -147,6 +174,11 @@ def _of_sqlite(file: Path) -> tuple[str | None, list[_Row]]:
             return _of_file((Path(folder) / file.name).as_uri())
         except (OSError, sqlite3.Error) as error:
             raise ReadError(f"the lake's catalog {file} can't be read: {error}") from error
+
+
+def _require(file: Path) -> None:
+    if not file.exists():
+        raise ConfigurationError(f"there is no lake yet, for {file} is missing: `dbt build`")
 
 
 def _of_file(uri: str) -> tuple[str | None, list[_Row]]:

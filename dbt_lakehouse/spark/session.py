@@ -23,7 +23,14 @@ from pyspark.sql import SparkSession
 from dbt_lakehouse.config.paths import LOG4J, LOOPBACK, cache_folder
 from dbt_lakehouse.errors import SessionError
 from dbt_lakehouse.lake import bronze
-from dbt_lakehouse.lake.catalog import CATALOG, CATALOG_URI, SQLITE, absolute, sqlite_file
+from dbt_lakehouse.lake.catalog import (
+    CATALOG,
+    CATALOG_URI,
+    SQLITE,
+    absolute,
+    read_only,
+    sqlite_file,
+)
 from dbt_lakehouse.lake.closing import refuse_closed
 from dbt_lakehouse.lake.damage import look_for_damage, refuse_damage
 from dbt_lakehouse.landing.kafka.settings import PREFIX as KAFKA_PREFIX
@@ -101,6 +108,27 @@ def start_session(parameters: Mapping[str, str], root: Path) -> SparkSession:
         # One process may serve several lakes one after the other (tests do); Spark keeps a catalog
         # for good.
         active.stop()
+    spark = _opened_with(settings)
+    if _opened is None or _opened.base.sparkContext is not spark.sparkContext:
+        _opened = Sessions(spark)
+    return spark
+
+
+def open_to_read(
+    parameters: Mapping[str, str], root: Path, ours: Mapping[str, str]
+) -> SparkSession:
+    """Open a lake that is there in a process that has opened none, with further settings and a
+    catalog that nothing can be written to (``read_only``).
+
+    Raises ``ConfigurationError`` and ``SessionError``.
+    """
+    spark = _opened_with({**read_only(_absolute(parameters, root)), **ours})
+    refuse_closed(spark)
+    return spark
+
+
+def _opened_with(settings: Mapping[str, str]) -> SparkSession:
+    """A session with these settings and the functions of the lake."""
     for name in FOREIGN_ENVIRONMENT:
         os.environ.pop(name, None)
     os.environ["PYSPARK_PYTHON"] = settings.get("spark.pyspark.python") or sys.executable
@@ -113,8 +141,6 @@ def start_session(parameters: Mapping[str, str], root: Path) -> SparkSession:
     spark = _started(_with_ours(settings))
     register_functions(spark)
     look_for_damage(spark)
-    if _opened is None or _opened.base.sparkContext is not spark.sparkContext:
-        _opened = Sessions(spark)
     return spark
 
 
@@ -210,12 +236,7 @@ def _resolved(parameters: Mapping[str, str], root: Path) -> dict[str, str]:
     """The parameters with the lake's relative paths made absolute, and the folder of a SQLite
     catalog made.
     """
-    # Kafka's are none of Spark's, and Spark would show them on its command line.
-    settings = {
-        name: value
-        for name, value in absolute(parameters, root).items()
-        if not name.startswith(KAFKA_PREFIX)
-    }
+    settings = _absolute(parameters, root)
     catalog = sqlite_file(settings.get(CATALOG_URI, ""))
     if catalog is not None:
         try:
@@ -229,6 +250,15 @@ def _resolved(parameters: Mapping[str, str], root: Path) -> dict[str, str]:
         if catalog.exists() and not os.access(catalog.parent, os.W_OK):
             settings[CATALOG_URI] = _for_readers(catalog)
     return settings
+
+
+def _absolute(parameters: Mapping[str, str], root: Path) -> dict[str, str]:
+    # Kafka's are none of Spark's, and Spark would show them on its command line.
+    return {
+        name: value
+        for name, value in absolute(parameters, root).items()
+        if not name.startswith(KAFKA_PREFIX)
+    }
 
 
 def _for_readers(catalog: Path) -> str:

@@ -2,11 +2,13 @@
 
 import re
 import shlex
+import signal
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any, Final
 
 import pytest
+from commands import Command, lakehouse
 from lakes import DEMO_AS_OF, Lake
 
 from dbt_lakehouse.cli import main
@@ -20,6 +22,8 @@ LATER: Final = "2040-02-01 00:00:00"
 BETWEEN: Final = "2026-11-21 12:00"
 # DuckDB would fetch it from elsewhere; here it comes from its package.
 INSTALL: Final = '"install iceberg; load iceberg"'
+# Where `lakehouse serve` listens; here, wherever it can.
+SERVED: Final = "port=10000"
 
 
 @pytest.fixture(scope="module")
@@ -38,8 +42,21 @@ def between(lake: Lake) -> str:
     return f"{run['made_current_at'] - timedelta(milliseconds=1):%F %T.%f}"
 
 
+@pytest.fixture
+def server(lake: Lake) -> Iterator[Command]:
+    with lakehouse(lake, "serve", "--port", "0") as command:
+        yield command
+        # Ctrl-C.
+        command.process.send_signal(signal.SIGINT)
+        assert command.end().endswith("stopped\n")
+
+
 def test_each_example_prints_what_the_page_says(
-    lake: Lake, between: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    lake: Lake,
+    between: str,
+    server: Command,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     page = PAGE.read_text()
     blocks = BLOCK.findall(page)
@@ -56,6 +73,11 @@ def test_each_example_prints_what_the_page_says(
     for language, code, _ in blocks:
         capfd.readouterr()
         code = code.replace(BETWEEN, between)
+        if SERVED in code:
+            # It has started while the others ran.
+            server.wait_for("serving at jdbc:hive2://127.0.0.1:")
+            port = server.said.partition("127.0.0.1:")[2].partition("/")[0]
+            code = code.replace(SERVED, f"port={port}")
         if language == "python":
             at_hand = "; ".join(f"load '{file}'" for file in extension_files())
             exec(code.replace(INSTALL, repr(at_hand)), variables)

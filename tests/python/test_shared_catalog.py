@@ -7,7 +7,7 @@ import shutil
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +15,7 @@ import pytest
 from commands import DBT, SECONDS, Command, program, wait_until
 from lakes import copy_project
 from postgres import USER, postgres
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 from rest_catalog import rest_catalog
 
@@ -22,7 +23,9 @@ from dbt_lakehouse.config.paths import CACHE, ROOT
 from dbt_lakehouse.config.project import ProjectOptions, load
 from dbt_lakehouse.errors import DamageError, LockedError
 from dbt_lakehouse.lake import leases
+from dbt_lakehouse.lake.catalog import CATALOG_URI, read_only
 from dbt_lakehouse.lake.damage import look_for_damage, refuse_damage_in
+from dbt_lakehouse.lake.iceberg import java_class
 from dbt_lakehouse.lake.locks import lake_lock, landing_lock, run_lock
 
 # Holds a lease that runs out soon, and renews it, until it is killed.
@@ -30,6 +33,7 @@ HOLDER = """
 import time
 from dbt_lakehouse.config.project import ProjectOptions, load
 from dbt_lakehouse.lake import leases
+from dbt_lakehouse.lake.iceberg import java_class
 from dbt_lakehouse.lake.locks import run_lock
 leases.LEASE_SECONDS, leases.RENEWAL_SECONDS = 4.0, 1.0
 spark = load(ProjectOptions(project_dir=".", profiles_dir="profiles")).open_session()
@@ -119,6 +123,27 @@ def test_metadata_that_is_cut_short_is_told_by_our_own_look(
     # From a backup.
     file.write_bytes(whole)
     refuse_damage_in(spark, "select * from gold.cut_short")
+
+
+def test_the_catalog_of_a_server_refuses_to_be_written(
+    checkouts: list[Checkout], spark: SparkSession
+) -> None:
+    folder = checkouts[0].folder
+    options = ProjectOptions(project_dir=str(folder), profiles_dir=str(folder / "profiles"))
+    settings = load(options).parameters
+    prefix = "spark.sql.catalog.lake.jdbc."
+    for given, refuses in ((dict(settings), False), (read_only(settings), True)):
+        properties = java_class("java.util.Properties")()
+        for name, value in given.items():
+            if name.startswith(prefix):
+                properties.setProperty(name.removeprefix(prefix), value)
+        connection = java_class("java.sql.DriverManager").getConnection(
+            given[CATALOG_URI], properties
+        )
+        change = "update iceberg_tables set table_name = table_name where false"
+        with pytest.raises(Py4JJavaError, match="read-only") if refuses else nullcontext():
+            connection.createStatement().execute(change)
+        connection.close()
 
 
 def test_leases_are_exchanged_by_compare_and_swap(spark: SparkSession) -> None:

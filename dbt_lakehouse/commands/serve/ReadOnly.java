@@ -1,0 +1,183 @@
+import java.lang.reflect.Field;
+import java.util.Set;
+import org.apache.spark.sql.catalyst.FunctionIdentifier;
+import org.apache.spark.sql.catalyst.TableIdentifier;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.parser.ParameterContext;
+import org.apache.spark.sql.catalyst.parser.ParseException;
+import org.apache.spark.sql.catalyst.parser.ParserInterface;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.connector.catalog.CatalogManager;
+import org.apache.spark.sql.connector.catalog.CatalogPlugin;
+import org.apache.spark.sql.execution.command.SetCommand;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.StructType;
+import scala.Option;
+import scala.Product;
+import scala.Tuple2;
+import scala.collection.Iterable;
+import scala.collection.Iterator;
+import scala.collection.immutable.Seq;
+import scala.runtime.AbstractFunction2;
+
+/**
+ * Gives sessions a parser that refuses all statements but those that read. Spark has each statement
+ * parsed first, and analyses, which may run a procedure, nothing that its parser has refused.
+ */
+public final class ReadOnly extends AbstractFunction2 {
+    private final Set plans;
+    private final Set settings;
+    private final String catalog;
+    private final CatalogPlugin lake;
+    private final String schema;
+
+    /**
+     * What may be in a statement: plans, by the names of their classes, and settings. All sessions
+     * share the lake's catalog, for Spark closes none; `schema` is where they look for tables.
+     */
+    public ReadOnly(
+            Set plans, Set settings, String catalog, CatalogPlugin lake, String schema) {
+        this.plans = plans;
+        this.settings = settings;
+        this.catalog = catalog;
+        this.lake = lake;
+        this.schema = schema;
+    }
+
+    public Object apply(Object session, Object parser) {
+        return new Parser((SparkSession) session, (ParserInterface) parser);
+    }
+
+    private LogicalPlan checked(Object plan) {
+        check(plan);
+        return (LogicalPlan) plan;
+    }
+
+    /** All that a plan is made of: plans lie in lists, options and expressions too. */
+    private void check(Object part) {
+        if (part instanceof LogicalPlan) {
+            checkPlan((LogicalPlan) part);
+        }
+        Iterator parts;
+        if (part instanceof Iterable) {
+            parts = ((Iterable) part).iterator();
+        } else if (part instanceof Product) {
+            parts = ((Product) part).productIterator();
+        } else {
+            return;
+        }
+        while (parts.hasNext()) {
+            check(parts.next());
+        }
+    }
+
+    private void checkPlan(LogicalPlan plan) {
+        // Scala's objects have a $ behind their name.
+        String name = plan.nodeName().replace("$", "");
+        if (!plans.contains(name) || !plan.getClass().getName().startsWith("org.apache.spark.")) {
+            throw refused("only queries are answered here, and this is " + name);
+        }
+        if (plan instanceof SetCommand) {
+            Option pair = ((SetCommand) plan).kv();
+            if (pair.isEmpty() || !settings.contains(((Tuple2) pair.get())._1())) {
+                throw refused("settings can't be read or changed here, but " + settings);
+            }
+        }
+        if (name.startsWith("Unresolved") && ((Product) plan).productArity() > 0) {
+            checkName(((Product) plan).productElement(0));
+        }
+    }
+
+    /** The name of a table or schema: files, and what stands for the lake's tables, are none. */
+    private void checkName(Object parts) {
+        if (!(parts instanceof scala.collection.Seq)) {
+            return;
+        }
+        Iterator each = ((scala.collection.Seq) parts).iterator();
+        while (each.hasNext()) {
+            String part = String.valueOf(each.next());
+            if (part.indexOf('/') >= 0 || part.equalsIgnoreCase("spark_catalog")) {
+                throw refused("a query reads tables of the lake alone, and not " + part);
+            }
+        }
+    }
+
+    private static UnsupportedOperationException refused(String reason) {
+        return new UnsupportedOperationException(
+            reason + ": the lake's tables are written by `dbt run`");
+    }
+
+    private final class Parser implements ParserInterface {
+        private final SparkSession session;
+        private final ParserInterface parser;
+        private boolean isNew = true;
+
+        Parser(SparkSession session, ParserInterface parser) {
+            this.session = session;
+            this.parser = parser;
+        }
+
+        public LogicalPlan parsePlan(String sql) throws ParseException {
+            return checked(parser.parsePlan(begin(sql)));
+        }
+
+        public LogicalPlan parsePlanWithParameters(String sql, ParameterContext values)
+                throws ParseException {
+            return checked(parser.parsePlanWithParameters(begin(sql), values));
+        }
+
+        public LogicalPlan parseQuery(String sql) throws ParseException {
+            return checked(parser.parseQuery(sql));
+        }
+
+        /** Clients that name no schema ask for Hive's, which no lake has. */
+        private synchronized String begin(String sql) {
+            if (isNew) {
+                isNew = false;
+                share(session.sessionState().catalogManager());
+            }
+            return sql.trim().replace("`", "").equalsIgnoreCase("use default")
+                ? "use `" + schema + "`"
+                : sql;
+        }
+
+        private void share(CatalogManager manager) {
+            try {
+                Field catalogs = CatalogManager.class.getDeclaredField("catalogs");
+                catalogs.setAccessible(true);
+                ((scala.collection.mutable.HashMap) catalogs.get(manager)).put(catalog, lake);
+            } catch (ReflectiveOperationException error) {
+                throw new IllegalStateException(error);
+            }
+        }
+
+        public Expression parseExpression(String sql) throws ParseException {
+            return parser.parseExpression(sql);
+        }
+
+        public TableIdentifier parseTableIdentifier(String sql) throws ParseException {
+            return parser.parseTableIdentifier(sql);
+        }
+
+        public FunctionIdentifier parseFunctionIdentifier(String sql) throws ParseException {
+            return parser.parseFunctionIdentifier(sql);
+        }
+
+        public Seq parseMultipartIdentifier(String sql) throws ParseException {
+            return parser.parseMultipartIdentifier(sql);
+        }
+
+        public StructType parseRoutineParam(String sql) throws ParseException {
+            return parser.parseRoutineParam(sql);
+        }
+
+        public StructType parseTableSchema(String sql) throws ParseException {
+            return parser.parseTableSchema(sql);
+        }
+
+        public DataType parseDataType(String sql) throws ParseException {
+            return parser.parseDataType(sql);
+        }
+    }
+}

@@ -1,0 +1,1 @@
+"""`lakehouse serve`: one Spark that answers the queries of many clients, as HiveServer2."""

@@ -1,0 +1,109 @@
+"""Who may connect from where: decided before Spark starts."""
+
+import base64
+import hashlib
+import ipaddress
+import os
+import secrets
+import socket
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from dbt_lakehouse.errors import ConfigurationError
+
+KEYSTORE_PASSWORD: Final = "LAKEHOUSE_KEYSTORE_PASSWORD"
+_ROUNDS: Final = 200_000
+
+
+class Access(NamedTuple):
+    """Where the server listens, and what it asks of its clients."""
+
+    host: str
+    port: int
+    """0 for any that is free."""
+    users: Path | None = None
+    """A file of lines as ``password_line`` makes them; without one, any password will do."""
+    keystore: Path | None = None
+    """Key and certificate for TLS."""
+
+    @property
+    def keystore_password(self) -> str:
+        """What opens the keystore. It has no option: all users of the machine see those."""
+        return os.environ.get(KEYSTORE_PASSWORD, "")
+
+    def check(self) -> None:
+        """Raises ``ConfigurationError`` for what can't work, or would be open to all."""
+        addresses = self._addresses()
+        for file, option in ((self.users, "--users"), (self.keystore, "--keystore")):
+            if file is not None and not os.access(file, os.R_OK):
+                raise ConfigurationError(f"{option}: {file} can't be read")
+        if self.users is not None:
+            _check_users(self.users)
+        if self.keystore is not None and not self.keystore_password:
+            raise ConfigurationError(
+                f"the environment variable {KEYSTORE_PASSWORD}, which opens {self.keystore}, is"
+                " not set"
+            )
+        missing = [
+            needed
+            for file, needed in (
+                (self.users, "--users FILE (passwords, made by `lakehouse password`)"),
+                (self.keystore, "--keystore FILE (key and certificate for TLS, made by keytool)"),
+            )
+            if file is None
+        ]
+        if missing and not all(each.is_loopback for each in addresses):
+            raise ConfigurationError(
+                f"{self.host} can be reached from other machines, and so needs"
+                f" {' and '.join(missing)}; 127.0.0.1 needs neither"
+            )
+        self._check_port()
+
+    def _addresses(self) -> list[ipaddress.IPv4Address | ipaddress.IPv6Address]:
+        try:
+            found = socket.getaddrinfo(self.host, None, type=socket.SOCK_STREAM)
+        except OSError as error:
+            raise ConfigurationError(f"--host {self.host}: {error.strerror}") from error
+        return [ipaddress.ip_address(str(address[0]).partition("%")[0]) for *_, address in found]
+
+    def _check_port(self) -> None:
+        """What Java tells late, and at length."""
+        ((family, *_, address), *_) = socket.getaddrinfo(
+            self.host, self.port, type=socket.SOCK_STREAM
+        )
+        with socket.socket(family) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(address)
+            except OSError as error:
+                raise ConfigurationError(
+                    f"port {self.port} of {self.host} can't be used: {error.strerror}; --port names"
+                    " another"
+                ) from error
+
+
+def password_line(name: str, password: str) -> str:
+    """A line of a file of users: name, rounds, salt and hash (PBKDF2 with HMAC-SHA-256).
+
+    Raises ``ConfigurationError`` for what can't be such a name or password.
+    """
+    if not name or ":" in name or name != name.strip() or not name.isprintable():
+        raise ConfigurationError(f"{name!r} can't be a user's name: it has a colon, or blanks")
+    if not password:
+        raise ConfigurationError("a password can't be empty")
+    salt = secrets.token_bytes(16)
+    made = hashlib.pbkdf2_hmac("sha256", password.encode(), salt, _ROUNDS)
+    texts = (base64.b64encode(each).decode() for each in (salt, made))
+    return ":".join((name, str(_ROUNDS), *texts))
+
+
+def _check_users(file: Path) -> None:
+    lines = [line.strip() for line in file.read_text().splitlines()]
+    for number, line in enumerate(lines, 1):
+        fields = line.split(":")
+        if line and (len(fields) != 4 or not fields[1].isdecimal()):
+            raise ConfigurationError(
+                f"{file}, line {number} is not a user: `lakehouse password NAME` makes such lines"
+            )
+    if not any(lines):
+        raise ConfigurationError(f"{file} has no users: `lakehouse password NAME` makes a line")

@@ -1,0 +1,80 @@
+"""Gold's tables as HiveServer2 lists them to BI tools: it knows Spark's own catalog alone, and no
+other. So that one, in this process's memory, gets an entry for each table of gold: columns, types,
+descriptions. Nobody can select from it (``ReadOnly.java``).
+"""
+
+from typing import Final
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors.exceptions.captured import CapturedException
+from pyspark.sql import SparkSession
+
+from dbt_lakehouse.dbt.declarations import quoted, sql_text
+from dbt_lakehouse.dbt.tables import load, tables_in, views_in
+from dbt_lakehouse.errors import DamageError
+from dbt_lakehouse.lake.catalog import CATALOG
+
+_OWN: Final = "spark_catalog"
+
+
+class Listing:
+    """The entries for the tables and views of a schema, by a session that may write them."""
+
+    def __init__(self, spark: SparkSession, schema: str) -> None:
+        self._spark: Final = spark
+        self._name: Final = schema
+        self._schema: Final = _quoted(schema)
+        # The metadata file that each entry was made of; for a view, its columns.
+        self._made: Final[dict[str, str]] = {}
+        spark.sql(f"create schema if not exists {_OWN}.{self._schema}")
+
+    def refresh(self) -> None:
+        """Bring the entries up to what the lake has now."""
+        tables = tables_in(self._spark, self._name)
+        views = views_in(self._spark, self._name)
+        for name in self._made.keys() - {*tables, *views}:
+            self._drop(name)
+        for name, make in (
+            *((each, self._make_table) for each in tables),
+            *((each, self._make_view) for each in views),
+        ):
+            try:
+                make(name)
+            except (DamageError, Py4JJavaError, CapturedException):
+                # It is gone by now, or can't be read, as whoever asks for it is told.
+                self._drop(name)
+
+    def _make_table(self, name: str) -> None:
+        table = load(self._spark, f"{self._schema}.{_quoted(name)}")
+        file = table.operations().current().metadataFileLocation()
+        if self._made.get(name) != file:
+            self._make(name, self._columns(name), table.properties().get("comment") or "", file)
+
+    def _make_view(self, name: str) -> None:
+        columns = self._columns(name)
+        if self._made.get(name) != columns:
+            self._make(name, columns, "", columns)
+
+    def _columns(self, name: str) -> str:
+        rows = self._spark.table(f"{CATALOG}.{self._schema}.{_quoted(name)}")
+        ddl: str = rows._jdf.schema().toDDL()
+        return ddl
+
+    def _make(self, name: str, columns: str, comment: str, made_of: str) -> None:
+        self._drop(name)
+        self._spark.sql(
+            f"create table {self._entry(name)} ({columns}) using parquet"
+            f" comment {sql_text(comment)} location '/nowhere'"
+        )
+        self._made[name] = made_of
+
+    def _drop(self, name: str) -> None:
+        self._spark.sql(f"drop table if exists {self._entry(name)}")
+        self._made.pop(name, None)
+
+    def _entry(self, name: str) -> str:
+        return f"{_OWN}.{self._schema}.{_quoted(name)}"
+
+
+def _quoted(name: str) -> str:
+    return quoted([name])[0]

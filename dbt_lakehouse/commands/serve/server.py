@@ -1,0 +1,186 @@
+"""The server: a Spark of its own, opened as dbt opens one, whose clients each have a session that
+can only read.
+"""
+
+import threading
+import warnings
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+import click
+from py4j.protocol import Py4JJavaError
+from pyspark import SparkContext
+from pyspark.errors.exceptions.captured import CapturedException
+from pyspark.sql import SparkSession
+
+from dbt_lakehouse.commands.serve.access import KEYSTORE_PASSWORD, Access
+from dbt_lakehouse.commands.serve.listing import Listing
+from dbt_lakehouse.commands.serve.rules import FUNCTIONS_REFUSED, PLANS, SETTINGS
+from dbt_lakehouse.config.paths import cache_folder
+from dbt_lakehouse.config.project import Project
+from dbt_lakehouse.dbt.tables import catalog_of
+from dbt_lakehouse.errors import SessionError
+from dbt_lakehouse.lake.catalog import CATALOG
+from dbt_lakehouse.lake.iceberg import java_class
+from dbt_lakehouse.spark.java_errors import error_text
+from dbt_lakehouse.spark.session import has_ended, open_to_read
+from python_udfs.registry import SQL_FUNCTIONS
+
+# How often the tables that are listed are brought up to date.
+_LISTING_SECONDS: Final = 5.0
+_HERE: Final = Path(__file__).parent
+_POOLS: Final = (
+    "<allocations><pool name='default'><schedulingMode>FAIR</schedulingMode></pool></allocations>"
+)
+_HIVE: Final = "org.apache.spark.sql.hive.thriftserver"
+
+
+def serve(project: Project, access: Access, stopping: Callable[[], threading.Event]) -> None:
+    """Serve until the event is set, for which is asked once Spark, which takes Ctrl-C for itself,
+    has started. Raises ``ConfigurationError`` and ``SessionError``.
+    """
+    access.check()
+    with TemporaryDirectory(dir=cache_folder("tmp"), prefix="serve-") as folder:
+        _serve(project, access, stopping, folder)
+
+
+def _serve(
+    project: Project, access: Access, stopping: Callable[[], threading.Event], folder: str
+) -> None:
+    spark = open_to_read(project.parameters, project.root, _settings(folder))
+    stopped = stopping()
+    listing = Listing(spark, project.gold)
+    listing.refresh()
+    _restrict(spark, project.gold)
+    connections = _listen(spark, access)
+    port = connections.getPortNumber()
+    tls = ";ssl=true" if access.keystore else ""
+    click.echo(f"serving at jdbc:hive2://{access.host}:{port}/{tls}", err=True)
+    while not stopped.wait(_LISTING_SECONDS):
+        if has_ended(patience=0):
+            raise SessionError(
+                "Spark's process has ended: it was killed, or the machine has too little memory"
+            )
+        # A catalog that can't be asked now may be the next time.
+        with suppress(Py4JJavaError, CapturedException):
+            listing.refresh()
+    connections.stop()
+    with warnings.catch_warnings():
+        # Where the signal has ended Spark too.
+        warnings.simplefilter("ignore", RuntimeWarning)
+        spark.stop()
+
+
+def _settings(folder: str) -> dict[str, str]:
+    """What a server sets of Spark beside the profile; files of it are made in the folder."""
+    pools = Path(folder) / "pools.xml"
+    pools.write_text(_POOLS)
+    return {
+        "spark.app.name": "lakehouse serve",
+        # Else a short query waits for all tasks of a long one that came before.
+        "spark.scheduler.mode": "FAIR",
+        "spark.scheduler.allocation.file": pools.as_uri(),
+        # Whoever asks for millions of rows gets them part by part, and not the server all of them.
+        "spark.sql.thriftServer.incrementalCollect": "true",
+        # Else a query could read files, and the environment: ${env:...}.
+        "spark.sql.runSQLOnFiles": "false",
+        "spark.sql.variable.substitute": "false",
+        # Of Spark's own catalog, which holds nothing but what is listed; it makes folders.
+        "spark.sql.warehouse.dir": folder,
+    }
+
+
+def _restrict(spark: SparkSession, schema: str) -> None:
+    """Have all sessions that are made of this one only read, and know its functions."""
+    registry = _scala_object("org.apache.spark.sql.catalyst.analysis.FunctionRegistry").builtin()
+    identifier = java_class("org.apache.spark.sql.catalyst.FunctionIdentifier")
+    for name in FUNCTIONS_REFUSED:
+        registry.dropFunction(identifier(name))
+    ours = spark._jsparkSession.sessionState().functionRegistry()
+    for name in SQL_FUNCTIONS:
+        known = identifier(name)
+        information = ours.lookupFunction(known).get()
+        registry.registerFunction(known, information, ours.lookupFunctionBuilder(known).get())
+    rule = _made(
+        "ReadOnly", _java_set(PLANS), _java_set(SETTINGS), CATALOG, catalog_of(spark), schema
+    )
+    # A session makes its parser when it begins; this one has its own already.
+    spark._jsparkSession.extensions().injectParser(rule)
+
+
+def _listen(spark: SparkSession, access: Access) -> Any:
+    """The running server's connections. Raises ``SessionError``."""
+    conf = java_class("org.apache.hadoop.hive.conf.HiveConf")()
+    for name, value in {
+        "hive.server2.transport.mode": "binary",
+        "hive.server2.authentication": "NONE",
+        "hive.server2.enable.doAs": "false",
+        # It decides nothing here, and is one that asks no metastore, as Hive's own does to list
+        # tables.
+        "hive.security.authorization.manager": "org.apache.hadoop.hive.ql.security.authorization"
+        ".StorageBasedAuthorizationProvider",
+        "hive.server2.logging.operation.enabled": "false",
+        "hive.server2.global.init.file.location": "",
+        # Nor does the end of a session, which would make one in a database of Hive's own.
+        "hive.metastore.rawstore.impl": "none",
+        # Of clients that went without a word.
+        "hive.server2.session.check.interval": "10m",
+        "hive.server2.idle.session.timeout": "12h",
+        "hive.server2.idle.operation.timeout": "2h",
+        "hive.server2.thrift.bind.host": access.host,
+    }.items():
+        conf.set(name, value)
+    hive = _scala_object(f"{_HIVE}.HiveThriftServer2")
+    events = java_class(f"{_HIVE}.ui.HiveThriftServer2EventManager")
+    getattr(hive, "eventManager_$eq")(events(spark._jsparkSession.sparkContext()))
+    server = java_class(f"{_HIVE}.HiveThriftServer2")(spark._jsparkSession)
+    service = java_class(f"{_HIVE}.SparkSQLCLIService")(server, spark._jsparkSession)
+    connections = _made(
+        "Connections",
+        service,
+        access.host,
+        access.port,
+        str(access.keystore) if access.keystore else None,
+        access.keystore_password,
+        str(access.users) if access.users else None,
+        _java_set(SETTINGS),
+    )
+    try:
+        for each in (service, connections):
+            each.init(conf)
+            each.start()
+    except Py4JJavaError as error:
+        raise SessionError(
+            f"the server does not start: {error_text(error)}: look at --host and --port, and at"
+            f" --keystore, which {KEYSTORE_PASSWORD} must open"
+        ) from error
+    return connections
+
+
+def _made(name: str, *arguments: Any) -> Any:
+    """An object of one of the Java classes beside this module, which Spark's own compiler makes."""
+    compiler = java_class("org.codehaus.janino.SimpleCompiler")()
+    compiler.setParentClassLoader(
+        java_class("java.lang.Thread").currentThread().getContextClassLoader()
+    )
+    compiler.cook((_HERE / f"{name}.java").read_text())
+    (constructor,) = compiler.getClassLoader().loadClass(name).getConstructors()
+    gateway: Any = SparkContext._gateway
+    values = gateway.new_array(java_class("java.lang.Object"), len(arguments))
+    for number, value in enumerate(arguments):
+        values[number] = value
+    return constructor.newInstance(values)
+
+
+def _java_set(texts: Iterable[str]) -> Any:
+    made = java_class("java.util.HashSet")()
+    for text in texts:
+        made.add(text)
+    return made
+
+
+def _scala_object(name: str) -> Any:
+    return getattr(java_class(f"{name}$"), "MODULE$")

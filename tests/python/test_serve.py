@@ -1,0 +1,427 @@
+"""`lakehouse serve`: what its clients see, and what they can't do."""
+
+import hashlib
+import signal
+import socket
+import ssl
+import subprocess
+import time
+from base64 import b64decode
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, nullcontext
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import pyspark
+import pytest
+from click.testing import CliRunner
+from commands import Command, lakehouse, wait_until
+from lakes import Lake
+from py4j.protocol import Py4JJavaError
+from pyhive import hive
+from pyhive.exc import DatabaseError
+from TCLIService import ttypes
+from thrift.Thrift import TException
+from thrift.transport.TSocket import TSocket
+from thrift.transport.TSSLSocket import TSSLSocket
+from thrift_sasl import TSaslClientTransport
+
+from dbt_lakehouse.cli import lakehouse as command_line
+from dbt_lakehouse.commands.serve.access import KEYSTORE_PASSWORD, Access, password_line
+from dbt_lakehouse.config.paths import LOOPBACK
+from dbt_lakehouse.errors import ConfigurationError
+from dbt_lakehouse.lake.catalog import CATALOG_URI, entries, read_only
+from dbt_lakehouse.lake.iceberg import java_class
+
+USER: Final = "ana"
+PASSWORD: Final = "correct: hörse"
+SECRET: Final = "opensesame"
+
+
+class Server:
+    """A running server, and its clients."""
+
+    def __init__(self, command: Command, certificate: Path) -> None:
+        self.command: Final = command
+        self.certificate: Final = certificate
+        address = command.said.partition("jdbc:hive2://127.0.0.1:")[2]
+        self.port: Final = int(address.partition("/")[0])
+
+    def connect(self, user: str = USER, password: str = PASSWORD, **options: Any) -> Any:
+        """A connection of PyHive's over TLS."""
+        context = ssl.create_default_context(cafile=str(self.certificate))
+        connected = TSSLSocket(LOOPBACK, self.port, ssl_context=context)
+        return self.connect_by(connected, user, password, **options)
+
+    def connect_by(self, connected: TSocket, user: str, password: str, **options: Any) -> Any:
+        """The same by any socket."""
+
+        def login() -> Any:
+            return hive.get_installed_sasl(LOOPBACK, "PLAIN", username=user, password=password)
+
+        connected.setTimeout(60_000)
+        transport = TSaslClientTransport(login, "PLAIN", connected)
+        return hive.connect(thrift_transport=transport, **options)
+
+    def ask(self, *statements: str, **options: Any) -> list[tuple[Any, ...]]:
+        """The rows of the last of some statements of one connection."""
+        with closing(self.connect(**options)) as connection:
+            return rows(connection, *statements)
+
+    def refusal(self, *statements: str, **options: Any) -> str:
+        """What the last of some statements is answered."""
+        with pytest.raises(DatabaseError) as refused:
+            self.ask(*statements, **options)
+        return str(refused.value.args[0].status.errorMessage)
+
+
+def rows(connection: Any, *statements: str) -> list[tuple[Any, ...]]:
+    with closing(connection.cursor()) as cursor:
+        for statement in statements:
+            cursor.execute(statement)
+        answer: list[tuple[Any, ...]] = cursor.fetchall()
+        return answer
+
+
+@pytest.fixture(scope="module")
+def server(demo: Lake, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("serve")
+    users, keystore, certificate = folder / "users", folder / "keystore", folder / "certificate"
+    users.write_text(f"{password_line('bo', 'other')}\n\n{password_line(USER, PASSWORD)}\n")
+    keytool = ["keytool", "-keystore", str(keystore), "-storepass", SECRET, "-alias", "lake"]
+    make = ["-genkeypair", "-keyalg", "EC", "-dname", "CN=lake", "-ext", f"san=ip:{LOOPBACK}"]
+    subprocess.run([*keytool, *make], check=True, capture_output=True)
+    export = ["-exportcert", "-rfc", "-file", str(certificate)]
+    subprocess.run([*keytool, *export], check=True, capture_output=True)
+    options = ["--port", "0", "--users", str(users), "--keystore", str(keystore)]
+    with ExitStack() as running:
+        environment = running.enter_context(pytest.MonkeyPatch.context())
+        environment.setenv(KEYSTORE_PASSWORD, SECRET)
+        command = running.enter_context(lakehouse(demo, "serve", *options))
+        command.wait_for("serving at jdbc:hive2://")
+        command.wait_for("ssl=true")
+        yield Server(command, certificate)
+
+
+def test_queries_in_spark_sql(server: Server, demo: Lake) -> None:
+    assert server.ask("select r_name from regions where r_regionkey = 1") == [("AMERICA",)]
+    counts = " union all ".join(
+        f"select '{each}' as name, count(*) as n from {each}"
+        for each in demo.tables()
+        if "gold" in each
+    )
+    counted = {row["name"]: row["n"] for row in demo.sql(counts)}
+    assert dict(server.ask(counts)) == counted
+    # What they choose is their own.
+    with closing(server.connect()) as first, closing(server.connect(database="silver")) as second:
+        assert rows(first, "set time zone '+02:00'", "select current_timezone()") == [("+02:00",)]
+        assert rows(second, "select current_timezone()") == [("UTC",)]
+        assert rows(second, "select count(*) > 0 from orders_changes") == [(True,)]
+        assert rows(first, "select count(*) from orders") == [(36,)]
+    decoded = "decode_payload('debezium_json', null, cast('x' as binary))"
+    assert server.ask(f"select {decoded}[0].error_code") == [("not_json",)]
+    assert server.ask("show views in gold") == []
+    for statement in (
+        "with some as (from gold.orders |> limit 3) select count(*) from some where order_id in"
+        " (select order_id from silver.orders_changes)",
+        "show tables in gold",
+        "describe gold.orders",
+        "explain select * from gold.orders",
+        "select * from gold.orders.snapshots",
+        "select * from gold.orders timestamp as of now()",
+    ):
+        assert server.ask(statement), statement
+
+
+REFUSED: Final = (
+    "insert into gold.regions select * from gold.regions",
+    "insert overwrite gold.regions select * from gold.regions",
+    "from gold.regions insert into gold.regions select *",
+    "merge into gold.regions r using gold.regions s on r.r_regionkey = s.r_regionkey"
+    " when matched then delete",
+    "update gold.regions set r_name = 'x'",
+    "delete from gold.regions",
+    "truncate table gold.regions",
+    "drop table gold.regions",
+    "drop table identifier('gold.regions')",
+    "drop view gold.regions",
+    "drop schema gold cascade",
+    "alter table gold.regions add column x int",
+    "alter table gold.regions set tblproperties ('x' = 'y')",
+    "alter table gold.regions create branch x",
+    "comment on table gold.regions is 'x'",
+    "create table gold.x (id int)",
+    "create table gold.x as select 1 as id",
+    "create or replace table gold.regions as select 1 as id",
+    "create schema x",
+    "create view gold.x as select 1 as id",
+    "create temporary view x as select 1 as id",
+    "create function x as 'java.lang.String'",
+    "create temporary function x() returns int return 1",
+    "add jar '/tmp/x.jar'",
+    "add file '/etc/passwd'",
+    "list jars",
+    "cache table gold.regions",
+    "analyze table gold.regions compute statistics",
+    "insert overwrite directory '{folder}' using csv select 1",
+    "insert overwrite local directory '{folder}' using csv select 1",
+    "call lake.system.rewrite_data_files('gold.regions')",
+    "call lake.system.remove_orphan_files('gold.regions')",
+    "explain call lake.system.rewrite_data_files('gold.regions')",
+    "execute immediate 'drop table gold.regions'",
+    "begin drop table gold.regions; end",
+    "declare variable x int",
+    "select transform(r_name) using 'touch {folder}' from gold.regions",
+    "select (select max(x) from (select transform(r_name) using 'cat' as x from gold.regions))",
+    "with x as (select transform(r_name) using 'cat' as y from gold.regions) select * from x",
+    "select reflect('java.lang.System', 'exit', 1)",
+    "select java_method('java.lang.System', 'exit', 1)",
+    "select try_reflect('java.lang.System', 'exit', 1)",
+    "select identifier('reflect')('java.lang.System', 'exit', 1)",
+    "select * from text.`/etc/passwd`",
+    "select * from iceberg.`{warehouse}/gold/regions`",
+    "select * from lake.`{warehouse}/gold/regions`",
+    "select * from spark_catalog.gold.regions",
+    "use spark_catalog",
+    "set catalog spark_catalog",
+    "set",
+    "set -v",
+    "set spark.sql.catalog.lake.uri",
+    "set spark.sql.catalog.lake.uri=jdbc:sqlite:x",
+    "set spark.sql.catalog.other=org.apache.iceberg.spark.SparkCatalog",
+    "set spark.sql.extensions=x",
+    "set spark.sql.runSQLOnFiles=true",
+    "set spark.sql.variable.substitute=true",
+    "reset",
+)
+
+
+def test_nothing_can_be_written(server: Server, demo: Lake, tmp_path: Path) -> None:
+    folder = tmp_path / "written"
+    storage = demo.folder / "lake"
+    before = state(demo)
+    with closing(server.connect()) as connection:
+        for statement in REFUSED:
+            statement = statement.format(folder=folder, warehouse=storage / "warehouse")
+            with pytest.raises(DatabaseError) as refused:
+                rows(connection, statement)
+            answer = str(refused.value.args[0].status.errorMessage)
+            # By us, and not for want of a table.
+            assert "here, " in answer or "and not " in answer or "routine" in answer, statement
+        assert (
+            rows(connection, "select '${{env:HOME}} ${{spark.sql.catalog.lake.uri}}'")[0][0][0]
+            == "$"
+        )
+    assert state(demo) == before
+    assert not folder.exists()
+
+
+def state(lake: Lake) -> tuple[Any, ...]:
+    """What the catalog and the storage of a lake hold."""
+    settings = lake.load().parameters
+    files = sorted(str(each) for each in (lake.folder / "lake" / "warehouse").rglob("*"))
+    return entries(settings), files
+
+
+def test_a_connection_brings_no_settings(server: Server) -> None:
+    for name in (
+        "spark.sql.catalog.lake.uri",
+        "set:spark.sql.catalog.lake.uri",
+        "set:hiveconf:spark.sql.runSQLOnFiles",
+        "set:hivevar:spark.sql.runSQLOnFiles",
+        # Of Java itself.
+        "set:system:user.dir",
+        "set:env:HOME",
+        "set:metaconf:x",
+    ):
+        assert "settings can't be changed here" in server.refusal(
+            "select 1", configuration={name: "x"}
+        )
+    zone = {"set:hiveconf:spark.sql.session.timeZone": "+05:00", "hive.server2.proxy.user": "root"}
+    with closing(server.connect(configuration=zone)) as connection:
+        # Nor does a statement.
+        statement = ttypes.TExecuteStatementReq(
+            sessionHandle=connection.sessionHandle,
+            statement="select 1",
+            confOverlay={"spark.sql.session.timeZone": "+09:00"},
+        )
+        connection.client.ExecuteStatement(statement)
+        assert rows(connection, "select current_timezone()") == [("+05:00",)]
+
+
+def test_the_catalog_itself_refuses_to_be_written(demo: Lake, tmp_path: Path) -> None:
+    assert demo.spark
+    connect = java_class("java.sql.DriverManager").getConnection
+    for address, refuses in (
+        (demo.load().parameters[CATALOG_URI], False),
+        (read_only(demo.load().parameters)[CATALOG_URI], True),
+    ):
+        connection = connect(address)
+        change = "update iceberg_tables set table_name = table_name where false"
+        with pytest.raises(Py4JJavaError, match="READONLY") if refuses else nullcontext():
+            connection.createStatement().execute(change)
+        connection.close()
+    with pytest.raises(ConfigurationError, match=r"there is no lake yet, for .* is missing"):
+        read_only({CATALOG_URI: f"jdbc:sqlite:{tmp_path}/catalog.db"})
+
+
+def test_only_the_right_password_over_tls(server: Server) -> None:
+    for user, password in ((USER, "wrong"), ("bo", PASSWORD), ("nobody", "x"), ("", PASSWORD)):
+        with pytest.raises(TException, match="Error validating the login"):
+            server.connect(user, password)
+    assert server.ask("select 1", user="bo", password="other") == [(1,)]
+    with pytest.raises((TException, OSError)):
+        server.connect_by(TSocket(LOOPBACK, server.port), USER, PASSWORD)
+
+
+def test_bi_tools_find_tables_and_columns(server: Server, demo: Lake) -> None:
+    gold = sorted(name.partition(".")[2] for name in demo.tables() if name.startswith("gold."))
+    with closing(server.connect()) as connection:
+        every = listed(connection, "Tables")
+        assert [(row[1], row[2], row[3]) for row in every] == [
+            ("gold", each, "TABLE") for each in gold
+        ]
+        orders = next(row for row in every if row[2] == "orders")
+        assert orders[4].startswith("One row per customer order that exists now.")
+        columns = listed(connection, "Columns", schemaName="gold", tableName="orders")
+        assert [(row[3], row[5], row[11]) for row in columns[:2]] == [
+            ("order_id", "BIGINT", "Number of the order."),
+            ("customer_id", "INT", columns[1][11]),
+        ]
+        names = [row["col_name"] for row in demo.sql("describe gold.orders")]
+        assert [row[3] for row in columns] == names
+        assert "gold" in [row[0] for row in listed(connection, "Schemas")]
+        # Tables that come, change and go.
+        for change, columns in (
+            ("create table gold.new (id int comment 'first')", [("id", "first")]),
+            ("alter table gold.new add column other int", [("id", "first"), ("other", "")]),
+            ("drop table gold.new", []),
+        ):
+            demo.sql(change)
+            wait_until(partial(is_described, connection, "new", columns), change)
+
+
+def is_described(connection: Any, table: str, columns: list[tuple[str, str]]) -> bool:
+    found = listed(connection, "Columns", schemaName="gold", tableName=table)
+    return [(row[3], row[11]) for row in found] == columns
+
+
+def listed(connection: Any, what: str, **of: str) -> list[tuple[Any, ...]]:
+    """The rows of a call that BI tools make."""
+    request = getattr(ttypes, f"TGet{what}Req")(sessionHandle=connection.sessionHandle, **of)
+    answer = getattr(connection.client, f"Get{what}")(request)
+    assert answer.status.statusCode == ttypes.TStatusCode.SUCCESS_STATUS, answer.status
+    with closing(connection.cursor()) as cursor:
+        cursor._operationHandle = answer.operationHandle
+        cursor._state = cursor._STATE_RUNNING
+        found: list[tuple[Any, ...]] = cursor.fetchall()
+        return found
+
+
+def test_beeline(server: Server, tmp_path: Path) -> None:
+    store = ["-keystore", str(tmp_path / "trusted"), "-storepass", SECRET, "-noprompt"]
+    certificate = ["-importcert", "-file", str(server.certificate)]
+    subprocess.run(["keytool", *certificate, *store], check=True, capture_output=True)
+    trust = f"ssl=true;sslTrustStore={tmp_path / 'trusted'};trustStorePassword={SECRET}"
+    jars = Path(pyspark.__file__).parent / "jars" / "*"
+    beeline = ["java", "-cp", str(jars), "org.apache.hive.beeline.BeeLine", "--silent=true"]
+    beeline += ["--outputformat=csv2", "-u", f"jdbc:hive2://{LOOPBACK}:{server.port}/gold;{trust}"]
+    beeline += ["-n", "bo", "-p", "other"]
+    query = "select r_regionkey, r_name from regions order by 1 limit 2;"
+    both = [*beeline, "-e", query, "-e", "delete from regions;"]
+    done = subprocess.run(both, capture_output=True, text=True, timeout=120)
+    assert done.stdout.split() == ["r_regionkey,r_name", "0,AFRICA", "1,AMERICA"], done.stderr
+    assert done.returncode != 0
+    assert "only queries are answered here" in done.stderr
+
+
+def test_fifty_clients_and_those_that_vanish(server: Server) -> None:
+    with ExitStack() as connected:
+        many = [connected.enter_context(closing(server.connect())) for _ in range(50)]
+        assert [rows(each, f"select {number}") for number, each in enumerate(many)] == [
+            [(number,)] for number in range(50)
+        ]
+    endless = "select count(*) from range(100000000000000) a cross join range(100000) b"
+    for _ in range(4):
+        connection = server.connect()
+        connection.cursor().execute(endless, async_=True)
+        # As if its machine was switched off, but for the end of the connection.
+        connection._transport.close()
+    began = time.monotonic()
+    assert server.ask("select max(order_id) > 0 from orders") == [(True,)]
+    assert time.monotonic() - began < 30
+
+
+def test_many_rows(server: Server) -> None:
+    # In parts: the heap of the tests would not hold them in all.
+    with closing(server.connect()) as connection, closing(connection.cursor()) as cursor:
+        cursor.execute("select id from range(1000000)")
+        assert [cursor.fetchone()[0] for _ in range(3)] == [0, 1, 2]
+
+
+def test_it_stops_cleanly(server: Server) -> None:
+    connection = server.connect()
+    connection.cursor().execute("select count(*) from range(100000000000000)", async_=True)
+    server.command.process.send_signal(signal.SIGTERM)
+    said = server.command.end()
+    connection._transport.close()
+    assert said.endswith("stopped\n")
+    assert "Exception" not in said
+
+
+def test_a_line_of_the_file_of_users() -> None:
+    made = CliRunner().invoke(command_line, ["password", USER], input=f"{PASSWORD}\n{PASSWORD}\n")
+    name, rounds, salt, digest = made.stdout.strip().split(":")
+    assert (name, made.exit_code) == (USER, 0)
+    expected = hashlib.pbkdf2_hmac("sha256", PASSWORD.encode(), b64decode(salt), int(rounds))
+    assert b64decode(digest) == expected
+    for user, password in (("a:b", "x"), ("", "x"), (" ", "x"), (USER, "")):
+        with pytest.raises(ConfigurationError, match="can't be"):
+            password_line(user, password)
+
+
+@pytest.mark.parametrize(
+    ("access", "said"),
+    [
+        (
+            Access("0.0.0.0", 0),
+            "0.0.0.0 can be reached .* needs --users FILE .* and --keystore FILE",
+        ),
+        (Access("::", 0), ":: can be reached from other machines"),
+        (Access("0.0.0.0", 0, users=Path("{users}")), "reached .* needs --keystore FILE"),
+        (Access("0.0.0.0", 0, keystore=Path("{users}")), "reached .* needs --users FILE"),
+        (Access("no.such.host.invalid", 0), "--host no.such.host.invalid: "),
+        (Access(LOOPBACK, 0, users=Path("missing")), "--users: missing can't be read"),
+        (Access(LOOPBACK, 0, users=Path("{bad}")), "line 2 is not a user: `lakehouse password"),
+        (Access(LOOPBACK, 0, users=Path("{empty}")), "has no users"),
+    ],
+)
+def test_what_can_not_work_is_told_at_once(
+    access: Access, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(KEYSTORE_PASSWORD, SECRET)
+    line = password_line(USER, PASSWORD)
+    contents = {"users": line, "bad": f"{line}\nana:secret", "empty": "\n"}
+    paths = {name: tmp_path / name for name in contents}
+    for name, text in contents.items():
+        paths[name].write_text(text)
+    users, keystore = (
+        each and Path(str(each).format(**paths)) for each in (access.users, access.keystore)
+    )
+    with pytest.raises(ConfigurationError, match=said):
+        access._replace(users=users, keystore=keystore).check()
+
+
+def test_a_keystore_without_its_password_and_a_port_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(KEYSTORE_PASSWORD, raising=False)
+    with pytest.raises(
+        ConfigurationError, match=f"{KEYSTORE_PASSWORD}, which opens .*, is not set"
+    ):
+        Access(LOOPBACK, 0, keystore=Path(__file__)).check()
+    with socket.socket() as taken:
+        taken.bind((LOOPBACK, 0))
+        taken.listen()
+        with pytest.raises(ConfigurationError, match="can't be used: Address already in use"):
+            Access(LOOPBACK, taken.getsockname()[1]).check()
+    Access("localhost", 0).check()
