@@ -104,3 +104,16 @@ def test_an_empty_project_has_its_own_topics_in_gold(wheel: Path, tmp_path: Path
     manifest = json.loads((project / "target" / "manifest.json").read_text())
     (macro,) = (each for each in manifest["macros"].values() if each["name"] == "current_state")
     assert (wheel / "dbt/include/lakehouse" / macro["original_file_path"]).exists()
+
+
+def test_the_wheel_has_all_of_it(wheel: Path) -> None:
+    for package in ("dbt", "dbt_lakehouse", "python_udfs"):
+        ours = {
+            path.relative_to(ROOT).as_posix(): path.read_bytes()
+            for path in (ROOT / package).rglob("*.*")
+            if path.is_file() and "__pycache__" not in path.parts
+        }
+        assert len(ours) > 5
+        installed = {name: wheel / name for name in ours}
+        assert [name for name, path in installed.items() if not path.is_file()] == []
+        assert all(installed[name].read_bytes() == text for name, text in ours.items())
