@@ -166,8 +166,10 @@ def lands_elsewhere(schema: str, options: ProjectOptions) -> str | None:
     from dbt.config.profile import read_profile
 
     profiles = read_profile(str(options.profiles_dir))
-    outputs = profiles.get(str(options.profile), {}).get("outputs", {})
+    profile = profiles.get(str(options.profile), {})
+    outputs = profile.get("outputs", {})
     owners = [name for name, output in outputs.items() if output.get("schema") == "gold"]
+    owners.sort(key=lambda name: name != profile.get("target"))
     return (
         f"nothing lands with target {options.target}: bronze is shared, and landing is for the"
         f" target whose schema is gold{f' ({owners[0]})' if owners else ''}"

@@ -91,8 +91,10 @@ def _checkout(folder: Path, properties: dict[str, str]) -> Path:
         for line in profile.read_text().splitlines()
         if not line.startswith(tuple(f"{prefix}{name}:" for name in properties))
     ]
-    # The last entry of the file is one of the same mapping.
-    lines += [f"{prefix}{name}: {value}" for name, value in properties.items()]
+    (first,) = (place for place, line in enumerate(lines) if "&parameters" in line)
+    lines[first + 1 : first + 1] = [
+        f"{prefix}{name}: {value}" for name, value in properties.items()
+    ]
     profile.write_text("\n".join(lines) + "\n")
     return folder
 
@@ -125,6 +127,8 @@ def test_metadata_that_is_cut_short_is_told_by_our_own_look(
     refuse_damage_in(spark, "select * from gold.cut_short")
 
 
+# A REST catalog's server has rights of its own.
+@pytest.mark.parametrize("checkouts", ["postgres"], indirect=True)
 def test_the_catalog_of_a_server_refuses_to_be_written(
     checkouts: list[Checkout], spark: SparkSession
 ) -> None:
