@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, NoReturn
 
 import click
 
-from dbt_lakehouse.errors import LakehouseError
+from dbt_lakehouse.errors import LakehouseError, comes_of
 from dbt_lakehouse.landing.captures import CaptureError
 from python_udfs.core.errors import CODES
 from python_udfs.registry import FORMATS
@@ -591,22 +591,25 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         code = UNUSABLE
-    except LakehouseError as error:
-        _print_failure(str(error))
-        code = error.exit_code
-    except click.ClickException as error:
-        _print_failure(error.format_message())
-        code = error.code if isinstance(error, _Failure) else error.exit_code
-    except click.Abort:
-        _print_failure("interrupted; what was committed is whole, the next call goes on")
-        code = INTERRUPTED
     except Exception as error:
-        told = _told_by_spark(error)
+        told, code = _told(error)
         if told is None:
             raise
         _print_failure(told)
-        code = FAILED
     sys.exit(code)
+
+
+def _told(error: Exception) -> tuple[str | None, int]:
+    """The sentence and the exit code of what ended the command; no sentence for a bug."""
+    # First: to tidy up after an interrupt may fail in its turn.
+    if comes_of(error, click.Abort, KeyboardInterrupt):
+        return "interrupted; what was committed is whole, the next call goes on", INTERRUPTED
+    if isinstance(error, LakehouseError):
+        return str(error), error.exit_code
+    if isinstance(error, click.ClickException):
+        code = error.code if isinstance(error, _Failure) else error.exit_code
+        return error.format_message(), code
+    return _told_by_spark(error), FAILED
 
 
 def _told_by_spark(error: Exception) -> str | None:

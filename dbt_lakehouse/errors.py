@@ -75,3 +75,10 @@ class JarError(LakehouseError):
     """A jar that can't be resolved, or isn't the one that was locked."""
 
     exit_code = 1
+
+
+def comes_of(error: BaseException | None, *kinds: type[BaseException]) -> bool:
+    """Whether it is one of these kinds, or was raised while one was handled."""
+    while error is not None and not isinstance(error, kinds):
+        error = error.__context__
+    return error is not None

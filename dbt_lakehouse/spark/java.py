@@ -2,6 +2,10 @@
 
 import os
 import shutil
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from pyspark import SparkConf
@@ -31,7 +35,8 @@ def start_java(conf: SparkConf | None = None, advice: str = "") -> Any:
             f"Spark needs Java 17 or later, and {place}: install it, or let JAVA_HOME name it"
         )
     try:
-        return launch_gateway(conf)
+        with _interrupted_later():
+            return launch_gateway(conf)
     except PySparkRuntimeError as error:
         if error.getCondition() != "JAVA_GATEWAY_EXITED":
             raise
@@ -40,3 +45,41 @@ def start_java(conf: SparkConf | None = None, advice: str = "") -> Any:
             f"Spark's JVM ({java}) ended before it was ready, what it said is above: look"
             f" {advice}whether it is Java 17 or later; JAVA_HOME names another"
         ) from error
+
+
+@contextmanager
+def own_interrupts() -> Iterator[None]:
+    """Whatever ``SparkContext`` sets, an interrupt is what it was before: PySpark's handler first
+    calls Java in the midst of a call to Java, which py4j answers with errors of its own.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def _interrupted_later() -> Iterator[None]:
+    """The first interrupt waits for the end of the block: PySpark removes the folder in which its
+    JVM, that no interrupt reaches, is about to write.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+    waiting = False
+
+    def wait(number: int, frame: Any) -> None:
+        nonlocal waiting
+        waiting = True
+        signal.signal(number, before)
+
+    signal.signal(signal.SIGINT, wait)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if waiting:
+            signal.raise_signal(signal.SIGINT)

@@ -21,7 +21,7 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from dbt_lakehouse.config.paths import LOG4J, LOOPBACK, cache_folder
-from dbt_lakehouse.errors import SessionError
+from dbt_lakehouse.errors import SessionError, comes_of
 from dbt_lakehouse.lake import bronze
 from dbt_lakehouse.lake.catalog import (
     CATALOG,
@@ -37,7 +37,7 @@ from dbt_lakehouse.landing.kafka.settings import PREFIX as KAFKA_PREFIX
 from dbt_lakehouse.spark import class_archive
 from dbt_lakehouse.spark.functions import register_functions
 from dbt_lakehouse.spark.jars import ensure_jars
-from dbt_lakehouse.spark.java import java_option, start_java
+from dbt_lakehouse.spark.java import java_option, own_interrupts, start_java
 from dbt_lakehouse.spark.java_errors import error_text
 from dbt_lakehouse.spark.sessions import Sessions
 from dbt_lakehouse.spark.shipping import functions_archive, is_local
@@ -47,6 +47,9 @@ FOREIGN_ENVIRONMENT: Final = ("SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_DRIVER_PY
 
 # PySpark's, which write an error with all of its values to standard error, beside raising it.
 _TELLTALE_LOGGERS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+
+# Those that write what an interrupt does to a call to Java, with tracebacks.
+_LOGGERS_OF_PY4J: Final = (None, "py4j.clientserver", "py4j.java_gateway")
 
 # Settings of which spark-submit makes the JVM.
 _OF_THE_JVM: Final = (
@@ -136,8 +139,8 @@ def _opened_with(settings: Mapping[str, str]) -> SparkSession:
         os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
     for name in _TELLTALE_LOGGERS:
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
-    # Where py4j writes it, with a traceback.
-    logging.getLogger().addFilter(_is_no_interrupt)
+    for logger in _LOGGERS_OF_PY4J:
+        logging.getLogger(logger).addFilter(_is_no_interrupt)
     spark = _started(_with_ours(settings))
     register_functions(spark)
     look_for_damage(spark)
@@ -145,7 +148,7 @@ def _opened_with(settings: Mapping[str, str]) -> SparkSession:
 
 
 def _is_no_interrupt(record: logging.LogRecord) -> bool:
-    return record.exc_info is None or not isinstance(record.exc_info[1], KeyboardInterrupt)
+    return record.exc_info is None or not comes_of(record.exc_info[1], KeyboardInterrupt)
 
 
 def _with_ours(settings: Mapping[str, str]) -> dict[str, str]:
@@ -199,7 +202,8 @@ def _started(settings: Mapping[str, str]) -> SparkSession:
                 SparkConf(loadDefaults=False).setAll(at_start), f"{look_at}, and "
             )
             conf = SparkConf(_jvm=gateway.jvm).setAll([*settings.items()])
-            SparkContext(conf=conf, gateway=gateway)
+            with own_interrupts():
+                SparkContext(conf=conf, gateway=gateway)
         for name, value in settings.items():
             builder = builder.config(name, value)
         return builder.getOrCreate()

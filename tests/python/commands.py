@@ -72,6 +72,18 @@ class Command:
         assert self.process.wait(SECONDS) == code, self.said
         return self.said
 
+    def said_by_all(self) -> str:
+        """Wait until its JVM has ended too; what both have said."""
+        wait_until(self._group_is_gone, "the end of its processes")
+        return self.said
+
+    def _group_is_gone(self) -> bool:
+        try:
+            os.killpg(self.process.pid, 0)
+        except ProcessLookupError:
+            return True
+        return False
+
     def kill(self) -> None:
         """Kill the Python process. Its JVM ends by itself a moment later."""
         self.process.kill()

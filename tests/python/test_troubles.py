@@ -148,17 +148,33 @@ def test_a_catalog_that_is_locked(
     assert told is not None and "is locked by another process" in told
 
 
-def test_an_interrupted_command_is_told_in_one_line(tmp_path: Path) -> None:
-    # Whatever pytest's own parent does with the signal.
-    land = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
-    land += "; from dbt_lakehouse.cli import main; main(['land', 'capture.jsonl'])"
+AT_WORK = """
+import os, signal, threading, time
+from pyspark import SparkContext
+# Whatever pytest's own parent does with the signal.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+def interrupt():
+    while SparkContext._active_spark_context is None:
+        time.sleep(0.01)
+    time.sleep(0.3)
+    os.killpg(0, signal.SIGINT)
+"""
+
+
+@pytest.mark.parametrize("moment", ["Java is starting", "Java is at work"])
+def test_an_interrupted_command_is_told_in_one_line(tmp_path: Path, moment: str) -> None:
+    land = AT_WORK
+    if moment == "Java is at work":
+        land += "threading.Thread(target=interrupt, daemon=True).start()\n"
+    land += "from dbt_lakehouse.cli import main; main(['land', 'capture.jsonl'])"
     environment = {"LAKEHOUSE_LAKE": str(tmp_path / "lake")}
     with program(["-c", land], tmp_path, environment) as command:
-        # From here on Python waits for Java.
-        command.wait_for("To adjust logging level")
-        os.killpg(command.process.pid, signal.SIGINT)
-        said = command.end(code=130)
-    assert "Traceback" not in said
+        if moment == "Java is starting":
+            command.wait_for("To adjust logging level")
+            os.killpg(command.process.pid, signal.SIGINT)
+        command.end(code=130)
+        said = command.said_by_all()
+    assert "Traceback" not in said and "\tat " not in said
     assert said.splitlines()[-1].startswith("lakehouse: interrupted; what was committed is whole")
 
 
