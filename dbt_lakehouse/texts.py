@@ -7,11 +7,15 @@ from typing import Final
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def texts(values: Iterable[str]) -> str:
-    """SQL literals of any texts, separated by commas."""
-    return ", ".join(
-        "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'" for value in values
-    )
+def sql_text(text: str) -> str:
+    """A SQL string literal of any text."""
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+def sql_texts(texts: Iterable[str]) -> str:
+    """SQL literals, separated by commas."""
+    return ", ".join(map(sql_text, texts))
 
 
 def counted(number: int, noun: str) -> str:

@@ -14,6 +14,8 @@ from typing import Any, Final
 
 from dbt_common.exceptions import CompilationError
 
+from dbt_lakehouse.texts import sql_text, sql_texts
+
 ANY: Final = "*"
 """Instead of a name of a database, schema or table: any, and none too."""
 
@@ -55,12 +57,6 @@ _HISTORY_COLUMNS: Final = frozenset({"valid_from", "valid_to", "is_current"})
 _SPEC: Final = frozenset({"type", "name", "encoding"})
 # Each holds all values of those before it.
 _WIDENINGS: Final = (("tinyint", "smallint", "int", "bigint"), ("float", "double"))
-
-
-def sql_text(text: str) -> str:
-    """A SQL string literal of any text."""
-    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
 
 
 def quoted(names: Iterable[str]) -> list[str]:
@@ -178,7 +174,7 @@ def _conditions(arguments: Mapping[str, Any]) -> list[str]:
             if value != ANY:
                 conditions.append(f"{name} = {sql_text(value)}")
         elif value:
-            conditions.append(f"{name} in ({', '.join(map(sql_text, value))})")
+            conditions.append(f"{name} in ({sql_texts(value)})")
         else:
             raise CompilationError(f'the list of a change log\'s {name} is empty: "*" is any')
     if arguments.get("topic"):

@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from dbt_lakehouse.dbt.declarations import Fold, sql_text
+from dbt_lakehouse.dbt.declarations import Fold
+from dbt_lakehouse.texts import sql_text
 
 # Of a first load's files. A file costs each later run about as much as to read so many keys.
 KEYS_OF_A_FILE: Final = 50_000

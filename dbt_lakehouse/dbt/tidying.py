@@ -23,7 +23,7 @@ from dbt_lakehouse.dbt.maintenance import (
 )
 from dbt_lakehouse.lake.catalog import CATALOG
 from dbt_lakehouse.lake.tables import NO_SNAPSHOT, Table
-from dbt_lakehouse.texts import texts
+from dbt_lakehouse.texts import sql_text, sql_texts
 
 TABLE: Final = f"{CATALOG}.bronze.maintained"
 # What the profile gives to new tables.
@@ -72,7 +72,7 @@ def _maintained(spark: SparkSession, name: str, table: Table, policy: Policy) ->
             "delete-ratio-threshold": max(policy.deleted_rows_percent / 100, 1e-9),
             "remove-dangling-deletes": "true",
         }
-        given = texts(str(text) for option in options.items() for text in option)
+        given = sql_texts(str(text) for option in options.items() for text in option)
         rewritten = _call(spark, "rewrite_data_files", name, f"options => map({given})")
         rewritten_files = rewritten["rewritten_data_files_count"]
         rewritten_bytes = rewritten["rewritten_bytes_count"]
@@ -146,14 +146,14 @@ def _delete_orphans(spark: SparkSession, name: str, policy: Policy, *, dry_run: 
     """How many files no snapshot names, which are deleted but in a dry run."""
     oldest = _sql(_ago(hours=policy.orphan_retention_hours))
     rows = spark.sql(
-        f"call {CATALOG}.system.remove_orphan_files(table => {texts([name])},"
+        f"call {CATALOG}.system.remove_orphan_files(table => {sql_text(name)},"
         f" older_than => {oldest}, dry_run => {str(dry_run).lower()})"
     )
     return rows.count()
 
 
 def _call(spark: SparkSession, procedure: str, name: str, *arguments: str) -> Any:
-    given = ", ".join([f"table => {texts([name])}", *arguments])
+    given = ", ".join([f"table => {sql_text(name)}", *arguments])
     return spark.sql(f"call {CATALOG}.system.{procedure}({given})").collect()[0]
 
 
@@ -204,7 +204,7 @@ def _keep(spark: SparkSession, done: Sequence[Maintained]) -> None:
         """
     )
     rows = ", ".join(
-        f"(current_timestamp(), {texts([each.table_name])}, {each.data_files_before},"
+        f"(current_timestamp(), {sql_text(each.table_name)}, {each.data_files_before},"
         f" {each.data_files_after}, {each.rewritten_files}, {each.rewritten_bytes},"
         f" {each.merged_manifests}, {each.expired_snapshots}, {each.deleted_files},"
         f" {each.orphan_files}, double({each.seconds}))"

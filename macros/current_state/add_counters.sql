@@ -8,7 +8,7 @@
 #}
 {% macro add_counters(table_name, counters) %}
     {% do adapter.insert_late(
-        own_table('fold_counters'),
+        adapter.own_table('fold_counters'),
         ['invocation_id', 'gold_table', 'as_of'] + counters.keys() | list,
         [sql_text(invocation_id), table_name, as_of()] + counters.values() | list
     ) %}

@@ -29,7 +29,7 @@
             if is_building() else changes -%}
         {{ current_rows_sql(fold, log) }}
     {%- elif is_building() -%}
-        {%- set run = begin_run([changes, own_table('deleted_keys')], fold) -%}
+        {%- set run = begin_run([changes, adapter.own_table('deleted_keys')], fold) -%}
         {{ fold_sql(
             fold,
             events=view_of('events'),

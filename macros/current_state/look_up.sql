@@ -57,20 +57,20 @@
         ) %}
     {% endif %}
     {% if refolded %}
-        {% do evaluate(view_of('refolded'), refolded | join(' union all ')) %}
+        {% do adapter.evaluate(view_of('refolded'), refolded | join(' union all ')) %}
         {% do keys.append('select ' ~ key_list ~ ' from ' ~ view_of('refolded')) %}
     {% endif %}
-    {% do evaluate(unsettled, 'select distinct * from (' ~ keys | join(' union all ') ~ ')') %}
+    {% do adapter.evaluate(unsettled, 'select distinct * from (' ~ keys | join(' union all ') ~ ')') %}
     {# Of all states, if these are all, or few; another query otherwise. #}
     {% set ranges = adapter.hold_key_ranges(known, found)
         if found and not plan.hit_keys and not refolded and (plan.all_keys or run.suits_small)
         else adapter.hold_key_ranges_of(known, unsettled, fold.key[0]) %}
-    {% do evaluate(
+    {% do adapter.evaluate(
         known, _known_states(run, fold, unsettled, gold, remembered, ranges, truncates)
     ) %}
     {% set deletes = remembered_deletes_sql(run, fold, remembered) if fold.namespace %}
     {% set misplaced = view_of('misplaced') %}
-    {% set misplaced_keys = evaluate(misplaced, _misplaced_keys(
+    {% set misplaced_keys = adapter.evaluate(misplaced, _misplaced_keys(
         run, fold, known, unsettled, deletes, horizon, plan, refolded
     )) %}
     {% set counts = {'refolded_keys': misplaced_keys} %}
@@ -82,7 +82,7 @@
     {% endif %}
     {% set log_events = view_of('log') %}
     {% if misplaced_keys > 0 %}
-        {% do evaluate(log_events, all_events_sql(
+        {% do adapter.evaluate(log_events, all_events_sql(
             fold, log, pinned(ref('set_less_deletes')) if fold.namespace, misplaced,
             truncates | length > 0
         )) %}

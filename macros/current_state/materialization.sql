@@ -92,7 +92,7 @@
     {% endif %}
     {% set found = none %}
     {% if has_new_events %}
-        {% do evaluate(states, sql) %}
+        {% do adapter.evaluate(states, sql) %}
         {% set found = adapter.summary(states, fold, as_of(), is_late) %}
     {% endif %}
     {% set plan = adapter.plan_fold(
@@ -112,7 +112,7 @@
         {% do counts.update(look_up(
             run, fold, found, plan, truncates, remembered, hit_by_others, is_late, horizon
         )) %}
-        {% do evaluate(states, sql) %}
+        {% do adapter.evaluate(states, sql) %}
         {% set found = adapter.summary(states, fold, as_of(), 'false') %}
     {% endif %}
     {% set refolded = counts.refolded_keys > 0 %}

@@ -30,7 +30,7 @@
         )
     {% endset %}
     {# Rows are chosen by a column of Iceberg's own, which a delete can't ask for. #}
-    {% do evaluate(
+    {% do adapter.evaluate(
         view_of('old'),
         'select *, _last_updated_sequence_number as _sequence from ' ~ this ~ ' where ' ~ old
     ) %}

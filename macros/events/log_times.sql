@@ -23,7 +23,7 @@
     {% if not times.needs_correction %}
         {% do return(none) %}
     {% endif %}
-    {% set corrected = evaluate(
+    {% set corrected = adapter.evaluate(
         view_of('corrections'), _log_time_corrections_sql(payloads, times.carried)
     ) %}
     {% do return(view_of('corrections') if corrected > 0 else none) %}

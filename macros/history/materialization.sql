@@ -45,7 +45,7 @@
         {% do return(none) %}
     {% endif %}
     {% set touched, folded = view_of('touched'), view_of('folded') %}
-    {% set touched_keys = evaluate(
+    {% set touched_keys = adapter.evaluate(
         touched,
         _touched_rows(run, fold) if fold.keyless else _touched_by_history(run, fold)
     ) %}
@@ -61,7 +61,7 @@
         {% do nothing_to_do('nothing is touched') %}
         {% do return(none) %}
     {% endif %}
-    {% do evaluate(folded, rows) %}
+    {% do adapter.evaluate(folded, rows) %}
     {% set merge = _replace_sql(
         folded, touched, fold.key or ['_row'],
         ['_row', '_copy'] if fold.keyless else fold.key + ['valid_from']

@@ -21,7 +21,7 @@
     {% set events, quarantine = ref('change_events'), ref('quarantined_payloads') %}
     {% set position = 'topic, partition, offset' %}
     {% set follows = adapter.has_read_all(quarantine, events, 'invalid') %}
-    {% do evaluate(
+    {% do adapter.evaluate(
         'redrive_payloads', _redrive_payloads(pinned(events), pinned(quarantine), codes, topics)
     ) %}
     {% set decoded %}
@@ -29,7 +29,7 @@
         from {{ decoded_events('redrive_payloads') }} as decoded
         inner join redrive_payloads using ({{ position }})
     {% endset %}
-    {% do evaluate('redrive_events', decoded) %}
+    {% do adapter.evaluate('redrive_events', decoded) %}
     {% set missing %}
         select redrive_events.*
         from redrive_events
@@ -37,7 +37,7 @@
             on {{ _same_event('already', 'redrive_events') }}
             and (already.operation <> 'invalid' or {{ _same_error('already', 'redrive_events') }})
     {% endset %}
-    {% do evaluate('redrive_missing', missing) %}
+    {% do adapter.evaluate('redrive_missing', missing) %}
     {% set outcome = run_query("
         select
             (select count(*) from redrive_payloads) as payloads,

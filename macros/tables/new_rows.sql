@@ -57,17 +57,6 @@
 {% endmacro %}
 
 {#
-  A table of the lake's own state, as the running target has it: deferring to another target is for
-  what is read, and this is written.
-
-  Arguments:
-      name: the name of the model that describes it.
-#}
-{% macro own_table(name) %}
-    {% do return(adapter.own_table(name)) %}
-{% endmacro %}
-
-{#
   What this command has read of a table for another one, or all that the other one has ever read
   where the command has not built it, to select from: for tests, beside which others may add rows.
 

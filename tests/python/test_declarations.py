@@ -6,7 +6,8 @@ import pytest
 from dbt_common.exceptions import CompilationError
 
 from dbt_lakehouse.dbt import declarations
-from dbt_lakehouse.dbt.declarations import RESERVED, Fold, changes, declared, is_widening, sql_text
+from dbt_lakehouse.dbt.declarations import RESERVED, Fold, changes, declared, is_widening
+from dbt_lakehouse.texts import sql_text
 
 OTHERS = "format not in ('aerospike_messagepack', 'aerospike_json')"
 AEROSPIKE = "format in ('aerospike_messagepack', 'aerospike_json')"

@@ -19,7 +19,7 @@ from dbt_lakehouse.commands.forget.finding import (
     record_keys,
 )
 from dbt_lakehouse.lake.bronze import FORGOTTEN_HEADERS
-from dbt_lakehouse.texts import texts
+from dbt_lakehouse.texts import sql_text, sql_texts
 
 _CLEARED: Final = (
     "source_database",
@@ -73,7 +73,7 @@ def steps(spark: SparkSession, pipeline: Pipeline, entity: Entity) -> list[Step]
         delete(pipeline.deleted_keys, _remembered(entity)),
     ]
     if entity.namespace:
-        of_namespace = f"target._namespace = {texts([entity.namespace])}"
+        of_namespace = f"target._namespace = {sql_text(entity.namespace)}"
         result.append(delete(pipeline.set_less_deletes, f"{of_namespace} and {of_key}"))
     result.append(
         Step(
@@ -100,7 +100,7 @@ def _remembered(entity: Entity) -> str:
     if entity.namespace:
         scopes.append(f"aerospike:{entity.namespace}")
     return (
-        f"target.scope in ({texts(scopes)})"
+        f"target.scope in ({sql_texts(scopes)})"
         f" and target.record_key in (select {record_keys(entity)} from {KEYS})"
     )
 
@@ -118,7 +118,7 @@ def _empty_payloads(spark: SparkSession) -> None:
             and target.offset = payload.offset
             -- Spares the files of other days and topics.
             and target.landed_at = payload.landed_at
-            and target.topic in ({texts(sorted(row.topic for row in topics))})
+            and target.topic in ({sql_texts(sorted(row.topic for row in topics))})
         when matched then update set
             key = payload.new_key,
             value = payload.new_value,

@@ -20,7 +20,7 @@ from dbt_lakehouse.commands.keys import (
     refuse_rounded,
 )
 from dbt_lakehouse.errors import LakehouseError
-from dbt_lakehouse.texts import texts
+from dbt_lakehouse.texts import sql_text, sql_texts
 
 KEYS: Final = "forget_keys"
 """The key columns, in the change log's types."""
@@ -87,7 +87,7 @@ def record_keys(entity: Entity) -> str:
     """SQL of a key in the form of ``deleted_keys``, as of the macro record_key: names sorted,
     without leading underscore.
     """
-    columns = ", ".join(f"{texts([each.lstrip('_')])}, `{each}`" for each in sorted(entity.key))
+    columns = ", ".join(f"{sql_text(each.lstrip('_'))}, `{each}`" for each in sorted(entity.key))
     return _exact_json(f"named_struct({columns})", MICROSECONDS)
 
 
@@ -95,7 +95,7 @@ def _exact_json(struct: str, fraction_digits: int) -> str:
     """SQL of a struct as JSON text, with six digits as of the macro exact_json."""
     time = f"yyyy-MM-dd'T'HH:mm:ss.{'S' * fraction_digits}"
     formats = ("timestampFormat", f"{time}XXX", "timestampNTZFormat", time)
-    return f"to_json({struct}, map({texts(formats)}))"
+    return f"to_json({struct}, map({sql_texts(formats)}))"
 
 
 # --- keys -----------------------------------------------------------------------------------------
@@ -198,8 +198,8 @@ def _own_events(spark: SparkSession, pipeline: Pipeline, entity: Entity) -> Data
         own = f"""
             select {_POSITION}, event_index from {pipeline.change_events.path}
             where
-                format in ({texts(BATCH_FORMATS)})
-                and source_schema = {texts([entity.namespace])}
+                format in ({sql_texts(BATCH_FORMATS)})
+                and source_schema = {sql_text(entity.namespace)}
                 and get_json_object(record_key, '$.digest') in (select _digest from {KEYS})
         """
     else:
@@ -220,7 +220,7 @@ def _own_events(spark: SparkSession, pipeline: Pipeline, entity: Entity) -> Data
     if entity.namespace:
         return _with_message_keys(spark, pipeline, entity)
     fields = ", ".join(
-        f"{texts([entity.fields[each]])}, `{each}`"
+        f"{sql_text(entity.fields[each])}, `{each}`"
         for each in sorted(entity.key, key=lambda each: entity.fields[each])
     )
     shipped = [_exact_json(f"named_struct({fields})", digits) for digits in _SHIPPED_DIGITS]
@@ -259,7 +259,7 @@ def _is_row_key(entity: Entity) -> str:
     if entity.namespace:
         of_record = "get_json_object(record_key, '$.digest')"
         return f"get_json_object(metadata, '$.event_key[2]') = {of_record}"
-    names = texts([entity.fields[each] for each in entity.key])
+    names = sql_texts([entity.fields[each] for each in entity.key])
     return (
         f"size(array_except(json_object_keys(record_key), array({names}))) = 0"
         f" and size(json_object_keys(record_key)) = {len(entity.key)}"

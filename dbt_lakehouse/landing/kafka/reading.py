@@ -11,7 +11,7 @@ from dbt_lakehouse.lake import bronze
 from dbt_lakehouse.landing.kafka.admin import PartitionLog
 from dbt_lakehouse.landing.kafka.positions import Position, Positions
 from dbt_lakehouse.landing.kafka.settings import KafkaSettings
-from dbt_lakehouse.texts import texts
+from dbt_lakehouse.texts import sql_text
 
 # A task, and so a file, for each so many messages; fewer would not be worth a task of their own.
 _MESSAGES_PER_FILE: Final = 1_000_000
@@ -110,7 +110,7 @@ def bronze_rows(messages: DataFrame, names: Mapping[str, str]) -> DataFrame:
     """Rows of the Kafka source as rows of bronze, with ``names`` of ``renamed``."""
     topic = "topic"
     for kafka_name, name in names.items():
-        topic = f"if(topic = {texts([kafka_name])}, {texts([name])}, {topic})"
+        topic = f"if(topic = {sql_text(kafka_name)}, {sql_text(name)}, {topic})"
     return messages.selectExpr(
         f"{topic} as topic",
         "partition",
@@ -128,7 +128,7 @@ def bronze_rows(messages: DataFrame, names: Mapping[str, str]) -> DataFrame:
 def without_landed(rows: DataFrame, partitions: Mapping[tuple[str, int], Position]) -> DataFrame:
     """The rows that bronze does not hold, for partitions of which it holds some."""
     overlaps = [
-        f"(topic = {texts([topic])} and partition = {partition}"
+        f"(topic = {sql_text(topic)} and partition = {partition}"
         f" and offset >= {position.next_offset})"
         for (topic, partition), position in partitions.items()
         if position.overlaps

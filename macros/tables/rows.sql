@@ -1,14 +1,3 @@
-{#
-  Evaluates a query once, for the statements that follow; the number of its rows.
-
-  Arguments:
-      name: the name of the temporary view.
-      query: its SQL.
-#}
-{% macro evaluate(name, query) %}
-    {% do return(adapter.evaluate(name, query)) %}
-{% endmacro %}
-
 {# The number of rows of a relation. #}
 {% macro count_rows(relation) %}
     {% do return(run_query('select count(*) from ' ~ relation)[0][0]) %}
