@@ -211,6 +211,18 @@ def test_gold_that_differs_is_told_with_an_exit_code(
     assert difference in printed.err and printed.err.count("\n") == 1
 
 
+def test_a_log_that_lags_is_told(asked: Asked) -> None:
+    lake, table = asked.built.lake.lake, asked.table("tickets")
+    repeat = (
+        "insert into silver.change_events"
+        " select * from silver.change_events where source_table = 'tickets' limit 1"
+    )
+    assert why(asked.reader, table, '{"id": 1}').notes == []
+    with lake.tampered(repeat):
+        (note,) = why(lake.reader(), table, '{"id": 1}').notes
+    assert note.startswith("silver.change_events may have events of its source table")
+
+
 def test_a_key_that_never_came(asked: Asked) -> None:
     answer = why(asked.reader, asked.table("tickets"), '{"id": 987654321}')
     assert (answer.reason, answer.row, answer.events) == (Reason.UNKNOWN, None, [])

@@ -21,6 +21,7 @@ from dbt_lakehouse.commands.why.events import (
 from dbt_lakehouse.commands.why.messages import Found, Message, messages_of
 from dbt_lakehouse.commands.why.report import UNREAD, Answer, Reason, Told
 from dbt_lakehouse.dbt.marks import HistoryLost, marks_of, reading
+from dbt_lakehouse.dbt.news import Wanted, may_have
 from dbt_lakehouse.lake.reader import Reader
 from dbt_lakehouse.reference.fates import fates
 from dbt_lakehouse.reference.fold import (
@@ -77,8 +78,13 @@ def why(reader: Reader, table: KeyedTable, key_json: str) -> Answer:
             "messages of it are forgotten, and events are not: `lakehouse forget` has broken off;"
             " the same call again does the rest"
         )
-    if _has_news(reader, table):
+    if _has_news(reader, table.change_events, BRONZE.label):
         answer.notes.append(f"{BRONZE.label} has messages that the next `dbt run` decodes")
+    if _has_news(reader, table.log, table.change_events, table.wanted):
+        answer.notes.append(
+            f"{table.change_events} may have events of its source table, of any key, that the next"
+            f" `dbt run` puts into {log}"
+        )
     return answer
 
 
@@ -234,11 +240,12 @@ def _requests(reader: Reader, table: KeyedTable) -> int:
     return int(count)
 
 
-def _has_news(reader: Reader, table: KeyedTable) -> bool:
-    """Whether bronze has messages that are not decoded yet."""
-    events = reader.look_at(reader.known(table.change_events))
-    bronze = reader.look_at(reader.known(BRONZE.label))
+def _has_news(reader: Reader, name: str, upstream_name: str, wanted: Wanted = None) -> bool:
+    """Whether an upstream has, or may have, rows that a table has not read."""
+    table = reader.look_at(reader.known(name))
+    upstream = reader.look_at(reader.known(upstream_name))
     try:
-        return reading(marks_of(events).get(BRONZE.label), bronze).has_news
+        todo = reading(marks_of(table).get(upstream_name), upstream)
     except HistoryLost:
         return True
+    return may_have(upstream, todo, wanted)

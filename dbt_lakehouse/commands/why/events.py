@@ -16,6 +16,7 @@ from dbt_lakehouse.commands.sql.command import answered
 from dbt_lakehouse.commands.sql.output import cell
 from dbt_lakehouse.dbt.declarations import Fold
 from dbt_lakehouse.dbt.marks import HistoryLost, Mark, Window, marks_of, reading
+from dbt_lakehouse.dbt.news import Wanted
 from dbt_lakehouse.dbt.project import fold_of_model, is_of_log, log_node, node_named
 from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.lake.reader import Reader
@@ -40,6 +41,8 @@ class KeyedTable(NamedTuple):
     of_log: frozenset[str]
     """All tables that are made of the log."""
     fold: Fold
+    wanted: Wanted
+    """Which source tables' events the log takes."""
 
     @property
     def key(self) -> list[str]:
@@ -66,6 +69,7 @@ def keyed_table(graph: Mapping[str, Any], name: str) -> KeyedTable:
         deleted_keys=_label(node_named(graph, "deleted_keys")),
         of_log=frozenset(map(_label, made)),
         fold=fold_of_model(graph, node),
+        wanted=log.config.meta["change_log"]["sources"],
     )
 
 
