@@ -78,7 +78,7 @@ class JarError(LakehouseError):
 
 
 def comes_of(error: BaseException | None, *kinds: type[BaseException]) -> bool:
-    """Whether it is one of these kinds, or was raised while one was handled."""
+    """Whether it is one of these kinds, or was raised for one or while one was handled."""
     while error is not None and not isinstance(error, kinds):
-        error = error.__context__
+        error = error.__cause__ or error.__context__
     return error is not None

@@ -5,11 +5,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
+from dbt.cli.exceptions import DbtInternalException, DbtUsageException
 from dbt.cli.main import dbtRunner
+from dbt_common.exceptions import DbtBaseException
 
 from dbt_lakehouse.config.project import Project
 from dbt_lakehouse.errors import LakehouseError
 
+_OF_DBT: Final = (DbtBaseException, DbtUsageException, DbtInternalException)
 _SEE_LOG: Final = "failed, dbt.log in the project's folder of logs says why"
 
 
@@ -20,19 +23,24 @@ class DbtError(LakehouseError):
 
 
 def run_dbt(project: Project, *arguments: str) -> Any:
-    """What a dbt command returns, run for the project as it was loaded.
+    """What a dbt command returns, run for the project as it was loaded. It prints nothing.
 
-    Raises ``DbtError``.
+    Raises ``DbtError``, and what was none of dbt's, an interrupt say, as it is.
     """
     flags = []
     for name, value in project.options._asdict().items():
         if value is not None:
             flags += [f"--{name.replace('_', '-')}", value]
-    done = dbtRunner().invoke(["--quiet", "--no-use-colors", *arguments, *flags])
+    # What it has to say of a failure is said below, and stands in its log.
+    done = dbtRunner().invoke(["--log-level", "none", *arguments, *flags])
     if done.success:
         return done.result
+    if done.exception is not None and not isinstance(done.exception, _OF_DBT):
+        raise done.exception
     messages = [str(each.message) for each in getattr(done.result, "results", []) if each.message]
-    raise DbtError(f"dbt {arguments[0]}: {done.exception or '; '.join(messages) or _SEE_LOG}")
+    raise DbtError(
+        f"dbt {arguments[0]}: {done.exception or '; '.join(messages) or _SEE_LOG}"
+    ) from done.exception
 
 
 def read_manifest(project: Project) -> Any:

@@ -202,8 +202,14 @@ def _started(settings: Mapping[str, str]) -> SparkSession:
                 SparkConf(loadDefaults=False).setAll(at_start), f"{look_at}, and "
             )
             conf = SparkConf(_jvm=gateway.jvm).setAll([*settings.items()])
-            with own_interrupts():
-                SparkContext(conf=conf, gateway=gateway)
+            try:
+                with own_interrupts():
+                    SparkContext(conf=conf, gateway=gateway)
+            except KeyboardInterrupt:
+                # It has done nothing yet, and would write of what it can't do any more.
+                if gateway.proc is not None:
+                    gateway.proc.kill()
+                raise
         for name, value in settings.items():
             builder = builder.config(name, value)
         return builder.getOrCreate()
