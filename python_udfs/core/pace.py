@@ -79,6 +79,7 @@ class Pace:
         self._part = _average(self._part, seconds / (careful * max(taken, 0.5)))
         if self._part <= _PAYS:
             self._next_rest = _FIRST_REST
+            self._resting = 0
             return
         self._part = None
         self._resting = max(self._next_rest, 8 * tried)

@@ -143,7 +143,9 @@ class ShortWay:
         start, others = clock(), self._careful_seconds + self.learning.spent
         rest: Sequence[int] = range(len(values))
         last = self._last
-        if last is not None and len(values) >= _FEWEST and not last.pace.rests(len(values)):
+        if last is not None and (len(values) < _FEWEST or last.pace.rests(len(values))):
+            last = None
+        if last is not None:
             # A topic has one table as a rule.
             rest = self._take(decoded, last, last.layouts[:], rest, keys, values)
             if not rest:
@@ -160,7 +162,9 @@ class ShortWay:
             table = self._table(names) if len(places) >= _FEWEST else None
             if table is None:
                 self._carefully(decoded, places, keys, values, self._pace)
-            elif table.pace.rests(len(places)):
+            # If that has just been found not to pay, it may be for messages that are new: they
+            # are to be learned from first.
+            elif table is not last and table.pace.rests(len(places)):
                 table.unprobed = _UNPROBED
                 self._carefully(decoded, places, keys, values, self._pace)
             else:

@@ -78,6 +78,7 @@ def messages(kind: str, count: int) -> list[bytes]:
                 ENVELOPE
                 | {
                     "op": "t" if kind == "others" else "c",
+                    "transaction": {"id": "7:1"} if kind == "extended" else None,
                     "after": {name: row[name] for name in names},
                     "source": {**SOURCE, "table": table},
                 }
@@ -97,7 +98,8 @@ def records(kind: str, count: int) -> list[list[Any]]:
     rng = random.Random(kind)
     written: list[list[Any]] = []
     for number in range(count):
-        names = names_of(rng, kind, [f"bin_{place}" for place in range(9)])
+        bins = 10 if kind == "extended" else 9
+        names = names_of(rng, kind, [f"bin_{place}" for place in range(bins)])
         set_name = f"s{number % 300}" if kind == "tables" else "s"
         written.append([["ns", set_name, b"d" * 20, number], [(name, number) for name in names]])
     return written
@@ -174,6 +176,28 @@ def test_no_mix_takes_much_longer(format: str, kind: str, monkeypatch: pytest.Mo
     assert clock.now <= 1.1 * 20e-6 * len(values)
     if kind == "alike":
         assert clock.careful <= len(values) / 100
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("first", ["alike", "others"])
+def test_a_table_that_changes_for_good_is_learned_anew(
+    format: str, first: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A snapshot and then changes with transactions; a new column."""
+    make, decode, messages = FORMATS[format]
+    layouts = make()
+    clock = Clock(layouts, decode, monkeypatch)
+    short_way = ShortWay(clock.decode, layouts, Learning(clock))
+    batches: list[list[bytes | None]] = []
+    for kind in (first, "extended"):
+        values = messages(kind, 10_000)
+        batches += [list(values[start : start + 200]) for start in range(0, len(values), 200)]
+    before = 0
+    for number, part in enumerate(batches):
+        if number == len(batches) // 2:
+            before = clock.careful
+        assert len(short_way.decode_batch([None] * 200, part).payloads()) == 200
+    assert clock.careful - before <= 10_000 * (0.05 if first == "alike" else 0.5)
 
 
 def test_arcion_takes_it_too() -> None:
