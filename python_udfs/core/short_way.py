@@ -151,7 +151,10 @@ class ShortWay:
             if not rest:
                 return decoded
         self._pace = self._pace_of(keys[rest[0]], values[rest[0]]) if rest else self._pace
-        if self._pace.rests(len(rest)):
+        # Where the last table's layouts decode nothing any more, something has changed, and what
+        # rests for others is looked at all the same.
+        is_changed = last is not None and len(rest) == len(values)
+        if self._pace.rests(len(rest)) and not is_changed:
             self._carefully(decoded, rest, keys, values, self._pace)
             return decoded
         tables: dict[Names, list[int]] = {}
@@ -165,6 +168,7 @@ class ShortWay:
             # If that has just been found not to pay, it may be for messages that are new: they
             # are to be learned from first.
             elif table is not last and table.pace.rests(len(places)):
+                table.lessons.rests(len(places))
                 table.unprobed = _UNPROBED
                 self._carefully(decoded, places, keys, values, self._pace)
             else:
