@@ -11,8 +11,10 @@ bar.
 
 import gc
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from functools import partial
+from multiprocessing import get_context
 from typing import Final
 from unittest.mock import patch
 
@@ -20,7 +22,7 @@ import msgspec
 import pyarrow as pa
 
 from benchmarks.measuring import Figure, Options, cpu_seconds, medians
-from benchmarks.payloads import WRITES_ONLY, Message, Shape, chosen_shapes, messages
+from benchmarks.payloads import SHAPES, WRITES_ONLY, Message, Shape, chosen_shapes, messages
 from dbt_lakehouse.spark.functions import decode_payload_batch
 from python_udfs import registry
 
@@ -31,8 +33,10 @@ MOST_MESSAGES: Final = 200_000
 MOST_BYTES: Final = 50_000_000
 BAR: Final = 0.25
 CAREFUL_BAR: Final = 1.1
+SHAPES_BAR: Final = 3.0
 
 _AGAINST_CAREFUL: Final = "time against the careful way's"
+_WITH_KEYS: Final = ", with keys"
 
 Batch = tuple[pa.Array, pa.Array, pa.Array]
 
@@ -89,12 +93,13 @@ def usual_stream(shape: Shape, options: Options) -> list[Message]:
     return list(messages(shape, range(count), WRITES_ONLY))
 
 
-def _figures(name: str, shape: Shape, options: Options) -> list[Figure]:
+def _figures(name: str, options: Options) -> list[Figure]:
+    shape = SHAPES[name]
     stream = usual_stream(shape, options)
     seconds = medians(
         {
-            "without keys": partial(decode_batches, arrow_batches(shape, stream, False)),
-            "with keys": partial(decode_batches, arrow_batches(shape, stream, True)),
+            ", without keys": partial(decode_batches, arrow_batches(shape, stream, False)),
+            _WITH_KEYS: partial(decode_batches, arrow_batches(shape, stream, True)),
             "careful": partial(decode_carefully, arrow_batches(shape, stream, True)),
             "bare": partial(_bare, bare_decoder(shape.format), [each.value for each in stream]),
         },
@@ -105,7 +110,7 @@ def _figures(name: str, shape: Shape, options: Options) -> list[Figure]:
     figures = [
         Figure(
             BENCHMARK,
-            f"{name}, {keys}",
+            name + keys,
             seconds["bare"] / seconds[keys],
             BAR if name == "aerospike" else None,
             measured={
@@ -114,14 +119,14 @@ def _figures(name: str, shape: Shape, options: Options) -> list[Figure]:
                 "bytes each": size,
             },
         )
-        for keys in ("without keys", "with keys")
+        for keys in (", without keys", _WITH_KEYS)
     ]
     if shape.format in registry._BATCHES:
         figures.append(
             Figure(
                 BENCHMARK,
                 f"{name}, {_AGAINST_CAREFUL}",
-                seconds["with keys"] / seconds["careful"],
+                seconds[_WITH_KEYS] / seconds["careful"],
                 higher_is_better=False,
                 measured={"careful payloads/s": len(stream) / seconds["careful"]},
             )
@@ -134,11 +139,37 @@ def measure(options: Options) -> list[Figure]:
     against the careful way's; and the worst of the latter.
     """
     figures: list[Figure] = []
-    for name, shape in chosen_shapes(options.shapes).items():
-        figures += _figures(name, shape, options)
+    apart = get_context("spawn")
+    for name in chosen_shapes(options.shapes):
+        # What was learned from one shape's table is no part of another's time.
+        with ProcessPoolExecutor(1, mp_context=apart) as process:
+            figures += process.submit(_figures, name, options).result()
     against = [figure for figure in figures if figure.name.endswith(_AGAINST_CAREFUL)]
     if against:
         worst = max(against, key=lambda figure: figure.ratio)
         name = f"worst {_AGAINST_CAREFUL}: {worst.name.removesuffix(f', {_AGAINST_CAREFUL}')}"
         figures.append(replace(worst, name=name, bar=CAREFUL_BAR))
-    return figures
+    return figures + _per_byte(figures)
+
+
+def _per_byte(figures: list[Figure]) -> list[Figure]:
+    """Of each format with several shapes, the worst one's time for a byte against the best's."""
+    seconds: dict[str, dict[str, float]] = {}
+    for figure in figures:
+        name = figure.name.removesuffix(_WITH_KEYS)
+        if name != figure.name:
+            rate = figure.measured["payloads/s"] * figure.measured["bytes each"]
+            seconds.setdefault(SHAPES[name].format, {})[name] = 1 / rate
+    return [
+        Figure(
+            BENCHMARK,
+            f"{format}, time for a byte: {worst} against {best}",
+            of_shapes[worst] / of_shapes[best],
+            SHAPES_BAR,
+            higher_is_better=False,
+            measured={"bytes/s": 1 / of_shapes[worst], "best bytes/s": 1 / of_shapes[best]},
+        )
+        for format, of_shapes in seconds.items()
+        if len(of_shapes) > 1
+        for best, *_, worst in [sorted(of_shapes, key=of_shapes.__getitem__)]
+    ]
