@@ -17,7 +17,8 @@ _FIRST_SECONDS: Final = 0.02
 # A short way pays if it takes at most so much of the careful way's time.
 _PAYS: Final = 0.95
 _FIRST_REST: Final = 64
-_LONGEST_REST: Final = 65536
+# What is tried in vain costs some hundredths of what so many messages take.
+_LONGEST_REST: Final = 8192
 # How much the newest measurement counts.
 _NEWEST: Final = 0.25
 

@@ -118,6 +118,14 @@ class _Table:
         self.unprobed = _UNPROBED
         """How many messages were tried since the careful way was measured by some."""
 
+    def rests(self, messages: int) -> bool:
+        """Whether so many messages are to go the careful way."""
+        if not self.pace.rests(messages):
+            return False
+        self.lessons.rests(messages)
+        self.unprobed = _UNPROBED
+        return True
+
 
 class ShortWay:
     """Decodes batches of messages, and learns from them. One for each format."""
@@ -143,7 +151,7 @@ class ShortWay:
         start, others = clock(), self._careful_seconds + self.learning.spent
         rest: Sequence[int] = range(len(values))
         last = self._last
-        if last is not None and (len(values) < _FEWEST or last.pace.rests(len(values))):
+        if last is not None and (len(values) < _FEWEST or last.rests(len(values))):
             last = None
         if last is not None:
             # A topic has one table as a rule.
@@ -167,9 +175,7 @@ class ShortWay:
                 self._carefully(decoded, places, keys, values, self._pace)
             # If that has just been found not to pay, it may be for messages that are new: they
             # are to be learned from first.
-            elif table is not last and table.pace.rests(len(places)):
-                table.lessons.rests(len(places))
-                table.unprobed = _UNPROBED
+            elif table is not last and table.rests(len(places)):
                 self._carefully(decoded, places, keys, values, self._pace)
             else:
                 # If it has decoded none, only a few were tried.

@@ -57,7 +57,7 @@ def test_a_way_that_does_not_pay_rests_longer_each_time() -> None:
         pace.went_short(1, 1, 0.002)
         rests.append(sum(1 for _ in iter(lambda: pace.rests(1), False)))
     assert rests[:4] == [64, 128, 256, 512]
-    assert max(rests) == rests[-1] == 65536
+    assert max(rests) == rests[-1] == 8192
     pace.went_short(1, 1, 0.0005)
     assert not pace.rests(1)
     pace.went_short(1, 1, 0.05)
@@ -194,7 +194,7 @@ def test_no_mix_takes_much_longer(format: str, kind: str, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("format", FORMATS)
-@pytest.mark.parametrize("first", ["alike", "mostly alike", "others"])
+@pytest.mark.parametrize("first", ["alike", "mostly alike", "others", "shuffled"])
 def test_a_table_that_changes_for_good_is_learned_anew(
     format: str, first: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -204,16 +204,17 @@ def test_a_table_that_changes_for_good_is_learned_anew(
     clock = Clock(layouts, decode, monkeypatch)
     short_way = ShortWay(clock.decode, layouts, Learning(clock))
     batches: list[list[bytes | None]] = []
-    for kind in (first, "extended"):
-        values = messages(kind, 10_000)
+    for kind, count in ((first, 10_000), ("extended", 20_000)):
+        values = messages(kind, count)
         batches += [list(values[start : start + 200]) for start in range(0, len(values), 200)]
     before = 0
     clock.stall = 0.01
     for number, part in enumerate(batches):
-        if number == len(batches) // 2:
+        if number == 10_000 / 200:
             before = clock.careful
         assert len(short_way.decode_batch([None] * 200, part).payloads()) == 200
-    assert clock.careful - before <= 10_000 * (0.5 if first == "others" else 0.05)
+    # What has not paid for long is tried again after 8,192 messages.
+    assert clock.careful - before <= (500 if "alike" in first else 9_000)
 
 
 def test_arcion_takes_it_too() -> None:
