@@ -38,6 +38,7 @@ BENCHMARKS: Final = (
     "empty_run",
     "scale",
     "upkeep",
+    "workers",
 )
 _HEADINGS: Final = ("benchmark", "figure", "ratio", "bar", "", "measured")
 _VERDICTS: Final = {True: "met", False: "NOT MET", None: ""}
