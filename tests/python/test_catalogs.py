@@ -1,5 +1,5 @@
-"""One lake in each kind of catalog: built in SQLite, moved to PostgreSQL, and on to REST. In each
-it lands, builds what is new, is read without Spark, and is maintained.
+"""One lake in each kind of catalog, its files in a bucket: built in SQLite, moved to PostgreSQL, and
+on to REST. In each it lands, builds what is new, is read without Spark, and is maintained.
 
 The tests stand in the order of the moves.
 """
@@ -22,6 +22,7 @@ from lakes import Lake
 from postgres import USER, postgres
 from pyspark.sql import SparkSession
 from rest_catalog import rest_catalog
+from s3 import ENVIRONMENT, s3
 from small_messages import row_change
 from small_project import Log, add_gold, add_log, current_state, small_project
 from streams import Message
@@ -48,6 +49,7 @@ AS_OF: Final = "2026-10-01 12:00:00"
 LOG: Final = Log("shops", "shops", {"id": "bigint"}, {"title": "string"}, "shop", "app")
 CHANGES: Final = "silver.change_events"
 LEASES: Final = "bronze.leases"
+WAREHOUSE: Final = "s3://lake/warehouse"
 VIEW: Final = "create view lake.gold.titles as select upper(title) as title from lake.gold.shops"
 
 
@@ -108,7 +110,7 @@ class Moving:
 
     def files(self) -> dict[Path, int]:
         """The files of data and of tables' metadata, and when they were written."""
-        files = (self.lake.folder / "lake" / "warehouse").rglob("*.*")
+        files = (self.lake.folder / "buckets").rglob("*.*")
         return {
             file: file.stat().st_mtime_ns
             for file in files
@@ -123,15 +125,34 @@ def moving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Moving]:
     project = small_project(folder / "project")
     add_log(project, LOG)
     add_gold(project, current_state(LOG))
-    with ExitStack() as servers, (project / "profiles" / "profiles.yml").open("a") as profile:
+    with ExitStack() as servers:
+        environment = servers.enter_context(pytest.MonkeyPatch.context())
+        for name, value in ENVIRONMENT.items():
+            environment.setenv(name, value)
+        endpoint = servers.enter_context(s3(folder / "buckets", "lake"))
+        storage = {"s3.endpoint": endpoint, "s3.path-style-access": "true"}
+        in_bucket(project, storage)
+        profile = servers.enter_context((project / "profiles" / "profiles.yml").open("a"))
         uri = servers.enter_context(postgres(folder))
         target(profile, "postgres", uri=uri, **{"jdbc.user": USER})
-        uri = servers.enter_context(rest_catalog(folder, folder / "lake" / "warehouse"))
+        file_io = {"io-impl": "org.apache.iceberg.aws.s3.S3FileIO"}
+        file_io |= {"http-client.type": "urlconnection", **storage}
+        uri = servers.enter_context(rest_catalog(folder, WAREHOUSE, **file_io))
         target(profile, "rest", type="rest", uri=uri, credential="me:secret")
         profile.flush()
         lake = Lake(folder, project)
         os.environ.update(lake.environment)
         yield Moving(lake)
+
+
+def in_bucket(project: Path, storage: dict[str, str]) -> None:
+    """Have the files of the lake in the bucket, as docs/catalogs.md has it."""
+    file = project / "profiles" / "profiles.yml"
+    prefix = "        spark.sql.catalog.lake."
+    folder = f"""{prefix}warehouse: "{{{{ env_var('LAKEHOUSE_LAKE', 'lake') }}}}/warehouse"\n"""
+    before, after = file.read_text().split(folder)
+    settings = {"warehouse": WAREHOUSE, **storage}
+    file.write_text(before + "".join(f"{prefix}{k}: '{v}'\n" for k, v in settings.items()) + after)
 
 
 def target(profile: TextIO, name: str, **properties: str) -> None:
