@@ -5,13 +5,46 @@ take the properties that the profile has for Iceberg, and find what it leaves ou
 in the environment, in ``~/.aws``, of the machine's role.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Final
 from urllib.parse import urlsplit
 
-from dbt_lakehouse.lake.catalog import FILE_IO, WAREHOUSE, properties
+from dbt_lakehouse.lake.catalog import FILE_IO, S3, WAREHOUSE, properties
 
-_SCHEMES: Final = ("s3://", "s3a://", "s3n://")
+# Hadoop's names too: Spark's Iceberg takes them for the same.
+_SCHEMES: Final = (S3, "s3a://", "s3n://")
+# What goes wrong, as AWS's SDK and DuckDB say it, and what to tell of it; names are the pattern's
+# groups. The first that fits.
+TROUBLES: Final = (
+    (
+        r"NoSuchBucket|specified bucket does not exist",
+        "there is no such bucket: make it, or correct spark.sql.catalog.lake.warehouse",
+    ),
+    (
+        r"InvalidAccessKeyId|Access Key Id you provided|SignatureDoesNotMatch"
+        r"|signature we calculated|ExpiredToken|Unable to load credentials",
+        "the S3 server doesn't know these credentials: look at AWS_ACCESS_KEY_ID and"
+        " AWS_SECRET_ACCESS_KEY in the environment, or wherever else they are (docs/catalogs.md)",
+    ),
+    (
+        r"Unable to load region|No region is provided",
+        "the region of the bucket isn't known: set AWS_REGION, or"
+        " spark.sql.catalog.lake.client.region",
+    ),
+    (
+        r"Service: S3, Status Code: 403|\(HTTP 403",
+        "the S3 server refuses: these credentials may not read or write"
+        " spark.sql.catalog.lake.warehouse",
+    ),
+    (
+        r"(?:Unable to execute HTTP request: "
+        r"|Could not (?:connect to server|resolve hostname) error for HTTP \w+ to )"
+        r"(?P<server>[^\n]+?)(?: \(SDK|\n|$)",
+        "the S3 server can't be reached: {server}: look at spark.sql.catalog.lake.s3.endpoint, and"
+        " at the network",
+    ),
+)
 # DuckDB's names of the profile's own credentials.
 _CREDENTIALS: Final = {
     "key_id": "s3.access-key-id",
@@ -29,9 +62,8 @@ def need_s3(settings: Mapping[str, str]) -> bool:
     """Whether the settings say that files of the lake are in a bucket. Where a REST catalog has its
     files, its server knows; the profile says so by ``io-impl``.
     """
-    return is_in_bucket(settings.get(WAREHOUSE, "")) or settings.get(FILE_IO, "").endswith(
-        ".S3FileIO"
-    )
+    in_bucket = settings.get(WAREHOUSE, "").startswith(S3)
+    return in_bucket or settings.get(FILE_IO, "").endswith(".S3FileIO")
 
 
 def duckdb_secret(settings: Mapping[str, str]) -> dict[str, str]:
@@ -51,3 +83,11 @@ def duckdb_secret(settings: Mapping[str, str]) -> dict[str, str]:
     if region := given.get("client.region"):
         secret["region"] = region
     return secret
+
+
+def trouble_text(message: str) -> str | None:
+    """What to tell of a message if it is of a trouble with buckets; None if it isn't."""
+    for pattern, sentence in TROUBLES:
+        if found := re.search(pattern, message):
+            return sentence.format(**found.groupdict())
+    return None

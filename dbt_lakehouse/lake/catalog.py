@@ -21,6 +21,7 @@ FILE_IO: Final = f"{_PROPERTIES}io-impl"
 SQLITE: Final = "jdbc:sqlite:"
 _POSTGRESQL: Final = "jdbc:postgresql:"
 _JDBC: Final = "jdbc."
+S3: Final = "s3://"
 # Takes for each file what its address asks for: a lake that was moved has some in both.
 _ANY_STORAGE: Final = "org.apache.iceberg.io.ResolvingFileIO"
 # Of names of tables that dbt makes for a moment.
@@ -75,7 +76,7 @@ def absolute(parameters: Mapping[str, str], root: Path) -> dict[str, str]:
     if settings.get(CATALOG_TYPE) == "jdbc" and "://" not in settings[WAREHOUSE]:
         # Not as_uri: Hadoop takes %20 for the name of a folder.
         settings[WAREHOUSE] = f"file://{root / settings[WAREHOUSE]}"
-    if settings[WAREHOUSE].startswith("s3://"):
+    if settings[WAREHOUSE].startswith(S3):
         settings.setdefault(FILE_IO, _ANY_STORAGE)
     uri = settings.get(CATALOG_URI, "")
     if uri.startswith(SQLITE):

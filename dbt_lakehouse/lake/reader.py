@@ -21,7 +21,7 @@ import msgspec
 from duckdb import DuckDBPyConnection
 
 from dbt_lakehouse.errors import ConfigurationError, DamageError, LakehouseError, ReadError
-from dbt_lakehouse.lake.buckets import duckdb_secret, is_in_bucket
+from dbt_lakehouse.lake.buckets import duckdb_secret, is_in_bucket, trouble_text
 from dbt_lakehouse.lake.catalog import (
     CATALOG,
     WAREHOUSE,
@@ -36,7 +36,7 @@ _EXTENSIONS: Final = ("avro", "iceberg")
 _OF_BUCKETS: Final = ("httpfs", "aws")
 # Errors that are not about the query, but about the machine or files, which their texts name.
 _OF_THE_MACHINE: Final = re.compile(
-    r"^(IO|Out of Memory|INTERNAL|FATAL|Serialization) Error: |[.](parquet|avro|puffin|json)\b"
+    r"^(IO|HTTP|Out of Memory|INTERNAL|FATAL|Serialization) Error: |[.](parquet|avro|puffin|json)\b"
 )
 _MISSING: Final = re.compile(r"(?:Table|View) with name (?P<name>.+?) does not exist")
 
@@ -76,6 +76,7 @@ class Reader:
         self._unreadable: dict[str, LakehouseError] = {}
         found = entries(settings)
         self._duck: Final = _connection(settings, found)
+        self._refuse_bucket(found)
         self._refresh(found)
 
     @property
@@ -130,7 +131,9 @@ class Reader:
         text = str(error).partition("\nLINE ")[0].strip()
         kind, _, reason = text.partition(" Error: ")
         if kind == "Catalog" and (found := _MISSING.search(text)):
-            return self._missing(found["name"])
+            return self._missing(found["name"].replace('"', "").rpartition(".")[2])
+        if trouble := trouble_text(text):
+            return ReadError(trouble)
         if kind == "Permission":
             return ConfigurationError(f"a query reads tables of the lake alone: {reason}")
         if _OF_THE_MACHINE.search(text):
@@ -176,6 +179,15 @@ class Reader:
         """The descriptions of a table's columns; a view has none."""
         entry = self._views[name]
         return {} if entry.is_view else self._table(entry).comments
+
+    def _refuse_bucket(self, found: list[Entry]) -> None:
+        """Raise ``ReadError`` if it can't be read: each table would be tried for a while."""
+        for file in [each.metadata for each in found if is_in_bucket(each.metadata)][:1]:
+            try:
+                self._bytes(file)
+            except duckdb.Error as error:
+                if told := trouble_text(str(error)):
+                    raise ReadError(told) from error
 
     def _refresh(self, found: list[Entry]) -> None:
         wanted = {str(entry): entry for entry in found}

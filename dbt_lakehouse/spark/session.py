@@ -33,7 +33,7 @@ from dbt_lakehouse.lake.catalog import (
     sqlite_file,
 )
 from dbt_lakehouse.lake.closing import refuse_closed
-from dbt_lakehouse.lake.damage import look_for_damage, refuse_damage
+from dbt_lakehouse.lake.damage import look_for_damage, refuse_bucket, refuse_damage
 from dbt_lakehouse.landing.kafka.settings import PREFIX as KAFKA_PREFIX
 from dbt_lakehouse.spark import class_archive
 from dbt_lakehouse.spark.functions import register_functions
@@ -144,6 +144,10 @@ def _opened_with(settings: Mapping[str, str]) -> SparkSession:
         logging.getLogger(logger).addFilter(_is_no_interrupt)
     spark = _started(_with_ours(settings))
     register_functions(spark)
+    try:
+        refuse_bucket(spark)
+    except Py4JJavaError as error:
+        raise _unusable(spark, error) from error
     look_for_damage(spark)
     return spark
 
@@ -246,11 +250,15 @@ def _prepare(spark: SparkSession) -> None:
         # A mistake of ours.
         raise
     except (Py4JJavaError, CapturedException) as error:
-        spark.stop()
-        raise SessionError(
-            f"the lake can't be used: {error_text(error)}: look at spark.sql.catalog.{CATALOG}.*"
-            " in the profile, and at what they name (docs/catalogs.md)"
-        ) from error
+        raise _unusable(spark, error) from error
+
+
+def _unusable(spark: SparkSession, error: Exception) -> SessionError:
+    spark.stop()
+    return SessionError(
+        f"the lake can't be used: {error_text(error)}: look at spark.sql.catalog.{CATALOG}.*"
+        " in the profile, and at what they name (docs/catalogs.md)"
+    )
 
 
 def _resolved(parameters: Mapping[str, str], root: Path) -> dict[str, str]:

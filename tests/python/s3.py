@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Final
 
 from commands import wait_until
-from local_kafka.broker import free_port
 from postgres import answers
 
 from dbt_lakehouse.config.paths import LOOPBACK
+from local_kafka.broker import free_port
 
 KEY: Final = "key-of-the-tests"
 SECRET: Final = "secret-of-the-tests"
@@ -29,10 +29,10 @@ ENVIRONMENT: Final = {
 
 @contextmanager
 def s3(folder: Path, bucket: str) -> Iterator[str]:
-    """A server with its buckets in ``folder``, as long as the block runs, and an empty bucket; its
+    """A server with its buckets in ``folder``, as long as the block runs, one of this name too; its
     address.
     """
-    (folder / bucket).mkdir(parents=True)
+    (folder / bucket).mkdir(parents=True, exist_ok=True)
     port = free_port()
     program = [str(Path(sys.executable).with_name("rclone")), "serve", "s3", "--config", ""]
     with (folder.parent / "s3.log").open("wb") as log:
