@@ -17,7 +17,7 @@ from dbt_lakehouse.lake import buckets
 # login.
 _SECRET: Final = re.compile(
     r"""(?ix)
-    (["']?\b[\w.-]*(?:password|passwd|secret|token|credential|access[.]?key)[\w.-]*["']?\s*[=:]\s*)
+    (["']?\b[\w.-]*(?:password|passwd|secret|token|credential|access[.-]?key)[\w.-]*["']?\s*[=:]\s*)
     (?:"[^"]*"|'[^']*'|[^\s&;,"']+)
     |(//[^\s/:@]*:)[^\s/@]+(?=@)
     """

@@ -48,3 +48,17 @@ def s3(folder: Path, bucket: str) -> Iterator[str]:
         finally:
             server.kill()
             server.wait()
+
+
+def place_in_bucket(project: Path, warehouse: str, endpoint: str, **more: str) -> dict[str, str]:
+    """Have the files of a project's lake in a bucket, as docs/catalogs.md has it; the properties
+    that lead there.
+    """
+    storage = {"s3.endpoint": endpoint, "s3.path-style-access": "true", **more}
+    prefix = "        spark.sql.catalog.lake."
+    lines = [f"{prefix}{name}: '{value}'\n" for name, value in storage.items()]
+    file = project / "profiles" / "profiles.yml"
+    folder = f"""{prefix}warehouse: "{{{{ env_var('LAKEHOUSE_LAKE', 'lake') }}}}/warehouse"\n"""
+    before, after = file.read_text().split(folder)
+    file.write_text("".join([before, f"{prefix}warehouse: {warehouse}\n", *lines, after]))
+    return storage

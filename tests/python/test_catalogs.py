@@ -24,7 +24,7 @@ from lakes import Lake
 from postgres import USER, postgres
 from pyspark.sql import SparkSession
 from rest_catalog import rest_catalog
-from s3 import ENVIRONMENT, KEY, SECRET, s3
+from s3 import ENVIRONMENT, KEY, SECRET, place_in_bucket, s3
 from small_messages import row_change
 from small_project import Log, add_gold, add_log, current_state, small_project
 from streams import Message
@@ -138,8 +138,7 @@ def moving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Moving]:
         orphan.touch()
         os.utime(orphan, (1, 1))
         endpoint = servers.enter_context(s3(folder / "buckets", "lake"))
-        storage = {"s3.endpoint": endpoint, "s3.path-style-access": "true"}
-        in_bucket(project, storage)
+        storage = place_in_bucket(project, WAREHOUSE, endpoint)
         profile = servers.enter_context((project / "profiles" / "profiles.yml").open("a"))
         uri = servers.enter_context(postgres(folder))
         target(profile, "postgres", uri=uri, **{"jdbc.user": USER})
@@ -151,16 +150,6 @@ def moving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Moving]:
         lake = Lake(folder, project)
         os.environ.update(lake.environment)
         yield Moving(lake)
-
-
-def in_bucket(project: Path, storage: dict[str, str]) -> None:
-    """Have the files of the lake in the bucket, as docs/catalogs.md has it."""
-    file = project / "profiles" / "profiles.yml"
-    prefix = "        spark.sql.catalog.lake."
-    folder = f"""{prefix}warehouse: "{{{{ env_var('LAKEHOUSE_LAKE', 'lake') }}}}/warehouse"\n"""
-    before, after = file.read_text().split(folder)
-    settings = {"warehouse": WAREHOUSE, **storage}
-    file.write_text(before + "".join(f"{prefix}{k}: '{v}'\n" for k, v in settings.items()) + after)
 
 
 def target(profile: TextIO, name: str, **properties: str) -> None:
