@@ -25,10 +25,7 @@ TARGETS: Final = re.findall(r"```yaml\n(    (\w+):\n      <<: \*dev\n.*?)```", P
 # The oldest and the newest whose schemas are at hand.
 KUBERNETES: Final = ("1.25", "1.37")
 # Where names go on as the user likes.
-FAMILIES: Final = (
-    *("spark.sql.catalog.lake.", "spark.executorEnv."),
-    "spark.kubernetes.executor.secretKeyRef.",
-)
+FAMILIES: Final = ("spark.sql.catalog.lake.", "spark.kubernetes.executor.secretKeyRef.")
 # Objects that declare settings as they are loaded.
 DECLARED: Final = (
     *("internal.config.package$", "deploy.k8s.Config$", "deploy.yarn.config.package$"),
