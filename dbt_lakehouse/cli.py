@@ -570,11 +570,14 @@ def password(name: str) -> None:
 @click.option(
     "--archive", is_flag=True, help="Also make an archive of their classes: Spark starts sooner."
 )
-def jars(archive: bool) -> None:
+@click.option(
+    "--s3", is_flag=True, help="Also those for a lake in a bucket, else fetched with its first use."
+)
+def jars(archive: bool, s3: bool) -> None:
     """Fetch the jars that Spark needs and the checkout's cache does not hold yet."""
-    from dbt_lakehouse.spark.jars import ensure_jars
+    from dbt_lakehouse.spark.jars import JARS, S3_JARS, ensure_jars
 
-    ensure_jars()
+    ensure_jars(JARS + S3_JARS if s3 else JARS)
     if not archive:
         return
     from dbt_lakehouse.commands.jars import make_class_archive

@@ -147,7 +147,8 @@ def _delete_orphans(spark: SparkSession, name: str, policy: Policy, *, dry_run: 
     oldest = _sql(_ago(hours=policy.orphan_retention_hours))
     rows = spark.sql(
         f"call {CATALOG}.system.remove_orphan_files(table => {sql_text(name)},"
-        f" older_than => {oldest}, dry_run => {str(dry_run).lower()})"
+        # By Iceberg's file access: Hadoop's has none to buckets.
+        f" older_than => {oldest}, dry_run => {str(dry_run).lower()}, prefix_listing => true)"
     )
     return rows.count()
 

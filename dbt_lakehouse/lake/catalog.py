@@ -17,9 +17,13 @@ _PROPERTIES: Final = f"spark.sql.catalog.{CATALOG}."
 WAREHOUSE: Final = f"{_PROPERTIES}warehouse"
 CATALOG_TYPE: Final = f"{_PROPERTIES}type"
 CATALOG_URI: Final = f"{_PROPERTIES}uri"
+FILE_IO: Final = f"{_PROPERTIES}io-impl"
 SQLITE: Final = "jdbc:sqlite:"
 _POSTGRESQL: Final = "jdbc:postgresql:"
 _JDBC: Final = "jdbc."
+S3: Final = "s3://"
+# Takes for each file what its address asks for: a lake that was moved has some in both.
+_ANY_STORAGE: Final = "org.apache.iceberg.io.ResolvingFileIO"
 # Of names of tables that dbt makes for a moment.
 _TEMPORARY: Final = "__dbt_tmp"
 # Of SQLite's errors.
@@ -72,6 +76,8 @@ def absolute(parameters: Mapping[str, str], root: Path) -> dict[str, str]:
     if settings.get(CATALOG_TYPE) == "jdbc" and "://" not in settings[WAREHOUSE]:
         # Not as_uri: Hadoop takes %20 for the name of a folder.
         settings[WAREHOUSE] = f"file://{root / settings[WAREHOUSE]}"
+    if settings[WAREHOUSE].startswith(S3):
+        settings.setdefault(FILE_IO, _ANY_STORAGE)
     uri = settings.get(CATALOG_URI, "")
     if uri.startswith(SQLITE):
         settings[CATALOG_URI] = f"{SQLITE}{root / uri.removeprefix(SQLITE)}"

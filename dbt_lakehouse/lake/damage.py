@@ -1,4 +1,4 @@
-"""Tables whose metadata is cut short, and Spark.
+"""Tables whose metadata is cut short or in a bucket that can't be read, and Spark.
 
 Iceberg takes that for a passing trouble of the network: it tries for a minute and a half to read
 the table, and no setting says otherwise. So metadata is looked at when the lake is opened, and who
@@ -8,10 +8,19 @@ asks for such a table is told at once.
 import re
 from typing import Any, Final
 
+from py4j.java_gateway import JavaClass
 from pyspark.sql import SparkSession
 
 from dbt_lakehouse.errors import DamageError, LakehouseError
-from dbt_lakehouse.lake.catalog import CATALOG_TYPE, CATALOG_URI, cut_short, entries
+from dbt_lakehouse.lake.buckets import is_in_bucket, need_s3
+from dbt_lakehouse.lake.catalog import (
+    CATALOG_TYPE,
+    CATALOG_URI,
+    FILE_IO,
+    cut_short,
+    entries,
+    properties,
+)
 from dbt_lakehouse.telling import tell
 
 # What a parsed statement names, as Spark prints it. To drop or to replace a table, Iceberg reads it
@@ -29,6 +38,30 @@ def look_for_damage(spark: SparkSession) -> None:
     _found.update(_damage(spark))
     for error in _found.values():
         tell(str(error))
+
+
+def refuse_bucket(spark: SparkSession) -> None:
+    """Raises ``Py4JJavaError`` if the lake is in a bucket that can't be read."""
+    settings = _settings(spark)
+    # A REST catalog's server reads metadata itself.
+    if settings[CATALOG_TYPE] != "jdbc" or not need_s3(settings):
+        return
+    try:
+        tables = [each for each in entries(settings) if is_in_bucket(each.metadata)]
+    except LakehouseError:
+        return
+    for each in tables[:1]:
+        context: Any = spark.sparkContext
+        catalogs = JavaClass("org.apache.iceberg.CatalogUtil", context._gateway._gateway_client)
+        storage = catalogs.loadFileIO(
+            settings[FILE_IO], properties(settings), context._jsc.hadoopConfiguration()
+        )
+        stream = storage.newInputFile(each.metadata).newStream()
+        try:
+            stream.read()
+        finally:
+            stream.close()
+            storage.close()
 
 
 def refuse_damage(spark: SparkSession, name: str) -> None:
@@ -52,9 +85,13 @@ def refuse_damage_in(spark: SparkSession, statement: str) -> None:
             refuse_damage(spark, ".".join(parts))
 
 
-def _damage(spark: SparkSession) -> dict[tuple[str, ...], DamageError]:
+def _settings(spark: SparkSession) -> dict[str, str]:
     settings = dict(spark.sparkContext.getConf().getAll())
-    settings |= {name: spark.conf.get(name, "") or "" for name in (CATALOG_TYPE, CATALOG_URI)}
+    return settings | {name: spark.conf.get(name, "") or "" for name in (CATALOG_TYPE, CATALOG_URI)}
+
+
+def _damage(spark: SparkSession) -> dict[tuple[str, ...], DamageError]:
+    settings = _settings(spark)
     if settings[CATALOG_TYPE] != "jdbc":
         return {}
     try:

@@ -21,6 +21,7 @@ import msgspec
 from duckdb import DuckDBPyConnection
 
 from dbt_lakehouse.errors import ConfigurationError, DamageError, LakehouseError, ReadError
+from dbt_lakehouse.lake.buckets import duckdb_secret, is_in_bucket, trouble_text
 from dbt_lakehouse.lake.catalog import (
     CATALOG,
     WAREHOUSE,
@@ -32,9 +33,10 @@ from dbt_lakehouse.lake.tables import Table, parse
 
 # In this order: Iceberg's manifests are Avro files.
 _EXTENSIONS: Final = ("avro", "iceberg")
+_OF_BUCKETS: Final = ("httpfs", "aws")
 # Errors that are not about the query, but about the machine or files, which their texts name.
 _OF_THE_MACHINE: Final = re.compile(
-    r"^(IO|Out of Memory|INTERNAL|FATAL|Serialization) Error: |[.](parquet|avro|puffin|json)\b"
+    r"^(IO|HTTP|Out of Memory|INTERNAL|FATAL|Serialization) Error: |[.](parquet|avro|puffin|json)\b"
 )
 _MISSING: Final = re.compile(r"(?:Table|View) with name (?P<name>.+?) does not exist")
 
@@ -73,7 +75,8 @@ class Reader:
         # Why tables that the catalog has can't be read.
         self._unreadable: dict[str, LakehouseError] = {}
         found = entries(settings)
-        self._duck: Final = _connection(settings[WAREHOUSE], found)
+        self._duck: Final = _connection(settings, found)
+        self._refuse_bucket(found)
         self._refresh(found)
 
     @property
@@ -128,7 +131,9 @@ class Reader:
         text = str(error).partition("\nLINE ")[0].strip()
         kind, _, reason = text.partition(" Error: ")
         if kind == "Catalog" and (found := _MISSING.search(text)):
-            return self._missing(found["name"])
+            return self._missing(found["name"].replace('"', "").rpartition(".")[2])
+        if trouble := trouble_text(text):
+            return ReadError(trouble)
         if kind == "Permission":
             return ConfigurationError(f"a query reads tables of the lake alone: {reason}")
         if _OF_THE_MACHINE.search(text):
@@ -174,6 +179,15 @@ class Reader:
         """The descriptions of a table's columns; a view has none."""
         entry = self._views[name]
         return {} if entry.is_view else self._table(entry).comments
+
+    def _refuse_bucket(self, found: list[Entry]) -> None:
+        """Raise ``ReadError`` if it can't be read: each table would be tried for a while."""
+        for file in [each.metadata for each in found if is_in_bucket(each.metadata)][:1]:
+            try:
+                self._bytes(file)
+            except duckdb.Error as error:
+                if told := trouble_text(str(error)):
+                    raise ReadError(told) from error
 
     def _refresh(self, found: list[Entry]) -> None:
         wanted = {str(entry): entry for entry in found}
@@ -264,17 +278,24 @@ class Reader:
 
     def _metadata(self, entry: Entry) -> bytes:
         """What the file says of a table or view. Raises ``ReadError`` and ``DamageError``."""
-        file = Path(_path(entry.metadata))
+        file = entry.metadata if is_in_bucket(entry.metadata) else _path(entry.metadata)
         try:
-            content = file.read_bytes()
+            content = self._bytes(file)
             content = gzip.decompress(content) if _is_zipped(entry.metadata) else content
             msgspec.json.decode(content)
-        except OSError as error:
+        except (OSError, duckdb.Error) as error:
             raise ReadError(f"{file}, a file of {entry}, can't be read: {error}") from error
         except (EOFError, msgspec.DecodeError) as error:
             raise DamageError(
                 f"{file} is cut short, a file of {entry}: restore it from a backup"
             ) from error
+        return content
+
+    def _bytes(self, file: str) -> bytes:
+        if not is_in_bucket(file):
+            return Path(file).read_bytes()
+        ((content,),) = self._duck.execute("select content from read_blob(?)", [file]).fetchall()
+        assert isinstance(content, bytes)
         return content
 
     def _unread(self, entry: Entry, error: duckdb.Error) -> LakehouseError:
@@ -297,18 +318,19 @@ class Reader:
         return ConfigurationError(f"there is no table {name}{others}")
 
 
-def extension_files() -> list[Path]:
+def extension_files(of_buckets: bool = False) -> list[Path]:
     """DuckDB's extensions that read Iceberg, in the order in which they are loaded. Packages of
     their own bring them; DuckDB would fetch them from elsewhere.
     """
-    packages = [import_module(f"duckdb_extension_{name}") for name in _EXTENSIONS]
+    names = (*_OF_BUCKETS, *_EXTENSIONS) if of_buckets else _EXTENSIONS
+    packages = [import_module(f"duckdb_extension_{name}") for name in names]
     return [
         next(Path(str(package.__file__)).parent.glob("extensions/*/*.duckdb_extension"))
         for package in packages
     ]
 
 
-def _connection(warehouse: str, found: list[Entry]) -> DuckDBPyConnection:
+def _connection(settings: Mapping[str, str], found: list[Entry]) -> DuckDBPyConnection:
     """A database in memory from which only the files of the lake can be read."""
     duck = duckdb.connect(
         config={
@@ -320,11 +342,17 @@ def _connection(warehouse: str, found: list[Entry]) -> DuckDBPyConnection:
             "temp_directory": f"{tempfile.gettempdir()}/lakehouse-sql-{os.getpid()}",
         }
     )
-    for file in extension_files():
+    of_buckets = any(is_in_bucket(entry.metadata) for entry in found)
+    for file in extension_files(of_buckets):
         duck.execute(f"load {_text(str(file))}")
+    if of_buckets:
+        given = duckdb_secret(settings).items()
+        options = "".join(f", {name} {_text(value)}" for name, value in given)
+        duck.execute(f"create secret (type s3{options})")
     folders = {_folder(entry.metadata, above=2) for entry in found}
+    warehouse = settings[WAREHOUSE]
     # A REST catalog's warehouse is a name.
-    if _path(warehouse).startswith("/"):
+    if _path(warehouse).startswith("/") or is_in_bucket(warehouse):
         folders.add(_folder(warehouse))
     duck.execute(f"set allowed_directories = [{', '.join(map(_text, sorted(folders)))}]")
     duck.execute("set timezone = 'UTC'")

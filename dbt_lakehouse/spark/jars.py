@@ -81,6 +81,14 @@ JARS: Final = (
     ),
 )
 
+# Iceberg's access to buckets, with AWS's SDK: for a lake whose profile names one.
+S3_JARS: Final = (
+    Jar(
+        "org.apache.iceberg:iceberg-aws-bundle:1.12.0",
+        "dd7e49ffa4ac9b215bed846581991259e3aec9bb2fa08d6cec029c46cd66d957",
+    ),
+)
+
 
 def ensure_jars(jars: Sequence[Jar] = JARS) -> list[Path]:
     """The paths of the jars, Spark's or others, resolving those that the cache doesn't hold as they

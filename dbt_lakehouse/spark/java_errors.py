@@ -11,11 +11,13 @@ from pyspark import SparkContext
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.errors.exceptions.captured import CapturedException
 
+from dbt_lakehouse.lake import buckets
+
 # As drivers repeat the addresses of databases, catalogs their settings, and Kafka's client its
 # login.
 _SECRET: Final = re.compile(
     r"""(?ix)
-    (["']?\b[\w.-]*(?:password|passwd|secret|token|credential|access[.]?key)[\w.-]*["']?\s*[=:]\s*)
+    (["']?\b[\w.-]*(?:password|passwd|secret|token|credential|access[.-]?key)[\w.-]*["']?\s*[=:]\s*)
     (?:"[^"]*"|'[^']*'|[^\s&;,"']+)
     |(//[^\s/:@]*:)[^\s/@]+(?=@)
     """
@@ -58,6 +60,12 @@ _TABLE_FILE: Final = re.compile(r"/(?P<schema>[^/]+)/(?P<table>[^/]+)/(?P<kind>d
 TROUBLES: Final = tuple(
     Trouble(re.compile(pattern, re.DOTALL), sentence)
     for pattern, sentence in (
+        *buckets.TROUBLES,
+        (
+            r"No FileSystem for scheme \"(?P<scheme>[^\"]+)",
+            "files at {scheme}:// need a file access of Iceberg's that is not there:"
+            " docs/catalogs.md (Object storage) has how to add it",
+        ),
         (
             r"\[SQLITE_BUSY",
             "the lake's catalog is locked by another process, and stayed so for as long as"

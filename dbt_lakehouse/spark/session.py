@@ -11,7 +11,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from py4j.protocol import Py4JJavaError
 from pyspark import SparkConf, SparkContext
@@ -23,6 +23,7 @@ from pyspark.sql import SparkSession
 from dbt_lakehouse.config.paths import LOG4J, LOOPBACK, cache_folder
 from dbt_lakehouse.errors import SessionError, comes_of
 from dbt_lakehouse.lake import bronze
+from dbt_lakehouse.lake.buckets import need_s3
 from dbt_lakehouse.lake.catalog import (
     CATALOG,
     CATALOG_URI,
@@ -32,11 +33,11 @@ from dbt_lakehouse.lake.catalog import (
     sqlite_file,
 )
 from dbt_lakehouse.lake.closing import refuse_closed
-from dbt_lakehouse.lake.damage import look_for_damage, refuse_damage
+from dbt_lakehouse.lake.damage import look_for_damage, refuse_bucket, refuse_damage
 from dbt_lakehouse.landing.kafka.settings import PREFIX as KAFKA_PREFIX
 from dbt_lakehouse.spark import class_archive
 from dbt_lakehouse.spark.functions import register_functions
-from dbt_lakehouse.spark.jars import ensure_jars
+from dbt_lakehouse.spark.jars import JARS, S3_JARS, ensure_jars
 from dbt_lakehouse.spark.java import java_option, own_interrupts, start_java
 from dbt_lakehouse.spark.java_errors import error_text
 from dbt_lakehouse.spark.sessions import Sessions
@@ -143,6 +144,10 @@ def _opened_with(settings: Mapping[str, str]) -> SparkSession:
         logging.getLogger(logger).addFilter(_is_no_interrupt)
     spark = _started(_with_ours(settings))
     register_functions(spark)
+    try:
+        refuse_bucket(spark)
+    except Py4JJavaError as error:
+        raise _unusable(spark, error) from error
     look_for_damage(spark)
     return spark
 
@@ -159,7 +164,7 @@ def _with_ours(settings: Mapping[str, str]) -> dict[str, str]:
         for name in ("java.io.tmpdir", "org.sqlite.tmpdir", "derby.system.home")
     ]
     properties.append(f"-Dlog4j2.configurationFile={LOG4J.as_uri()}")
-    jars = [str(path) for path in ensure_jars()]
+    jars = [str(path) for path in ensure_jars(JARS + S3_JARS if need_s3(settings) else JARS)]
     class_path = os.pathsep.join(jars)
     options = f"{' '.join(map(java_option, properties))} {class_archive.java_options()}"
     ours = {
@@ -197,6 +202,7 @@ def _started(settings: Mapping[str, str]) -> SparkSession:
     builder = SparkSession.builder
     try:
         if SparkContext._active_spark_context is None:
+            _end_java_without(settings["spark.driver.extraClassPath"])
             at_start = [each for each in settings.items() if _is_for_command_line(each[0])]
             gateway = SparkContext._gateway or start_java(
                 SparkConf(loadDefaults=False).setAll(at_start), f"{look_at}, and "
@@ -217,6 +223,21 @@ def _started(settings: Mapping[str, str]) -> SparkSession:
         raise SessionError(f"Spark does not start: {error_text(error)}: look {look_at}") from error
 
 
+def _end_java_without(class_path: str) -> None:
+    """End the JVM that another lake has left if it lacks a jar: it can't be given one."""
+    gateway: Any = SparkContext._gateway
+    # Under spark-submit, Spark is this process's parent.
+    if gateway is None or not hasattr(gateway, "proc"):
+        return
+    there = gateway.jvm.System.getProperty("java.class.path").split(os.pathsep)
+    if {*class_path.split(os.pathsep)} <= {*there}:
+        return
+    SparkContext._gateway = SparkContext._jvm = None
+    gateway.shutdown()
+    # The JVM ends with its standard input.
+    gateway.proc.communicate()
+
+
 def _is_for_command_line(name: str) -> bool:
     return name.startswith(_OF_THE_JVM) and not _SECRET_NAME.search(name)
 
@@ -235,11 +256,15 @@ def _prepare(spark: SparkSession) -> None:
         # A mistake of ours.
         raise
     except (Py4JJavaError, CapturedException) as error:
-        spark.stop()
-        raise SessionError(
-            f"the lake can't be used: {error_text(error)}: look at spark.sql.catalog.{CATALOG}.*"
-            " in the profile, and at what they name (docs/catalogs.md)"
-        ) from error
+        raise _unusable(spark, error) from error
+
+
+def _unusable(spark: SparkSession, error: Exception) -> SessionError:
+    spark.stop()
+    return SessionError(
+        f"the lake can't be used: {error_text(error)}: look at spark.sql.catalog.{CATALOG}.*"
+        " in the profile, and at what they name (docs/catalogs.md)"
+    )
 
 
 def _resolved(parameters: Mapping[str, str], root: Path) -> dict[str, str]:

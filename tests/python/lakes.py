@@ -197,12 +197,15 @@ class Lake:
         rows: Rows = self.spark.sql(query).toArrow().to_pylist()
         return rows
 
-    def read(self, table: str) -> Rows:
-        """The rows of a table through PyIceberg, as any reader but Spark sees them."""
+    def read(self, table: str, **storage: str) -> Rows:
+        """The rows of a table through PyIceberg, as any reader but Spark sees them; ``storage`` has
+        the properties that lead to a bucket.
+        """
         catalog = SqlCatalog(
             "lake",
             uri=f"sqlite:///{self._storage / 'catalog.db'}",
             warehouse=(self._storage / "warehouse").as_uri(),
+            **storage,
         )
         try:
             rows: Rows = catalog.load_table(table).scan().to_arrow().to_pylist()

@@ -55,7 +55,7 @@ def postgres(folder: Path) -> Iterator[str]:
             stderr=log,
         )
         try:
-            wait_until(lambda: _answers(port), f"PostgreSQL listens at {port}")
+            wait_until(lambda: answers(port), f"PostgreSQL listens at {port}")
             yield f"jdbc:postgresql://{LOOPBACK}:{port}/postgres"
         finally:
             # Its quick way to stop.
@@ -70,6 +70,7 @@ def _programs() -> Path:
     return max(Path(found.submodule_search_locations[0]).glob("pginstall*/bin"))
 
 
-def _answers(port: int) -> bool:
+def answers(port: int) -> bool:
+    """Whether somebody listens there."""
     with socket.socket() as connection:
         return connection.connect_ex((LOOPBACK, port)) == 0

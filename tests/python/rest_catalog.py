@@ -15,7 +15,7 @@ from urllib.request import urlopen
 from commands import wait_until
 
 from dbt_lakehouse.config.paths import LOOPBACK
-from dbt_lakehouse.spark.jars import JARS, Jar, ensure_jars
+from dbt_lakehouse.spark.jars import JARS, S3_JARS, Jar, ensure_jars
 from local_kafka.broker import free_port
 from local_kafka.jars import BROKER_JARS, from_pyspark
 
@@ -76,7 +76,21 @@ SERVER_JARS: Final = (
         "org.apache.httpcomponents.core5:httpcore5:5.3.4",
         "f2b2fd7a0164e8c3120cd8437bc9fea439239e165c17262b3e907daa7e979f80",
     ),
+    Jar(
+        f"org.apache.iceberg:iceberg-aws:{_ICEBERG}",
+        "28229076a64512513e7142e7a5cf088dc18393c066887373d9c0616ba0c071b3",
+    ),
+    # Of the version of AWS's SDK in the bundle, whose own client Iceberg 1.10 doesn't know.
+    Jar(
+        "software.amazon.awssdk:url-connection-client:2.54.17",
+        "72be77373c797aaf46e2a20d6a439eb68b4e8a3ef98d335c56cb7a1bf2812217",
+    ),
+    Jar(
+        "dev.failsafe:failsafe:3.3.2",
+        "2c5dc879a6dac7ea3a7b29d795e27bd49b8e7908b05c2f3e56053c19d79850f5",
+    ),
     # Of Spark's and the broker's.
+    *S3_JARS,
     *(jar for jar in JARS if ":sqlite-jdbc:" in jar.coordinates),
     *(jar for jar in BROKER_JARS if ":caffeine:" in jar.coordinates),
 )
@@ -97,9 +111,10 @@ PYSPARK_JARS: Final = (
 
 
 @contextmanager
-def rest_catalog(folder: Path, warehouse: Path) -> Iterator[str]:
+def rest_catalog(folder: Path, warehouse: str, **storage: str) -> Iterator[str]:
     """A server with its file in ``folder``, as long as the block runs, which puts new tables in
-    ``warehouse``; its address.
+    ``warehouse``, the address of a folder that it reaches by the properties ``storage``; its
+    address.
     """
     port = free_port()
     address = f"http://{LOOPBACK}:{port}"
@@ -108,9 +123,11 @@ def rest_catalog(folder: Path, warehouse: Path) -> Iterator[str]:
     jars = [*ensure_jars(SERVER_JARS), *map(from_pyspark, PYSPARK_JARS)]
     settings = {
         "CATALOG_URI": f"jdbc:sqlite:{folder}/rest.db?journal_mode=WAL&busy_timeout=30000",
-        "CATALOG_WAREHOUSE": f"file://{warehouse}",
+        "CATALOG_WAREHOUSE": warehouse,
         "CATALOG_REST_PORT": str(port),
     }
+    for name, value in storage.items():
+        settings[f"CATALOG_{name.upper().replace('-', '__').replace('.', '_')}"] = value
     options = ["-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
     with (folder / "rest.log").open("wb") as log:
         server = subprocess.Popen(

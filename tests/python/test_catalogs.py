@@ -1,5 +1,5 @@
-"""One lake in each kind of catalog: built in SQLite, moved to PostgreSQL, and on to REST. In each
-it lands, builds what is new, is read without Spark, and is maintained.
+"""One lake in each kind of catalog, its files in a bucket: built in SQLite, moved to PostgreSQL,
+and on to REST. In each it lands, builds what is new, is read without Spark, and is maintained.
 
 The tests stand in the order of the moves.
 """
@@ -7,7 +7,9 @@ The tests stand in the order of the moves.
 import fcntl
 import json
 import os
+import shutil
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -22,17 +24,18 @@ from lakes import Lake
 from postgres import USER, postgres
 from pyspark.sql import SparkSession
 from rest_catalog import rest_catalog
+from s3 import ENVIRONMENT, KEY, SECRET, place_in_bucket, s3
 from small_messages import row_change
 from small_project import Log, add_gold, add_log, current_state, small_project
 from streams import Message
 
 from dbt_lakehouse.cli import lakehouse
 from dbt_lakehouse.commands import migrate_catalog
-from dbt_lakehouse.config.paths import LOOPBACK
+from dbt_lakehouse.config.paths import LOOPBACK, ROOT
 from dbt_lakehouse.config.profile import find
 from dbt_lakehouse.config.project import ProjectOptions, load
 from dbt_lakehouse.dbt.commands import DbtError, run_dbt
-from dbt_lakehouse.errors import ConfigurationError, LockedError, ReadError
+from dbt_lakehouse.errors import ConfigurationError, LockedError, ReadError, SessionError
 from dbt_lakehouse.lake import leases
 from dbt_lakehouse.lake.catalog import CATALOG_URI, sqlite_file
 from dbt_lakehouse.lake.closing import close
@@ -42,12 +45,15 @@ from dbt_lakehouse.lake.reader import Reader
 from dbt_lakehouse.lake.rest import Server
 from dbt_lakehouse.lake.tables import Table
 from dbt_lakehouse.landing.files import land_captures
-from dbt_lakehouse.spark.session import start_session
+from dbt_lakehouse.spark.session import open_session, start_session
 
 AS_OF: Final = "2026-10-01 12:00:00"
 LOG: Final = Log("shops", "shops", {"id": "bigint"}, {"title": "string"}, "shop", "app")
 CHANGES: Final = "silver.change_events"
 LEASES: Final = "bronze.leases"
+WAREHOUSE: Final = "s3://lake/warehouse"
+# A file of no table's, long forgotten.
+ORPHAN: Final = f"{WAREHOUSE}/gold/shops/data/orphan.parquet"
 VIEW: Final = "create view lake.gold.titles as select upper(title) as title from lake.gold.shops"
 
 
@@ -108,11 +114,11 @@ class Moving:
 
     def files(self) -> dict[Path, int]:
         """The files of data and of tables' metadata, and when they were written."""
-        files = (self.lake.folder / "lake" / "warehouse").rglob("*.*")
+        files = (self.lake.folder / "buckets").rglob("*.*")
         return {
             file: file.stat().st_mtime_ns
             for file in files
-            if not {"leases", "titles"} & {*file.parts}
+            if file.is_file() and not {"leases", "titles"} & {*file.parts}
         }
 
 
@@ -123,10 +129,22 @@ def moving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Moving]:
     project = small_project(folder / "project")
     add_log(project, LOG)
     add_gold(project, current_state(LOG))
-    with ExitStack() as servers, (project / "profiles" / "profiles.yml").open("a") as profile:
+    with ExitStack() as servers:
+        environment = servers.enter_context(pytest.MonkeyPatch.context())
+        for name, value in ENVIRONMENT.items():
+            environment.setenv(name, value)
+        orphan = folder / "buckets" / ORPHAN.removeprefix("s3://")
+        orphan.parent.mkdir(parents=True)
+        orphan.touch()
+        os.utime(orphan, (1, 1))
+        endpoint = servers.enter_context(s3(folder / "buckets", "lake"))
+        storage = place_in_bucket(project, WAREHOUSE, endpoint)
+        profile = servers.enter_context((project / "profiles" / "profiles.yml").open("a"))
         uri = servers.enter_context(postgres(folder))
         target(profile, "postgres", uri=uri, **{"jdbc.user": USER})
-        uri = servers.enter_context(rest_catalog(folder, folder / "lake" / "warehouse"))
+        file_io = {"io-impl": "org.apache.iceberg.aws.s3.S3FileIO"}
+        file_io |= {"http-client.type": "urlconnection", **storage}
+        uri = servers.enter_context(rest_catalog(folder, WAREHOUSE, **file_io))
         target(profile, "rest", type="rest", uri=uri, credential="me:secret")
         profile.flush()
         lake = Lake(folder, project)
@@ -179,6 +197,7 @@ def test_a_lake_is_built_read_and_maintained_in_each_catalog(moving: Moving, cat
         moving.dbt(catalog, "run")
         # Its marks have survived: there was nothing to read.
         assert moving.tables(catalog)["gold.shops"] == kept
+        assert "orphan.parquet" not in {file.name for file in moving.files()}
 
 
 def test_a_lake_moves_back(moving: Moving) -> None:
@@ -190,6 +209,55 @@ def test_a_lake_moves_back(moving: Moving) -> None:
     )
     assert moving.tables("dev") == before
     assert len(moving.command("dev", "sql", "from titles", "--csv").splitlines()) == 4
+
+
+def test_a_key_is_forgotten_in_a_bucket(moving: Moving) -> None:
+    models = Path("shared/models/silver")
+    for file in (ROOT / models).glob("quarantined_payloads.*"):
+        shutil.copy(file, moving.lake.project / models)
+    moving.dbt("dev", "run", "-s", "quarantined_payloads")
+    key = ("--table", "shops", "--key", '{"id": 3}', "--purge")
+    assert any(b"three" in file.read_bytes() for file in moving.files())
+    moving.command("dev", "forget", *key)
+    rows = moving.command("dev", "sql", "select id from shops order by id", "--csv")
+    assert rows == "id\n1\n4\n"
+    assert not any(b"three" in file.read_bytes() for file in moving.files())
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"s3.secret-access-key": "hunter2"}, "the S3 server doesn't know these credentials"),
+        ({"s3.endpoint": "http://127.0.0.1:1"}, "can't be reached: .*http://127.0.0.1:1"),
+    ],
+)
+def test_a_bucket_that_can_not_be_read_is_told(
+    moving: Moving, settings: dict[str, str], sentence: str
+) -> None:
+    known = {"s3.access-key-id": KEY, "s3.secret-access-key": SECRET, **settings}
+    given = {f"spark.sql.catalog.lake.{name}": value for name, value in known.items()}
+    place = find(moving.options("dev"))
+    with pytest.raises(ReadError, match=sentence) as error:
+        Reader({**place.settings, **given}, place.gold)
+    assert "hunter2" not in str(error.value)
+    started = time.monotonic()
+    if active := SparkSession.getActiveSession():
+        active.stop()
+    with pytest.raises(SessionError, match=sentence) as refused:
+        start_session({**place.settings, **given}, moving.lake.project)
+    assert "hunter2" not in str(refused.value)
+    # Iceberg alone would try for a minute and a half.
+    assert time.monotonic() - started < 45
+
+
+def test_a_bucket_that_is_not_there_is_told(moving: Moving) -> None:
+    place = find(moving.options("dev"))
+    settings = {
+        "spark.sql.catalog.lake.uri": f"jdbc:sqlite:{moving.lake.folder}/new.db",
+        "spark.sql.catalog.lake.warehouse": "s3://nowhere/warehouse",
+    }
+    with pytest.raises(SessionError, match="there is no such bucket"):
+        open_session({**place.settings, **settings}, moving.lake.project)
 
 
 def moved(moving: Moving, old: str, new: str) -> dict[str, Table]:

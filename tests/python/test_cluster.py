@@ -1,5 +1,5 @@
-"""The target `cluster`: workers of a Spark cluster build what one process builds, also when one of
-them is killed meanwhile.
+"""The target `cluster`: workers of a Spark cluster build in a bucket what one process builds in a
+folder, also when one of them is killed meanwhile.
 """
 
 import os
@@ -15,7 +15,8 @@ from typing import Any, Final
 import pyspark
 import pytest
 from commands import dbt, wait_until
-from lakes import Lake
+from lakes import Lake, copy_project
+from s3 import ENVIRONMENT, KEY, SECRET, place_in_bucket, s3
 
 from dbt_lakehouse.config.paths import LOOPBACK
 from dbt_lakehouse.spark.shipping import functions_archive
@@ -91,7 +92,22 @@ class Cluster:
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of an S3 server. What it wants of AWS's SDK is in the environment, and of that
+    the credentials are in the profile.
+    """
+    with (
+        s3(tmp_path_factory.mktemp("s3") / "buckets", "lake") as address,
+        pytest.MonkeyPatch.context() as environment,
+    ):
+        for name, value in ENVIRONMENT.items():
+            if name not in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+                environment.setenv(name, value)
+        yield address
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory, endpoint: str) -> Iterator[Cluster]:
     cluster = Cluster(tmp_path_factory.mktemp("cluster"))
     try:
         cluster.start()
@@ -112,29 +128,35 @@ def python_without_us(folder: Path) -> Path:
 
 
 def test_workers_build_what_one_process_builds(
-    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster, endpoint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     python = python_without_us(tmp_path)
     lost = subprocess.run([python, "-c", "import python_udfs"], cwd=tmp_path, capture_output=True)
     assert b"No module named 'python_udfs'" in lost.stderr
-    distributed = Lake(tmp_path / "distributed")
+    distributed = Lake(tmp_path / "distributed", copy_project(tmp_path / "project"))
     distributed.folder.mkdir()
+    keys = {"s3.access-key-id": KEY, "s3.secret-access-key": SECRET}
+    storage = place_in_bucket(distributed.project, "s3://lake/warehouse", endpoint, **keys)
     monkeypatch.setenv("LAKEHOUSE_MASTER", cluster.address)
     monkeypatch.setenv("LAKEHOUSE_WORKERS_PYTHON", str(python))
     monkeypatch.setenv("SPARK_LOCAL_IP", LOOPBACK)
-    with dbt(distributed, *MODELS, "--target", "cluster", **VARIABLES) as command:
+    project = distributed.project
+    places = ("--project-dir", str(project), "--profiles-dir", str(project / "profiles"))
+    with dbt(distributed, *MODELS, "--target", "cluster", *places, **VARIABLES) as command:
         # The others read what these two workers have decoded, and partly hold.
         command.wait_for("OK created sql change_log model")
         assert cluster.works(1) and cluster.works(2)
         cluster.kill(1)
         command.end()
+    # All of it is in the bucket.
+    assert not (distributed.folder / "lake" / "warehouse").exists()
 
     local = Lake(tmp_path / "local")
     local.folder.mkdir()
     assert set(local.dbt(*MODELS, **VARIABLES).values()) == {"success"}
     for table in TABLES:
         rows = sorted(map(repr, local.read(table)))
-        assert rows and sorted(map(repr, distributed.read(table))) == rows, table
+        assert rows and sorted(map(repr, distributed.read(table, **storage))) == rows, table
 
 
 def test_the_same_code_makes_the_same_archive() -> None:

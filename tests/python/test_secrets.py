@@ -30,6 +30,7 @@ BAD_VALUES = {
             "jdbc:nobody://me:***@db:1/lake?password=***&user=me",
         ),
         ("spark.sql.catalog.lake.jdbc.password=hunter2, a=1", "…jdbc.password=***, a=1"),
+        ("s3.access-key-id: hunter2, s3.secret-access-key='hunter2'", "s3.access-key-id: ***, s3"),
         ("{'lake.credential': 'id:hunter2', \"oauth-token\": hunter2}", "…'lake.credential': ***,"),
         ("fs.s3a.secret.key = hunter2; fs.s3a.access.key=hunter2", "…secret.key = ***; fs.s3a"),
         (

@@ -4,9 +4,11 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from lakes import Lake
+from pyspark.sql import SparkSession
 
 from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.errors import SessionError
@@ -89,3 +91,15 @@ def test_the_users_options_hold_while_jars_are_resolved(
         of = gateway.jvm.System.getProperty
         assert [of("https.proxyHost"), of("quoted"), of("user.home")] == ["proxy", "a b", str(home)]
     assert os.environ["SPARK_SUBMIT_OPTS"] == given
+
+
+def test_a_jvm_that_lacks_a_jar_gives_way_to_another(tmp_path: Path) -> None:
+    # A lake in a bucket, opened after one that isn't.
+    (tmp_path / "more.jar").touch()
+    parameters = Lake(tmp_path).load().parameters
+    assert open_session(parameters, tmp_path).range(1).count() == 1
+    more = {**parameters, "spark.driver.extraClassPath": f"{tmp_path}/more.jar"}
+    SparkSession.active().stop()
+    spark: Any = open_session(more, tmp_path)
+    assert "more.jar" in spark.sparkContext._jvm.System.getProperty("java.class.path")
+    assert spark.range(1).count() == 1

@@ -65,7 +65,7 @@ def checkouts(
     with ExitStack() as server:
         # As docs/catalogs.md has it.
         if request.param == "rest":
-            uri = server.enter_context(rest_catalog(folder, warehouse))
+            uri = server.enter_context(rest_catalog(folder, f"file://{warehouse}"))
             properties = {"type": "rest", "uri": uri, "warehouse": "lake"}
         else:
             uri = server.enter_context(postgres(folder))

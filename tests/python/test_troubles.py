@@ -56,6 +56,18 @@ METADATA = "file:/srv/lake/warehouse/gold/orders/metadata/00003-a.metadata.json"
             "the lake's storage can't be written",
         ),
         (f"Failed to close: {DATA}: No space left on device", "the disk is full"),
+        (
+            "Forbidden (Service: S3, Status Code: 403, Request ID: 1) (SDK Attempt Count: 1)",
+            "these credentials may not read or write spark.sql.catalog.lake.warehouse",
+        ),
+        (
+            "Unable to load region from any of the providers in the chain",
+            "set AWS_REGION, or spark.sql.catalog.lake.client.region",
+        ),
+        (
+            'No FileSystem for scheme "gs"',
+            "files at gs:// need a file access of Iceberg's that is not there",
+        ),
         ("Job aborted: java.lang.OutOfMemoryError: Java heap space", "raise spark.driver.memory"),
     ],
 )

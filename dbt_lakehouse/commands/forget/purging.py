@@ -111,6 +111,7 @@ def _delete_unnamed(spark: SparkSession, table: Table) -> int:
     result = (
         context._jvm.org.apache.iceberg.spark.actions.SparkActions.get(session._jsparkSession)
         .deleteOrphanFiles(tables.load(spark, table.label))
+        .usePrefixListing(True)
         .olderThan(_now_ms() + (1000 if is_local else -_DAY_MS))
         .execute()
     )
