@@ -1,4 +1,11 @@
 import java.io.IOException;
+import java.io.PushbackInputStream;
+import java.lang.management.ManagementFactory;
+import java.lang.management.MemoryPoolMXBean;
+import java.lang.management.MemoryType;
+import java.lang.management.MemoryUsage;
+import java.net.Socket;
+import java.net.SocketTimeoutException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Paths;
@@ -9,10 +16,16 @@ import java.util.Base64;
 import java.util.HashMap;
 import java.util.Iterator;
 import java.util.Set;
+import java.util.concurrent.Callable;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
 import java.util.concurrent.SynchronousQueue;
 import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 import javax.crypto.SecretKeyFactory;
 import javax.crypto.spec.PBEKeySpec;
 import javax.security.auth.callback.Callback;
@@ -25,30 +38,62 @@ import org.apache.hadoop.hive.common.auth.HiveAuthUtils;
 import org.apache.hive.service.ServiceException;
 import org.apache.hive.service.auth.PlainSaslHelper;
 import org.apache.hive.service.cli.CLIService;
-import org.apache.hive.service.cli.HiveSQLException;
 import org.apache.hive.service.cli.thrift.ThriftBinaryCLIService;
+import org.apache.hive.service.rpc.thrift.TCloseOperationReq;
+import org.apache.hive.service.rpc.thrift.TCloseOperationResp;
+import org.apache.hive.service.rpc.thrift.TExecuteStatementReq;
+import org.apache.hive.service.rpc.thrift.TExecuteStatementResp;
+import org.apache.hive.service.rpc.thrift.TFetchResultsReq;
+import org.apache.hive.service.rpc.thrift.TFetchResultsResp;
+import org.apache.hive.service.rpc.thrift.TGetCrossReferenceReq;
+import org.apache.hive.service.rpc.thrift.TGetCrossReferenceResp;
+import org.apache.hive.service.rpc.thrift.TGetOperationStatusReq;
+import org.apache.hive.service.rpc.thrift.TGetOperationStatusResp;
+import org.apache.hive.service.rpc.thrift.TGetPrimaryKeysReq;
+import org.apache.hive.service.rpc.thrift.TGetPrimaryKeysResp;
 import org.apache.hive.service.rpc.thrift.TOpenSessionReq;
 import org.apache.hive.service.rpc.thrift.TOpenSessionResp;
+import org.apache.hive.service.rpc.thrift.TOperationHandle;
+import org.apache.hive.service.rpc.thrift.TOperationState;
+import org.apache.hive.service.rpc.thrift.TSessionHandle;
+import org.apache.hive.service.rpc.thrift.TStatus;
+import org.apache.hive.service.rpc.thrift.TStatusCode;
 import org.apache.hive.service.server.ThreadFactoryWithGarbageCleanup;
+import org.apache.thrift.TException;
 import org.apache.thrift.TProcessorFactory;
 import org.apache.thrift.protocol.TBinaryProtocol;
 import org.apache.thrift.server.TThreadPoolServer;
 import org.apache.thrift.transport.TSaslServerTransport;
 import org.apache.thrift.transport.TServerSocket;
+import org.apache.thrift.transport.TSocket;
+import org.apache.thrift.transport.TTransportException;
 
 /**
  * HiveServer2's connections, with our own passwords, and without the settings that its clients can
- * send: of Spark's session, and even system properties of Java.
+ * send: of Spark's session, and even system properties of Java. Errors are sentences.
  */
 public final class Connections extends ThriftBinaryCLIService {
+    /** What Hive and Spark put before an error's sentence: what failed, codes, names of classes. */
+    private static final String BEFORE_SENTENCE = "^((Error running query|Failed to open new session"
+        + "|([a-z]\\w*\\.)+\\w+):\\s*|\\[[\\w.]+\\] (?=([a-z]\\w*\\.)+\\w+:))+";
+
+    /** How often it is looked whether rows should still be waited for, in milliseconds. */
+    private static final long TICK = 100;
+
     private final String host;
     private final int port;
     private final String keystore;
     private final String keystorePassword;
     private final String users;
     private final Set settings;
+    private final long queryTimeout;
+    private final ExecutorService fetching =
+        Executors.newCachedThreadPool(new ThreadFactoryWithGarbageCleanup("fetching"));
 
-    /** `keystore` and `users` are files or null: no TLS, any password. */
+    /**
+     * `keystore` and `users` are files or null: no TLS, any password. `queryTimeout` is of rows that
+     * are asked for, in seconds; 0 for none.
+     */
     public Connections(
             CLIService service,
             String host,
@@ -56,7 +101,8 @@ public final class Connections extends ThriftBinaryCLIService {
             String keystore,
             String keystorePassword,
             String users,
-            Set settings) {
+            Set settings,
+            long queryTimeout) {
         super(service);
         this.host = host;
         this.port = port;
@@ -64,6 +110,7 @@ public final class Connections extends ThriftBinaryCLIService {
         this.keystorePassword = keystorePassword;
         this.users = users;
         this.settings = settings;
+        this.queryTimeout = queryTimeout;
     }
 
     protected void initializeServer() {
@@ -81,7 +128,7 @@ public final class Connections extends ThriftBinaryCLIService {
             TProcessorFactory processors = PlainSaslHelper.getPlainProcessorFactory(this);
             TSaslServerTransport.Factory login = new TSaslServerTransport.Factory();
             login.addServerDefinition("PLAIN", "NONE", null, new HashMap(), new Login(users));
-            TThreadPoolServer.Args arguments = new TThreadPoolServer.Args(socket);
+            TThreadPoolServer.Args arguments = new TThreadPoolServer.Args(new Clients(socket));
             arguments.processorFactory(processors);
             arguments.transportFactory(login);
             arguments.protocolFactory(new TBinaryProtocol.Factory());
@@ -99,7 +146,7 @@ public final class Connections extends ThriftBinaryCLIService {
         }
     }
 
-    public TOpenSessionResp OpenSession(TOpenSessionReq request) throws org.apache.thrift.TException {
+    public TOpenSessionResp OpenSession(TOpenSessionReq request) throws TException {
         if (request.isSetConfiguration()) {
             Iterator names = request.getConfiguration().keySet().iterator();
             while (names.hasNext()) {
@@ -111,13 +158,248 @@ public final class Connections extends ThriftBinaryCLIService {
                 } else if (!name.equals("use:database") && !settings.contains(bare)) {
                     TOpenSessionResp refusal = new TOpenSessionResp();
                     refusal.setServerProtocolVersion(request.getClient_protocol());
-                    refusal.setStatus(HiveSQLException.toTStatus(new HiveSQLException(
-                        "settings can't be changed here, but " + settings + ": " + bare)));
+                    refusal.setStatus(failure(
+                        "settings can't be changed here, but " + settings + ": " + bare));
                     return refusal;
                 }
             }
         }
-        return super.OpenSession(request);
+        TOpenSessionResp answer = super.OpenSession(request);
+        shorten(answer.getStatus());
+        return answer;
+    }
+
+    /** All run in the background: clients that wait here are looked at meanwhile. */
+    public TExecuteStatementResp ExecuteStatement(TExecuteStatementReq request) throws TException {
+        boolean isAwaited = !request.isRunAsync();
+        request.setRunAsync(true);
+        TExecuteStatementResp answer = super.ExecuteStatement(request);
+        shorten(answer.getStatus());
+        if (isAwaited && answer.isSetOperationHandle()) {
+            TStatus failure = await(answer.getOperationHandle());
+            if (failure != null) {
+                CloseOperation(new TCloseOperationReq(answer.getOperationHandle()));
+                answer.setStatus(failure);
+                answer.setOperationHandle(null);
+            }
+        }
+        return answer;
+    }
+
+    /** Why a statement has failed, once it has ended; null if it has not. */
+    private TStatus await(TOperationHandle handle) throws TException {
+        TGetOperationStatusResp answer;
+        do {
+            if (!Client.current().isThere()) {
+                return failure("the client is gone");
+            }
+            // It takes a while, unless the statement ends.
+            answer = GetOperationStatus(new TGetOperationStatusReq(handle));
+        } while (answer.getOperationState() == TOperationState.INITIALIZED_STATE
+            || answer.getOperationState() == TOperationState.PENDING_STATE
+            || answer.getOperationState() == TOperationState.RUNNING_STATE);
+        if (answer.getOperationState() == TOperationState.FINISHED_STATE) {
+            return null;
+        }
+        TStatus failure = failure(answer.isSetErrorMessage()
+            ? answer.getErrorMessage()
+            : "the statement was stopped: " + answer.getOperationState());
+        failure.setSqlState(answer.getSqlState());
+        return failure;
+    }
+
+    public TGetOperationStatusResp GetOperationStatus(TGetOperationStatusReq request)
+            throws TException {
+        TGetOperationStatusResp answer = super.GetOperationStatus(request);
+        if (answer.isSetErrorMessage()) {
+            answer.setErrorMessage(sentence(answer.getErrorMessage()));
+        }
+        return answer;
+    }
+
+    /**
+     * Spark computes rows when they are asked for, a partition at a time, and nothing stops it, nor
+     * limits what it keeps: so somebody else does, while this thread looks whether it should go on.
+     */
+    public TFetchResultsResp FetchResults(final TFetchResultsReq request) throws TException {
+        Future rows = fetching.submit(new Callable() {
+            public Object call() throws TException {
+                return fetch(request);
+            }
+        });
+        String refusal = null;
+        for (long waited = TICK; refusal == null; waited += TICK) {
+            try {
+                return (TFetchResultsResp) rows.get(TICK, TimeUnit.MILLISECONDS);
+            } catch (TimeoutException goesOn) {
+                refusal = refusal(waited);
+            } catch (ExecutionException error) {
+                refusal = String.valueOf(error.getCause());
+            } catch (InterruptedException stopping) {
+                refusal = "the server is stopping";
+            }
+        }
+        CloseOperation(new TCloseOperationReq(request.getOperationHandle()));
+        return new TFetchResultsResp(failure(refusal));
+    }
+
+    private static TStatus failure(String error) {
+        TStatus failure = new TStatus(TStatusCode.ERROR_STATUS);
+        failure.setErrorMessage(error);
+        return failure;
+    }
+
+    private TFetchResultsResp fetch(TFetchResultsReq request) throws TException {
+        TFetchResultsResp answer = super.FetchResults(request);
+        shorten(answer.getStatus());
+        return answer;
+    }
+
+    /** Why rows that have been waited for so long can't be had; null if they may come. */
+    private String refusal(long waited) {
+        if (!Client.current().isThere()) {
+            return "the client is gone";
+        }
+        if (queryTimeout > 0 && waited > 1000 * queryTimeout) {
+            return "the rows take longer than spark.sql.thriftServer.queryTimeout: " + queryTimeout
+                + " s";
+        }
+        if (isFull()) {
+            return "the rows need more memory than the server has: ask for fewer, or give it more"
+                + " (spark.driver.memory in the profile)";
+        }
+        return null;
+    }
+
+    /** Whether what is in use leaves little of the heap. */
+    private static synchronized boolean isFull() {
+        Iterator pools = ManagementFactory.getMemoryPoolMXBeans().iterator();
+        while (pools.hasNext()) {
+            MemoryPoolMXBean pool = (MemoryPoolMXBean) pools.next();
+            // Of the pools of the heap, only the one where objects grow old has a threshold.
+            if (pool.getType() == MemoryType.HEAP && pool.isUsageThresholdSupported()
+                && isFull(pool.getUsage())) {
+                // Some of it may be of no use any more.
+                System.gc();
+                return isFull(pool.getUsage());
+            }
+        }
+        return false;
+    }
+
+    private static boolean isFull(MemoryUsage memory) {
+        return memory.getMax() > 0 && memory.getUsed() > 0.8 * memory.getMax();
+    }
+
+    /** What is closed already, as rows that were refused, is closed: clients do it once more. */
+    public TCloseOperationResp CloseOperation(TCloseOperationReq request) throws TException {
+        TCloseOperationResp answer = super.CloseOperation(request);
+        String error = String.valueOf(answer.getStatus().getErrorMessage());
+        return error.startsWith("Invalid OperationHandle")
+            ? new TCloseOperationResp(new TStatus(TStatusCode.SUCCESS_STATUS))
+            : answer;
+    }
+
+    /** No table has keys that are enforced; Hive would ask its metastore, which is not here. */
+    public TGetPrimaryKeysResp GetPrimaryKeys(TGetPrimaryKeysReq request) throws TException {
+        TExecuteStatementResp none = none(
+            request.getSessionHandle(),
+            "'' as TABLE_CAT, '' as TABLE_SCHEM, '' as TABLE_NAME, '' as COLUMN_NAME,"
+                + " 0 as KEY_SEQ, '' as PK_NAME");
+        TGetPrimaryKeysResp answer = new TGetPrimaryKeysResp(none.getStatus());
+        answer.setOperationHandle(none.getOperationHandle());
+        return answer;
+    }
+
+    public TGetCrossReferenceResp GetCrossReference(TGetCrossReferenceReq request)
+            throws TException {
+        TExecuteStatementResp none = none(
+            request.getSessionHandle(),
+            "'' as PKTABLE_CAT, '' as PKTABLE_SCHEM, '' as PKTABLE_NAME, '' as PKCOLUMN_NAME,"
+                + " '' as FKTABLE_CAT, '' as FKTABLE_SCHEM, '' as FKTABLE_NAME, '' as FKCOLUMN_NAME,"
+                + " 0 as KEY_SEQ, 0 as UPDATE_RULE, 0 as DELETE_RULE, '' as FK_NAME,"
+                + " '' as PK_NAME, 0 as DEFERRABILITY");
+        TGetCrossReferenceResp answer = new TGetCrossReferenceResp(none.getStatus());
+        answer.setOperationHandle(none.getOperationHandle());
+        return answer;
+    }
+
+    /** An answer of these columns without rows. */
+    private TExecuteStatementResp none(TSessionHandle session, String columns) throws TException {
+        return ExecuteStatement(
+            new TExecuteStatementReq(session, "select " + columns + " where false"));
+    }
+
+    /** Leaves an error its sentence: clients show all of it, with the server's stack traces. */
+    private static void shorten(TStatus status) {
+        if (status.isSetErrorMessage()) {
+            status.setErrorMessage(sentence(status.getErrorMessage()));
+            status.setInfoMessages(null);
+        }
+    }
+
+    private static String sentence(String error) {
+        return error.split("\n\tat ", 2)[0].replaceFirst(BEFORE_SENTENCE, "").trim();
+    }
+
+    /** The socket of a server whose connections know whether their clients are still there. */
+    private static final class Clients extends TServerSocket {
+        Clients(TServerSocket socket) throws TTransportException {
+            super(socket.getServerSocket());
+        }
+
+        public TSocket accept() throws TTransportException {
+            try {
+                Socket socket = getServerSocket().accept();
+                // Of clients that were switched off, the network tells in the end.
+                socket.setKeepAlive(true);
+                return new Client(socket);
+            } catch (IOException error) {
+                throw new TTransportException(error);
+            }
+        }
+    }
+
+    private static final class Client extends TSocket {
+        private static final ThreadLocal CURRENT = new ThreadLocal();
+        private final PushbackInputStream input;
+
+        Client(Socket socket) throws TTransportException {
+            super(socket);
+            input = new PushbackInputStream(inputStream_);
+            inputStream_ = input;
+        }
+
+        /** The client whose request this thread has read. */
+        static Client current() {
+            return (Client) CURRENT.get();
+        }
+
+        public int read(byte[] buffer, int offset, int length) throws TTransportException {
+            CURRENT.set(this);
+            return super.read(buffer, offset, length);
+        }
+
+        /** To be asked by the thread that reads its requests, between two of them. */
+        boolean isThere() {
+            try {
+                int timeout = getSocket().getSoTimeout();
+                getSocket().setSoTimeout(1);
+                try {
+                    int next = input.read();
+                    if (next >= 0) {
+                        input.unread(next);
+                    }
+                    return next >= 0;
+                } catch (SocketTimeoutException silent) {
+                    return true;
+                } finally {
+                    getSocket().setSoTimeout(timeout);
+                }
+            } catch (IOException gone) {
+                return false;
+            }
+        }
     }
 
     /** Compares passwords with a file of lines as `lakehouse password` makes them. */

@@ -76,12 +76,16 @@ public final class ReadOnly extends AbstractFunction2 {
         // Scala's objects have a $ behind their name.
         String name = plan.nodeName().replace("$", "");
         if (!plans.contains(name) || !plan.getClass().getName().startsWith("org.apache.spark.")) {
-            throw refused("only queries are answered here, and this is " + name);
+            throw refused(
+                "only queries are answered here, and this is " + name,
+                "the lake's tables are written by `dbt run`");
         }
         if (plan instanceof SetCommand) {
             Option pair = ((SetCommand) plan).kv();
             if (pair.isEmpty() || !settings.contains(((Tuple2) pair.get())._1())) {
-                throw refused("settings can't be read or changed here, but " + settings);
+                throw refused(
+                    "settings can't be read or changed here, but " + settings,
+                    "the others are those of the server's profile");
             }
         }
         if (name.startsWith("Unresolved") && ((Product) plan).productArity() > 0) {
@@ -98,14 +102,15 @@ public final class ReadOnly extends AbstractFunction2 {
         while (each.hasNext()) {
             String part = String.valueOf(each.next());
             if (part.indexOf('/') >= 0 || part.equalsIgnoreCase("spark_catalog")) {
-                throw refused("a query reads tables of the lake alone, and not " + part);
+                throw refused(
+                    "a query reads tables of the lake alone, and not " + part,
+                    "files and other catalogs are the server's own");
             }
         }
     }
 
-    private static UnsupportedOperationException refused(String reason) {
-        return new UnsupportedOperationException(
-            reason + ": the lake's tables are written by `dbt run`");
+    private static UnsupportedOperationException refused(String what, String reason) {
+        return new UnsupportedOperationException(what + ": " + reason);
     }
 
     private final class Parser implements ParserInterface {

@@ -126,6 +126,8 @@ def _listen(spark: SparkSession, access: Access) -> Any:
         "hive.server2.global.init.file.location": "",
         # Nor does the end of a session, which would make one in a database of Hive's own.
         "hive.metastore.rawstore.impl": "none",
+        # How long the end of a query that somebody cancels may go unseen.
+        "hive.server2.long.polling.timeout": "1s",
         # Of clients that went without a word.
         "hive.server2.session.check.interval": "10m",
         "hive.server2.idle.session.timeout": "12h",
@@ -147,6 +149,7 @@ def _listen(spark: SparkSession, access: Access) -> Any:
         access.keystore_password,
         str(access.users) if access.users else None,
         _java_set(SETTINGS),
+        spark._jsparkSession.sessionState().conf().getConf(_query_timeout()),
     )
     try:
         for each in (service, connections):
@@ -158,6 +161,10 @@ def _listen(spark: SparkSession, access: Access) -> Any:
             f" --keystore, which {KEYSTORE_PASSWORD} must open"
         ) from error
     return connections
+
+
+def _query_timeout() -> Any:
+    return _scala_object("org.apache.spark.sql.internal.SQLConf").THRIFTSERVER_QUERY_TIMEOUT()
 
 
 def _made(name: str, *arguments: Any) -> Any:
