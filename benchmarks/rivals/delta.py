@@ -12,6 +12,7 @@ what users of Delta write instead: the last change of each key by ``row_number``
 """
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -34,7 +35,7 @@ PAYLOAD = "offset bigint, value binary"
 def open_session(folder: Path, jars: str) -> SparkSession:
     """A session with the settings that ours has (profiles/profiles.yml)."""
     settings = {
-        "spark.driver.memory": "4g",
+        "spark.driver.memory": os.environ.get("LAKEHOUSE_DRIVER_MEMORY", "4g"),
         "spark.driver.defaultJavaOptions": "-XX:+UseParallelGC",
         "spark.driver.extraClassPath": jars,
         "spark.sql.codegen.cache.maxEntries": "2000",
