@@ -108,6 +108,7 @@ def main() -> None:
             for side, runs in results.items():
                 print(f"measuring {side}", file=sys.stderr)
                 runs.append(_run(side, loads, expected))
+                print(runs[-1], file=sys.stderr)
     figures = []
     for rival, title in RIVALS.items():
         for load in results[OURS][0]:

@@ -1,8 +1,8 @@
 """The loads that all sides get, and the rows that they should end with.
 
 Debezium's envelopes of ``benchmarks.payloads``, changes and deletes of a fifth as many keys, with
-what a connector does on a bad day: a message in 100 is sent again, as a message of its own, and a
-message in 100 of an increment lands with the next one, after younger ones of its key.
+what happens on a bad day: a message in 100 is sent again, as a message of its own, and a message in
+100 of an increment lands with the next one, after its key's next change: a delete, or an update.
 """
 
 import datetime
@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from benchmarks.payloads import PARTITIONS, SEED, SHAPES, Make, Message, Mix, write_parquet
+from benchmarks.payloads import PARTITIONS, SHAPES, Make, Message, Mix, write_parquet
 from benchmarks.pipeline import EVENTS_PER_KEY, INCREMENTS
 
 INCREMENT: Final = 3_000
@@ -36,25 +36,48 @@ COLUMNS: Final = pa.schema(
 )
 """The table's columns, key first."""
 
-# Of each partition, one in so many.
-_SENT_AGAIN: Final = 100
-_LATE: Final = 0.01
+# Of so many messages of a partition, by their offsets, each of these is one.
+_CYCLE: Final = 100
+_SENT_AGAIN, _LATE, _OVERTAKING = 0, 49, 50
 
 Rows = dict[int, dict[str, Any]]
 """A table's rows, by key."""
 
 
+@dataclass(frozen=True)
+class _Change(Mix):
+    """One change of one key."""
+
+    order: int = 0
+    change: str = "u"
+
+    def key(self, rng: random.Random, number: int) -> int:
+        """That one."""
+        return self.order
+
+    def operation(self, rng: random.Random) -> str:
+        """That one."""
+        return self.change
+
+
 @dataclass
-class _SentAgain:
-    """Messages, some of which are the one before in their partition once more."""
+class _BadDay:
+    """Messages, some of which are the one before in their partition once more, or its key's next
+    change.
+    """
 
     make: Make
     last: dict[int, Message] = field(default_factory=dict)
 
     def __call__(self, rng: random.Random, number: int, mix: Mix) -> Message:
-        partition = number % PARTITIONS
-        if number // PARTITIONS % _SENT_AGAIN or partition not in self.last:
-            self.last[partition] = self.make(rng, number, mix)
+        offset, partition = divmod(number, PARTITIONS)
+        before = self.last.get(partition)
+        if before and offset % _CYCLE == _SENT_AGAIN:
+            return before
+        if before and offset % _CYCLE == _OVERTAKING:
+            change = "d" if offset // _CYCLE % 2 else "u"
+            mix = _Change(order=msgspec.json.decode(before.key)["order_id"], change=change)
+        self.last[partition] = self.make(rng, number, mix)
         return self.last[partition]
 
 
@@ -66,17 +89,19 @@ def write_loads(folder: Path, events: int) -> Path:
     shape = SHAPES["debezium"]
     files = write_parquet(
         folder / "made",
-        shape._replace(make=_SentAgain(shape.make)),
+        shape._replace(make=_BadDay(shape.make)),
         (first + INCREMENTS) * INCREMENT,
         per_file=INCREMENT,
         mix=Mix(keys=events // EVENTS_PER_KEY),
     )
     made = [pq.read_table(file) for file in files]
-    rng = random.Random(SEED)
     late = made[0].slice(0, 0)
     landed = [late]
     for number, table in enumerate(made, start=1):
-        held = pa.array([first <= number < len(made) and rng.random() < _LATE for _ in table[0]])
+        held = pa.array(
+            first <= number < len(made) and offset % _CYCLE == _LATE
+            for offset in table["offset"].to_pylist()
+        )
         now = pa.concat_tables([late, table.filter(pc.invert(held))])
         late = table.filter(held)
         if number <= first:
