@@ -31,10 +31,10 @@ export PYTHON
 # The demo and the tests are small (profiles/profiles.yml).
 export LAKEHOUSE_SMALL := true
 
-.PHONY: help setup run test lint format bench bench-kafka kafka demo-kafka docs clean lock prerequisites
+.PHONY: help setup run test lint format bench bench-kafka bench-rivals kafka demo-kafka docs clean lock prerequisites
 
 help: ## list the commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
 
 setup: .venv/.jars ## make .venv from the pinned requirements and fetch Spark's jars
 
@@ -64,6 +64,9 @@ bench: setup .venv/.dev .venv/.classes ## measure ratios against their bars (BEN
 
 bench-kafka: setup .venv/.dev ## measure landing from Kafka against a plain Spark job (BENCH="--messages 2000000")
 	@LAKEHOUSE_SMALL=false $(BIN)/python benchmarks/kafka_landing.py $(BENCH)
+
+bench-rivals: setup .venv/.dev .venv/.classes .cache/rivals/.made ## measure first load and increments against rivals (BENCH="--events 1000000")
+	@LAKEHOUSE_SMALL=false $(BIN)/python -m benchmarks.rivals $(BENCH)
 
 kafka: setup .venv/.dev ## run a Kafka broker with the demo's topics until Ctrl-C (PORT=9192, KAFKA="--fresh")
 	@$(BIN)/python -m local_kafka --port $(PORT) $(KAFKA)
@@ -101,4 +104,13 @@ prerequisites:
 # A minute that pays for itself after some ten sessions.
 .venv/.classes: dbt_lakehouse/commands/jars.py .venv/.jars | prerequisites
 	@$(BIN)/lakehouse jars --archive
+	@touch $@
+
+# Another PySpark than ours.
+.cache/rivals/.made: benchmarks/rivals/requirements.txt requirements-build.txt | prerequisites
+	@$$(.ci/prerequisites) -m venv --clear .cache/rivals
+	@for file in requirements-build.txt benchmarks/rivals/requirements.txt; do \
+	    .cache/rivals/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps \
+	        --no-build-isolation -r $$file || exit 1; \
+	done
 	@touch $@

@@ -114,6 +114,16 @@ class BenchmarkLake:
         folders = (str(self.project), str(self.project / "profiles"))
         return load(ProjectOptions(*folders)).open_session()
 
+    def empty(self) -> None:
+        """Drop all tables; bronze is there again, without rows."""
+        spark = self.open_session()
+        for schema in ("silver", "gold"):
+            for row in spark.sql(f"show tables in lake.{schema}").collect():
+                if row.namespace == schema:
+                    spark.sql(f"drop table lake.{schema}.{row.tableName} purge")
+        spark.sql(f"drop table if exists {bronze.TABLE} purge")
+        bronze.create_table(spark)
+
     def land(self, files: Iterable[Path]) -> int:
         """Append the rows of Parquet files to bronze in one commit; how many."""
         spark = self.open_session()

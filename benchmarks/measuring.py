@@ -1,5 +1,6 @@
 """What all benchmarks share: their options, the figures they give, and medians of repeated runs."""
 
+import os
 import resource
 import statistics
 import time
@@ -75,6 +76,28 @@ def child_cpu_seconds(job: Callable[[], object]) -> float:
     job()
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+
+
+def wall_and_cpu_seconds(job: Callable[[], object]) -> dict[str, float]:
+    """How long the job takes (``s``), and the CPU time meanwhile of all processes of this one's
+    session (``CPU s``): Spark's and Python's workers too.
+    """
+    before = _session_cpu_seconds()
+    wall = wall_seconds(job)
+    return {"s": wall, "CPU s": _session_cpu_seconds() - before}
+
+
+def _session_cpu_seconds() -> float:
+    ticks = 0
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            # After the command's name: state, parent, group, session; times are the 12th to 15th.
+            fields = stat.read_text().rpartition(")")[2].split()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if int(fields[3]) == os.getsid(0):
+            ticks += sum(map(int, fields[11:15]))
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def medians(

@@ -151,7 +151,8 @@ class Pipelines:
         """Load into an empty lake, piece by piece; who begins with a piece changes from one to the
         next. Raises ``RuntimeError`` if the results differ.
         """
-        self._empty()
+        self._lake.empty()
+        self._source.create(self._spark, TABLES)
         ours = handwritten = 0.0
         models: dict[str, float] = {}
         for number, piece in enumerate(pieces):
@@ -179,15 +180,6 @@ class Pipelines:
 
     def _run_handwritten(self) -> None:
         self._source.run(self._spark, TABLES)
-
-    def _empty(self) -> None:
-        for schema in ("silver", "gold"):
-            for row in self._spark.sql(f"show tables in lake.{schema}").collect():
-                if row.namespace == schema:
-                    self._spark.sql(f"drop table lake.{schema}.{row.tableName} purge")
-        self._spark.sql(f"drop table if exists {bronze.TABLE} purge")
-        bronze.create_table(self._spark)
-        self._source.create(self._spark, TABLES)
 
     def _compare(self) -> None:
         names = list(self._source.ours)
