@@ -60,7 +60,9 @@
         {% do adapter.evaluate(view_of('refolded'), refolded | join(' union all ')) %}
         {% do keys.append('select ' ~ key_list ~ ' from ' ~ view_of('refolded')) %}
     {% endif %}
-    {% do adapter.evaluate(unsettled, 'select distinct * from (' ~ keys | join(' union all ') ~ ')') %}
+    {% do adapter.evaluate(
+        unsettled, 'select distinct * from (' ~ keys | join(' union all ') ~ ')'
+    ) %}
     {# Of all states, if these are all, or few; another query otherwise. #}
     {% set ranges = adapter.hold_key_ranges(known, found)
         if found and not plan.hit_keys and not refolded and (plan.all_keys or run.suits_small)

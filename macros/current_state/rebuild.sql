@@ -25,7 +25,8 @@
     ) %}
         {% set ended = view_of('ended') %}
     {% endif %}
-    {% if not ended or adapter.evaluate(ended, _ended_keys(fold, log, deletes, has_truncates)) > 0 %}
+    {% if not ended
+        or adapter.evaluate(ended, _ended_keys(fold, log, deletes, has_truncates)) > 0 %}
         {# Without their columns: to fold them takes a fraction of what it takes with them. #}
         {% set keys_only = fold.without_columns() %}
         {% set events_of_keys = all_events_sql(keys_only, log, deletes, ended, has_truncates) %}
