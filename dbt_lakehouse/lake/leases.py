@@ -45,8 +45,10 @@ RENEWAL_SECONDS: Final = 15.0
 
 _SUMMARY: Final = "lakehouse.leases"
 _ATTEMPTS: Final = 20
-# What catalogs throw if the table is not, or need not be, what the commit was made from.
+# What catalogs throw if the table is not, or need not be, what the commit was made from; and
+# Iceberg, if somebody else's commit has just removed that.
 _CONFLICTS: Final = (
+    "NotFoundException",
     "CommitFailedException",
     "CommitStateUnknownException",
     "ValidationException",
@@ -126,16 +128,17 @@ class _State:
         put others there.
         """
         text = json.dumps({name: lease._asdict() for name, lease in leases.items()})
-        snapshot = self._table.newFastAppend().set(_SUMMARY, text).apply()
-        builder = java_class("org.apache.iceberg.TableMetadata").buildFrom(self._base)
-        builder.setBranchSnapshot(snapshot, "main")
         earlier = list(self._base.snapshots())
-        if earlier:
-            ids = java_class("java.util.ArrayList")()
-            for each in earlier:
-                ids.add(each)
-            builder.removeSnapshots(ids)
         try:
+            # Reads the list of the current snapshot's files, if nobody has removed it meanwhile.
+            snapshot = self._table.newFastAppend().set(_SUMMARY, text).apply()
+            builder = java_class("org.apache.iceberg.TableMetadata").buildFrom(self._base)
+            builder.setBranchSnapshot(snapshot, "main")
+            if earlier:
+                ids = java_class("java.util.ArrayList")()
+                for each in earlier:
+                    ids.add(each)
+                builder.removeSnapshots(ids)
             self._operations.commit(self._base, builder.build())
         except Py4JJavaError as error:
             if not _is_conflict(error):
@@ -250,7 +253,10 @@ class _Keeper:
             if state.replace(leases):
                 return True
             time.sleep(0.05 * (attempt + 1) * (1 + uuid.uuid4().int % 4))
-        raise LockedError(f"gave up: {_ATTEMPTS} times others have changed {TABLE} meanwhile")
+        raise LockedError(
+            f"gave up: {_ATTEMPTS} times others have changed {TABLE} meanwhile, or its files are"
+            " missing"
+        )
 
     def _renew(self) -> None:
         """Renew what is held, until nothing is."""
