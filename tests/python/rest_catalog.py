@@ -4,15 +4,15 @@ keeps its tables in a SQLite file.
 
 import os
 import shutil
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Final
 from urllib.error import URLError
 from urllib.request import urlopen
 
-from commands import wait_until
+from processes import server
 
 from dbt_lakehouse.config.paths import LOOPBACK
 from dbt_lakehouse.spark.jars import JARS, S3_JARS, Jar, ensure_jars
@@ -129,20 +129,10 @@ def rest_catalog(folder: Path, warehouse: str, **storage: str) -> Iterator[str]:
     for name, value in storage.items():
         settings[f"CATALOG_{name.upper().replace('-', '__').replace('.', '_')}"] = value
     options = ["-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
-    with (folder / "rest.log").open("wb") as log:
-        server = subprocess.Popen(
-            [java, *options, "-cp", os.pathsep.join(map(str, jars)), _MAIN],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            env={**os.environ, **settings},
-        )
-        try:
-            wait_until(lambda: _answers(f"{address}/v1/config"), f"a catalog answers at {address}")
-            yield address
-        finally:
-            server.kill()
-            server.wait()
+    program = [java, *options, "-cp", os.pathsep.join(map(str, jars)), _MAIN]
+    up = partial(_answers, f"{address}/v1/config")
+    with server(program, folder / "rest.log", up, environment=settings):
+        yield address
 
 
 def _answers(address: str) -> bool:

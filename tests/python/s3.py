@@ -2,15 +2,13 @@
 and checks signatures.
 """
 
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from commands import wait_until
-from postgres import answers
+from processes import answers, server
 
 from dbt_lakehouse.config.paths import LOOPBACK
 from local_kafka.broker import free_port
@@ -35,19 +33,10 @@ def s3(folder: Path, bucket: str) -> Iterator[str]:
     (folder / bucket).mkdir(parents=True, exist_ok=True)
     port = free_port()
     program = [str(Path(sys.executable).with_name("rclone")), "serve", "s3", "--config", ""]
-    with (folder.parent / "s3.log").open("wb") as log:
-        server = subprocess.Popen(
-            [*program, "--addr", f"{LOOPBACK}:{port}", "--auth-key", f"{KEY},{SECRET}", folder],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-        )
-        try:
-            wait_until(lambda: answers(port), f"an S3 server listens at {port}")
-            yield f"http://{LOOPBACK}:{port}"
-        finally:
-            server.kill()
-            server.wait()
+    options = ["--addr", f"{LOOPBACK}:{port}", "--auth-key", f"{KEY},{SECRET}", str(folder)]
+    log = folder.parent / "s3.log"
+    with server([*program, *options], log, lambda: answers(port)):
+        yield f"http://{LOOPBACK}:{port}"
 
 
 def place_in_bucket(project: Path, warehouse: str, endpoint: str, **more: str) -> dict[str, str]:

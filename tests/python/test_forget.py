@@ -14,15 +14,18 @@ import pytest
 from aerospike_encoder import pack
 from lakes import Lake, Rows
 from small_messages import digest, digest_text, order, order_key, profile, profile_key
+from small_project import small_project
 from streams import MINUTE, ORDERS, PROFILES, START, Message
 
 from dbt_lakehouse.commands.forget import erasing
 from dbt_lakehouse.commands.forget.command import ForgetError, Options, Report, forget
+from dbt_lakehouse.commands.forget.entities import read_models
 from dbt_lakehouse.commands.forget.payloads import without_records
 from dbt_lakehouse.commands.keys import is_rounded
 from dbt_lakehouse.commands.why.command import why
 from dbt_lakehouse.commands.why.events import keyed_table
 from dbt_lakehouse.commands.why.report import Answer, Reason
+from dbt_lakehouse.config.project import ProjectOptions, load
 from dbt_lakehouse.dbt.commands import read_manifest
 from dbt_lakehouse.dbt.commits import carry_on, note
 from dbt_lakehouse.dbt.marks import mark_of, noted
@@ -443,6 +446,12 @@ def test_a_full_refresh_gives_the_same(told: Told) -> None:
 def test_what_can_not_be_meant(told: Told, table: str, key: str | None, message: str) -> None:
     with pytest.raises(LakehouseError, match=message):
         told.forget(table, *([] if key is None else [key]))
+
+
+def test_a_model_that_may_hold_data_is_missing(tmp_path: Path) -> None:
+    project = small_project(tmp_path / "project")
+    with pytest.raises(LakehouseError, match="has no model quarantined_payloads, which"):
+        read_models(load(ProjectOptions(str(project), str(project / "profiles"))), None)
 
 
 def test_what_is_on_its_way_comes_first(told: Told) -> None:

@@ -1,6 +1,6 @@
 """Which tables hold the data of a gold table's keys, from what the models declare."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dbt_lakehouse.config.project import Project
@@ -96,13 +96,12 @@ def node_with_keys(graph: Mapping[str, Any], name: str) -> Any:
 def read_models(project: Project, name: str | None) -> tuple[Pipeline, Entity | None]:
     """The pipeline, and the entity that the gold table of this name belongs to, if one is named.
 
-    Raises ``ConfigurationError`` if there is none, or it has no key.
+    Raises ``ConfigurationError`` if there is none, or it has no key, or the pipeline lacks a model.
     """
     graph = run_dbt(project, "parse").nodes
     nodes = [node for node in graph.values() if node.resource_type == "model"]
-    by_name = {node.name: node for node in nodes}
     if name is None:
-        return _pipeline(by_name, nodes), None
+        return _pipeline(nodes), None
     node = node_with_keys(graph, name)
     fold, log = fold_of_model(graph, node), log_node(graph, node)
     readers = [each for each in nodes if is_of_log(each) and log_node(graph, each) is log]
@@ -110,7 +109,7 @@ def read_models(project: Project, name: str | None) -> tuple[Pipeline, Entity | 
     key = [column.strip("`") for column in fold.key]
     fields = {spec["column"]: spec["field"] for spec in declared["columns"]}
     namespace = fold.namespace
-    return _pipeline(by_name, nodes), Entity(
+    return _pipeline(nodes), Entity(
         log=_table(log),
         tables=[_table(each) for each in readers],
         key=key,
@@ -121,16 +120,21 @@ def read_models(project: Project, name: str | None) -> tuple[Pipeline, Entity | 
     )
 
 
-def _pipeline(by_name: dict[str, Any], nodes: Iterable[Any]) -> Pipeline:
+def _pipeline(nodes: list[Any]) -> Pipeline:
     logs = {_table(node): node for node in nodes if "change_log" in node.config.meta}
-    quarantine, set_less_deletes = (
-        _table(by_name[name]) for name in ("quarantined_payloads", "set_less_deletes")
-    )
+    by_name = {node.name: _table(node) for node in nodes}
+    names = ("change_events", "quarantined_payloads", "set_less_deletes", "deleted_keys")
+    if missing := [name for name in names if name not in by_name]:
+        raise ConfigurationError(
+            f"the project has no model {', '.join(missing)}, which may hold data of a key: enable"
+            " it again, or take it from the package"
+        )
+    change_events, quarantine, set_less_deletes, deleted_keys = map(by_name.__getitem__, names)
     return Pipeline(
-        change_events=_table(by_name["change_events"]),
+        change_events=change_events,
         quarantine=quarantine,
         set_less_deletes=set_less_deletes,
-        deleted_keys=_table(by_name["deleted_keys"]),
+        deleted_keys=deleted_keys,
         logs=[*logs],
         models=[_table(node) for node in nodes],
         wanted={
