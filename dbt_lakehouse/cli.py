@@ -286,6 +286,19 @@ def status(project: "Project", as_json: bool) -> None:
 @click.option("--name", help="Name of the gold table (default: like the source table).")
 @click.option("--key", metavar="COLUMN,...", help="Key columns, where the messages have no key.")
 @click.option(
+    "--key-column",
+    "key_columns",
+    multiple=True,
+    metavar="COLUMN,...",
+    help="The same of all tables that have the columns; can be given again.",
+)
+@click.option(
+    "--keys",
+    "keys_file",
+    type=click.Path(path_type=Path),
+    help="The same of each table in a YAML file, like `shop.public.orders: [order_id]`.",
+)
+@click.option(
     "--format",
     "format_name",
     type=click.Choice(list(FORMATS)),
@@ -300,6 +313,8 @@ def generate(
     table: str | None,
     name: str | None,
     key: str | None,
+    key_columns: tuple[str, ...],
+    keys_file: Path | None,
     format_name: str | None,
     as_json: bool,
 ) -> None:
@@ -309,14 +324,23 @@ def generate(
     what has changed at the source and changes only that. --topic can be given again: the same table
     in two topics becomes one.
     """
+    from dbt_lakehouse.commands.generate.choices import GivenKeys, keys_in
     from dbt_lakehouse.commands.generate.command import Options
     from dbt_lakehouse.commands.generate.command import generate as write_models
 
-    columns = [each.strip() for each in key.split(",")] if key else []
-    report = write_models(project, Options(topics, table, name, columns, format_name))
+    keys = GivenKeys(
+        _columns(key) if key else [],
+        {} if keys_file is None else keys_in(keys_file),
+        [_columns(each) for each in key_columns],
+    )
+    report = write_models(project, Options(topics, table, name, keys, format_name))
     click.echo(report.json() if as_json else report.text())
     if report.failed:
         _fail(f"{len(report.failed)} of {len(report.tables)} tables got no models")
+
+
+def _columns(names: str) -> list[str]:
+    return [each.strip() for each in names.split(",")]
 
 
 @lakehouse.command()

@@ -22,6 +22,7 @@ from lakes import Lake, copy_project
 
 from dbt_lakehouse.cli import lakehouse as command_line
 from dbt_lakehouse.commands.generate import documents, edit, models, naming, scan, sources, types
+from dbt_lakehouse.commands.generate.choices import GivenKeys, keys_in
 from dbt_lakehouse.commands.generate.command import Options, generate
 from dbt_lakehouse.commands.generate.profile import Position, TableId, TopicProfile
 from dbt_lakehouse.commands.generate.project_files import ProjectFiles
@@ -651,8 +652,8 @@ class World:
     def project(self) -> Path:
         return self.lake.project
 
-    def generate(self, *topics: str, **options: Any) -> Report:
-        return generate(self.lake.load(), Options(topics, **options))
+    def generate(self, *topics: str, key: Sequence[str] = (), **options: Any) -> Report:
+        return generate(self.lake.load(), Options(topics, keys=GivenKeys(key), **options))
 
     def files(self) -> dict[Path, str]:
         """All that generate may write."""
@@ -1263,6 +1264,9 @@ def test_names_of_tables_are_never_the_same() -> None:
 # --- Projects without a lake ----------------------------------------------------------------------
 
 
+NO_KEYS: Final = GivenKeys()
+
+
 @dataclass
 class Paper:
     """A project of models only, and what its topics carry, for generate without Spark."""
@@ -1278,7 +1282,7 @@ class Paper:
         self,
         *topics: str,
         table: str | None = None,
-        key: Sequence[str] = (),
+        keys: GivenKeys = NO_KEYS,
         name: str | None = None,
     ) -> Report:
         """What the command does with these topics, from a profile on."""
@@ -1295,7 +1299,7 @@ class Paper:
             lambda: others,
             table=table,
             name=name,
-            key=key,
+            keys=keys,
         )
         writer.write(report)
         return report
@@ -1326,6 +1330,101 @@ class Paper:
 @pytest.fixture
 def paper(tmp_path: Path) -> Paper:
     return Paper(tmp_path)
+
+
+KEYLESS: Final[dict[str, list[Row]]] = {
+    "orders": [{"id": 1, "note": "x"}, {"id": 2, "note": None}],
+    "lines": [{"ID": 7, "order_id": 1, "line_no": 1}],
+    "notes": [{"Id": 1, "text": "a"}, {"Id": None, "text": "b"}],
+    "clicks": [{"at": "2026-01-01", "page": "/"}],
+}
+
+
+@pytest.fixture
+def keyless(paper: Paper) -> Paper:
+    """A topic of tables without keys, and one whose messages have them."""
+    for table, rows in KEYLESS.items():
+        paper.add("shop.cdc", *((None, source(table), row) for row in rows))
+    paper.add("shop.cdc", ({"no": 1}, source("keyed"), {"id": 3, "no": 1}))
+    return paper
+
+
+def keys_of(report: Report) -> dict[str, list[str]]:
+    return {
+        each.source.removeprefix("shop.public."): [
+            change.split()[0] for change in each.changes if change.endswith(", key")
+        ]
+        for each in report.tables
+        if each.error is None
+    }
+
+
+def test_a_column_is_the_key_of_all_tables_that_have_it(keyless: Paper) -> None:
+    columns = [["order_id", "LINE_NO"], ["id"]]
+    report = keyless.generate("shop.cdc", keys=GivenKeys(columns=columns))
+    lines = ["order_id", "line_no"]
+    assert keys_of(report) == {"orders": ["id"], "lines": lines, "notes": ["Id"], "keyed": ["no"]}
+    (notes,) = (each for each in report.tables if each.name == "notes")
+    assert notes.notes == [
+        "1 row of 2 have no value of Id: they are in the change log, and not in gold"
+    ]
+    (clicks,) = report.failed
+    assert report.text().splitlines()[-3:] == [
+        "1 of 5 tables got no models:",
+        f"  shop.public.clicks: {clicks.error}",
+        "next: dbt build",
+    ]
+    assert "or --key-column or --keys for many tables" in str(clicks.error)
+    # The models that are there keep their keys.
+    again = keyless.generate("shop.cdc", keys=GivenKeys(columns=[["note"], ["no"], ["page"]]))
+    assert keys_of(again)["clicks"] == ["page"]
+    assert [each.status for each in again.tables] == ["created", *["unchanged"] * 4]
+
+
+def test_keys_are_read_from_a_file(keyless: Paper, tmp_path: Path) -> None:
+    file = tmp_path / "keys.yml"
+    file.write_text("public.orders: [id]\nshop.public.lines: order_id, line_no\nusers: [id]\n")
+    report = keyless.generate("shop.cdc", keys=GivenKeys(of_tables=keys_in(file)))
+    assert keys_of(report) == {
+        "orders": ["id"],
+        "lines": ["order_id", "line_no"],
+        "keyed": ["no"],
+    }
+    assert report.notes == ["--keys names tables that are not in the topic: users"]
+    file.write_text(json.dumps({"keyed": ["id"], "lines": "order_id", "clicks": ["nothing"]}))
+    wrong = keyless.generate("shop.cdc", keys=GivenKeys(of_tables=keys_in(file)))
+    errors = {each.source: str(each.error) for each in wrong.failed}
+    assert errors["shop.public.keyed"] == (
+        "models/silver/keyed_changes.sql has the key no: another one is another table; change it"
+        " by hand"
+    )
+    assert errors["shop.public.lines"].startswith("models/silver/lines_changes.sql has the key")
+    assert errors["shop.public.clicks"].startswith("--keys nothing: no such column. There are at")
+    # Most got none.
+    assert wrong.text().endswith("\nnext: generate again for these tables, then dbt build")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "- a",
+        "orders: 7",
+        "orders: []",
+        "7: [id]",
+        "orders: [id, '']",
+        "a: [",
+        "\0",
+        "a: [b]\na: [c]",
+    ],
+)
+def test_a_file_of_keys_that_can_not_be_meant(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "keys.yml"
+    file.write_text(text)
+    with pytest.raises(
+        GenerateError, match=r"--keys .*: expected a mapping|is no YAML: .*; expected a"
+    ):
+        keys_in(file)
 
 
 def test_a_table_is_declared_once(paper: Paper) -> None:

@@ -1,15 +1,28 @@
 """Which table the call means, and which columns are its key."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
 
 from dbt_lakehouse.commands.generate import naming
 from dbt_lakehouse.commands.generate.columns import HBASE_KEY, is_hbase
 from dbt_lakehouse.commands.generate.profile import TableId, TableProfile
 from dbt_lakehouse.commands.generate.report import GenerateError, Outcome, listed
+from dbt_lakehouse.texts import counted
 
 
-def named_table(tables: Sequence[TableId], wanted: str) -> TableId:
-    """The one table that --table names, with or without schema and database."""
+class NoSuchTable(GenerateError):
+    """A table that is named is not in the topic."""
+
+
+def named_table(tables: Sequence[TableId], wanted: str, option: str = "--table") -> TableId:
+    """The one table that an option names, with or without schema and database.
+
+    Raises ``NoSuchTable``, and ``GenerateError`` if it may be several.
+    """
     for fold in (str, str.lower):
         matching = [
             table for table in tables if fold(wanted) in {fold(name) for name in _spellings(table)}
@@ -19,9 +32,9 @@ def named_table(tables: Sequence[TableId], wanted: str) -> TableId:
             return (exact or matching)[0]
         if matching:
             shown = listed("it may be", [str(table) for table in matching])
-            raise GenerateError(f"--table {wanted} is ambiguous: {shown}")
+            raise GenerateError(f"{option} {wanted} is ambiguous: {shown}")
     shown = listed("There are", [str(table) for table in tables])
-    raise GenerateError(f"--table {wanted}: no such table in the topic. {shown}")
+    raise NoSuchTable(f"{option} {wanted}: no such table in the topic. {shown}")
 
 
 def _spellings(table: TableId) -> set[str]:
@@ -34,22 +47,99 @@ def _spellings(table: TableId) -> set[str]:
     }
 
 
-def named_key(names: Sequence[str], profile: TableProfile) -> list[str]:
-    """The fields that --key names, as they are spelt at the source."""
-    fields = profile.columns
-    folded: dict[str, list[str]] = {}
-    for name in fields:
-        folded.setdefault(name.lower(), []).append(name)
+class GivenKeys(NamedTuple):
+    """The keys that a call names."""
+
+    key: Sequence[str] = ()
+    """Of its only table, by --key."""
+    of_tables: Mapping[str, Sequence[str]] = {}
+    """By the tables' names, from the file of --keys."""
+    columns: Sequence[Sequence[str]] = ()
+    """By --key-column: each is one of all tables that have its columns, and no key of their own."""
+
+
+def keys_in(path: Path) -> dict[str, list[str]]:
+    """The keys in the file of --keys, by the names of their tables: YAML, of which JSON is a part.
+
+    Raises ``GenerateError`` if it is anything else.
+    """
+    wanted = "expected a mapping of tables to key columns, like `shop.public.orders: [order_id]`"
+    try:
+        # It refuses a table that comes twice.
+        held: Any = YAML(typ="safe").load(path.read_bytes())
+    except OSError as error:
+        raise GenerateError(f"--keys {path} can't be read: {error.strerror}") from error
+    except (YAMLError, UnicodeDecodeError) as error:
+        reason = " ".join(str(error).split())
+        raise GenerateError(f"--keys {path} is no YAML: {reason}; {wanted}") from error
+    if not isinstance(held, dict):
+        raise GenerateError(f"--keys {path}: {wanted}")
+    keys = {}
+    for table, names in held.items():
+        columns = names.split(",") if isinstance(names, str) else names
+        if (
+            not isinstance(table, str)
+            or not isinstance(columns, list)
+            or not columns
+            or not all(isinstance(name, str) and name.strip() for name in columns)
+        ):
+            raise GenerateError(f"--keys {path}, {table}: {wanted}")
+        keys[table] = [name.strip() for name in columns]
+    return keys
+
+
+def key_given(
+    named: tuple[Sequence[str], str],
+    columns: Sequence[Sequence[str]],
+    profile: TableProfile,
+    outcome: Outcome,
+) -> list[str]:
+    """The fields of the key that the call gives a table, as they are spelt at the source; none if
+    it gives none. ``named`` are those of this table and the option that names them, ``columns``
+    what --key-column names.
+    """
+    names, option = named
+    if names:
+        found = named_key(names, profile, option)
+    elif profile.keys or is_hbase(profile):
+        # Their own.
+        return []
+    else:
+        complete = (_spelt(each, profile) for each in columns)
+        found = next((each for each in complete if each), [])
+    absent = profile.afters - min((profile.columns[name].afters for name in found), default=0)
+    if found and absent:
+        outcome.notes.append(
+            f"{counted(absent, 'row')} of {profile.afters:,} have no value of {', '.join(found)}:"
+            " they are in the change log, and not in gold"
+        )
+    return found
+
+
+def _spelt(names: Sequence[str], profile: TableProfile) -> list[str]:
+    """Columns as they are spelt at the source; none if the table has not all of them."""
+    found = [matching[0] for name in names if len(matching := _matching(name, profile)) == 1]
+    return found if len(found) == len(names) else []
+
+
+def _matching(name: str, profile: TableProfile) -> list[str]:
+    if name in profile.columns:
+        return [name]
+    return [each for each in profile.columns if each.lower() == name.lower()]
+
+
+def named_key(names: Sequence[str], profile: TableProfile, option: str) -> list[str]:
+    """The fields that an option names, as they are spelt at the source."""
     resolved = []
     for name in names:
-        matching = [name] if name in fields else folded.get(name.lower(), [])
+        matching = _matching(name, profile)
         if len(matching) != 1:
             raise GenerateError(
-                f"--key {name}: no such column. {listed('There are', profile.ordered_columns())}"
+                f"{option} {name}: no such column. {listed('There are', profile.ordered_columns())}"
             )
         resolved.append(matching[0])
     if len(set(resolved)) < len(resolved):
-        raise GenerateError(f"--key {','.join(names)}: a column is named twice")
+        raise GenerateError(f"{option} {','.join(names)}: a column is named twice")
     return resolved
 
 
@@ -88,9 +178,10 @@ def shipped_key(
     if candidates:
         hint = listed("columns that always have a value are", candidates)
     which = "" if is_only_table else f"--table {table_id} "
+    many = "" if is_only_table else ", or --key-column or --keys for many tables"
     raise GenerateError(
-        f"its messages have no key: give {which}--key COLUMN,... ({hint}). Of a table without any,"
-        " write the change log by hand, with keyless=true: docs/add-a-table.md"
+        f"its messages have no key: give {which}--key COLUMN,... ({hint}){many}. Of a table without"
+        " any, write the change log by hand, with keyless=true: docs/add-a-table.md"
     )
 
 

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from pyspark.sql import SparkSession
 
 from dbt_lakehouse.commands.generate import edit, naming, scan
+from dbt_lakehouse.commands.generate.choices import GivenKeys
 from dbt_lakehouse.commands.generate.profile import TableId
 from dbt_lakehouse.commands.generate.project_files import PROJECT_FILE, ProjectFiles
 from dbt_lakehouse.commands.generate.report import GenerateError, Report, listed
@@ -21,7 +22,7 @@ class Options(NamedTuple):
     topics: Sequence[str]
     table: str | None = None
     name: str | None = None
-    key: Sequence[str] = ()
+    keys: GivenKeys = GivenKeys()
     format: str | None = None
 
 
@@ -77,7 +78,7 @@ def generate(project: Project, options: Options) -> Report:
         other_tables,
         table=options.table,
         name=options.name,
-        key=options.key,
+        keys=options.keys,
     )
     writer.write(report)
     if unlisted and len(report.failed) < len(report.tables):

@@ -53,14 +53,20 @@ class Report:
         lines = [f"{', '.join(self.topics)}: {found}"]
         lines += [f"  note: {note}" for note in self.notes]
         for each in self.tables:
+            if each.error is not None:
+                continue
             lines.append(f"{each.source}{f' -> {each.name}' if each.name else ''}: {each.status}")
             lines += [f"  {change}" for change in each.changes]
             lines += [f"  note: {note}" for note in each.notes]
             lines += [f"  wrote {path}" for path in each.files]
-            if each.error is not None:
-                lines.append(f"  {each.error}")
-        written = [each for each in self.tables if each.files]
-        if written:
+        # Last, for among hundreds of tables nobody would find them.
+        failed = self.failed
+        if failed:
+            lines.append(f"{len(failed)} of {counted(len(self.tables), 'table')} got no models:")
+            lines += [f"  {each.source}: {each.error}" for each in failed]
+        if 2 * len(failed) > len(self.tables):
+            lines.append("next: generate again for these tables, then dbt build")
+        elif any(each.files for each in self.tables):
             lines.append("next: dbt build")
         return "\n".join(lines)
 

@@ -4,7 +4,14 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from dbt_lakehouse.commands.generate import edit, models, naming, sources, types
-from dbt_lakehouse.commands.generate.choices import named_key, named_table, shipped_key
+from dbt_lakehouse.commands.generate.choices import (
+    GivenKeys,
+    NoSuchTable,
+    key_given,
+    named_key,
+    named_table,
+    shipped_key,
+)
 from dbt_lakehouse.commands.generate.columns import (
     describe,
     describe_hbase,
@@ -25,7 +32,7 @@ class Writer:
     """Writes the models of the tables in a profile of ``topics``.
 
     ``other_tables`` finds the tables of other topics, for their names. ``table``, ``name`` and
-    ``key`` are what the call names: the only table, its model, its key.
+    ``keys`` are what the call names: the only table, its model, keys.
     """
 
     def __init__(
@@ -37,14 +44,15 @@ class Writer:
         *,
         table: str | None,
         name: str | None,
-        key: Sequence[str],
+        keys: GivenKeys,
     ) -> None:
         self._files = files
         self._topics = list(topics)
         self._other_tables = other_tables
         self._table = table
         self._name = name
-        self._key = key
+        self._keys = keys
+        self._keys_of_tables: dict[TableId, Sequence[str]] = {}
         self._models = files.models()
         self._tables = {
             table: each for table, each in profile.tables.items() if each.columns or each.images
@@ -55,6 +63,7 @@ class Writer:
     def write(self, report: Report) -> None:
         """Write what is to be written; each table's outcome goes into the report."""
         chosen = self._chosen()
+        self._find_tables_of_keys(report)
         for path, reason in self._models.unreadable.items():
             report.notes.append(
                 f"{self._files.shown(path)} can't be read by generate, so its table may get a"
@@ -95,11 +104,28 @@ class Writer:
         if self._table is not None:
             known = [named_table(known, self._table)]
         if len(known) > 1:
-            for option, value in (("--name", self._name), ("--key", self._key)):
+            for option, value in (("--name", self._name), ("--key", self._keys.key)):
                 if value:
                     tables = listed("it has", [str(table) for table in known])
                     raise GenerateError(f"{option} is for one table: add --table ({tables})")
         return known
+
+    def _find_tables_of_keys(self, report: Report) -> None:
+        """Find the tables that the file of --keys means; it may have others' too."""
+        others = []
+        for name, key in self._keys.of_tables.items():
+            try:
+                self._keys_of_tables[named_table(list(self._tables), name, "--keys")] = key
+            except NoSuchTable:
+                others.append(name)
+        if others:
+            report.notes.append(listed("--keys names tables that are not in the topic:", others))
+
+    def _key_named(self, table: TableId) -> tuple[Sequence[str], str]:
+        """The key that the call names for a table alone, and the option that does."""
+        if self._keys.key:
+            return self._keys.key, "--key"
+        return self._keys_of_tables.get(table, ()), "--keys"
 
     def _log_of(self, table: TableId) -> ChangeLog | None:
         """The change log that is there for a table."""
@@ -144,10 +170,12 @@ class Writer:
         profile = self._tables[table_id]
         if table_id.is_aerospike:
             key = []
-        elif self._key:
-            key = named_key(self._key, profile)
         else:
-            key = shipped_key(table_id, profile, outcome, is_only_table=len(self._tables) == 1)
+            named = self._key_named(table_id)
+            given = key_given(named, self._keys.columns, profile, outcome)
+            key = given or shipped_key(
+                table_id, profile, outcome, is_only_table=len(self._tables) == 1
+            )
         table = table_of(table_id, name, profile, key, outcome)
         for log in self._models.logs:
             if log.topic is not None and log.source.takes(table_id):
@@ -186,8 +214,9 @@ class Writer:
         profile = TableProfile()
         for table in tables:
             profile.merge(self._tables[table])
-        if self._key:
-            asked = set(named_key(self._key, profile))
+        named, option = self._key_named(tables[0])
+        if named:
+            asked = set(named_key(named, profile, option))
             if asked != {log.entries[column].field for column in log.key if column in log.entries}:
                 raise GenerateError(
                     f"{self._files.shown(log.path)} has the key {', '.join(log.key)}: another one"
