@@ -74,8 +74,8 @@ kafka: setup .venv/.dev ## run a Kafka broker with the demo's topics until Ctrl-
 demo-kafka: setup .venv/.dev ## watch events flow from Kafka to gold while a producer writes (DEMO="--rounds 5")
 	@$(BIN)/python -m local_kafka.demo $(DEMO)
 
-docs: setup ## write dbt's documentation site to target/
-	@$(BIN)/dbt docs generate
+docs: setup ## write dbt's documentation as one page, target/docs.html, and show it in the browser
+	@$(BIN)/lakehouse docs --open
 
 pictures: setup ## draw the pictures of docs/current-state.md anew
 	@$(BIN)/python -m docs.pictures

@@ -1,11 +1,13 @@
 """The whole demo as a user builds it: every model, data test and unit test, and the docs."""
 
 import json
+import re
 from pathlib import Path
 
 from lakes import DEMO_AS_OF, Lake
 
 from benchmarks.statements import asked_by
+from dbt_lakehouse.commands.docs import write_page
 from dbt_lakehouse.config.paths import ROOT
 
 # Rows that are live on that day, by a throwaway fold of the captures that whoever wrote the demo
@@ -75,6 +77,18 @@ def test_the_docs_know_every_column(demo: Lake) -> None:
         assert catalog[name]["columns"].keys() == described.keys()
         assert not node["columns"] or node["columns"].keys() == described.keys()
         assert [column for column, text in described.items() if not text] == []
+    sources = json.loads((target / "catalog.json").read_text())["sources"]
+    assert sources.keys() == manifest["sources"].keys()
+    for table in (*catalog.values(), *sources.values()):
+        # A longer one leaves no room for descriptions.
+        assert all(len(column["type"]) < 40 for column in table["columns"].values()), table
+    overview = manifest["docs"]["doc.cdc_lakehouse.__overview__"]["block_contents"]
+    linked = {*re.findall(r"\(#!/(?:model|source)/(.+?)\)", overview)}
+    assert linked <= {*models, *sources}
+    assert {name for name, node in models.items() if node["schema"] == "gold"} <= linked
+    assert [name for name, node in models.items() if not node["group"]] == []
+    page = write_page(target).read_text()
+    assert "INLINE DATA" not in page and "</head>" in page
     # dbt's own overrides and tests take what they are given.
     macros = [
         each for each in manifest["macros"].values() if each["package_name"] == "dbt_lakehouse"
