@@ -50,7 +50,7 @@ def test_the_page_shows_what_is_for_people(tmp_path: Path) -> None:
 
     written = write_page(tmp_path).read_text()
     head, _, script = written.partition("<script>")
-    assert "<style>" in head
+    assert head.endswith("</style></head>")
     told, catalog = json.loads(script.removesuffix("</script>"))
     assert catalog == {"nodes": {}}
     assert told == {
