@@ -18,7 +18,7 @@ KAFKA :=
 DEMO :=
 # Generic tests are macros, and macros are no SQL before dbt renders them.
 SQL := models shared
-PYTHON_CODE := dbt_lakehouse python_udfs local_kafka tests benchmarks seeds
+PYTHON_CODE := dbt_lakehouse python_udfs local_kafka tests benchmarks seeds docs
 
 # The same result in everybody's shell: no other project's dbt profile, Spark installation, Python path or pip target.
 # For another target or profile, call dbt or lakehouse yourself.
@@ -31,7 +31,7 @@ export PYTHON
 # The demo and the tests are small (profiles/profiles.yml).
 export LAKEHOUSE_SMALL := true
 
-.PHONY: help setup run test lint format bench bench-kafka bench-rivals kafka demo-kafka docs clean lock prerequisites
+.PHONY: help setup run test lint format bench bench-kafka bench-rivals kafka demo-kafka docs pictures clean lock prerequisites
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -74,8 +74,11 @@ kafka: setup .venv/.dev ## run a Kafka broker with the demo's topics until Ctrl-
 demo-kafka: setup .venv/.dev ## watch events flow from Kafka to gold while a producer writes (DEMO="--rounds 5")
 	@$(BIN)/python -m local_kafka.demo $(DEMO)
 
-docs: setup ## write dbt's documentation site to target/
-	@$(BIN)/dbt docs generate
+docs: setup ## write dbt's documentation as one page, target/docs.html, and show it in the browser
+	@$(BIN)/lakehouse docs --open
+
+pictures: setup ## draw the pictures of docs/current-state.md anew
+	@$(BIN)/python -m docs.pictures
 
 clean: ## delete the lake, dbt's output, logs and temporary files; keep .venv and the jars
 	rm -rf lake target logs .cache/tmp .cache/test.log .pytest_cache .hypothesis .mypy_cache .ruff_cache

@@ -498,6 +498,25 @@ def why(project: "Project", table: str, key: str, as_json: bool) -> None:
 
 
 @lakehouse.command()
+@click.option("--open", "opens", is_flag=True, help="Show it in the browser, too.")
+@_project_options
+def docs(project: "Project", opens: bool) -> None:
+    """Write dbt's documentation as one file that needs no server, target/docs.html.
+
+    It is what `dbt docs` shows of tables, columns, tests, lineage and owners, without unit tests
+    and without what models tell the lake's macros.
+    """
+    import webbrowser
+
+    from dbt_lakehouse.commands.docs import write_docs
+
+    page = write_docs(project)
+    click.echo(f"wrote {page}")
+    if opens:
+        webbrowser.open(page.as_uri())
+
+
+@lakehouse.command()
 @click.argument("query", required=False)
 @click.option("--as-of", metavar="TIME", help="Read the tables as they were then (UTC).")
 @click.option("--limit", type=click.IntRange(min=0), help="Print so many rows at most.")

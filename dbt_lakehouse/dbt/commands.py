@@ -48,15 +48,20 @@ def read_manifest(project: Project) -> Any:
 
     Raises ``DbtError``.
     """
-    given = {
-        name: os.environ.get(f"DBT_ENGINE_{name}_PATH") or os.environ.get(f"DBT_{name}_PATH")
-        for name in ("TARGET", "LOG")
-    }
-    folders = (given["TARGET"] or "target", given["LOG"] or "logs")
-    if all(_may_write(project.root / folder) for folder in folders):
+    if all(map(_may_write, (target_folder(project), _folder(project, "LOG", "logs")))):
         return run_dbt(project, "parse")
     with TemporaryDirectory() as folder:
         return run_dbt(project, "parse", "--target-path", folder, "--log-path", folder)
+
+
+def target_folder(project: Project) -> Path:
+    """Where dbt writes what it makes of a project."""
+    return _folder(project, "TARGET", "target")
+
+
+def _folder(project: Project, name: str, default: str) -> Path:
+    given = os.environ.get(f"DBT_ENGINE_{name}_PATH") or os.environ.get(f"DBT_{name}_PATH")
+    return project.root / (given or default)
 
 
 def _may_write(folder: Path) -> bool:

@@ -1,4 +1,5 @@
-"""The lake of test_history, test_partial_rows, test_keyless and test_shards, for a dbt run is dear.
+"""The lake of test_history, test_partial_rows, test_keyless, test_pictures and test_shards, for a
+dbt run is dear.
 
 A plugin of those tests: random streams in several batchings and the examples by hand have come in
 three runs, and what was seen on the way is kept.
@@ -9,6 +10,7 @@ from typing import NamedTuple
 import history_tables
 import keyless_tables
 import partial_tables
+import pictured
 import pytest
 import shard_tables
 from expected_gold import Row
@@ -54,7 +56,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
         for clone in range(len(BATCHINGS))
     ]
     batches = in_runs(clones, len(RUNS))
-    for module in MODULES:
+    for module in (*MODULES, pictured):
         for run, event in module.example_events():
             batches[run].append(event)
 

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 SHARING: Final = {
     "demo": ("test_demo_build", "test_query_page", "test_serve", "test_sql"),
     "kafka": ("test_kafka_batch", "test_kafka_stream", "test_kafka_trouble"),
-    "rows": ("test_history", "test_keyless", "test_partial_rows", "test_shards", "test_why"),
+    "rows": (
+        *("test_history", "test_keyless", "test_partial_rows", "test_pictures", "test_shards"),
+        "test_why",
+    ),
 }
 
 # Modules of helpers, one of which each test has that opens a lake.

@@ -1,11 +1,13 @@
 """The whole demo as a user builds it: every model, data test and unit test, and the docs."""
 
 import json
-from pathlib import Path
+import re
 
+import pytest
 from lakes import DEMO_AS_OF, Lake
 
 from benchmarks.statements import asked_by
+from dbt_lakehouse.commands.docs import write_docs
 from dbt_lakehouse.config.paths import ROOT
 
 # Rows that are live on that day, by a throwaway fold of the captures that whoever wrote the demo
@@ -60,10 +62,15 @@ def test_a_run_without_news_asks_nothing_of_spark(demo: Lake) -> None:
     assert asked.jobs == 0
 
 
-def test_the_docs_know_every_column(demo: Lake) -> None:
-    demo.dbt("docs", "generate", as_of=DEMO_AS_OF)
-    target: Path = demo.folder / f"target-{demo.project.name}"
-    catalog = json.loads((target / "catalog.json").read_text())["nodes"]
+def test_the_docs_know_every_column(demo: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Where the build was: dbt need not parse the project again.
+    target = demo.folder / f"target-{demo.project.name}"
+    monkeypatch.setenv("DBT_TARGET_PATH", str(target))
+    monkeypatch.setenv("DBT_LOG_PATH", str(demo.folder / "logs"))
+    page = write_docs(demo.load(captures=[], as_of=DEMO_AS_OF))
+    assert page == target / "docs.html"
+    told = json.loads((target / "catalog.json").read_text())
+    catalog, sources = told["nodes"], told["sources"]
     manifest = json.loads((target / "manifest.json").read_text())
     nodes = manifest["nodes"]
     models = {name: node for name, node in nodes.items() if node["resource_type"] == "model"}
@@ -75,6 +82,18 @@ def test_the_docs_know_every_column(demo: Lake) -> None:
         assert catalog[name]["columns"].keys() == described.keys()
         assert not node["columns"] or node["columns"].keys() == described.keys()
         assert [column for column, text in described.items() if not text] == []
+    assert sources.keys() == manifest["sources"].keys()
+    for table in (*catalog.values(), *sources.values()):
+        # A longer one leaves no room for descriptions.
+        assert all(len(column["type"]) < 40 for column in table["columns"].values()), table
+    overview = manifest["docs"]["doc.cdc_lakehouse.__overview__"]["block_contents"]
+    linked = {*re.findall(r"\(#!/(?:model|source)/(.+?)\)", overview)}
+    assert linked <= {*models, *sources}
+    assert {name for name, node in models.items() if node["schema"] == "gold"} <= linked
+    assert [name for name, node in models.items() if not node["group"]] == []
+    # dbt's page has the places for both, and the one for our style.
+    text = page.read_text()
+    assert "INLINE DATA" not in text and "</style></head>" in text
     # dbt's own overrides and tests take what they are given.
     macros = [
         each for each in manifest["macros"].values() if each["package_name"] == "dbt_lakehouse"

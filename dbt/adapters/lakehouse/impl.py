@@ -3,25 +3,30 @@ itself knows.
 """
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dbt.adapters.base.meta import available
 from dbt.adapters.base.relation import BaseRelation
-from dbt.adapters.contracts.relation import RelationType
+from dbt.adapters.contracts.relation import RelationConfig, RelationType
 from dbt.adapters.spark.column import SparkColumn
+from dbt_common.clients.agate_helper import DEFAULT_TYPE_TESTER, merge_tables
 from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.lakehouse.base import told
 from dbt.adapters.lakehouse.connections import COMMANDS_THAT_LAND, LOGGER
 from dbt.adapters.lakehouse.models import ModelAdapter
 from dbt_lakehouse.dbt import commits, maintenance, tables, tidying
+from dbt_lakehouse.dbt.catalog import columns_to_come, shown_type
 from dbt_lakehouse.errors import LakehouseError
 from dbt_lakehouse.lake.catalog import CATALOG
 from dbt_lakehouse.lake.iceberg import expire_own_history
 from dbt_lakehouse.lake.tables import Table
 from dbt_lakehouse.telling import telling
+
+if TYPE_CHECKING:
+    import agate
 
 
 class LakehouseAdapter(ModelAdapter):
@@ -74,6 +79,28 @@ class LakehouseAdapter(ModelAdapter):
             )
             for index, field in enumerate(tables.columns_of(self.spark, relation.render()))
         ]
+
+    def get_catalog(
+        self,
+        relation_configs: Iterable[RelationConfig],
+        used_schemas: frozenset[tuple[str, str]],
+    ) -> tuple["agate.Table", list[Exception]]:
+        """The columns of all tables for dbt's pages; of sources that are not there yet, as
+        declared.
+        """
+        import agate
+
+        nodes = list(relation_configs)
+        found, exceptions = super().get_catalog(nodes, used_schemas)
+        known = {(row["table_schema"], row["table_name"]) for row in found.rows}
+        missing = agate.Table.from_object(
+            [*columns_to_come(nodes, known)], column_types=DEFAULT_TYPE_TESTER
+        )
+        return merge_tables([found, missing]), exceptions
+
+    def _get_columns_for_catalog(self, relation: BaseRelation) -> Iterator[dict[str, Any]]:
+        for column in super()._get_columns_for_catalog(relation):
+            yield {**column, "column_type": shown_type(column["column_type"])}
 
     def cleanup_connections(self) -> None:
         """dbt calls it when a command ends, however it ends.

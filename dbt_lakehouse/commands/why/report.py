@@ -13,7 +13,7 @@ from dbt_lakehouse.texts import counted
 UNREAD: Final = "unread"
 """The fate of an event that gold has not been built with."""
 
-_FATES: Final = {
+FATES: Final = {
     "applied": "applied",
     "changes_nothing": "applied, changes nothing",
     "delete": "deletes the row",
@@ -24,6 +24,7 @@ _FATES: Final = {
     "other_table": "none of its own: of another source table",
     UNREAD: "not read yet: next dbt run",
 }
+"""What became of an event, for people."""
 _MESSAGES: Final = {
     Found.FORGOTTEN: "forgotten",
     Found.MISSING: "no longer in bronze as it was decoded",
@@ -90,7 +91,7 @@ class Told:
     @property
     def story(self) -> str:
         """What became of it, for people."""
-        remarks = [_FATES[self.fate]]
+        remarks = [FATES[self.fate]]
         if self.is_key_change:
             remarks.append("the key became another")
         if not self.has_set:

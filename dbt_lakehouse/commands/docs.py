@@ -1,0 +1,78 @@
+"""`lakehouse docs`: dbt's documentation as one file, for those who read tables.
+
+The page is dbt's own. What it shows is dbt's manifest and catalog, without what is there for
+machines only; the two files stay as dbt writes them.
+"""
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+from dbt_lakehouse.config.project import Project
+from dbt_lakehouse.dbt.commands import run_dbt, target_folder
+
+_UNIT_TEST: Final = "unit_test."
+_ADAPTERS: Final = ("dbt", "dbt_spark", "dbt_lakehouse")
+# dbt's page cuts descriptions to a few words and details off at the window's edge, and has no room
+# for tables beside its menu in a narrow window.
+_STYLE: Final = """<style>
+td[style*="max-width: 1px"] { max-width: none !important; white-space: normal !important; }
+.detail-body { white-space: normal !important; overflow: visible !important; }
+@media (max-width: 959px) {
+  body, .app, .app-menu { min-width: 0 !important; }
+  .app.app-row { flex-direction: column; }
+  .app-menu { width: 100%; height: 30vh; }
+  .app-links ul { white-space: normal; flex-wrap: wrap; }
+  table :is(th, td):is(:nth-child(4), :nth-child(5)):not([colspan]) { display: none; }
+}
+</style></head>"""
+
+
+def write_docs(project: Project) -> Path:
+    """Have dbt look at project and lake, and write the page; its path. Raises ``DbtError``."""
+    run_dbt(project, "docs", "generate")
+    return write_page(target_folder(project))
+
+
+def write_page(folder: Path) -> Path:
+    """Write ``docs.html`` of what ``dbt docs generate`` has left in a folder; its path."""
+    page = (folder / "index.html").read_text(encoding="utf-8")
+    manifest = shown(json.loads((folder / "manifest.json").read_bytes()))
+    catalog = json.loads((folder / "catalog.json").read_bytes())
+    for name, content in (("MANIFEST", manifest), ("CATALOG", catalog)):
+        # No text of theirs may end the script that they stand in.
+        text = json.dumps(content).replace("</", "<\\/")
+        page = page.replace(f'"{name}.JSON INLINE DATA"', text)
+    path = folder / "docs.html"
+    path.write_text(page.replace("</head>", _STYLE, 1), encoding="utf-8")
+    return path
+
+
+def shown(manifest: dict[str, Any]) -> dict[str, Any]:
+    """What the page shows of a manifest.
+
+    Unit tests would crowd the lineage, adapters' macros the list of projects; of ``meta``, what is
+    no plain value is for macros. The page is to ask nothing of the network.
+    """
+    told = {**manifest, "unit_tests": {}}
+    told["metadata"] = {**manifest["metadata"], "send_anonymous_usage_stats": False}
+    for name in ("parent_map", "child_map"):
+        told[name] = {
+            node: [each for each in others if not each.startswith(_UNIT_TEST)]
+            for node, others in manifest[name].items()
+            if not node.startswith(_UNIT_TEST)
+        }
+    told["macros"] = {
+        name: macro
+        for name, macro in manifest["macros"].items()
+        if macro["package_name"] not in _ADAPTERS
+    }
+    for kind in ("nodes", "sources", "exposures"):
+        told[kind] = {name: _with_plain_meta(node) for name, node in manifest[kind].items()}
+    return told
+
+
+def _with_plain_meta(node: dict[str, Any]) -> dict[str, Any]:
+    meta = node.get("meta") or {}
+    plain = {name: value for name, value in meta.items() if not isinstance(value, dict | list)}
+    return {**node, "meta": plain}

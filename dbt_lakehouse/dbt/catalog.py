@@ -1,0 +1,45 @@
+"""What dbt's catalog, which its pages are made of, says of tables."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+_LONGEST: Final = 30
+_STRUCT: Final = "struct"
+
+
+def shown_type(kind: str) -> str:
+    """A column's type; if it is long, without the fields of its structs, for it would leave no room
+    for the column's description.
+    """
+    head, struct, rest = kind.partition(f"{_STRUCT}<")
+    if len(kind) <= _LONGEST or not struct:
+        return kind
+    depth = 1
+    for place, letter in enumerate(rest):
+        depth += (letter == "<") - (letter == ">")
+        if depth == 0:
+            return head + _STRUCT + shown_type(rest[place + 1 :])
+    return kind
+
+
+def columns_to_come(
+    nodes: Iterable[Any], known: Iterable[tuple[str, str]]
+) -> Iterator[Mapping[str, Any]]:
+    """The catalog's rows for sources that are none of the ``known`` tables, of schema and name:
+    those that the lake makes when it first needs them. Their columns are as declared.
+    """
+    there = {*known}
+    for node in nodes:
+        if node.resource_type != "source" or (node.schema, node.identifier) in there:
+            continue
+        there.add((node.schema, node.identifier))
+        for index, column in enumerate(node.columns.values()):
+            yield {
+                "table_database": None,
+                "table_schema": node.schema,
+                "table_name": node.identifier,
+                "table_type": "table to come",
+                "column_name": column.name,
+                "column_type": shown_type(column.data_type or ""),
+                "column_index": index,
+            }
