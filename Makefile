@@ -31,7 +31,7 @@ export PYTHON
 # The demo and the tests are small (profiles/profiles.yml).
 export LAKEHOUSE_SMALL := true
 
-.PHONY: help setup run test lint format bench bench-kafka bench-rivals kafka demo-kafka docs pictures clean lock prerequisites
+.PHONY: help setup run test lint format bench bench-kafka bench-rivals kafka demo-kafka docs pictures recording clean lock prerequisites
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -79,6 +79,9 @@ docs: setup ## write dbt's documentation as one page, target/docs.html, and show
 
 pictures: setup ## draw the pictures of docs/current-state.md anew
 	@$(BIN)/python -m docs.pictures
+
+recording: run .venv/.dev ## draw README's picture of a terminal anew, by commands on the demo's lake
+	@$(BIN)/python -m docs.recording
 
 clean: ## delete the lake, dbt's output, logs and temporary files; keep .venv and the jars
 	rm -rf lake target logs .cache/tmp .cache/test.log .pytest_cache .hypothesis .mypy_cache .ruff_cache

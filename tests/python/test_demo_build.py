@@ -2,13 +2,17 @@
 
 import json
 import re
+from collections.abc import Sequence
 
 import pytest
+from click.testing import CliRunner
 from lakes import DEMO_AS_OF, Lake
 
 from benchmarks.statements import asked_by
+from dbt_lakehouse.cli import lakehouse
 from dbt_lakehouse.commands.docs import write_docs
 from dbt_lakehouse.config.paths import ROOT
+from docs.recording import PICTURE, picture
 
 # Rows that are live on that day, by a throwaway fold of the captures that whoever wrote the demo
 # made from the semantics, without the project's SQL.
@@ -60,6 +64,20 @@ def test_a_run_without_news_asks_nothing_of_spark(demo: Lake) -> None:
     """Not for sets either, though other tables have remembered deleted keys beside theirs."""
     asked = asked_by(demo.spark, lambda: demo.dbt("run", as_of=DEMO_AS_OF))
     assert asked.jobs == 0
+
+
+def test_the_recorded_terminal_is_what_the_commands_print(demo: Lake) -> None:
+    place = ["--project-dir", str(demo.project), "--profiles-dir", str(demo.project / "profiles")]
+
+    def output_of(arguments: Sequence[str]) -> str:
+        result = CliRunner().invoke(
+            lakehouse, [*arguments[1:], *place], env=demo.environment, catch_exceptions=False
+        )
+        assert result.exit_code == 0, result.output
+        return result.stdout
+
+    with demo.dbt_folders():
+        assert picture(output_of) == PICTURE.read_text()
 
 
 def test_the_docs_know_every_column(demo: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
