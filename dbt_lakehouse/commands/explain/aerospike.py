@@ -118,8 +118,7 @@ def _name_record(record: Node, columns: Columns) -> None:
         return
     kind.note = _TYPES.get(kind.value, "")
     columns.fill(kind, "operation")
-    names = _WRITE if kind.value == WRITE else _DELETES.get(payload.size, ())
-    parts = _name_parts(payload, names)
+    parts = _name_parts(payload, _parts_of_payload(kind.value, payload.size))
     for name, part in _name_parts(parts.get("key"), _KEY).items():
         columns.fill(part, *_OF_KEY[name])
     for name in ("generation", "expiry", "lut"):
@@ -131,6 +130,13 @@ def _name_record(record: Node, columns: Columns) -> None:
     bins = parts.get("bins")
     for each in bins.children if bins is not None else ():
         _name_bin(each, columns)
+
+
+def _parts_of_payload(kind: int, size: int) -> Sequence[str]:
+    """Their names; of an unknown type there are none."""
+    if kind == WRITE:
+        return _WRITE
+    return _DELETES.get(size, ()) if kind == DELETE else ()
 
 
 def _name_bin(node: Node, columns: Columns) -> None:

@@ -109,6 +109,9 @@ def _wrong(format_name: str, tree: Tree, value: bytes, event: Event) -> Wrong:
             fault = json_text.fault(value[node.start : node.end], trailing_commas=True)
             position += fault.position if fault else 0
     else:
-        fault = None if format_name == _MESSAGEPACK else json_text.fault(value)
+        commas = format_name == _AEROSPIKE_JSON
+        fault = None
+        if format_name != _MESSAGEPACK:
+            fault = json_text.fault(value, trailing_commas=commas)
         position = fault.position if fault else None
     return Wrong(event.event_index, code, sentence, position)

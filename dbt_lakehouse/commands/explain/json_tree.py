@@ -152,7 +152,7 @@ class _Builder:
         limits = self._limits
         return (
             depth >= limits.depth
-            or len(node.children) >= limits.children
+            or len(node.children) >= (limits.names if node.kind == "object" else limits.children)
             or self._nodes >= limits.nodes
         )
 

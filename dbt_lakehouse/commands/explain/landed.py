@@ -45,7 +45,11 @@ def from_bronze(
             " forget` has taken its bytes out"
         )
     format_name = _format_of(reader, silver, f'{place} and "partition" = {number}')
-    told = None if format_name is None else Guess(format_name, "as it was decoded when it landed")
+    told = (
+        None
+        if format_name is None
+        else Guess(format_name, "as vars.topics said when it was decoded")
+    )
     return Message(bytes_of(key), bytes_of(value), told)
 
 

@@ -14,16 +14,18 @@ ELIDED: Final = "elided"
 class Limits(NamedTuple):
     """How much of a payload gets nodes of its own; the rest is passed over, and counted."""
 
-    nodes: int = 4_000
+    nodes: int = 20_000
     children: int = 200
-    """Of one array, map or object."""
+    """Of one array or map."""
+    names: int = 2_000
+    """Of one object: so many columns a table may have."""
     depth: int = 24
 
 
 # What is wrong is shown, however far behind the others, in so many elements of a batch.
 MOST_WANTED: Final = 20
 # The decoders refuse what is deeper.
-EVERYTHING: Final = Limits(nodes=2_000_000, children=2_000_000, depth=260)
+EVERYTHING: Final = Limits(nodes=2_000_000, children=2_000_000, names=2_000_000, depth=260)
 
 
 class Node(Struct, omit_defaults=True):

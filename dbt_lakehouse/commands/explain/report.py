@@ -160,9 +160,13 @@ def _value(node: Node) -> str:
     elif node.value is None:
         text = node.kind
     else:
-        text = f"{node.kind} {shown(str(node.value))}"
+        text = f"{node.kind} {shown(_plain(node.value))}"
     remarks = [each for each in (node.note, _declared(node.declared)) if each]
     return f"{text} ({'; '.join(remarks)})" if remarks else text
+
+
+def _plain(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _quoted(text: str) -> str:
