@@ -1,5 +1,5 @@
-"""docs/query.md and docs/payloads.md: each example is run, from the pages' own text, and prints what
-they say.
+"""docs/query.md, docs/payloads.md: each example is run, from the page's own text, and prints what
+the page says.
 """
 
 import re
