@@ -335,6 +335,13 @@ def test_an_envelope_has_the_declared_types_beside_its_values() -> None:
     assert told.key.tree.root.children[0].became == ["record_key.id = 7"]
 
 
+def test_a_schema_block_is_shown_for_what_is_wrong_in_it() -> None:
+    bad = {"type": "struct", "fields": [{"field": 3, "type": "int32"}]}
+    text = taken_apart("debezium_json", dumps({"schema": bad, "payload": ENVELOPE})).text()
+    assert "field: number 3  <-- bad_field" in text
+    assert "event: invalid, bad_field at byte 46\n  $.schema.fields[0].field: expected" in text
+
+
 @pytest.mark.parametrize(
     ("payload", "format_name", "how"),
     [

@@ -126,16 +126,21 @@ def _rows(root: Node, everything: bool) -> Iterator[tuple[Node, str, str]]:
     waiting = [(root, 0)]
     while waiting:
         node, depth = waiting.pop()
-        is_left_out = node.name == SCHEMA and not everything and bool(node.children)
+        is_left_out = not everything and node.name == SCHEMA and _is_fine(node)
         label = _label(node) if depth or node.name else "the whole: "
         text = f"{'  ' * depth}{label}{_value(node)}"
         right = [f"-> {'; '.join(node.became)}"] if node.became else []
         right += [f"<-- {code}" for code in node.wrong]
-        if is_left_out:
+        if is_left_out and node.children:
             text += ", whose types are shown below; --all prints it"
         yield node, text, "  ".join(right)
         if not is_left_out:
             waiting += [(child, depth + 1) for child in reversed(node.children)]
+
+
+def _is_fine(node: Node) -> bool:
+    """Whether nothing is wrong in a node."""
+    return not node.wrong and all(map(_is_fine, node.children))
 
 
 def _label(node: Node) -> str:
@@ -185,7 +190,7 @@ def _rest_lines(payload: bytes, rest: int, width: int, everything: bool) -> list
     left = len(payload) - rest
     if not left:
         return [f"{rest:>{width}} {0:>{width}}  -- the payload ends here"]
-    lines = [f"{rest:>{width}} {left:>{width}}  -- from here on it can't be read:"]
+    lines = [f"{rest:>{width}} {left:>{width}}  -- not read:"]
     most = left if everything else _HEX_BYTES
     for at in range(rest, min(rest + most, len(payload)), _HEX_LINE):
         line = payload[at : min(at + _HEX_LINE, rest + most)]
