@@ -513,5 +513,29 @@ def test_sentences_are_masked(sentence: str, shown: str | None) -> None:
         assert not any(secret in told for secret in ("xyz", "alice", "a: b", "it's", "1e9", "x y"))
 
 
+SECRET: Final = "zqzq"
+secrets = st.sampled_from(
+    [SECRET, f"{SECRET}: expected {SECRET}", f"a'{SECRET}", f"b'\"{SECRET}", f"x.{SECRET}[0]: the"]
+)
+told_values = st.recursive(
+    secrets | st.integers(0, 9) | st.none(),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(secrets, inner, max_size=2),
+    max_leaves=4,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.sampled_from(["op", "after", "source", "ts_ms", "msg", "key", "bins", "gen", SECRET]),
+    told_values,
+    st.sampled_from([{}, ENVELOPE, json.loads(BATCH.replace(b",}", b"}"))[0]]),
+)
+def test_no_sentence_says_what_a_payload_said(field: str, value: Any, others: Any) -> None:
+    for format_name in FORMATS:
+        for event in decode_payload(format_name, None, dumps(others | {field: value})):
+            if event.error_code is not None and event.error_detail is not None:
+                assert SECRET not in masked(event.error_code, event.error_detail)
+
+
 def test_of_a_bug_only_the_kind_is_told() -> None:
     assert masked("decoder_failed", "KeyError: 'alice' (json.py, line 7)") == "KeyError: ***"
