@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, NoReturn
 
@@ -444,6 +444,106 @@ def migrate_catalog(project: "Project", to: str, as_json: bool) -> None:
 
     done = migrate(project, to)
     click.echo(done.json() if as_json else done.text())
+
+
+@lakehouse.command()
+@click.option(
+    "--format",
+    "format_name",
+    type=click.Choice(list(FORMATS)),
+    metavar="FORMAT",
+    help="Wire format (default: as it was decoded, else what the decoders accept): "
+    + ", ".join(FORMATS)
+    + ".",
+)
+@click.argument("file", required=False)
+@click.option("--line", type=click.IntRange(min=1), help="FILE holds captures: the message there.")
+@click.option("--hex", "hex_text", metavar="HEX", help="The payload in hexadecimal digits.")
+@click.option("--base64", "base64_text", metavar="BASE64", help="The payload in base64.")
+@click.option("--key-hex", metavar="HEX", help="The Kafka key.")
+@click.option("--key-base64", metavar="BASE64", help="The Kafka key.")
+@click.option("--topic", help="A message that has landed, with --offset.")
+@click.option("--partition", type=click.IntRange(min=0), help="Its partition, if several have it.")
+@click.option("--offset", type=click.IntRange(min=0), help="Its offset.")
+@click.option("--kafka", "from_kafka", is_flag=True, help="Read it from Kafka, not from bronze.")
+@click.option("--all", "everything", is_flag=True, help="Elide nothing, however large it is.")
+@click.option("--json", "as_json", is_flag=True, help="Print the trees and events as JSON.")
+@partial(_project_options, find=lambda options: options)
+def explain(options: "ProjectOptions", everything: bool, as_json: bool, **given: Any) -> None:
+    """Take a payload apart: each byte range, what it is, and what it became.
+
+    The payload is the content of FILE (`-`: standard input), --hex, --base64, or a message that has
+    landed. What can't be decoded is shown up to the byte where it breaks, with the code and the
+    sentence of its `invalid` event; the exit code is 0 still. Needs no Spark, but for --kafka.
+    """
+    from dbt_lakehouse.commands.explain.arguments import Arguments
+    from dbt_lakehouse.commands.explain.command import explain as take_apart
+    from dbt_lakehouse.commands.explain.nodes import EVERYTHING, Limits
+
+    def read(file: str) -> bytes:
+        name = "standard input" if file == "-" else file
+        with _opened(file, name) as stream:
+            return b"".join(iter(partial(_Input(stream, name).read1, 1 << 20), b""))
+
+    message = Arguments(**given).message(options, read)
+    limits = EVERYTHING if everything else Limits()
+    answer = take_apart(message.key, message.value, limits, message.told)
+    text = answer.json() if as_json else answer.text(everything=everything)
+    _write(f"{text}\n".encode(errors="backslashreplace"))
+
+
+@lakehouse.command()
+@click.option("--topic", required=True, help="A topic of Kafka, landed or not.")
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1, max=10_000),
+    default=5,
+    show_default=True,
+    help="So many messages at most.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, a line for each message.")
+@_project_options
+def peek(project: "Project", topic: str, limit: int, as_json: bool) -> None:
+    """Print the newest messages of a topic as Kafka has them now, decoded; lands nothing."""
+    from dbt_lakehouse.commands.peek import peek_json, peek_text
+    from dbt_lakehouse.landing.kafka.peeking import newest
+
+    source = project.require_kafka()
+    messages = newest(project.open_session(), source, topic, limit)
+    click.echo((peek_json if as_json else peek_text)(topic, messages))
+
+
+@lakehouse.command()
+@click.option(
+    "--code",
+    "codes",
+    multiple=True,
+    type=click.Choice(CODES),
+    help="Only this error code; can be given again.",
+)
+@click.option("--topic", "topics", multiple=True, help="Only this topic; can be given again.")
+@click.option(
+    "--examples",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="So many of the newest of each code and topic.",
+)
+@click.option("--show-payloads", is_flag=True, help="Show what payloads say; else it is masked.")
+@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+@_place_options
+def quarantine(place: "Place", show_payloads: bool, as_json: bool, **chosen: Any) -> None:
+    """List what could not be decoded: codes, topics, how many, since when, and examples.
+
+    Reads silver.quarantined_payloads, without Spark. Names and values of payloads are masked in the
+    sentences unless --show-payloads is given.
+    """
+    from dbt_lakehouse.commands.quarantine import quarantine as look
+    from dbt_lakehouse.lake.reader import Reader
+
+    reader = Reader(place.settings, place.gold)
+    found = look(reader, place.silver, **chosen, show_payloads=show_payloads)
+    click.echo(found.json() if as_json else found.text())
 
 
 @lakehouse.command()

@@ -28,6 +28,11 @@ class Place(NamedTuple):
     gold: str
     """The schema of gold's tables."""
 
+    @property
+    def silver(self) -> str:
+        """The schema of silver's tables."""
+        return f"{self.gold.removesuffix('gold')}silver"
+
 
 class _NotPlainError(Exception):
     """Something that is left to dbt."""

@@ -29,7 +29,7 @@ import json
 import re
 from collections import Counter
 from decimal import Decimal, InvalidOperation
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn
 
 import msgspec
 
@@ -208,14 +208,38 @@ def _decimal(text: str) -> Decimal:
         raise BadField(f"the number {shown} has an exponent of more than 18 digits") from None
 
 
+class Fault(NamedTuple):
+    """What is wrong with a text first, and where reading stops."""
+
+    position: int
+    error: DecodeError
+
+
+def fault(text: bytes, *, trailing_commas: bool = False) -> Fault | None:
+    """Why ``scan`` would raise; None if it wouldn't."""
+    try:
+        _scan(text, trailing_commas)
+    except _At as at:
+        return Fault(at.position, at.error)
+    return None
+
+
 def scan(text: bytes, *, trailing_commas: bool = False) -> list[int]:
     """Read ``text`` as strict JSON and raise the first thing that is wrong with it.
 
     Returns the positions of the commas that only ``trailing_commas`` allows. Raises as ``parse``
     does, but for the limit of size.
     """
+    try:
+        return _scan(text, trailing_commas)
+    except _At as at:
+        raise at.error from None
+
+
+def _scan(text: bytes, trailing_commas: bool) -> list[int]:
     if text and BOM.startswith(text):
-        raise Truncated(f"the text ends at byte {len(text)}, inside or behind a byte order mark")
+        reason = f"the text ends at byte {len(text)}, inside or behind a byte order mark"
+        raise _At(len(text), Truncated(reason))
     try:
         text.decode("utf-8")
         bad_utf8 = None
@@ -223,14 +247,14 @@ def scan(text: bytes, *, trailing_commas: bool = False) -> list[int]:
         bad_utf8 = error
     try:
         return _Scanner(text, trailing_commas).run()
-    except _At as error:
-        if bad_utf8 is not None and bad_utf8.start < error.position:
+    except _At as at:
+        if bad_utf8 is not None and bad_utf8.start < at.position:
             incomplete = bad_utf8.end == len(text) and "end of data" in bad_utf8.reason
             if not incomplete:
-                raise BadField(
-                    f"invalid UTF-8 at byte {bad_utf8.start}: {bad_utf8.reason}"
-                ) from None
-        raise error.error from None
+                start = bad_utf8.start
+                reason = f"invalid UTF-8 at byte {start}: {bad_utf8.reason}"
+                raise _At(start, BadField(reason)) from None
+        raise
 
 
 class _At(Exception):

@@ -75,6 +75,51 @@ def test_messages_land_once_in_one_commit_byte_for_byte(lake: Lake, kafka: Kafka
     assert [record.headers for record in landed(lake, topic)[1:5]] == [None] * 4
 
 
+def test_messages_can_be_looked_at_without_landing_them(
+    lake: Lake, kafka: Kafka, capsys: pytest.CaptureFixture[str]
+) -> None:
+    topic = kafka.create("looked-at", 2)
+    change = {"op": "c", "after": {"id": 1}, "source": {"table": "t"}}
+    kafka.send(
+        topic,
+        [
+            *(Outgoing(b"old", partition=0, timestamp_ms=START_MS) for _ in range(3)),
+            Outgoing(json.dumps(change).encode(), timestamp_ms=START_MS + 1_500, partition=1),
+            Outgoing(b"{", timestamp_ms=START_MS + 2_000, partition=0),
+        ],
+    )
+    before = lake.snapshots(BRONZE)
+
+    def said(*arguments: str, code: int = 0) -> str:
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main([*arguments, "--vars", json.dumps({"topics": topic_entries([topic])})])
+        assert ended.value.code == code
+        captured = capsys.readouterr()
+        return captured.err if code else captured.out
+
+    newest = [
+        json.loads(line)
+        for line in said("peek", "--topic", topic, "--limit", "2", "--json").splitlines()
+    ]
+    assert [(each["partition"], each["offset"], each["format"]) for each in newest] == [
+        (1, 0, "debezium_json"),
+        (0, 3, "debezium_json"),
+    ]
+    assert newest[0]["timestamp"] == "2026-09-21T14:13:21.500000Z"
+    assert newest[0]["events"][0]["after"] == {"id": 1}
+    text = said("peek", "--topic", topic)
+    assert text.count(f"{topic}, partition 0, offset ") == 4
+    assert "debezium_json (as vars.topics says)\n  event: insert\n" in text
+    assert "event: invalid, truncated" in text
+    at = ("explain", "--topic", topic, "--kafka", "--offset")
+    assert "-> operation = insert" in said(*at, "0", "--partition", "1")
+    assert "in partitions 0, 1: --partition says which" in said(*at, "0", code=2)
+    assert "it has offsets 0 to 3 in 0, 0 to 0 in 1" in said(*at, "4", code=2)
+    assert "has no topic not-there" in said("peek", "--topic", "not-there", code=2)
+    assert lake.snapshots(BRONZE) == before
+
+
 def test_without_new_messages_nothing_is_committed(lake: Lake, kafka: Kafka) -> None:
     topic = kafka.create("quiet")
     before = lake.snapshots(BRONZE)

@@ -1,4 +1,6 @@
-"""docs/query.md: each example is run, from the page's own text, and prints what the page says."""
+"""docs/query.md, docs/payloads.md: each example is run, from the page's own text, and prints what
+the page says.
+"""
 
 import re
 import shlex
@@ -15,7 +17,7 @@ from dbt_lakehouse.cli import main
 from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.lake.reader import extension_files
 
-PAGE: Final = ROOT / "docs" / "query.md"
+PAGES: Final = [ROOT / "docs" / name for name in ("query.md", "payloads.md")]
 BLOCK: Final = re.compile(r"^```(sh|python)\n(.*?)^```\n```text\n(.*?)^```\n", re.S | re.M)
 # When the page's second run builds; and a moment between the two, whatever time it is here.
 LATER: Final = "2040-02-01 00:00:00"
@@ -58,7 +60,7 @@ def test_each_example_prints_what_the_page_says(
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    page = PAGE.read_text()
+    page = "".join(each.read_text() for each in PAGES)
     blocks = BLOCK.findall(page)
     # None is passed over.
     assert len(blocks) == page.count("```text") == page.count("```sh") + page.count("```python")
@@ -85,10 +87,13 @@ def test_each_example_prints_what_the_page_says(
             for command in code.splitlines():
                 run(lake, shlex.split(command))
         output = capfd.readouterr().out
-        printed.append(
-            "".join(f"{line.rstrip()}\n" for line in output.splitlines() if line.strip())
-        )
-    assert printed == [expected for *_, expected in blocks]
+        printed.append(without_blanks(output))
+    assert printed == [without_blanks(expected) for *_, expected in blocks]
+
+
+def without_blanks(text: str) -> str:
+    """The lines that are not empty, without blanks at their ends."""
+    return "".join(f"{line.rstrip()}\n" for line in text.splitlines() if line.strip())
 
 
 def run(lake: Lake, arguments: list[str]) -> None:

@@ -22,6 +22,8 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
+from dbt_lakehouse.commands.explain.landed import from_bronze
+from dbt_lakehouse.commands.quarantine import quarantine
 from dbt_lakehouse.commands.show import show_tables
 from dbt_lakehouse.commands.sql.command import answer
 from dbt_lakehouse.commands.sql.shell import Names, Shell
@@ -345,6 +347,38 @@ def test_show_counts_and_prints_the_first_rows(reader: Reader) -> None:
     assert counts["gold.orders"] == 36 and len(counts) == 11
     with pytest.raises(ConfigurationError, match=r"no table region\b.*gold.regions"):
         show_tables(reader, ["region"])
+
+
+def test_messages_that_have_landed_are_found_by_their_place(reader: Reader) -> None:
+    topic = "aerospike.users.profiles"
+    message = from_bronze(reader, "silver", topic, 0, 18)
+    assert message.told is not None and message.told.format == "aerospike_messagepack"
+    ((value,),) = reader.query(
+        f"""select value from bronze.raw_payloads
+        where topic = '{topic}' and "partition" = 0 and "offset" = 18"""
+    ).fetchall()
+    assert message.value == value
+    # What no format was configured for is guessed; a target without silver has nothing decoded.
+    assert from_bronze(reader, "silver", "legacy.audit", None, 0).told is None
+    assert from_bronze(reader, "mine_silver", topic, 0, 18).told is None
+    with pytest.raises(LakehouseError, match="in partitions 0, 1: --partition says which"):
+        from_bronze(reader, "silver", topic, None, 18)
+    with pytest.raises(LakehouseError, match=f"no offset 9999 of {topic}, partition 1: has it la"):
+        from_bronze(reader, "silver", topic, 1, 9999)
+
+
+def test_quarantine_is_counted_and_masked(reader: Reader) -> None:
+    found = quarantine(reader, "silver", examples=3)
+    ((events,),) = reader.query("select count(*) from silver.quarantined_payloads").fetchall()
+    assert sum(group.events for group in found.groups) == events
+    assert all(len(group.examples) == min(group.events, 3) for group in found.groups)
+    assert 'payload_b64":"' not in found.json()
+    (row,) = quarantine(reader, "silver", ("bad_shape",), ("lindorm.customers",)).groups
+    assert "an unwrapped row ('***', '***'" in row.examples[0].error_detail
+    shown = quarantine(reader, "silver", ("bad_shape",), ("lindorm.customers",), show_payloads=True)
+    assert "an unwrapped row ('city', 'email'" in shown.text()
+    assert shown.groups[0].examples[0].payload().startswith("{")
+    assert quarantine(reader, "silver", topics=("none",)).text() == "nothing is quarantined"
 
 
 def test_the_shell(lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

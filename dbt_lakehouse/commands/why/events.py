@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from dbt_lakehouse.commands.forget.entities import node_with_keys
 from dbt_lakehouse.commands.keys import UnusableKeyError, key_names, key_texts, refuse_rounded
-from dbt_lakehouse.commands.sql.command import answered
+from dbt_lakehouse.commands.sql.command import rows_of, sql_literal
 from dbt_lakehouse.commands.sql.output import cell
 from dbt_lakehouse.dbt.declarations import Fold
 from dbt_lakehouse.dbt.marks import HistoryLost, Mark, Window, marks_of, reading
@@ -133,20 +133,9 @@ def _bytes(text: str) -> str:
         return "null"
 
 
-def sql_literal(text: str) -> str:
-    """A text in DuckDB's SQL."""
-    return "'" + text.replace("'", "''") + "'"
-
-
 def quoted(column: str) -> str:
     """The name of a column in DuckDB's SQL."""
     return '"' + column.replace('"', '""') + '"'
-
-
-def rows_of(reader: Reader, sql: str) -> list[tuple[Any, ...]]:
-    """The rows of a query, as values that JSON has too."""
-    with answered(reader, sql) as rows:
-        return list(rows.values())
 
 
 def value_text(value: Any) -> str | None:

@@ -1,24 +1,18 @@
 """The messages that events came in: from bronze, by today's decoders."""
 
-from base64 import b64decode
 from collections import defaultdict
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import Any, Final, NamedTuple
-
-import msgspec
+from typing import Any, NamedTuple
 
 from dbt_lakehouse.commands.forget.entities import BRONZE
-from dbt_lakehouse.commands.why.events import KeyedTable, rows_of, sql_literal
+from dbt_lakehouse.commands.messages import bytes_of, event_json, is_forgotten
+from dbt_lakehouse.commands.sql.command import rows_of, sql_literal
+from dbt_lakehouse.commands.why.events import KeyedTable
 from dbt_lakehouse.lake.reader import Reader
 from dbt_lakehouse.reference.fold import Position
-from dbt_lakehouse.texts import time_text
-from python_udfs.core.events import TOMBSTONE, Event
+from python_udfs.core.events import TOMBSTONE
 from python_udfs.registry import decode_payload
-
-_FORGOTTEN: Final = "lakehouse.forgotten"
-_JSON: Final = ("record_key", "before", "after", "metadata")
-_TIMES: Final = ("occurred_at", "expires_at")
 
 Place = tuple[str, int, int]
 """Topic, partition and offset of a message."""
@@ -63,8 +57,8 @@ def messages_of(
         'select topic, "partition", "offset", key, value, headers'
         f" from {reader.quoted(reader.known(BRONZE.label))} where {of_messages}",
     ):
-        is_forgotten = any(header["key"] == _FORGOTTEN for header in headers or ())
-        payloads[topic, partition, offset] = _bytes(key), _bytes(value), is_forgotten
+        payload = bytes_of(key), bytes_of(value), is_forgotten(headers)
+        payloads[topic, partition, offset] = payload
     return {
         position: _message(position.event_index, payloads.get(place), sorted(events[place]))
         for position in wanted
@@ -84,10 +78,6 @@ def _of_messages(positions: Iterable[Position]) -> str:
     )
 
 
-def _bytes(base64: str | None) -> bytes | None:
-    return None if base64 is None else b64decode(base64)
-
-
 def _message(
     event_index: int,
     payload: tuple[bytes | None, bytes | None, bool] | None,
@@ -96,10 +86,10 @@ def _message(
     """``events`` are all of the message: index, format and operation."""
     if payload is None or not events:
         return Message(Found.MISSING)
-    key, value, is_forgotten = payload
-    if is_forgotten and value is None:
+    key, value, has_forgotten = payload
+    if has_forgotten and value is None:
         return Message(Found.FORGOTTEN)
-    if is_forgotten:
+    if has_forgotten:
         # The events that have gone are tombstones, and the others have kept their numbers.
         kept = [index for index, _, operation in events if operation != TOMBSTONE]
         if event_index not in kept:
@@ -107,16 +97,5 @@ def _message(
         event_index = kept.index(event_index)
     decoded = decode_payload(events[0][1], key, value)
     if event_index >= len(decoded):
-        return Message(Found.FORGOTTEN if is_forgotten else Found.MISSING)
-    return Message(Found.THERE, _as_json(decoded[event_index]))
-
-
-def _as_json(event: Event) -> dict[str, Any]:
-    values = {name: value for name, value in event._asdict().items() if value is not None}
-    for name in _JSON:
-        if name in values:
-            values[name] = msgspec.Raw(values[name])
-    for name in _TIMES:
-        if name in values:
-            values[name] = time_text(values[name] * 1000)
-    return values
+        return Message(Found.FORGOTTEN if has_forgotten else Found.MISSING)
+    return Message(Found.THERE, event_json(decoded[event_index]))

@@ -74,6 +74,16 @@ def read_ranges(spark: SparkSession, settings: KafkaSettings, ranges: Sequence[R
         min(spark.sparkContext.defaultParallelism, math.ceil(total / _MESSAGES_PER_TASK)),
         math.ceil(total / _MESSAGES_PER_FILE),
     )
+    rows = load_ranges(spark, settings, ranges, tasks)
+    return without_landed(
+        rows, {(each.log.topic, each.log.partition): each.position for each in ranges}
+    )
+
+
+def load_ranges(
+    spark: SparkSession, settings: KafkaSettings, ranges: Sequence[Range], tasks: int
+) -> DataFrame:
+    """The messages of the ranges as rows of bronze, whatever that holds."""
     messages = (
         spark.read.format("kafka")
         .options(**settings.source_options())
@@ -84,10 +94,7 @@ def read_ranges(spark: SparkSession, settings: KafkaSettings, ranges: Sequence[R
         .load()
         .coalesce(tasks)
     )
-    rows = bronze_rows(messages, renamed(each.log for each in ranges))
-    return without_landed(
-        rows, {(each.log.topic, each.log.partition): each.position for each in ranges}
-    )
+    return bronze_rows(messages, renamed(each.log for each in ranges))
 
 
 def _by_topic(ranges: Iterable[Range], bound: str | None) -> str:

@@ -1,0 +1,77 @@
+"""The columns of a decoded event, for the parts of its message that became them."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from dbt_lakehouse.commands.explain.nodes import ELIDED, Node
+from dbt_lakehouse.texts import time_text
+from python_udfs.core.events import INVALID, Event
+
+_fields: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_TIMES: Final = ("occurred_at", "expires_at")
+_LONGEST: Final = 60
+
+
+class Columns:
+    """What a part of a message became: nothing, if there is no event of it but an invalid one."""
+
+    def __init__(self, event: Event | None) -> None:
+        is_valid = event is not None and event.operation != INVALID
+        self._event = event if is_valid else None
+        self.before = self._object("before")
+        self.after = self._object("after")
+        self.record_key = self._object("record_key")
+        self.metadata = self._object("metadata")
+
+    def _object(self, column: str) -> Mapping[str, msgspec.Raw]:
+        return fields_of(getattr(self._event, column, None))
+
+    def fill(self, node: Node | None, *columns: str) -> None:
+        """Note that a node became these columns, or fields of JSON columns: ``metadata.lut``; those
+        that the event hasn't are left out.
+        """
+        if node is None or self._event is None:
+            return
+        for column in columns:
+            name, dot, field = column.partition(".")
+            if dot:
+                self.fill_field(node, column, getattr(self, name).get(field))
+            else:
+                node.became.append(f"{column} = {shown(self._text(column))}")
+
+    def fill_field(self, node: Node, name: str, value: msgspec.Raw | None) -> None:
+        """Note that a node became this field of a JSON column, if it is there."""
+        if value is not None and node.kind != ELIDED:
+            node.became.append(f"{shown(name)} = {shown(bytes(value).decode())}")
+
+    def _text(self, column: str) -> str:
+        value: Any = getattr(self._event, column)
+        if value is None:
+            return "null"
+        if column in _TIMES:
+            return time_text(value * 1000)
+        return value.decode() if isinstance(value, bytes) else str(value)
+
+
+def fields_of(column: bytes | None) -> Mapping[str, msgspec.Raw]:
+    """The fields of a JSON column."""
+    return {} if column is None else _fields(column)
+
+
+def shown(text: str, longest: int = _LONGEST) -> str:
+    """A text in one line that a terminal can show, cut to what can be read at a glance."""
+    return printable(text if len(text) <= longest else f"{text[: longest - 3]}...")
+
+
+def printable(text: str) -> str:
+    """A text without what a terminal would obey instead of showing it."""
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
+
+
+def by_index(events: Iterable[Event]) -> dict[int, Event]:
+    """Events by their places in a batch."""
+    return {event.event_index: event for event in events}

@@ -1,0 +1,117 @@
+"""A message taken apart: what its decoder makes of it, and the trees of its key and value."""
+
+from collections.abc import Collection, Sequence
+from typing import Final
+
+from dbt_lakehouse.commands.explain import aerospike, debezium, json_tree, messagepack
+from dbt_lakehouse.commands.explain.guess import Guess, guess
+from dbt_lakehouse.commands.explain.nodes import MOST_WANTED, Limits, Tree, located
+from dbt_lakehouse.commands.explain.report import Explanation, Part, Wrong
+from python_udfs.aerospike.batches import split_json
+from python_udfs.core.errors import NotJson, NotMessagePack, TrailingBytes, Truncated
+from python_udfs.core.events import Event
+from python_udfs.core.limits import MAX_PAYLOAD_BYTES
+from python_udfs.registry import decode_payload
+from python_udfs.text import json_text
+
+_MESSAGEPACK: Final = "aerospike_messagepack"
+_AEROSPIKE_JSON: Final = "aerospike_json"
+# Errors of bytes that can't be read on.
+_STRUCTURE: Final = frozenset(
+    each.code for each in (NotJson, NotMessagePack, TrailingBytes, Truncated)
+)
+
+
+def explain(
+    key: bytes | None, value: bytes | None, limits: Limits, told: Guess | None = None
+) -> Explanation:
+    """What there is to say of a message, of the format that was ``told``, or is guessed."""
+    found = told or guess(key, value)
+    events = list(found.events) or decode_payload(found.format, key, value)
+    explanation = Explanation(found.format, found.how, list(found.others), events)
+    if key is not None:
+        explanation.key = Part(_key_tree(found.format, key, events, limits), key)
+    if value is not None:
+        tree = _value_tree(found.format, value, events, limits)
+        explanation.value = Part(tree, value)
+        explanation.wrong = [
+            _wrong(found.format, tree, value, event)
+            for event in events
+            if event.error_code is not None
+        ]
+    return explanation
+
+
+def _key_tree(format_name: str, key: bytes, events: Sequence[Event], limits: Limits) -> Tree:
+    tree = _tree(format_name, key, limits)
+    if tree.root is not None and tree.rest is None:
+        if format_name in (_MESSAGEPACK, _AEROSPIKE_JSON):
+            aerospike.name_key(tree.root, events)
+        else:
+            debezium.name_key(tree.root, key, events)
+    return tree
+
+
+def _value_tree(format_name: str, value: bytes, events: Sequence[Event], limits: Limits) -> Tree:
+    wanted = [each.event_index for each in events if each.error_code is not None][:MOST_WANTED]
+    batch = split_json(value) if _is_broken_batch(format_name, value, events) else None
+    if batch is not None:
+        tree = json_tree.tree_of_batch(value, batch, limits, wanted)
+    else:
+        tree = _tree(format_name, value, limits, wanted)
+    if tree.rest is None and events[-1].error_code == Truncated.code:
+        # With something else wrong before its end.
+        tree.rest = tree.size
+    if tree.root is not None:
+        if format_name == _MESSAGEPACK:
+            aerospike.name_messagepack(tree.root, events)
+        elif format_name == _AEROSPIKE_JSON:
+            aerospike.name_json(tree.root, events)
+        else:
+            debezium.name_value(tree.root, value, events)
+    return tree
+
+
+def _is_broken_batch(format_name: str, value: bytes, events: Sequence[Event]) -> bool:
+    """Whether the decoder has taken the elements of a batch one by one."""
+    return (
+        format_name == _AEROSPIKE_JSON
+        and (len(events) > 1 or (events[0].error_detail or "").startswith("$["))
+        and json_text.fault(value, trailing_commas=True) is not None
+    )
+
+
+def _tree(format_name: str, text: bytes, limits: Limits, wanted: Collection[int] = ()) -> Tree:
+    if not text or len(text) > MAX_PAYLOAD_BYTES:
+        return Tree(len(text), rest=0 if text else None)
+    if format_name == _MESSAGEPACK:
+        return messagepack.tree_of(text, limits, wanted)
+    commas = format_name == _AEROSPIKE_JSON
+    return json_tree.tree_of(text, limits, wanted, trailing_commas=commas)
+
+
+def _wrong(format_name: str, tree: Tree, value: bytes, event: Event) -> Wrong:
+    """What a decoder says is wrong, with its position; the node that has it says so too."""
+    code, sentence = event.error_code or "", event.error_detail or ""
+    found = None
+    if tree.root is not None:
+        found = located(tree.root, sentence, "payload" if format_name == _MESSAGEPACK else "")
+    is_element = sentence.startswith("$[") and format_name == _AEROSPIKE_JSON
+    position: int | None
+    if code in _STRUCTURE and not is_element:
+        position = tree.rest
+    elif found is not None:
+        node = found.node
+        if code not in node.wrong:
+            node.wrong.append(code)
+        position = node.start if found.is_exact else None
+        if position is not None and is_element and ", from byte " in sentence:
+            fault = json_text.fault(value[node.start : node.end], trailing_commas=True)
+            position += fault.position if fault else 0
+    else:
+        commas = format_name == _AEROSPIKE_JSON
+        fault = None
+        if format_name != _MESSAGEPACK:
+            fault = json_text.fault(value, trailing_commas=commas)
+        position = fault.position if fault else None
+    return Wrong(event.event_index, code, sentence, position)

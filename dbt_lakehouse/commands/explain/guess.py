@@ -1,0 +1,85 @@
+"""The wire format of a message, by what the decoders accept."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+
+from dbt_lakehouse.commands.explain.columns import fields_of
+from python_udfs.core.events import INVALID, TOMBSTONE, Event
+from python_udfs.registry import FORMATS, decode_payload
+
+_JSON_STARTS: Final = (b"{", b"[", b'"')
+
+
+class Guess(NamedTuple):
+    """A format, and how sure it is."""
+
+    format: str
+    how: str
+    others: Sequence[str] = ()
+    """Formats that would do as well."""
+    events: Sequence[Event] = ()
+    """What its decoder makes of the message; none if that was not asked."""
+
+
+def guess(key: bytes | None, value: bytes | None) -> Guess:
+    """The format that fits a message best, with its events."""
+    events = {name: decode_payload(name, key, value) for name in FORMATS}
+    found = _guess(value, events)
+    return found._replace(events=events[found.format])
+
+
+def _guess(value: bytes | None, events: Mapping[str, list[Event]]) -> Guess:
+    good = {
+        name: sum(event.operation != INVALID for event in of_format)
+        for name, of_format in events.items()
+    }
+    if not max(good.values()):
+        likely = _by_shape(value or b"")
+        return Guess(likely, "guessed by its first bytes: no decoder accepts any of it")
+    accepted = [name for name in FORMATS if good[name] and good[name] == len(events[name])]
+    if not accepted:
+        likely = max(good, key=lambda name: good[name])
+        return Guess(likely, "guessed: its decoder accepts the most of it")
+    if all(events[name][0].operation == TOMBSTONE for name in accepted):
+        likely = accepted[-1]
+        return Guess(likely, "no value, or one that stands for none in any format", accepted[:-1])
+    likely = max(accepted, key=lambda name: _closeness(name, events[name][0]))
+    others = [name for name in accepted if name != likely]
+    if not others:
+        return Guess(likely, "sure: no other decoder accepts it")
+    same = [name for name in others if events[name] == events[likely]]
+    if len(same) == len(others):
+        return Guess(likely, f"guessed: {_and(others)} would decode it to the same events", others)
+    different = [name for name in others if name not in same]
+    return Guess(likely, f"guessed: {_and(different)} would decode it otherwise", others)
+
+
+def _by_shape(value: bytes) -> str:
+    text = value.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if text.startswith(_JSON_STARTS):
+        return "aerospike_json" if text.startswith(b"[") or b'"msg"' in text else "debezium_json"
+    # Only MessagePack has such a beginning; and what is neither is shown best as it.
+    return "aerospike_messagepack" if text[:1] > b"\x7f" else "debezium_json"
+
+
+def _closeness(format_name: str, event: Event) -> int:
+    """How much of the format's own is in an event; the family's first, if nothing tells."""
+    source = _source(event)
+    connector = source.get("connector")
+    if format_name == "lindorm_json":
+        return 2 if "namespace" in source and connector is None else 0
+    if format_name == "arcion_json":
+        return 2 if isinstance(connector, str) and connector.isupper() else 0
+    return 1
+
+
+def _source(event: Event) -> Mapping[str, object]:
+    raw = fields_of(event.metadata).get("source")
+    source = None if raw is None else msgspec.json.decode(raw)
+    return source if isinstance(source, Mapping) else {}
+
+
+def _and(names: Sequence[str]) -> str:
+    return " and ".join(names)

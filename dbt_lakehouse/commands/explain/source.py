@@ -1,0 +1,67 @@
+"""A message that is given: as hexadecimal digits, as base64, in a file of captures."""
+
+import binascii
+import re
+from base64 import b64decode
+from typing import Final, NamedTuple
+
+from dbt_lakehouse.commands.explain.guess import Guess
+from dbt_lakehouse.errors import LakehouseError
+from dbt_lakehouse.landing.captures import CaptureError, parse
+
+# What tools put between bytes and in front of them.
+_HEX_MARKS: Final = re.compile(r"0[xX]|\\x|[\s:,]")
+
+
+class UnusablePayloadError(LakehouseError):
+    """A payload, or the place of one, that can't be meant."""
+
+
+class Message(NamedTuple):
+    """A Kafka message, and what is known of its format."""
+
+    key: bytes | None
+    value: bytes | None
+    told: Guess | None = None
+
+
+def from_hex(text: str, option: str) -> bytes:
+    """The bytes that a text has in hexadecimal digits, with or without blanks, ``0x`` and ``\\x``.
+
+    Raises ``UnusablePayloadError``.
+    """
+    digits = _HEX_MARKS.sub("", text)
+    try:
+        return bytes.fromhex(digits)
+    except ValueError as error:
+        raise UnusablePayloadError(f"{option}: no hexadecimal digits: {error}") from error
+
+
+def from_base64(text: str, option: str) -> bytes:
+    """The bytes of base64 text. Raises ``UnusablePayloadError``."""
+    try:
+        return b64decode("".join(text.split()), validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise UnusablePayloadError(f"{option}: no base64: {error}") from error
+
+
+def from_captures(content: bytes, line: int, name: str) -> Message:
+    """The message in a line (from 1) of captures. Raises ``UnusablePayloadError``."""
+    lines = content.removeprefix(b"\xef\xbb\xbf").split(b"\n")
+    try:
+        capture = parse(lines[line - 1], line) if line <= len(lines) else None
+    except CaptureError as error:
+        raise UnusablePayloadError(f"{name}: {error}") from error
+    if capture is None:
+        raise UnusablePayloadError(f"{name}: line {line}: there is no message")
+    return Message(capture.key, capture.value)
+
+
+def refuse_captures(content: bytes, name: str) -> None:
+    """Raise ``UnusablePayloadError`` for captured messages where one payload is meant."""
+    try:
+        is_capture = parse(content.partition(b"\n")[0], 1) is not None
+    except CaptureError:
+        return
+    if is_capture:
+        raise UnusablePayloadError(f"{name} holds captured messages: --line says which is meant")

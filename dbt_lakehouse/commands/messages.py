@@ -1,0 +1,36 @@
+"""Messages and their events, for commands that show some."""
+
+from base64 import b64decode
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from dbt_lakehouse.texts import time_text
+from python_udfs.core.events import Event
+
+_FORGOTTEN: Final = "lakehouse.forgotten"
+_JSON: Final = ("record_key", "before", "after", "metadata")
+_TIMES: Final = ("occurred_at", "expires_at")
+
+
+def event_json(event: Event) -> dict[str, Any]:
+    """An event as `lakehouse decode` prints it, nulls left out."""
+    values = {name: value for name, value in event._asdict().items() if value is not None}
+    for name in _JSON:
+        if name in values:
+            values[name] = msgspec.Raw(values[name])
+    for name in _TIMES:
+        if name in values:
+            values[name] = time_text(values[name] * 1000)
+    return values
+
+
+def is_forgotten(headers: Iterable[Mapping[str, Any]] | None) -> bool:
+    """Whether `lakehouse forget` has taken bytes out of the message with these headers."""
+    return any(header["key"] == _FORGOTTEN for header in headers or ())
+
+
+def bytes_of(base64: str | None) -> bytes | None:
+    """Bytes of bronze, which queries answer as base64."""
+    return None if base64 is None else b64decode(base64)

@@ -1,0 +1,63 @@
+"""`lakehouse peek`: the newest messages of a topic, decoded."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+import msgspec
+
+from dbt_lakehouse.commands.explain.guess import Guess, guess
+from dbt_lakehouse.commands.explain.report import event_lines, wrong_of
+from dbt_lakehouse.commands.messages import event_json
+from dbt_lakehouse.landing.kafka.peeking import Peeked
+from python_udfs.core.events import Event
+from python_udfs.registry import decode_payload
+
+_encode = msgspec.json.Encoder(decimal_format="number").encode
+
+
+def peek_text(topic: str, messages: Iterable[Peeked]) -> str:
+    """The messages for people."""
+    lines = []
+    for message in messages:
+        found, events = _decoded(message)
+        place = f"{topic}, partition {message.partition}, offset {message.offset}"
+        moment = "without a time" if message.timestamp is None else _text(message.timestamp)
+        lines.append(f"{place}, {moment}: {found.format} ({found.how})")
+        for event in events:
+            title = f"event {event.event_index}" if len(events) > 1 else "event"
+            wrong = wrong_of(event)
+            lines += [f"  {line}" for line in event_lines(title, event, wrong, everything=False)]
+        lines.append("")
+    return "\n".join(lines).rstrip() or f"{topic} has no messages"
+
+
+def peek_json(topic: str, messages: Iterable[Peeked]) -> str:
+    """The messages for scripts, a line for each."""
+    lines = []
+    for message in messages:
+        found, events = _decoded(message)
+        told = {
+            "topic": topic,
+            "partition": message.partition,
+            "offset": message.offset,
+            "timestamp": message.timestamp and _text(message.timestamp),
+            "format": found.format,
+            "how": found.how,
+            "events": [event_json(event) for event in events],
+        }
+        lines.append(_encode(told).decode())
+    return "\n".join(lines)
+
+
+def _decoded(message: Peeked) -> tuple[Guess, Sequence[Event]]:
+    """The format of a message, which vars.topics says, or else is guessed; and its events."""
+    if message.format is None:
+        found = guess(message.key, message.value)
+        return found, found.events
+    found = Guess(message.format, "as vars.topics says")
+    return found, decode_payload(message.format, message.key, message.value)
+
+
+def _text(moment: datetime) -> str:
+    # Sessions are in UTC, and so are the times that Spark hands out.
+    return f"{moment.isoformat()}Z"

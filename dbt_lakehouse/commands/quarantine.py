@@ -1,0 +1,168 @@
+"""`lakehouse quarantine`: what could not be decoded, by code and topic, without Spark."""
+
+import re
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+
+from dbt_lakehouse.commands.messages import bytes_of
+from dbt_lakehouse.commands.sql.command import rows_of, sql_literal
+from dbt_lakehouse.commands.sql.output import table_text
+from dbt_lakehouse.lake.reader import Reader
+from dbt_lakehouse.texts import counted
+from python_udfs.core.errors import DecoderFailed
+
+_HEADER: Final = ("code", "topic", "format", "events", "first seen", "last seen")
+# Of a payload that is shown.
+_PAYLOAD_BYTES: Final = 200
+# What a payload said stands in quotes in a sentence, or in its path, but for these; and a number.
+_QUOTED: Final = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|(?<=the number )\S+")
+_STEP: Final = re.compile(r"\[\d+\]|\.(\w+)\b")
+_BEHIND_PATH: Final = re.compile(r": (?=expected|nested|the |missing|a |an |arrays )")
+_OURS: Final = frozenset(
+    "version type payload key namespace set digest user_key generation expiry lut flags bins name"
+    " value msg gen exp durable ordered order op before after source ts_ms db schema keyspace table"
+    " connector snapshot transaction fields field items keys values".split()
+)
+_PLAIN: Final = frozenset(['"write"', '"delete"', "'true'", "'false'", "'null'"])
+_encode: Final = msgspec.json.encode
+
+
+@dataclass
+class Example:
+    """One event that could not be decoded."""
+
+    partition: int
+    offset: int
+    event_index: int
+    timestamp: str | None
+    """Kafka's."""
+    error_detail: str
+    payload_b64: str | None = None
+    """The value of its message, if payloads are to be shown."""
+
+    def payload(self) -> str:
+        """The beginning of the value, for people."""
+        value = bytes_of(self.payload_b64) or b""
+        text = "".join(chr(byte) if 0x20 <= byte < 0x7F else f"\\x{byte:02x}" for byte in value)
+        return text if len(text) <= _PAYLOAD_BYTES else f"{text[:_PAYLOAD_BYTES]}..."
+
+
+@dataclass
+class Group:
+    """The events of a topic that have the same error code."""
+
+    error_code: str
+    topic: str
+    format: str | None
+    events: int
+    first_seen: str | None
+    last_seen: str | None
+    examples: list[Example] = field(default_factory=list)
+
+
+@dataclass
+class Quarantine:
+    """What is in quarantine, the most frequent first."""
+
+    groups: list[Group]
+
+    def json(self) -> str:
+        """For scripts."""
+        return _encode(self.groups).decode()
+
+    def text(self) -> str:
+        """For people."""
+        if not self.groups:
+            return "nothing is quarantined"
+        rows = [
+            (each.error_code, each.topic, each.format, each.events, each.first_seen, each.last_seen)
+            for each in self.groups
+        ]
+        lines = [table_text(_HEADER, rows).rstrip()]
+        for group in self.groups:
+            lines += ["", f"{group.error_code} in {group.topic}, the newest:"]
+            for each in group.examples:
+                record = f", event {each.event_index}" if each.event_index else ""
+                place = f"partition {each.partition}, offset {each.offset}{record}"
+                lines.append(f"  {place}: {each.error_detail}")
+                if each.payload_b64 is not None:
+                    lines.append(f"    {each.payload()}")
+        # What has no format may break nowhere.
+        one = next((group for group in self.groups if group.format), self.groups[0])
+        lines += [
+            "",
+            f"{counted(sum(group.events for group in self.groups), 'event')} in all. To see where"
+            " one breaks:",
+            f"  lakehouse explain --topic {one.topic} --partition {one.examples[0].partition}"
+            f" --offset {one.examples[0].offset}",
+        ]
+        return "\n".join(lines)
+
+
+def quarantine(
+    reader: Reader,
+    silver: str,
+    codes: tuple[str, ...] = (),
+    topics: tuple[str, ...] = (),
+    examples: int = 1,
+    *,
+    show_payloads: bool = False,
+) -> Quarantine:
+    """What is in quarantine of these codes and topics, all if none are named, with the newest
+    examples of each. Raises what reading raises.
+    """
+    table = reader.quoted(reader.known(f"{silver}.quarantined_payloads"))
+    conditions = [
+        f"{column} in ({', '.join(map(sql_literal, wanted))})"
+        for column, wanted in (("error_code", codes), ("topic", topics))
+        if wanted
+    ]
+    where = f" where {' and '.join(conditions)}" if conditions else ""
+    groups = [
+        Group(*row)
+        for row in rows_of(
+            reader,
+            'select error_code, topic, format, count(*), min("timestamp"), max("timestamp")'
+            f" from {table}{where} group by all order by count(*) desc, error_code, topic, format",
+        )
+    ]
+    newest: dict[tuple[Any, ...], list[Example]] = {}
+    value = "value" if show_payloads else "null::blob"
+    for *name, partition, offset, index, moment, detail, payload in rows_of(
+        reader,
+        'select error_code, topic, format, "partition", "offset", event_index, "timestamp",'
+        f" error_detail, {value} from {table}{where} qualify row_number() over (partition by"
+        ' error_code, topic, format order by "timestamp" desc, "partition", "offset" desc,'
+        f" event_index) <= {max(examples, 1)}"
+        ' order by "timestamp" desc, "partition", "offset" desc, event_index',
+    ):
+        sentence = detail if show_payloads else masked(name[0], detail)
+        example = Example(partition, offset, index, moment, sentence, payload)
+        newest.setdefault(tuple(name), []).append(example)
+    for group in groups:
+        group.examples = newest[group.error_code, group.topic, group.format]
+    return Quarantine(groups)
+
+
+def masked(code: str, sentence: str) -> str:
+    """A decoder's sentence without what the payload said."""
+    if code == DecoderFailed.code:
+        # An exception of whatever kind may say anything.
+        return f"{sentence.partition(':')[0]}: ***"
+    end = 1
+    while sentence.startswith("$") and (step := _STEP.match(sentence, end)):
+        if step[1] and step[1] not in _OURS:
+            break
+        end = step.end()
+    if sentence.startswith("$") and sentence[end : end + 1] in (".", "["):
+        behind = [match.start() for match in _BEHIND_PATH.finditer(sentence, end)]
+        sentence = f"{sentence[:end]}.***{sentence[behind[-1] :] if behind else ''}"
+    return _QUOTED.sub(_masked_text, sentence)
+
+
+def _masked_text(found: re.Match[str]) -> str:
+    # One character says nothing of anybody.
+    is_plain = found[0] in _PLAIN or len(found[0]) == len("'c'")
+    return found[0] if is_plain else "'***'"

@@ -1,0 +1,102 @@
+"""Messages of a topic as Kafka has them now, landed or not; nothing is written."""
+
+from datetime import datetime
+from typing import NamedTuple
+
+from pyspark.sql import SparkSession
+
+from dbt_lakehouse.config.topics import TopicMatcher, TopicRule
+from dbt_lakehouse.errors import ConfigurationError
+from dbt_lakehouse.landing.kafka.admin import PartitionLog, read_logs
+from dbt_lakehouse.landing.kafka.positions import Position
+from dbt_lakehouse.landing.kafka.reading import Range, load_ranges
+from dbt_lakehouse.landing.kafka.settings import KafkaSource
+
+
+class Peeked(NamedTuple):
+    """A message, with the format that vars.topics gives its topic."""
+
+    partition: int
+    offset: int
+    timestamp: datetime | None
+    key: bytes | None
+    value: bytes | None
+    format: str | None
+
+
+def newest(spark: SparkSession, source: KafkaSource, topic: str, limit: int) -> list[Peeked]:
+    """The newest messages of a topic, by Kafka's time, the newest last.
+
+    Raises ``KafkaError`` and ``ConfigurationError``.
+    """
+    ranges = [
+        _range(log, max(log.start, log.end - limit), log.end)
+        for log in _logs(spark, source, topic)
+        if log.start < log.end
+    ]
+    messages = _read(spark, source, topic, ranges)
+    messages.sort(key=lambda each: (each.timestamp or datetime.min, each.partition, each.offset))
+    return messages[-limit:]
+
+
+def message_at(
+    spark: SparkSession, source: KafkaSource, topic: str, partition: int | None, offset: int
+) -> Peeked:
+    """The message at a place.
+
+    Raises ``KafkaError`` and ``ConfigurationError``, if there is none too.
+    """
+    logs = _logs(spark, source, topic)
+    there = [
+        log for log in logs if partition in (None, log.partition) and log.start <= offset < log.end
+    ]
+    if len(there) > 1:
+        partitions = ", ".join(str(log.partition) for log in there)
+        raise ConfigurationError(
+            f"{topic} has offset {offset} in partitions {partitions}: --partition says which"
+        )
+    messages = _read(spark, source, topic, [_range(log, offset, offset + 1) for log in there])
+    if not messages:
+        held = ", ".join(f"{log.start} to {log.end - 1} in {log.partition}" for log in logs)
+        raise ConfigurationError(
+            f"Kafka has no offset {offset} of {topic}: it has offsets {held or 'of none'}, without"
+            " those that it has compacted away"
+        )
+    return messages[0]
+
+
+def _logs(spark: SparkSession, source: KafkaSource, topic: str) -> list[PartitionLog]:
+    """The partitions of a topic, whether vars.topics lists it or not."""
+    of_topic = TopicRule(topic, None, "", from_kafka=True, land_as=None)
+    logs = read_logs(spark, source.settings, [of_topic])
+    if topic in logs.stalled and all(topic != rule.topic for rule in source.rules):
+        raise ConfigurationError(
+            f"the broker at {source.settings.servers} has no topic {topic}, or lets us not read it"
+        )
+    for error in logs.stalled.values():
+        raise error
+    return logs.partitions
+
+
+def _range(log: PartitionLog, start: int, end: int) -> Range:
+    return Range(log, Position(start, None, None, None), start, end)
+
+
+def _read(
+    spark: SparkSession, source: KafkaSource, topic: str, ranges: list[Range]
+) -> list[Peeked]:
+    if not ranges:
+        return []
+    rule = TopicMatcher(spark._jvm, source.rules).rule(topic)
+    rows = load_ranges(spark, source.settings, ranges, 1)
+    return [
+        Peeked(
+            row["partition"],
+            row["offset"],
+            row["timestamp"],
+            None if row["key"] is None else bytes(row["key"]),
+            None if row["value"] is None else bytes(row["value"]),
+            rule.format if rule else None,
+        )
+        for row in rows.collect()
+    ]
