@@ -13,6 +13,8 @@ from dbt_lakehouse.config.project import Project
 from dbt_lakehouse.errors import LakehouseError
 
 _OF_DBT: Final = (DbtBaseException, DbtUsageException, DbtInternalException)
+# It gives the manifest back, which takes longer to write than a small project to parse.
+_PARSE: Final = ("parse", "--no-write-json")
 _SEE_LOG: Final = "failed, dbt.log in the project's folder of logs says why"
 
 
@@ -49,9 +51,9 @@ def read_manifest(project: Project) -> Any:
     Raises ``DbtError``.
     """
     if all(map(_may_write, (target_folder(project), _folder(project, "LOG", "logs")))):
-        return run_dbt(project, "parse")
+        return run_dbt(project, *_PARSE)
     with TemporaryDirectory() as folder:
-        return run_dbt(project, "parse", "--target-path", folder, "--log-path", folder)
+        return run_dbt(project, *_PARSE, "--target-path", folder, "--log-path", folder)
 
 
 def target_folder(project: Project) -> Path:

@@ -177,7 +177,9 @@ class Lake:
             "log-path": str(self.folder / "logs"),
         }
         flags = [text for name, value in options.items() for text in (f"--{name}", value)]
-        result = dbtRunner().invoke(["--quiet", "--no-use-colors", *arguments, *flags])
+        # A third of what dbt itself takes for a run without news is two manifests that few read.
+        json_flag = [] if "--write-json" in arguments else ["--no-write-json"]
+        result = dbtRunner().invoke(["--quiet", "--no-use-colors", *arguments, *flags, *json_flag])
         if result.exception is not None:
             raise result.exception
         nodes = getattr(result.result, "results", [])

@@ -311,7 +311,7 @@ def deferred(built: Upstreams, rolled_back: dict[str, Outcome]) -> Deferred:
     """
     lake = built.lake
     built.land(change("rolled_gold", 4, "d", 2, "gone"))
-    succeeded(built.run("-s", f"+{ROLLED_GOLD.model}"))
+    succeeded(built.run("-s", f"+{ROLLED_GOLD.model}", "--write-json"))
     state = lake.folder / "state"
     state.mkdir()
     target = lake.folder / f"target-{lake.project.name}"

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dbt_lakehouse.config.project import Project
-from dbt_lakehouse.dbt.commands import run_dbt
+from dbt_lakehouse.dbt.commands import read_manifest
 from dbt_lakehouse.dbt.news import Wanted
 from dbt_lakehouse.dbt.project import fold_of_model, is_of_log, log_node
 from dbt_lakehouse.errors import ConfigurationError
@@ -98,7 +98,7 @@ def read_models(project: Project, name: str | None) -> tuple[Pipeline, Entity | 
 
     Raises ``ConfigurationError`` if there is none, or it has no key, or the pipeline lacks a model.
     """
-    graph = run_dbt(project, "parse").nodes
+    graph = read_manifest(project).nodes
     nodes = [node for node in graph.values() if node.resource_type == "model"]
     if name is None:
         return _pipeline(nodes), None
