@@ -15,12 +15,12 @@ from dbt_lakehouse.errors import DamageError, LakehouseError
 from dbt_lakehouse.lake.buckets import is_in_bucket, need_s3
 from dbt_lakehouse.lake.catalog import (
     CATALOG_TYPE,
-    CATALOG_URI,
     FILE_IO,
     cut_short,
     entries,
     properties,
 )
+from dbt_lakehouse.spark.java import settings_of
 from dbt_lakehouse.telling import tell
 
 # What a parsed statement names, as Spark prints it. To drop or to replace a table, Iceberg reads it
@@ -42,9 +42,9 @@ def look_for_damage(spark: SparkSession) -> None:
 
 def refuse_bucket(spark: SparkSession) -> None:
     """Raises ``Py4JJavaError`` if the lake is in a bucket that can't be read."""
-    settings = _settings(spark)
+    settings = settings_of(spark)
     # A REST catalog's server reads metadata itself.
-    if settings[CATALOG_TYPE] != "jdbc" or not need_s3(settings):
+    if settings.get(CATALOG_TYPE) != "jdbc" or not need_s3(settings):
         return
     try:
         tables = [each for each in entries(settings) if is_in_bucket(each.metadata)]
@@ -85,14 +85,9 @@ def refuse_damage_in(spark: SparkSession, statement: str) -> None:
             refuse_damage(spark, ".".join(parts))
 
 
-def _settings(spark: SparkSession) -> dict[str, str]:
-    settings = dict(spark.sparkContext.getConf().getAll())
-    return settings | {name: spark.conf.get(name, "") or "" for name in (CATALOG_TYPE, CATALOG_URI)}
-
-
 def _damage(spark: SparkSession) -> dict[tuple[str, ...], DamageError]:
-    settings = _settings(spark)
-    if settings[CATALOG_TYPE] != "jdbc":
+    settings = settings_of(spark)
+    if settings.get(CATALOG_TYPE) != "jdbc":
         return {}
     try:
         tables = entries(settings)

@@ -17,6 +17,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
@@ -92,7 +93,7 @@ S3_JARS: Final = (
 
 def ensure_jars(jars: Sequence[Jar] = JARS) -> list[Path]:
     """The paths of the jars, Spark's or others, resolving those that the cache doesn't hold as they
-    are locked; to hash all of Spark's, 74 MB, takes a few tenths of a second.
+    are locked.
 
     Raises ``JarError`` if one can't be had or differs from its locked checksum, and
     ``SessionError`` if there is no Java to ask for it.
@@ -104,6 +105,13 @@ def ensure_jars(jars: Sequence[Jar] = JARS) -> list[Path]:
 
 
 def _digest(path: Path) -> str:
+    found = path.stat()
+    return _digest_of(path, found.st_mtime_ns, found.st_size)
+
+
+@cache
+def _digest_of(path: Path, modified: int, size: int) -> str:
+    # Once in a process for a file as it is: each dbt command opens the lake.
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 

@@ -1,5 +1,6 @@
-"""The Java that Spark runs in: found as Spark finds it, and told of where there is none."""
+"""The Java that Spark runs in: found as Spark finds it, told of where there is none, and asked."""
 
+import json
 import os
 import shutil
 import signal
@@ -8,9 +9,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from pyspark import SparkConf
+from py4j.java_gateway import JavaClass
+from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
 
 from dbt_lakehouse.errors import SessionError
 
@@ -83,3 +86,15 @@ def _interrupted_later() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
         if waiting:
             signal.raise_signal(signal.SIGINT)
+
+
+def settings_of(spark: SparkSession) -> dict[str, str]:
+    """The settings of a session, those of its Spark too."""
+    # As JSON: each entry of a Java map costs a round trip.
+    gateway: Any = SparkContext._gateway
+    mapper = JavaClass("com.fasterxml.jackson.databind.ObjectMapper", gateway._gateway_client)
+    session: Any = spark._jsparkSession
+    settings: dict[str, str] = json.loads(
+        mapper().writeValueAsString(session.conf().getAllAsJava())
+    )
+    return settings

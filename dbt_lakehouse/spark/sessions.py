@@ -6,7 +6,6 @@ A session that is given back serves the next one who takes one, and keeps its co
 catalog; what was left in it is gone.
 """
 
-import json
 import uuid
 from typing import Any, Final
 
@@ -16,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from dbt_lakehouse.lake.damage import refuse_damage_in
 from dbt_lakehouse.lake.iceberg import java_class
 from dbt_lakehouse.spark.evaluated_views import EvaluatedViews
+from dbt_lakehouse.spark.java import settings_of
 
 
 class LakeSession:
@@ -30,7 +30,7 @@ class LakeSession:
         self.arguments: Final[dict[str, Any]] = {}
         self.views: Final = EvaluatedViews(spark)
         self.has_references = False
-        self._settings: Final = _settings_of(spark)
+        self._settings: Final = settings_of(spark)
         # Of Spark's jobs; a new one for each who takes the session.
         self._group = ""
 
@@ -77,7 +77,7 @@ class LakeSession:
         left = self.spark._jsparkSession.sessionState().catalog().getTempViewNames()
         for number in range(left.size()):
             self.spark.catalog.dropTempView(left.apply(number))
-        settings = _settings_of(self.spark)
+        settings = settings_of(self.spark)
         if settings != self._settings:
             for name in settings.keys() - self._settings.keys():
                 self.spark.conf.unset(name)
@@ -119,10 +119,3 @@ class Sessions:
 def _activate(spark: SparkSession) -> None:
     # Spark loads a catalog with the settings of the thread's active session, whichever asks for it.
     java_class("org.apache.spark.sql.classic.SparkSession").setActiveSession(spark._jsparkSession)
-
-
-def _settings_of(spark: SparkSession) -> dict[str, str]:
-    # As JSON: each entry of a Java map costs a round trip.
-    to_json = java_class("com.fasterxml.jackson.databind.ObjectMapper")().writeValueAsString
-    settings: dict[str, str] = json.loads(to_json(spark._jsparkSession.conf().getAllAsJava()))
-    return settings
