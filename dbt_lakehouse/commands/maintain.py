@@ -16,6 +16,7 @@ def maintain(project: Project, names: Sequence[str], *, dry_run: bool) -> Iterat
     """
     manifest = read_manifest(project)
     tables = candidates(manifest, names, retention_days(project.variables))
+    project.require_lake()
     spark = project.open_session()
     if dry_run:
         yield from maintain_tables(spark, tables, dry_run=True)

@@ -11,6 +11,7 @@ from dbt_common.exceptions import DbtBaseException
 
 from dbt_lakehouse.config.project import Project
 from dbt_lakehouse.errors import LakehouseError
+from dbt_lakehouse.telling import working
 
 _OF_DBT: Final = (DbtBaseException, DbtUsageException, DbtInternalException)
 _SEE_LOG: Final = "failed, dbt.log in the project's folder of logs says why"
@@ -53,10 +54,11 @@ def read_manifest(project: Project) -> Any:
         for name in ("TARGET", "LOG")
     }
     folders = (given["TARGET"] or "target", given["LOG"] or "logs")
-    if all(_may_write(project.root / folder) for folder in folders):
-        return run_dbt(project, "parse")
-    with TemporaryDirectory() as folder:
-        return run_dbt(project, "parse", "--target-path", folder, "--log-path", folder)
+    with working("reading the project"):
+        if all(_may_write(project.root / folder) for folder in folders):
+            return run_dbt(project, "parse")
+        with TemporaryDirectory() as folder:
+            return run_dbt(project, "parse", "--target-path", folder, "--log-path", folder)
 
 
 def _may_write(folder: Path) -> bool:

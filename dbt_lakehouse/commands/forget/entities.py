@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dbt_lakehouse.config.project import Project
-from dbt_lakehouse.dbt.commands import run_dbt
+from dbt_lakehouse.dbt.commands import read_manifest
 from dbt_lakehouse.dbt.news import Wanted
 from dbt_lakehouse.dbt.project import fold_of_model, is_of_log, log_node
 from dbt_lakehouse.errors import ConfigurationError
@@ -61,6 +61,8 @@ class Entity(NamedTuple):
     """Gold, history: what is made of the log."""
     key: list[str]
     """The key columns."""
+    types: list[str]
+    """The types of the key columns, as the log declares them."""
     fields: dict[str, str]
     """The name of each at the source."""
     namespace: str | None
@@ -98,7 +100,7 @@ def read_models(project: Project, name: str | None) -> tuple[Pipeline, Entity | 
 
     Raises ``ConfigurationError`` if there is none, or it has no key.
     """
-    graph = run_dbt(project, "parse").nodes
+    graph = read_manifest(project).nodes
     nodes = [node for node in graph.values() if node.resource_type == "model"]
     by_name = {node.name: node for node in nodes}
     if name is None:
@@ -114,6 +116,7 @@ def read_models(project: Project, name: str | None) -> tuple[Pipeline, Entity | 
         log=_table(log),
         tables=[_table(each) for each in readers],
         key=key,
+        types=[fold.types[column] for column in key],
         fields={"_digest": "digest"} if namespace else {each: fields[each] for each in key},
         namespace=namespace,
         conditions=list(declared["conditions"]),

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from typing import Any
 
 from dbt_lakehouse.commands.sql.output import WRITERS, Rows, Write
 from dbt_lakehouse.errors import ConfigurationError
@@ -16,6 +17,17 @@ def answered(reader: Reader, sql: str, limit: int | None = None) -> Iterator[Row
     """
     with reader.explained():
         yield Rows(reader.query(sql), limit)
+
+
+def rows_of(reader: Reader, sql: str) -> list[tuple[Any, ...]]:
+    """The rows of a query, as values that JSON has too."""
+    with answered(reader, sql) as rows:
+        return list(rows.values())
+
+
+def sql_literal(text: str) -> str:
+    """A text in DuckDB's SQL."""
+    return "'" + text.replace("'", "''") + "'"
 
 
 def answer(reader: Reader, sql: str, form: str, limit: int | None, write: Write) -> None:

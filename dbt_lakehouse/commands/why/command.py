@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from dbt_lakehouse.commands.forget.entities import BRONZE
-from dbt_lakehouse.commands.sql.command import answered
+from dbt_lakehouse.commands.sql.command import answered, rows_of, sql_literal
 from dbt_lakehouse.commands.why.events import (
     POSITION,
     Event,
@@ -13,8 +13,6 @@ from dbt_lakehouse.commands.why.events import (
     KeyedTable,
     events_of,
     quoted,
-    rows_of,
-    sql_literal,
     typed_key,
     value_text,
 )

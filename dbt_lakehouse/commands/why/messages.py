@@ -9,7 +9,8 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from dbt_lakehouse.commands.forget.entities import BRONZE
-from dbt_lakehouse.commands.why.events import KeyedTable, rows_of, sql_literal
+from dbt_lakehouse.commands.sql.command import rows_of, sql_literal
+from dbt_lakehouse.commands.why.events import KeyedTable
 from dbt_lakehouse.lake.reader import Reader
 from dbt_lakehouse.reference.fold import Position
 from dbt_lakehouse.texts import time_text
