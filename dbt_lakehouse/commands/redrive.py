@@ -56,6 +56,7 @@ def redrive(project: Project, codes: Sequence[str], topics: Sequence[str]) -> Re
     """
     if project.looked(lambda reader: _has_none(reader, project.silver, codes, topics)):
         return Redriven(0, 0, 0)
+    project.refuse_readers()
     spark = project.open_session()
     arguments = json.dumps({"codes": list(codes), "topics": list(topics)})
     with run_lock(spark).held("lakehouse redrive", lock_patience(project.variables)):

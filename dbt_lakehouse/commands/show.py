@@ -51,7 +51,7 @@ def show_tables(
         raise ConfigurationError(f"there is no table in {gold} yet: build it with `dbt build`")
     if as_json:
         return json.dumps({name: _count(reader, name, choice) for name in names})
-    return "\n".join(_picture(reader, name, choice) for name in names)
+    return "\n".join(_picture(reader, name, choice) for name in names).rstrip()
 
 
 def _count(reader: Reader, name: str, choice: Choice) -> int:

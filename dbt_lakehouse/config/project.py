@@ -79,6 +79,14 @@ class Project(NamedTuple):
                 return ask(self.reader())
         return None
 
+    def refuse_readers(self) -> None:
+        """Raises ``WriteError`` if this user can't write the lake, as far as that can be told
+        without Spark.
+        """
+        from dbt_lakehouse.lake.catalog import refuse_readers
+
+        refuse_readers(self.settings)
+
     def require_lake(self) -> None:
         """Raises ``ConfigurationError`` if there is no lake yet, which Spark would make, as far as
         that can be told without Spark.
@@ -96,10 +104,13 @@ class Project(NamedTuple):
         return open_session(self.parameters, self.root)
 
     def refuse_landing_elsewhere(self) -> None:
-        """Raises ``ConfigurationError`` if the target is not the one that lands."""
+        """Raises ``ConfigurationError`` if the target is not the one that lands, and as
+        ``refuse_readers``.
+        """
         elsewhere = lands_elsewhere(self.schema, self.options)
         if elsewhere is not None:
             raise ConfigurationError(elsewhere)
+        self.refuse_readers()
 
     def kafka(self) -> "KafkaSource | None":
         """Kafka as the project configures it, None if it names no broker; nobody is asked.

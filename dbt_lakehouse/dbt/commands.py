@@ -55,13 +55,13 @@ def read_manifest(project: Project) -> Any:
     }
     folders = (given["TARGET"] or "target", given["LOG"] or "logs")
     with working("reading the project"):
-        if all(_may_write(project.root / folder) for folder in folders):
+        if all(may_write(project.root / folder) for folder in folders):
             return run_dbt(project, "parse")
         with TemporaryDirectory() as folder:
             return run_dbt(project, "parse", "--target-path", folder, "--log-path", folder)
 
 
-def _may_write(folder: Path) -> bool:
+def may_write(folder: Path) -> bool:
     """Whether files can be made in a folder, which may still have to be made."""
     while not folder.exists():
         folder = folder.parent

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from dbt_lakehouse.errors import ConfigurationError, DamageError, ReadError
+from dbt_lakehouse.errors import ConfigurationError, DamageError, ReadError, WriteError
 
 CATALOG: Final = "lake"
 _PROPERTIES: Final = f"spark.sql.catalog.{CATALOG}."
@@ -109,6 +109,16 @@ def read_only(settings: Mapping[str, str]) -> dict[str, str]:
             f"{_PROPERTIES}{_JDBC}readOnlyMode": "always",
         }
     return dict(settings)
+
+
+def refuse_readers(settings: Mapping[str, str]) -> None:
+    """Raise ``WriteError`` if there is a SQLite catalog in a folder that this user can't write."""
+    file = sqlite_file(settings.get(CATALOG_URI, ""))
+    if file is not None and file.exists() and not os.access(file.parent, os.W_OK):
+        raise WriteError(
+            f"{file.parent}, the folder of the lake's catalog, can't be written: let this user"
+            " write it; `lakehouse sql` only reads"
+        )
 
 
 def is_read_without_spark(settings: Mapping[str, str]) -> bool:

@@ -7,6 +7,8 @@ import pytest
 from lakes import Lake
 
 from dbt_lakehouse.cli import main
+from dbt_lakehouse.commands.generate.project_files import ProjectFiles
+from dbt_lakehouse.commands.generate.report import GenerateError
 from dbt_lakehouse.config.project import Project
 from dbt_lakehouse.config.topics import topic_rules
 from dbt_lakehouse.errors import ConfigurationError
@@ -102,6 +104,15 @@ def test_nothing_to_redrive_needs_no_spark(
     assert not ended.value.code
     done = json.loads(capfd.readouterr().out)
     assert done == {"payloads": 0, "decoded": 0, "events": 0, "left": 0}
+
+
+def test_models_that_can_not_be_written(tmp_path: Path) -> None:
+    (tmp_path / "dbt_project.yml").write_text("model-paths: [file/models]")
+    files = ProjectFiles(tmp_path)
+    files.refuse_unwritable()
+    (tmp_path / "file").touch()
+    with pytest.raises(GenerateError, match="file/models can't be written, and models are made"):
+        files.refuse_unwritable()
 
 
 def test_a_topic_that_surely_is_not_streamed() -> None:

@@ -460,6 +460,10 @@ def test_a_user_who_may_write_nothing(lake: Lake, tmp_path: Path) -> None:
         question = ("why", "--table", "regions", "--key", '{"r_regionkey": 0}')
         done = sql(copied, *question, prefix=without_rights(copied.folder))
         assert done.stdout.startswith('gold.regions {"r_regionkey":0}: a row, by'), done.stderr
+        # Nor does Spark start for who would write.
+        done = sql(copied, "land", "/dev/null", prefix=without_rights(copied.folder))
+        assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
+        assert "the folder of the lake's catalog, can't be written: let this user" in done.stderr
         assert sorted(tmp_path.rglob("*")) == files
     finally:
         for each in [tmp_path, *files]:

@@ -129,6 +129,7 @@ def forget(project: Project, options: Options) -> Report:
         for text in options.keys:
             given_key(text, entity.key, entity.types)
     project.require_lake()
+    project.refuse_readers()
     spark = project.open_session()
     patience = lock_patience(project.variables)
     with (

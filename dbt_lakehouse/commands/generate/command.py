@@ -36,6 +36,8 @@ def generate(project: Project, options: Options) -> Report:
     """
     _check(options)
     rules = topic_rules(project.variables.get("topics"))
+    files = ProjectFiles(project.root)
+    files.refuse_unwritable()
     landed = project.looked(landed_topics)
     if landed is not None:
         refuse_missing(options.topics, landed)
@@ -43,7 +45,6 @@ def generate(project: Project, options: Options) -> Report:
     if landed is None:
         landed = scan.landed_topics(spark)
         refuse_missing(options.topics, landed)
-    files = ProjectFiles(project.root)
     matcher = TopicMatcher(spark._jvm, rules)
     formats, unlisted = {}, []
     for topic in options.topics:
