@@ -1,14 +1,8 @@
-"""The `lakehouse` command.
+"""The `lakehouse` command. Each failure is one line on stderr; only bugs show a traceback."""
 
-Exit codes: 0 done; 1 the machine failed (disk full, no network for the jars); 2 the call or its
-input can't be used; 130 interrupted; 141 the reader of the output went away. Each failure is one
-line on stderr; only bugs show a traceback.
-"""
-
-import contextlib
 import json
 import logging
-import os
+import shutil
 import signal
 import sys
 import threading
@@ -16,10 +10,21 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import click
 
+from dbt_lakehouse.commands.standard_streams import (
+    FAILED,
+    INTERRUPTED,
+    UNUSABLE,
+    Failure,
+    Input,
+    fail,
+    opened,
+    write,
+    write_error,
+)
 from dbt_lakehouse.errors import LakehouseError, comes_of
 from dbt_lakehouse.landing.captures import CaptureError
 from python_udfs.core.errors import CODES
@@ -29,14 +34,37 @@ if TYPE_CHECKING:
     from dbt_lakehouse.config.profile import Place
     from dbt_lakehouse.config.project import Project, ProjectOptions
 
-FAILED: Final = 1
-UNUSABLE: Final = 2
-INTERRUPTED: Final = 128 + signal.SIGINT
-READER_GONE: Final = 141  # 128 + SIGPIPE, as a shell reports it
+_EXIT_CODES: Final = """\b
+Exit codes:
+    0    done
+    1    the machine or a server failed: disk full, no network, a lake at work; try again
+    2    the call or its input can't be used
+    130  interrupted
+    141  the reader of the output went away
+
+\b
+Completion in bash (zsh and fish alike), a line for ~/.bashrc:
+    eval "$(_LAKEHOUSE_COMPLETE=bash_source lakehouse)"
+"""
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="cdc_lakehouse", message="%(version)s")
+def _print_versions(context: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted and not context.resilient_parsing:
+        from dbt_lakehouse.commands.version import versions
+
+        click.echo(versions())
+        context.exit()
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]}, epilog=_EXIT_CODES)
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_versions,
+    help="Print the versions of what works together here.",
+)
 def lakehouse() -> None:
     """Change events from Kafka as Iceberg tables."""
 
@@ -106,11 +134,11 @@ def decode(format_name: str, file: str) -> None:
     from dbt_lakehouse.commands.decode import decode_stream
 
     name = "standard input" if file == "-" else file
-    with _opened(file, name) as stream:
+    with opened(file, name) as stream:
         try:
-            decode_stream(_Input(stream, name), _write, format_name)
+            decode_stream(Input(stream, name), write, format_name)
         except CaptureError as error:
-            _fail(f"{name}: {error}")
+            fail(f"{name}: {error}")
 
 
 @lakehouse.command()
@@ -147,15 +175,15 @@ def land(
     from dbt_lakehouse.landing.files import land_captures
 
     if bool(files) == from_kafka:
-        _fail("land needs either capture FILES or --kafka")
+        fail("land needs either capture FILES or --kafka")
     if (until_caught_up or accept_loss) and not from_kafka:
-        _fail("--until-caught-up and --accept-loss go with --kafka")
+        fail("--until-caught-up and --accept-loss go with --kafka")
     project.refuse_landing_elsewhere()
     if from_kafka:
         _land_from_kafka(project, until_caught_up, accept_loss, as_json)
         return
     patience = lock_patience(project.variables)
-    result = land_captures(project.open_session(), files, patience)
+    result = land_captures(project.open_session, files, patience)
     if as_json:
         click.echo(json.dumps({"landed": result.landed, "skipped": result.skipped}))
     else:
@@ -228,11 +256,12 @@ def stream(
     """
     from py4j.protocol import Py4JError
 
-    from dbt_lakehouse.landing.kafka.stream import StreamOptions, run_stream
+    from dbt_lakehouse.landing.kafka.stream import StreamOptions, refuse_unlisted, run_stream
     from dbt_lakehouse.spark.session import has_ended
 
     project.refuse_landing_elsewhere()
     source = project.require_kafka()
+    refuse_unlisted(source.rules, topics)
     spark = project.open_session()
     stopping = _set_by_signals(threading.Event())
     options = StreamOptions(
@@ -329,18 +358,14 @@ def generate(
     from dbt_lakehouse.commands.generate.command import generate as write_models
 
     keys = GivenKeys(
-        _columns(key) if key else [],
+        _names(key),
         {} if keys_file is None else keys_in(keys_file),
-        [_columns(each) for each in key_columns],
+        [_names(each) for each in key_columns],
     )
     report = write_models(project, Options(topics, table, name, keys, format_name))
     click.echo(report.json() if as_json else report.text())
     if report.failed:
-        _fail(f"{len(report.failed)} of {len(report.tables)} tables got no models")
-
-
-def _columns(names: str) -> list[str]:
-    return [each.strip() for each in names.split(",")]
+        fail(f"{len(report.failed)} of {len(report.tables)} tables got no models")
 
 
 @lakehouse.command()
@@ -426,7 +451,7 @@ def _key_lines(key: str) -> list[str]:
     """A key, or those on standard input."""
     if key != "-":
         return [key]
-    with _opened("-", "standard input") as stream:
+    with opened("-", "standard input") as stream:
         return [line.decode(errors="replace") for line in stream.read().splitlines() if line]
 
 
@@ -482,14 +507,14 @@ def explain(options: "ProjectOptions", everything: bool, as_json: bool, **given:
 
     def read(file: str) -> bytes:
         name = "standard input" if file == "-" else file
-        with _opened(file, name) as stream:
-            return b"".join(iter(partial(_Input(stream, name).read1, 1 << 20), b""))
+        with opened(file, name) as stream:
+            return b"".join(iter(partial(Input(stream, name).read1, 1 << 20), b""))
 
     message = Arguments(**given).message(options, read)
     limits = EVERYTHING if everything else Limits()
     answer = take_apart(message.key, message.value, limits, message.told)
     text = answer.json() if as_json else answer.text(everything=everything)
-    _write(f"{text}\n".encode(errors="backslashreplace"))
+    write(f"{text}\n".encode(errors="backslashreplace"))
 
 
 @lakehouse.command()
@@ -548,15 +573,35 @@ def quarantine(place: "Place", show_payloads: bool, as_json: bool, **chosen: Any
 
 @lakehouse.command()
 @click.argument("tables", nargs=-1)
+@click.option("--limit", type=click.IntRange(min=0), help="So many rows of each (default: 5).")
+@click.option("--columns", metavar="COLUMN,...", help="Only these, in this order.")
+@click.option("--where", metavar="CONDITION", help="Only rows that meet it, in DuckDB's SQL.")
 @click.option("--json", "as_json", is_flag=True, help="Print the row counts as JSON.")
 @_place_options
-def show(place: "Place", tables: tuple[str, ...], as_json: bool) -> None:
-    """Print tables with their row counts; without TABLES, all of gold."""
-    from dbt_lakehouse.commands.show import show_tables
+def show(
+    place: "Place",
+    tables: tuple[str, ...],
+    limit: int | None,
+    columns: str | None,
+    where: str | None,
+    as_json: bool,
+) -> None:
+    """Print tables with their row counts; without TABLES, all of gold.
+
+    At a terminal lines are as wide as it is.
+    """
+    from dbt_lakehouse.commands.show import ROWS, Choice, show_tables
     from dbt_lakehouse.lake.reader import Reader
 
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    choice = Choice(ROWS if limit is None else limit, _names(columns), where, width)
     reader = Reader(place.settings, place.gold)
-    click.echo(show_tables(reader, tables, gold=place.gold, as_json=as_json))
+    click.echo(show_tables(reader, tables, choice, gold=place.gold, as_json=as_json))
+
+
+def _names(columns: str | None) -> list[str]:
+    """The names that an option has, separated by commas."""
+    return [each.strip() for each in columns.split(",")] if columns else []
 
 
 @lakehouse.command()
@@ -578,18 +623,15 @@ def why(project: "Project", table: str, key: str, as_json: bool) -> None:
     from dbt_lakehouse.commands.why.command import why as ask
     from dbt_lakehouse.commands.why.events import keyed_table
     from dbt_lakehouse.dbt.commands import read_manifest
-    from dbt_lakehouse.lake.catalog import absolute
-    from dbt_lakehouse.lake.reader import Reader
 
     keys = _key_lines(key)
     if len(keys) != 1:
-        _fail("why is asked of one key")
+        fail("why is asked of one key")
     of_table = keyed_table(read_manifest(project).nodes, table)
-    reader = Reader(absolute(project.parameters, project.root), project.gold)
-    answer = ask(reader, of_table, keys[0])
+    answer = ask(project.reader(), of_table, keys[0])
     click.echo(answer.json() if as_json else answer.text())
     if answer.differences:
-        _fail(
+        fail(
             f"{answer.table} is not what the events make of this key:"
             f" {'; '.join(answer.differences)}. `dbt run --full-refresh -s"
             f" {of_table.gold.partition('.')[2]}` builds it anew",
@@ -639,16 +681,16 @@ def sql(
     reader = Reader(place.settings, place.gold, moment(as_of))
     form = form or "table"
     if form == "parquet" and sys.stdout.isatty():
-        _fail("a Parquet file is not for the terminal: redirect it, `> rows.parquet`")
+        fail("a Parquet file is not for the terminal: redirect it, `> rows.parquet`")
     if query is None and sys.stdin is not None and sys.stdin.isatty():
         from dbt_lakehouse.commands.sql.shell import Shell
 
-        Shell(reader, form, limit, _write).run(_write_error)
+        Shell(reader, form, limit, write).run(write_error)
         return
     if query is None or query == "-":
-        with _opened("-", "standard input") as stream:
+        with opened("-", "standard input") as stream:
             query = stream.read().decode(errors="replace")
-    answer(reader, query, form, limit, _write)
+    answer(reader, query, form, limit, write)
 
 
 @lakehouse.command()
@@ -753,7 +795,7 @@ def _told(error: Exception) -> tuple[str | None, int]:
     if isinstance(error, LakehouseError):
         return str(error), error.exit_code
     if isinstance(error, click.ClickException):
-        code = error.code if isinstance(error, _Failure) else error.exit_code
+        code = error.code if isinstance(error, Failure) else error.exit_code
         return error.format_message(), code
     return _told_by_spark(error), FAILED
 
@@ -770,65 +812,6 @@ def _told_by_spark(error: Exception) -> str | None:
 def _print_failure(message: str) -> None:
     """One line, whatever the message: scripts and logs read it."""
     click.echo("lakehouse: " + " ".join(message.split()), err=True)
-
-
-def _write(block: bytes) -> None:
-    """Write to standard output and flush: events should not wait for a full buffer."""
-    out = sys.stdout.buffer
-    try:
-        out.write(block)
-        out.flush()
-    except OSError as error:
-        # What is still buffered would fail again while the interpreter ends, and be reported.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())
-        if isinstance(error, BrokenPipeError):
-            sys.exit(READER_GONE)
-        _fail(f"can't write to standard output: {error.strerror}", FAILED)
-
-
-def _write_error(block: bytes) -> None:
-    click.echo(block, err=True, nl=False)
-
-
-class _Input:
-    """A stream whose reading errors say which file they are about, unlike those of the output."""
-
-    def __init__(self, stream: BinaryIO, name: str) -> None:
-        self._stream: Any = stream
-        self._name = name
-
-    def read1(self, size: int, /) -> bytes:
-        try:
-            data: bytes = self._stream.read1(size)
-        except OSError as error:
-            _fail(f"can't read {self._name}: {error.strerror}")
-        return data
-
-
-def _opened(file: str, name: str) -> contextlib.AbstractContextManager[BinaryIO]:
-    if file == "-":
-        if sys.stdin is None:
-            _fail("standard input is closed")
-        return contextlib.nullcontext(sys.stdin.buffer)
-    try:
-        return open(file, "rb")
-    except OSError as error:
-        _fail(f"can't read {name}: {error.strerror}")
-    except ValueError as error:
-        _fail(f"can't read {name!r}: {error}")
-
-
-class _Failure(click.ClickException):
-    """An error with an exit code of its own."""
-
-    def __init__(self, message: str, code: int) -> None:
-        super().__init__(message)
-        self.code = code
-
-
-def _fail(message: str, code: int = UNUSABLE) -> NoReturn:
-    """End with one line on stderr."""
-    raise _Failure(message, code)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from dbt_lakehouse.config.paths import cache_folder
 from dbt_lakehouse.config.project import ProjectOptions, load
 from dbt_lakehouse.lake.catalog import CATALOG, CATALOG_TYPE, CATALOG_URI, SQLITE, WAREHOUSE
 from dbt_lakehouse.spark.class_archive import ARCHIVE, TARGET
+from dbt_lakehouse.telling import working
 
 # What a run does, with the classes that it needs; the rows don't matter.
 _TRAINING: Final = (
@@ -39,14 +40,15 @@ def make_class_archive() -> bool:
     with tempfile.TemporaryDirectory(dir=cache_folder("tmp"), prefix="classes-") as folder:
         made = Path(folder) / ARCHIVE.name
         trainer = [sys.executable, "-m", __name__, folder]
-        finished = subprocess.run(
-            trainer,
-            env={**os.environ, TARGET: str(made)},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            check=False,
-        )
+        with working("making an archive of Spark's classes"):
+            finished = subprocess.run(
+                trainer,
+                env={**os.environ, TARGET: str(made)},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                check=False,
+            )
         if finished.returncode != 0 or not made.exists():
             return False
         # A rename: no JVM ever sees a part of it, which would crash it.

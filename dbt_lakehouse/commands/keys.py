@@ -22,17 +22,26 @@ def key_names(columns: Sequence[str]) -> list[str]:
     return [each.lstrip("_") for each in columns]
 
 
-def refuse_rounded(values: Sequence[str], names: Sequence[str], types: Sequence[str]) -> None:
-    """Raise ``UnusableKeyError`` for a value that its type, in Spark's DDL, only holds rounded."""
+def given_key(text: str, columns: Sequence[str], types: Sequence[str]) -> tuple[str, ...]:
+    """The values of a key, in the order of its columns.
+
+    Raises ``UnusableKeyError``, also for one that its type, in Spark's DDL, only holds rounded, or
+    that is a text where only a number can be. The cast tells what else is no value of the type.
+    """
+    names = key_names(columns)
+    values = _key_texts(text, names)
     for name, type_name, value in zip(names, types, values, strict=True):
+        if type_name.partition("(")[0] in _EXACT and _number(value) is None:
+            raise UnusableKeyError(f"--key: a value of {name} is no {type_name}")
         if is_rounded(value, type_name):
             raise UnusableKeyError(
                 f"--key: a value of {name} only fits {type_name} rounded, and could then be another"
                 " key's: write it as it is in the table"
             )
+    return values
 
 
-def key_texts(text: str, names: Sequence[str]) -> tuple[str, ...]:
+def _key_texts(text: str, names: Sequence[str]) -> tuple[str, ...]:
     """The values of a key, in the order of ``names``."""
     expected = "a JSON object with " + ", ".join(names)
     try:
@@ -82,11 +91,8 @@ def is_rounded(text: str, type_name: str) -> bool:
         return fraction is not None and len(fraction[1].rstrip("0")) > MICROSECONDS
     if base_type not in _NUMBERS:
         return False
-    try:
-        number = Decimal(text.strip())
-    except InvalidOperation:
-        return False
-    if not number.is_finite():
+    number = _number(text)
+    if number is None or not number.is_finite():
         return False
     if base_type in ("float", "double"):
         try:
@@ -104,5 +110,13 @@ def is_rounded(text: str, type_name: str) -> bool:
     return bool(number) and places > scale
 
 
+def _number(text: str) -> Decimal | None:
+    try:
+        return Decimal(text.strip())
+    except InvalidOperation:
+        return None
+
+
 _FRACTION: Final = re.compile(r"[.]([0-9]+)")
-_NUMBERS: Final = frozenset({"tinyint", "smallint", "int", "bigint", "decimal", "float", "double"})
+_EXACT: Final = frozenset({"tinyint", "smallint", "int", "bigint", "decimal"})
+_NUMBERS: Final = _EXACT | {"float", "double"}

@@ -16,6 +16,9 @@ def maintain(project: Project, names: Sequence[str], *, dry_run: bool) -> Iterat
     """
     manifest = read_manifest(project)
     tables = candidates(manifest, names, retention_days(project.variables))
+    project.require_lake()
+    if not dry_run:
+        project.refuse_readers()
     spark = project.open_session()
     if dry_run:
         yield from maintain_tables(spark, tables, dry_run=True)

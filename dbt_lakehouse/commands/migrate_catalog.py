@@ -16,7 +16,7 @@ from py4j.protocol import Py4JJavaError
 
 from dbt_lakehouse.config.project import Project, load, lock_patience
 from dbt_lakehouse.errors import ConfigurationError, LockedError, SessionError
-from dbt_lakehouse.lake.catalog import CATALOG, CATALOG_URI, absolute, properties
+from dbt_lakehouse.lake.catalog import CATALOG, CATALOG_URI, absolute, properties, require_file
 from dbt_lakehouse.lake.closing import close, closed, reopen
 from dbt_lakehouse.lake.damage import refuse_damage
 from dbt_lakehouse.lake.iceberg import java_class, lake_catalog
@@ -25,9 +25,11 @@ from dbt_lakehouse.lake.locks import landing_lock, run_lock, running_streams
 from dbt_lakehouse.lake.tables import Table, parse
 from dbt_lakehouse.spark.java_errors import error_text, without_secrets
 from dbt_lakehouse.spark.session import start_session
+from dbt_lakehouse.telling import working
 from dbt_lakehouse.texts import counted
 
 _WORK: Final = "lakehouse migrate-catalog"
+_SAME: Final = "{} is the catalog that the lake is in"
 
 
 class Migration(NamedTuple):
@@ -62,6 +64,10 @@ def migrate_catalog(project: Project, target: str) -> Migration:
     other = load(project.options._replace(target=target))
     there = absolute(other.parameters, other.root)
     here = absolute(project.parameters, project.root)
+    if properties(there) == properties(here):
+        raise ConfigurationError(_SAME.format(_address(there)))
+    # One that is closed may be so by a call that was broken off.
+    require_file(here)
     spark = start_session(project.parameters, project.root)
     old = _Catalog(lake_catalog(spark), _address(here))
     if not old.schemas:
@@ -73,8 +79,9 @@ def migrate_catalog(project: Project, target: str) -> Migration:
         for name in old.names():
             refuse_damage(spark, name)
         try:
-            new = _Catalog(_opened(spark, there), _address(there))
-            return Migration(target, _move(old, new))
+            with working("moving the lake"):
+                new = _Catalog(_opened(spark, there), _address(there))
+                return Migration(target, _move(old, new))
         except Py4JJavaError as error:
             raise SessionError(
                 f"the lake can't be moved to target {target}: {error_text(error)}: look at"
@@ -137,7 +144,7 @@ def _move(old: _Catalog, new: _Catalog) -> dict[str, str]:
     # By whatever address: its entries would be dropped.
     if closed(new.java) == moved:
         reopen(old.java)
-        raise ConfigurationError(f"{new.address} is the catalog that the lake is in")
+        raise ConfigurationError(_SAME.format(new.address))
     for name, schema in old.schemas.items():
         if not new.java.namespaceExists(schema):
             new.java.createNamespace(schema, _described(old.java, schema))

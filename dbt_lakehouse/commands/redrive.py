@@ -4,9 +4,15 @@ import json
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from dbt_lakehouse.commands.sql.command import rows_of, sql_literal
+from dbt_lakehouse.commands.topics import landed_topics, refuse_missing
 from dbt_lakehouse.config.project import Project, lock_patience
 from dbt_lakehouse.dbt.commands import run_dbt
+from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.lake.locks import run_lock
+from dbt_lakehouse.lake.reader import Reader
+from dbt_lakehouse.spark.progress import tasks_of
+from dbt_lakehouse.telling import working
 from dbt_lakehouse.texts import counted
 
 
@@ -45,11 +51,36 @@ def redrive(project: Project, codes: Sequence[str], topics: Sequence[str]) -> Re
     """Decode again what is quarantined with one of the error codes, of one of the topics (none: all
     of them).
 
-    Waits for a dbt command that builds. Raises ``DbtError``.
+    Waits for a dbt command that builds. Raises ``DbtError``, and ``ConfigurationError`` for a
+    topic that bronze doesn't hold.
     """
+    if project.looked(lambda reader: _has_none(reader, project.silver, codes, topics)):
+        return Redriven(0, 0, 0)
+    project.refuse_readers()
     spark = project.open_session()
     arguments = json.dumps({"codes": list(codes), "topics": list(topics)})
     with run_lock(spark).held("lakehouse redrive", lock_patience(project.variables)):
-        run_dbt(project, "run-operation", "redrive", "--args", arguments)
+        with working("decoding payloads again", tasks_of(spark)):
+            run_dbt(project, "run-operation", "redrive", "--args", arguments)
         row = spark.table("global_temp.redriven").collect()[0]
     return Redriven(row.payloads, row.decoded, row.events)
+
+
+def _has_none(reader: Reader, schema: str, codes: Sequence[str], topics: Sequence[str]) -> bool:
+    """Whether there is no such payload. Raises ``ConfigurationError`` for a topic that has never
+    landed.
+    """
+    table = f"{schema}.quarantined_payloads"
+    if table not in reader.names:
+        raise ConfigurationError(f"there is no table {table} yet: `dbt build`")
+    chosen = {"error_code": codes, "topic": topics}
+    conditions = [
+        f"{column} in ({', '.join(map(sql_literal, values))})"
+        for column, values in chosen.items()
+        if values
+    ]
+    where = " and ".join(conditions) or "true"
+    if rows_of(reader, f"select 1 from {reader.quoted(reader.known(table))} where {where} limit 1"):
+        return False
+    refuse_missing(topics, landed_topics(reader))
+    return True

@@ -2,45 +2,109 @@
 
 import json
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final, NamedTuple
 
-from dbt_lakehouse.commands.sql.command import answered
+from dbt_lakehouse.commands.sql.command import answered, rows_of
 from dbt_lakehouse.commands.sql.output import table_text
 from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.lake.reader import Reader
+from dbt_lakehouse.texts import counted
 
-_ROWS: Final = 5
-_WIDTH: Final = 28
+ROWS: Final = 5
+# The most that a value takes, and the least to which it is cut before columns are left out.
+_WIDTHS: Final = (28, 24, 20, 16, 12, 10)
 # Technical columns that would push a row out of the screen.
 _LEFT_OUT: Final = ("_position", "_max_occurred_at", "_digest", "_namespace", "_set")
 
 
+class Choice(NamedTuple):
+    """What of each table is shown."""
+
+    limit: int = ROWS
+    columns: Sequence[str] = ()
+    """All but technical ones, if none are named."""
+    where: str | None = None
+    """A condition in DuckDB's SQL."""
+    width: int | None = None
+    """The characters of a line; None for no bounds."""
+
+
+_FIRST: Final = Choice()
+
+
 def show_tables(
-    reader: Reader, tables: Sequence[str], *, gold: str = "gold", as_json: bool = False
+    reader: Reader,
+    tables: Sequence[str],
+    choice: Choice = _FIRST,
+    *,
+    gold: str = "gold",
+    as_json: bool = False,
 ) -> str:
     """The tables (``schema.x``, or ``x`` of the schema ``gold``, which is the target's; all of that
     if none are named) with row counts and first rows, or as JSON.
 
-    Raises ``ConfigurationError`` for a table that isn't there.
+    Raises ``ConfigurationError`` for a table or column that isn't there.
     """
     names = [reader.known(name) for name in tables]
     names = names or [name for name in reader.names if name.startswith(f"{gold}.")]
     if not names:
         raise ConfigurationError(f"there is no table in {gold} yet: build it with `dbt build`")
     if as_json:
-        return json.dumps({name: _count(reader, name) for name in names})
-    return "\n".join(_picture(reader, name) for name in names)
+        return json.dumps({name: _count(reader, name, choice) for name in names})
+    return "\n".join(_picture(reader, name, choice) for name in names).rstrip()
 
 
-def _count(reader: Reader, name: str) -> int:
-    with answered(reader, f"select count(*) from {reader.quoted(name)}") as rows:
-        ((count,),) = rows.values()
+def _count(reader: Reader, name: str, choice: Choice) -> int:
+    ((count,),) = rows_of(reader, f"select count(*) from {_chosen(reader, name, choice)}")
     return int(count)
 
 
-def _picture(reader: Reader, name: str) -> str:
-    with answered(reader, f"select * from {reader.quoted(name)}", _ROWS) as rows:
-        shown = [at for at, column in enumerate(rows.names) if column not in _LEFT_OUT]
+def _chosen(reader: Reader, name: str, choice: Choice) -> str:
+    # A condition may end with a comment.
+    where = "" if choice.where is None else f" where (\n{choice.where}\n)"
+    return f"{reader.quoted(name)}{where}"
+
+
+def _picture(reader: Reader, name: str, choice: Choice) -> str:
+    with answered(reader, f"select * from {_chosen(reader, name, choice)}", choice.limit) as rows:
+        shown = _columns(name, rows.names, choice.columns)
         first = [[row[at] for at in shown] for row in rows.values()]
-    picture = table_text([rows.names[at] for at in shown], first, _WIDTH)
-    return f"{name}: {_count(reader, name):,} rows\n{picture}"
+    picture = fitted([rows.names[at] for at in shown], first, choice.width)
+    found = counted(_count(reader, name, choice), "row")
+    if choice.where is not None:
+        found += f" of {_count(reader, name, _FIRST):,}"
+    return f"{name}: {found}\n{picture}"
+
+
+def _columns(table: str, names: Sequence[str], wanted: Sequence[str]) -> list[int]:
+    """Which columns of a table are shown, in order."""
+    if not wanted:
+        return [at for at, name in enumerate(names) if name not in _LEFT_OUT]
+    unknown = [name for name in wanted if name not in names]
+    if unknown:
+        raise ConfigurationError(
+            f"{table} has no column {', '.join(unknown)}: its columns are {', '.join(names)}"
+        )
+    return [names.index(name) for name in wanted]
+
+
+def fitted(names: Sequence[str], rows: Sequence[Sequence[Any]], width: int | None) -> str:
+    """A table of values whose lines have so many characters at most: values are cut, and at last
+    columns left out on the right, which is said.
+    """
+    if width is None:
+        return table_text(names, rows, _WIDTHS[0])
+    for most in _WIDTHS:
+        text = table_text(names, rows, most)
+        if _width(text) <= width:
+            return text
+    kept = len(names)
+    while kept > 1 and _width(text) > width:
+        kept -= 1
+        text = table_text(names[:kept], [row[:kept] for row in rows], _WIDTHS[-1])
+    more = names[kept:]
+    return f"{text}too wide for {counted(len(more), 'more column')}: --columns {','.join(more)}\n"
+
+
+def _width(text: str) -> int:
+    return text.index("\n")

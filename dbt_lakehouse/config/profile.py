@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import jinja2
 import yaml
 
-from dbt_lakehouse.config.project import ProjectOptions, gold_of, load
+from dbt_lakehouse.config.project import ProjectOptions, layer_of, load
 from dbt_lakehouse.lake.catalog import absolute
 
 # What templates have here; dbt has more.
@@ -48,7 +48,7 @@ def find(options: ProjectOptions) -> Place:
     except (_NotPlainError, OSError, yaml.YAMLError, jinja2.TemplateError):
         project = load(options)
         parameters, schema, root = dict(project.parameters), project.schema, project.root
-    return Place(absolute(parameters, root), gold_of(schema))
+    return Place(absolute(parameters, root), layer_of("gold", schema))
 
 
 def _plain_profile(options: ProjectOptions) -> tuple[dict[str, str], str, Path]:

@@ -1,16 +1,20 @@
 """Finds the dbt project and its profile for the commands that dbt itself does not run."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
-from dbt_lakehouse.errors import ConfigurationError
+from dbt_lakehouse.errors import ConfigurationError, ReadError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from dbt_lakehouse.lake.reader import Reader
     from dbt_lakehouse.landing.kafka.settings import KafkaSource
+
+_Answer = TypeVar("_Answer")
 
 
 class ProjectOptions(NamedTuple):
@@ -38,7 +42,60 @@ class Project(NamedTuple):
     @property
     def gold(self) -> str:
         """The schema of gold's tables."""
-        return gold_of(self.schema)
+        return layer_of("gold", self.schema)
+
+    @property
+    def silver(self) -> str:
+        """The schema of silver's tables."""
+        return layer_of("silver", self.schema)
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """The parameters with absolute paths. Raises ``ConfigurationError``."""
+        from dbt_lakehouse.lake.catalog import absolute
+
+        return absolute(self.parameters, self.root)
+
+    def reader(self) -> "Reader":
+        """The lake without Spark. Raises ``ConfigurationError`` and ``ReadError``."""
+        from dbt_lakehouse.lake.reader import Reader
+
+        return Reader(self.settings, self.gold)
+
+    def looked(self, ask: Callable[["Reader"], _Answer]) -> _Answer | None:
+        """The answer of a lake that is asked before Spark starts, which takes longer than to find
+        out a mistake; None if Spark alone can read it. Raises ``ConfigurationError``, also if there
+        is no lake yet, and what ``ask`` raises.
+        """
+        from dbt_lakehouse.lake import buckets, catalog
+
+        settings = self.settings
+        if not catalog.is_read_without_spark(settings):
+            return None
+        # Spark tells what can't be read, or reads it.
+        with suppress(ReadError):
+            found = catalog.entries(settings)
+            if all(buckets.is_read_without_spark(each.metadata) for each in found):
+                return ask(self.reader())
+        return None
+
+    def refuse_readers(self) -> None:
+        """Raises ``WriteError`` if this user can't write the lake, as far as that can be told
+        without Spark.
+        """
+        from dbt_lakehouse.lake.catalog import refuse_readers
+
+        refuse_readers(self.settings)
+
+    def require_lake(self) -> None:
+        """Raises ``ConfigurationError`` if there is no lake yet, which Spark would make, as far as
+        that can be told without Spark.
+        """
+        from dbt_lakehouse.lake.catalog import entries, is_read_without_spark
+
+        with suppress(ReadError):
+            if is_read_without_spark(self.settings):
+                entries(self.settings)
 
     def open_session(self) -> "SparkSession":
         """The session of the project's profile, as ``dbt run`` opens it."""
@@ -47,10 +104,13 @@ class Project(NamedTuple):
         return open_session(self.parameters, self.root)
 
     def refuse_landing_elsewhere(self) -> None:
-        """Raises ``ConfigurationError`` if the target is not the one that lands."""
+        """Raises ``ConfigurationError`` if the target is not the one that lands, and as
+        ``refuse_readers``.
+        """
         elsewhere = lands_elsewhere(self.schema, self.options)
         if elsewhere is not None:
             raise ConfigurationError(elsewhere)
+        self.refuse_readers()
 
     def kafka(self) -> "KafkaSource | None":
         """Kafka as the project configures it, None if it names no broker; nobody is asked.
@@ -117,8 +177,9 @@ def load(options: ProjectOptions) -> Project:
     from dbt_common.context import set_invocation_context
     from dbt_common.exceptions import DbtBaseException
 
-    from dbt_lakehouse.config.variables import variables_of
+    from dbt_lakehouse.config.variables import refuse_unreadable, variables_of
 
+    refuse_unreadable(options.vars)
     # dbt's has no annotations.
     use_flags: Final[Any] = set_flags
     # The environment that the profile's env_var reads; set anew, for it is a copy.
@@ -176,11 +237,11 @@ def lands_elsewhere(schema: str, options: ProjectOptions) -> str | None:
     )
 
 
-def gold_of(schema: str) -> str:
-    """The schema of gold's tables in the target with this schema
+def layer_of(name: str, schema: str) -> str:
+    """The schema of the tables of silver or gold in the target with this schema
     (macros/adapter/generate_schema_name.sql).
     """
-    return schema if schema == "gold" else f"{schema}_gold"
+    return name if schema == "gold" else f"{schema}_{name}"
 
 
 def lock_patience(variables: Mapping[str, Any]) -> float:

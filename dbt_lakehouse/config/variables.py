@@ -2,30 +2,75 @@
 can't be meant would otherwise show only in the run in which it first matters.
 """
 
+import difflib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import date, datetime
+from pathlib import Path
 from typing import Any, Final
 
+import yaml
 from dbt.config.project import Project
 
 from dbt_lakehouse.config.topics import topic_rules
 from dbt_lakehouse.errors import ConfigurationError
+from dbt_lakehouse.telling import tell
 
 _MOMENT: Final = re.compile(
     r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d([.]\d{1,6})?)?(Z|[+-]\d\d:\d\d)?)?", re.ASCII
 )
+# Files of dbt's in which a var can be asked for, and how.
+_WITH_VARS: Final = frozenset({".sql", ".yml", ".yaml", ".py"})
+_ASKED: Final = re.compile(r"""\bvar\(\s*["']([^"']+)["']""")
 
 
 def variables_of(project: Project, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The project's vars, those of its own scope and of ``--vars`` on top.
+    """The project's vars, those of its own scope and of ``--vars`` on top; tells of names that
+    nobody knows.
 
     Raises ``ConfigurationError`` for a value that can't be meant.
     """
     # Through Any: dbt's method has no annotations.
     scopes: Any = project.vars
     declared: dict[str, Any] = scopes.to_dict()
-    return checked({**declared, **declared.get(project.project_name, {}), **given})
+    variables = checked({**declared, **declared.get(project.project_name, {}), **given})
+    folders = [*project.all_source_paths, project.packages_install_path]
+    for sentence in unknown(variables, [Path(project.project_root, each) for each in folders]):
+        tell(sentence)
+    return variables
+
+
+def refuse_unreadable(text: str | None) -> None:
+    """Raise ``ConfigurationError`` for ``--vars`` that are no mapping, of which dbt itself would
+    print more than a line.
+    """
+    try:
+        given = {} if text is None else yaml.safe_load(text)
+    except yaml.YAMLError:
+        given = None
+    if not isinstance(given, dict):
+        raise ConfigurationError(f"--vars {text!r} is no YAML or JSON of names and values")
+
+
+def unknown(variables: Mapping[str, Any], folders: Iterable[Path]) -> list[str]:
+    """A sentence for each name that is neither a setting of the lake's nor asked for by a model or
+    macro in these folders: one that is misspelt has no effect. A mapping is the scope of another
+    package.
+    """
+    names = {name for name, value in variables.items() if not isinstance(value, Mapping)}
+    names -= _SETTINGS
+    if not names:
+        return []
+    files = (each for folder in folders for each in folder.rglob("*") if each.suffix in _WITH_VARS)
+    asked = {name for each in files for name in _ASKED.findall(each.read_text(errors="replace"))}
+    sentences = []
+    for name in sorted(names - asked):
+        near = difflib.get_close_matches(name, _SETTINGS, 1)
+        question = f": is it {near[0]}?" if near else ""
+        sentences.append(
+            f"vars.{name}: no setting has this name, and no model asks for it{question}"
+        )
+    return sentences
 
 
 def checked(variables: Mapping[str, Any]) -> dict[str, Any]:
@@ -97,3 +142,5 @@ _EXPECTED: Final[Mapping[str, _Check]] = {
     ),
     "max_quarantine_rate": (_is_part, "a number from 0 to 1"),
 }
+
+_SETTINGS: Final = frozenset({*_EXPECTED, "topics"})

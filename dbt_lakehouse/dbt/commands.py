@@ -11,6 +11,7 @@ from dbt_common.exceptions import DbtBaseException
 
 from dbt_lakehouse.config.project import Project
 from dbt_lakehouse.errors import LakehouseError
+from dbt_lakehouse.telling import working
 
 _OF_DBT: Final = (DbtBaseException, DbtUsageException, DbtInternalException)
 # It gives the manifest back, which takes longer to write than a small project to parse.
@@ -50,10 +51,11 @@ def read_manifest(project: Project) -> Any:
 
     Raises ``DbtError``.
     """
-    if all(map(_may_write, (target_folder(project), _folder(project, "LOG", "logs")))):
-        return run_dbt(project, *_PARSE)
-    with TemporaryDirectory() as folder:
-        return run_dbt(project, *_PARSE, "--target-path", folder, "--log-path", folder)
+    with working("reading the project"):
+        if all(map(may_write, (target_folder(project), _folder(project, "LOG", "logs")))):
+            return run_dbt(project, *_PARSE)
+        with TemporaryDirectory() as folder:
+            return run_dbt(project, *_PARSE, "--target-path", folder, "--log-path", folder)
 
 
 def target_folder(project: Project) -> Path:
@@ -66,7 +68,7 @@ def _folder(project: Project, name: str, default: str) -> Path:
     return project.root / (given or default)
 
 
-def _may_write(folder: Path) -> bool:
+def may_write(folder: Path) -> bool:
     """Whether files can be made in a folder, which may still have to be made."""
     while not folder.exists():
         folder = folder.parent

@@ -23,6 +23,8 @@ from dbt_lakehouse.dbt.maintenance import (
 )
 from dbt_lakehouse.lake.catalog import CATALOG
 from dbt_lakehouse.lake.tables import NO_SNAPSHOT, Table
+from dbt_lakehouse.spark.progress import tasks_of
+from dbt_lakehouse.telling import working
 from dbt_lakehouse.texts import sql_text, sql_texts
 
 TABLE: Final = f"{CATALOG}.bronze.maintained"
@@ -37,13 +39,15 @@ def maintain(
     kept in ``bronze.maintained``. A dry run only looks.
     """
     done = []
-    for each in candidates:
+    for number, each in enumerate(candidates, 1):
         name = f"{each.schema}.{each.name}"
-        table = tables.look_at(spark, name)
-        if table is not None and table.snapshot != NO_SNAPSHOT:
+        with working(f"{name}, table {number} of {len(candidates)}", tasks_of(spark)):
+            table = tables.look_at(spark, name)
+            if table is None or table.snapshot == NO_SNAPSHOT:
+                continue
             work = _looked(spark, name, table, each.policy) if dry_run else None
             done.append(work or _maintained(spark, name, table, each.policy))
-            yield done[-1]
+        yield done[-1]
     if done and not dry_run:
         _keep(spark, done)
 

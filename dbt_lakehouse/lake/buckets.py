@@ -58,6 +58,11 @@ def is_in_bucket(address: str) -> bool:
     return address.startswith(_SCHEMES)
 
 
+def is_read_without_spark(address: str) -> bool:
+    """Whether a file of the lake's storage is of this machine or in a bucket."""
+    return address.startswith(("/", "file:")) or is_in_bucket(address)
+
+
 def need_s3(settings: Mapping[str, str]) -> bool:
     """Whether the settings say that files of the lake are in a bucket. Where a REST catalog has its
     files, its server knows; the profile says so by ``io-impl``.

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from dbt_lakehouse.errors import ConfigurationError, DamageError, ReadError
+from dbt_lakehouse.errors import ConfigurationError, DamageError, ReadError, WriteError
 
 CATALOG: Final = "lake"
 _PROPERTIES: Final = f"spark.sql.catalog.{CATALOG}."
@@ -92,8 +92,8 @@ def read_only(settings: Mapping[str, str]) -> dict[str, str]:
     """
     uri = settings.get(CATALOG_URI, "")
     file = sqlite_file(uri)
+    require_file(settings)
     if file is not None:
-        _require(file)
         if not os.access(file.parent, os.W_OK):
             # Else who changes the catalog, and when, stays unknown to a process that goes on.
             raise ConfigurationError(
@@ -111,6 +111,22 @@ def read_only(settings: Mapping[str, str]) -> dict[str, str]:
     return dict(settings)
 
 
+def refuse_readers(settings: Mapping[str, str]) -> None:
+    """Raise ``WriteError`` if there is a SQLite catalog in a folder that this user can't write."""
+    file = sqlite_file(settings.get(CATALOG_URI, ""))
+    if file is not None and file.exists() and not os.access(file.parent, os.W_OK):
+        raise WriteError(
+            f"{file.parent}, the folder of the lake's catalog, can't be written: let this user"
+            " write it; `lakehouse sql` only reads"
+        )
+
+
+def is_read_without_spark(settings: Mapping[str, str]) -> bool:
+    """Whether tables are found without Spark in the catalog of these settings."""
+    uri = settings.get(CATALOG_URI, "")
+    return settings.get(CATALOG_TYPE) == "rest" or uri.startswith((SQLITE, _POSTGRESQL))
+
+
 def entries(settings: Mapping[str, str]) -> list[Entry]:
     """The tables and views of the lake with these settings, whose paths are absolute; dbt's
     temporary ones left out. Writes nothing, and needs no right to.
@@ -120,17 +136,18 @@ def entries(settings: Mapping[str, str]) -> list[Entry]:
     """
     uri = settings.get(CATALOG_URI, "")
     file = sqlite_file(uri)
-    if settings.get(CATALOG_TYPE) == "rest":
-        closed, rows = _of_rest(settings)
-    elif file is not None:
-        closed, rows = _of_sqlite(file)
-    elif uri.startswith(_POSTGRESQL):
-        closed, rows = _of_postgresql(uri, settings)
-    else:
+    require_file(settings)
+    if not is_read_without_spark(settings):
         raise ConfigurationError(
             "without Spark, tables are found in catalogs of SQLite, PostgreSQL and REST;"
             f" {CATALOG_URI} in the profile names another"
         )
+    if settings.get(CATALOG_TYPE) == "rest":
+        closed, rows = _of_rest(settings)
+    elif file is not None:
+        closed, rows = _of_sqlite(file)
+    else:
+        closed, rows = _of_postgresql(uri, settings)
     if closed is not None:
         raise ConfigurationError(closed)
     return [
@@ -164,7 +181,6 @@ def _of_rest(settings: Mapping[str, str]) -> tuple[str | None, list[_Row]]:
 
 
 def _of_sqlite(file: Path) -> tuple[str | None, list[_Row]]:
-    _require(file)
     try:
         return _of_file(f"{file.as_uri()}?mode=ro")
     except sqlite3.Error as error:
@@ -182,8 +198,10 @@ def _of_sqlite(file: Path) -> tuple[str | None, list[_Row]]:
             raise ReadError(f"the lake's catalog {file} can't be read: {error}") from error
 
 
-def _require(file: Path) -> None:
-    if not file.exists():
+def require_file(settings: Mapping[str, str]) -> None:
+    """Raise ``ConfigurationError`` if the file of a SQLite catalog is missing."""
+    file = sqlite_file(settings.get(CATALOG_URI, ""))
+    if file is not None and not file.exists():
         raise ConfigurationError(f"there is no lake yet, for {file} is missing: `dbt build`")
 
 
@@ -213,6 +231,11 @@ def _of_postgresql(uri: str, settings: Mapping[str, str]) -> tuple[str | None, l
         with psycopg.connect(address._replace(query="").geturl(), **options) as lake:
             (reason,) = lake.execute(_REASON).fetchone() or (None,)
             return reason, lake.execute(_ENTRIES).fetchall()
+    except psycopg.errors.UndefinedTable as error:
+        raise ConfigurationError(
+            f"there is no lake yet, for the database that {CATALOG_URI} in the profile names has no"
+            " table of Iceberg's: `dbt build`"
+        ) from error
     except psycopg.Error as error:
         raise ReadError(f"the lake's catalog can't be read: {error}") from error
 

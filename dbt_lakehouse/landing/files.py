@@ -3,11 +3,13 @@ once.
 """
 
 import glob
+import os
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, BinaryIO, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -28,7 +30,9 @@ from dbt_lakehouse.landing import landed_captures
 from dbt_lakehouse.landing.captures import Capture, CaptureError, read_captures
 from dbt_lakehouse.landing.leftovers import leaving_no_files
 from dbt_lakehouse.spark.java_errors import error_text
-from dbt_lakehouse.telling import tell
+from dbt_lakehouse.spark.progress import tasks_of
+from dbt_lakehouse.telling import tell, working
+from dbt_lakehouse.texts import counted
 
 # What is in memory at a time, as Python's objects and as Arrow's: so many messages, or so many
 # bytes of keys, values and headers and the message that crosses the limit. One may have 10 MB.
@@ -79,26 +83,29 @@ def land_again(spark: SparkSession, paths: Sequence[str], patience: float) -> La
     messages = landed_captures.messages_held(spark, digest)
     if messages is not None:
         return LandingResult(landed=0, skipped=messages)
-    result, snapshot = _land(spark, paths, patience)
+    result, snapshot = _land(lambda: spark, paths, patience)
     # Unless the files have changed meanwhile.
     if snapshot is not None and landed_captures.digest_of(paths) == digest:
         landed_captures.note(spark, digest, snapshot, result.landed + result.skipped)
     return result
 
 
-def land_captures(spark: SparkSession, paths: Iterable[str], patience: float) -> LandingResult:
-    """Append the messages of JSON-lines captures that are not in bronze yet, in one commit.
+def land_captures(
+    session: Callable[[], SparkSession], paths: Iterable[str], patience: float
+) -> LandingResult:
+    """Append the messages of JSON-lines captures that are not in bronze yet, in one commit. The
+    session is asked for when all of them have been read.
 
     Waits ``patience`` seconds at most for another process that lands.
 
     Raises ``LandingError`` for a line that is no message with a position, and for a position that
     is there already, or twice in the captures, with other bytes; nothing is appended then.
     """
-    return _land(spark, paths, patience)[0]
+    return _land(session, paths, patience)[0]
 
 
 def _land(
-    spark: SparkSession, paths: Iterable[str], patience: float
+    session: Callable[[], SparkSession], paths: Iterable[str], patience: float
 ) -> tuple[LandingResult, int | None]:
     """As ``land_captures``, with the snapshot of bronze that is known to hold all messages; None
     if somebody else has written meanwhile.
@@ -106,20 +113,28 @@ def _land(
     # By way of a file: a capture may be larger than memory, and Spark reads Parquet in parallel.
     with tempfile.TemporaryDirectory(dir=cache_folder("tmp"), prefix="landing-") as folder:
         parquet = Path(folder) / "captures.parquet"
-        _write_parquet(paths, parquet)
-        with landing_lock(spark).held("landing captures", patience):
+        _write_parquet(list(paths), parquet)
+        spark = session()
+        with (
+            landing_lock(spark).held("landing captures", patience),
+            working("appending to bronze", tasks_of(spark)),
+        ):
             return _append(spark, f"file://{parquet}")
 
 
-def _write_parquet(paths: Iterable[str], target: Path) -> None:
+def _write_parquet(paths: Sequence[str], target: Path) -> None:
     """Write the messages of captures with the columns of ``_SCHEMA``, a row group for each batch.
 
     Raises ``LandingError``.
     """
-    with pq.ParquetWriter(target, _SCHEMA) as writer:
+    reading = _Reading(sum(os.path.getsize(path) for path in paths if os.path.isfile(path)))
+    with (
+        pq.ParquetWriter(target, _SCHEMA) as writer,
+        working("reading captures", reading.how_far),
+    ):
         batch: list[dict[str, Any]] = []
         size = 0
-        for capture in _positioned(paths):
+        for capture in _positioned(paths, reading):
             row = _row(capture)
             batch.append(row)
             size += _size(row)
@@ -129,16 +144,44 @@ def _write_parquet(paths: Iterable[str], target: Path) -> None:
         writer.write_table(pa.Table.from_pylist(batch, schema=_SCHEMA))
 
 
-def _positioned(paths: Iterable[str]) -> Iterator[Capture]:
+@dataclass
+class _Reading:
+    """How far captures have been read, of so many bytes."""
+
+    total: int
+    bytes: int = 0
+    messages: int = 0
+
+    def how_far(self) -> str:
+        """For people."""
+        done = f"{self.bytes / 1e6:,.0f} of {self.total / 1e6:,.0f} MB"
+        return f"{done}, {counted(self.messages, 'message')}"
+
+
+class _Counted:
+    """A stream whose bytes are counted."""
+
+    def __init__(self, stream: BinaryIO, reading: _Reading) -> None:
+        self._stream: Any = stream
+        self._reading = reading
+
+    def read1(self, size: int, /) -> bytes:
+        data: bytes = self._stream.read1(size)
+        self._reading.bytes += len(data)
+        return data
+
+
+def _positioned(paths: Iterable[str], reading: _Reading) -> Iterator[Capture]:
     """The messages of captures, each with its position. Raises ``LandingError``."""
     for path in paths:
         try:
             with open(path, "rb") as stream:
-                for line_number, capture in read_captures(stream):
+                for line_number, capture in read_captures(_Counted(stream, reading)):
                     if capture.topic is None or capture.partition is None or capture.offset is None:
                         raise LandingError(
                             f"{path}: line {line_number}: landing needs topic, partition and offset"
                         )
+                    reading.messages += 1
                     yield capture
         except OSError as error:
             raise LandingError(f"{path}: {error.strerror}") from error

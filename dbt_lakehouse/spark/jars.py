@@ -16,7 +16,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -27,7 +27,9 @@ from py4j.protocol import Py4JJavaError
 
 from dbt_lakehouse.config.paths import CACHE, LOG4J, LOOPBACK, cache_folder
 from dbt_lakehouse.errors import JarError
-from dbt_lakehouse.spark.java import java_option, start_java
+from dbt_lakehouse.spark.java import environment, java_option, start_java
+from dbt_lakehouse.telling import working
+from dbt_lakehouse.texts import counted
 
 
 class Jar(NamedTuple):
@@ -120,7 +122,8 @@ def _resolve(jars: list[Jar]) -> None:
     cache_folder("jars")
     # A folder per call: Ivy's cache is not safe against two processes.
     with tempfile.TemporaryDirectory(dir=CACHE, prefix="ivy-") as ivy_dir:
-        resolved = _run_ivy([jar.coordinates for jar in jars], ivy_dir)
+        with working(f"fetching {counted(len(jars), 'jar')}", lambda: _fetched(Path(ivy_dir))):
+            resolved = _run_ivy([jar.coordinates for jar in jars], ivy_dir)
         for jar in jars:
             found = resolved.get(jar.coordinates)
             if found is None:
@@ -135,6 +138,16 @@ def _resolve(jars: list[Jar]) -> None:
             partial = jar.path.with_suffix(f".{os.getpid()}")
             shutil.copyfile(found, partial)
             partial.replace(jar.path)
+
+
+def _fetched(folder: Path) -> str:
+    """What is in a folder so far."""
+    sizes = []
+    for file in folder.rglob("*.jar*"):
+        # Ivy renames one that is complete.
+        with suppress(FileNotFoundError):
+            sizes.append(file.stat().st_size)
+    return f"{sum(sizes) / 1e6:,.0f} MB"
 
 
 def _run_ivy(coordinates: list[str], ivy_dir: str) -> dict[str, Path]:
@@ -210,15 +223,9 @@ def _gateway_at_home_in(folder: str) -> Iterator[Any]:
     # Of two, Java takes the latter: what the user says to Java holds.
     proxies = map(java_option, _proxy_options(getproxies()))
     options = [*proxies, *([given] if given else []), *map(java_option, ours)]
-    os.environ["SPARK_SUBMIT_OPTS"] = " ".join(options)
     os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
-    try:
+    with environment(SPARK_SUBMIT_OPTS=" ".join(options)):
         gateway = start_java()
-    finally:
-        if given is None:
-            del os.environ["SPARK_SUBMIT_OPTS"]
-        else:
-            os.environ["SPARK_SUBMIT_OPTS"] = given
     try:
         yield gateway
     finally:

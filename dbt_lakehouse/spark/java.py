@@ -2,20 +2,27 @@
 
 import json
 import os
+import shlex
 import shutil
 import signal
+import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 from py4j.java_gateway import JavaClass
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
+from pyspark.find_spark_home import _find_spark_home
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from dbt_lakehouse.errors import SessionError
+
+# Spark's machine learning alone calculates with this module, and Java warns of it in each start.
+_OF_VECTORS: Final = "--add-modules=jdk.incubator.vector"
+_ARGUMENTS: Final = "PYSPARK_SUBMIT_ARGS"
 
 
 def java_option(option: str) -> str:
@@ -39,15 +46,61 @@ def start_java(conf: SparkConf | None = None, advice: str = "") -> Any:
         )
     try:
         with _interrupted_later():
-            return launch_gateway(conf)
-    except PySparkRuntimeError as error:
-        if error.getCondition() != "JAVA_GATEWAY_EXITED":
+            return _launched(java, conf)
+    except (PySparkRuntimeError, subprocess.CalledProcessError) as error:
+        if isinstance(error, PySparkRuntimeError) and (
+            error.getCondition() != "JAVA_GATEWAY_EXITED"
+        ):
             raise
         # Its output has gone to standard error.
         raise SessionError(
             f"Spark's JVM ({java}) ended before it was ready, what it said is above: look"
             f" {advice}whether it is Java 17 or later; JAVA_HOME names another"
         ) from error
+
+
+def _launched(java: str, conf: SparkConf | None) -> Any:
+    """PySpark's gateway to a JVM with the command line that Spark's launcher makes for
+    ``bin/spark-class``, but for ``_OF_VECTORS``.
+    """
+    home = _find_spark_home()
+    # What that script sets.
+    ours = {"SPARK_HOME": home, "SPARK_CONF_DIR": f"{home}/conf", "SPARK_SCALA_VERSION": "2.13"}
+    settings = [part for each in (conf or SparkConf(False)).getAll() for part in _setting(*each)]
+    given = shlex.split(os.environ.get(_ARGUMENTS, "pyspark-shell"))
+    launcher = [java, "-Xmx128m", "-cp", f"{home}/jars/*", "org.apache.spark.launcher.Main"]
+    with environment(PYTHONHASHSEED="0", **ours):
+        made = subprocess.run(
+            [*launcher, "org.apache.spark.deploy.SparkSubmit", *settings, *given],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+        ).stdout
+        program, *arguments = made.partition("\0\n")[2].split("\0")[:-1]
+        command = shlex.join(each for each in arguments if each != _OF_VECTORS)
+        with environment(**{_ARGUMENTS: command}):
+            # PySpark's own script would be the program, and these its arguments.
+            return launch_gateway(None, {"executable": shutil.which(program)})
+
+
+def _setting(name: str, value: str) -> tuple[str, str]:
+    return "--conf", f"{name}={value}"
+
+
+@contextmanager
+def environment(**values: str) -> Iterator[None]:
+    """Within, these variables of the environment have these values."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 @contextmanager

@@ -42,6 +42,7 @@ from dbt_lakehouse.spark.java import java_option, own_interrupts, start_java
 from dbt_lakehouse.spark.java_errors import error_text
 from dbt_lakehouse.spark.sessions import Sessions
 from dbt_lakehouse.spark.shipping import functions_archive, is_local
+from dbt_lakehouse.telling import working
 
 # What another Spark installation may have exported; each would lead this one astray.
 FOREIGN_ENVIRONMENT: Final = ("SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_DRIVER_PYTHON", "PYTHONPATH")
@@ -95,8 +96,9 @@ def open_session(parameters: Mapping[str, str], root: Path) -> SparkSession:
     the schemas and the bronze table where they are missing. Raises ``ConfigurationError``, also for
     a lake that has moved to another catalog, and ``SessionError``.
     """
-    spark = start_session(parameters, root)
-    _prepare(spark)
+    with working("opening the lake"):
+        spark = start_session(parameters, root)
+        _prepare(spark)
     return spark
 
 
@@ -142,7 +144,9 @@ def _opened_with(settings: Mapping[str, str]) -> SparkSession:
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
     for logger in _LOGGERS_OF_PY4J:
         logging.getLogger(logger).addFilter(_is_no_interrupt)
-    spark = _started(_with_ours(settings))
+    with_ours = _with_ours(settings)
+    with working("starting Spark"):
+        spark = _started(with_ours)
     register_functions(spark)
     try:
         refuse_bucket(spark)

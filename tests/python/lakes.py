@@ -136,7 +136,7 @@ class Lake:
         spark = self.spark
         capture = self.folder / "capture.jsonl"
         capture.write_text("".join(json.dumps(line) + "\n" for line in lines))
-        return land_captures(spark, [str(capture)], patience=60)
+        return land_captures(lambda: spark, [str(capture)], patience=60)
 
     def kafka(self, topics: Sequence[str | dict[str, Any]], **variables: Any) -> KafkaSource:
         """Kafka as the environment names it, for names of topics or entries of ``vars.topics``."""

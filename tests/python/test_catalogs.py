@@ -172,7 +172,7 @@ def test_a_lake_is_built_read_and_maintained_in_each_catalog(
     capture = moving.lake.folder / "capture.jsonl"
     capture.write_text("".join(json.dumps(each.line()) + "\n" for each in messages))
     spark = load(moving.options(catalog)).open_session()
-    assert land_captures(spark, [str(capture)], patience=60).landed == len(messages)
+    assert land_captures(lambda: spark, [str(capture)], patience=60).landed == len(messages)
     moving.dbt(catalog, "run")
     if not earlier:
         spark.sql(VIEW)

@@ -308,6 +308,7 @@ def test_help_and_version_succeed() -> None:
         result = run(*arguments)
         assert (result.returncode, result.stderr) == (0, b"")
         assert result.stdout
+    assert b"\nlakehouse 0.1.0\n" in b"\n" + result.stdout and b"\niceberg 1." in result.stdout
     bare = run()
     assert bare.returncode == 2
     assert b"decode" in bare.stderr

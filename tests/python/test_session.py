@@ -53,8 +53,9 @@ def test_a_lake_that_can_not_be_used(tmp_path: Path, settings: dict[str, str], r
     [("4x", ") ended before it was ready"), ("64m", "INVALID_DRIVER_MEMORY")],
 )
 def test_memory_that_the_driver_can_not_have(tmp_path: Path, memory: str, reason: str) -> None:
+    (tmp_path / "capture.jsonl").touch()
     done = subprocess.run(
-        [sys.executable, "-m", "dbt_lakehouse.cli", "land", "capture.jsonl"],
+        [sys.executable, "-m", "dbt_lakehouse.cli", "land", str(tmp_path / "capture.jsonl")],
         cwd=ROOT,
         env={**os.environ, "LAKEHOUSE_LAKE": str(tmp_path), "LAKEHOUSE_DRIVER_MEMORY": memory},
         capture_output=True,

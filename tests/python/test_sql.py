@@ -24,7 +24,7 @@ from prompt_toolkit.output import DummyOutput
 
 from dbt_lakehouse.commands.explain.landed import from_bronze
 from dbt_lakehouse.commands.quarantine import quarantine
-from dbt_lakehouse.commands.show import show_tables
+from dbt_lakehouse.commands.show import Choice, fitted, show_tables
 from dbt_lakehouse.commands.sql.command import answer
 from dbt_lakehouse.commands.sql.shell import Names, Shell
 from dbt_lakehouse.config.paths import ROOT
@@ -347,6 +347,23 @@ def test_show_counts_and_prints_the_first_rows(reader: Reader) -> None:
     assert counts["gold.orders"] == 36 and len(counts) == 11
     with pytest.raises(ConfigurationError, match=r"no table region\b.*gold.regions"):
         show_tables(reader, ["region"])
+    chosen = Choice(limit=1, columns=["r_name", "_position"], where="r_regionkey < 2 -- or 3")
+    shown = show_tables(reader, ["regions"], chosen).splitlines()
+    assert shown[0] == "gold.regions: 2 rows of 7"
+    assert shown[2].split("|")[1].strip() == "r_name" and len(shown) == 6
+    counts = json.loads(show_tables(reader, ["regions"], chosen, as_json=True))
+    assert counts == {"gold.regions": 2}
+    with pytest.raises(ConfigurationError, match=r"gold.regions has no column r_nam: its columns"):
+        show_tables(reader, ["regions"], Choice(columns=["r_nam"]))
+
+
+def test_show_fits_the_terminal() -> None:
+    names, row = ["id", "an_address", "note"], [7, "1 Long Street, Town", "abcdefghijkl"]
+    assert fitted(names, [row], None) == fitted(names, [row], 37)
+    assert "|1 Long Street...|abcdefghijkl|" in fitted(names, [row], 36)
+    narrow = fitted(names, [row], 16)
+    assert narrow.endswith("too wide for 1 more column: --columns note\n")
+    assert max(map(len, narrow.splitlines()[:-1])) <= 16
 
 
 def test_messages_that_have_landed_are_found_by_their_place(reader: Reader) -> None:
@@ -477,6 +494,10 @@ def test_a_user_who_may_write_nothing(lake: Lake, tmp_path: Path) -> None:
         question = ("why", "--table", "regions", "--key", '{"r_regionkey": 0}')
         done = sql(copied, *question, prefix=without_rights(copied.folder))
         assert done.stdout.startswith('gold.regions {"r_regionkey":0}: a row, by'), done.stderr
+        # Nor does Spark start for who would write.
+        done = sql(copied, "land", "/dev/null", prefix=without_rights(copied.folder))
+        assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
+        assert "the folder of the lake's catalog, can't be written: let this user" in done.stderr
         assert sorted(tmp_path.rglob("*")) == files
     finally:
         for each in [tmp_path, *files]:

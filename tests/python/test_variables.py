@@ -1,6 +1,7 @@
 """The vars of dbt_project.yml: what can't be meant stops each command before it does anything."""
 
 from datetime import date, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from small_messages import profile
 from streams import PROFILES, START, Message
 
 from dbt_lakehouse.config.paths import ROOT
-from dbt_lakehouse.config.variables import checked
+from dbt_lakehouse.config.variables import checked, unknown
 from dbt_lakehouse.errors import ConfigurationError
 
 AS_OF = "2026-12-31T10:00:00Z"
@@ -113,3 +114,31 @@ def test_dbt_stops_before_it_does_anything(lake: Lake, command: str, name: str, 
     with pytest.raises(DbtRuntimeError, match=f"vars.{name} "):
         lake.dbt(command, "-s", "change_events", **variables)
     assert "silver.change_events" not in lake.tables()
+
+
+def test_a_name_that_nobody_knows_is_told(tmp_path: Path) -> None:
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models" / "mine.sql").write_text("select {{ var( 'mine', 1) }}")
+    variables = {
+        "max_quarantine": 0.1,
+        "anything": True,
+        "mine": 2,
+        "topics": [],
+        "as_of": None,
+        # Of a package.
+        "other": {"max_quarantine": 1},
+    }
+    assert unknown(variables, [tmp_path / "models", tmp_path / "nowhere"]) == [
+        "vars.anything: no setting has this name, and no model asks for it",
+        "vars.max_quarantine: no setting has this name, and no model asks for it: is it"
+        " max_quarantine_rate?",
+    ]
+    declared = yaml.safe_load((ROOT / "dbt_project.yml").read_text())["vars"]
+    assert unknown(declared, []) == []
+
+
+def test_it_is_told_when_the_project_is_read(lake: Lake, capfd: pytest.CaptureFixture[str]) -> None:
+    lake.load(tombstone_retention=3)
+    assert "is it tombstone_retention_days?" in capfd.readouterr().err
+    lake.dbt("parse", as_of=AS_OF, tombstone_retention=3)
+    assert "is it tombstone_retention_days?" in lake.log_text()

@@ -156,7 +156,7 @@ class LakehouseConnectionManager(SparkConnectionManager):
             self.command = profile.args.which
             self._root = Path(profile.project_root)
             # Checked before dbt parses the project.
-            with self.exception_handler("reading vars"):
+            with self.exception_handler("reading vars"), telling(LOGGER.warning):
                 self._variables = variables_of(profile, profile.cli_vars)
         self._sessions: Sessions | None = None
         self._run_lock: LakeLock | None = None
@@ -218,12 +218,14 @@ class LakehouseConnectionManager(SparkConnectionManager):
         from dbt_lakehouse.config.project import lock_patience
         from dbt_lakehouse.config.topics import TopicMatcher, topic_rules
         from dbt_lakehouse.lake.locks import run_lock
+        from dbt_lakehouse.landing.files import configured_captures
         from dbt_lakehouse.spark.session import opened_sessions
 
         project = self.project()
         if self.command in COMMANDS_THAT_LAND and self.lands_elsewhere() is None:
-            # Before Spark starts and makes the lake's folder: a broker that is not there is found
-            # out at once.
+            # Before Spark starts and makes the lake's folder: a file or a broker that is not there
+            # is found out at once.
+            configured_captures(project.variables, project.root)
             project.reachable_kafka()
         spark = project.open_session()
         # Patterns are Java's: Spark tells which are none.

@@ -18,11 +18,14 @@ from dbt_lakehouse.commands.forget.entities import (
 from dbt_lakehouse.commands.forget.erasing import steps
 from dbt_lakehouse.commands.forget.finding import EVENTS, drop_views, find
 from dbt_lakehouse.commands.forget.purging import purge
+from dbt_lakehouse.commands.keys import given_key
 from dbt_lakehouse.config.project import Project, lock_patience
 from dbt_lakehouse.dbt.news import Wanted
 from dbt_lakehouse.dbt.readers import has_read_all, readers_in, rewriting
 from dbt_lakehouse.errors import LakehouseError
 from dbt_lakehouse.lake.locks import landing_lock, run_lock
+from dbt_lakehouse.spark.progress import tasks_of
+from dbt_lakehouse.telling import working
 from dbt_lakehouse.texts import counted
 
 
@@ -120,6 +123,13 @@ def forget(project: Project, options: Options) -> Report:
     """
     if bool(options.table) != bool(options.keys) or not (options.keys or options.purge):
         raise ForgetError("forget needs --table and --key, or --purge, or all three")
+    pipeline, entity = read_models(project, options.table)
+    if entity is not None:
+        # Spark, whose types count, reads them again.
+        for text in options.keys:
+            given_key(text, entity.key, entity.types)
+    project.require_lake()
+    project.refuse_readers()
     spark = project.open_session()
     patience = lock_patience(project.variables)
     with (
@@ -128,7 +138,6 @@ def forget(project: Project, options: Options) -> Report:
     ):
         requests.create_table(spark)
         report = Report()
-        pipeline, entity = read_models(project, options.table)
         readers = {
             upstream: {name: pipeline.wanted.get(name) for name in names}
             for upstream, names in readers_in(spark).items()
@@ -147,7 +156,8 @@ def forget(project: Project, options: Options) -> Report:
         tables = [table for table in requests.unpurged(spark) if exists(spark, table)]
         if options.purge:
             for table in tables:
-                done = purge(spark, table, readers.get(table.label, {}))
+                with working(f"purging {table.label}", tasks_of(spark)):
+                    done = purge(spark, table, readers.get(table.label, {}))
                 report.purged[table.label] = done._asdict()
             requests.purged(spark)
         else:
@@ -164,9 +174,10 @@ def _forget(
     report: Report,
 ) -> None:
     _refuse_unread(spark, pipeline, entity)
-    found = find(spark, pipeline, entity, options.keys)
-    todo = steps(spark, pipeline, entity)
-    rows = {step.table.label: spark.sql(step.counting).collect()[0][0] for step in todo}
+    with working("looking for the key", tasks_of(spark)):
+        found = find(spark, pipeline, entity, options.keys)
+        todo = steps(spark, pipeline, entity)
+        rows = {step.table.label: spark.sql(step.counting).collect()[0][0] for step in todo}
     report.table, report.keys = options.table, len(options.keys)
     if not any(rows.values()):
         return
@@ -180,7 +191,8 @@ def _forget(
         name = step.table.label
         with rewriting(spark, readers.get(name, {}), name):
             if rows[name]:
-                step.run()
+                with working(f"forgetting in {name}", tasks_of(spark)):
+                    step.run()
     requests.forgotten(spark, report.request_id)
 
 

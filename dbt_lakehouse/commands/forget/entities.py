@@ -61,6 +61,8 @@ class Entity(NamedTuple):
     """Gold, history: what is made of the log."""
     key: list[str]
     """The key columns."""
+    types: list[str]
+    """The types of the key columns, as the log declares them."""
     fields: dict[str, str]
     """The name of each at the source."""
     namespace: str | None
@@ -113,6 +115,7 @@ def read_models(project: Project, name: str | None) -> tuple[Pipeline, Entity | 
         log=_table(log),
         tables=[_table(each) for each in readers],
         key=key,
+        types=[fold.types[column] for column in key],
         fields={"_digest": "digest"} if namespace else {each: fields[each] for each in key},
         namespace=namespace,
         conditions=list(declared["conditions"]),

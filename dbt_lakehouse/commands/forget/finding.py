@@ -12,13 +12,7 @@ from pyspark.sql.functions import col, udf
 
 from dbt_lakehouse.commands.forget.entities import BRONZE, Entity, Pipeline
 from dbt_lakehouse.commands.forget.payloads import BATCH_FORMATS, without_records
-from dbt_lakehouse.commands.keys import (
-    MICROSECONDS,
-    UnusableKeyError,
-    key_names,
-    key_texts,
-    refuse_rounded,
-)
+from dbt_lakehouse.commands.keys import MICROSECONDS, UnusableKeyError, given_key, key_names
 from dbt_lakehouse.errors import LakehouseError
 from dbt_lakehouse.texts import sql_text, sql_texts
 
@@ -105,9 +99,7 @@ def _typed_keys(
     spark: SparkSession, entity: Entity, types: dict[str, str], given: Sequence[str]
 ) -> DataFrame:
     names = key_names(entity.key)
-    rows = [key_texts(text, names) for text in given]
-    for row in rows:
-        refuse_rounded(row, names, [types[column] for column in entity.key])
+    rows = [given_key(text, entity.key, [types[each] for each in entity.key]) for text in given]
     given_texts = spark.createDataFrame(rows, ", ".join(f"`{name}` string" for name in names))
     typed = given_texts.selectExpr(
         *(

@@ -9,10 +9,13 @@ from dbt_lakehouse.commands.generate import edit, naming, scan
 from dbt_lakehouse.commands.generate.choices import GivenKeys
 from dbt_lakehouse.commands.generate.profile import TableId
 from dbt_lakehouse.commands.generate.project_files import PROJECT_FILE, ProjectFiles
-from dbt_lakehouse.commands.generate.report import GenerateError, Report, listed
+from dbt_lakehouse.commands.generate.report import GenerateError, Report
 from dbt_lakehouse.commands.generate.writer import Writer
+from dbt_lakehouse.commands.topics import landed_topics, refuse_missing
 from dbt_lakehouse.config.project import Project
 from dbt_lakehouse.config.topics import TopicMatcher, topic_rules
+from dbt_lakehouse.spark.progress import tasks_of
+from dbt_lakehouse.telling import working
 from python_udfs.registry import FORMATS
 
 
@@ -34,15 +37,15 @@ def generate(project: Project, options: Options) -> Report:
     """
     _check(options)
     rules = topic_rules(project.variables.get("topics"))
-    spark = project.open_session()
-    landed = scan.landed_topics(spark)
-    missing = [topic for topic in options.topics if topic not in landed]
-    if missing:
-        raise GenerateError(
-            f"bronze holds no message of the topic {', '.join(missing)}: land it first"
-            f" (lakehouse land). {listed('It holds', landed)}"
-        )
     files = ProjectFiles(project.root)
+    files.refuse_unwritable()
+    landed = project.looked(landed_topics)
+    if landed is not None:
+        refuse_missing(options.topics, landed)
+    spark = project.open_session()
+    if landed is None:
+        landed = scan.landed_topics(spark)
+        refuse_missing(options.topics, landed)
     matcher = TopicMatcher(spark._jvm, rules)
     formats, unlisted = {}, []
     for topic in options.topics:
@@ -57,7 +60,8 @@ def generate(project: Project, options: Options) -> Report:
             )
         else:
             formats[topic] = rule.format
-    profile = scan.profile_topics(spark, formats)
+    with working("looking at all messages", tasks_of(spark)):
+        profile = scan.profile_topics(spark, formats)
     report = Report(list(options.topics), profile.messages)
     if profile.undecodable:
         report.notes.append(profile.undecodable)

@@ -7,6 +7,7 @@ from typing import Final
 from dbt_lakehouse.commands.generate import documents, edit, sources
 from dbt_lakehouse.commands.generate.report import GenerateError, Outcome
 from dbt_lakehouse.commands.generate.sources import Models
+from dbt_lakehouse.dbt.commands import may_write
 
 PROJECT_FILE: Final = "dbt_project.yml"
 
@@ -23,6 +24,12 @@ class ProjectFiles:
             root / each for each in settings.get("snapshot-paths") or ["snapshots"]
         ]
         self._seed_folders = [root / each for each in settings.get("seed-paths") or ["seeds"]]
+
+    def refuse_unwritable(self) -> None:
+        """Raise ``GenerateError`` if models can't be written."""
+        folder = self.model_folders[0]
+        if not may_write(folder):
+            raise GenerateError(f"{folder} can't be written, and models are made there")
 
     def models(self) -> Models:
         """What the project has."""

@@ -10,7 +10,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-import click
 from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext
 from pyspark.errors.exceptions.captured import CapturedException
@@ -27,6 +26,7 @@ from dbt_lakehouse.lake.catalog import CATALOG
 from dbt_lakehouse.lake.iceberg import java_class
 from dbt_lakehouse.spark.java_errors import error_text
 from dbt_lakehouse.spark.session import has_ended, open_to_read
+from dbt_lakehouse.telling import tell
 from python_udfs.registry import SQL_FUNCTIONS
 
 # How often the tables that are listed are brought up to date.
@@ -58,7 +58,7 @@ def _serve(
     connections = _listen(spark, access)
     port = connections.getPortNumber()
     tls = ";ssl=true" if access.keystore else ""
-    click.echo(f"serving at jdbc:hive2://{access.host}:{port}/{tls}", err=True)
+    tell(f"serving at jdbc:hive2://{access.host}:{port}/{tls}")
     while not stopped.wait(_LISTING_SECONDS):
         if has_ended(patience=0):
             raise SessionError(

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from msgspec.structs import replace
 
 from dbt_lakehouse.commands.forget.entities import node_with_keys
-from dbt_lakehouse.commands.keys import UnusableKeyError, key_names, key_texts, refuse_rounded
+from dbt_lakehouse.commands.keys import UnusableKeyError, given_key, key_names
 from dbt_lakehouse.commands.sql.command import rows_of, sql_literal
 from dbt_lakehouse.commands.sql.output import cell
 from dbt_lakehouse.dbt.declarations import Fold
@@ -112,8 +112,7 @@ def typed_key(reader: Reader, table: KeyedTable, text: str) -> Key:
     """The key that a JSON text means. Raises ``UnusableKeyError``."""
     names = key_names(table.key)
     types = [table.fold.types[column] for column in table.key]
-    values = key_texts(text, names)
-    refuse_rounded(values, names, types)
+    values = given_key(text, table.key, types)
     held = reader.columns()[table.log]
     literals = [
         _bytes(value) if kind == "binary" else f"try_cast({sql_literal(value)} as {held[column]})"

@@ -31,7 +31,8 @@ from dbt_lakehouse.landing.kafka.reading import Range, capped, new_ranges, offse
 from dbt_lakehouse.landing.kafka.settings import KafkaSource
 from dbt_lakehouse.landing.leftovers import leaving_no_files
 from dbt_lakehouse.spark.java_errors import error_text
-from dbt_lakehouse.telling import tell
+from dbt_lakehouse.spark.progress import tasks_of
+from dbt_lakehouse.telling import tell, working
 from dbt_lakehouse.texts import counted
 
 # How often a run begins anew because another host has appended meanwhile.
@@ -107,7 +108,7 @@ def _land_prepared(spark: SparkSession, source: KafkaSource, prepared: Prepared)
         # A transaction's end takes an offset but is no message: a range may hold none, and an empty
         # commit in every run would be noise.
         if not rows.isEmpty():
-            with leaving_no_files(spark):
+            with leaving_no_files(spark), working("appending to bronze", tasks_of(spark)):
                 commit = bronze.append(rows, positions.snapshot)
             landed = commit.rows
             positions = behind_own_append(spark, logs, positions, commit.snapshot)

@@ -14,7 +14,6 @@ from contextlib import ExitStack
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple, NoReturn
 
-import click
 from py4j.protocol import Py4JJavaError
 from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.sql import DataFrame, SparkSession
@@ -47,6 +46,7 @@ from dbt_lakehouse.landing.kafka.reading import bronze_rows, without_landed
 from dbt_lakehouse.landing.kafka.settings import KafkaSource
 from dbt_lakehouse.landing.leftovers import leaving_no_files
 from dbt_lakehouse.spark.java_errors import error_text
+from dbt_lakehouse.telling import tell, working
 from dbt_lakehouse.texts import counted
 
 # How often the stream looks whether it shall stop, and reports.
@@ -91,16 +91,30 @@ def run_stream(
                 if not lock.take("lakehouse stream", _LOCK_SECONDS):
                     raise LockedError(f"topic {topic} is landed already, by {lock.holder()}")
                 held.callback(lock.release)
-        click.echo(
+        tell(
             f"streaming {counted(len(logs), 'partition')} of {counted(len(topics), 'topic')}"
-            f" from {source.settings.servers}",
-            err=True,
+            f" from {source.settings.servers}"
         )
         for topic in sorted(stalled):
-            click.echo(f"not topic {topic}: {stalled[topic]}", err=True)
+            tell(f"not topic {topic}: {stalled[topic]}")
         landed = _Stream(spark, source, options, logs, positions, stalled).run(stopping)
         raise_stalled(stalled)
         return landed
+
+
+def refuse_unlisted(rules: Sequence[TopicRule], topics: Sequence[str]) -> None:
+    """Raise ``ConfigurationError`` for a topic that surely no rule brings from Kafka. Whether a
+    pattern does is asked in Spark's JVM.
+    """
+    if any(rule.from_kafka and rule.pattern is not None for rule in rules):
+        return
+    for topic in topics:
+        if not any(rule.from_kafka and rule.topic == topic for rule in rules):
+            raise _unlisted(topic)
+
+
+def _unlisted(topic: str) -> ConfigurationError:
+    return ConfigurationError(f"vars.topics has no entry for {topic} from Kafka")
 
 
 def _chosen(
@@ -114,7 +128,7 @@ def _chosen(
     for topic in topics:
         rule = matcher.rule(topic)
         if rule is None or not rule.from_kafka:
-            raise ConfigurationError(f"vars.topics has no entry for {topic} from Kafka")
+            raise _unlisted(topic)
         chosen.append(rule._replace(topic=topic, pattern=None))
     return chosen
 
@@ -158,8 +172,9 @@ class _Stream:
             dir=cache_folder("tmp"), prefix="stream-", ignore_cleanup_errors=True
         ) as checkpoint:
             self._query = query = self._start(checkpoint)
-            while query.isActive and not stopping.wait(_POLL_SECONDS):
-                self._report(query)
+            with working("streaming", lambda: f"landed {counted(self._landed, 'message')}"):
+                while query.isActive and not stopping.wait(_POLL_SECONDS):
+                    self._report(query)
             with self._landing:
                 self._stopped = True
             # Spark reports what has landed a moment later, if it is let to.
@@ -236,7 +251,7 @@ class _Stream:
                 with leaving_no_files(self._spark):
                     commit = bronze.append(rows, self._positions.snapshot)
             except ConcurrentAppendError:
-                click.echo("another host has landed meanwhile: once more", err=True)
+                tell("another host has landed meanwhile: once more")
                 continue
             # Our own rows need no look: no later micro-batch brings them again.
             self._positions = self._positions._replace(snapshot=commit.snapshot)
@@ -315,10 +330,9 @@ class _Stream:
             landed = self._untold.pop(progress.batchId)
             seconds = max(progress.batchDuration, 1) / 1000
             behind = sum(max(0, end - read.get(key, 0)) for key, end in latest.items())
-            click.echo(
+            tell(
                 f"{datetime.now(UTC):%H:%M:%S} landed {counted(landed, 'message')},"
-                f" {landed / seconds:,.0f} a second; {counted(behind, 'offset')} behind",
-                err=True,
+                f" {landed / seconds:,.0f} a second; {counted(behind, 'offset')} behind"
             )
 
     def _fail(self, error: Exception | None) -> NoReturn:

@@ -1,0 +1,26 @@
+"""Topics as the command line is given them: such that bronze holds."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from dbt_lakehouse.commands.generate.report import listed
+from dbt_lakehouse.commands.sql.command import rows_of
+from dbt_lakehouse.errors import ConfigurationError
+from dbt_lakehouse.lake.reader import Reader
+
+_LANDED: Final = "select distinct topic from bronze.raw_payloads order by topic"
+
+
+def landed_topics(reader: Reader) -> list[str]:
+    """The topics that bronze holds."""
+    return [topic for (topic,) in rows_of(reader, _LANDED)]
+
+
+def refuse_missing(topics: Sequence[str], landed: Sequence[str]) -> None:
+    """Raise ``ConfigurationError`` for a topic that is none of those that have landed."""
+    missing = [topic for topic in topics if topic not in landed]
+    if missing:
+        raise ConfigurationError(
+            f"bronze holds no message of the topic {', '.join(missing)}: land it first"
+            f" (lakehouse land). {listed('It holds', landed)}"
+        )
