@@ -63,13 +63,22 @@ def _launched(java: str, conf: SparkConf | None) -> Any:
     """PySpark's gateway to a JVM with the command line that Spark's launcher makes for
     ``bin/spark-class``, but for ``_OF_VECTORS``.
     """
+    if "PYSPARK_GATEWAY_PORT" in os.environ:
+        # Under spark-submit, Spark is this process's parent.
+        return launch_gateway()
     home = _find_spark_home()
-    # What that script sets.
-    ours = {"SPARK_HOME": home, "SPARK_CONF_DIR": f"{home}/conf", "SPARK_SCALA_VERSION": "2.13"}
+    # What that script and PySpark set for it.
+    ours = {
+        "PYTHONHASHSEED": "0",
+        "SPARK_CONF_DIR": f"{home}/conf",
+        "SPARK_CONNECT_MODE": "0",
+        "SPARK_HOME": home,
+        "SPARK_SCALA_VERSION": "2.13",
+    }
     settings = [part for each in (conf or SparkConf(False)).getAll() for part in _setting(*each)]
     given = shlex.split(os.environ.get(_ARGUMENTS, "pyspark-shell"))
     launcher = [java, "-Xmx128m", "-cp", f"{home}/jars/*", "org.apache.spark.launcher.Main"]
-    with environment(PYTHONHASHSEED="0", **ours):
+    with environment(**ours):
         made = subprocess.run(
             [*launcher, "org.apache.spark.deploy.SparkSubmit", *settings, *given],
             stdin=subprocess.DEVNULL,
