@@ -7,9 +7,11 @@ line alike.
 import logging
 import os
 import re
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -63,6 +65,9 @@ _OF_THE_JVM: Final = (
     "spark.yarn.",
 )
 _SECRET_NAME: Final = re.compile(r"(?i)password|secret|token|credential|access.?key")
+
+# Connections to SQLite catalogs that this user can only read.
+_READERS: Final[dict[Path, sqlite3.Connection]] = {}
 
 _opened: Sessions | None = None
 
@@ -304,6 +309,16 @@ def _for_readers(catalog: Path) -> str:
     """The address of a SQLite catalog whose folder this user can't write. Its log of changes is
     there while another has it open, and only then are there changes.
     """
+    readers = f"{SQLITE}{catalog}?open_mode=1&busy_timeout=30000"
+    if catalog in _READERS:
+        return readers
     if catalog.with_name(f"{catalog.name}-wal").exists():
-        return f"{SQLITE}{catalog}?open_mode=1&busy_timeout=30000"
+        reader = sqlite3.connect(f"{catalog.as_uri()}?mode=ro", uri=True)
+        # It may have gone just now.
+        with suppress(sqlite3.Error):
+            reader.execute("select 1 from sqlite_master").fetchone()
+            # The log stays as long as this is open, also when all others close the catalog.
+            _READERS[catalog] = reader
+            return readers
+        reader.close()
     return f"{SQLITE}file:{catalog}?immutable=1"

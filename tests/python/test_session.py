@@ -1,8 +1,10 @@
 """A lake or a Spark that can't be used says so in one line, with what to look at."""
 
 import os
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.errors import SessionError
 from dbt_lakehouse.lake.catalog import CATALOG_TYPE, CATALOG_URI, WAREHOUSE
 from dbt_lakehouse.spark import jars
-from dbt_lakehouse.spark.session import _with_ours, open_session
+from dbt_lakehouse.spark.session import _READERS, _for_readers, _with_ours, open_session
 
 
 @pytest.mark.parametrize(
@@ -46,6 +48,22 @@ def test_a_lake_that_can_not_be_used(tmp_path: Path, settings: dict[str, str], r
     assert "secret" not in str(caught.value)
     # It leaves no session behind that would stand in the way of one that works.
     assert lake.sql("select * from bronze.raw_payloads") == []
+
+
+def test_a_log_of_changes_that_a_reader_needs_stays(tmp_path: Path) -> None:
+    catalog = tmp_path / "catalog.db"
+    immutable = f"jdbc:sqlite:file:{catalog}?immutable=1"
+    with closing(sqlite3.connect(catalog)) as writer:
+        writer.execute("pragma journal_mode=wal")
+        writer.execute("create table iceberg_tables (a)")
+        assert _for_readers(catalog) == f"jdbc:sqlite:{catalog}?open_mode=1&busy_timeout=30000"
+    # SQLite removes it when the last who has the catalog open closes it.
+    assert (tmp_path / "catalog.db-wal").exists()
+    _READERS.pop(catalog).close()
+    with closing(sqlite3.connect(catalog)) as writer:
+        writer.execute("insert into iceberg_tables values (1)")
+        writer.commit()
+    assert _for_readers(catalog) == immutable
 
 
 @pytest.mark.parametrize(
