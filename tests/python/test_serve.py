@@ -24,7 +24,6 @@ import pyspark
 import pytest
 from click.testing import CliRunner
 from commands import Command, lakehouse, wait_until
-from connect_attacks import RANGE, attacks, execution, messages
 from lakes import Lake
 from py4j.protocol import Py4JJavaError
 from pyhive import hive
@@ -34,6 +33,7 @@ from pyspark.sql.connect import functions as f
 from pyspark.sql.connect.proto import AnalyzePlanRequest, ExecutePlanRequest
 from pyspark.sql.connect.session import SparkSession as RemoteSession
 from pyspark.sql.connect.window import Window
+from spark_connect_attacks import RANGE, attacks, execution, messages
 from TCLIService import ttypes
 from thrift.Thrift import TException
 from thrift.transport.TSocket import TSocket
@@ -282,6 +282,15 @@ REFUSED: Final = (
 )
 
 
+# Spark makes one of the class that a schema names, whichever it is.
+CLASS_IN_A_SCHEMA: Final = (
+    "select from_json('{}', '"
+    '{"type": "struct", "fields": [{"name": "x", "nullable": true, "metadata": {}, "type": {"type":'
+    ' "udt", "class": "org.apache.spark.mllib.linalg.VectorUDT", "pyClass": "", "sqlType": ""}}]}'
+    "')"
+)
+
+
 def test_nothing_can_be_written(server: Server, demo: Lake, tmp_path: Path) -> None:
     folder = tmp_path / "written"
     storage = demo.folder / "lake"
@@ -298,6 +307,8 @@ def test_nothing_can_be_written(server: Server, demo: Lake, tmp_path: Path) -> N
             rows(connection, "select '${{env:HOME}} ${{spark.sql.catalog.lake.uri}}'")[0][0][0]
             == "$"
         )
+        with pytest.raises(DatabaseError):
+            rows(connection, CLASS_IN_A_SCHEMA)
     assert state(demo) == before
     assert not folder.exists()
 

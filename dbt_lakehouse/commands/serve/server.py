@@ -103,6 +103,8 @@ def _settings(folder: str) -> dict[str, str]:
         # Else a query could read files, and the environment: ${env:...}.
         "spark.sql.runSQLOnFiles": "false",
         "spark.sql.variable.substitute": "false",
+        # Else a schema in a query could name any class, which Spark makes one of.
+        "spark.sql.udt.allowCreatingUDTFromString": "false",
         # Of Spark's own catalog, which holds nothing but what is listed; it makes folders.
         "spark.sql.warehouse.dir": folder,
         # Spark Connect has no TLS.
