@@ -714,15 +714,28 @@ def sql(
     metavar="FILE",
     help="Key and certificate for TLS; LAKEHOUSE_KEYSTORE_PASSWORD opens it.",
 )
+@click.option(
+    "--connect",
+    type=click.IntRange(0, 65535),
+    metavar="PORT",
+    help="Port of Spark Connect; 0 for any that is free. Without it there is none."
+    " SPARK_CONNECT_AUTHENTICATE_TOKEN is what clients must know.",
+)
 @_project_options
 def serve(
-    project: "Project", host: str, port: int, users: Path | None, keystore: Path | None
+    project: "Project",
+    host: str,
+    port: int,
+    users: Path | None,
+    keystore: Path | None,
+    connect: int | None,
 ) -> None:
     """Answer queries in Spark's SQL, for beeline, JDBC, PyHive and BI tools, until SIGTERM or
     Ctrl-C.
 
     It is HiveServer2 with the lake's functions. Clients read, and can neither write nor set
-    anything. A host that other machines can reach needs both --users and --keystore.
+    anything. A host that other machines can reach needs both --users and --keystore. With
+    --connect, PySpark's clients of Spark Connect are answered too, on this machine alone.
     """
     from py4j.protocol import Py4JError
 
@@ -730,7 +743,7 @@ def serve(
     from dbt_lakehouse.commands.serve.server import serve as answer
     from dbt_lakehouse.spark.session import has_ended
 
-    access = Access(host, port, users, keystore)
+    access = Access(host, port, users, keystore, connect)
     stopping = threading.Event()
     try:
         answer(project, access, lambda: _set_by_signals(stopping))

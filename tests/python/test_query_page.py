@@ -24,8 +24,8 @@ LATER: Final = "2040-02-01 00:00:00"
 BETWEEN: Final = "2026-11-21 12:00"
 # DuckDB would fetch it from elsewhere; here it comes from its package.
 INSTALL: Final = '"install iceberg; load iceberg"'
-# Where `lakehouse serve` listens; here, wherever it can.
-SERVED: Final = "port=10000"
+# Where `lakehouse serve` listens, for either protocol; here, wherever it can.
+SERVED: Final = {"port=10000": "127.0.0.1:", "localhost:15002": "localhost:"}
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def between(lake: Lake) -> str:
 
 @pytest.fixture
 def server(lake: Lake) -> Iterator[Command]:
-    with lakehouse(lake, "serve", "--port", "0") as command:
+    with lakehouse(lake, "serve", "--port", "0", "--connect", "0") as command:
         yield command
         # Ctrl-C.
         command.process.send_signal(signal.SIGINT)
@@ -64,6 +64,9 @@ def test_each_example_prints_what_the_page_says(
     blocks = BLOCK.findall(page)
     # None is passed over.
     assert len(blocks) == page.count("```text") == page.count("```sh") + page.count("```python")
+    # PySpark sets it when a session is not of this process.
+    monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
+    monkeypatch.delenv("SPARK_CONNECT_MODE_ENABLED")
     monkeypatch.chdir(lake.folder)
     monkeypatch.setenv("DBT_PROJECT_DIR", str(ROOT))
     monkeypatch.setenv("DBT_PROFILES_DIR", str(ROOT / "profiles"))
@@ -75,11 +78,12 @@ def test_each_example_prints_what_the_page_says(
     for language, code, _ in blocks:
         capfd.readouterr()
         code = code.replace(BETWEEN, between)
-        if SERVED in code:
-            # It has started while the others ran.
-            server.wait_for("serving at jdbc:hive2://127.0.0.1:")
-            port = server.said.partition("127.0.0.1:")[2].partition("/")[0]
-            code = code.replace(SERVED, f"port={port}")
+        for address, said in SERVED.items():
+            if address in code:
+                # It has started while the others ran.
+                server.wait_for("serving at sc://")
+                port = server.said.partition(said)[2].partition("/")[0]
+                code = code.replace(address, re.sub(r"\d+$", port, address))
         if language == "python":
             at_hand = "; ".join(f"load '{file}'" for file in extension_files())
             exec(code.replace(INSTALL, repr(at_hand)), variables)

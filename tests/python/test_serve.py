@@ -12,12 +12,14 @@ import sys
 import threading
 import time
 from base64 import b64decode
-from collections.abc import Iterator
-from contextlib import ExitStack, closing, nullcontext, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
+from uuid import uuid4
 
+import grpc
 import pyspark
 import pytest
 from click.testing import CliRunner
@@ -26,6 +28,12 @@ from lakes import Lake
 from py4j.protocol import Py4JJavaError
 from pyhive import hive
 from pyhive.exc import DatabaseError
+from pyspark.errors import PySparkException
+from pyspark.sql.connect import functions as f
+from pyspark.sql.connect.proto import AnalyzePlanRequest, ExecutePlanRequest
+from pyspark.sql.connect.session import SparkSession as RemoteSession
+from pyspark.sql.connect.window import Window
+from spark_connect_attacks import RANGE, attacks, execution, messages
 from TCLIService import ttypes
 from thrift.Thrift import TException
 from thrift.transport.TSocket import TSocket
@@ -33,8 +41,15 @@ from thrift.transport.TSSLSocket import TSSLSocket
 from thrift_sasl import TSaslClientTransport
 
 from dbt_lakehouse.cli import lakehouse as command_line
-from dbt_lakehouse.commands.serve.access import KEYSTORE_PASSWORD, Access, password_line
+from dbt_lakehouse.commands.serve.access import (
+    CONNECT_TOKEN,
+    KEYSTORE_PASSWORD,
+    Access,
+    password_line,
+)
+from dbt_lakehouse.commands.serve.server import serve
 from dbt_lakehouse.config.paths import LOOPBACK, ROOT
+from dbt_lakehouse.config.project import Project
 from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.lake.catalog import CATALOG_URI, entries, read_only
 from dbt_lakehouse.lake.iceberg import java_class
@@ -42,6 +57,9 @@ from dbt_lakehouse.lake.iceberg import java_class
 USER: Final = "ana"
 PASSWORD: Final = "correct: hörse"
 SECRET: Final = "opensesame"
+TOKEN: Final = "sesame-open"
+# It is counted for longer than anybody waits.
+ENDLESS: Final = "select count(*) from range(100000000000000) a cross join range(100000) b"
 PAGE: Final = ROOT / "docs" / "query.md"
 JARS: Final = Path(pyspark.__file__).parent / "jars"
 
@@ -54,6 +72,8 @@ class Server:
         self._folder: Final = folder
         address = command.said.partition("jdbc:hive2://0.0.0.0:")[2]
         self.port: Final = int(address.partition("/")[0])
+        address = command.said.partition("sc://localhost:")[2]
+        self.connect_port: Final = int(address.partition("/")[0])
 
     @property
     def jdbc(self) -> str:
@@ -66,6 +86,12 @@ class Server:
         context = ssl.create_default_context(cafile=str(self._folder / "certificate.pem"))
         connected = TSSLSocket(LOOPBACK, self.port, ssl_context=context)
         return self.connect_by(connected, user, password, **options)
+
+    def remote(self, token: str = TOKEN) -> RemoteSession:
+        """A session of PySpark's over Spark Connect."""
+        address = f"sc://localhost:{self.connect_port}/;token={token}"
+        session: RemoteSession = RemoteSession.builder.remote(address).create()
+        return session
 
     def connect_by(self, connected: TSocket, user: str, password: str, **options: Any) -> Any:
         """The same by any socket."""
@@ -155,10 +181,13 @@ def server(demo: Lake, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ser
         environment.setenv(KEYSTORE_PASSWORD, SECRET)
         # So little is filled soon.
         environment.setenv("LAKEHOUSE_DRIVER_MEMORY", "1g")
+        environment.setenv(CONNECT_TOKEN, TOKEN)
         options = [str(folder / each) if (folder / each).exists() else each for each in options]
-        command = running.enter_context(lakehouse(demo, *options, "--port", "0"))
+        options += ["--port", "0", "--connect", "0"]
+        command = running.enter_context(lakehouse(demo, *options))
         command.wait_for("serving at jdbc:hive2://0.0.0.0:")
         command.wait_for("ssl=true")
+        command.wait_for("token=...")
         yield Server(command, folder)
 
 
@@ -255,6 +284,15 @@ REFUSED: Final = (
 )
 
 
+# Spark makes one of the class that a schema names, whichever it is.
+CLASS_IN_A_SCHEMA: Final = (
+    "select from_json('{}', '"
+    '{"type": "struct", "fields": [{"name": "x", "nullable": true, "metadata": {}, "type": {"type":'
+    ' "udt", "class": "org.apache.spark.mllib.linalg.VectorUDT", "pyClass": "", "sqlType": ""}}]}'
+    "')"
+)
+
+
 def test_nothing_can_be_written(server: Server, demo: Lake, tmp_path: Path) -> None:
     folder = tmp_path / "written"
     storage = demo.folder / "lake"
@@ -271,6 +309,8 @@ def test_nothing_can_be_written(server: Server, demo: Lake, tmp_path: Path) -> N
             rows(connection, "select '${{env:HOME}} ${{spark.sql.catalog.lake.uri}}'")[0][0][0]
             == "$"
         )
+        with pytest.raises(DatabaseError):
+            rows(connection, CLASS_IN_A_SCHEMA)
     assert state(demo) == before
     assert not folder.exists()
 
@@ -331,6 +371,113 @@ def test_only_the_right_password_over_tls(server: Server) -> None:
     assert server.ask("select 1", user="bo", password="other") == [(1,)]
     with pytest.raises((TException, OSError)):
         server.connect_by(TSocket(LOOPBACK, server.port), USER, PASSWORD)
+
+
+# PySpark's own call of pandas.
+@pytest.mark.filterwarnings("ignore:The copy keyword is deprecated")
+def test_spark_connect_reads(
+    server: Server, demo: Lake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with closing_session(server.remote()) as spark:
+        orders = spark.table("orders")
+        by_status = orders.filter("status <> 'new'").groupBy("status").agg(f.sum("amount"))
+        expected = demo.sql("select status, sum(amount) from gold.orders group by 1 order by 1")
+        assert [row.asDict() for row in by_status.sort("status").collect()] == [
+            row for row in expected if row["status"] != "new"
+        ]
+        newest = f.row_number().over(Window.partitionBy("status").orderBy(f.desc("order_id")))
+        per_status = orders.withColumn("n", newest).filter(f.col("n") == 1)
+        # The rows of `show tables` are what the client sends back.
+        assert per_status.count() == spark.sql("from orders |> select distinct status").count()
+        assert spark.sql("show tables in gold").count() == sum(
+            name.startswith("gold.") for name in demo.tables()
+        )
+        regions = spark.sql(
+            "select * from {x} where r_regionkey = :key", {"key": 1}, x=spark.table("regions")
+        )
+        regions.select("r_name").show()
+        regions.explain()
+        said = capsys.readouterr().out
+        assert "|AMERICA|" in said and "== Physical Plan ==" in said
+        frame: Any = regions.toPandas()
+        assert frame["r_name"].tolist() == ["AMERICA"]
+        assert regions.toArrow()["r_name"].to_pylist() == ["AMERICA"]
+        assert spark.table("silver.orders_changes").schema["_operation"].dataType.simpleString()
+        described = next(each for each in spark.catalog.listTables() if each.name == "orders")
+        assert str(described.description).startswith("One row per customer order that exists now.")
+        assert spark.catalog.listColumns("orders")[0].description == "Number of the order."
+        assert spark.catalog.currentDatabase() == "gold"
+        decoded = f.call_function("decode_payload", *map(f.lit, ("debezium_json", None, b"x")))
+        assert orders.select(decoded[0].error_code).limit(1).collect() == [("not_json",)]
+        # What a client chooses is his own.
+        spark.conf.set("spark.sql.session.timeZone", "+02:00")
+        assert spark.sql("select current_timezone()").collect() == [("+02:00",)]
+    with closing_session(server.remote()) as spark:
+        assert spark.sql("select current_timezone()").collect() == [("UTC",)]
+
+
+def test_spark_connect_only_reads(server: Server, demo: Lake, tmp_path: Path) -> None:
+    folder = tmp_path / "written"
+    before = state(demo)
+    with closing_session(server.remote()) as spark:
+        statements: dict[str, Callable[[], Any]] = {
+            each: partial(spark.sql, each.format(folder=folder, warehouse=folder))
+            for each in REFUSED
+        }
+        for name, attack in {**statements, **attacks(spark, folder)}.items():
+            with pytest.raises((PySparkException, grpc.RpcError)) as refused:
+                attack()
+            answer = str(refused.value)
+            # By us, and not for want of a table.
+            assert "here, " in answer or "and not " in answer or "routine" in answer, name
+        for name, request in messages().items():
+            with pytest.raises(grpc.RpcError) as refused:
+                asked(spark, request)
+            assert "only queries are answered here, " in str(refused.value.details()), name
+        assert len(asked(spark, execution(root=RANGE))) > 1
+    assert state(demo) == before
+    assert not folder.exists()
+
+
+@contextmanager
+def closing_session(spark: RemoteSession) -> Iterator[RemoteSession]:
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+def asked(spark: RemoteSession, request: ExecutePlanRequest | AnalyzePlanRequest) -> list[Any]:
+    """What a session's server answers to a message."""
+    request.session_id = spark.session_id
+    request.user_context.user_id = spark.client._user_id or ""
+    stub = spark.client._stub
+    if isinstance(request, AnalyzePlanRequest):
+        return [stub.AnalyzePlan(request)]
+    return [*stub.ExecutePlan(request)]
+
+
+def test_spark_connect_wants_its_token(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    stranger = server.remote("wrong")
+    with pytest.raises(PySparkException, match="Invalid authentication token"):
+        stranger.range(1).count()
+    # Else PySpark's client asks once more when this process ends, and waits for the server.
+    stranger.client.close()
+    monkeypatch.delenv(CONNECT_TOKEN)
+    address = f"sc://localhost:{server.connect_port}"
+    stranger = RemoteSession.builder.remote(address).create()
+    with pytest.raises(PySparkException, match="No authentication token"):
+        stranger.range(1).count()
+    stranger.client.close()
+    # Nobody else can come, whatever --host is.
+    connections = Path("/proc/net/tcp").read_text() + Path("/proc/net/tcp6").read_text()
+    assert re.findall(rf" (\w+):{server.connect_port:04X} 0+:0000 0A", connections) in (
+        ["0100007F"],
+        ["0000000000000000FFFF00000100007F"],
+    )
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            assert TOKEN not in file.read_bytes().decode(errors="replace")
 
 
 def test_bi_tools_find_tables_and_columns(server: Server, demo: Lake) -> None:
@@ -415,10 +562,14 @@ def test_fifty_clients(server: Server) -> None:
 
 def test_queries_end_with_their_clients(server: Server) -> None:
     # Waited for by different calls: rows are computed when they are asked for, aggregates before.
-    count = "select count(*) from range(100000000000000) a cross join range(100000) b"
     scan = "select id from range(100000000000000) where id < 0"
-    asked = [(server.connect(), *each) for each in ((count, True), (count, False), (scan, False))]
+    asked = [
+        (server.connect(), *each) for each in ((ENDLESS, True), (ENDLESS, False), (scan, False))
+    ]
     asking = [threading.Thread(target=ask_in_vain, args=each) for each in asked]
+    remote, _call = endless(server)
+    wait_until(lambda: server.seconds_at_work() > 0.5, "the query of Spark Connect is at work")
+    remote.client._channel.close()
     for each in asking:
         each.start()
     wait_until(lambda: server.seconds_at_work() > 0.5, "the queries are at work")
@@ -431,6 +582,18 @@ def test_queries_end_with_their_clients(server: Server) -> None:
     wait_until(lambda: server.seconds_at_work() < 0.3, "no query is at work", seconds=60)
 
 
+def endless(server: Server) -> tuple[RemoteSession, Any]:
+    """A session, and its query, which goes on as long as that is kept, and could be attached to
+    again.
+    """
+    spark = server.remote()
+    request = execution(root={"sql": {"query": ENDLESS}})
+    request.session_id = spark.session_id
+    request.operation_id = str(uuid4())
+    request.request_options.add().reattach_options.reattachable = True
+    return spark, spark.client._stub.ExecutePlan(request)
+
+
 def ask_in_vain(connection: Any, query: str, runs_async: bool) -> None:
     cursor = connection.cursor()
     with suppress(TException, OSError):
@@ -440,9 +603,14 @@ def ask_in_vain(connection: Any, query: str, runs_async: bool) -> None:
 
 
 def test_rows_that_would_fill_the_memory_are_refused(server: Server) -> None:
-    endless = "select x, id from (select randstr(100000, 1) as x) cross join range(100000000)"
+    many = "select x, id from (select randstr(100000, 1) as x) cross join range(100000000)"
     for _ in range(2):
-        assert "the rows need more memory than the server has" in server.refusal(endless)
+        assert "the rows need more memory than the server has" in server.refusal(many)
+    with (
+        closing_session(server.remote()) as spark,
+        pytest.raises(PySparkException, match="the rows need more memory than the server has"),
+    ):
+        spark.sql(many).collect()
     assert server.ask("select count(*) from orders") == [(36,)]
 
 
@@ -456,11 +624,14 @@ def test_many_rows(server: Server) -> None:
 def test_it_stops_cleanly(server: Server) -> None:
     connection = server.connect()
     connection.cursor().execute("select count(*) from range(100000000000000)", async_=True)
+    remote, _call = endless(server)
     server.command.process.send_signal(signal.SIGTERM)
     said = server.command.end()
     connection._transport.close()
+    remote.client._channel.close()
     assert said.endswith("stopped\n")
     assert "Exception" not in said
+    assert TOKEN not in said
 
 
 def test_a_line_of_the_file_of_users() -> None:
@@ -484,6 +655,7 @@ def test_a_line_of_the_file_of_users() -> None:
         (Access("::", 0), ":: can be reached from other machines"),
         (Access("0.0.0.0", 0, users=Path("{users}")), "reached .* needs --keystore FILE"),
         (Access("0.0.0.0", 0, keystore=Path("{users}")), "reached .* needs --users FILE"),
+        (Access(LOOPBACK, 0, users=Path("{users}"), connect=0), f"{CONNECT_TOKEN} is not set"),
         (Access("no.such.host.invalid", 0), "--host no.such.host.invalid: "),
         (Access(LOOPBACK, 0, users=Path("missing")), "--users: missing can't be read"),
         (Access(LOOPBACK, 0, users=Path("{bad}")), "line 2 is not a user: `lakehouse password"),
@@ -494,6 +666,7 @@ def test_what_can_not_work_is_told_at_once(
     access: Access, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(KEYSTORE_PASSWORD, SECRET)
+    monkeypatch.delenv(CONNECT_TOKEN, raising=False)
     line = password_line(USER, PASSWORD)
     contents = {"users": line, "bad": f"{line}\nana:secret", "empty": "\n"}
     paths = {name: tmp_path / name for name in contents}
@@ -504,6 +677,13 @@ def test_what_can_not_work_is_told_at_once(
     )
     with pytest.raises(ConfigurationError, match=said):
         access._replace(users=users, keystore=keystore).check()
+
+
+def test_a_server_that_is_open_to_all_is_not_started_beside_it() -> None:
+    plugin = "org.apache.spark.sql.connect.SparkConnectPlugin"
+    project = Project({"spark.plugins": f"my.Plugin,{plugin}"}, {}, "gold", ROOT)
+    with pytest.raises(ConfigurationError, match="take it out, and give --connect PORT"):
+        serve(project, Access(LOOPBACK, 0), threading.Event)
 
 
 def test_a_keystore_without_its_password_and_a_port_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -517,4 +697,6 @@ def test_a_keystore_without_its_password_and_a_port_in_use(monkeypatch: pytest.M
         taken.listen()
         with pytest.raises(ConfigurationError, match="can't be used: Address already in use"):
             Access(LOOPBACK, taken.getsockname()[1]).check()
+        with pytest.raises(ConfigurationError, match=r"can't be used: .*; --connect names"):
+            Access(LOOPBACK, 0, connect=taken.getsockname()[1]).check()
     Access("localhost", 0).check()

@@ -1,9 +1,5 @@
 import java.io.IOException;
 import java.io.PushbackInputStream;
-import java.lang.management.ManagementFactory;
-import java.lang.management.MemoryPoolMXBean;
-import java.lang.management.MemoryType;
-import java.lang.management.MemoryUsage;
 import java.net.Socket;
 import java.net.SocketTimeoutException;
 import java.nio.charset.StandardCharsets;
@@ -26,6 +22,7 @@ import java.util.concurrent.SynchronousQueue;
 import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
+import java.util.function.BooleanSupplier;
 import javax.crypto.SecretKeyFactory;
 import javax.crypto.spec.PBEKeySpec;
 import javax.security.auth.callback.Callback;
@@ -87,6 +84,7 @@ public final class Connections extends ThriftBinaryCLIService {
     private final String users;
     private final Set settings;
     private final long queryTimeout;
+    private final BooleanSupplier isFull;
     private final ExecutorService fetching =
         Executors.newCachedThreadPool(new ThreadFactoryWithGarbageCleanup("fetching"));
 
@@ -102,7 +100,8 @@ public final class Connections extends ThriftBinaryCLIService {
             String keystorePassword,
             String users,
             Set settings,
-            long queryTimeout) {
+            long queryTimeout,
+            BooleanSupplier isFull) {
         super(service);
         this.host = host;
         this.port = port;
@@ -111,6 +110,7 @@ public final class Connections extends ThriftBinaryCLIService {
         this.users = users;
         this.settings = settings;
         this.queryTimeout = queryTimeout;
+        this.isFull = isFull;
     }
 
     protected void initializeServer() {
@@ -264,31 +264,11 @@ public final class Connections extends ThriftBinaryCLIService {
             return "the rows take longer than spark.sql.thriftServer.queryTimeout: " + queryTimeout
                 + " s";
         }
-        if (isFull()) {
+        if (isFull.getAsBoolean()) {
             return "the rows need more memory than the server has: ask for fewer, or give it more"
                 + " (spark.driver.memory in the profile)";
         }
         return null;
-    }
-
-    /** Whether what is in use leaves little of the heap. */
-    private static synchronized boolean isFull() {
-        Iterator pools = ManagementFactory.getMemoryPoolMXBeans().iterator();
-        while (pools.hasNext()) {
-            MemoryPoolMXBean pool = (MemoryPoolMXBean) pools.next();
-            // Of the pools of the heap, only the one where objects grow old has a threshold.
-            if (pool.getType() == MemoryType.HEAP && pool.isUsageThresholdSupported()
-                && isFull(pool.getUsage())) {
-                // Some of it may be of no use any more.
-                System.gc();
-                return isFull(pool.getUsage());
-            }
-        }
-        return false;
-    }
-
-    private static boolean isFull(MemoryUsage memory) {
-        return memory.getMax() > 0 && memory.getUsed() > 0.8 * memory.getMax();
     }
 
     /** What is closed already, as rows that were refused, is closed: clients do it once more. */

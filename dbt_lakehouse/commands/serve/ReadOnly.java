@@ -157,12 +157,17 @@ public final class ReadOnly extends AbstractFunction2 {
             }
         }
 
+        /** Queries may be in it. */
         public Expression parseExpression(String sql) throws ParseException {
-            return parser.parseExpression(sql);
+            Expression expression = parser.parseExpression(sql);
+            check(expression);
+            return expression;
         }
 
         public TableIdentifier parseTableIdentifier(String sql) throws ParseException {
-            return parser.parseTableIdentifier(sql);
+            TableIdentifier name = parser.parseTableIdentifier(sql);
+            checkName(name.nameParts());
+            return name;
         }
 
         public FunctionIdentifier parseFunctionIdentifier(String sql) throws ParseException {
@@ -170,7 +175,9 @@ public final class ReadOnly extends AbstractFunction2 {
         }
 
         public Seq parseMultipartIdentifier(String sql) throws ParseException {
-            return parser.parseMultipartIdentifier(sql);
+            Seq name = parser.parseMultipartIdentifier(sql);
+            checkName(name);
+            return name;
         }
 
         public StructType parseRoutineParam(String sql) throws ParseException {

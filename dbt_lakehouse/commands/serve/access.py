@@ -9,9 +9,12 @@ import socket
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from dbt_lakehouse.config.paths import LOOPBACK
 from dbt_lakehouse.errors import ConfigurationError
 
 KEYSTORE_PASSWORD: Final = "LAKEHOUSE_KEYSTORE_PASSWORD"
+# Spark's own, for its server and its clients.
+CONNECT_TOKEN: Final = "SPARK_CONNECT_AUTHENTICATE_TOKEN"
 _ROUNDS: Final = 200_000
 
 
@@ -25,6 +28,8 @@ class Access(NamedTuple):
     """A file of lines as ``password_line`` makes them; without one, any password will do."""
     keystore: Path | None = None
     """Key and certificate for TLS."""
+    connect: int | None = None
+    """Port of Spark Connect, on loopback whatever the host; 0 for any, none for no such server."""
 
     @property
     def keystore_password(self) -> str:
@@ -57,7 +62,9 @@ class Access(NamedTuple):
                 f"{self.host} can be reached from other machines, and so needs"
                 f" {' and '.join(missing)}; 127.0.0.1 needs neither"
             )
-        self._check_port()
+        _check_port(self.host, self.port, "--port")
+        if self.connect is not None:
+            self._check_connect(self.connect)
 
     def _addresses(self) -> list[ipaddress.IPv4Address | ipaddress.IPv6Address]:
         try:
@@ -66,20 +73,26 @@ class Access(NamedTuple):
             raise ConfigurationError(f"--host {self.host}: {error.strerror}") from error
         return [ipaddress.ip_address(str(address[0]).partition("%")[0]) for *_, address in found]
 
-    def _check_port(self) -> None:
-        """What Java tells late, and at length."""
-        ((family, *_, address), *_) = socket.getaddrinfo(
-            self.host, self.port, type=socket.SOCK_STREAM
-        )
-        with socket.socket(family) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(address)
-            except OSError as error:
-                raise ConfigurationError(
-                    f"port {self.port} of {self.host} can't be used: {error.strerror}; --port names"
-                    " another"
-                ) from error
+    def _check_connect(self, port: int) -> None:
+        if self.users is not None and not os.environ.get(CONNECT_TOKEN):
+            raise ConfigurationError(
+                f"the environment variable {CONNECT_TOKEN} is not set: without it, anybody on this"
+                " machine could read by --connect what --users keeps from him"
+            )
+        _check_port(LOOPBACK, port, "--connect")
+
+
+def _check_port(host: str, port: int, option: str) -> None:
+    """What Java tells late, and at length."""
+    ((family, *_, address), *_) = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    with socket.socket(family) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(address)
+        except OSError as error:
+            raise ConfigurationError(
+                f"port {port} of {host} can't be used: {error.strerror}; {option} names another"
+            ) from error
 
 
 def password_line(name: str, password: str) -> str:

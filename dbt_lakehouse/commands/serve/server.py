@@ -2,6 +2,7 @@
 can only read.
 """
 
+import os
 import threading
 import warnings
 from collections.abc import Callable, Iterable
@@ -15,13 +16,20 @@ from pyspark import SparkContext
 from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.sql import SparkSession
 
-from dbt_lakehouse.commands.serve.access import KEYSTORE_PASSWORD, Access
+from dbt_lakehouse.commands.serve.access import CONNECT_TOKEN, KEYSTORE_PASSWORD, Access
 from dbt_lakehouse.commands.serve.listing import Listing
-from dbt_lakehouse.commands.serve.rules import FUNCTIONS_REFUSED, PLANS, SETTINGS
-from dbt_lakehouse.config.paths import cache_folder
+from dbt_lakehouse.commands.serve.rules import (
+    CONNECT_EXECUTED,
+    CONNECT_FIELDS,
+    CONNECT_SETTINGS_TOLD,
+    FUNCTIONS_REFUSED,
+    PLANS,
+    SETTINGS,
+)
+from dbt_lakehouse.config.paths import LOOPBACK, cache_folder
 from dbt_lakehouse.config.project import Project
 from dbt_lakehouse.dbt.tables import catalog_of
-from dbt_lakehouse.errors import SessionError
+from dbt_lakehouse.errors import ConfigurationError, SessionError
 from dbt_lakehouse.lake.catalog import CATALOG
 from dbt_lakehouse.lake.iceberg import java_class
 from dbt_lakehouse.spark.java_errors import error_text
@@ -35,6 +43,7 @@ _HERE: Final = Path(__file__).parent
 _POOLS: Final = (
     "<allocations><pool name='default'><schedulingMode>FAIR</schedulingMode></pool></allocations>"
 )
+_OPEN_TO_ALL: Final = "org.apache.spark.sql.connect.SparkConnectPlugin"
 _HIVE: Final = "org.apache.spark.sql.hive.thriftserver"
 
 
@@ -43,6 +52,11 @@ def serve(project: Project, access: Access, stopping: Callable[[], threading.Eve
     has started. Raises ``ConfigurationError`` and ``SessionError``.
     """
     access.check()
+    if _OPEN_TO_ALL in project.parameters.get("spark.plugins", ""):
+        raise ConfigurationError(
+            f"spark.plugins in the profile has {_OPEN_TO_ALL}, a server that lets its clients do"
+            " whatever Spark can: take it out, and give --connect PORT"
+        )
     with TemporaryDirectory(dir=cache_folder("tmp"), prefix="serve-") as folder:
         _serve(project, access, stopping, folder)
 
@@ -55,10 +69,15 @@ def _serve(
     listing = Listing(spark, project.gold)
     listing.refresh()
     _restrict(spark, project.gold)
-    connections = _listen(spark, access)
+    memory = _made("Memory")
+    connections = _listen(spark, access, memory)
+    connect = None if access.connect is None else _connect(spark, access.connect, memory)
     port = connections.getPortNumber()
     tls = ";ssl=true" if access.keystore else ""
     tell(f"serving at jdbc:hive2://{access.host}:{port}/{tls}")
+    if connect is not None:
+        token = ";token=..." if os.environ.get(CONNECT_TOKEN) else ""
+        tell(f"serving at sc://localhost:{connect.port()}/{token}")
     while not stopped.wait(_LISTING_SECONDS):
         if has_ended(patience=0):
             raise SessionError(
@@ -68,6 +87,8 @@ def _serve(
         with suppress(Py4JJavaError, CapturedException):
             listing.refresh()
     connections.stop()
+    if connect is not None:
+        connect.stop()
     with warnings.catch_warnings():
         # Where the signal has ended Spark too.
         warnings.simplefilter("ignore", RuntimeWarning)
@@ -88,8 +109,17 @@ def _settings(folder: str) -> dict[str, str]:
         # Else a query could read files, and the environment: ${env:...}.
         "spark.sql.runSQLOnFiles": "false",
         "spark.sql.variable.substitute": "false",
+        # Else a schema in a query could name any class, which Spark makes one of.
+        "spark.sql.udt.allowCreatingUDTFromString": "false",
         # Of Spark's own catalog, which holds nothing but what is listed; it makes folders.
         "spark.sql.warehouse.dir": folder,
+        # Spark Connect has no TLS.
+        "spark.connect.grpc.binding.address": LOOPBACK,
+        # Its clients send plans, and no data.
+        "spark.connect.grpc.maxInboundMessageSize": "16m",
+        # Of a query that is stopped while it writes a batch, Spark never frees the batch.
+        "spark.connect.grpc.arrow.maxBatchSize": "4m",
+        "spark.sql.connect.serverStacktrace.enabled": "false",
     }
 
 
@@ -111,7 +141,7 @@ def _restrict(spark: SparkSession, schema: str) -> None:
     spark._jsparkSession.extensions().injectParser(rule)
 
 
-def _listen(spark: SparkSession, access: Access) -> Any:
+def _listen(spark: SparkSession, access: Access, memory: Any) -> Any:
     """The running server's connections. Raises ``SessionError``."""
     conf = java_class("org.apache.hadoop.hive.conf.HiveConf")()
     for name, value in {
@@ -149,7 +179,8 @@ def _listen(spark: SparkSession, access: Access) -> Any:
         access.keystore_password,
         str(access.users) if access.users else None,
         _java_set(SETTINGS),
-        spark._jsparkSession.sessionState().conf().getConf(_query_timeout()),
+        _query_timeout(spark),
+        memory,
     )
     try:
         for each in (service, connections):
@@ -163,8 +194,31 @@ def _listen(spark: SparkSession, access: Access) -> Any:
     return connections
 
 
-def _query_timeout() -> Any:
-    return _scala_object("org.apache.spark.sql.internal.SQLConf").THRIFTSERVER_QUERY_TIMEOUT()
+def _connect(spark: SparkSession, port: int, memory: Any) -> Any:
+    """The running server of Spark Connect. Raises ``SessionError``."""
+    context = spark._jsparkSession.sparkContext()
+    context.env().conf().set("spark.connect.grpc.binding.port", str(port))
+    try:
+        return _made(
+            "Connect",
+            context,
+            _java_set(CONNECT_FIELDS),
+            _java_set(CONNECT_EXECUTED),
+            _java_set(SETTINGS),
+            _java_set(CONNECT_SETTINGS_TOLD),
+            _query_timeout(spark),
+            memory,
+        )
+    except Py4JJavaError as error:
+        raise SessionError(
+            f"Spark Connect does not start: {error_text(error)}: look at --connect"
+        ) from error
+
+
+def _query_timeout(spark: SparkSession) -> int:
+    entry = _scala_object("org.apache.spark.sql.internal.SQLConf").THRIFTSERVER_QUERY_TIMEOUT()
+    seconds: int = spark._jsparkSession.sessionState().conf().getConf(entry)
+    return seconds
 
 
 def _made(name: str, *arguments: Any) -> Any:
