@@ -1,0 +1,99 @@
+"""The `lakehouse` command. Each failure is one line on stderr; only bugs show a traceback."""
+
+import sys
+from collections.abc import Sequence
+from typing import Final, NoReturn
+
+import click
+
+from dbt_lakehouse.cli import changing, landing, reading, serving
+from dbt_lakehouse.commands.standard_streams import FAILED, INTERRUPTED, UNUSABLE, Failure
+from dbt_lakehouse.errors import LakehouseError, comes_of
+
+_EXIT_CODES: Final = """\b
+Exit codes:
+    0    done
+    1    the machine or a server failed: disk full, no network, a lake at work; try again
+    2    the call or its input can't be used
+    130  interrupted
+    141  the reader of the output went away
+
+\b
+Completion in bash (zsh and fish alike), a line for ~/.bashrc:
+    eval "$(_LAKEHOUSE_COMPLETE=bash_source lakehouse)"
+"""
+
+
+def _print_versions(context: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted and not context.resilient_parsing:
+        from dbt_lakehouse.commands.version import versions
+
+        click.echo(versions())
+        context.exit()
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]}, epilog=_EXIT_CODES)
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_versions,
+    help="Print the versions of what works together here.",
+)
+def lakehouse() -> None:
+    """Change events from Kafka as Iceberg tables."""
+
+
+for _command in (
+    *(landing.decode, landing.land, landing.stream, landing.status),
+    *(changing.generate, changing.redrive, changing.maintain, changing.forget),
+    changing.migrate_catalog,
+    *(reading.sql, reading.show, reading.why, reading.explain, reading.peek, reading.quarantine),
+    reading.docs,
+    *(serving.serve, serving.password, serving.jars),
+):
+    lakehouse.add_command(_command)
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """The console script."""
+    try:
+        # Returns the code of --help and --version, and None from a command that ended well.
+        code = lakehouse.main(arguments, prog_name="lakehouse", standalone_mode=False) or 0
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        code = UNUSABLE
+    except Exception as error:
+        told, code = _told(error)
+        if told is None:
+            raise
+        _print_failure(told)
+    sys.exit(code)
+
+
+def _told(error: Exception) -> tuple[str | None, int]:
+    """The sentence and the exit code of what ended the command; no sentence for a bug."""
+    # First: to tidy up after an interrupt may fail in its turn.
+    if comes_of(error, click.Abort, KeyboardInterrupt):
+        return "interrupted; what was committed is whole, the next call goes on", INTERRUPTED
+    if isinstance(error, LakehouseError):
+        return str(error), error.exit_code
+    if isinstance(error, click.ClickException):
+        code = error.code if isinstance(error, Failure) else error.exit_code
+        return error.format_message(), code
+    return _told_by_spark(error), FAILED
+
+
+def _told_by_spark(error: Exception) -> str | None:
+    """A sentence for what is no bug; commands without Spark don't pay for its modules."""
+    if "py4j" not in sys.modules:
+        return None
+    from dbt_lakehouse.spark.java_errors import known_trouble
+
+    return known_trouble(error)
+
+
+def _print_failure(message: str) -> None:
+    """One line, whatever the message: scripts and logs read it."""
+    click.echo("lakehouse: " + " ".join(message.split()), err=True)

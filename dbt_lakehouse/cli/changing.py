@@ -1,0 +1,168 @@
+"""Commands that change a project's models, or tables that are there."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from dbt_lakehouse.cli.options import key_lines, names, project_options
+from dbt_lakehouse.commands.standard_streams import fail
+from python_udfs.core.errors import CODES
+from python_udfs.registry import FORMATS
+
+if TYPE_CHECKING:
+    from dbt_lakehouse.config.project import Project
+
+
+@click.command()
+@click.option("--topic", "topics", multiple=True, required=True, help="A topic that has landed.")
+@click.option("--table", help="Only this source table: TABLE, SCHEMA.TABLE or DB.SCHEMA.TABLE.")
+@click.option("--name", help="Name of the gold table (default: like the source table).")
+@click.option("--key", metavar="COLUMN,...", help="Key columns, where the messages have no key.")
+@click.option(
+    "--key-column",
+    "key_columns",
+    multiple=True,
+    metavar="COLUMN,...",
+    help="The same of all tables that have the columns; can be given again.",
+)
+@click.option(
+    "--keys",
+    "keys_file",
+    type=click.Path(path_type=Path),
+    help="The same of each table in a YAML file, like `shop.public.orders: [order_id]`.",
+)
+@click.option(
+    "--format",
+    "format_name",
+    type=click.Choice(list(FORMATS)),
+    metavar="FORMAT",
+    help="Wire format of a topic that vars.topics does not list: adds it there.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print what was written as JSON.")
+@project_options
+def generate(
+    project: "Project",
+    topics: tuple[str, ...],
+    table: str | None,
+    name: str | None,
+    key: str | None,
+    key_columns: tuple[str, ...],
+    keys_file: Path | None,
+    format_name: str | None,
+    as_json: bool,
+) -> None:
+    """Write the models of a topic's tables: change log, gold table, descriptions and tests.
+
+    Looks at every message of the topic that has landed. Where the models are there already, shows
+    what has changed at the source and changes only that. --topic can be given again: the same table
+    in two topics becomes one.
+    """
+    from dbt_lakehouse.commands.generate.choices import GivenKeys, keys_in
+    from dbt_lakehouse.commands.generate.command import Options
+    from dbt_lakehouse.commands.generate.command import generate as write_models
+
+    keys = GivenKeys(
+        names(key),
+        {} if keys_file is None else keys_in(keys_file),
+        [names(each) for each in key_columns],
+    )
+    report = write_models(project, Options(topics, table, name, keys, format_name))
+    click.echo(report.json() if as_json else report.text())
+    if report.failed:
+        fail(f"{len(report.failed)} of {len(report.tables)} tables got no models")
+
+
+@click.command()
+@click.option(
+    "--code",
+    "codes",
+    multiple=True,
+    type=click.Choice(CODES),
+    help="Only this error code; can be given again.",
+)
+@click.option("--topic", "topics", multiple=True, help="Only this topic; can be given again.")
+@click.option("--json", "as_json", is_flag=True, help="Print the counts as JSON.")
+@project_options
+def redrive(
+    project: "Project", codes: tuple[str, ...], topics: tuple[str, ...], as_json: bool
+) -> None:
+    """Decode quarantined payloads again, with today's decoders and vars.topics.
+
+    What can be decoded now goes to silver.change_events in its place in the log; the next `dbt run`
+    takes it on. What fails still stays in quarantine, with today's reason.
+    """
+    from dbt_lakehouse.commands.redrive import redrive as decode_again
+
+    done = decode_again(project, codes, topics)
+    click.echo(done.json() if as_json else done.text())
+
+
+@click.command()
+@click.argument("tables", nargs=-1)
+@click.option("--dry-run", is_flag=True, help="Only say what there is to do.")
+@click.option("--json", "as_json", is_flag=True, help="Print what was done as JSON, a line each.")
+@project_options
+def maintain(project: "Project", tables: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
+    """Keep tables quick to read: large files, few snapshots, none of no use.
+
+    Rewrites small data files and deleted rows, merges manifests, expires old snapshots and deletes
+    old files that no snapshot names, each where there is something to do; of TABLES, or of all of
+    bronze, silver and gold. meta.maintenance of a model says otherwise for its table. What was done
+    is in bronze.maintained too.
+    """
+    from dbt_lakehouse.commands.maintain import maintain as maintain_tables
+
+    for done in maintain_tables(project, tables, dry_run=dry_run):
+        click.echo(done.json() if as_json else done.text())
+
+
+@click.command()
+@click.option("--table", help="The gold table whose key it is.")
+@click.option(
+    "--key",
+    "keys",
+    multiple=True,
+    metavar="JSON",
+    help='Its key columns: {"id": 7}; can be given again. `-` reads one key per line from standard'
+    " input, which no process list shows.",
+)
+@click.option(
+    "--purge",
+    is_flag=True,
+    help="Rewrite the files that hold what was forgotten, now or before, and expire all earlier"
+    " snapshots of their tables.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print what was done as JSON.")
+@project_options
+def forget(
+    project: "Project", table: str | None, keys: tuple[str, ...], purge: bool, as_json: bool
+) -> None:
+    """Remove all data of a key: from bronze, silver, gold, history and quarantine.
+
+    Of messages that had only this key's data, their place in the log stays; of a batch, the other
+    records. What was done is in bronze.forgotten, without personal data. Kafka, capture files and
+    the source are not touched.
+    """
+    from dbt_lakehouse.commands.forget.command import Options
+    from dbt_lakehouse.commands.forget.command import forget as forget_keys
+
+    given = [line for key in keys for line in key_lines(key)]
+    report = forget_keys(project, Options(table, given, purge))
+    click.echo(report.json() if as_json else report.text())
+
+
+@click.command()
+@click.option("--to", "to", required=True, metavar="TARGET", help="The target with that catalog.")
+@click.option("--json", "as_json", is_flag=True, help="Print what was done as JSON.")
+@project_options
+def migrate_catalog(project: "Project", to: str, as_json: bool) -> None:
+    """Move the lake to the catalog of another target of the profile.
+
+    Tables keep their files, identities and snapshots, so that the next `dbt run` goes on where the
+    last one was. The old catalog is closed. A call that was broken off is repeated.
+    """
+    from dbt_lakehouse.commands.migrate_catalog import migrate_catalog as migrate
+
+    done = migrate(project, to)
+    click.echo(done.json() if as_json else done.text())

@@ -1,0 +1,199 @@
+"""Commands that land messages in bronze, or decode them without a lake."""
+
+import json
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from dbt_lakehouse.cli.options import project_options, set_by_signals
+from dbt_lakehouse.commands.standard_streams import Input, fail, opened, write
+from dbt_lakehouse.landing.captures import CaptureError
+from python_udfs.registry import FORMATS
+
+if TYPE_CHECKING:
+    from dbt_lakehouse.config.project import Project
+
+
+@click.command()
+@click.option(
+    "--format",
+    "format_name",
+    required=True,
+    type=click.Choice(list(FORMATS)),
+    metavar="FORMAT",
+    help="Wire format of the payloads: " + ", ".join(FORMATS) + ".",
+)
+@click.argument("file", default="-")
+def decode(format_name: str, file: str) -> None:
+    """Decode captured messages; one JSON line per change event.
+
+    FILE (default or `-`: standard input) holds JSON lines with value_b64 (null for none) and,
+    where they are known, topic, partition, offset, timestamp_ms, key_b64 and headers. A payload
+    that can't be decoded gives an event with the operation `invalid`, and exit code 0 still; a line
+    with another field, or without value_b64, ends the command.
+    """
+    from dbt_lakehouse.commands.decode import decode_stream
+
+    name = "standard input" if file == "-" else file
+    with opened(file, name) as stream:
+        try:
+            decode_stream(Input(stream, name), write, format_name)
+        except CaptureError as error:
+            fail(f"{name}: {error}")
+
+
+@click.command()
+@click.argument("files", nargs=-1)
+@click.option("--kafka", "from_kafka", is_flag=True, help="Land what is new in Kafka.")
+@click.option(
+    "--until-caught-up",
+    is_flag=True,
+    help="With --kafka: go on, vars.max_messages_per_run at a time, up to the logs' ends.",
+)
+@click.option(
+    "--accept-loss",
+    is_flag=True,
+    help="With --kafka: go on behind messages that Kafka has deleted unread, and record the gap.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the counts as JSON.")
+@project_options
+def land(
+    project: "Project",
+    files: tuple[str, ...],
+    from_kafka: bool,
+    until_caught_up: bool,
+    accept_loss: bool,
+    as_json: bool,
+) -> None:
+    """Append messages to bronze.raw_payloads, those that are there already left out.
+
+    FILES hold captured messages: JSON lines as `decode` reads them; topic, partition and offset are
+    required here. All are appended in one commit or, if one line can't be used or another message
+    has its position already, none is. With --kafka, what is new in the topics of vars.topics is
+    appended, in one commit too.
+    """
+    from dbt_lakehouse.config.project import lock_patience
+    from dbt_lakehouse.landing.files import land_captures
+
+    if bool(files) == from_kafka:
+        fail("land needs either capture FILES or --kafka")
+    if (until_caught_up or accept_loss) and not from_kafka:
+        fail("--until-caught-up and --accept-loss go with --kafka")
+    project.refuse_landing_elsewhere()
+    if from_kafka:
+        _land_from_kafka(project, until_caught_up, accept_loss, as_json)
+        return
+    patience = lock_patience(project.variables)
+    result = land_captures(project.open_session, files, patience)
+    if as_json:
+        click.echo(json.dumps({"landed": result.landed, "skipped": result.skipped}))
+    else:
+        click.echo(f"landed {result.landed}, skipped {result.skipped}")
+
+
+def _land_from_kafka(
+    project: "Project", until_caught_up: bool, accept_loss: bool, as_json: bool
+) -> None:
+    from dbt_lakehouse.landing.kafka.batch import land_kafka, landing_text
+    from dbt_lakehouse.landing.kafka.continuity import raise_stalled
+
+    source = project.require_kafka()
+    spark = project.open_session()
+    landed = 0
+    while True:
+        result = land_kafka(spark, source, accept_loss=accept_loss)
+        landed += result.landed
+        if not as_json:
+            click.echo(landing_text(result))
+        if not (until_caught_up and result.remaining):
+            break
+        # Others wait for the lake too, and look for it less often than this takes.
+        time.sleep(0.5)
+    if as_json:
+        counts = {"landed": landed, "remaining": result.remaining}
+        topics = {
+            "left_to_stream": sorted(result.left_to_stream),
+            "stalled": sorted(result.stalled),
+        }
+        click.echo(json.dumps({**counts, **topics}))
+    raise_stalled(result.stalled)
+
+
+@click.command()
+@click.option("--topic", "topics", multiple=True, help="Only this topic; can be given again.")
+@click.option(
+    "--interval",
+    type=click.FloatRange(min=0, min_open=True),
+    default=5.0,
+    show_default=True,
+    help="Seconds from one commit to the next.",
+)
+@click.option("--available-now", is_flag=True, help="End when all that is in Kafka now has landed.")
+@click.option(
+    "--max-offsets-per-trigger",
+    type=click.IntRange(min=1),
+    default=500_000,
+    show_default=True,
+    help="Offsets for one commit at most.",
+)
+@click.option(
+    "--accept-loss",
+    is_flag=True,
+    help="Go on behind messages that Kafka has deleted unread, and record the gap.",
+)
+@project_options
+def stream(
+    project: "Project",
+    topics: tuple[str, ...],
+    interval: float,
+    available_now: bool,
+    max_offsets_per_trigger: int,
+    accept_loss: bool,
+) -> None:
+    """Land from Kafka every few seconds, until SIGTERM or Ctrl-C.
+
+    Begins where bronze is. While it runs, `dbt run` leaves its topics to it and builds from what
+    has landed.
+    """
+    from py4j.protocol import Py4JError
+
+    from dbt_lakehouse.landing.kafka.stream import StreamOptions, refuse_unlisted, run_stream
+    from dbt_lakehouse.spark.session import has_ended
+
+    project.refuse_landing_elsewhere()
+    source = project.require_kafka()
+    refuse_unlisted(source.rules, topics)
+    spark = project.open_session()
+    stopping = set_by_signals(threading.Event())
+    options = StreamOptions(
+        topics=topics,
+        interval_seconds=interval,
+        available_now=available_now,
+        max_offsets=max_offsets_per_trigger,
+        accept_loss=accept_loss,
+    )
+    try:
+        landed = run_stream(spark, source, options, stopping)
+    except (Py4JError, OSError):
+        # systemd and timeout send the signal to Spark's JVM too.
+        if not (stopping.wait(1) and has_ended(patience=5)):
+            raise
+        click.echo("stopped together with Spark; what has landed is whole", err=True)
+        return
+    click.echo(f"kafka: landed {landed:,} messages")
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print the partitions as JSON.")
+@project_options
+def status(project: "Project", as_json: bool) -> None:
+    """Print how far bronze lags behind Kafka, by topic and partition, and what keeps a topic from
+    going on.
+    """
+    from dbt_lakehouse.landing.kafka.status import read_status, status_text
+
+    source = project.require_kafka()
+    rows = read_status(project.open_session(), source)
+    click.echo(json.dumps(rows, default=str) if as_json else status_text(rows))

@@ -1,0 +1,86 @@
+"""What commands have in common: which lake they are about, and what they are given."""
+
+import logging
+import signal
+import threading
+from collections.abc import Callable
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dbt_lakehouse.commands.standard_streams import opened
+
+if TYPE_CHECKING:
+    from dbt_lakehouse.config.profile import Place
+    from dbt_lakehouse.config.project import ProjectOptions
+
+
+def project_options(
+    command: Callable[..., None], find: Callable[["ProjectOptions"], Any] | None = None
+) -> Callable[..., None]:
+    """The options that say which lake, named and found as dbt names and finds them; the command
+    gets its ``Project``, or what ``find`` makes of them.
+    """
+
+    @wraps(command)
+    def with_project(
+        project_dir: str | None,
+        profiles_dir: str | None,
+        profile: str | None,
+        target: str | None,
+        variables: str | None,
+        **options: Any,
+    ) -> None:
+        from dbt_lakehouse.config.project import ProjectOptions, load
+
+        found_by = ProjectOptions(project_dir, profiles_dir, profile, target, variables)
+        command((find or load)(found_by), **options)
+
+    decorated: Callable[..., None] = with_project
+    for names, text in (
+        (("--project-dir",), "Folder of dbt_project.yml (default: this one, or one above it)."),
+        (("--profiles-dir",), "Folder of profiles.yml (default: this one, else ~/.dbt)."),
+        (("--profile",), "Profile (default: the project's)."),
+        (("--target",), "Target of the profile (default: the profile's)."),
+        (("--vars", "variables"), "YAML or JSON that overrides vars of dbt_project.yml."),
+    ):
+        decorated = click.option(*names, help=text)(decorated)
+    return decorated
+
+
+def place_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The same options for a command without Spark, which gets the lake's ``Place``."""
+
+    def find(options: "ProjectOptions") -> "Place":
+        from dbt_lakehouse.config.profile import find
+
+        return find(options)
+
+    return project_options(command, find)
+
+
+def names(columns: str | None) -> list[str]:
+    """The names that an option has, separated by commas."""
+    return [each.strip() for each in columns.split(",")] if columns else []
+
+
+def key_lines(key: str) -> list[str]:
+    """A key, or those on standard input."""
+    if key != "-":
+        return [key]
+    with opened("-", "standard input") as stream:
+        return [line.decode(errors="replace") for line in stream.read().splitlines() if line]
+
+
+def set_by_signals(stopping: threading.Event) -> threading.Event:
+    """The event, which SIGTERM and Ctrl-C set from now on."""
+
+    def stop(*_: object) -> None:
+        # Where the signal has ended Spark too, py4j logs a traceback of the call at work.
+        logging.disable()
+        stopping.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
+    return stopping

@@ -1,0 +1,234 @@
+"""Commands that only read."""
+
+import shutil
+import sys
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dbt_lakehouse.cli.options import key_lines, names, place_options, project_options
+from dbt_lakehouse.commands.standard_streams import FAILED, Input, fail, opened, write, write_error
+from python_udfs.core.errors import CODES
+from python_udfs.registry import FORMATS
+
+if TYPE_CHECKING:
+    from dbt_lakehouse.config.profile import Place
+    from dbt_lakehouse.config.project import Project, ProjectOptions
+
+
+@click.command()
+@click.argument("query", required=False)
+@click.option("--as-of", metavar="TIME", help="Read the tables as they were then (UTC).")
+@click.option("--limit", type=click.IntRange(min=0), help="Print so many rows at most.")
+@click.option("--csv", "form", flag_value="csv", help="Print CSV.")
+@click.option("--json", "form", flag_value="json", help="Print JSON, a line for each row.")
+@click.option("--parquet", "form", flag_value="parquet", help="Print a Parquet file.")
+@place_options
+def sql(
+    place: "Place", query: str | None, as_of: str | None, limit: int | None, form: str | None
+) -> None:
+    """Answer a QUERY of the lake's tables, without Spark, in DuckDB's SQL.
+
+    Without QUERY it is read from standard input, and at a terminal a shell asks for queries. Tables
+    are named as schema.table, those of gold without schema too. Nothing can be changed, and no
+    rights to write are needed.
+    """
+    from dbt_lakehouse.commands.sql.command import answer, moment
+    from dbt_lakehouse.lake.reader import Reader
+
+    reader = Reader(place.settings, place.gold, moment(as_of))
+    form = form or "table"
+    if form == "parquet" and sys.stdout.isatty():
+        fail("a Parquet file is not for the terminal: redirect it, `> rows.parquet`")
+    if query is None and sys.stdin is not None and sys.stdin.isatty():
+        from dbt_lakehouse.commands.sql.shell import Shell
+
+        Shell(reader, form, limit, write).run(write_error)
+        return
+    if query is None or query == "-":
+        with opened("-", "standard input") as stream:
+            query = stream.read().decode(errors="replace")
+    answer(reader, query, form, limit, write)
+
+
+@click.command()
+@click.argument("tables", nargs=-1)
+@click.option("--limit", type=click.IntRange(min=0), help="So many rows of each (default: 5).")
+@click.option("--columns", metavar="COLUMN,...", help="Only these, in this order.")
+@click.option("--where", metavar="CONDITION", help="Only rows that meet it, in DuckDB's SQL.")
+@click.option("--json", "as_json", is_flag=True, help="Print the row counts as JSON.")
+@place_options
+def show(
+    place: "Place",
+    tables: tuple[str, ...],
+    limit: int | None,
+    columns: str | None,
+    where: str | None,
+    as_json: bool,
+) -> None:
+    """Print tables with their row counts; without TABLES, all of gold.
+
+    At a terminal lines are as wide as it is.
+    """
+    from dbt_lakehouse.commands.show import ROWS, Choice, show_tables
+    from dbt_lakehouse.lake.reader import Reader
+
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    choice = Choice(ROWS if limit is None else limit, names(columns), where, width)
+    reader = Reader(place.settings, place.gold)
+    click.echo(show_tables(reader, tables, choice, gold=place.gold, as_json=as_json))
+
+
+@click.command()
+@click.option("--table", required=True, help="The gold table whose key it is.")
+@click.option(
+    "--key",
+    required=True,
+    metavar="JSON",
+    help='Its key columns: {"id": 7}; `-` reads the key from standard input.',
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
+@project_options
+def why(project: "Project", table: str, key: str, as_json: bool) -> None:
+    """Tell why a row of gold is what it is, or is absent.
+
+    Prints each event of the key in log order, what became of it, and its message, without Spark.
+    What gold must be is worked out anew from them: exit code 1 if it is not.
+    """
+    from dbt_lakehouse.commands.why.command import why as ask
+    from dbt_lakehouse.commands.why.events import keyed_table
+    from dbt_lakehouse.dbt.commands import read_manifest
+
+    keys = key_lines(key)
+    if len(keys) != 1:
+        fail("why is asked of one key")
+    of_table = keyed_table(read_manifest(project).nodes, table)
+    answer = ask(project.reader(), of_table, keys[0])
+    click.echo(answer.json() if as_json else answer.text())
+    if answer.differences:
+        fail(
+            f"{answer.table} is not what the events make of this key:"
+            f" {'; '.join(answer.differences)}. `dbt run --full-refresh -s"
+            f" {of_table.gold.partition('.')[2]}` builds it anew",
+            FAILED,
+        )
+
+
+@click.command()
+@click.option(
+    "--format",
+    "format_name",
+    type=click.Choice(list(FORMATS)),
+    metavar="FORMAT",
+    help="Wire format (default: as it was decoded, else what the decoders accept): "
+    + ", ".join(FORMATS)
+    + ".",
+)
+@click.argument("file", required=False)
+@click.option("--line", type=click.IntRange(min=1), help="FILE holds captures: the message there.")
+@click.option("--hex", "hex_text", metavar="HEX", help="The payload in hexadecimal digits.")
+@click.option("--base64", "base64_text", metavar="BASE64", help="The payload in base64.")
+@click.option("--key-hex", metavar="HEX", help="The Kafka key.")
+@click.option("--key-base64", metavar="BASE64", help="The Kafka key.")
+@click.option("--topic", help="A message that has landed, with --offset.")
+@click.option("--partition", type=click.IntRange(min=0), help="Its partition, if several have it.")
+@click.option("--offset", type=click.IntRange(min=0), help="Its offset.")
+@click.option("--kafka", "from_kafka", is_flag=True, help="Read it from Kafka, not from bronze.")
+@click.option("--all", "everything", is_flag=True, help="Elide nothing, however large it is.")
+@click.option("--json", "as_json", is_flag=True, help="Print the trees and events as JSON.")
+@partial(project_options, find=lambda options: options)
+def explain(options: "ProjectOptions", everything: bool, as_json: bool, **given: Any) -> None:
+    """Take a payload apart: each byte range, what it is, and what it became.
+
+    The payload is the content of FILE (`-`: standard input), --hex, --base64, or a message that has
+    landed. What can't be decoded is shown up to the byte where it breaks, with the code and the
+    sentence of its `invalid` event; the exit code is 0 still. Needs no Spark, but for --kafka.
+    """
+    from dbt_lakehouse.commands.explain.arguments import Arguments
+    from dbt_lakehouse.commands.explain.command import explain as take_apart
+    from dbt_lakehouse.commands.explain.nodes import EVERYTHING, Limits
+
+    def read(file: str) -> bytes:
+        name = "standard input" if file == "-" else file
+        with opened(file, name) as stream:
+            return b"".join(iter(partial(Input(stream, name).read1, 1 << 20), b""))
+
+    message = Arguments(**given).message(options, read)
+    limits = EVERYTHING if everything else Limits()
+    answer = take_apart(message.key, message.value, limits, message.told)
+    text = answer.json() if as_json else answer.text(everything=everything)
+    write(f"{text}\n".encode(errors="backslashreplace"))
+
+
+@click.command()
+@click.option("--topic", required=True, help="A topic of Kafka, landed or not.")
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1, max=10_000),
+    default=5,
+    show_default=True,
+    help="So many messages at most.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, a line for each message.")
+@project_options
+def peek(project: "Project", topic: str, limit: int, as_json: bool) -> None:
+    """Print the newest messages of a topic as Kafka has them now, decoded; lands nothing."""
+    from dbt_lakehouse.commands.peek import peek_json, peek_text
+    from dbt_lakehouse.landing.kafka.peeking import newest
+
+    source = project.require_kafka()
+    messages = newest(project.open_session(), source, topic, limit)
+    click.echo((peek_json if as_json else peek_text)(topic, messages))
+
+
+@click.command()
+@click.option(
+    "--code",
+    "codes",
+    multiple=True,
+    type=click.Choice(CODES),
+    help="Only this error code; can be given again.",
+)
+@click.option("--topic", "topics", multiple=True, help="Only this topic; can be given again.")
+@click.option(
+    "--examples",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="So many of the newest of each code and topic.",
+)
+@click.option("--show-payloads", is_flag=True, help="Show what payloads say; else it is masked.")
+@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+@place_options
+def quarantine(place: "Place", show_payloads: bool, as_json: bool, **chosen: Any) -> None:
+    """List what could not be decoded: codes, topics, how many, since when, and examples.
+
+    Reads silver.quarantined_payloads, without Spark. Names and values of payloads are masked in the
+    sentences unless --show-payloads is given.
+    """
+    from dbt_lakehouse.commands.quarantine import quarantine as look
+    from dbt_lakehouse.lake.reader import Reader
+
+    reader = Reader(place.settings, place.gold)
+    found = look(reader, place.silver, **chosen, show_payloads=show_payloads)
+    click.echo(found.json() if as_json else found.text())
+
+
+@click.command()
+@click.option("--open", "opens", is_flag=True, help="Show it in the browser, too.")
+@project_options
+def docs(project: "Project", opens: bool) -> None:
+    """Write dbt's documentation as one file that needs no server, target/docs.html.
+
+    It is what `dbt docs` shows of tables, columns, tests, lineage and owners, without unit tests
+    and without what models tell the lake's macros.
+    """
+    import webbrowser
+
+    from dbt_lakehouse.commands.docs import write_docs
+
+    page = write_docs(project)
+    click.echo(f"wrote {page}")
+    if opens:
+        webbrowser.open(page.as_uri())

@@ -1,0 +1,103 @@
+"""The server, its users, and the jars that Spark needs."""
+
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from dbt_lakehouse.cli.options import project_options, set_by_signals
+
+if TYPE_CHECKING:
+    from dbt_lakehouse.config.project import Project
+
+
+@click.command()
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen at.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=10000,
+    show_default=True,
+    help="Port; 0 for any that is free.",
+)
+@click.option(
+    "--users",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Users and passwords, lines of `lakehouse password`. Without it, any password will do.",
+)
+@click.option(
+    "--keystore",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Key and certificate for TLS; LAKEHOUSE_KEYSTORE_PASSWORD opens it.",
+)
+@click.option(
+    "--connect",
+    type=click.IntRange(0, 65535),
+    metavar="PORT",
+    help="Port of Spark Connect; 0 for any that is free. Without it there is none."
+    " SPARK_CONNECT_AUTHENTICATE_TOKEN is what clients must know.",
+)
+@project_options
+def serve(
+    project: "Project",
+    host: str,
+    port: int,
+    users: Path | None,
+    keystore: Path | None,
+    connect: int | None,
+) -> None:
+    """Answer queries in Spark's SQL, for beeline, JDBC, PyHive and BI tools, until SIGTERM or
+    Ctrl-C.
+
+    It is HiveServer2 with the lake's functions. Clients read, and can neither write nor set
+    anything. A host that other machines can reach needs both --users and --keystore. With
+    --connect, PySpark's clients of Spark Connect are answered too, on this machine alone.
+    """
+    from py4j.protocol import Py4JError
+
+    from dbt_lakehouse.commands.serve.access import Access
+    from dbt_lakehouse.commands.serve.server import serve as answer
+    from dbt_lakehouse.spark.session import has_ended
+
+    access = Access(host, port, users, keystore, connect)
+    stopping = threading.Event()
+    try:
+        answer(project, access, lambda: set_by_signals(stopping))
+    except (Py4JError, OSError):
+        # systemd and timeout send the signal to Spark's JVM too.
+        if not (stopping.wait(1) and has_ended(patience=5)):
+            raise
+    click.echo("stopped", err=True)
+
+
+@click.command()
+@click.argument("name")
+def password(name: str) -> None:
+    """Ask for a password of the user NAME, and print a line for the file of `serve --users`."""
+    from dbt_lakehouse.commands.serve.access import password_line
+
+    given = click.prompt("password", hide_input=True, confirmation_prompt=True, err=True)
+    click.echo(password_line(name, given))
+
+
+@click.command()
+@click.option(
+    "--archive", is_flag=True, help="Also make an archive of their classes: Spark starts sooner."
+)
+@click.option(
+    "--s3", is_flag=True, help="Also those for a lake in a bucket, else fetched with its first use."
+)
+def jars(archive: bool, s3: bool) -> None:
+    """Fetch the jars that Spark needs and the checkout's cache does not hold yet."""
+    from dbt_lakehouse.spark.jars import JARS, S3_JARS, ensure_jars
+
+    ensure_jars(JARS + S3_JARS if s3 else JARS)
+    if not archive:
+        return
+    from dbt_lakehouse.commands.jars import make_class_archive
+
+    if not make_class_archive():
+        click.echo("Spark will start more slowly: no archive of its classes was made", err=True)
