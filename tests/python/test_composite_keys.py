@@ -159,7 +159,7 @@ def test_what_can_not_be_done_says_why(readings: Readings) -> None:
     lake.land([change(10, "u", SECOND, 10).line()])
     before = readings.gold()
     model.write_text(f'{{{{ config(grants={{"select": ["ana"]}}) }}}}\n\n{GOLD}')
-    refused = lake.outcomes("run", as_of=AS_OF)
+    refused = lake.outcomes("run", "--write-json", as_of=AS_OF)
     assert refused["readings"].status == "error"
     assert "the config `grants` can not be applied" in refused["readings"].message
     model.write_text(GOLD)
@@ -176,6 +176,7 @@ def test_what_can_not_be_done_says_why(readings: Readings) -> None:
 def test_a_changed_description_is_found_and_written(readings: Readings) -> None:
     lake, contract = readings.lake, readings.lake.project / "models/gold/readings.yml"
     modified = ("run", "-s", "state:modified+", "--state", str(lake.folder / "state"))
+    lake.dbt("parse", "--write-json", as_of=AS_OF)
     shutil.copytree(lake.folder / "target-project", lake.folder / "state")
     assert lake.dbt(*modified, as_of=AS_OF) == {}
     model = json.loads(contract.read_text())

@@ -42,7 +42,10 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What the wheel installs."""
     folder = tmp_path_factory.mktemp("wheel")
     options = ("--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder))
-    run(ROOT, {}, "-m", "pip", "wheel", *options, str(ROOT))
+    # Else what an earlier build has left in the checkout would be in it too.
+    settings = folder / "build.cfg"
+    settings.write_text(f"[build]\nbuild_base={folder / 'build'}\n")
+    run(ROOT, {"DIST_EXTRA_CONFIG": str(settings)}, "-m", "pip", "wheel", *options, str(ROOT))
     (path,) = folder.glob("*.whl")
     with ZipFile(path) as archive:
         archive.extractall(folder / "installed")
