@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dbt_lakehouse.cli.options import key_lines, names, project_options
+from dbt_lakehouse.cli.options import key_lines, names, project_options, quarantine_options
 from dbt_lakehouse.commands.standard_streams import fail
-from python_udfs.core.errors import CODES
 from python_udfs.registry import FORMATS
 
 if TYPE_CHECKING:
@@ -74,14 +73,7 @@ def generate(
 
 
 @click.command()
-@click.option(
-    "--code",
-    "codes",
-    multiple=True,
-    type=click.Choice(CODES),
-    help="Only this error code; can be given again.",
-)
-@click.option("--topic", "topics", multiple=True, help="Only this topic; can be given again.")
+@quarantine_options
 @click.option("--json", "as_json", is_flag=True, help="Print the counts as JSON.")
 @project_options
 def redrive(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dbt_lakehouse.commands.standard_streams import opened
+from python_udfs.core.errors import CODES
 
 if TYPE_CHECKING:
     from dbt_lakehouse.config.profile import Place
@@ -58,6 +59,23 @@ def place_options(command: Callable[..., None]) -> Callable[..., None]:
         return find(options)
 
     return project_options(command, find)
+
+
+def quarantine_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The options that choose quarantined payloads, which the command gets as ``codes`` and
+    ``topics``.
+    """
+    of_topic = click.option(
+        "--topic", "topics", multiple=True, help="Only this topic; can be given again."
+    )
+    of_code = click.option(
+        "--code",
+        "codes",
+        multiple=True,
+        type=click.Choice(CODES),
+        help="Only this error code; can be given again.",
+    )
+    return of_code(of_topic(command))
 
 
 def names(columns: str | None) -> list[str]:

@@ -7,9 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dbt_lakehouse.cli.options import key_lines, names, place_options, project_options
+from dbt_lakehouse.cli.options import (
+    key_lines,
+    names,
+    place_options,
+    project_options,
+    quarantine_options,
+)
 from dbt_lakehouse.commands.standard_streams import FAILED, Input, fail, opened, write, write_error
-from python_udfs.core.errors import CODES
 from python_udfs.registry import FORMATS
 
 if TYPE_CHECKING:
@@ -183,14 +188,7 @@ def peek(project: "Project", topic: str, limit: int, as_json: bool) -> None:
 
 
 @click.command()
-@click.option(
-    "--code",
-    "codes",
-    multiple=True,
-    type=click.Choice(CODES),
-    help="Only this error code; can be given again.",
-)
-@click.option("--topic", "topics", multiple=True, help="Only this topic; can be given again.")
+@quarantine_options
 @click.option(
     "--examples",
     type=click.IntRange(min=1),
