@@ -1,6 +1,7 @@
 """`lakehouse quarantine`: what could not be decoded, by code and topic, without Spark."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -114,12 +115,7 @@ def quarantine(
     examples of each. Raises what reading raises.
     """
     table = reader.quoted(reader.known(f"{silver}.quarantined_payloads"))
-    conditions = [
-        f"{column} in ({', '.join(map(sql_literal, wanted))})"
-        for column, wanted in (("error_code", codes), ("topic", topics))
-        if wanted
-    ]
-    where = f" where {' and '.join(conditions)}" if conditions else ""
+    where = f" where {chosen(codes, topics)}"
     groups = [
         Group(*row)
         for row in rows_of(
@@ -144,6 +140,18 @@ def quarantine(
     for group in groups:
         group.examples = newest[group.error_code, group.topic, group.format]
     return Quarantine(groups)
+
+
+def chosen(codes: Sequence[str], topics: Sequence[str]) -> str:
+    """The condition, in DuckDB's SQL, that holds for what is of these codes and topics; for all, if
+    none are named.
+    """
+    conditions = [
+        f"{column} in ({', '.join(map(sql_literal, wanted))})"
+        for column, wanted in (("error_code", codes), ("topic", topics))
+        if wanted
+    ]
+    return " and ".join(conditions) or "true"
 
 
 def masked(code: str, sentence: str) -> str:

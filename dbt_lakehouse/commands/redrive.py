@@ -4,7 +4,8 @@ import json
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from dbt_lakehouse.commands.sql.command import rows_of, sql_literal
+from dbt_lakehouse.commands.quarantine import chosen
+from dbt_lakehouse.commands.sql.command import rows_of
 from dbt_lakehouse.commands.topics import landed_topics, refuse_missing
 from dbt_lakehouse.config.project import Project, lock_patience
 from dbt_lakehouse.dbt.commands import run_dbt
@@ -73,14 +74,8 @@ def _has_none(reader: Reader, schema: str, codes: Sequence[str], topics: Sequenc
     table = f"{schema}.quarantined_payloads"
     if table not in reader.names:
         raise ConfigurationError(f"there is no table {table} yet: `dbt build`")
-    chosen = {"error_code": codes, "topic": topics}
-    conditions = [
-        f"{column} in ({', '.join(map(sql_literal, values))})"
-        for column, values in chosen.items()
-        if values
-    ]
-    where = " and ".join(conditions) or "true"
-    if rows_of(reader, f"select 1 from {reader.quoted(reader.known(table))} where {where} limit 1"):
+    known = reader.quoted(reader.known(table))
+    if rows_of(reader, f"select 1 from {known} where {chosen(codes, topics)} limit 1"):
         return False
     refuse_missing(topics, landed_topics(reader))
     return True

@@ -103,6 +103,8 @@ def fitted(names: Sequence[str], rows: Sequence[Sequence[Any]], width: int | Non
         kept -= 1
         text = table_text(names[:kept], [row[:kept] for row in rows], _WIDTHS[-1])
     more = names[kept:]
+    if not more:
+        return text
     return f"{text}too wide for {counted(len(more), 'more column')}: --columns {','.join(more)}\n"
 
 

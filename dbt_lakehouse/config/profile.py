@@ -25,13 +25,18 @@ class Place(NamedTuple):
 
     settings: dict[str, str]
     """The profile's parameters, paths absolute."""
-    gold: str
-    """The schema of gold's tables."""
+    schema: str
+    """The target's."""
+
+    @property
+    def gold(self) -> str:
+        """The schema of gold's tables."""
+        return layer_of("gold", self.schema)
 
     @property
     def silver(self) -> str:
         """The schema of silver's tables."""
-        return f"{self.gold.removesuffix('gold')}silver"
+        return layer_of("silver", self.schema)
 
 
 class _NotPlainError(Exception):
@@ -48,7 +53,7 @@ def find(options: ProjectOptions) -> Place:
     except (_NotPlainError, OSError, yaml.YAMLError, jinja2.TemplateError):
         project = load(options)
         parameters, schema, root = dict(project.parameters), project.schema, project.root
-    return Place(absolute(parameters, root), layer_of("gold", schema))
+    return Place(absolute(parameters, root), schema)
 
 
 def _plain_profile(options: ProjectOptions) -> tuple[dict[str, str], str, Path]:

@@ -122,6 +122,7 @@ def test_only_the_batch_fails(monkeypatch: pytest.MonkeyPatch) -> None:
         ([Event(0, "upsert", after=b"\xff")], "ArrowInvalid"),
         ([Event(0, "upsert", source_table="\ud800")], "UnicodeEncodeError"),
         ([Event(0, "upsert", occurred_at=2**70)], "OverflowError"),
+        # A bug that mypy would find, too.
         ([Event(0, "upsert", metadata=7)], "ArrowTypeError"),  # type: ignore[arg-type]
         (None, "AssertionError"),
         ([], "AssertionError"),

@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dbt_lakehouse.cli import main
+from dbt_lakehouse.commands.explain import json_tree
 from dbt_lakehouse.commands.explain.command import explain
 from dbt_lakehouse.commands.explain.guess import Guess
 from dbt_lakehouse.commands.explain.nodes import EVERYTHING, Limits, Node, Tree
@@ -365,6 +366,14 @@ def test_a_format_is_guessed_by_what_the_decoders_accept(
     told = taken_apart(None, payload)
     assert told.format == format_name
     assert how in told.how
+
+
+@pytest.mark.parametrize("text", [b'[1, {"a": [2]} ]', b"[1, [[], [3]]]", b"[1, 2]"])
+def test_what_is_elided_ends_with_itself(text: bytes) -> None:
+    root = json_tree.tree_of(text, Limits(children=1)).root
+    assert root is not None
+    _, elided = root.children
+    assert (elided.kind, text[elided.start : elided.end]) == ("elided", text[4:-1].rstrip())
 
 
 @pytest.mark.parametrize(

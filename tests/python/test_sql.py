@@ -364,6 +364,8 @@ def test_show_fits_the_terminal() -> None:
     narrow = fitted(names, [row], 16)
     assert narrow.endswith("too wide for 1 more column: --columns note\n")
     assert max(map(len, narrow.splitlines()[:-1])) <= 16
+    # There is nothing to leave out.
+    assert fitted(["an_address"], [row[1:2]], 5).endswith("+\n")
 
 
 def test_messages_that_have_landed_are_found_by_their_place(reader: Reader) -> None:

@@ -168,11 +168,11 @@ class _Builder:
             if first in b"]}":
                 if passed:
                     passed -= 1
+                    if not passed and top is not None and top.last is not None:
+                        top.last.end = match.end()
                 elif top is not None:
                     stack.pop()
                     top.node.end = match.end()
-                    if passed == 0 and top is not None and top.last is not None:
-                        top.last.end = match.end()
                 if not stack:
                     break
                 continue

@@ -36,11 +36,11 @@ class Wrong(Struct):
     """Of the byte; None if it is about the message as a whole."""
 
 
-def wrong_of(event: Event, position: int | None = None) -> Wrong | None:
-    """What is wrong with a message by its event; None if nothing is."""
+def wrong_of(event: Event) -> Wrong | None:
+    """What is wrong with a message by its event alone; None if nothing is."""
     if event.error_code is None:
         return None
-    return Wrong(event.event_index, event.error_code, event.error_detail or "", position)
+    return Wrong(event.event_index, event.error_code, event.error_detail or "", None)
 
 
 class Part(Struct):
