@@ -1,6 +1,17 @@
 """What a typed change log takes out of a row image: the exact text of its fields, and HBase's
 binary values.
 
+A field is one of the image, or what is inside of it by a path: its names, and numbers for places in
+arrays, as MongoDB writes them (``address.city``, ``tags.0``). The path of no names is the whole
+image. A partial image says in ``$partial`` that it is one, and what has changed inside of fields
+(``debezium.mongodb``):
+
+    {"_id":1,"nick":null,"$partial":{"updated":{"address.city":"Rome"},"truncated":{"tags":2}}}
+
+Of it, a field that is named has its value, and so has ``address.city``. All others are unavailable,
+which means unchanged; but of ``address`` and ``tags`` ``parts`` tells what has changed, for nobody
+knows what they are now.
+
 Spark's own ``from_json`` and ``get_json_object`` pass numbers through a double (``1.10`` becomes
 ``1.1``, thirty digits become seventeen), so the text is cut out of the JSON here and typed in SQL.
 """
@@ -16,15 +27,25 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from msgspec import structs
 
+from python_udfs.debezium.types import UNAVAILABLE
+
+PARTIAL: Final = "$partial"
+UPDATED: Final = "updated"
+TRUNCATED: Final = "truncated"
+_PARTIAL_MARK: Final = b'"$partial":'
+
 _decode_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode_array = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _decode_string = msgspec.json.Decoder(str).decode
-_decode_names = msgspec.json.Decoder(tuple[tuple[str, ...], tuple[str, ...]]).decode
+_decode_names = msgspec.json.Decoder(tuple[tuple[str | list[str], ...], tuple[str, ...]]).decode
+_encode_object = msgspec.json.Encoder().encode
 # Numbers with a fraction or an exponent stay their text.
 _decode_flat_array = msgspec.json.Decoder(list[Any], float_hook=msgspec.Raw).decode
 _decode_flat_object = msgspec.json.Decoder(dict[str, Any], float_hook=msgspec.Raw).decode
 
 
+Field = str | tuple[str, ...]
+"""A field by its name, or by its path in the image."""
 Texts = list[str | None] | None
 """The values of fields; None for no image."""
 
@@ -36,6 +57,8 @@ class RowTexts(NamedTuple):
     after: Texts
     key: Texts
     """Of the key fields, in the record key; None where the row image has all of them."""
+    parts: Texts = None
+    """What has changed inside of fields; None where the image after the change is whole."""
 
 
 def row_texts(
@@ -51,17 +74,19 @@ def row_texts(
     ``fields`` is as of ``field_names``. A field that is absent or null is None. The images are what
     a decoder made, so text that is no JSON object is a bug and raises ``msgspec.DecodeError``.
     """
-    befores, afters, keys = row_texts_of_many(
+    texts = row_texts_of_many(
         [_encoded(before)], [_encoded(after)], [_encoded(record_key)], *field_names(fields)
     )
-    return RowTexts(befores[0], afters[0], keys[0])
+    return RowTexts(*(each[0] for each in texts))
 
 
-def field_names(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The fields of the images and, of them, the key's, from the JSON of both lists. One text,
-    since Spark copies even a constant for each row, and lists of texts one by one.
+def field_names(text: str) -> tuple[tuple[Field, ...], tuple[str, ...]]:
+    """The fields of the images and, of them, the key's, from the JSON of both lists; a path is a
+    list. One text, since Spark copies even a constant for each row, and lists of texts one by one.
     """
-    return _decode_names(text)
+    fields, key_fields = _decode_names(text)
+    paths = (each if isinstance(each, str) else tuple(each) for each in fields)
+    return tuple(paths), key_fields
 
 
 def _encoded(text: str | None) -> bytes | None:
@@ -72,29 +97,36 @@ def row_texts_of_many(
     befores: Sequence[bytes | None],
     afters: Sequence[bytes | None],
     record_keys: Sequence[bytes | None],
-    fields: tuple[str, ...],
+    fields: tuple[Field, ...],
     key_fields: tuple[str, ...],
-) -> tuple[list[Texts], list[Texts], list[Texts]]:
+) -> tuple[list[Texts], list[Texts], list[Texts], list[Texts]]:
     """``row_texts`` of each change, with images in UTF-8: the parts of ``RowTexts`` for all."""
     of_before, of_after = _texts_of_many(befores, fields), _texts_of_many(afters, fields)
+    parts: list[Texts] = [None] * len(of_after)
+    for place, image in enumerate(afters):
+        if image is not None and _PARTIAL_MARK in image:
+            partial = _partial_texts(image, fields, key_fields)
+            if partial is not None:
+                of_after[place], parts[place] = partial
     places = [fields.index(field) for field in key_fields]
     lacking = [
         record_key if row is None or any(row[place] is None for place in places) else None
         for row, record_key in zip(map(_row_image, of_before, of_after), record_keys, strict=True)
     ]
-    return of_before, of_after, _texts_of_many(lacking, key_fields)
+    return of_before, of_after, _texts_of_many(lacking, key_fields), parts
 
 
 def _row_image(before: Texts, after: Texts) -> Texts:
     return before if after is None else after
 
 
-def _texts_of_many(images: Sequence[bytes | None], fields: tuple[str, ...]) -> list[Texts]:
+def _texts_of_many(images: Sequence[bytes | None], fields: tuple[Field, ...]) -> list[Texts]:
     """The texts of each image."""
     there = [image for image in images if image is not None]
     if not there:
         return [None] * len(images)
-    columns = _columns_of_texts(there, fields)
+    names = tuple(each for each in fields if isinstance(each, str))
+    columns = _columns_of_texts(there, names) if len(names) == len(fields) else None
     if columns is None:
         return [None if image is None else _exact_texts(image, fields) for image in images]
     rows = map(list, zip(*columns, strict=True))
@@ -160,10 +192,83 @@ def _decoder_of(fields: tuple[str, ...], nesting: frozenset[int]) -> msgspec.jso
     return msgspec.json.Decoder(row, float_hook=msgspec.Raw)
 
 
-def _exact_texts(image: bytes, fields: tuple[str, ...]) -> list[str | None]:
+def _exact_texts(image: bytes, fields: tuple[Field, ...]) -> list[str | None]:
     """The texts of one image, a third as fast, whatever is in it."""
     values = _decode_object(image)
-    return [_text(values.get(field)) for field in fields]
+    return [
+        _text(values.get(field) if isinstance(field, str) else _inside(msgspec.Raw(image), field))
+        for field in fields
+    ]
+
+
+def _inside(raw: msgspec.Raw | None, path: Iterable[str]) -> msgspec.Raw | None:
+    """What is in a value by a path; None if nothing is."""
+    for step in path:
+        if raw is None:
+            return None
+        start = bytes(memoryview(raw)[:1])
+        if start == b"{":
+            raw = _decode_object(raw).get(step)
+        elif start == b"[" and step.isascii() and step.isdecimal():
+            raw = dict(enumerate(_decode_array(raw))).get(int(step))
+        else:
+            return None
+    return raw
+
+
+# --- Partial images -------------------------------------------------------------------------------
+
+
+def _partial_texts(
+    image: bytes, fields: tuple[Field, ...], key_fields: tuple[str, ...]
+) -> tuple[list[str | None], list[str | None]] | None:
+    """The texts of a partial image, and what it says of the insides of fields; None if it is whole,
+    for only something in it has that name.
+    """
+    values = _decode_object(image)
+    raw = values.pop(PARTIAL, None)
+    if raw is None:
+        return None
+    changes = {name: _decode_object(part) for name, part in _decode_object(raw).items()}
+    updated, truncated = changes.get(UPDATED, {}), changes.get(TRUNCATED, {})
+    texts: list[str | None] = []
+    parts: list[str | None] = []
+    for field in fields:
+        name, *path = (field,) if isinstance(field, str) else field or (PARTIAL,)
+        if name in values:
+            found: tuple[str | None, str | None] = _text(_inside(values[name], path)), None
+        elif field in key_fields:
+            found = None, None
+        elif name == PARTIAL:
+            found = UNAVAILABLE, bytes(_encode_object(values | {PARTIAL: raw})).decode()
+        else:
+            found = _changed_part(".".join((name, *path)), updated, truncated)
+        texts.append(found[0])
+        parts.append(found[1])
+    return texts, parts
+
+
+def _changed_part(
+    wanted: str, updated: dict[str, msgspec.Raw], truncated: dict[str, msgspec.Raw]
+) -> tuple[str | None, str | None]:
+    """The text of the field of a path that a partial image does not name as a whole, and what has
+    changed inside of it.
+    """
+    inside: dict[str, msgspec.Raw] = {}
+    for path, value in updated.items():
+        if wanted == path or wanted.startswith(f"{path}."):
+            rest = wanted[len(path) + 1 :]
+            return _text(_inside(value, rest.split(".") if rest else ())), None
+        if path.startswith(f"{wanted}."):
+            inside[path] = value
+    for path, length in truncated.items():
+        if path == wanted or path.startswith(f"{wanted}."):
+            inside[path] = msgspec.Raw(b'{"$truncated":%b}' % length)
+        elif wanted.startswith(f"{path}."):
+            index = wanted[len(path) + 1 :].partition(".")[0]
+            if index.isascii() and index.isdecimal() and int(index) >= int(bytes(length)):
+                return None, None
+    return UNAVAILABLE, _encode_object(inside).decode() if inside else None
 
 
 _is_text = frozenset({str, type(None)}).issuperset

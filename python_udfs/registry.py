@@ -7,13 +7,18 @@ is one module with ``decode(key, value) -> list[Event]`` and one row here.
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
+from python_udfs import canal_json, maxwell_json
+from python_udfs.aerospike import flat_json as aerospike_flat_json
 from python_udfs.aerospike import json as aerospike_json
 from python_udfs.aerospike import messagepack as aerospike_messagepack
 from python_udfs.core.errors import DecoderFailed, UnknownFormat
-from python_udfs.core.events import Decode, Decoded, Event, invalid
+from python_udfs.core.events import INVALID, Decode, Decoded, Event, invalid
+from python_udfs.debezium import alike_rows
 from python_udfs.debezium import arcion as arcion_json
+from python_udfs.debezium import avro as debezium_avro
 from python_udfs.debezium import json as debezium_json
 from python_udfs.debezium import lindorm as lindorm_json
+from python_udfs.debezium import unwrapped as debezium_unwrapped_json
 from python_udfs.images import decode_hbase, json_elements, json_entries, row_texts
 
 Messages = Sequence[bytes | None]
@@ -22,32 +27,42 @@ Messages = Sequence[bytes | None]
 FORMATS: Final[dict[str, Decode]] = {
     "aerospike_messagepack": aerospike_messagepack.decode,
     "aerospike_json": aerospike_json.decode,
+    "aerospike_flat_json": aerospike_flat_json.decode,
     "arcion_json": arcion_json.decode,
     "lindorm_json": lindorm_json.decode,
     "debezium_json": debezium_json.decode,
+    "debezium_unwrapped_json": debezium_unwrapped_json.decode,
+    "debezium_avro": debezium_avro.decode,
+    "maxwell_json": maxwell_json.decode,
+    "canal_json": canal_json.decode,
 }
 
+AEROSPIKE_FORMATS: Final = ("aerospike_messagepack", "aerospike_json", "aerospike_flat_json")
+"""Those of records, which have a namespace, a set and a digest."""
 
 # Formats that are faster by the batch than one by one.
 _BATCHES: Final[dict[str, Callable[[Messages, Messages], Decoded]]] = {
     "aerospike_messagepack": aerospike_messagepack.decode_batch,
     "aerospike_json": aerospike_json.decode_batch,
+    "aerospike_flat_json": aerospike_flat_json.decode_batch,
     "arcion_json": arcion_json.decode_batch,
     "lindorm_json": lindorm_json.decode_batch,
     "debezium_json": debezium_json.decode_batch,
+    "debezium_unwrapped_json": alike_rows.decode_batch,
+    "debezium_avro": debezium_avro.decode_batch,
 }
 
 
 def decode_batch(format: str | None, keys: Messages, values: Messages) -> Decoded:
     """Decode Kafka messages of one wire format into their change events; each has one or more.
 
-    ``format`` None (no configuration matches the topic) gives ``unknown_format`` events. A format
+    ``format`` None (no configuration matches the message) gives ``unknown_format`` events. A format
     name that is not in ``FORMATS`` is a wrong configuration: ``ValueError``. Nothing else is
     raised: if a decoder does, its messages are decoded again, each for itself, and those for which
     it still does have a ``decoder_failed`` event.
     """
     if format is None:
-        error = UnknownFormat("no entry of vars.topics matches the topic of this payload")
+        error = UnknownFormat("no entry of vars.topics matches this payload")
         return Decoded(events={place: [invalid(error)] for place in range(len(values))})
     decode = FORMATS.get(format)
     if decode is None:
@@ -85,6 +100,16 @@ def decode_payload(format: str | None, key: bytes | None, value: bytes | None) -
     return _decode_one(decode, key, value)
 
 
+def shows_format(format: str, event: Event) -> bool:
+    """Whether an event speaks for the format that its payload was decoded by.
+
+    Nearly any JSON object could be an unwrapped row.
+    """
+    if format == "debezium_unwrapped_json":
+        return debezium_unwrapped_json.is_likely(event)
+    return event.operation != INVALID
+
+
 class SqlFunction(NamedTuple):
     """A function that SQL can call: of one row's values, and its return type in Spark's DDL."""
 
@@ -113,7 +138,8 @@ _EVENT_FIELDS: Final = ",".join(f"{name}:{ddl}" for name, ddl in EVENT_TYPES.ite
 SQL_FUNCTIONS: Final[dict[str, SqlFunction]] = {
     "decode_payload": SqlFunction(decode_payload, f"array<struct<{_EVENT_FIELDS}>>"),
     "row_texts": SqlFunction(
-        row_texts, "struct<before:array<string>,after:array<string>,key:array<string>>"
+        row_texts,
+        "struct<before:array<string>,after:array<string>,key:array<string>,parts:array<string>>",
     ),
     "json_elements": SqlFunction(json_elements, "array<string>"),
     "json_entries": SqlFunction(json_entries, "map<string,string>"),

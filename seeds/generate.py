@@ -1,4 +1,5 @@
-"""Writes the demo's captures: one JSON-lines file per topic, the same bytes each time.
+"""Writes the captures of the demo and of the examples: one JSON-lines file per topic, the same
+bytes each time.
 
     python seeds/generate.py
 
@@ -16,6 +17,7 @@ from captures.aerospike_messagepack import profiles, sessions
 from captures.arcion import accounts, regions
 from captures.common import Topic, at
 from captures.debezium import orders, products
+from captures.examples import contacts, invoices, shop
 from captures.lindorm import lindorm_contacts, lindorm_customers
 
 
@@ -39,17 +41,29 @@ TOPICS: Final[tuple[Callable[[], Topic], ...]] = (
     orders,
     legacy_audit,
 )
+# Of each project, whose topics they are.
+PROJECTS: Final[dict[str, tuple[Callable[[], Topic], ...]]] = {
+    ".": TOPICS,
+    "examples/debezium_postgresql": (invoices,),
+    "examples/aerospike_namespace": (shop,),
+    "examples/lake_on_postgresql": (contacts,),
+}
+ROOT: Final = Path(__file__).parents[1]
 
 
-def captures() -> dict[str, bytes]:
-    """File name to content of every capture."""
-    return {f"{topic.name}.jsonl": topic.capture() for topic in (build() for build in TOPICS)}
+def captures() -> dict[Path, bytes]:
+    """File to content of every capture."""
+    return {
+        ROOT / project / "seeds" / f"{topic.name}.jsonl": topic.capture()
+        for project, builders in PROJECTS.items()
+        for topic in (build() for build in builders)
+    }
 
 
 def main() -> None:
-    """Write the captures beside this file."""
-    for name, content in captures().items():
-        (Path(__file__).parent / name).write_bytes(content)
+    """Write the captures, each into its project."""
+    for file, content in captures().items():
+        file.write_bytes(content)
 
 
 if __name__ == "__main__":

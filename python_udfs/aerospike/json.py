@@ -39,7 +39,7 @@ as ``{name: {"type", "ordered", "order", ...}}``, ``batch_size`` in a batch, ``e
 """
 
 import binascii
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from functools import partial
 from typing import Any, Final
@@ -76,7 +76,7 @@ _NON_FINITE_TEXTS: Final = frozenset(NON_FINITE.values())
 _NUMBERS: Final = {"gen": "generation", "exp": "expiry", "lut": "lut"}
 _WRITE_PROPERTIES: Final = frozenset({"msg", "key", "gen", "exp", "lut", "durable", "bins"})
 _DELETE_PROPERTIES: Final = _WRITE_PROPERTIES - {"bins"}
-_METADATA_NAMES: Final = frozenset(
+METADATA_NAMES: Final = frozenset(
     {
         "generation",
         "expiry",
@@ -94,6 +94,7 @@ _METADATA_NAMES: Final = frozenset(
 _BIN_PROPERTIES: Final = frozenset({"name", "type", "value"})
 _NOTE_NAMES: Final = frozenset({"nested", "unknown", "extra"})
 
+_OPERATIONS: Final = {"write": UPSERT, "delete": DELETE}
 _MISSING: Final = object()
 
 
@@ -104,7 +105,22 @@ def decode(key: bytes | None, value: bytes | None) -> list[Event]:
     event per record, in the order of the batch; never empty. What is wrong with a payload becomes
     an ``invalid`` event.
     """
-    keys = _event_keys(key)
+    return decode_records(key, value, _record, _parse_key)
+
+
+Record = Callable[[Any, int, str, dict[str, Any], Budget], Event]
+"""What makes an event of a record, its index, its path and its metadata so far, which it may add
+to; or raises ``DecodeError``.
+"""
+
+
+def decode_records(
+    key: bytes | None, value: bytes | None, record: Record, parse_key: Callable[[bytes], Any]
+) -> list[Event]:
+    """``decode`` for records of either form; ``parse_key`` makes ``[namespace, set, digest, user
+    key]`` of a Kafka key, or several.
+    """
+    keys = event_keys(key, parse_key, DecodeError, _is_key)
     if not value:
         return [_tombstone(keys)]
     budget = Budget(len(value) + (len(key) if key else 0))
@@ -113,17 +129,17 @@ def decode(key: bytes | None, value: bytes | None) -> list[Event]:
             raise TooLarge(f"the payload has {len(value)} bytes, at most {MAX_PAYLOAD_BYTES}")
         tree = parse(value)
     except DecodeError as error:
-        events = [] if isinstance(error, TooLarge) else _broken_batch(keys, value, budget)
+        events = [] if isinstance(error, TooLarge) else _broken_batch(keys, value, record, budget)
         return events or [_invalid(error, 0, event_key_metadata(keys, 0, 1))]
     if tree is None or tree == "default":
         return [_tombstone(keys)]
     if type(tree) is list and tree:
-        return _batch(keys, tree, len(tree), True, budget)
+        return _batch(keys, tree, len(tree), True, record, budget)
     metadata = event_key_metadata(keys, 0, 1)
     try:
         if type(tree) is list:
             raise BadShape("$: expected a record or a batch of records, got an empty array")
-        return [_record(tree, 0, "$", metadata, budget)]
+        return [record(tree, 0, "$", metadata, budget)]
     except DecodeError as error:
         return [_invalid(error, 0, metadata)]
 
@@ -136,7 +152,9 @@ def decode_batch(keys: Sequence[bytes | None], values: Sequence[bytes | None]) -
     return _SHORT_WAY.decode_batch(keys, values)
 
 
-def _broken_batch(keys: EventKeys | None, value: bytes, budget: Budget) -> list[Event]:
+def _broken_batch(
+    keys: EventKeys | None, value: bytes, record: Record, budget: Budget
+) -> list[Event]:
     """What can be told of a batch that can't be parsed; nothing if one sentence says all of it."""
     batch = split_json(value)
     if batch is None:
@@ -144,7 +162,7 @@ def _broken_batch(keys: EventKeys | None, value: bytes, budget: Budget) -> list[
     size = batch.size
     if not batch.whole and keys is not None:
         size = max(size, len(keys.keys))
-    events = _batch(keys, items(value, batch), size, batch.whole, budget)
+    events = _batch(keys, items(value, batch), size, batch.whole, record, budget)
     # Something to save, or a batch that is cut short.
     if events[-1].error_code == Truncated.code or any(
         event.operation != INVALID for event in events
@@ -154,7 +172,12 @@ def _broken_batch(keys: EventKeys | None, value: bytes, budget: Budget) -> list[
 
 
 def _batch(
-    keys: EventKeys | None, records: Iterable[Any], size: int, whole: bool, budget: Budget
+    keys: EventKeys | None,
+    records: Iterable[Any],
+    size: int,
+    whole: bool,
+    record: Record,
+    budget: Budget,
 ) -> list[Event]:
     """One event per record of a batch; one may be an error."""
     room = budget.bytes // 2
@@ -165,52 +188,83 @@ def _batch(
             metadata["batch_size"] = size
         return metadata
 
-    return batch_events(records, metadata_of, partial(_record, budget=budget), _invalid, budget)
+    def event(item: Any, index: int, at: str, metadata: dict[str, Any]) -> Event:
+        return record(item, index, at, metadata, budget)
+
+    return batch_events(records, metadata_of, event, _invalid, budget)
 
 
 def _record(record: Any, index: int, at: str, columns: dict[str, Any], budget: Budget) -> Event:
     """The event of one record; ``columns`` is the metadata so far and is added to."""
+    check_object(record, at)
+    operation = operation_of(record, at)
+    key = record.get("key", _MISSING)
+    check_key_shape(key, at, kind_of)
+    digest = check_key(key, at, _KEY_PLACES)
+    metadata = metadata_of(record, key[3], at)
+    after = None
+    if operation == UPSERT:
+        after, metadata["bins"] = _bins(record.get("bins", _MISSING), at, budget)
+    metadata.update(columns)
+    properties = _DELETE_PROPERTIES if after is None else _WRITE_PROPERTIES
+    keep_others(record, properties, metadata, METADATA_NAMES, at)
+    return event_of(index, operation, key, digest, after, metadata)
+
+
+def check_object(record: Any, at: str) -> None:
+    """Raise for what is no record, or has a property twice."""
     if type(record) is Pairs:
         raise BadField(f"{at}: the property {_twice(record)} comes twice")
     if type(record) is not dict:
-        raise BadShape(f"{at}: expected an object, got {_kind(record)}")
+        raise BadShape(f"{at}: expected an object, got {kind_of(record)}")
+
+
+def operation_of(record: dict[str, Any], at: str) -> str:
+    """What ``msg`` says, in an object that is at ``at``."""
     message = record.get("msg", _MISSING)
     if type(message) is not str:
-        raise BadField(f'{at}.msg: expected "write" or "delete", got {_kind(message)}')
-    if message == "write":
-        properties = _WRITE_PROPERTIES
-    elif message == "delete":
-        properties = _DELETE_PROPERTIES
-    else:
+        raise BadField(f'{at}.msg: expected "write" or "delete", got {kind_of(message)}')
+    operation = _OPERATIONS.get(message)
+    if operation is None:
         raise BadType(f'{at}.msg: expected "write" or "delete", got {_shown(message)}')
+    return operation
 
-    namespace, set_name, digest, user_key = _key(record.get("key", _MISSING), at)
+
+def metadata_of(record: dict[str, Any], user_key: Any, at: str) -> dict[str, Any]:
+    """What becomes metadata of a record's numbers, its ``durable`` and its user key."""
     metadata: dict[str, Any] = {}
     for name, column in _NUMBERS.items():
         number = record.get(name, _MISSING)
         if number is not _MISSING:
             if type(number) is not int and number is not None:
-                raise BadField(f"{at}.{name}: expected an integer, got {_kind(number)}")
+                raise BadField(f"{at}.{name}: expected an integer, got {kind_of(number)}")
             metadata[column] = number
     durable = record.get("durable", _MISSING)
     if durable is not _MISSING:
         if type(durable) is not bool and durable is not None:
-            raise BadField(f"{at}.durable: expected true or false, got {_kind(durable)}")
+            raise BadField(f"{at}.durable: expected true or false, got {kind_of(durable)}")
         metadata["durable"] = durable
     if user_key is not None:
         metadata["user_key"] = user_key
         metadata["user_key_type"] = _USER_KEY_TYPES[type(user_key)]
-    after = None
-    if message == "write":
-        after, metadata["bins"] = _bins(record.get("bins", _MISSING), at, budget)
-    metadata.update(columns)
-    _keep_others(record, properties, metadata, _METADATA_NAMES, at)
+    return metadata
+
+
+def event_of(
+    index: int,
+    operation: str,
+    key: Sequence[Any],
+    digest: bytes,
+    after: bytes | None,
+    metadata: dict[str, Any],
+) -> Event:
+    """The event of a record whose key is checked."""
     return Event(
         index,
-        UPSERT if message == "write" else DELETE,
+        operation,
         None,
-        namespace,
-        set_name,
+        key[0],
+        key[1],
         record_key(digest),
         None,
         after,
@@ -220,31 +274,41 @@ def _record(record: Any, index: int, at: str, columns: dict[str, Any], budget: B
     )
 
 
-def _key(key: Any, at: str) -> tuple[str, str | None, bytes, Any]:
-    """The parts of a record's key, the digest as bytes."""
-    check_key_shape(key, at, _kind)
+_KEY_PLACES: Final = (
+    ".key[0] (namespace)",
+    ".key[1] (set)",
+    ".key[2] (digest)",
+    ".key[3] (user key)",
+)
+
+
+def check_key(key: Sequence[Any], at: str, places: Sequence[str]) -> bytes:
+    """The digest of ``[namespace, set, digest, user key]``; raises for what is no such key.
+
+    ``places`` says where in ``at`` each of them is.
+    """
     namespace, set_name, digest, user_key = key
     if type(namespace) is not str:
-        raise BadField(f"{at}.key[0] (namespace): expected a string, got {_kind(namespace)}")
+        raise BadField(f"{at}{places[0]}: expected a string, got {kind_of(namespace)}")
     if set_name is not None and type(set_name) is not str:
-        raise BadField(f"{at}.key[1] (set): expected a string or null, got {_kind(set_name)}")
+        raise BadField(f"{at}{places[1]}: expected a string or null, got {kind_of(set_name)}")
     if type(digest) is not str:
-        raise BadField(f"{at}.key[2] (digest): expected a string, got {_kind(digest)}")
+        raise BadField(f"{at}{places[2]}: expected a string, got {kind_of(digest)}")
     raw = _base64(digest)
     if raw is None or len(raw) != DIGEST_BYTES:
         got = f"{len(raw)} bytes" if raw is not None else "text that is not base64"
-        raise BadField(f"{at}.key[2] (digest): expected base64 of {DIGEST_BYTES} bytes, got {got}")
+        raise BadField(f"{at}{places[2]}: expected base64 of {DIGEST_BYTES} bytes, got {got}")
     if user_key is not None and type(user_key) not in _USER_KEY_TYPES:
         raise BadField(
-            f"{at}.key[3] (user key): expected a string, number or null, got {_kind(user_key)}"
+            f"{at}{places[3]}: expected a string, number or null, got {kind_of(user_key)}"
         )
-    return namespace, set_name, raw, user_key
+    return raw
 
 
 def _bins(bins: Any, at: str, budget: Budget) -> tuple[bytes, dict[str, Any]]:
     """The row image of a write as JSON, and ``metadata.bins``."""
     if type(bins) is not list:
-        raise BadField(f"{at}.bins: expected an array, got {_kind(bins)}")
+        raise BadField(f"{at}.bins: expected an array, got {kind_of(bins)}")
     after: dict[str, Any] = {}
     notes: dict[str, Any] = {}
     nested = NestedKinds(budget)
@@ -252,14 +316,14 @@ def _bins(bins: Any, at: str, budget: Budget) -> tuple[bytes, dict[str, Any]]:
         if type(each) is not dict:
             if type(each) is Pairs:
                 raise BadField(f"{at}.bins[{index}]: the property {_twice(each)} comes twice")
-            raise BadShape(f"{at}.bins[{index}]: expected an object, got {_kind(each)}")
+            raise BadShape(f"{at}.bins[{index}]: expected an object, got {kind_of(each)}")
         name = each.get("name", _MISSING)
         code = each.get("type", _MISSING)
         value = each.get("value", _MISSING)
         if type(name) is not str:
-            raise BadField(f"{at}.bins[{index}].name: expected a string, got {_kind(name)}")
+            raise BadField(f"{at}.bins[{index}].name: expected a string, got {kind_of(name)}")
         if type(code) is not str:
-            raise BadField(f"{at}.bins[{index}].type: expected a string, got {_kind(code)}")
+            raise BadField(f"{at}.bins[{index}].type: expected a string, got {kind_of(code)}")
         if value is _MISSING:
             raise BadField(f"{at}.bins[{index}].value: expected a value, got nothing")
         if name in after:
@@ -278,7 +342,7 @@ def _bins(bins: Any, at: str, budget: Budget) -> tuple[bytes, dict[str, Any]]:
             ):
                 raise BadField(
                     f"{at}.bins[{index}].value: expected {expected} for type {code!r}, "
-                    f"got {_kind(value)}"
+                    f"got {kind_of(value)}"
                 )
         elif code == "blob" and _base64(value) is None:
             raise BadField(f"{at}.bins[{index}].value: expected base64, got other text")
@@ -287,25 +351,25 @@ def _bins(bins: Any, at: str, budget: Budget) -> tuple[bytes, dict[str, Any]]:
                 _refuse_twice(value, None, f"{at}.bins[{index}].value")
             else:
                 try:
-                    value = _with_pairs(value, None, nested)
+                    value = with_pairs(value, None, nested)
                 except TooLarge as error:
                     raise TooLarge(f"{at}.bins[{index}].value{error}") from None
                 if kinds := nested.of_bin():
                     note["nested"] = kinds
         if len(each) > 3:
             if type(each.get("ordered")) not in _BOOL_OR_NULL:
-                got = _kind(each["ordered"])
+                got = kind_of(each["ordered"])
                 raise BadField(f"{at}.bins[{index}].ordered: expected true or false, got {got}")
             if type(each.get("order")) not in _STRING_OR_NULL:
-                got = _kind(each["order"])
+                got = kind_of(each["order"])
                 raise BadField(f"{at}.bins[{index}].order: expected a string, got {got}")
-            _keep_others(each, _BIN_PROPERTIES, note, _NOTE_NAMES, f"{at}.bins[{index}]")
+            keep_others(each, _BIN_PROPERTIES, note, _NOTE_NAMES, f"{at}.bins[{index}]")
         after[name] = value
         notes[name] = note
     return json_text.dumps(after), notes
 
 
-def _keep_others(
+def keep_others(
     fields: dict[str, Any],
     handled: frozenset[str],
     target: dict[str, Any],
@@ -323,21 +387,21 @@ def _keep_others(
                 target[name] = value
 
 
-def _with_pairs(value: Any, path: Path, nested: NestedKinds) -> Any:
+def with_pairs(value: Any, path: Path, nested: NestedKinds) -> Any:
     """A list or map with objects that have a name twice as arrays of pairs, told in ``nested``."""
     kind = type(value)
     if kind is list:
         for index, item in enumerate(value):
             if type(item) in _CONTAINERS:
-                value[index] = _with_pairs(item, (path, index), nested)
+                value[index] = with_pairs(item, (path, index), nested)
     elif kind is dict:
         for name, item in value.items():
             if type(item) in _CONTAINERS:
-                value[name] = _with_pairs(item, (path, name), nested)
+                value[name] = with_pairs(item, (path, name), nested)
     elif kind is Pairs:
         nested.add(path, "map")
         for index, (name, item) in enumerate(value):
-            value[index] = [name, _with_pairs(item, ((path, index), 1), nested)]
+            value[index] = [name, with_pairs(item, ((path, index), 1), nested)]
     return value
 
 
@@ -410,7 +474,7 @@ _KINDS: Final = {
 }
 
 
-def _kind(value: Any) -> str:
+def kind_of(value: Any) -> str:
     if type(value) is Decimal and value.same_quantum(0) and len(str(value)) >= MAX_INT_LENGTH:
         return f"an integer with too many digits ({value.adjusted() + 1})"
     return _KINDS[type(value)]
@@ -436,15 +500,11 @@ def _tombstone(keys: EventKeys | None) -> Event:
 _parse_key = partial(json_text.parse, trailing_commas=True)
 
 
-def _event_keys(raw: bytes | None) -> EventKeys | None:
-    return event_keys(raw, _parse_key, DecodeError, _is_key)
-
-
 def _is_key(key: Any) -> bool:
-    if type(key) is not list:
+    if type(key) is not list or len(key) != 4:
         return False
     try:
-        _key(key, "$")
+        check_key(key, "$", _KEY_PLACES)
     except DecodeError:
         return False
     return True

@@ -13,8 +13,10 @@ from typing import Any, Final
 
 from python_udfs.aerospike.batches import Batch
 from python_udfs.core.errors import BadField, DecodeError, NotJson, TrailingBytes, Truncated
+from python_udfs.core.limits import MAX_DEPTH
 from python_udfs.core.paths import shorten
 from python_udfs.text import json_text
+from python_udfs.text.json_as_sent import count_names, has_names, has_space
 from python_udfs.text.pairs import Pairs
 
 _TRAILING_COMMA: Final = re.compile(
@@ -29,6 +31,8 @@ MAX_INT_LENGTH: Final = 4300
 def parse(text: bytes) -> Any:
     """The value of JSON text; an object with a name twice is ``Pairs`` instead of a dict."""
     tree = json_text.parse(text, trailing_commas=True)
+    if not has_space(text) and has_names(text, count_names(tree, MAX_DEPTH)):
+        return tree
     # A dict keeps one value per name. Each name ends in '":', so a lost one shows in how often that
     # comes in the text and in what was read. Inside strings it counts on both sides, unless the
     # text writes one of the two as an escape; white space before a colon is looked for only if

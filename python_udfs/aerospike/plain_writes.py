@@ -34,7 +34,7 @@ class _Metadata(msgspec.Struct, gc=False):
     lut: Any
     user_key: Any
     user_key_type: Any
-    bins: msgspec.Raw
+    bins: Any
     event_key: Any
 
 
@@ -46,8 +46,8 @@ class Common(NamedTuple):
     user_key_type: type
     image: type[msgspec.Struct]
     """The row image: the bins' values in order make one."""
-    bins: msgspec.Raw
-    """``metadata.bins``."""
+    bins: msgspec.Raw | msgspec.UnsetType
+    """``metadata.bins``; none in flat JSON."""
 
 
 def common(

@@ -89,6 +89,12 @@ class UnknownFormat(DecodeError):
     code = "unknown_format"
 
 
+class UnknownSchema(DecodeError):
+    """No schema has the id that the payload names, or it is none that its format can use."""
+
+    code = "unknown_schema"
+
+
 class DecoderFailed(DecodeError):
     """A decoder raised something else: an error of ours, not of the payload's."""
 

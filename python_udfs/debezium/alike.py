@@ -17,8 +17,10 @@ import msgspec
 from msgspec import UNSET
 
 from python_udfs.core import limits
+from python_udfs.core.errors import DecodeError
 from python_udfs.core.events import MAX_TIME_MS, MIN_TIME_MS, EventColumns
 from python_udfs.core.short_way import Format, Messages, Names
+from python_udfs.debezium import mongodb
 from python_udfs.debezium.layouts import (
     IMAGES,
     OPERATIONS,
@@ -71,7 +73,8 @@ class DebeziumFormat(Format[Shape, Layout, "_Rows"]):
             prefix,
             _text_behind(b'"db":"', value, start),
             _text_behind(b'"schema":"', value, start),
-            _text_behind(b'"table":"', value, start),
+            _text_behind(b'"table":"', value, start)
+            or _text_behind(b'"collection":"', value, start),
         )
 
     def shape(self, names: Names, key: bytes | None, value: bytes) -> Shape | None:
@@ -202,22 +205,14 @@ def _columns(layout: Layout, rows: _Rows) -> EventColumns | None:
     """
     of_envelope, of_source = layout.of_envelope, layout.of_source
     unfit = _unusual(layout, rows)
-    for name, row in layout.rows.items():
-        _convert(row.converters, rows.parts(of_envelope.get(name)), unfit)
-    record_key = None
-    if layout.key is not None:
-        _convert(layout.key.converters, rows.keys, unfit)
-        record_key = _encode_lines(rows.keys)
-        # Names in an object would have to be put in order.
-        if record_key.count(b"{") > len(rows.keys):
-            key_lines = enumerate(record_key.splitlines())
-            unfit |= {place for place, line in key_lines if line.count(b"{") > 1}
-    if unfit:
-        rows.keep([place not in unfit for place in range(len(rows.places))])
-        if not rows.places:
-            return None
-        if layout.key is not None:
-            record_key = _encode_lines(rows.keys)
+    if layout.shape.of_mongodb:
+        types: list[Any] = []
+        images = _documents(layout, rows, unfit, types)
+    else:
+        images = _rows_of_columns(layout, rows, unfit)
+    if images is None:
+        return None
+    record_key, before, after = images
     changes = rows.changes
     sources = list(map(attrgetter(of_envelope["source"]), changes))
     times: Sequence[int | None] = [None] * len(changes)
@@ -236,6 +231,8 @@ def _columns(layout: Layout, rows: _Rows) -> EventColumns | None:
     ]
     if layout.schema_name is not None:
         parts.append(repeat(layout.schema_name))
+    if layout.shape.of_mongodb:
+        parts.append(types)
     operations = map(attrgetter(of_envelope["op"]), changes)
     database, schema, table, _ = layout.where
     return EventColumns(
@@ -244,12 +241,75 @@ def _columns(layout: Layout, rows: _Rows) -> EventColumns | None:
         source_schema=schema,
         source_table=table,
         record_key=record_key,
-        before=_images(rows.parts(of_envelope.get("before"))),
-        after=_images(rows.parts(of_envelope.get("after"))),
+        before=before,
+        after=after,
         occurred_at=times,
         expires_at=None,
         metadata=_encode_lines(list(map(layout.metadata, *parts))),
     )
+
+
+_Columns = tuple[bytes | None, bytes | None, bytes | None]
+"""The record keys and both images."""
+
+
+def _rows_of_columns(layout: Layout, rows: _Rows, unfit: set[int]) -> _Columns | None:
+    """Those of rows, which lose the unfit ones; None if no other is left."""
+    of_envelope = layout.of_envelope
+    for name, row in layout.rows.items():
+        _convert(row.converters, rows.parts(of_envelope.get(name)), unfit)
+    record_key = None
+    if layout.key is not None:
+        _convert(layout.key.converters, rows.keys, unfit)
+        record_key = _encode_lines(rows.keys)
+        # Names in an object would have to be put in order.
+        if record_key.count(b"{") > len(rows.keys):
+            key_lines = enumerate(record_key.splitlines())
+            unfit |= {place for place, line in key_lines if line.count(b"{") > 1}
+    if unfit:
+        rows.keep([place not in unfit for place in range(len(rows.places))])
+        if not rows.places:
+            return None
+        if layout.key is not None:
+            record_key = _encode_lines(rows.keys)
+    return (
+        record_key,
+        _images(rows.parts(of_envelope.get("before"))),
+        _images(rows.parts(of_envelope.get("after"))),
+    )
+
+
+def _documents(layout: Layout, rows: _Rows, unfit: set[int], types: list[Any]) -> _Columns | None:
+    """Those of MongoDB's documents, whose types are added. As of ``_rows_of_columns``; unfit are
+    also changes that don't say the document.
+    """
+    found: list[mongodb.Images] = []
+    befores, afters = (rows.parts(layout.of_envelope.get(name)) for name in IMAGES)
+    for place, (before, after) in enumerate(zip(befores, afters, strict=True)):
+        if after is None or place in unfit or (rows.keys and type(rows.keys[place].f0) is not str):
+            unfit.add(place)
+            continue
+        try:
+            images = mongodb.images_of(before, after)
+        except DecodeError:
+            images = None
+        if images is None:
+            unfit.add(place)
+        else:
+            found.append(images)
+    if unfit:
+        rows.keep([place not in unfit for place in range(len(rows.places))])
+    if not found:
+        return None
+    keys, before_texts, after_texts, told = zip(*found, strict=True)
+    types += told
+    return _lines(keys), _lines(before_texts), _lines(after_texts)
+
+
+def _lines(texts: Sequence[bytes | None]) -> bytes | None:
+    if texts.count(None) == len(texts):
+        return None
+    return b"\n".join([text or b"null" for text in texts]) + b"\n"
 
 
 def _unusual(layout: Layout, rows: _Rows) -> set[int]:

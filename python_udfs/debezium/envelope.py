@@ -21,14 +21,17 @@ What is no change of a row:
 - ``tombstone``: no value, zero bytes, JSON ``null``, ``"default"``, and either of them as payload
 - ``message``: op ``m``, heartbeats, transaction markers, notifications; all fields in ``metadata``
 - ``schema_change``: an object with ``ddl`` or ``tableChanges``; all fields in ``metadata``
-- ``invalid``, because they are other formats: an unwrapped row, a MongoDB envelope, a payload
-  framed by Confluent's schema registry
+- ``invalid``, because they are other formats: an unwrapped row, a payload framed by Confluent's
+  schema registry
+
+``mongodb`` reads the images of MongoDB's envelopes, which are texts.
 
 ``metadata``: ``connector``, ``snapshot``, ``source``, ``transaction``, ``ts_ms``, ``schema_name``
 and ``event_key`` (where the message has them), every other field of the envelope under its own
 name, and
 
     event_key_encoding  "base64" if the key could not be decoded
+    bson                of MongoDB's documents: the types of their values
     untyped             paths of values that don't fit the type the schema declares: kept as sent
     as_sent             path -> the text of a zoned timestamp with another offset than Z
     envelope            fields of the envelope whose names are taken by one of the above
@@ -39,12 +42,13 @@ Policies where the documents say nothing:
 - A name that comes twice in one object is ``bad_field``: neither value may be dropped.
 - ``op`` missing or no string is ``bad_field``, an unknown one ``bad_type``.
 - Empty text in ``source.db``, ``schema``, ``namespace``, ``keyspace`` and ``table`` says nothing:
-  null. The schema is ``schema``, else Lindorm's ``namespace``, else Vitess's ``keyspace``.
+  null. The schema is ``schema``, else Lindorm's ``namespace``, else Vitess's ``keyspace``. The
+  table of MongoDB is the ``collection``.
 - A key that is no JSON object (``"default"``, ``1001``) gives no ``record_key``, nor does ``{}``.
 """
 
 from base64 import b64encode
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -74,6 +78,7 @@ from python_udfs.core.events import (
 )
 from python_udfs.core.limits import MAX_DEPTH, MAX_PAYLOAD_BYTES
 from python_udfs.core.paths import Path, path_text
+from python_udfs.debezium import mongodb
 from python_udfs.debezium.types import (
     NOTHING,
     PREFIXES_OF_KEYS,
@@ -86,6 +91,17 @@ from python_udfs.debezium.types import (
     schema_of,
 )
 from python_udfs.text import json_text
+from python_udfs.text.json_as_sent import VALUE as _VALUE
+from python_udfs.text.json_as_sent import canonical as _canonical
+from python_udfs.text.json_as_sent import count_names as _count_names
+from python_udfs.text.json_as_sent import encode as _encode
+from python_udfs.text.json_as_sent import has_names as _has_names
+from python_udfs.text.json_as_sent import has_space as _has_space
+from python_udfs.text.json_as_sent import is_number as _is_number
+from python_udfs.text.json_as_sent import kind_of as _kind
+from python_udfs.text.json_as_sent import load as _load
+from python_udfs.text.json_as_sent import refuse_twice
+from python_udfs.text.json_as_sent import shown as _shown
 
 OPERATIONS: Final = {
     "r": SNAPSHOT,
@@ -107,7 +123,6 @@ _ENVELOPE: Final = frozenset({"op", "before", "after", "source", "transaction", 
 # What an envelope may have that has neither images nor a source.
 _BARE: Final = _ENVELOPE | _TIMES
 _BARE_MESSAGE: Final = _BARE | {"message"}
-_MONGODB: Final = frozenset({"patch", "filter", "updateDescription"})
 _TRANSACTION_MARKER: Final = _TIMES | {"status", "id", "event_count", "data_collections"}
 _NOTIFICATION: Final = frozenset({"id", "aggregate_type", "type", "additional_data"})
 _RESERVED: Final = frozenset(
@@ -123,6 +138,7 @@ _RESERVED: Final = frozenset(
         "event_key_wrapper",
         "untyped",
         "as_sent",
+        "bson",
         "envelope",
         "wrapper",
     }
@@ -139,13 +155,10 @@ class _Wrapped(msgspec.Struct):
 _SPACE: Final = b" \t\n\r"
 # Numbers with a fraction or exponent stay the text that was sent.
 _WRAPPED: Final = msgspec.json.Decoder(_Wrapped, float_hook=msgspec.Raw)
-_VALUE: Final = msgspec.json.Decoder(float_hook=msgspec.Raw)
 _FIELDS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_encode = msgspec.json.Encoder().encode
-_canonical = msgspec.json.Encoder(order="sorted").encode
 
 
-class _Content(NamedTuple):
+class Content(NamedTuple):
     """A JSON text taken apart. ``payload`` is the whole value if it is not wrapped."""
 
     payload: Any
@@ -155,7 +168,7 @@ class _Content(NamedTuple):
     """What a wrapper has beside schema and payload."""
 
 
-class _Key(NamedTuple):
+class Key(NamedTuple):
     record_key: bytes | None
     metadata: dict[str, Any]
     """The part of an event's metadata that the key gives; empty if there is no key."""
@@ -174,19 +187,19 @@ def decode(key: bytes | None, value: bytes | None, *, text_values: bool = False)
     before it is base64.
     """
     notes = Notes(Budget(len(key or b"") + len(value or b"")))
-    event_key = _read_key(key, text_values, notes) if key else _Key(None, {}, notes)
+    event_key = read_key(key, text_values, notes)
     try:
         if not value:
-            return [_tombstone(event_key)]
+            return [tombstone(event_key)]
         return [_read_value(event_key, value, text_values)]
     except DecodeError as error:
-        return [invalid(error, metadata=_metadata({}, event_key, event_key.notes))]
+        return [invalid(error, metadata=metadata_of({}, event_key, event_key.notes))]
 
 
 # --- The text -------------------------------------------------------------------------------------
 
 
-def _take_apart(text: bytes, text_values: bool, prefixes: Prefixes) -> _Content:
+def take_apart(text: bytes, text_values: bool, prefixes: Prefixes) -> Content:
     """The schema and payload of a JSON text. Raises ``DecodeError`` for one that can't be read."""
     if len(text) > MAX_PAYLOAD_BYTES:
         raise TooLarge(f"{len(text)} bytes: at most {MAX_PAYLOAD_BYTES} are decoded")
@@ -199,7 +212,7 @@ def _take_apart(text: bytes, text_values: bool, prefixes: Prefixes) -> _Content:
         text = json_text.without_bom(text)
     if text[:1] != b"{" and not text.lstrip(_SPACE).startswith(b"{"):
         json_text.check_depth(text)
-        return _Content(_load(text), NOTHING, False)
+        return Content(_load(text), NOTHING, False)
     compact = text
     try:
         if _has_space(text):
@@ -226,10 +239,10 @@ def _take_apart(text: bytes, text_values: bool, prefixes: Prefixes) -> _Content:
             names += 1 + schema.names
     if not _has_names(compact, names):
         return _take_apart_slowly(text, text_values)
-    return _Content(payload, schema, is_wrapped)
+    return Content(payload, schema, is_wrapped)
 
 
-def _behind_block(prefix: bytes, text: bytes, text_values: bool) -> _Content | None:
+def _behind_block(prefix: bytes, text: bytes, text_values: bool) -> Content | None:
     """The payload behind a schema block, which needn't be parsed again. None if there is more to
     look at in either.
     """
@@ -245,63 +258,15 @@ def _behind_block(prefix: bytes, text: bytes, text_values: bool) -> _Content | N
     except json_text.FAILURES:
         return None
     names = _count_names(payload, MAX_DEPTH - 1)
-    return _Content(payload, schema, True) if _has_names(behind, names) else None
+    return Content(payload, schema, True) if _has_names(behind, names) else None
 
 
-def _has_space(text: bytes) -> bool:
-    """Whether names can't be counted: in compact text each has its colon right behind it."""
-    return 0x0A in text or 0x09 in text or 0x0D in text or text.find(b" :") >= 0
-
-
-_PARTED: Final[frozenset[type]] = frozenset({dict, list})
-"""The types of values that have parts."""
-_type_of: Callable[[Any], type] = type
-# No text has so many names.
-_TOO_DEEP: Final = -(2**62)
-
-
-def _count_names(value: Any, levels: int) -> int:
-    """How many names the objects in a value have; fewer than none if it has more levels."""
-    values: Iterable[Any]
-    if type(value) is dict:
-        count = len(value)
-        values = value.values()
-    elif type(value) is list:
-        count = 0
-        values = value
-    else:
-        return 0
-    if not levels:
-        return _TOO_DEEP
-    if not _PARTED.isdisjoint(map(_type_of, values)):
-        for item in values:
-            if type(item) is dict or type(item) is list:
-                count += _count_names(item, levels - 1)
-    return count
-
-
-def _has_names(text: bytes, names: int) -> bool:
-    """Whether compact text has exactly that many names. False also if that can't be told.
-
-    If it has more, a name was dropped: one that comes twice, or one beside schema and payload.
-    """
-    found = text.count(b'":')
-    if found == names:
-        return True
-    # In a string the quote is escaped, which looks like a name that ends with a backslash.
-    return found - text.count(b'\\":') == names and text.find(b'\\\\"') < 0
-
-
-def _take_apart_slowly(text: bytes, text_values: bool) -> _Content:
-    """As ``_take_apart``, for an object that has something unusual; nothing in it is dropped."""
-    # What msgspec skips it does not check for UTF-8.
-    json_text.scan(text)
-    duplicate = json_text.duplicate_name(text)
-    if duplicate is not None:
-        raise BadField(f"the name {_shown(duplicate)} comes twice in one object")
+def _take_apart_slowly(text: bytes, text_values: bool) -> Content:
+    """As ``take_apart``, for an object that has something unusual; nothing in it is dropped."""
+    refuse_twice(text)
     fields = _FIELDS.decode(text)
     if "payload" not in fields:
-        return _Content(_load(text), NOTHING, False)
+        return Content(_load(text), NOTHING, False)
     payload = _load(bytes(fields["payload"]))
     beside = {name: _load(bytes(raw)) for name, raw in fields.items() if name not in _WRAPPER}
     # "payload" may as well be a column of an unwrapped row, or an unknown field of an envelope.
@@ -309,34 +274,32 @@ def _take_apart_slowly(text: bytes, text_values: bool) -> _Content:
         "schema" in fields or not beside or (type(payload) is dict and "op" in payload)
     )
     if not is_wrapper:
-        return _Content(_load(text), NOTHING, False)
+        return Content(_load(text), NOTHING, False)
     schema = NOTHING
     if "schema" in fields:
         schema = read_schema(bytes(fields["schema"]), text_values)
-    return _Content(payload, schema, True, beside or None)
-
-
-def _load(text: bytes) -> Any:
-    """The value of a JSON text; numbers with a fraction or exponent, and huge ones, as ``Raw``."""
-    try:
-        return _VALUE.decode(text)
-    except json_text.FAILURES:
-        json_text.scan(text)
-        return json_text.parse_slowly(text, msgspec.Raw)
+    return Content(payload, schema, True, beside or None)
 
 
 # --- Keys -----------------------------------------------------------------------------------------
 
 
-def _read_key(key: bytes, text_values: bool, notes: Notes) -> _Key:
+def read_key(key: bytes | None, text_values: bool, notes: Notes) -> Key:
     """A Kafka key. One that can't be decoded is no error: it is kept as base64."""
+    if not key:
+        return Key(None, {}, notes)
+    return key_of(key, lambda: take_apart(key, text_values, PREFIXES_OF_KEYS), notes)
+
+
+def key_of(key: bytes, content_of: Callable[[], Content], notes: Notes) -> Key:
+    """``read_key`` of one that is there, by what takes it apart."""
     try:
-        content = _take_apart(key, text_values, PREFIXES_OF_KEYS)
+        content = content_of()
         columns = content.schema.convert(content.payload, _KEY_PATH, notes)
     except DecodeError:
         encoded = b64encode(key).decode()
         metadata: dict[str, Any] = {"event_key": encoded, "event_key_encoding": "base64"}
-        return _Key(None, metadata, Notes(notes.budget))
+        return Key(None, metadata, Notes(notes.budget))
     if type(columns) is dict and columns:
         record_key = _canonical(columns)
         event_key = msgspec.Raw(record_key)
@@ -346,20 +309,24 @@ def _read_key(key: bytes, text_values: bool, notes: Notes) -> _Key:
     metadata = {"event_key": event_key}
     if content.beside:
         metadata["event_key_wrapper"] = content.beside
-    return _Key(record_key, metadata, notes)
+    return Key(record_key, metadata, notes)
 
 
 # --- Values ---------------------------------------------------------------------------------------
 
 
-def _read_value(key: _Key, value: bytes, text_values: bool) -> Event:
+def _read_value(key: Key, value: bytes, text_values: bool) -> Event:
     if value[0] == 0:
-        raise NotJson(_framed(value))
-    content = _take_apart(value, text_values, PREFIXES_OF_VALUES)
+        raise NotJson(framed(value))
+    return read_content(key, take_apart(value, text_values, PREFIXES_OF_VALUES))
+
+
+def read_content(key: Key, content: Content) -> Event:
+    """The event of a value that was taken apart. Raises ``DecodeError``."""
     envelope = content.payload
     if type(envelope) is not dict:
         if envelope is None or envelope == "default":
-            return _tombstone(key, content)
+            return tombstone(key, content)
         where = "$.payload" if content.wrapped else "$"
         raise BadShape(f"{where}: expected an object, got {_kind(envelope)}")
     if "op" not in envelope:
@@ -367,37 +334,44 @@ def _read_value(key: _Key, value: bytes, text_values: bool) -> Event:
     return _read_change(key, content, envelope)
 
 
-def _read_change(key: _Key, content: _Content, envelope: dict[str, Any]) -> Event:
+def _read_change(key: Key, content: Content, envelope: dict[str, Any]) -> Event:
     root = "$.payload" if content.wrapped else "$"
     op = envelope["op"]
     before = envelope.get("before")
     after = envelope.get("after")
     source = envelope.get("source")
     operation = OPERATIONS.get(op) if type(op) is str else None
-    if (
+    of_mongodb = (
         operation is None
         or type(after) is str
         or type(before) is str
         or "table" not in (source if type(source) is dict else ())
-    ):
-        # None of these is common, some of them are other formats.
-        _check_not_mongodb(envelope)
+    ) and mongodb.is_envelope(envelope)
     if type(op) is not str:
         raise BadField(f"{root}.op: expected a string, got {_kind(op)}")
-    if (operation is None or "source" not in envelope) and not _looks_like_envelope(envelope):
+    if (operation is None or "source" not in envelope) and not (
+        of_mongodb or _looks_like_envelope(envelope)
+    ):
         # A row may have a column of that name, and "d" in it.
         fields = _BARE_MESSAGE if op == "m" else _BARE
         if envelope.keys() - fields:
             raise BadShape(_unwrapped(root, envelope))
-    if operation is None:
-        known = ", ".join(OPERATIONS)
+    if operation is None or (of_mongodb and op not in mongodb.OPS):
+        known = ", ".join(mongodb.OPS if of_mongodb else OPERATIONS)
         raise BadType(f"{root}.op: expected one of {known}, got {_shown(op)}")
     database, schema_name, table, occurred_at = location(root, source)
     _check_types(root, envelope)
 
     notes = key.notes.to_go_on()
-    before_text = _image(root, before, content.schema.before, _BEFORE_PATH, notes)
-    after_text = _image(root, after, content.schema.after, _AFTER_PATH, notes)
+    types = None
+    if of_mongodb:
+        record_key, before_text, after_text, types = mongodb.read(
+            root, op, envelope, key.record_key, notes.budget
+        )
+        key = key._replace(record_key=record_key)
+    else:
+        before_text = _image(root, before, content.schema.before, _BEFORE_PATH, notes)
+        after_text = _image(root, after, content.schema.after, _AFTER_PATH, notes)
     if after_text is None:
         if op in _NEEDS_AFTER:
             raise BadField(f"{root}.after: missing, although op is {op!r} ({operation})")
@@ -416,7 +390,7 @@ def _read_change(key: _Key, content: _Content, envelope: dict[str, Any]) -> Even
         after_text,
         occurred_at,
         None,
-        _metadata(envelope, key, notes, content),
+        metadata_of(envelope, key, notes, content, types),
     )
 
 
@@ -454,10 +428,11 @@ def location(root: str, source: Any) -> tuple[str | None, str | None, str | None
         schema_name = None
     else:
         schema_name = schema_name or namespace or keyspace
-    milliseconds = _milliseconds(f"{where}.ts_ms", source.get("ts_ms"))
+    milliseconds = milliseconds_of(f"{where}.ts_ms", source.get("ts_ms"))
     if not milliseconds or not MIN_TIME_MS <= milliseconds <= MAX_TIME_MS:
         milliseconds = None
-    return _text(where, source, "db"), schema_name, _text(where, source, "table"), milliseconds
+    table = _text(where, source, "table" if "table" in source else "collection")
+    return _text(where, source, "db"), schema_name, table, milliseconds
 
 
 def _text(where: str, fields: dict[str, Any], name: str) -> str | None:
@@ -469,7 +444,7 @@ def _text(where: str, fields: dict[str, Any], name: str) -> str | None:
     raise BadField(f"{where}.{name}: expected a string or null, got {_kind(value)}")
 
 
-def _milliseconds(where: str, value: Any) -> int | None:
+def milliseconds_of(where: str, value: Any) -> int | None:
     """An integer, also as text or as a number with nothing behind the point; None for null."""
     if type(value) is int or value is None:
         return value
@@ -483,50 +458,62 @@ def _milliseconds(where: str, value: Any) -> int | None:
 
 
 def _check_types(root: str, envelope: dict[str, Any]) -> None:
-    _milliseconds(f"{root}.ts_ms", envelope.get("ts_ms"))
+    milliseconds_of(f"{root}.ts_ms", envelope.get("ts_ms"))
     transaction = envelope.get("transaction")
     if transaction is not None and type(transaction) is not dict:
         raise BadField(f"{root}.transaction: expected an object or null, got {_kind(transaction)}")
 
 
-def _read_other(key: _Key, content: _Content, envelope: dict[str, Any]) -> Event:
-    """An object without ``op``: a message about something else than a row, or no envelope."""
+def message_of(key: Key, content: Content, envelope: dict[str, Any]) -> Event | None:
+    """The event of an object without ``op`` that is about something else than a row; None if that
+    is not known of it.
+    """
     root = "$.payload" if content.wrapped else "$"
     names = envelope.keys()
+    if "before" in names or "after" in names:
+        return None
     schema_name = content.schema.name or ""
     source = envelope.get("source")
-    if "before" not in names and "after" not in names:
-        if ("ddl" in names or "tableChanges" in names) and (
-            type(source) is dict or "databaseName" in names
-        ):
-            database, schema, table, occurred_at = location(root, source)
-            return Event(
-                0,
-                SCHEMA_CHANGE,
-                _text(root, envelope, "databaseName") or database,
-                _text(root, envelope, "schemaName") or schema,
-                table,
-                key.record_key,
-                occurred_at=occurred_at,
-                metadata=_metadata(envelope, key, key.notes, content),
-            )
-        if (
-            {"ts_ms"} <= names <= _TIMES
-            or schema_name.endswith((".Heartbeat", ".TransactionMetadataValue", ".Notification"))
-            or (
-                envelope.get("status") in ("BEGIN", "END")
-                and {"status", "id"} <= names <= _TRANSACTION_MARKER
-            )
-            or (names >= _NOTIFICATION and names <= _NOTIFICATION | {"timestamp"})
-        ):
-            return Event(
-                0,
-                MESSAGE,
-                record_key=key.record_key,
-                metadata=_metadata(envelope, key, key.notes, content),
-            )
-    _check_not_mongodb(envelope)
-    if _looks_like_envelope(envelope):
+    if ("ddl" in names or "tableChanges" in names) and (
+        type(source) is dict or "databaseName" in names
+    ):
+        database, schema, table, occurred_at = location(root, source)
+        return Event(
+            0,
+            SCHEMA_CHANGE,
+            _text(root, envelope, "databaseName") or database,
+            _text(root, envelope, "schemaName") or schema,
+            table,
+            key.record_key,
+            occurred_at=occurred_at,
+            metadata=metadata_of(envelope, key, key.notes, content),
+        )
+    if (
+        {"ts_ms"} <= names <= _TIMES
+        or schema_name.endswith((".Heartbeat", ".TransactionMetadataValue", ".Notification"))
+        or (
+            envelope.get("status") in ("BEGIN", "END")
+            and {"status", "id"} <= names <= _TRANSACTION_MARKER
+        )
+        or (names >= _NOTIFICATION and names <= _NOTIFICATION | {"timestamp"})
+    ):
+        return Event(
+            0,
+            MESSAGE,
+            record_key=key.record_key,
+            metadata=metadata_of(envelope, key, key.notes, content),
+        )
+    return None
+
+
+def _read_other(key: Key, content: Content, envelope: dict[str, Any]) -> Event:
+    """An object without ``op``: a message about something else than a row, or no envelope."""
+    event = message_of(key, content, envelope)
+    if event is not None:
+        return event
+    root = "$.payload" if content.wrapped else "$"
+    names = envelope.keys()
+    if _looks_like_envelope(envelope) or mongodb.is_envelope(envelope):
         raise BadField(f"{root}.op: missing")
     if not envelope:
         raise BadShape(f"{root}: an empty object")
@@ -544,59 +531,43 @@ def _looks_like_envelope(envelope: dict[str, Any]) -> bool:
     )
 
 
-def _check_not_mongodb(envelope: dict[str, Any]) -> None:
-    source = envelope.get("source")
-    if type(source) is not dict:
-        source = {}
-    connector = source.get("connector")
-    if (
-        (type(connector) is str and connector.lower() == "mongodb")
-        or ("collection" in source and "table" not in source)
-        or (
-            not _MONGODB.isdisjoint(envelope)
-            and type(envelope.get("after")) in (str, type(None))
-            and ("op" in envelope or "source" in envelope)
-        )
-    ):
-        raise BadShape(
-            "a Debezium MongoDB envelope (documents as JSON text, changes as patches or update "
-            "descriptions): this format has row images"
-        )
-
-
 def _unwrapped(root: str, row: dict[str, Any]) -> str:
     names = sorted(row)
     shown = ", ".join(_shown(name) for name in names[:5]) + (", ..." if len(names) > 5 else "")
     return (
         f"{root}: an unwrapped row ({shown}) instead of an envelope with op, before and after: "
-        "as the transform ExtractNewRecordState makes it"
+        "as the transform ExtractNewRecordState makes it, whose format is debezium_unwrapped_json"
     )
 
 
-def _framed(value: bytes) -> str:
+def framed(value: bytes) -> str:
     schema = f" of schema {int.from_bytes(value[1:5], 'big')}" if len(value) >= 5 else ""
     return (
         f"a payload{schema} framed by Confluent's schema registry (Avro, Protobuf or JSON Schema "
-        "behind the byte 0x00 at byte 0), not plain JSON"
+        "behind the byte 0x00 at byte 0), not plain JSON: of Avro the format is debezium_avro"
     )
 
 
-def _tombstone(key: _Key, content: _Content | None = None) -> Event:
+def tombstone(key: Key, content: Content | None = None) -> Event:
+    """The event of a message whose value is none."""
     return Event(
-        0, TOMBSTONE, record_key=key.record_key, metadata=_metadata({}, key, key.notes, content)
+        0, TOMBSTONE, record_key=key.record_key, metadata=metadata_of({}, key, key.notes, content)
     )
 
 
 # --- Metadata and sentences -----------------------------------------------------------------------
 
 
-def _metadata(
+def metadata_of(
     envelope: dict[str, Any],
-    key: _Key,
+    key: Key,
     notes: Notes,
-    content: _Content | None = None,
+    content: Content | None = None,
+    bson: Any = None,
 ) -> bytes | None:
-    """The metadata column: all that a message carries besides what has a column of its own."""
+    """The metadata column: all that a message carries besides what has a column of its own.
+    ``bson`` has the types of MongoDB's documents.
+    """
     metadata = dict(key.metadata)
     source = envelope.get("source")
     if type(source) is dict:
@@ -620,30 +591,10 @@ def _metadata(
             metadata["schema_name"] = content.schema.name
         if content.beside:
             metadata["wrapper"] = content.beside
+    if bson is not None:
+        metadata["bson"] = bson
     if notes.untyped:
         metadata["untyped"] = notes.untyped
     if notes.as_sent:
         metadata["as_sent"] = notes.as_sent
     return _encode(metadata) if metadata else None
-
-
-def _is_number(value: Any) -> bool:
-    return type(value) is int or type(value) is msgspec.Raw
-
-
-def _kind(value: Any) -> str:
-    """What a JSON value is, for a sentence."""
-    if value is None:
-        return "null"
-    if type(value) is bool:
-        return "a boolean"
-    if _is_number(value):
-        return "a number"
-    if type(value) is str:
-        return "a string"
-    return "an array" if type(value) is list else "an object"
-
-
-def _shown(text: str) -> str:
-    """A name or value from the payload, quoted, for a sentence."""
-    return repr(text if len(text) <= 60 else f"{text[:57]}...")

@@ -1,4 +1,4 @@
-"""``debezium_json``: change events as Debezium's connectors write them, MongoDB's excepted.
+"""``debezium_json``: change events as Debezium's connectors write them.
 
 Implements the envelope of Debezium's relational connectors (MySQL, MariaDB, PostgreSQL, Oracle,
 SQL Server, Db2, ...), with Kafka Connect's JsonConverter in each of its forms:
@@ -11,8 +11,9 @@ with ``schemas.enable=false``, the bare envelope:
                 "ts_ms": 1559729468000, "snapshot": "false", ...}}
 
 Ops are ``r`` (snapshot), ``c``, ``u``, ``d``, ``t`` (truncate) and ``m`` (logical message). Schema
-changes, heartbeats and transaction markers are recognised; unwrapped rows, MongoDB's envelopes and
-payloads framed by a schema registry are ``invalid`` with a sentence that says what they are.
+changes, heartbeats and transaction markers are recognised, and MongoDB's envelopes, whose images
+are texts (``mongodb``); unwrapped rows and payloads framed by a schema registry are ``invalid``
+with a sentence that says what they are.
 """
 
 from collections.abc import Sequence

@@ -27,16 +27,20 @@ IMAGES: Final = ("before", "after")
 # No set: what is sent as an op may be an object, which has no hash.
 _OPS: Final = tuple(OPERATIONS)
 # Fields of a source block that say which table it is.
-_PLACE: Final = ("connector", "db", "schema", "namespace", "keyspace", "table")
+_PLACE: Final = ("connector", "db", "schema", "namespace", "keyspace", "table", "collection")
 # What metadata has of its own, beside the envelope's fields.
 _TAKEN: Final = frozenset(
     {
         *("connector", "snapshot", "event_key", "event_key_encoding", "event_key_wrapper"),
-        *("untyped", "as_sent", "envelope", "wrapper", "schema_name", "schema", "payload"),
+        *("untyped", "as_sent", "envelope", "wrapper", "schema_name", "schema", "payload", "bson"),
     }
 )
 # Of fields that are not columns. An object or array is not plain there: it may be too deep.
 _SCALAR: Final = str | int | bool | None
+
+# What an update of MongoDB's says: nothing in it can be deep.
+_UPDATE: Final = dict[str, str | list[str | dict[str, str | int]] | None]
+_KEY_OF_DOCUMENT: Final = ("id",)
 
 _load = msgspec.json.Decoder(dict[str, Any], float_hook=Raw).decode
 
@@ -55,6 +59,11 @@ class Shape(NamedTuple):
     """Empty if no message has had one yet, as images."""
     before: tuple[str, ...]
     after: tuple[str, ...]
+
+    @property
+    def of_mongodb(self) -> bool:
+        """Whether the images are documents as texts, which have no names here."""
+        return any(name == "collection" for name, _ in self.place)
 
     @property
     def names(self) -> int:
@@ -104,11 +113,17 @@ class Layout:
                 for name in shape.source
             }
         )
-        self.rows = {
-            "before": _row(shape.before, schema.before, True),
-            "after": _row(shape.after, schema.after, True),
-        }
+        self.rows: dict[str, _Row] = {}
+        """Of images that are rows."""
+        if not shape.of_mongodb:
+            self.rows = {
+                "before": _row(shape.before, schema.before, True),
+                "after": _row(shape.after, schema.after, True),
+            }
         types: dict[str, Any] = dict.fromkeys(shape.envelope, _SCALAR | UnsetType)
+        if shape.of_mongodb:
+            types |= dict.fromkeys(IMAGES, str | None | UnsetType)
+            types["updateDescription"] = _UPDATE | None | UnsetType
         types |= {name: row.struct | None | UnsetType for name, row in self.rows.items()}
         types |= {"op": Literal["r", "c", "u", "d"], "source": source}
         transaction = _struct(dict.fromkeys(shape.transaction, _SCALAR | UnsetType))
@@ -133,6 +148,7 @@ class Layout:
             *(name for name in ("connector", "snapshot") if name in shape.source),
             *(name for name in shape.envelope if name not in (*IMAGES, "op")),
             *["schema_name"] * (schema.name is not None),
+            *["bson"] * shape.of_mongodb,
         ]
         self.metadata = _struct(dict.fromkeys(named, Any), False)
 
@@ -154,13 +170,21 @@ def shape_of(key: bytes | None, value: bytes) -> Shape | None:
         return None
     source, transaction = fields.get("source"), fields.get("transaction")
     before, after = fields.get("before"), fields.get("after")
+    if type(source) is not dict:
+        return None
+    of_mongodb = "collection" in source
+    image = str if of_mongodb else dict
     if (
-        type(source) is not dict
-        or not _TAKEN.isdisjoint(fields)
+        not _TAKEN.isdisjoint(fields)
         or fields.get("op") not in _OPS
-        or not all(part is None or type(part) is dict for part in (before, after, transaction))
+        or not all(part is None or type(part) is image for part in (before, after))
+        or not (transaction is None or type(transaction) is dict)
         or (key_fields is not None and (not key_fields or not _TAKEN.isdisjoint(key_fields)))
-        or type(source.get("table")) is not str
+        or (
+            of_mongodb
+            and ("table" in source or tuple(key_fields or _KEY_OF_DOCUMENT) != _KEY_OF_DOCUMENT)
+        )
+        or type(source.get("collection" if of_mongodb else "table")) is not str
         or any(source.get(name) is not None and type(source[name]) is not str for name in _PLACE)
     ):
         return None
@@ -170,8 +194,8 @@ def shape_of(key: bytes | None, value: bytes) -> Shape | None:
         tuple(fields),
         tuple(source),
         tuple(transaction or ()),
-        tuple(before or ()),
-        tuple(after or ()),
+        () if of_mongodb else tuple(before or ()),
+        () if of_mongodb else tuple(after or ()),
     )
 
 

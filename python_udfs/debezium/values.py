@@ -336,7 +336,7 @@ def _long(value: Any) -> int:
 
 
 @lru_cache(4096)
-def _date_text(days: int) -> str:
+def date_text(days: int) -> str:
     """A day since 1970-01-01 in the proleptic Gregorian calendar; years beyond 9999 have a sign."""
     ordinal = days + 719_163
     if 1 <= ordinal <= 3_652_059:
@@ -359,7 +359,7 @@ def _date_text(days: int) -> str:
 
 
 def _days(year: int, month: int, day: int) -> int:
-    """The inverse of ``_date_text``: days since 1970-01-01."""
+    """The inverse of ``date_text``: days since 1970-01-01."""
     year -= month <= 2
     era, year_of_era = divmod(year, 400)
     day_of_year = (153 * (month + (-3 if month > 2 else 9)) + 2) // 5 + day - 1
@@ -376,10 +376,10 @@ def _clock_text(units: int, per_second: int, digits: int) -> str:
 
 
 @lru_cache(4096)
-def _is_day(date_text: str) -> bool:
+def _is_day(text: str) -> bool:
     """Whether a date whose month and day are from 1 to 12 and 31 is one that there is."""
-    year, month, day = int(date_text[:-6]), int(date_text[-5:-3]), int(date_text[-2:])
-    return day <= 28 or _date_text(_days(year, month, day))[-5:] == date_text[-5:]
+    year, month, day = int(text[:-6]), int(text[-5:-3]), int(text[-2:])
+    return day <= 28 or date_text(_days(year, month, day))[-5:] == text[-5:]
 
 
 def _is_text(value: Any, pattern: re.Pattern[str]) -> bool:
@@ -396,7 +396,7 @@ def _date(value: Any) -> str:
     if _is_text(value, _DATE_TEXT):
         return str(value)
     days = _long(value)
-    return _INFINITE_DAYS.get(days) or _date_text(days)
+    return _INFINITE_DAYS.get(days) or date_text(days)
 
 
 def _time(digits: int, value: Any) -> str:
@@ -417,7 +417,7 @@ def _timestamp(digits: int, infinite: dict[int, str], zone: str, value: Any) -> 
         return infinite[units]
     per_second = 10**digits
     days, rest = divmod(units, 86_400 * per_second)
-    return f"{_date_text(days)}T{_clock_text(rest, per_second, digits)}{zone}"
+    return f"{date_text(days)}T{_clock_text(rest, per_second, digits)}{zone}"
 
 
 def _duration(digits: int, value: Any) -> str:
@@ -439,18 +439,18 @@ def _zoned_timestamp(value: Any) -> str:
         if value in _INFINITE_TIMES:
             return value
         raise Misfit
-    date_text, minutes, second, fraction, sign, *offsets = match.groups()
-    if not _is_day(date_text):
+    written, minutes, second, fraction, sign, *offsets = match.groups()
+    if not _is_day(written):
         raise Misfit
     if sign is None:
         return value
     offset = _offset(offsets)
-    day = _days(int(date_text[:-6]), int(date_text[-5:-3]), int(date_text[-2:]))
+    day = _days(int(written[:-6]), int(written[-5:-3]), int(written[-2:]))
     seconds = day * 86_400 + int(minutes[:2]) * 3600 + int(minutes[3:]) * 60 + int(second or 0)
     seconds += offset if sign == "-" else -offset
     days, rest = divmod(seconds, 86_400)
     clock = _clock_text(rest, 1, 1).partition(".")[0]
-    raise AsSent(f"{_date_text(days)}T{clock}{fraction or ''}Z")
+    raise AsSent(f"{date_text(days)}T{clock}{fraction or ''}Z")
 
 
 def _zoned_time(value: Any) -> str:
@@ -507,6 +507,9 @@ TEMPORAL: Final[dict[str | None, Leaf]] = {
     "io.debezium.time.IsoTime": partial(_local_iso, _TIME_TEXT),
     "io.debezium.time.IsoTimestamp": partial(_local_iso, _LOCAL_TEXT),
     "io.debezium.time.Interval": _interval,
+    # Avro's, for which Connect has no name (``avro_schemas``).
+    "timestamp-micros": partial(_timestamp, 6, _INFINITE_MICROS, "Z"),
+    "timestamp-nanos": partial(_timestamp, 9, _INFINITE_NANOS, "Z"),
     "io.debezium.time.MicroDuration": partial(_duration, 6),
     "io.debezium.time.NanoDuration": partial(_duration, 9),
 }

@@ -508,32 +508,10 @@ def orders() -> Topic:
         }
         topic.send(when, compact({"prefix": "audit"}), compact(payload), partition=0)
 
-    # Poison: a MongoDB connector's envelope; a message cut off at the broker's old size limit.
-    document = {"_id": {"$oid": "6539f1c2a1b2c3d4e5f60718"}, "status": "new"}
-    mongo = {
-        "before": None,
-        "after": json.dumps(document),
-        "updateDescription": None,
-        "source": {
-            "version": "3.0.8.Final",
-            "connector": "mongodb",
-            "name": "shop",
-            "ts_ms": at("2026-11-08T00:00:00"),
-            "snapshot": "false",
-            "db": "shop",
-            "rs": "rs0",
-            "collection": "orders",
-            "ord": 1,
-        },
-        "op": "c",
-        "ts_ms": at("2026-11-08T00:00:00") + 30,
-    }
-    topic.send(
-        at("2026-11-08T00:00:01"),
-        compact({"id": '{"$oid": "6539f1c2a1b2c3d4e5f60718"}'}),
-        compact(mongo),
-        partition=1,
-    )
+    # Poison: a row that a transform took out of its envelope; a message cut off at the broker's old
+    # size limit.
+    when = at("2026-11-08T00:00:00")
+    topic.send(when + SECOND, compact({"order_id": 5003}), raw_numbers(order(3, when)), partition=1)
     when = at("2026-11-09T00:00:00")
     torn = raw_numbers({"before": None, "after": order(1, when), "source": source(when, "false")})
     topic.send(when, compact({"order_id": 5002}), torn[:256], partition=0)

@@ -181,4 +181,53 @@ JSON: Final[dict[str, Callable[[int], bytes]]] = {
         *(json_bin(f"{number:x}", "int", "5") for number in range(size // 38))
     ).encode(),
 }
-BOMBS: Final = {"aerospike_messagepack": MESSAGEPACK, "aerospike_json": JSON}
+
+
+def flat_listed(item: str) -> Callable[[int], bytes]:
+    record = b'{"metadata":{"msg":"write","namespace":"ns","digest":"%b"},"l":[%b]}'
+    return lambda size: (
+        record
+        % (
+            base64.b64encode(DIGEST),
+            ",".join([item] * (size // (len(item) + 1))).encode(),
+        )
+    )
+
+
+FLAT: Final[dict[str, Callable[[int], bytes]]] = {
+    "names twice": flat_listed('{"":0,"":0}'),
+    "maps in maps": flat_listed('{"":{"":{"":{"":0}}}}'),
+    "many metadata": flat_listed('{"msg":1,"namespace":2,"digest":3}'),
+    "a batch of nulls": JSON["a batch of nulls"],
+}
+
+
+def canal_rows(row: str, types: Callable[[int], str], part: int = 1) -> Callable[[int], bytes]:
+    """Rows over and over, of so many parts of the message one; the others are types."""
+
+    def make(size: int) -> bytes:
+        rows = ",".join([row] * (size // part // (len(row) + 1)))
+        of_columns = types(size - size // part)
+        return (
+            f'{{"database":"d","table":"t","type":"INSERT","mysqlType":{{{of_columns}}},'
+            f'"pkNames":["a"],"data":[{rows}]}}'
+        ).encode()
+
+    return make
+
+
+CANAL: Final[dict[str, Callable[[int], bytes]]] = {
+    "small rows": canal_rows('{"a":"1"}', lambda _: '"a":"int"'),
+    "small rows of no such type": canal_rows('{"a":"x"}', lambda _: '"a":"int"'),
+    "many types": canal_rows(
+        '{"a":"1"}', lambda size: ",".join(f'"{n:x}":"int"' for n in range(size // 14)), 8
+    ),
+    "long types": canal_rows('{"a":"1"}', lambda size: f'"a":"int{"x" * size}"', 8),
+    "wrong rows": canal_rows("0", lambda _: ""),
+}
+BOMBS: Final = {
+    "aerospike_messagepack": MESSAGEPACK,
+    "aerospike_json": JSON,
+    "aerospike_flat_json": FLAT,
+    "canal_json": CANAL,
+}

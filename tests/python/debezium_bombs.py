@@ -118,7 +118,32 @@ _DATE: Final = time("Date", "int32")
 _ZONED: Final = time("ZonedTimestamp", "string")
 _OTHER_OFFSET: Final = '"2026-01-01T00:00:00+01:00"'
 
+
+def document(item: str) -> Make:
+    """MongoDB's, with an array of that over and over."""
+    return lambda size: of_mongodb("c", after=f'{{"_id":1,"c":{many(item, size)}}}')
+
+
+def of_mongodb(op: str, **fields: Any) -> bytes:
+    envelope = {"op": op, "source": {"collection": "c"}, **fields}
+    return json.dumps(envelope, separators=(",", ":")).encode()
+
+
+def update(path: str, size: int) -> bytes:
+    """One of MongoDB's that changes such a path, with a number in it, over and over."""
+    paths = (path.format(number) for number in range(size // (len(path) + 6)))
+    updated = ",".join(f'"{each}":1' for each in paths)
+    before = '{"_id":1,"a":[],"b":{}}'
+    return of_mongodb("u", before=before, updateDescription={"updatedFields": f"{{{updated}}}"})
+
+
 BOMBS: Final[dict[str, Make]] = {
+    "dates of MongoDB": document('{"$date":0}'),
+    "keys of MongoDB that plain JSON has not": document('{"$undefined":true},{"$minKey":1}'),
+    "numbers of MongoDB that are no JSON": document("NaN"),
+    "documents of MongoDB": document("{}"),
+    "deep paths of MongoDB": lambda size: update("{}" + ".b" * 90, size),
+    "elements of MongoDB": lambda size: update("a.{}", size),
     "decimals of a large scale": listed(decimal(16_000), '"AQ=="'),
     "decimals of a large scale as numbers": listed(decimal(16_000), "1"),
     "decimals of a large exponent": listed(decimal(0), "1e16000"),

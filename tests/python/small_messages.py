@@ -46,7 +46,7 @@ def digest_text(number: int) -> str:
     return b64encode(digest(number)).decode()
 
 
-def profile(number: int, clock: int, name: str) -> list[Any]:
+def profile(number: int, clock: int | None, name: str) -> list[Any]:
     """A write of a profile, for ``pack``."""
     return [1, 1, [profile_key(number), 1, 0, clock, [["display_name", 3, 0, name]]]]
 

@@ -382,21 +382,6 @@ def test_unwrapped_rows(value: dict[str, Any]) -> None:
     refused(value, "bad_shape", "unwrapped row", "'id'")
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        {"op": "c", "after": '{"_id": 1}', "source": {"connector": "mongodb", "db": "x"}},
-        {"op": "u", "patch": '{"$set": {}}', "filter": '{"_id": 1}', "source": {}},
-        {"op": "u", "after": '{"_id": 1}', "updateDescription": {"updatedFields": "{}"}},
-        {"op": "d", "source": {"db": "x", "collection": "y"}},
-        {"op": "i", "source": {"db": "x", "collection": "y"}},
-    ],
-)
-def test_mongodb(value: dict[str, Any]) -> None:
-    refused(value, "bad_shape", "MongoDB")
-    refused({"schema": None, "payload": value}, "bad_shape", "MongoDB")
-
-
 def test_confluent_framing() -> None:
     refused(b"\0\0\0\0\x2a" + dumps(ENVELOPE), "not_json", "Confluent", "schema 42", "0x00")
     refused(b"\0", "not_json", "Confluent")

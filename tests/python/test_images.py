@@ -46,6 +46,54 @@ def test_no_image_has_no_texts() -> None:
     assert row_texts(None, None, None, '[["a"],["a"]]') == RowTexts(None, None, None)
 
 
+UNAVAILABLE = "__debezium_unavailable_value"
+
+
+def test_paths_lead_into_fields() -> None:
+    image = '{"a":{"b":[{"c":1.50},"x"],"":null,"1":2},"t":"{\\"b\\":1}","n":7}'
+    paths = [["a", "b", "0", "c"], ["a", "b", "1"], ["a", "b", "2"], ["a", "b"], ["a", "1"]]
+    nothing = [["a", ""], ["t", "b"], ["n", "b"], ["z", "b"], ["a", "b", "c"], ["a", "b", "-1"]]
+    fields = msgspec.json.encode([[*paths, *nothing, "n", []], []]).decode()
+    found = row_texts(None, image, None, fields)
+    texts = ["1.50", "x", None, '[{"c":1.50},"x"]', "2"]
+    assert found.after == [*texts, *[None] * len(nothing), "7", image]
+    assert found.parts is None
+
+
+def test_a_partial_image_leaves_what_it_does_not_name() -> None:
+    image = (
+        '{"id":1,"n":null,"o":{"p":2},"$partial":{"updated":{"a.b":"x","a.c":null,"d.0.e":{"f":1}},'
+        '"truncated":{"t":2,"u.v":0}}}'
+    )
+    found = {
+        '"id"': ("1", None),
+        '"n"': (None, None),
+        '"z"': (UNAVAILABLE, None),
+        '["o","p"]': ("2", None),
+        '["a","b"]': ("x", None),
+        '["a","c"]': (None, None),
+        '["a","z"]': (UNAVAILABLE, None),
+        '"a"': (UNAVAILABLE, '{"a.b":"x","a.c":null}'),
+        '["d","0","e","f"]': ("1", None),
+        '["d","0"]': (UNAVAILABLE, '{"d.0.e":{"f":1}}'),
+        '"t"': (UNAVAILABLE, '{"t":{"$truncated":2}}'),
+        '["t","1"]': (UNAVAILABLE, None),
+        '["t","2","x"]': (None, None),
+        '"u"': (UNAVAILABLE, '{"u.v":{"$truncated":0}}'),
+        "[]": (UNAVAILABLE, image),
+    }
+    texts = row_texts(None, image, None, f"[[{','.join(found)}],[]]")
+    assert (
+        dict(zip(found, zip(texts.after or (), texts.parts or (), strict=True), strict=True))
+        == found
+    )
+    # A key that isn't there is looked for in the message's.
+    keyed = row_texts(None, image, '{"k":5}', '[["k","id"],["k"]]')
+    assert (keyed.after, keyed.key) == ([None, "1"], ["5"])
+    # Something in a whole image may have that name too.
+    assert row_texts(None, '{"a":{"$partial":{}}}', None, '[["b"],[]]').parts is None
+
+
 @pytest.mark.parametrize(
     ("before", "after", "key"),
     [
@@ -235,7 +283,7 @@ def test_texts_of_many(fields: tuple[str, ...], at_once: int) -> None:
     for start in range(0, len(IMAGES), at_once):
         images = [image for image, _ in IMAGES[start : start + at_once]]
         nothing: list[bytes | None] = [None] * len(images)
-        befores, afters, keys = row_texts_of_many(images, images[::-1], nothing, fields, ())
+        befores, afters, keys, _ = row_texts_of_many(images, images[::-1], nothing, fields, ())
         assert befores == expected[start : start + at_once]
         assert afters == befores[::-1]
         assert keys == [None] * len(images)

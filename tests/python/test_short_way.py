@@ -8,16 +8,19 @@ import msgspec
 import pytest
 from debezium_messages import ENVELOPE, SOURCE, dumps
 
+from python_udfs.aerospike import flat_json as aerospike_flat_json
 from python_udfs.aerospike import json as aerospike_json
 from python_udfs.aerospike import messagepack
+from python_udfs.aerospike.plain_flat_json import FlatWrites
 from python_udfs.aerospike.plain_json import JsonWrites
 from python_udfs.aerospike.plain_messagepack import MessagePackWrites
 from python_udfs.core.events import Decode, Event
 from python_udfs.core.pace import Learning, Pace
 from python_udfs.core.recent import Recent
 from python_udfs.core.short_way import ShortWay
-from python_udfs.debezium import arcion, envelope
+from python_udfs.debezium import arcion, envelope, unwrapped
 from python_udfs.debezium.alike import DebeziumFormat
+from python_udfs.debezium.alike_rows import UnwrappedRows
 
 
 def test_what_was_used_last_is_remembered() -> None:
@@ -137,9 +140,36 @@ def messagepack_writes(kind: str, count: int) -> list[bytes]:
     ]
 
 
+def flat_writes(kind: str, count: int) -> list[bytes]:
+    written = []
+    for number, (key, bins) in enumerate(records(kind, count)):
+        names = dict(zip(("namespace", "set", "digest", "userKey"), key, strict=True))
+        metadata = {name: part for name, part in names.items() if part is not None}
+        metadata |= {"msg": "delete" if is_other(kind, number) else "write", "lut": 1}
+        written.append(msgspec.json.encode({"metadata": metadata} | dict(bins)))
+    return written
+
+
+def unwrapped_rows(kind: str, count: int) -> list[bytes]:
+    rng = random.Random(kind)
+    values: list[bytes] = []
+    for number in range(count):
+        row: dict[str, object] = {"id": number, "a": "x" * 20, "b": 1, "c": None, "d": "y"}
+        if kind == "extended":
+            row["__transaction_id"] = "7:1"
+        names = names_of(rng, kind, list(row))
+        table = f"t{number % 300}" if kind == "tables" else "t"
+        op = "x" if is_other(kind, number) else "c"
+        added = {"__table": table, "__op": op, "__deleted": "false"}
+        values.append(dumps({name: row[name] for name in names} | added))
+    return values
+
+
 FORMATS: dict[str, tuple[Any, Decode, Callable[[str, int], list[bytes]]]] = {
     "debezium_json": (DebeziumFormat, envelope.decode, messages),
+    "debezium_unwrapped_json": (UnwrappedRows, unwrapped.decode, unwrapped_rows),
     "aerospike_json": (JsonWrites, aerospike_json.decode, json_writes),
+    "aerospike_flat_json": (FlatWrites, aerospike_flat_json.decode, flat_writes),
     "aerospike_messagepack": (MessagePackWrites, messagepack.decode, messagepack_writes),
 }
 

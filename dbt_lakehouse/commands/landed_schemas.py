@@ -1,0 +1,24 @@
+"""The schemas that landed messages name, from the lake itself and without Spark."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from dbt_lakehouse.commands.sql.command import rows_of
+from dbt_lakehouse.lake.reader import Reader
+from python_udfs.debezium.avro import Registered, ids_of, know
+
+_TABLE: Final = "bronze.avro_schemas"
+
+
+def know_landed_schemas(reader: Reader, texts: Iterable[bytes | None]) -> None:
+    """Give the decoder in this process what the lake has of the schemas that keys and values
+    name.
+    """
+    numbers = sorted(ids_of(texts))
+    if numbers and _TABLE in reader.names:
+        wanted = ", ".join(map(str, numbers))
+        rows = rows_of(
+            reader,
+            f"select id, kind, texts from {reader.quoted(_TABLE)} where id in ({wanted})",
+        )
+        know({number: Registered(kind, tuple(found)) for number, kind, found in rows})

@@ -1,0 +1,68 @@
+"""``bronze.avro_schemas``: the schemas of a registry that landed messages name, by id.
+
+They are kept beside the messages, so that a lake can be decoded again years later, without the
+registry. A run finds those that its new messages name before it decodes them, and gives them to the
+function, with which Spark ships them to its workers.
+"""
+
+from collections.abc import Collection
+from datetime import UTC, datetime
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+from dbt_lakehouse.schema_registry import configured, find_schemas
+from python_udfs.debezium.avro import Registered
+
+TABLE: Final = "lake.bronze.avro_schemas"
+_COLUMNS: Final = (
+    "id int not null comment 'what messages name it by',"
+    " kind string not null comment 'AVRO, PROTOBUF or JSON',"
+    " texts array<string> not null comment 'the schema last, before it those that it refers to',"
+    " registry string comment 'where it was found',"
+    " found_at timestamp not null comment 'when it was found'"
+)
+
+
+def ids_in(texts: str) -> str:
+    """SQL for the ids that framed keys and values name, by what to select them from: their column
+    is ``text``.
+    """
+    return (
+        "select distinct cast(conv(hex(substring(text, 2, 4)), 16, 10) as bigint) as id"
+        f" from {texts} where length(text) >= 5 and substring(text, 1, 1) = X'00'"
+    )
+
+
+def schemas_of(spark: SparkSession, numbers: Collection[int]) -> dict[int, Registered | None]:
+    """The schemas of these ids: those that the lake doesn't have come from the registry, and are
+    kept; None for one that nobody knows.
+
+    Raises ``RegistryError`` and ``ConfigurationError``.
+    """
+    known = _kept(spark, numbers)
+    missing = sorted(set(numbers) - known.keys())
+    if not missing:
+        return known
+    found = find_schemas(missing)
+    registry = configured()
+    now = datetime.now(UTC)
+    rows = [
+        (number, each.kind, list(each.texts), registry and registry.name, now)
+        for number, each in found.items()
+        # What messages name by four bytes that are damaged, no registry knows.
+        if each is not None
+    ]
+    if rows:
+        spark.sql(f"create table if not exists {TABLE} ({_COLUMNS}) using iceberg")
+        columns = "id int, kind string, texts array<string>, registry string, found_at timestamp"
+        spark.createDataFrame(rows, columns).writeTo(TABLE).append()
+    return known | found
+
+
+def _kept(spark: SparkSession, numbers: Collection[int]) -> dict[int, Registered | None]:
+    if not numbers or not spark.catalog.tableExists(TABLE):
+        return {}
+    wanted = ", ".join(map(str, numbers))
+    rows = spark.sql(f"select id, kind, texts from {TABLE} where id in ({wanted})").collect()
+    return {row.id: Registered(row.kind, tuple(row.texts)) for row in rows}

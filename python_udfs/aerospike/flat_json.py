@@ -1,0 +1,161 @@
+"""Aerospike's outbound connectors (Kafka, Pulsar, JMS, ...) with ``format: flat-json``.
+
+Implements the vendor's page "Flat JSON format for Aerospike Kafka source (outbound) connector". A
+payload is one record, or, where the connector batches, an array of records. A record's bins are at
+the top level, and beside them its metadata, in an object by the name that the connector's
+``metadata-key`` says:
+
+    key       {"namespace": string, "set": string, "userKey": any, "digest": base64}
+    metadata  {"namespace", "set", "userKey", "digest", "msg": "write" | "delete",
+               "gen": number, "lut": number, "exp": number, "durable": bool}
+
+    {"metadata":{"namespace":"test","set":"demo","userKey":123,"digest":"WVp7Y+sYXb69hCVTpEgCsaMOwVk=",
+     "msg":"write","gen":1,"lut":1698586936461,"exp":1701178936},"tval":"first"}
+
+Quirks of real ones: ``set`` and ``userKey`` are absent where a record has none, ``lut`` is 0 where
+the server ships none; deletes have ``durable`` of older connectors, ``gen`` and ``lut`` of newer.
+
+What the form loses, and the policies:
+
+- No bin says its type. Values stay as they were sent: blobs, HyperLogLogs and Java objects are the
+  base64 text that they were written as (a model that declares the column ``binary`` decodes it), a
+  float without a fraction looks like an integer, NaN and the infinities are strings, GeoJSON is
+  what the connector made of it. ``generate`` guesses types by the values.
+- Keys of maps are text. A map that has one name twice (of the keys 1 and "1") is an array of
+  [key, value] pairs, and ``metadata.bins`` says so. Other bins are not in ``metadata.bins``.
+- The metadata is the first member that is an object with ``msg``, ``namespace`` and ``digest``,
+  whatever its name (in ``metadata.metadata_key``, if it is not ``metadata``). Where there is none,
+  but the record itself has the three, its metadata lies among the bins, and a bin can't have one of
+  those names. Without either a write could not be told from a delete: ``bad_field``.
+- A bin by the same name as the metadata, or as another bin, is ``bad_field``: one would be lost.
+- A binary user key is base64 text and can't be told from a string.
+- A delete has no bins. What one has beside its metadata is kept, in ``metadata``.
+- Kafka keys are kept as ``[namespace, set, digest, user key]``, as of the other two formats; one
+  that has anything else, as base64 text.
+
+Numbers, batches that break off, and all else are as in ``aerospike_json``.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from python_udfs.aerospike.json import (
+    METADATA_NAMES,
+    check_key,
+    check_object,
+    decode_records,
+    event_of,
+    keep_others,
+    kind_of,
+    metadata_of,
+    operation_of,
+    with_pairs,
+)
+from python_udfs.aerospike.plain_flat_json import FlatWrites
+from python_udfs.aerospike.records import NestedKinds
+from python_udfs.core.budget import Budget
+from python_udfs.core.errors import BadField, TooLarge
+from python_udfs.core.events import UPSERT, Decoded, Event
+from python_udfs.core.paths import step_text
+from python_udfs.core.short_way import ShortWay
+from python_udfs.text import json_text
+from python_udfs.text.pairs import Pairs
+
+METADATA: Final = "metadata"
+"""Where metadata is in all examples; another name is told in ``metadata.metadata_key``."""
+
+KEY: Final = ("namespace", "set", "digest", "userKey")
+_KEY_PLACES: Final = tuple(f".{name}" for name in KEY)
+_NEEDED: Final = frozenset({"msg", "namespace", "digest"})
+PROPERTIES: Final = frozenset({*KEY, "msg", "gen", "exp", "lut", "durable"})
+_NAMES: Final = METADATA_NAMES | {"metadata_key"}
+_CONTAINERS: Final = frozenset({dict, list, Pairs})
+
+
+def decode(key: bytes | None, value: bytes | None) -> list[Event]:
+    """Decode one Kafka message: a record, a batch of records, or a tombstone.
+
+    Returns one event per record, in the order of the batch; never empty.
+    """
+    return decode_records(key, value, _record, _parse_key)
+
+
+_SHORT_WAY = ShortWay(decode, FlatWrites())
+
+
+def decode_batch(keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> Decoded:
+    """``decode`` for many messages, faster the more of them are alike."""
+    return _SHORT_WAY.decode_batch(keys, values)
+
+
+def _metadata_name(record: dict[str, Any], at: str) -> str | None:
+    """The name of the member that is a record's metadata; None if that lies among its bins."""
+    for name, member in record.items():
+        if type(member) is dict and _NEEDED <= member.keys():
+            return name
+    if METADATA not in record and _NEEDED <= record.keys():
+        return None
+    found = record.get(METADATA)
+    if type(found) is dict or type(found) is Pairs:
+        return METADATA  # What is wrong with it is told by who reads it.
+    got = "nothing" if METADATA not in record else kind_of(found)
+    raise BadField(
+        f"{at}.{METADATA}: expected an object with msg, namespace and digest, got {got}: does the"
+        " connector's format have a metadata-key?"
+    )
+
+
+def _record(record: Any, index: int, at: str, columns: dict[str, Any], budget: Budget) -> Event:
+    """The event of one record; ``columns`` is the metadata so far."""
+    check_object(record, at)
+    name, root = _metadata_name(record, at), at
+    if name is None:
+        fields = record
+        bins = {each: value for each, value in record.items() if each not in PROPERTIES}
+    else:
+        bins = record
+        fields = bins.pop(name)
+        at += step_text(name)
+        check_object(fields, at)
+    operation = operation_of(fields, at)
+    key = [fields.get(each) for each in KEY]
+    digest = check_key(key, at, _KEY_PLACES)
+    metadata = metadata_of(fields, key[3], at)
+    metadata.update(columns)
+    if name is not None:
+        if name != METADATA:
+            metadata["metadata_key"] = name
+        keep_others(fields, PROPERTIES, metadata, _NAMES, at)
+    after = None
+    if operation == UPSERT:
+        _note_pairs(bins, metadata, root, budget)
+        after = json_text.dumps(bins)
+    else:
+        keep_others(bins, frozenset(), metadata, _NAMES, at)
+    return event_of(index, operation, key, digest, after, metadata)
+
+
+def _note_pairs(bins: dict[str, Any], metadata: dict[str, Any], at: str, budget: Budget) -> None:
+    """Make arrays of the maps that JSON can't hold as objects, and tell ``metadata`` of them."""
+    nested = NestedKinds(budget)
+    for name, value in bins.items():
+        if type(value) in _CONTAINERS:
+            try:
+                bins[name] = with_pairs(value, None, nested)
+            except TooLarge as error:
+                raise TooLarge(f"{at}{step_text(name)}{error}") from None
+            if kinds := nested.of_bin():
+                metadata.setdefault("bins", {})[name] = {"nested": kinds}
+
+
+def _parse_key(raw: bytes) -> Any:
+    """A Kafka key as ``[namespace, set, digest, user key]``, or several."""
+    tree = json_text.parse(raw, trailing_commas=True)
+    if type(tree) is list:
+        return [_key(each) for each in tree]
+    return _key(tree)
+
+
+def _key(tree: Any) -> Any:
+    is_key = type(tree) is dict and tree.keys() <= frozenset(KEY)
+    return [tree.get(name) for name in KEY] if is_key else None

@@ -1,0 +1,183 @@
+"""The short way of Aerospike's flat JSON: plain writes of the same bins of one set.
+
+As ``plain_json``: decoded and encoded again, a write must give the bytes that were sent. Its
+metadata comes first, by the usual name; bins have any values, for none says its type.
+"""
+
+from collections.abc import Sequence
+from decimal import Decimal
+from operator import attrgetter, eq
+from typing import Any, Final, Literal, NamedTuple
+
+import msgspec
+from msgspec import UNSET
+
+from python_udfs.aerospike.plain_writes import (
+    MAX_NAMES_BYTES,
+    USER_KEY_TYPES,
+    Common,
+    Digest,
+    Parts,
+    Writes,
+    common,
+    event_columns,
+)
+from python_udfs.core.events import EventColumns
+from python_udfs.core.limits import MAX_DEPTH
+from python_udfs.core.short_way import Format, Messages, Names
+from python_udfs.text.json_lines import FAILURES, may_be_deep, read_lines
+
+_HEAD: Final = b'{"metadata":{"namespace":'
+_KEY: Final = ("namespace", "set", "userKey", "digest")
+_NUMBERS: Final = ("gen", "exp", "lut")
+_PROPERTIES: Final = frozenset({*_KEY, "msg", *_NUMBERS})
+
+_load = msgspec.json.Decoder(dict[str, Any]).decode
+_encode_lines = msgspec.json.Encoder(decimal_format="number").encode_lines
+
+# All of a batch are in memory at once.
+_MAX_BYTES: Final = 128 * 1024
+# A shorter record can't be too deep.
+_FLAT_BYTES: Final = 2 * MAX_DEPTH - 2
+
+# For types that are made while the program runs.
+_literal: Any = Literal
+
+
+class _Shape(NamedTuple):
+    """What writes of one set have in common that have the same bins."""
+
+    properties: tuple[str, ...]
+    """The names of the metadata's, in their order."""
+    namespace: str
+    set_name: str | None
+    user_key_type: type
+    bins: tuple[str, ...]
+
+
+class _Layout(NamedTuple):
+    """The decoder of a shape's writes."""
+
+    shape: _Shape
+    common: Common
+    decoder: msgspec.json.Decoder[Any]
+    key: type[msgspec.Struct]
+    """The record's own key as Kafka has it."""
+
+
+class FlatWrites(Format[_Shape, _Layout, Writes]):
+    """How plain writes are told apart, and decoded together."""
+
+    def names(self, key: bytes | None, value: bytes | None) -> Names:
+        if value is None or len(value) > _MAX_BYTES or not value.startswith(_HEAD):
+            return ()
+        ends = [
+            value.find(b',"%b":' % name, 0, MAX_NAMES_BYTES) for name in (b"userKey", b"digest")
+        ]
+        end = ends[0] if 0 < ends[0] < ends[1] else ends[1]
+        return (value[:end],) if end > 0 else ()
+
+    def shape(self, names: Names, key: bytes | None, value: bytes) -> _Shape | None:
+        try:
+            record = _load(value)
+            metadata, *bins = record
+            fields = record[metadata]
+            namespace, set_name = fields["namespace"], fields.get("set")
+            is_write = fields["msg"] == "write"
+        except (*FAILURES, LookupError, AttributeError, ValueError):
+            return None
+        is_plain = (
+            metadata == "metadata"
+            and is_write
+            and "digest" in fields
+            and _PROPERTIES.issuperset(fields)
+            and type(namespace) is str
+            and ("set" not in fields or type(set_name) is str)
+            and ("userKey" not in fields or type(fields["userKey"]) in USER_KEY_TYPES)
+            and bins
+        )
+        if not is_plain:
+            return None
+        user_key_type = type(fields.get("userKey"))
+        return _Shape(tuple(fields), namespace, set_name, user_key_type, tuple(bins))
+
+    def layout(self, names: Names, shape: _Shape) -> _Layout:
+        types: dict[str, Any] = dict.fromkeys(_NUMBERS, int | None)
+        types |= {
+            "namespace": _literal[shape.namespace],
+            "set": _literal[shape.set_name],
+            "userKey": shape.user_key_type,
+            "digest": Digest,
+            "msg": Literal["write"],
+        }
+        metadata = msgspec.defstruct(
+            "Metadata", [(name, types[name]) for name in shape.properties], gc=False
+        )
+        fields = {f"bin_{place}": name for place, name in enumerate(shape.bins)}
+        record = msgspec.defstruct(
+            "Record", [("metadata", metadata), *((field, Any) for field in fields)], rename=fields
+        )
+        key = [(name, Any) for name in _KEY if name in shape.properties]
+        of_all = common(shape.namespace, shape.set_name, shape.user_key_type, {})
+        image = msgspec.defstruct("Image", [(field, Any) for field in fields], rename=fields)
+        return _Layout(
+            shape,
+            of_all._replace(image=image, bins=UNSET),
+            msgspec.json.Decoder(record, float_hook=Decimal),
+            msgspec.defstruct("Key", key, gc=False),
+        )
+
+    def rows(
+        self, layout: _Layout, places: Sequence[int], keys: Messages, values: Messages
+    ) -> Writes | None:
+        fitting = [
+            place
+            for place in places
+            if (value := values[place]) is not None
+            and len(value) <= _MAX_BYTES
+            and (len(value) <= _FLAT_BYTES or not may_be_deep(value))
+        ]
+        texts: list[Any] = [values[place] for place in fitting]
+        read = read_lines(layout.decoder, _encode_lines, texts) if texts else None
+        if read is None:
+            return None
+        records, lines = read
+        writes = Writes(fitting, records, keys)
+        flags = list(map(eq, texts, lines))
+        if False in flags:
+            writes.keep(flags)
+        if writes.places and writes.has_keys:
+            parts = zip(*_columns(writes, layout.key.__struct_fields__), strict=True)
+            own_keys = _encode_lines([layout.key(*part) for part in parts])
+            writes.keep_own_keys(own_keys.splitlines())
+        return writes if writes.places else None
+
+    def columns(self, layout: _Layout, rows: Writes) -> EventColumns | None:
+        if not rows.places:
+            return None
+        shape = layout.shape
+        generations, expiries, luts = (
+            _column(rows, name) if name in shape.properties else None for name in _NUMBERS
+        )
+        digests = _column(rows, "digest")
+        user_keys: Sequence[Any] = [None] * len(digests)
+        if "userKey" in shape.properties:
+            user_keys = _column(rows, "userKey")
+        record_keys = [
+            (shape.namespace, shape.set_name, digest, user_key)
+            for digest, user_key in zip(digests, user_keys, strict=True)
+        ]
+        bins = [
+            list(map(attrgetter(f"bin_{place}"), rows.records)) for place in range(len(shape.bins))
+        ]
+        parts = Parts(record_keys, generations, expiries, luts, bins)
+        return event_columns(layout.common, rows, parts)
+
+
+def _column(writes: Writes, name: str) -> list[Any]:
+    """A property of the metadata of each."""
+    return list(map(attrgetter(f"metadata.{name}"), writes.records))
+
+
+def _columns(writes: Writes, names: Sequence[str]) -> list[list[Any]]:
+    return [_column(writes, name) for name in names]

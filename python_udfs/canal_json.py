@@ -1,0 +1,308 @@
+"""``canal_json``: what Canal writes to Kafka with ``canal.mq.flatMessage``, and others do like it.
+
+Implements Canal's FlatMessage (com.alibaba.otter.canal.protocol), as Canal, Alibaba's DTS ("Canal
+Json") and TiCDC (``canal-json``) write it. A message has one or many rows of one MySQL table:
+
+    {"database": "test", "table": "asd", "type": "UPDATE", "isDdl": false, "id": 15, "sql": "",
+     "es": 1554045359000, "ts": 1554045360514, "pkNames": ["ID"],
+     "mysqlType": {"ID": "int(11)", "TEST_NAME": "varchar(255)"}, "sqlType": {"ID": 4, ...},
+     "data": [{"ID": "22", "TEST_NAME": "123"}, {"ID": "2223", "TEST_NAME": "123"}],
+     "old": [{"TEST_NAME": null}, {"TEST_NAME": null}]}
+
+``data`` has the rows, of a delete those that were; ``old``, beside it, only the columns that an
+update changed, as they were: both together are the row before. ``es`` is when the source changed
+it, ``ts`` when Canal had read it. Types and what they become:
+
+    INSERT, UPDATE, DELETE         insert, update, delete: an event for each row
+    INIT (DTS's full copy)         snapshot
+    TRUNCATE                       truncate
+    all others with isDdl: true    schema_change (CREATE, ALTER, ERASE, RENAME, CINDEX, DDL, ...)
+    QUERY, GTID, XACOMMIT, XAROLLBACK, MHEARTBEAT, TIDB_WATERMARK     message
+
+All values are text. Their types are those of ``mysqlType``, else of ``sqlType`` (java.sql.Types):
+
+- Integers, decimals, floats, BIT, YEAR and BOOLEAN become numbers with the digits that were sent.
+- Binary columns are text in ISO 8859-1, a character for a byte, and become base64.
+- All else stays text: times as MySQL writes them, without a zone; JSON; an ENUM may be its index.
+- Text that is no such value (``00012`` of a ZEROFILL) stays text, and is in ``metadata.untyped``.
+  So does what is not text, but without a note.
+
+``record_key`` is the ``pkNames`` columns of the row, as it is after a change; without ``pkNames``
+there is none. All other fields are in ``metadata`` by their own names, with ``batch_size`` of more
+rows than one, and ``event_key``; of very many rows, of the first one's only.
+
+Policies:
+
+- Rows and truncates that name no database or table are ``bad_field``: nobody would miss them.
+- A row that is wrong makes the whole message ``invalid``: its rows are one change.
+- A DELETE without ``data`` has its rows in ``old`` (DTS before March 2022; its updates of that time
+  have both the other way round, which can't be told).
+- A dropped table (ERASE) keeps its rows, as of the other formats.
+- Other types are ``bad_type``; a name that comes twice in one object is ``bad_field``.
+"""
+
+import re
+from functools import lru_cache
+from typing import Any, Final
+
+import msgspec
+
+from python_udfs.core.budget import Budget
+from python_udfs.core.errors import BadField, BadShape, BadType, DecodeError
+from python_udfs.core.events import (
+    DELETE,
+    INSERT,
+    MAX_TIME_MS,
+    MESSAGE,
+    SCHEMA_CHANGE,
+    SNAPSHOT,
+    TOMBSTONE,
+    TRUNCATE,
+    UPDATE,
+    Event,
+    invalid,
+)
+from python_udfs.core.paths import step_text
+from python_udfs.text.json_as_sent import (
+    canonical,
+    encode,
+    kind_of,
+    load_key,
+    load_whole,
+    metadata_of,
+    shown,
+)
+
+OPERATIONS: Final = {
+    "INSERT": INSERT,
+    "UPDATE": UPDATE,
+    "DELETE": DELETE,
+    "INIT": SNAPSHOT,
+    "TRUNCATE": TRUNCATE,
+    **dict.fromkeys(
+        ("QUERY", "GTID", "XACOMMIT", "XAROLLBACK", "MHEARTBEAT", "TIDB_WATERMARK"), MESSAGE
+    ),
+}
+_ROWS: Final = frozenset({INSERT, UPDATE, DELETE, SNAPSHOT})
+
+_NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?", re.ASCII)
+_NUMBERS: Final = "number"
+_BYTES: Final = "bytes"
+# By the first word of mysqlType.
+_MYSQL_TYPES: Final = dict.fromkeys(
+    (
+        *("tinyint", "smallint", "mediumint", "int", "integer", "bigint", "serial"),
+        *("decimal", "numeric", "dec", "fixed", "float", "double", "real"),
+        *("bit", "bool", "boolean", "year"),
+    ),
+    _NUMBERS,
+) | dict.fromkeys(
+    ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob", "geometry"), _BYTES
+)
+# By java.sql.Types: BIT, TINYINT, BIGINT, NUMERIC to DOUBLE, BOOLEAN; LONGVARBINARY, VARBINARY,
+# BINARY, BLOB.
+_JDBC_TYPES: Final = dict.fromkeys((-7, -6, -5, 2, 3, 4, 5, 6, 7, 8, 16), _NUMBERS) | dict.fromkeys(
+    (-4, -3, -2, 2004), _BYTES
+)
+# Of a type more than its first word is of no use, and it is remembered.
+_LONGEST_TYPE: Final = 64
+# What an event takes beside its texts.
+_EVENT_BYTES: Final = 256
+
+
+def decode(key: bytes | None, value: bytes | None) -> list[Event]:
+    """The events of one Kafka message, one for each row; one ``invalid`` for one that is bad."""
+    _, key_metadata = load_key(key)
+    try:
+        message = load_whole(value) if value else None
+        if message is None or message == "default":
+            return [Event(0, TOMBSTONE, metadata=encode(key_metadata) if key_metadata else None)]
+        return _events(message, key_metadata, Budget(len(value or b"") + len(key or b"")))
+    except DecodeError as error:
+        return [invalid(error, metadata=encode(key_metadata) if key_metadata else None)]
+
+
+def _events(message: Any, key_metadata: dict[str, Any], budget: Budget) -> list[Event]:
+    if type(message) is not dict:
+        raise BadShape(f"$: expected an object, got {kind_of(message)}")
+    type_name = message.get("type")
+    if type(type_name) is not str:
+        raise BadField(f"$.type: expected a string, got {_found(message, 'type')}")
+    is_ddl = message.get("isDdl") is True
+    operation = OPERATIONS.get(type_name)
+    if is_ddl and operation in (None, MESSAGE):
+        operation = SCHEMA_CHANGE
+    if operation is None:
+        known = ", ".join(OPERATIONS)
+        raise BadType(f"$.type: expected one of {known}, or isDdl, got {shown(type_name)}")
+    is_row = operation in _ROWS
+    database = _take_name(message, "database", is_row)
+    table = _take_name(message, "table", is_row or operation == TRUNCATE)
+    occurred_at = _occurred_at(message)
+    if not is_row:
+        metadata = metadata_of(message, key_metadata)
+        return [
+            Event(
+                0,
+                operation,
+                source_database=database,
+                source_table=table,
+                occurred_at=occurred_at,
+                metadata=encode(metadata),
+            )
+        ]
+    rows, old = _take_rows(message, operation)
+    budget.spend(len(rows) * _EVENT_BYTES)
+    names = _key_names(message)
+    kinds = _kinds(message)
+    del message["type"]
+    metadata = metadata_of(message, key_metadata)
+    if len(rows) > 1:
+        metadata["batch_size"] = len(rows)
+    shared = encode(metadata)
+    events: list[Event] = []
+    for index, row in enumerate(rows):
+        untyped: list[str] = []
+        if kinds:
+            _convert(row, kinds, "$.before" if operation == DELETE else "$.after", untyped, budget)
+        before = None
+        if old is not None and (changed := old[index]) is not None:
+            _convert(changed, kinds, "$.before", untyped, budget)
+            before = encode(row | changed)
+        record_key = None
+        if names and names <= row.keys():
+            record_key = canonical({name: row[name] for name in names})
+        image = encode(row)
+        events.append(
+            Event(
+                index,
+                operation,
+                database,
+                None,
+                table,
+                record_key,
+                image if operation == DELETE else before,
+                None if operation == DELETE else image,
+                occurred_at,
+                None,
+                encode(metadata | {"untyped": untyped}) if untyped else shared,
+            )
+        )
+        if not index and len(shared) * len(rows) > budget.bytes // 2:
+            metadata = {"batch_size": len(rows)}
+            shared = encode(metadata)
+    return events
+
+
+def _take_rows(message: dict[str, Any], operation: str) -> tuple[list[Any], list[Any] | None]:
+    """The rows of a message, and of each what it was, as far as that is told."""
+    place = "old" if operation == DELETE and message.get("data") is None else "data"
+    rows = message.get(place)
+    if type(rows) is not list or not rows:
+        got = "an empty one" if rows == [] else _found(message, place)
+        raise BadField(f"$.{place}: expected an array of rows, got {got}")
+    for index, row in enumerate(rows):
+        if type(row) is not dict or not row:
+            got = "an empty one" if row == {} else kind_of(row)
+            raise BadField(f"$.{place}[{index}]: expected an object with columns, got {got}")
+    message.pop("data", None)
+    old = message.get("old")
+    if operation == UPDATE and old is not None:
+        if type(old) is not list or len(old) != len(rows):
+            got = f"{len(old)}" if type(old) is list else kind_of(old)
+            raise BadField(f"$.old: expected an array of {len(rows)}, as data is, got {got}")
+        for index, row in enumerate(old):
+            if row is not None and type(row) is not dict:
+                raise BadField(f"$.old[{index}]: expected an object or null, got {kind_of(row)}")
+    elif place == "data" and old is not None:
+        # Of what was inserted or deleted it says nothing: metadata keeps it.
+        return rows, None
+    message.pop("old", None)
+    return rows, old if operation == UPDATE else None
+
+
+def _key_names(message: dict[str, Any]) -> frozenset[str]:
+    names = message.get("pkNames")
+    if names is None:
+        return frozenset()
+    if type(names) is not list or not all(type(name) is str for name in names):
+        raise BadField("$.pkNames: expected an array of names or null")
+    # A message of several rows may name a column for each.
+    return frozenset(names)
+
+
+def _kinds(message: dict[str, Any]) -> dict[str, str]:
+    """The columns whose values are more than text."""
+    kinds: dict[str, str] = {}
+    for field in ("sqlType", "mysqlType"):
+        types = message.get(field)
+        if types is None:
+            continue
+        if type(types) is not dict:
+            raise BadField(f"$.{field}: expected an object or null, got {kind_of(types)}")
+        for name, declared in types.items():
+            if declared == "":
+                continue
+            if type(declared) is str:
+                kind = _kind_of_type(declared[:_LONGEST_TYPE])
+            else:
+                kind = _JDBC_TYPES.get(declared) if type(declared) is int else None
+            if kind is not None:
+                kinds[name] = kind
+            else:
+                kinds.pop(name, None)
+    return kinds
+
+
+def is_binary(mysql_type: str) -> bool:
+    """Whether values of a MySQL type become base64."""
+    return _kind_of_type(mysql_type[:_LONGEST_TYPE]) is _BYTES
+
+
+@lru_cache(4096)
+def _kind_of_type(declared: str) -> str | None:
+    words = re.split(r"[^a-z]", declared.strip().lower(), maxsplit=1)
+    return _MYSQL_TYPES.get(words[0])
+
+
+def _convert(
+    row: dict[str, Any], kinds: dict[str, str], image: str, untyped: list[str], budget: Budget
+) -> None:
+    """Give the values of a row their types; what has another stays as it was sent, and is told."""
+    for name, value in row.items():
+        kind = kinds.get(name)
+        if kind is None or type(value) is not str:
+            continue
+        if kind is _NUMBERS and _NUMBER.fullmatch(value):
+            row[name] = msgspec.Raw(value.encode())
+            continue
+        if kind is _BYTES:
+            try:
+                row[name] = value.encode("latin-1")
+                continue
+            except UnicodeEncodeError:
+                pass
+        path = image + step_text(name)
+        budget.spend_text(path)
+        untyped.append(path)
+
+
+def _take_name(message: dict[str, Any], field: str, is_needed: bool) -> str | None:
+    name = message.get(field)
+    if (type(name) is not str and name is not None) or (is_needed and not name):
+        raise BadField(f"$.{field}: expected a name, got {_found(message, field)}")
+    message.pop(field, None)
+    return name or None
+
+
+def _occurred_at(message: dict[str, Any]) -> int | None:
+    time = message.get("es")
+    if type(time) is not int:
+        if time is None:
+            return None
+        raise BadField(f"$.es: expected an integer or null, got {kind_of(time)}")
+    return time if 0 < time <= MAX_TIME_MS else None
+
+
+def _found(message: dict[str, Any], name: str) -> str:
+    return kind_of(message[name]) if name in message else "nothing"

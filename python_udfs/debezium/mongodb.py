@@ -1,0 +1,317 @@
+"""MongoDB's documents in Debezium's envelope, for ``envelope``: the images are texts.
+
+Implements "Data change events" of the documentation of Debezium's MongoDB connector, and those of
+the connectors before 2.0, whose updates are patches:
+
+    key    {"id": "{\\"$oid\\": \\"67ab25755c0d5ac87eb8c632\\"}"}
+    value  {"op": "u", "before": null, "after": "{\\"_id\\": {\\"$oid\\": \\"67ab...\\"}, ...}",
+            "updateDescription": {"updatedFields": "{\\"address.city\\": \\"Rome\\"}",
+              "removedFields": ["nick"], "truncatedArrays": [{"field": "tags", "size": 2}]},
+            "source": {"connector": "mongodb", "db": "shop", "rs": "rs0", "collection": "people",
+              "ts_ms": 1681879044000, "ord": 1, "lsid": null, "txnNumber": null, ...}}
+    older  {"op": "u", "filter": "{\\"_id\\": ...}", "patch": "{\\"$set\\": {\\"a\\": 1}}"}
+
+- ``extended_json`` says what values become. Their types are in ``metadata.bson``, by the texts they
+  are from: ``before``, ``after``, ``updatedFields`` (``patch``'s too).
+- ``record_key`` is ``{"_id": ...}``: of the document, else of the Kafka key, or of the filter. The
+  names in a document that is an ``_id`` keep their order, which is part of it.
+- ``updateDescription``, ``patch`` and ``filter`` are in ``metadata`` as they were sent.
+
+An update without ``after`` (``capture.mode`` without ``update_full``, patches, a document that was
+gone when it was looked up) says only what has changed:
+
+- With ``before``, the update is applied to it: ``after`` is whole. It is not, if a path can't be
+  followed there for sure: a name has a dot in it, or an array has fewer elements.
+- Else ``after`` is partial. It has ``_id``, the top-level fields that were set, those removed as
+  null, and ``$partial``, in which ``updated`` has what was set or removed (null) inside of others
+  by its path (``address.city``), and ``truncated`` the new lengths of arrays. What it does not
+  name is unchanged. ``images`` says what that means to columns.
+
+Order: the log's. Events of a document have one key, so one partition; ``ts_ms`` has whole seconds,
+``ord`` is the order within one, and both stay in ``metadata.source`` with the session's ``lsid``
+and ``txnNumber``, and ``wallTime``.
+"""
+
+import re
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from python_udfs.core.budget import Budget
+from python_udfs.core.errors import BadField, DecodeError, TooLarge
+from python_udfs.debezium.extended_json import Types, load_document, load_value
+from python_udfs.images import PARTIAL, TRUNCATED, UPDATED
+from python_udfs.text.json_as_sent import encode, kind_of, shown
+
+OPS: Final = ("r", "c", "u", "d")
+"""What happens to documents; of a collection that is dropped nothing is said."""
+_MARKS: Final = frozenset({"patch", "filter", "updateDescription"})
+_ID: Final = "_id"
+# MongoDB's documents have at most so many levels.
+_MAX_STEPS: Final = 100
+_DOCUMENT_BYTES: Final = 256
+_INDEX: Final = re.compile(r"0|[1-9][0-9]{0,8}", re.ASCII)
+
+
+class _KeyOfDocument(msgspec.Struct):
+    """A Kafka key. A topic router may have added more."""
+
+    id: str
+
+
+_read_key: Final = msgspec.json.Decoder(_KeyOfDocument).decode
+
+
+class Images(NamedTuple):
+    """What a message says of a document."""
+
+    record_key: bytes | None
+    before: bytes | None
+    after: bytes | None
+    types: dict[str, Types]
+
+
+def is_envelope(envelope: dict[str, Any]) -> bool:
+    """Whether an envelope is MongoDB's."""
+    source = envelope.get("source")
+    if type(source) is not dict:
+        source = {}
+    connector = source.get("connector")
+    return (
+        (type(connector) is str and connector.lower() == "mongodb")
+        or ("collection" in source and "table" not in source)
+        or (
+            not _MARKS.isdisjoint(envelope)
+            and type(envelope.get("after")) in (str, type(None))
+            and ("op" in envelope or "source" in envelope)
+        )
+    )
+
+
+def read(
+    root: str, op: str, envelope: dict[str, Any], record_key: bytes | None, budget: Budget
+) -> Images:
+    """What an envelope with a known ``op`` says of a document. ``record_key`` is the Kafka key's,
+    as of other connectors. Raises ``DecodeError``.
+    """
+    types: dict[str, Types] = {}
+    before = _document(root, envelope, "before", types)
+    after = _document(root, envelope, "after", types)
+    identity = _identity(root, envelope, record_key, after, before)
+    if after is None and op == "u":
+        update = _update(root, envelope, types)
+        if not update.is_partial:
+            after = update.updated
+            identity = identity or ({_ID: after[_ID]} if _ID in after else {})
+        else:
+            applied = None if before is None else update.applied_to(before, budget)
+            after = applied or update.image(root, identity)
+    return Images(
+        encode(identity) if identity else None,
+        None if before is None else encode(before),
+        None if after is None else encode(after),
+        types,
+    )
+
+
+def images_of(before: str | None, after: str) -> Images | None:
+    """What a change says by its documents alone; None if more is needed."""
+    images = read("$", "c", {"before": before, "after": after}, None, Budget(0))
+    return images if images.record_key is not None and images.after is not None else None
+
+
+def _identity(
+    root: str,
+    envelope: dict[str, Any],
+    record_key: bytes | None,
+    after: dict[str, Any] | None,
+    before: dict[str, Any] | None,
+) -> dict[str, Any]:
+    """The document's ``_id``, by its name; nothing, if that is not said."""
+    for document in (after, before):
+        if document is not None and _ID in document:
+            return {_ID: document[_ID]}
+    if record_key is not None:
+        try:
+            return {_ID: load_value("$", _read_key(record_key).id)[0]}
+        except (msgspec.DecodeError, DecodeError):
+            # Another key: it stays in metadata as it was sent.
+            pass
+    found = _document(root, envelope, "filter", {}) or {}
+    return {_ID: found[_ID]} if _ID in found else {}
+
+
+def _document(
+    root: str, envelope: dict[str, Any], name: str, types: dict[str, Types]
+) -> dict[str, Any] | None:
+    text = envelope.get(name)
+    if text is None:
+        return None
+    where = f"{root}.{name}"
+    if type(text) is not str:
+        raise BadField(f"{where}: expected a document as text or null, got {kind_of(text)}")
+    document, told = load_document(where, text)
+    if PARTIAL in document:
+        raise BadField(f'{where}["{PARTIAL}"]: expected no field of that name, it means others')
+    if told is not None:
+        types[name] = told
+    # As of rows: one without fields says nothing.
+    return document or None
+
+
+# --- Updates --------------------------------------------------------------------------------------
+
+
+class _Update(NamedTuple):
+    """What an update without the document says: fields by their paths."""
+
+    updated: dict[str, Any]
+    """None for those removed."""
+    removed: frozenset[str]
+    truncated: dict[str, int]
+    is_partial: bool = True
+    """Otherwise ``updated`` is the whole document."""
+
+    def image(self, root: str, identity: dict[str, Any]) -> dict[str, Any]:
+        """The partial image after it, of a document that isn't known."""
+        if not identity:
+            raise BadField(
+                f"{root}.after: missing, and neither the Kafka key nor a filter says what _id was"
+                " updated"
+            )
+        image = dict(identity)
+        parts: dict[str, Any] = {}
+        for path, value in self.updated.items():
+            (parts if "." in path else image)[path] = value
+        image |= identity
+        image[PARTIAL] = {
+            name: found for name, found in ((UPDATED, parts), (TRUNCATED, self.truncated)) if found
+        }
+        return image
+
+    def applied_to(self, before: dict[str, Any], budget: Budget) -> dict[str, Any] | None:
+        """The image after it, of a document that is known; None if that can't be told, or would be
+        far larger than the payload.
+        """
+        try:
+            # Nothing is shared with the image before.
+            document: dict[str, Any] = _copied(before)
+            for path, length in self.truncated.items():
+                holder, name = _holder(document, path, None)
+                array = holder[name]
+                if type(array) is not list or len(array) < length:
+                    return None
+                del array[length:]
+            for path, value in self.updated.items():
+                made_of = None if path in self.removed else budget
+                holder, name = _holder(document, path, made_of)
+                if path in self.removed:
+                    if type(holder) is not dict:
+                        return None
+                    holder.pop(name, None)
+                elif type(holder) is list and name == len(holder):
+                    holder.append(value)
+                else:
+                    holder[name] = value
+        except (LookupError, TypeError, TooLarge):
+            return None
+        return document
+
+
+def _copied(value: Any) -> Any:
+    """A copy; ``LookupError`` for names with dots, which a path could mean too."""
+    if type(value) is dict:
+        if any("." in name for name in value):
+            raise LookupError
+        return {name: _copied(part) for name, part in value.items()}
+    return [_copied(part) for part in value] if type(value) is list else value
+
+
+def _holder(document: dict[str, Any], path: str, budget: Budget | None) -> tuple[Any, Any]:
+    """What holds the value of a path, and by which name or index. ``LookupError`` if that is not
+    sure. With a budget, documents on the way there are made, as MongoDB does.
+    """
+    holder: Any = document
+    *steps, last = path.split(".", _MAX_STEPS)
+    if "." in last:
+        raise LookupError(path)
+    for step in steps:
+        name = _name_in(holder, step)
+        if budget is not None and type(holder) is dict and name not in holder:
+            budget.spend(_DOCUMENT_BYTES)
+            holder[name] = {}
+        holder = holder[name]
+    return holder, _name_in(holder, last)
+
+
+def _name_in(holder: Any, step: str) -> str | int:
+    if type(holder) is dict:
+        return step
+    if type(holder) is list and _INDEX.fullmatch(step):
+        return int(step)
+    raise LookupError(step)
+
+
+def _update(root: str, envelope: dict[str, Any], types: dict[str, Types]) -> _Update:
+    description = envelope.get("updateDescription")
+    if description is None:
+        return _patch(root, envelope, types)
+    where = f"{root}.updateDescription"
+    if type(description) is not dict:
+        raise BadField(f"{where}: expected an object or null, got {kind_of(description)}")
+    updated = _document(where, description, "updatedFields", types) or {}
+    removed = description.get("removedFields")
+    if removed is None:
+        removed = []
+    if type(removed) is not list or not all(type(path) is str for path in removed):
+        raise BadField(f"{where}.removedFields: expected an array of names or null")
+    truncated = {}
+    arrays = description.get("truncatedArrays")
+    if arrays is None:
+        arrays = []
+    if type(arrays) is not list:
+        raise BadField(f"{where}.truncatedArrays: expected an array or null, got {kind_of(arrays)}")
+    for index, each in enumerate(arrays):
+        field, size = (each.get("field"), each.get("size")) if type(each) is dict else (None, None)
+        if type(field) is not str or type(size) is not int or size < 0:
+            raise BadField(
+                f"{where}.truncatedArrays[{index}]: expected an object with field, a name, and"
+                " size, a length"
+            )
+        truncated[field] = size
+    return _Update(updated | dict.fromkeys(removed), frozenset(removed), truncated)
+
+
+def _patch(root: str, envelope: dict[str, Any], types: dict[str, Types]) -> _Update:
+    """The update that a patch describes, as the log of MongoDB before 5.0 has it."""
+    told: dict[str, Types] = {}
+    patch = _document(root, envelope, "patch", told)
+    if patch is None:
+        raise BadField(
+            f"{root}.after: missing, although op is 'u' (update), and so are updateDescription and"
+            " patch"
+        )
+    if not any(name[:1] == "$" for name in patch):
+        if "patch" in told:
+            types["updatedFields"] = told["patch"]
+        return _Update(patch, frozenset(), {}, is_partial=False)
+    updated: dict[str, Any] = {}
+    removed: frozenset[str] = frozenset()
+    for name, fields in patch.items():
+        where = f'{root}.patch["{name}"]'
+        if name == "$v":
+            if fields != 1:
+                raise BadField(f"{where}: expected version 1 of MongoDB's log")
+        elif name not in ("$set", "$unset"):
+            raise BadField(
+                f"{root}.patch: expected $set, $unset or a whole document, got {shown(name)}"
+            )
+        elif type(fields) is not dict:
+            raise BadField(f"{where}: expected an object, got {kind_of(fields)}")
+        elif name == "$set":
+            updated |= fields
+            if type(told.get("patch")) is dict and "$set" in told["patch"]:
+                types["updatedFields"] = told["patch"]["$set"]
+        else:
+            removed = frozenset(fields)
+    return _Update(updated | dict.fromkeys(removed), removed, {})

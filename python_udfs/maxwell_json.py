@@ -1,0 +1,228 @@
+"""``maxwell_json``: what Maxwell's daemon writes to Kafka, one change of a MySQL row a message.
+
+Implements Maxwell's pages "Data format", "Bootstrapping" and "Producers":
+
+    key    {"database": "test", "table": "e", "pk.id": 1, "pk.c": "2016-10-21"}      or, with
+           ["test", "e", [{"id": 1}, {"c": "2016-10-21"}]]                  kafka_key_format=array
+    value  {"database": "test", "table": "e", "type": "update", "ts": 1477053234, "xid": 23396,
+            "commit": true, "position": "master.000006:800911", "server_id": 23042,
+            "thread_id": 108, "primary_key": [1], "primary_key_columns": ["id"],
+            "data": {"id": 1, "m": 5.444}, "old": {"m": 4.2341}}
+
+``data`` is the whole row, of a delete the row that was; ``old`` only the columns that changed, as
+they were: both together are the row before. Types and what they become:
+
+    insert, update, delete                                       insert, update, delete
+    bootstrap-insert                                             snapshot
+    bootstrap-start, bootstrap-complete                          message
+    table-create, -alter, -drop, database-create, -alter, -drop  schema_change
+
+All other fields are in ``metadata`` by their own names; ``event_key`` is the Kafka key.
+
+Quirks: ``ts`` is in seconds, of definitions in milliseconds. Which fields there are depends on
+Maxwell's ``output_...`` options. Kafka keys have columns' names in lower case; those of a table
+without a primary key have a random ``_uuid`` instead.
+
+Policies:
+
+- ``record_key`` is the key columns of the Kafka key, by the names that the row has for them; of a
+  message without one, ``primary_key_columns`` with their values in the row. Neither gives none.
+- Values stay as they were sent: times are MySQL's text without a zone, binary is base64, sets are
+  arrays, JSON columns are JSON.
+- With ``output_nulls=false`` a column that was null is not in ``old``: the row before then shows
+  the value that came after. After a change, what is not in ``data`` is null.
+- What Maxwell writes to its dead letter topic in place of a message (``reason``, and in ``data``
+  only the key) is ``bad_field``: the rest of the row is not there. So is an encrypted row.
+- A row that names no database or table is ``bad_field``: nobody would miss it.
+- Other types are ``bad_type``; a name that comes twice in one object is ``bad_field``.
+"""
+
+from typing import Any, Final, NamedTuple
+
+from python_udfs.core.errors import BadField, BadShape, BadType, DecodeError
+from python_udfs.core.events import (
+    DELETE,
+    INSERT,
+    MAX_TIME_MS,
+    MESSAGE,
+    SCHEMA_CHANGE,
+    SNAPSHOT,
+    TOMBSTONE,
+    UPDATE,
+    Event,
+    invalid,
+)
+from python_udfs.text.json_as_sent import (
+    canonical,
+    encode,
+    kind_of,
+    load_key,
+    load_whole,
+    metadata_of,
+    shown,
+)
+
+OPERATIONS: Final = {
+    "insert": INSERT,
+    "update": UPDATE,
+    "delete": DELETE,
+    "bootstrap-insert": SNAPSHOT,
+    "bootstrap-start": MESSAGE,
+    "bootstrap-complete": MESSAGE,
+    **{
+        f"{what}-{change}": SCHEMA_CHANGE
+        for what in ("table", "database")
+        for change in ("create", "alter", "drop")
+    },
+}
+_ROWS: Final = frozenset({INSERT, UPDATE, DELETE, SNAPSHOT})
+# What has a column of its own.
+_TAKEN: Final = ("database", "table")
+_TAKEN_OF_ROWS: Final = (*_TAKEN, "type", "data")
+# In seconds it is the year 5138, in milliseconds March 1973.
+_FIRST_MS: Final = 10**11
+
+
+class _Key(NamedTuple):
+    """A Kafka key."""
+
+    metadata: dict[str, Any]
+    """Its part of an event's; empty without a key."""
+    columns: dict[str, Any] | None = None
+    """Of the row's key, by their names in lower case."""
+    database: str | None = None
+    table: str | None = None
+
+
+def decode(key: bytes | None, value: bytes | None) -> list[Event]:
+    """The event of one Kafka message: always one, ``invalid`` for a payload that is bad."""
+    event_key = _read_key(key)
+    try:
+        message = load_whole(value) if value else None
+        if message is None or message == "default":
+            return [_tombstone(event_key)]
+        return [_event(message, event_key)]
+    except DecodeError as error:
+        return [invalid(error, metadata=_metadata({}, event_key))]
+
+
+def _event(message: Any, key: _Key) -> Event:
+    if type(message) is not dict:
+        raise BadShape(f"$: expected an object, got {kind_of(message)}")
+    type_name = message.get("type")
+    if type(type_name) is not str:
+        raise BadField(f"$.type: expected a string, got {_found(message, 'type')}")
+    operation = OPERATIONS.get(type_name)
+    if operation is None:
+        raise BadType(f"$.type: expected one of {', '.join(OPERATIONS)}, got {shown(type_name)}")
+    is_row = operation in _ROWS
+    if "reason" in message and "ts" not in message:
+        raise BadField("$.reason: only a key, in place of a message that Maxwell could not send")
+    database = _text(message, "database")
+    table = None
+    if is_row or "table" in message:
+        table = _text(message, "table")
+    before = after = record_key = None
+    if is_row:
+        row = message.get("data")
+        if type(row) is not dict or not row:
+            got = "an empty one" if row == {} else _found(message, "data")
+            raise BadField(f"$.data: expected an object with the columns of a row, got {got}")
+        record_key = _record_key(message, row, key)
+        if operation == DELETE:
+            before = encode(row)
+        else:
+            after = encode(row)
+            if operation == UPDATE:
+                before = _before(message, row)
+    occurred_at = _occurred_at(message)
+    for name in _TAKEN_OF_ROWS if is_row else _TAKEN:
+        message.pop(name, None)
+    metadata = _metadata(message, key)
+    return Event(
+        0,
+        operation,
+        database,
+        None,
+        table,
+        record_key,
+        before,
+        after,
+        occurred_at,
+        None,
+        metadata,
+    )
+
+
+def _before(message: dict[str, Any], row: dict[str, Any]) -> bytes | None:
+    """The row before an update; None if that is not told."""
+    old = message.pop("old", None)
+    if old is None:
+        return None
+    if type(old) is not dict:
+        raise BadField(f"$.old: expected an object or null, got {kind_of(old)}")
+    return encode(row | old)
+
+
+def _record_key(message: dict[str, Any], row: dict[str, Any], key: _Key) -> bytes | None:
+    if key.columns:
+        columns = key.columns
+        if not columns.keys() <= row.keys():
+            in_row = {name.lower(): name for name in row}
+            columns = {in_row.get(name, name): each for name, each in columns.items()}
+        return canonical(columns)
+    names = message.get("primary_key_columns")
+    if type(names) is not list or not names:
+        return None
+    if not all(type(name) is str and name in row for name in names):
+        raise BadField("$.primary_key_columns: expected names of columns in data")
+    return canonical({name: row[name] for name in names})
+
+
+def _occurred_at(message: dict[str, Any]) -> int | None:
+    time = message.get("ts")
+    if time is None:
+        return None
+    if type(time) is not int:
+        raise BadField(f"$.ts: expected an integer, got {kind_of(time)}")
+    milliseconds = time if time >= _FIRST_MS else time * 1000
+    return milliseconds if 0 < milliseconds <= MAX_TIME_MS else None
+
+
+def _text(message: dict[str, Any], name: str) -> str:
+    text = message.get(name)
+    if type(text) is not str or not text:
+        raise BadField(f"$.{name}: expected a name, got {_found(message, name)}")
+    return text
+
+
+def _found(message: dict[str, Any], name: str) -> str:
+    return kind_of(message[name]) if name in message else "nothing"
+
+
+def _read_key(key: bytes | None) -> _Key:
+    """A Kafka key. One that is none of Maxwell's is no error: it is kept."""
+    tree, metadata = load_key(key)
+    database = table = None
+    columns: dict[str, Any] = {}
+    if type(tree) is dict:
+        database, table = tree.get("database"), tree.get("table")
+        columns = {name[3:]: each for name, each in tree.items() if name.startswith("pk.")}
+    elif type(tree) is list and len(tree) == 3:
+        database, table, parts = tree
+        for part in parts if type(parts) is list else [parts]:
+            columns |= part if type(part) is dict else {}
+    if type(database) is not str or type(table) is not str:
+        return _Key(metadata)
+    return _Key(metadata, columns, database, table)
+
+
+def _tombstone(key: _Key) -> Event:
+    record_key = canonical(key.columns) if key.columns else None
+    metadata = _metadata({}, key)
+    return Event(0, TOMBSTONE, key.database, None, key.table, record_key, metadata=metadata)
+
+
+def _metadata(rest: dict[str, Any], key: _Key) -> bytes | None:
+    metadata = metadata_of(rest, key.metadata)
+    return encode(metadata) if metadata else None

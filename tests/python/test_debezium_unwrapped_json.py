@@ -1,0 +1,299 @@
+"""debezium_unwrapped_json: rows of ExtractNewRecordState, as public pages quote them, and what can
+be wrong with one.
+"""
+
+import json
+from typing import Any
+
+import pytest
+from debezium_messages import ENVELOPE, SOURCE, dumps, loads
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from python_udfs.core.events import Event
+from python_udfs.core.pace import Learning
+from python_udfs.core.short_way import ShortWay
+from python_udfs.debezium import json as debezium_json
+from python_udfs.debezium.alike_rows import UnwrappedRows
+from python_udfs.debezium.unwrapped import decode
+
+# A Go service's test of its Kafka reader: the customer of Debezium's tutorial, with schema blocks
+# (of the value's only what is quoted of it).
+SCHEMA_KEY = (
+    b'{"schema":{"type":"struct","fields":[{"type":"int32","optional":false,"field":"id"}],'
+    b'"optional":false,"name":"dbserver1.inventory.customers.Key"},"payload":{"id":1003}}'
+)
+SCHEMA_ROW = (
+    b'{"schema":{"type":"struct","fields":[{"type":"int32","optional":false,"field":"id"},'
+    b'{"type":"string","optional":true,"field":"__deleted"}],"optional":false,'
+    b'"name":"dbserver1.inventory.customers.Value"},"payload":{"id":1003,"first_name":"Edward",'
+    b'"last_name":"Walker","email":"ed@walker.com","__source_ts_ms":0,"__db":"inventory",'
+    b'"__table":"customers","__op":"c","__deleted":"false"}}'
+)
+# A project's page on its pipeline, topic fmcg.public.products.
+PRODUCT_KEY = b'{"product_id":1}'
+PRODUCT = (
+    b'{"product_id":1,"sku":"BEV-TAM-001-EA","name":"Tamu Cola 330ml","unit_price":"52.50",'
+    b'"is_active":true,"updated_at":"2026-10-03T14:01:36.662488Z","__deleted":"false","__op":"u",'
+    b'"__source_ts_ms":1791036096666,"__source_lsn":31677120}'
+)
+# The page "New Record State Extraction", a delete rewritten.
+REWRITTEN = b'{ "pk": 2, "cola": null, "__deleted": "true" }'
+# The same page: what the transform makes of its example.
+PLAIN = b'{\n\t"field1" : "newvalue1",\n\t"field2" : "newvalue2"\n}'
+
+
+def one(value: bytes | None, key: bytes | None = None) -> Event:
+    (event,) = decode(key, value)
+    assert event.event_index == 0
+    return event
+
+
+def test_a_row_with_all_that_was_added() -> None:
+    assert one(SCHEMA_ROW, SCHEMA_KEY) == Event(
+        event_index=0,
+        operation="insert",
+        source_database="inventory",
+        source_table="customers",
+        record_key=b'{"id":1003}',
+        after=b'{"id":1003,"first_name":"Edward","last_name":"Walker","email":"ed@walker.com"}',
+        metadata=b'{"event_key":{"id":1003},"source":{"ts_ms":0,"db":"inventory",'
+        b'"table":"customers"},"deleted":"false",'
+        b'"schema_name":"dbserver1.inventory.customers.Value"}',
+    )
+    event = one(PRODUCT, PRODUCT_KEY)
+    assert (event.operation, event.occurred_at) == ("update", 1791036096666)
+    assert loads(event.after) == {
+        name: value for name, value in loads(PRODUCT).items() if not name.startswith("__")
+    }
+    assert loads(event.metadata)["source"] == {"ts_ms": 1791036096666, "lsn": 31677120}
+
+
+def test_a_rewritten_delete_has_the_row_that_was() -> None:
+    event = one(REWRITTEN, b'{"pk":2}')
+    assert (event.operation, event.before, event.after) == ("delete", b'{"pk":2,"cola":null}', None)
+    assert event.record_key == b'{"pk":2}'
+    assert one(b'{"__deleted":true}', b'{"pk":2}').operation == "delete"
+
+
+def test_a_plain_row_and_the_null_value_that_deletes_it() -> None:
+    assert one(PLAIN, b'{"field1":"newvalue1"}') == Event(
+        0,
+        "upsert",
+        record_key=b'{"field1":"newvalue1"}',
+        after=b'{"field1":"newvalue1","field2":"newvalue2"}',
+        metadata=b'{"event_key":{"field1":"newvalue1"}}',
+    )
+    for value in (None, b"", b"null", b'{"schema":null,"payload":null}'):
+        assert one(value, b'{"field1":"newvalue1"}') == Event(
+            0,
+            "delete",
+            record_key=b'{"field1":"newvalue1"}',
+            metadata=b'{"event_key":{"field1":"newvalue1"}}',
+        )
+    for key in (None, b"", b"1001", b'"default"', b"\xff"):
+        assert one(None, key).operation == "tombstone"
+    assert one(b'"default"', b'{"id":1}').operation == "tombstone"
+
+
+def test_only_rows_that_say_what_is_deleted_name_their_table() -> None:
+    row = {"id": 1, "__op": "u", "__table": "orders", "__db": "shop", "__schema": "public"}
+    event = one(dumps(row))
+    assert (event.operation, event.source_database, event.source_table) == ("update", None, None)
+    assert loads(event.metadata)["source"] == {"table": "orders", "db": "shop", "schema": "public"}
+    event = one(dumps(row | {"__deleted": "false"}))
+    assert (event.source_database, event.source_schema, event.source_table) == (
+        "shop",
+        "public",
+        "orders",
+    )
+    event = one(dumps({"id": 1, "__deleted": "true", "__source_table": "a", "__table": "b"}))
+    assert event.source_table == "a"
+    metadata = loads(event.metadata)
+    assert (metadata["source"], metadata["__table"]) == ({"table": "a"}, "b")
+
+
+def test_names_that_were_not_added_are_columns() -> None:
+    row = {"__v": 1, "__op_": "x", "_id": 2, "__typename": "t", "op": "x", "before": 1, "source": 2}
+    assert loads(one(dumps(row)).after) == row
+    for more in ({"status": "END"}, {"payload": {"a": 1}}, {"ddl": "x", "databaseName": "y"}):
+        assert loads(one(dumps({"id": 1} | more)).after) == {"id": 1} | more
+
+
+def test_the_same_events_as_of_envelopes() -> None:
+    key = b'{"id":1}'
+    transaction: Any = ENVELOPE["transaction"]
+    for op, deleted in (("c", "false"), ("r", "false"), ("u", "false"), ("d", "true")):
+        row = {"id": 1, "note": 'say "hi": ok', "price": 1.5}
+        images = {"before": row, "after": None} if op == "d" else {"before": None, "after": row}
+        wrapped = dumps(ENVELOPE | images | {"op": op})
+        (expected,) = debezium_json.decode(key, wrapped)
+        added = {f"__source_{name}": value for name, value in SOURCE.items()}
+        added |= {f"__transaction_{name}": value for name, value in transaction.items()}
+        flat = row | added | {"__op": op, "__ts_ms": ENVELOPE["ts_ms"], "__deleted": deleted}
+        event = one(dumps(flat), key)
+        metadata = loads(event.metadata)
+        assert metadata.pop("deleted") == deleted
+        assert event._replace(metadata=None) == expected._replace(metadata=None)
+        assert metadata == loads(expected.metadata)
+
+
+def test_a_schema_block_types_the_row() -> None:
+    fields = [
+        {"field": "id", "type": "int32"},
+        {"field": "born", "type": "int32", "name": "io.debezium.time.Date"},
+        {"field": "n", "type": "int32"},
+        {"field": "__deleted", "type": "string"},
+    ]
+    row = {"id": 1, "born": 20210, "n": "x", "__deleted": "true"}
+    value = dumps({"schema": {"type": "struct", "fields": fields}, "payload": row})
+    event = one(value)
+    assert event.before == b'{"id":1,"born":"2025-05-02","n":"x"}'
+    assert loads(event.metadata)["untyped"] == ["$.before.n"]
+    toast = b'{"id":1,"note":"X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ=="}'
+    assert one(toast).after == b'{"id":1,"note":"__debezium_unavailable_value"}'
+
+
+def test_what_is_no_row_is_told_by_its_schema_block() -> None:
+    schema = {"type": "struct", "name": "io.debezium.connector.common.Heartbeat", "fields": []}
+    event = one(dumps({"schema": schema, "payload": {"ts_ms": 1}}), b'{"serverName":"a"}')
+    assert (event.operation, event.after) == ("message", None)
+
+
+@pytest.mark.parametrize("value", [PRODUCT, REWRITTEN.rstrip(), SCHEMA_ROW])
+def test_each_prefix_is_truncated(value: bytes) -> None:
+    for length in range(1, len(value)):
+        event = one(value[:length])
+        assert (event.operation, event.error_code) == ("invalid", "truncated"), length
+
+
+@pytest.mark.parametrize(
+    ("value", "code", "detail"),
+    [
+        (b"[]", "bad_shape", "$: expected a row, got an array"),
+        (b"{}", "bad_shape", "$: expected a row, got an object without columns"),
+        (b'{"__op":"c"}', "bad_shape", "$: expected a row, got an object without columns"),
+        (b'{"__deleted":"true"}', "bad_field", "$: no columns, and the Kafka key names no row"),
+        (dumps(ENVELOPE), "bad_shape", "$: an envelope with op, before and after: its format"),
+        (b'{"id":1,"__op":"x"}', "bad_type", "$.__op: expected one of r, c, u, d, got 'x'"),
+        (b'{"id":1,"__op":1}', "bad_field", "$.__op: expected a string, got a number"),
+        (b'{"id":1,"__deleted":"no"}', "bad_field", '$.__deleted: expected "true" or "false", go'),
+        (b'{"id":1,"__deleted":1}', "bad_field", '$.__deleted: expected "true" or "false", got a'),
+        (
+            b'{"id":1,"__deleted":"false","__table":1}',
+            "bad_field",
+            "$.__table: expected a string or null, got a numb",
+        ),
+        (b'{"id":1,"__source_ts_ms":true}', "bad_field", "$.__source_ts_ms: expected millisecond"),
+        (b'{"payload":{"id":1,"__op":"x"}}', "bad_type", "$.payload.__op: expected one of"),
+        (b'{"id":1,"id":2}', "bad_field", "the name 'id' comes twice in one object"),
+        (b'{"id":\xff}', "not_json", "no JSON: "),
+        (b'{"id":"\xff"}', "bad_field", "invalid UTF-8 at byte"),
+        (b'{"id":' + b"[" * 300 + b"]" * 300 + b"}", "too_deep", "nested deeper than"),
+        (PRODUCT + b"]", "trailing_bytes", "1 bytes after the end"),
+        (b"\x00\x00\x00\x00\x01x", "not_json", "a payload of schema 1 framed by Confluent's"),
+    ],
+)
+def test_a_bad_row_says_why(value: bytes, code: str, detail: str) -> None:
+    event = one(value)
+    assert (event.operation, event.error_code) == ("invalid", code)
+    assert (event.error_detail or "").startswith(detail)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.sampled_from([PRODUCT, REWRITTEN, SCHEMA_ROW, PLAIN]), st.data())
+def test_a_damaged_row_gives_an_event(message: bytes, data: Any) -> None:
+    damaged = bytearray(message)
+    for _ in range(data.draw(st.integers(1, 3))):
+        position = data.draw(st.integers(0, len(damaged) - 1))
+        damaged[position] = data.draw(st.sampled_from(b'{}[]",:\\ 0e\xff') | st.integers(0, 255))
+    event = one(bytes(damaged), bytes(damaged))
+    assert (event.operation == "invalid") == (event.error_code is not None)
+    for column in (event.record_key, event.before, event.after, event.metadata):
+        assert column is None or isinstance(json.loads(column), dict)
+
+
+# Many together
+
+Messages = list[tuple[bytes | None, bytes | None]]
+
+
+def decoded_twice(messages: Messages) -> int:
+    """Decode messages together, when their layout has been learned; how many were alike."""
+    keys, values = [key for key, _ in messages], [value for _, value in messages]
+    # For a clock that stands it always pays to learn.
+    short_way = ShortWay(decode, UnwrappedRows(), Learning(lambda: 0.0))
+    short_way.decode_batch(keys, values)
+    together = short_way.decode_batch(keys, values)
+    assert together.payloads() == [decode(key, value) for key, value in messages]
+    return sum(len(places) for places, _ in together.columns)
+
+
+ROW: dict[str, Any] = {"id": 1, "name": "Ana", "n": 1.50, "tags": [{"a": None}]}
+
+
+@pytest.mark.parametrize(
+    ("more", "alike"),
+    [
+        ({}, True),
+        ({"__deleted": "false", "__op": "u"}, True),
+        ({"__deleted": "true", "__op": "d", "__table": "t", "__db": ""}, True),
+        ({"__source_ts_ms": 1791036096666, "__source_connector": "mysql", "__ts_ms": None}, True),
+        ({"__lsn": 1, "__transaction_id": "7:1", "__snapshot": "true", "__v": 1}, True),
+        ({"__source_ts_ms": -1, "__op": None}, True),
+        ({"__source_ts_ms": "1791036096666"}, False),
+        ({"__table": 1, "__deleted": "false"}, False),
+        ({"__op": "x"}, False),
+        ({"__deleted": True}, False),
+        ({"__table": "t", "__source_table": "t"}, False),
+        ({"op": "x"}, False),
+        ({"payload": 1}, False),
+        ({"note": "__debezium_unavailable_value"}, False),
+        ({"deep": json.loads("[" * 300 + "]" * 300)}, False),
+        ({'a"b': 1}, False),
+    ],
+)
+def test_many_are_decoded_as_each_one_is(more: dict[str, Any], alike: bool) -> None:
+    messages: Messages = []
+    for number in range(300):
+        row = dumps(ROW | {"id": number} | more)
+        if number % 3 == 2 and "__deleted" in more:
+            row = row.replace(b'"__deleted":"true"', b'"__deleted":"false"')
+        messages.append((dumps({"id": number, "a": "\u00e9"}), row))
+    odd: Messages = [
+        (None, None),
+        (b'{"id":1}', None),
+        (b'{"id":1}', b"null"),
+        (b'{"id":1,"id":2}', dumps(ROW | more)),
+        (b'{"id": 1,"a":2}', dumps(ROW | more)),
+        (b'{"id":1,"a":' + b"[" * 300 + b"]" * 300 + b"}", dumps(ROW | more)),
+        (b"7", dumps(ROW | more)),
+        (None, dumps(ROW | more)),
+        (b'{"id":1,"a":2}', dumps(ROW | more)[:-1]),
+        (b'{"id":1,"a":2}', dumps(ROW | more).replace(b'"Ana"', b'"A","name":"B"')),
+        (b'{"id":1,"a":2}', dumps(ROW | more).replace(b"1.5", b"1.50e1")),
+        (b'{"id":1,"a":2}', SCHEMA_ROW),
+    ]
+    messages[100:100] = odd
+    found = decoded_twice(messages)
+    assert found > 250 if alike else found == 0
+    assert decoded_twice([(None, value) for _, value in messages]) > 250 or not alike
+
+
+ADDED = st.dictionaries(
+    st.sampled_from(
+        "__op __table __db __schema __source_table __deleted __source_ts_ms __lsn __ts_ms"
+        " __connector __transaction_id __transaction_total_order __source_snapshot"
+        " __v id name".split()
+    ),
+    st.sampled_from(["c", "d", "u", "true", "false", "", None, 7, 1791036096666, 1.25, "t"]),
+    max_size=6,
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(ADDED, min_size=1, max_size=3), st.booleans())
+def test_any_rows_are_decoded_as_each_one_is(rows: list[dict[str, Any]], has_key: bool) -> None:
+    key = b'{"b":1,"a":{"d":1.0,"c":2}}' if has_key else None
+    texts = [dumps(row) for row in rows]
+    decoded_twice([(key, texts[number % len(texts)]) for number in range(40)])
