@@ -1,0 +1,312 @@
+"""`lakehouse doctor`: whether all that a run needs is there, in a line each.
+
+Starts no Spark and makes nothing. What may hang, a broker or a database, is waited for some
+seconds.
+"""
+
+import json
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from importlib.metadata import PackageNotFoundError, requires, version
+from pathlib import Path
+from typing import Final, TypeVar
+
+from dbt_lakehouse.config.project import Project, ProjectOptions, load
+from dbt_lakehouse.config.topics import topic_rules
+from dbt_lakehouse.errors import LakehouseError
+from dbt_lakehouse.lake import leases
+from dbt_lakehouse.lake.buckets import need_s3
+from dbt_lakehouse.lake.catalog import CATALOG_URI, WAREHOUSE, entries, require_file, sqlite_file
+from dbt_lakehouse.lake.locks import held_beside
+from dbt_lakehouse.lake.reader import Reader
+from dbt_lakehouse.spark.jars import JARS, S3_JARS, digest
+from dbt_lakehouse.spark.java import find_java
+from dbt_lakehouse.spark.java_errors import without_secrets
+from dbt_lakehouse.texts import counted
+
+_Answer = TypeVar("_Answer")
+
+_SECONDS: Final = 10.0
+_OLDEST_JAVA: Final = 17
+_LITTLE_DISK: Final = 5_000_000_000
+_NO_DISK: Final = 500_000_000
+_CLOCKS_DIFFER: Final = timedelta(minutes=1)
+_JAVA_VERSION: Final = re.compile(r'version "((?:1\.)?(\d+)[^"]*)"')
+_PINNED: Final = re.compile(r"([\w.-]+)(?:\[[^]]*\])?==([^;\s]+)")
+
+
+class State(StrEnum):
+    """How something is."""
+
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What was looked at, how it is, and where it is not well what to do."""
+
+    state: State
+    about: str
+    told: str
+
+    def text(self) -> str:
+        """A line."""
+        return f"{self.state:<5}{self.about:<9}{' '.join(self.told.split())}"
+
+
+def doctor(options: ProjectOptions) -> list[Check]:
+    """All checks. What has no project is looked at without one."""
+    project: Project | None = None
+    checks = []
+    try:
+        project = load(options)
+    except LakehouseError as error:
+        checks.append(_fail("project", str(error)))
+    else:
+        found = project.options
+        checks.append(
+            _ok(
+                "project",
+                f"{project.root}, profile {found.profile} in {found.profiles_dir}, target"
+                f" {found.target} with schema {project.schema}",
+            )
+        )
+    checks.append(_ok("python", f"{platform.python_version()}, {sys.executable}"))
+    checks += [_java(), _packages(), *_jars(project)]
+    if project is not None:
+        checks += _of_lake(project)
+        checks.append(_kafka(project))
+        checks += _schema_registry(project)
+    return [Check(each.state, each.about, without_secrets(each.told)) for each in checks]
+
+
+def checks_json(checks: list[Check]) -> str:
+    """For scripts."""
+    return json.dumps([asdict(each) for each in checks])
+
+
+def _ok(about: str, told: str) -> Check:
+    return Check(State.OK, about, told)
+
+
+def _warn(about: str, told: str) -> Check:
+    return Check(State.WARN, about, told)
+
+
+def _fail(about: str, told: str) -> Check:
+    return Check(State.FAIL, about, told)
+
+
+def _within(ask: Callable[[], _Answer]) -> _Answer:
+    """The answer, or what asking raises. Raises ``TimeoutError`` if none comes in time."""
+    answers: list[_Answer] = []
+    errors: list[Exception] = []
+
+    def run() -> None:
+        try:
+            answers.append(ask())
+        except Exception as error:
+            errors.append(error)
+
+    # The process ends without it.
+    asking = threading.Thread(target=run, daemon=True)
+    asking.start()
+    asking.join(_SECONDS)
+    if errors:
+        raise errors[0]
+    if not answers:
+        raise TimeoutError(f"no answer within {_SECONDS:g} s")
+    return answers[0]
+
+
+# --- This machine ---------------------------------------------------------------------------------
+
+
+def _java() -> Check:
+    try:
+        java = find_java()
+        said = subprocess.run(
+            [java, "-version"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_SECONDS,
+        )
+    except LakehouseError as error:
+        return _fail("java", str(error))
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return _fail(
+            "java", f"it can't be asked for its version ({error}): JAVA_HOME names another"
+        )
+    found = _JAVA_VERSION.search(said.stderr + said.stdout)
+    if found is None:
+        return _fail("java", f"{java} doesn't say its version: JAVA_HOME names another")
+    if int(found[2]) < _OLDEST_JAVA:
+        return _fail(
+            "java",
+            f"{found[1]}, {java}: Spark needs {_OLDEST_JAVA} or newer; JAVA_HOME names another",
+        )
+    return _ok("java", f"{found[1]}, {java}")
+
+
+def _packages() -> Check:
+    """Whether what is installed is what is pinned."""
+    pins = [pin for each in requires("cdc_lakehouse") or () if (pin := _PINNED.match(each))]
+    wrong = []
+    for pin in pins:
+        name, wanted = pin.groups()
+        try:
+            found = version(name)
+        except PackageNotFoundError:
+            found = "missing"
+        if found != wanted:
+            wrong.append(f"{name} is {found}, and must be {wanted}")
+    if wrong:
+        return _fail("packages", f"{'; '.join(wrong)}: `make setup`, or install cdc_lakehouse anew")
+    return _ok("packages", f"{counted(len(pins), 'package')} as pinned")
+
+
+def _jars(project: Project | None) -> Iterator[Check]:
+    wanted = list(JARS)
+    if project is not None and need_s3(dict(project.parameters)):
+        wanted += S3_JARS
+    missing = [jar.coordinates for jar in wanted if not jar.path.exists()]
+    changed = [
+        str(jar.path) for jar in wanted if jar.path.exists() and digest(jar.path) != jar.sha256
+    ]
+    fetch = "lakehouse jars --s3" if len(wanted) > len(JARS) else "lakehouse jars"
+    if changed:
+        yield _fail(
+            "jars",
+            f"{', '.join(changed)} is not the file that is locked: delete it, `{fetch}` fetches it",
+        )
+    if missing:
+        yield _warn("jars", f"{', '.join(missing)} missing: `{fetch}`, or the next run fetches it")
+    if not changed and not missing:
+        yield _ok("jars", f"{counted(len(wanted), 'jar')} as locked")
+
+
+# --- The lake -------------------------------------------------------------------------------------
+
+
+def _of_lake(project: Project) -> Iterator[Check]:
+    try:
+        settings = project.settings
+    except LakehouseError as error:
+        yield _fail("catalog", str(error))
+        return
+    uri = settings.get(CATALOG_URI, "")
+    yield _disk(settings[WAREHOUSE])
+    try:
+        require_file(settings)
+    except LakehouseError as error:
+        yield _warn("catalog", str(error))
+        return
+    try:
+        found = _within(lambda: entries(settings))
+    except (LakehouseError, OSError) as error:
+        yield _fail("catalog", f"{uri}: {error}")
+        return
+    yield _ok("catalog", f"{uri}, {counted(len(found), 'table')}")
+    try:
+        yield from _within(lambda: _seen(project.reader(), uri))
+    except (LakehouseError, OSError) as error:
+        yield _fail("lake", f"{settings[WAREHOUSE]}: {error}")
+
+
+def _disk(warehouse: str) -> Check:
+    folder = Path(warehouse.removeprefix("file://"))
+    if not folder.is_absolute():
+        return _ok("storage", f"{warehouse}: not of this machine")
+    while not folder.exists():
+        folder = folder.parent
+    free = shutil.disk_usage(folder).free
+    told = f"{warehouse}, {free / 1e9:,.1f} GB free"
+    advice = "make room, or `lakehouse maintain` with a shorter vars.snapshot_retention_days"
+    if free < _NO_DISK:
+        return _fail("storage", f"{told}: {advice}")
+    return _warn("storage", f"{told}: {advice}") if free < _LITTLE_DISK else _ok("storage", told)
+
+
+def _seen(reader: Reader, uri: str) -> list[Check]:
+    """What the tables say."""
+    return [_locks(reader, uri), _clock(reader)]
+
+
+def _locks(reader: Reader, uri: str) -> Check:
+    """Who is at work."""
+    file = sqlite_file(uri)
+    if file is not None:
+        held = held_beside(file)
+    else:
+        name = leases.TABLE.partition(".")[2]
+        noted = reader.look_at(name).noted(leases.SUMMARY) if name in reader.tables else None
+        held = {name: str(lease) for name, lease in leases.unexpired(noted).items()}
+    told = "; ".join(f"{name}: {holder}" for name, holder in sorted(held.items()))
+    return _ok("locks", told or "nobody is at work")
+
+
+def now() -> datetime:
+    """What this machine's clock says."""
+    return datetime.now(UTC)
+
+
+def _clock(reader: Reader) -> Check:
+    """Whether commits come from the future: leases and expiry go by clocks."""
+    moment = now()
+    ahead = {
+        name: made - moment
+        for name in reader.tables
+        if (chain := reader.look_at(reader.known(name)).chain)
+        and (made := chain[0].made_at) > moment + _CLOCKS_DIFFER
+    }
+    if not ahead:
+        return _ok("clock", f"{moment:%FT%TZ}")
+    name, by = max(ahead.items(), key=lambda each: each[1])
+    return _warn(
+        "clock",
+        f"{moment:%FT%TZ}, and {name} was written {by.total_seconds():,.0f} s later than that: set"
+        " the clocks of all hosts by NTP",
+    )
+
+
+def _kafka(project: Project) -> Check:
+    from dbt_lakehouse.landing.kafka.admin import probe
+
+    try:
+        source = project.kafka()
+        if source is None:
+            return _ok("kafka", "no broker is configured")
+        settings = source.settings
+        _within(lambda: probe(settings))
+    except (LakehouseError, OSError) as error:
+        return _fail("kafka", str(error))
+    return _ok("kafka", f"{settings.servers} answers, {settings.security_protocol}")
+
+
+def _schema_registry(project: Project) -> list[Check]:
+    """Only where a topic's format names schemas."""
+    from dbt_lakehouse.schema_registry import FORMAT, configured
+
+    if all(rule.format != FORMAT for rule in topic_rules(project.variables.get("topics"))):
+        return []
+    try:
+        registry = configured()
+        if registry is None:
+            told = "SCHEMA_REGISTRY_URL names none: topics of debezium_avro may need it"
+            return [_warn("schemas", told)]
+        _within(registry.probe)
+    except (LakehouseError, OSError) as error:
+        return [_fail("schemas", str(error))]
+    return [_ok("schemas", f"{registry.name} answers")]

@@ -1,0 +1,50 @@
+"""`lakehouse report`, and what a run of dbt leaves: the page of ``dbt_lakehouse.report``."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from dbt_lakehouse.config.profile import Place
+from dbt_lakehouse.config.project import Project, target_folder
+from dbt_lakehouse.errors import ConfigurationError, LakehouseError
+from dbt_lakehouse.lake.reader import Reader
+from dbt_lakehouse.report.facts import gather, of_runs
+from dbt_lakehouse.report.page import write_page
+from dbt_lakehouse.report.runs import Run, keep, kept
+
+_PAGE: Final = "report.html"
+
+
+def leave(run: Run, project: Project, target: Path) -> Path:
+    """Keep what is known of a run that has ended, and write its page; the path of that. A lake that
+    can't be read without Spark leaves a page of what dbt says.
+    """
+    keep(target, run)
+    runs = kept(target, project.gold)
+    now = datetime.now(UTC)
+    try:
+        facts = gather(project.reader(sparing=True), project.gold, project.silver, runs, now)
+    except LakehouseError as error:
+        facts = of_runs(runs, now)
+        facts.trouble = str(error)
+    write_page(facts, target / _PAGE, target)
+    return target / _PAGE
+
+
+def report(place: Place, output: Path | None, *, show_payloads: bool) -> Path:
+    """Write the page of the newest run anew, of what the lake has now; its path.
+
+    Raises ``ConfigurationError`` if there is no lake, or nothing in it, and what reading and
+    writing raise.
+    """
+    reader = Reader(place.settings, place.gold, sparing=True)
+    target = target_folder(place.root)
+    runs = kept(target, place.gold)
+    facts = gather(
+        reader, place.gold, place.silver, runs, datetime.now(UTC), show_payloads=show_payloads
+    )
+    if not runs and not facts.gold and not facts.others:
+        raise ConfigurationError("there is nothing to report yet: `dbt build` makes the tables")
+    path = output or target / _PAGE
+    write_page(facts, path, target)
+    return path

@@ -1,0 +1,31 @@
+"""What `lakehouse status` asks: the lake without Spark, then Kafka."""
+
+from dbt_lakehouse.commands.status.gathering import gather
+from dbt_lakehouse.commands.status.last_run import read_run
+from dbt_lakehouse.commands.status.report import Report, report_of
+from dbt_lakehouse.config.project import Project, target_folder
+from dbt_lakehouse.errors import LakehouseError
+
+
+def status(project: Project, *, ask_kafka: bool) -> tuple[Report, LakehouseError | None]:
+    """What there is to tell, and what Kafka could not be asked for.
+
+    Raises ``ConfigurationError`` if there is no lake yet, and what reading raises.
+    """
+    facts = gather(
+        project.reader(),
+        project.silver,
+        undecoded=project.variables.get("undecoded_topics") or (),
+        last_run=read_run(target_folder(project.root)),
+    )
+    if not ask_kafka:
+        return report_of(facts), None
+    try:
+        source = project.reachable_kafka()
+        if source is None:
+            return report_of(facts), None
+        from dbt_lakehouse.landing.kafka.status import read_status
+
+        return report_of(facts, read_status(project.open_session(), source)), None
+    except LakehouseError as error:
+        return report_of(facts), error

@@ -1,0 +1,122 @@
+"""What `lakehouse status` tells of topics, tables, their sums and the last run."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Kind(StrEnum):
+    """What a table of the pipeline is."""
+
+    EVENTS = "events"
+    QUARANTINE = "quarantine"
+    LOG = "change_log"
+    DELETES = "set_less_deletes"
+    STATE = "state"
+    GOLD = "gold"
+    KEYLESS = "keyless_gold"
+    HISTORY = "history"
+    OTHER = "other"
+
+
+class Outcome(StrEnum):
+    """What has become of the check of a sum."""
+
+    WHOLE = "whole"
+    BROKEN = "broken"
+    UNCHECKED = "unchecked"
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """What has become of a topic's payloads: landed = decoded + invalid + waiting."""
+
+    topic: str
+    landed: int
+    decoded: int
+    """All of whose events are good."""
+    invalid: int
+    """With an event that could not be decoded."""
+    waiting: int
+    """Landed since change_events was built."""
+    events: int
+    changes: int
+    """Events that say something of rows."""
+    is_all_quarantined: bool
+    """Whether there are invalid payloads, and beside them at most tombstones."""
+    is_known_undecoded: bool
+    """Whether vars.undecoded_topics names it."""
+    last_event_at: str | None
+    """Kafka's newest timestamp."""
+    last_landed_at: str | None
+    lag_messages: int | None
+    """As the last landing from Kafka found it; None if there was none."""
+    lag_seconds: float | None
+    lag_checked_at: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table of the pipeline. What is counted is the sum of all runs (silver.fold_counters)."""
+
+    table: str
+    kind: Kind
+    upstream: str | None
+    """What it is made of."""
+    rows: int
+    waiting: int | None
+    """Rows of that which the next run reads; None where that can't be told."""
+    absent_keys: int | None
+    """Of gold: keys of its log without a row, deleted or expired."""
+    late_events: int
+    expired_keys: int
+    refolded_keys: int
+    keys_beyond_log: int
+    clock_ahead_events: int
+    late_after_purge: int
+    purged_keys: int
+    last_event_at: str | None
+    written_at: str | None
+    """Its newest commit."""
+    as_of: str | None
+    """The moment of which expiry was last judged."""
+    last_run: str | None
+    """What the last dbt command of this folder says of it: success, error, skipped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A sum that must agree."""
+
+    link: str
+    """landed_decoded, invalid_quarantined, events_logged, log_gold."""
+    of: str
+    """The topic, or the table that is made."""
+    expected: int | None
+    found: int | None
+    outcome: Outcome
+    told: str | None = None
+    """What is wrong and what to do; why it can't be checked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The last dbt command of the project's folder that has left its results."""
+
+    command: str
+    ended_at: str
+    is_failed: bool
+    failed: list[str]
+    """Models and tests."""
+    statuses: dict[str, str] = field(default_factory=dict)
+    """Of tables, by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the lake says of itself."""
+
+    checked_at: str
+    topics: list[Topic]
+    tables: list[Table]
+    links: list[Link]
+    last_run: Run | None

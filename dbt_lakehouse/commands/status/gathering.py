@@ -1,0 +1,46 @@
+"""What the lake's own tables say of each topic and each table, and whether their sums agree.
+
+All of it is read without Spark: counts by DuckDB, what a table has read from its marks. Each link
+of the chain
+
+    bronze.raw_payloads -> change_events -> quarantined_payloads
+                                         -> change logs -> gold tables
+
+is a sum that must agree, of what the reader has read: what waits for the next run is none of it.
+"""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from dbt_lakehouse.commands.status.facts import Facts, Run
+from dbt_lakehouse.commands.status.lake import BRONZE, EventCounts, TargetTables
+from dbt_lakehouse.commands.status.tables import table_of
+from dbt_lakehouse.commands.status.topics import topics_of
+from dbt_lakehouse.errors import ConfigurationError
+from dbt_lakehouse.lake.reader import Reader
+
+
+def gather(
+    reader: Reader, silver: str, *, undecoded: Sequence[str] = (), last_run: Run | None = None
+) -> Facts:
+    """The facts of the target whose schema of silver this is.
+
+    Raises ``ConfigurationError`` if there is no lake yet, and what reading raises.
+    """
+    if BRONZE not in reader.tables:
+        raise ConfigurationError(f"there is no lake yet, for {BRONZE} is missing: `dbt build`")
+    lake = TargetTables(reader, silver)
+    events = EventCounts(lake)
+    topics, links = topics_of(lake, frozenset(undecoded))
+    tables = []
+    for name in lake.tables:
+        table, link = table_of(lake, events, name, last_run)
+        tables.append(table)
+        links += [link] if link else []
+    return Facts(
+        checked_at=f"{datetime.now(UTC):%FT%TZ}",
+        topics=topics,
+        tables=tables,
+        links=links,
+        last_run=last_run,
+    )

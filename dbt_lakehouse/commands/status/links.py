@@ -1,0 +1,36 @@
+"""The sums that must agree, and what is told of one that does not."""
+
+from dbt_lakehouse.commands.status.facts import Link, Outcome
+
+
+def link_of(
+    name: str,
+    of: str,
+    expected: int | None,
+    found: int,
+    told: str,
+    unknown: str | None,
+    *,
+    agrees: bool | None = None,
+) -> Link:
+    """A sum: ``told`` is said if it does not agree, and ``unknown`` if that is then no wonder.
+    Sums agree that are equal, unless ``agrees`` says so.
+    """
+    if expected is not None and (expected == found if agrees is None else agrees):
+        return Link(name, of, expected, found, Outcome.WHOLE)
+    if unknown is not None:
+        return Link(name, of, expected, found, Outcome.UNCHECKED, unknown)
+    return Link(name, of, expected, found, Outcome.BROKEN, told)
+
+
+def why_unknown(name: str, upstream: str) -> str:
+    """Why it can't be told what a table has read of another."""
+    return (
+        f"what {name} has read of {upstream} can't be told any more, for snapshots have expired or"
+        " it was made anew: `dbt run` first"
+    )
+
+
+def rebuild(models: str) -> str:
+    """The command that makes models anew."""
+    return f"dbt run --full-refresh -s {models}"

@@ -1,0 +1,140 @@
+"""Which keys of a change log are live, by DuckDB: the fold of current state without its values.
+
+It follows dbt_lakehouse/reference/fold.py. The event that is applied last decides, and that is the
+same for partial images: only what a row holds depends on the events before it.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
+
+from dbt_lakehouse.commands.sql.command import sql_literal
+
+# As the folds sort events: one without a log time comes first.
+_ORDER: Final = (
+    "_position.log_time is not null, epoch_us(_position.log_time), _position.topic,"
+    ' _position."partition", _position."offset", _position.event_index'
+)
+# A source time that is further ahead of Kafka's counts as unknown.
+_KNOWN_TIME: Final = """
+    case
+        when _occurred_at > _kafka_timestamp + interval 24 hour then null
+        else _occurred_at
+    end
+"""
+
+
+class LiveKeys(NamedTuple):
+    """The keys of a log, held against its gold table."""
+
+    keys: int
+    """All that the log has events of."""
+    live: int
+    """Those that must have a row."""
+    missing: int
+    """Those of them that have none."""
+    extra: int
+    """Keys with a row that must have none."""
+    last_event: int | None
+    """Kafka's newest timestamp, in microseconds."""
+
+
+def live_keys(
+    one: Callable[[str], tuple[Any, ...]],
+    declared: Mapping[str, Any],
+    *,
+    log: str,
+    gold: str,
+    deletes: str | None,
+    as_of: str | None,
+) -> LiveKeys | None:
+    """What a gold table must hold by the rows of its log; None for a table whose keys can't be told
+    so: one that is ordered by source time, of a log with truncates.
+
+    ``one`` asks for the only row of a query; ``declared`` is the table's declaration; ``deletes``
+    are those without a set, of a table of an Aerospike namespace.
+    """
+    (truncates, last_event) = one(
+        "select count(*) filter (where _operation = 'truncate'), epoch_us(max(_kafka_timestamp))"
+        f" from {log}"
+    )
+    by_time = declared["order_by_source_time"]
+    if truncates and by_time:
+        return None
+    key = [_quoted(name.strip("`").replace("``", "`")) for name in declared["key"]]
+    keys = ", ".join(key)
+    source = "_source" if declared["several_sources"] else "null"
+    conditions = [f"not ({_is_emptied(log, source)})"] if truncates else []
+    conditions.append("_operation <> 'delete'")
+    if deletes is not None:
+        moment = "now()" if as_of is None else f"timestamptz {sql_literal(as_of + '+00')}"
+        conditions.append(f"(_expires_at is null or _expires_at > {moment})")
+    late = (
+        f"qualify _time is null or _time >= coalesce(max(_time) over (partition by {keys}"
+        " order by _place rows between unbounded preceding and 1 preceding), _time)"
+        if by_time
+        else ""
+    )
+    found = one(
+        f"""
+        with events as ({_events(key, log, deletes, declared, source)}),
+        applied as (select * from events {late}),
+        decided as (
+            select {keys}, unnest(max_by(
+                struct_pack(_operation, _expires_at, _place, _source), _place
+            ))
+            from applied
+            group by {keys}
+        ),
+        must as (
+            select {keys}, {" and ".join(conditions)} as _is_live from decided
+        ),
+        held as (select distinct {keys}, true as _is_held from {gold})
+        select
+            count(must._is_live),
+            count(*) filter (where must._is_live),
+            count(*) filter (where must._is_live and held._is_held is null),
+            count(*) filter (where held._is_held and not coalesce(must._is_live, false))
+        from must full join held using ({keys})
+        """
+    )
+    return LiveKeys._make((*found, last_event))
+
+
+def _events(
+    key: list[str], log: str, deletes: str | None, declared: Mapping[str, Any], source: str
+) -> str:
+    """The events of all keys: key, operation, time, expiry, place and source table."""
+    rest = f"{_KNOWN_TIME} as _time, {{}} as _expires_at, row({_ORDER}) as _place, {source}"
+    rest = f"{rest} as _source"
+    bare = rest.format("null::timestamptz")
+    own = rest.format("_expires_at") if deletes is not None else bare
+    has_key = " and ".join(f"{each} is not null" for each in key)
+    parts = [
+        f"select {', '.join(key)}, _operation, {own} from {log}"
+        f" where _operation <> 'truncate' and {has_key}"
+    ]
+    if deletes is None:
+        # An update that has replaced its key is a delete of the old one.
+        previous = ", ".join(f"_previous_key.{each} as {each}" for each in key)
+        had_key = " and ".join(f"_previous_key.{each} is not null" for each in key)
+        parts.append(f"select {previous}, 'delete', {bare} from {log} where {had_key}")
+    else:
+        namespace = sql_literal(declared["namespace"])
+        parts.append(
+            f"select _digest, _operation, {bare} from {deletes} semi join {log} using (_digest)"
+            f" where _namespace = {namespace}"
+        )
+    return " union all ".join(parts)
+
+
+def _is_emptied(log: str, source: str) -> str:
+    """Whether a truncate of a key's source table has come behind its last event, as SQL."""
+    return (
+        f"exists (select 1 from (select row({_ORDER}) as _behind, {source} as _emptied from {log}"
+        " where _operation = 'truncate') as truncates where _behind > _place"
+        " and _emptied is not distinct from _source)"
+    )
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

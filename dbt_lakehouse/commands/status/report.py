@@ -1,0 +1,156 @@
+"""What `lakehouse status` tells, for people and scripts."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from dbt_lakehouse.commands.sql.output import table_text
+from dbt_lakehouse.commands.status.facts import Facts, Outcome
+from dbt_lakehouse.texts import counted
+
+_TOPICS: Final = ("topic", "landed", "decoded", "invalid", "waiting", "last event", "lag")
+_TABLES: Final = (
+    *("table", "rows", "waiting", "absent keys", "late events", "expired", "refolded", "purged"),
+    *("last event", "written", "last run"),
+)
+# Left out where they would be empty.
+_OPTIONAL: Final = frozenset(
+    {"lag", "late events", "expired", "refolded", "purged", "last run", "streamed_by"}
+)
+_PARTITIONS: Final = (
+    "topic",
+    "partition",
+    "next_offset",
+    "log_end_offset",
+    "lag_messages",
+    "lag_seconds",
+    "landed_timestamp",
+    "streamed_by",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """Something that is not well."""
+
+    alert: str
+    """broken_link, all_quarantined, run_failed, topic_stalled."""
+    of: str
+    """The topic, the table or the command."""
+    told: str
+    """What is wrong, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The facts, Kafka's partitions if it was asked, and what of all that is not well."""
+
+    facts: Facts
+    partitions: list[dict[str, Any]] | None
+    alerts: list[Alert]
+
+    def json(self) -> str:
+        """One document for scripts (docs/monitoring.md)."""
+        document = msgspec.to_builtins(self.facts)
+        document["partitions"] = self.partitions
+        document["alerts"] = msgspec.to_builtins(self.alerts)
+        return json.dumps(document, default=str)
+
+    def text(self) -> str:
+        """For people."""
+        facts = self.facts
+        topics = [
+            (
+                *(each.topic, each.landed, each.decoded, each.invalid, each.waiting),
+                *(each.last_event_at, each.lag_messages),
+            )
+            for each in facts.topics
+        ]
+        tables = [
+            (
+                *(each.table, each.rows, each.waiting, each.absent_keys, each.late_events),
+                *(each.expired_keys, each.refolded_keys, each.purged_keys, each.last_event_at),
+                *(each.written_at, each.last_run),
+            )
+            for each in facts.tables
+        ]
+        lines = [_table(_TOPICS, topics), _table(_TABLES, tables)]
+        if self.partitions is not None:
+            lines.append(_partitions_text(self.partitions))
+        lines.append(self._sums())
+        if facts.last_run is not None:
+            how = "failed" if facts.last_run.is_failed else "succeeded"
+            lines.append(f"{facts.last_run.command} {how}, {facts.last_run.ended_at}")
+        return "\n".join([*lines, *(each.told for each in self.alerts)])
+
+    def summary(self) -> str:
+        """What is not well, in a line."""
+        named = ", ".join(f"{each.alert} {each.of}" for each in self.alerts)
+        return f"{counted(len(self.alerts), 'alert')}: {named}"
+
+    def _sums(self) -> str:
+        outcomes = [link.outcome for link in self.facts.links]
+        told = f"{counted(outcomes.count(Outcome.WHOLE), 'sum')} agree"
+        for outcome, words in (
+            (Outcome.BROKEN, "do not"),
+            (Outcome.UNCHECKED, "can't be checked (--json says why)"),
+        ):
+            if count := outcomes.count(outcome):
+                told += f", {count:,} {words}"
+        return told
+
+
+def report_of(facts: Facts, partitions: list[dict[str, Any]] | None = None) -> Report:
+    """What there is to tell of them."""
+    return Report(facts, partitions, [*_alerts(facts), *_stalled(partitions or [])])
+
+
+def _alerts(facts: Facts) -> Iterator[Alert]:
+    for link in facts.links:
+        if link.outcome is Outcome.BROKEN:
+            yield Alert("broken_link", link.of, link.told or "")
+    for topic in facts.topics:
+        if topic.is_all_quarantined and not topic.is_known_undecoded:
+            yield Alert(
+                "all_quarantined",
+                topic.topic,
+                f"topic {topic.topic}: nothing of its {counted(topic.landed, 'payload')} could be"
+                f" decoded: `lakehouse quarantine --topic {topic.topic}` says why; is its format in"
+                " vars.topics right? vars.undecoded_topics names those that nobody misses",
+            )
+    run = facts.last_run
+    if run is not None and run.is_failed:
+        yield Alert(
+            "run_failed",
+            run.command,
+            f"{run.command} has failed, {run.ended_at}: {', '.join(run.failed)}; `dbt retry` once"
+            " what dbt.log says is mended",
+        )
+
+
+def _stalled(partitions: Sequence[dict[str, Any]]) -> Iterator[Alert]:
+    problems = {row["topic"]: row["problem"] for row in partitions if row["problem"] is not None}
+    return (Alert("topic_stalled", topic, problem) for topic, problem in problems.items())
+
+
+def _table(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    shown = [
+        at for at, name in enumerate(names) if name not in _OPTIONAL or any(row[at] for row in rows)
+    ]
+    cells = [["" if row[at] is None else row[at] for at in shown] for row in rows]
+    return table_text([names[at] for at in shown], cells).rstrip()
+
+
+def _partitions_text(rows: Sequence[dict[str, Any]]) -> str:
+    behind = sum(row["lag_messages"] or 0 for row in rows)
+    cells = [[_cell(row[name]) for name in _PARTITIONS] for row in rows]
+    return f"{_table(_PARTITIONS, cells)}\n{counted(behind, 'message')} behind at most"
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, float):
+        return f"{value:.1f}"
+    return f"{value:%F %T}" if hasattr(value, "strftime") else value

@@ -1,0 +1,165 @@
+"""What is in each table of a target, and whether that is what it has read."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from dbt_lakehouse.commands.status.facts import Kind, Link, Outcome, Run, Table
+from dbt_lakehouse.commands.status.lake import (
+    BRONZE,
+    COUNTERS,
+    PLACE,
+    EventCounts,
+    Read,
+    TargetTables,
+    moment_text,
+)
+from dbt_lakehouse.commands.status.links import link_of, rebuild, why_unknown
+from dbt_lakehouse.commands.status.live_keys import LiveKeys, live_keys
+from dbt_lakehouse.dbt.marks import mark_then, marks_of
+from dbt_lakehouse.dbt.news import Wanted
+from dbt_lakehouse.dbt.node_run import AS_OF
+from dbt_lakehouse.errors import ConfigurationError
+from dbt_lakehouse.texts import sql_texts
+from python_udfs.registry import AEROSPIKE_FORMATS
+
+_SET_LESS: Final = (
+    f"format in ({sql_texts(AEROSPIKE_FORMATS)})",
+    "operation = 'delete'",
+    "source_table is null",
+)
+
+
+def table_of(
+    lake: TargetTables, events: EventCounts, name: str, last_run: Run | None
+) -> tuple[Table, Link | None]:
+    """A table, and the link to what it is made of, if it is one of the chain."""
+    kind, upstream, metadata = lake.kind(name), lake.upstream(name), lake.look_at(name)
+    relation = lake.reader.quoted(name)
+    (rows,) = lake.one(f"select count(*) from {relation}")
+    last_event, waiting, absent, link = None, None, None, None
+    if kind in (Kind.LOG, Kind.DELETES):
+        (last_event,) = lake.one(f"select epoch_us(max(_kafka_timestamp)) from {relation}")
+        waiting, link = _log(lake, events, name, rows)
+    elif kind is Kind.EVENTS:
+        (last_event,) = lake.one(f'select epoch_us(max("timestamp")) from {relation}')
+        waiting = _waiting(lake, name, BRONZE, PLACE[:3])
+    elif kind in (Kind.GOLD, Kind.KEYLESS, Kind.HISTORY) and upstream is not None:
+        waiting = _waiting(lake, name, upstream, ("_position",))
+        keys, link = _gold(lake, name, upstream, kind, rows)
+        if keys is not None:
+            last_event, absent = keys.last_event, keys.keys - keys.live
+    counters = lake.counted.get(name, {})
+    return (
+        Table(
+            table=name,
+            kind=kind,
+            upstream=upstream,
+            rows=rows,
+            waiting=waiting,
+            absent_keys=absent,
+            **{each: counters.get(each, 0) for each in COUNTERS},
+            last_event_at=moment_text(last_event),
+            written_at=f"{metadata.chain[0].made_at:%FT%TZ}" if metadata.chain else None,
+            as_of=metadata.noted(AS_OF),
+            last_run=None if last_run is None else last_run.statuses.get(name),
+        ),
+        link,
+    )
+
+
+def _waiting(lake: TargetTables, name: str, upstream: str, place: Sequence[str]) -> int | None:
+    read = lake.read(name, upstream, place)
+    if read is None:
+        return None
+    now = lake.reader.quoted(upstream)
+    if read.sql == now:
+        return 0
+    (count,) = lake.one(f"select (select count(*) from {now}) - (select count(*) from {read.sql})")
+    return int(count)
+
+
+def _log(lake: TargetTables, events: EventCounts, name: str, rows: int) -> tuple[int | None, Link]:
+    link = "events_logged"
+    if name == lake.deletes:
+        conditions: Sequence[str] = _SET_LESS
+        wanted: Wanted = "set_less_deletes"
+    else:
+        declared = lake.declared(name)
+        conditions, wanted = declared["conditions"], declared["sources"]
+    read = lake.read(name, lake.events, PLACE, wanted)
+    if read is None:
+        why = why_unknown(name, lake.events)
+        return None, Link(link, name, None, rows, Outcome.UNCHECKED, why)
+    try:
+        expected = events.chosen(read.sql, conditions)
+        now = events.chosen(lake.reader.quoted(lake.events), conditions)
+    except ConfigurationError as error:
+        return None, Link(link, name, None, rows, Outcome.UNCHECKED, f"{name}: {error}")
+    found = dict(
+        lake.rows(
+            "select _position.topic, count(*) from"
+            f" {lake.reader.quoted(name)} group by _position.topic"
+        )
+    )
+    total = sum(expected.values())
+    waiting = sum(now.values()) - total
+    wrong = [
+        f"{found.get(topic, 0):,} of {expected.get(topic, 0):,} of topic {topic}"
+        for topic in sorted({*expected, *found})
+        if found.get(topic, 0) != expected.get(topic, 0)
+    ]
+    told = (
+        f"{name} has {rows:,} rows of the {total:,} events of its source table that it has read"
+        f" of {lake.events} ({', '.join(wrong)}): `{rebuild(_bare(name) + '+')}` makes it anew"
+    )
+    unknown = None if read.is_sure else why_unknown(name, lake.events)
+    return waiting, link_of(link, name, total, rows, told, unknown, agrees=not wrong)
+
+
+def _gold(
+    lake: TargetTables, name: str, log: str, kind: Kind, rows: int
+) -> tuple[LiveKeys | None, Link]:
+    link = "log_gold"
+    if kind is not Kind.GOLD:
+        why = f"{name}: `dbt test -s {_bare(name)}` compares it with its log"
+        return None, Link(link, name, None, rows, Outcome.UNCHECKED, why)
+    declared = lake.declared(name)
+    read = lake.read(name, log, ("_position",))
+    has_deletes = declared["namespace"] is not None
+    deletes = _deletes_as_read(lake, name) if has_deletes else None
+    if read is None or (has_deletes and deletes is None):
+        return None, Link(link, name, None, rows, Outcome.UNCHECKED, why_unknown(name, log))
+    keys = live_keys(
+        lake.one,
+        declared,
+        log=read.sql,
+        gold=lake.reader.quoted(name),
+        deletes=None if deletes is None else deletes.sql,
+        as_of=lake.look_at(name).noted(AS_OF),
+    )
+    if keys is None:
+        why = f"{name}: truncates of a table that is ordered by source time; `dbt test` checks it"
+        return None, Link(link, name, None, rows, Outcome.UNCHECKED, why)
+    told = (
+        f"{name} has {rows:,} rows, and {log} makes {keys.live:,}: {keys.missing:,} keys are"
+        f" missing, {keys.extra:,} should not be there: `{rebuild(_bare(name))}` makes it anew"
+    )
+    is_sure = read.is_sure and (deletes is None or deletes.is_sure)
+    agrees = keys.missing == keys.extra == 0 and keys.live == rows
+    unknown = None if is_sure else why_unknown(name, log)
+    return keys, link_of(link, name, keys.live, rows, told, unknown, agrees=agrees)
+
+
+def _deletes_as_read(lake: TargetTables, gold: str) -> Read | None:
+    """The deletes without a set that a gold table knows: those that deleted_keys had read when the
+    table read that.
+    """
+    if not (lake.has(lake.deleted_keys) and lake.has(lake.deletes)):
+        return None
+    mark = marks_of(lake.look_at(gold)).get(lake.deleted_keys)
+    middle = mark_then(lake.look_at(lake.deleted_keys), mark, lake.deletes)
+    return lake.read_to(middle, lake.deletes, ("_position",))
+
+
+def _bare(name: str) -> str:
+    return name.partition(".")[2]

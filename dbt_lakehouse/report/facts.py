@@ -1,0 +1,427 @@
+"""What the page says, gathered from the lake without Spark and from the runs that are kept.
+
+Counts of rows and the history of runs are what the tables' own commits say of them, so they are
+there too for a lake that another machine has built.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from dbt_lakehouse.commands.quarantine import Group, quarantine
+from dbt_lakehouse.dbt.fold import newest
+from dbt_lakehouse.dbt.marks import HistoryLost, Mark, marks_of, reading
+from dbt_lakehouse.dbt.news import Wanted, commits_kept, may_have
+from dbt_lakehouse.lake.reader import Reader
+from dbt_lakehouse.lake.tables import Table
+from dbt_lakehouse.report import commits
+from dbt_lakehouse.report.runs import Node, Run
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_RUNS_SHOWN: Final = 30
+# To count the events of a run by their kind, their whole table is looked at.
+_ROWS_LOOKED_AT: Final = 50_000_000
+_BRONZE: Final = "bronze.raw_payloads"
+# As dbt.node_run notes it.
+_NEWEST: Final = "lakehouse.newest"
+_PARTITIONS: Final = "bronze.topic_partitions"
+# Of all that models read, what they read from the start at each run.
+_REMEMBERED: Final = ("deleted_keys", "set_less_deletes")
+
+
+@dataclass(slots=True)
+class TableFacts:
+    """A table, as it is and as the run has left it; what is not known is None."""
+
+    name: str
+    rows: int
+    rows_before: int | None
+    written_at: datetime | None
+    log: str | None = None
+    """The change log that it is made of."""
+    newest_event: datetime | None = None
+    """Kafka's time of the newest message that it has applied."""
+    waiting: bool | None = None
+    """Whether there is something that it has not read."""
+    events: int | None = None
+    deletes: int | None = None
+    misfits: int | None = None
+    late: int | None = None
+    expired: int | None = None
+    refolded: int | None = None
+    node: Node | None = None
+    """Its model in the newest run that has built it."""
+    tests: list[Node] = field(default_factory=list)
+
+    @property
+    def state(self) -> str:
+        """How it stands."""
+        if self.node is not None and self.node.is_failure:
+            return "failed"
+        if self.node is not None and self.node.status == "skipped":
+            return "skipped"
+        if self.waiting is None:
+            return "not known"
+        return "behind" if self.waiting else "up to date"
+
+
+@dataclass(slots=True)
+class Counters:
+    """What a run of the fold has met, in all tables (``silver.fold_counters``)."""
+
+    at: datetime
+    """When it was done; where that has been forgotten, as of when."""
+    late: int = 0
+    expired: int = 0
+    refolded: int = 0
+
+
+@dataclass(slots=True)
+class Decoded:
+    """A commit of change_events."""
+
+    at: datetime
+    events: int
+    quarantined: int | None
+
+
+@dataclass(slots=True)
+class Lag:
+    """How far bronze was behind Kafka when it was last asked."""
+
+    messages: int
+    seconds: float
+    partitions: int
+    checked_at: datetime
+
+
+@dataclass(slots=True)
+class Facts:
+    """All that the page says."""
+
+    now: datetime
+    run: Run | None
+    """The newest that was to build tables; the newest, if none was."""
+    runs: list[Run]
+    """All that are kept, the newest first."""
+    since: datetime | None = None
+    """What was committed since then is the run's."""
+    trouble: str | None = None
+    """Why the lake can't be read."""
+    landed: int = 0
+    decoded: int = 0
+    undecoded: int = 0
+    operations: dict[str, int] | None = None
+    newly_quarantined: int = 0
+    quarantined: int = 0
+    groups: list[Group] = field(default_factory=list)
+    gold: list[TableFacts] = field(default_factory=list)
+    others: list[TableFacts] = field(default_factory=list)
+    tests: list[Node] = field(default_factory=list)
+    lag: Lag | None = None
+    decoded_by_run: list[Decoded] = field(default_factory=list)
+    gold_rows: list[tuple[datetime, int]] = field(default_factory=list)
+    counters: list[Counters] = field(default_factory=list)
+
+    @property
+    def failures(self) -> list[Node]:
+        """What has failed in the run, but for tests."""
+        nodes = [] if self.run is None else self.run.nodes
+        return [node for node in nodes if node.is_failure and not node.is_test]
+
+    @property
+    def misfits(self) -> int | None:
+        """The changes with a value that doesn't fit, each once."""
+        known = {table.log: table.misfits for table in self.gold if table.misfits is not None}
+        return sum(filter(None, known.values())) if known else None
+
+    def total(self, name: str) -> int | None:
+        """A count of all gold tables together, None if none of them knows it."""
+        known = [value for table in self.gold if (value := getattr(table, name)) is not None]
+        return sum(known) if known else None
+
+
+def of_runs(runs: Sequence[Run], now: datetime) -> Facts:
+    """What the runs that are kept, the newest first, say without the lake."""
+    run = next((run for run in runs if run.builds), runs[0] if runs else None)
+    facts = Facts(now, run, list(runs))
+    facts.tests = _tests(runs)
+    facts.since = None if run is None else run.started_at
+    return facts
+
+
+def gather(
+    reader: Reader,
+    gold: str,
+    silver: str,
+    runs: Sequence[Run],
+    now: datetime,
+    *,
+    show_payloads: bool = False,
+) -> Facts:
+    """All facts of a lake, whose schemas of gold and silver are named, and of runs that are kept,
+    the newest first. Raises what reading raises.
+
+    The reader may be a sparing one.
+    """
+    facts = of_runs(runs, now)
+    tables = reader.metadata()
+    events = tables.get(f"{silver}.change_events")
+    if events is not None and facts.since is None:
+        grown = commits.growth(events)
+        facts.since = grown[0][0].made_at if grown else None
+    since = facts.since or now
+    if events is not None:
+        _tell_of_events(facts, tables, events, since)
+        facts.operations = _operations(reader, f"{silver}.change_events", events, since)
+    quarantined = tables.get(f"{silver}.quarantined_payloads")
+    if quarantined is not None:
+        facts.quarantined = commits.rows_now(quarantined)
+        grown = commits.growth(quarantined)
+        facts.newly_quarantined = sum(rows for made, rows in grown if made.made_at >= since)
+    if facts.quarantined:
+        reader.include(f"{silver}.quarantined_payloads")
+        facts.groups = quarantine(reader, silver, show_payloads=show_payloads).groups
+    nodes = _nodes(runs)
+    for name in tables:
+        schema = name.partition(".")[0]
+        if schema in (gold, silver, "bronze"):
+            told = _table(name, tables, nodes, since)
+            (facts.gold if schema == gold else facts.others).append(told)
+    _tell_of_tests(facts, nodes)
+    _tell_of_logs(facts, reader, tables, since)
+    if (counters := tables.get(f"{silver}.fold_counters")) is not None:
+        _tell_of_counters(facts, reader, f"{silver}.fold_counters", counters)
+    if _PARTITIONS in tables:
+        facts.lag = _lag(reader)
+    if events is not None:
+        _tell_of_history(facts, tables, events)
+    return facts
+
+
+def _nodes(runs: Sequence[Run]) -> dict[str, Node]:
+    """What became of each table's model, by the table's name, when it was last built."""
+    found: dict[str, Node] = {}
+    for run in runs:
+        for node in run.nodes:
+            if node.table is not None:
+                found.setdefault(node.table, node)
+    return found
+
+
+def _tests(runs: Sequence[Run]) -> list[Node]:
+    """Each test as it came out last, in the newest run that was to build tables or behind it."""
+    found: dict[str, Node] = {}
+    for run in runs:
+        for node in run.nodes:
+            if node.is_test:
+                found.setdefault(node.unique_id, node)
+        if run.builds:
+            break
+    return list(found.values())
+
+
+# --- events ---------------------------------------------------------------------------------------
+
+
+def _tell_of_events(
+    facts: Facts, tables: Mapping[str, Table], events: Table, since: datetime
+) -> None:
+    facts.decoded = sum(rows for made, rows in commits.growth(events) if made.made_at >= since)
+    bronze = tables.get(_BRONZE)
+    if bronze is None:
+        return
+    grown = commits.growth(bronze)
+    then, now = (marks_of(each).get(_BRONZE) for each in (commits.before(events, since), events))
+    # One that was made anew decodes messages that have landed long ago.
+    is_anew = then is None and bool(events.log) and events.log[0][0] < since
+    facts.landed = sum(
+        rows
+        for made, rows in grown
+        if (
+            made.made_at >= since
+            if is_anew
+            else then is None or made.sequence_number > then.sequence
+        )
+    )
+    facts.undecoded = sum(
+        rows for made, rows in grown if now is None or made.sequence_number > now.sequence
+    )
+
+
+def _operations(reader: Reader, name: str, events: Table, since: datetime) -> dict[str, int] | None:
+    """How many of the run's events are of which kind, None if they are too many to count."""
+    earlier = commits.before(events, since)
+    if earlier.sequence == events.sequence:
+        return {}
+    if commits.rows_now(events) > _ROWS_LOOKED_AT:
+        return None
+    reader.include(name)
+    rows = reader.query(
+        f"select operation, count(*) from {reader.added_since(name, earlier.sequence)}"
+        " group by operation order by count(*) desc, operation"
+    )
+    return dict(rows.fetchall())
+
+
+# --- tables ---------------------------------------------------------------------------------------
+
+
+def _table(
+    name: str, tables: Mapping[str, Table], nodes: Mapping[str, Node], since: datetime
+) -> TableFacts:
+    table = tables[name]
+    known = newest(table.noted(_NEWEST))
+    logs = [each for each in marks_of(table) if each.endswith("_changes")]
+    return TableFacts(
+        name=name,
+        rows=commits.rows_now(table),
+        rows_before=commits.rows_before(table, since),
+        written_at=commits.written_at(table),
+        log=logs[0] if logs else None,
+        newest_event=(
+            None
+            if known is None or known.log_time is None
+            else _EPOCH + timedelta(microseconds=known.log_time)
+        ),
+        waiting=_is_waiting(name, tables, nodes),
+        node=nodes.get(name),
+    )
+
+
+def _is_waiting(name: str, tables: Mapping[str, Table], nodes: Mapping[str, Node]) -> bool | None:
+    """Whether there is something that a table, or one that it is made of, has not read; None if
+    that can't be told: it notes nothing of what it reads, or its model is not known.
+    """
+    marks = marks_of(tables[name])
+    answers: list[bool | None] = [] if marks else [None]
+    for upstream, mark in marks.items():
+        if upstream.partition(".")[2] in _REMEMBERED:
+            continue
+        answers.append(_has_news(name, upstream, mark, tables, nodes))
+        if upstream != _BRONZE and upstream in tables:
+            answers.append(_is_waiting(upstream, tables, nodes))
+    return True if True in answers else None if None in answers else False
+
+
+def _has_news(
+    name: str,
+    upstream: str,
+    mark: Mark,
+    tables: Mapping[str, Table],
+    nodes: Mapping[str, Node],
+) -> bool | None:
+    """Whether an upstream has something that a table has not read."""
+    if upstream not in tables:
+        return True
+    try:
+        todo = reading(mark, tables[upstream])
+    except HistoryLost:
+        return True
+    wanted = _wanted(name, nodes)
+    if not may_have(tables[upstream], todo, wanted):
+        return False
+    # Of other source tables, perhaps.
+    return None if wanted is None and upstream.endswith(".change_events") else True
+
+
+def _wanted(name: str, nodes: Mapping[str, Node]) -> Wanted:
+    bare = name.partition(".")[2]
+    if bare == "quarantined_payloads":
+        return "invalid"
+    if bare == "set_less_deletes":
+        return "set_less_deletes"
+    node = nodes.get(name)
+    return None if node is None else node.wanted
+
+
+def _tell_of_tests(facts: Facts, nodes: Mapping[str, Node]) -> None:
+    for table in (*facts.gold, *facts.others):
+        node = nodes.get(table.name)
+        if node is not None:
+            table.tests = [test for test in facts.tests if node.unique_id in test.of]
+
+
+def _tell_of_logs(
+    facts: Facts, reader: Reader, tables: Mapping[str, Table], since: datetime
+) -> None:
+    """What the run has added to change logs, told with the gold tables that are made of them."""
+    counts: dict[str, tuple[int, int, int]] = {}
+    for table in facts.gold:
+        if table.log is None or table.log not in tables:
+            continue
+        if table.log not in counts:
+            found = _log_counts(reader, table.log, tables[table.log], since)
+            if found is None:
+                continue
+            counts[table.log] = found
+        table.events, table.deletes, table.misfits = counts[table.log]
+
+
+def _log_counts(
+    reader: Reader, name: str, log: Table, since: datetime
+) -> tuple[int, int, int] | None:
+    earlier = commits.before(log, since)
+    if not any(made.made_at >= since for made, _ in commits.growth(log)):
+        return 0, 0, 0
+    if commits.rows_now(log) > _ROWS_LOOKED_AT:
+        return None
+    reader.include(name)
+    row = reader.query(
+        "select count(*), count(*) filter (_operation = 'delete'),"
+        " count(*) filter (len(_misfits) > 0)"
+        f" from {reader.added_since(name, earlier.sequence)}"
+    ).fetchone()
+    assert row is not None
+    return row[0], row[1], row[2]
+
+
+def _tell_of_counters(facts: Facts, reader: Reader, name: str, table: Table) -> None:
+    reader.include(name)
+    known = {each.name: each for each in facts.gold}
+    when = {made.sequence_number: made.made_at for made in table.chain}
+    rows = reader.query(
+        "select _sequence, invocation_id, gold_table, as_of, coalesce(late_events, 0),"
+        " coalesce(expired_keys, 0), coalesce(refolded_keys, 0)"
+        f" from {reader.added_since(name, 0)} where touched_keys is not null"
+        f" order by _sequence desc limit {_RUNS_SHOWN * max(1, len(known))}"
+    ).fetchall()
+    ids = {run.invocation_id for run in facts.runs if run.started_at >= (facts.since or facts.now)}
+    if facts.run is None:
+        ids = {row[1] for row in rows[:1]}
+    by_run: dict[str, Counters] = {}
+    for sequence, invocation, gold_table, as_of, *counts in rows:
+        one = by_run.setdefault(invocation, Counters(when.get(sequence, as_of)))
+        one.late += counts[0]
+        one.expired += counts[1]
+        one.refolded += counts[2]
+        if invocation in ids and gold_table in known:
+            told = known[gold_table]
+            told.late, told.expired, told.refolded = counts
+    facts.counters = [*by_run.values()][:_RUNS_SHOWN][::-1]
+
+
+def _lag(reader: Reader) -> Lag | None:
+    reader.include(_PARTITIONS)
+    row = reader.query(
+        "select sum(lag_messages)::bigint, coalesce(max(lag_seconds), 0), count(*),"
+        f" max(checked_at) from {reader.quoted(_PARTITIONS)} where log_end_offset is not null"
+    ).fetchone()
+    return None if row is None or not row[2] else Lag(int(row[0] or 0), *row[1:])
+
+
+# --- over the last runs ---------------------------------------------------------------------------
+
+
+def _tell_of_history(facts: Facts, tables: Mapping[str, Table], events: Table) -> None:
+    grown = commits.growth(events)[:_RUNS_SHOWN][::-1]
+    invalid = {each["snapshot"]: int(each["invalid"]) for each in commits_kept(events)}
+    facts.decoded_by_run = [
+        Decoded(made.made_at, rows, invalid.get(made.name)) for made, rows in grown
+    ]
+    gold = [tables[table.name] for table in facts.gold]
+    # A run has filled gold before the next one decodes.
+    ends = [made.made_at for made, _ in grown[1:]] + [facts.now]
+    starts = [made.made_at for made, _ in grown]
+    facts.gold_rows = list(zip(starts, commits.rows_over(gold, ends), strict=True))

@@ -1,0 +1,302 @@
+"""The page: one HTML file that needs no network and runs no script.
+
+Whatever it shows (names of topics, sentences, rows) may be hostile: the template escapes all of it.
+"""
+
+import os
+import shlex
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from typing import Final, NamedTuple
+from urllib.parse import quote
+
+import jinja2
+
+from dbt_lakehouse.config.paths import cache_folder
+from dbt_lakehouse.errors import CacheError, WriteError
+from dbt_lakehouse.report import plots
+from dbt_lakehouse.report.facts import Facts, TableFacts
+from dbt_lakehouse.report.runs import WARNED, Node
+from dbt_lakehouse.texts import counted
+
+# What `lakehouse docs` writes, beside the page.
+_DOCS: Final = "docs.html"
+_NOTHING: Final = "-"
+_UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"))
+
+
+class Trend(NamedTuple):
+    """A plot, and the numbers that it is drawn of."""
+
+    title: str
+    note: str
+    svg: str
+    names: list[str]
+    rows: list[tuple[datetime, list[str]]]
+
+
+class Verdict(NamedTuple):
+    """The first line of the page."""
+
+    word: str
+    """``good``, ``look`` or ``failed``."""
+    sentence: str
+
+
+def write_page(facts: Facts, path: Path, target: Path) -> None:
+    """Write the page, which links to dbt's documentation if that is in dbt's folder of artifacts.
+    Who has it open sees the earlier one or the new one. Raises ``WriteError``.
+    """
+    docs = target / _DOCS
+    link = None
+    if docs.exists():
+        same = docs.parent.resolve() == path.parent.resolve()
+        link = _DOCS if same else docs.resolve().as_uri()
+    html = page(facts, link)
+    written = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        written.write_text(html, encoding="utf-8")
+        os.replace(written, path)
+    except OSError as error:
+        with suppress(OSError):
+            written.unlink(missing_ok=True)
+        raise WriteError(
+            f"{path} can't be written: {error.strerror}; let this user write it, or name another"
+            " file by `lakehouse report --output`"
+        ) from error
+
+
+def page(facts: Facts, docs: str | None = None) -> str:
+    """The HTML of the page; ``docs`` is a link to dbt's documentation."""
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("dbt_lakehouse.report", ""),
+        bytecode_cache=_compiled(),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(
+        number=number,
+        seconds=seconds,
+        iso=iso,
+        minute=minute,
+        ago=lambda moment: ago(moment, facts.now),
+        counted=counted,
+        shell=shlex.quote,
+    )
+    return environment.get_template("page.html.j2").render(
+        facts=facts,
+        run=facts.run,
+        verdict=verdict(facts),
+        trends=trends(facts),
+        troubled=[test for test in facts.tests if test.is_failure or test.status in WARNED],
+        passed=sum(test.status == "pass" for test in facts.tests),
+        broken=facts.failures,
+        tested=facts.runs[0] if facts.runs and facts.runs[0] is not facts.run else None,
+        skipped=[] if facts.run is None else [n for n in facts.run.nodes if n.status == "skipped"],
+        docs=None if docs is None else lambda node: f"{docs}#!/{_kind(node)}/{_part(node)}",
+        docs_home=docs,
+    )
+
+
+def _compiled() -> jinja2.BytecodeCache | None:
+    """Where the template is kept compiled, which takes longer than the rest of a page."""
+    with suppress(CacheError):
+        return jinja2.FileSystemBytecodeCache(str(cache_folder("templates")))
+    return None
+
+
+def _kind(node: Node) -> str:
+    return node.kind if node.kind in ("model", "test", "seed", "snapshot") else "model"
+
+
+def _part(node: Node) -> str:
+    return quote(node.unique_id)
+
+
+# --- what is said first ---------------------------------------------------------------------------
+
+
+def verdict(facts: Facts) -> Verdict:
+    """Whether one has to look, and the few numbers that one wants to know."""
+    parts = []
+    if facts.trouble is not None:
+        parts.append("the lake could not be read for this page")
+    else:
+        what = counted(facts.landed, "message") + " landed" if facts.landed else "nothing landed"
+        parts += [what, counted(facts.decoded, "change") + " decoded"]
+        if facts.undecoded:
+            parts.append(counted(facts.undecoded, "message") + " not yet decoded")
+        parts.append(_of_tables(facts.gold))
+        if facts.newly_quarantined:
+            parts.append(counted(facts.newly_quarantined, "event") + " quarantined")
+    if facts.failures:
+        parts.append(counted(len(facts.failures), "model") + " failed")
+    bad = [test for test in facts.tests if test.is_failure]
+    warned = [test for test in facts.tests if test.status in WARNED]
+    if bad:
+        parts.append(counted(len(bad), "test") + " failed")
+    if warned:
+        parts.append(counted(len(warned), "test") + " warned")
+    if facts.tests and not bad and not warned:
+        parts.append(f"all {counted(len(facts.tests), 'test')} passed")
+    troubles = [] if facts.run is None else facts.run.troubles
+    ended = facts.run is not None and facts.run.error is not None
+    if ended:
+        parts.insert(0, "the command ended early")
+    if troubles:
+        parts.append(counted(len(troubles), "topic") + " could not be landed")
+    sentence = ", ".join(parts)
+    if facts.failures or bad or troubles or ended:
+        word = "failed"
+    elif (
+        warned
+        or facts.trouble
+        or facts.newly_quarantined
+        or facts.undecoded
+        or any(table.state in ("behind", "skipped") for table in facts.gold)
+    ):
+        word = "look"
+    else:
+        word = "good"
+    return Verdict(word, f"{sentence[:1].upper()}{sentence[1:]}.")
+
+
+def _of_tables(tables: Sequence[TableFacts]) -> str:
+    late = [table.name for table in tables if table.state not in ("up to date", "not known")]
+    if not tables:
+        return "no table in gold yet"
+    if not late:
+        return "all tables up to date"
+    named = ", ".join(late[:3]) + (f" and {len(late) - 3} more" if len(late) > 3 else "")
+    return f"{len(late)} of {counted(len(tables), 'table')} not up to date ({named})"
+
+
+# --- over the last runs ---------------------------------------------------------------------------
+
+
+def trends(facts: Facts) -> list[Trend]:
+    """The plots that there is something to draw for."""
+    found = []
+    runs = facts.decoded_by_run
+    if runs:
+        quarantined = [run.quarantined for run in runs]
+        found.append(
+            _trend(
+                "Changes decoded",
+                "per run that decoded something, from the commits of silver.change_events",
+                [run.at for run in runs],
+                {
+                    "decoded": [run.events - (run.quarantined or 0) for run in runs],
+                    "quarantined": quarantined,
+                },
+                is_line=False,
+            )
+        )
+    if facts.gold_rows:
+        found.append(
+            _trend(
+                "Rows in gold",
+                "after each of these runs, of all tables together, from their commits",
+                [at for at, _ in facts.gold_rows],
+                {"rows": [rows for _, rows in facts.gold_rows]},
+                is_line=True,
+            )
+        )
+    if facts.counters:
+        found.append(
+            _trend(
+                "Late, expired, refolded",
+                "events rejected as late, keys expired, and keys folded anew from their whole log,"
+                " per run, from silver.fold_counters",
+                [each.at for each in facts.counters],
+                {
+                    "late events": [each.late for each in facts.counters],
+                    "expired keys": [each.expired for each in facts.counters],
+                    "refolded keys": [each.refolded for each in facts.counters],
+                },
+                is_line=False,
+            )
+        )
+    if timed := facts.runs[::-1]:
+        found.append(
+            _trend(
+                "Seconds of a run",
+                "of the dbt commands that this folder remembers",
+                [run.started_at for run in timed],
+                {"seconds": [round(run.seconds, 1) for run in timed]},
+                is_line=False,
+            )
+        )
+    return found
+
+
+def _trend(
+    title: str,
+    note: str,
+    moments: Sequence[datetime],
+    series: Mapping[str, Sequence[float | None]],
+    *,
+    is_line: bool,
+) -> Trend:
+    is_one_day = len({moment.date() for moment in moments}) == 1
+    labels = [f"{moment:%H:%M:%S}" if is_one_day else f"{moment:%d %b %H:%M}" for moment in moments]
+    last = ", ".join(f"{name} {number(values[-1])}" for name, values in series.items())
+    most = ", ".join(
+        f"{name} {number(max((each or 0) for each in values))}" for name, values in series.items()
+    )
+    text = f"{title}, {note}. Newest of {len(moments)}: {last}. Most: {most}."
+    draw = plots.line if is_line else plots.bars
+    svg = draw(labels, series, text)
+    rows = [
+        (moment, [number(values[at]) for values in series.values()])
+        for at, moment in enumerate(moments)
+    ]
+    return Trend(title, note, svg, list(series), rows[::-1])
+
+
+# --- values ---------------------------------------------------------------------------------------
+
+
+def number(value: float | None) -> str:
+    """With separators of thousands; a dash for what is not known."""
+    if value is None:
+        return _NOTHING
+    return f"{value:,}" if isinstance(value, int) or value % 1 else f"{value:,.0f}"
+
+
+def seconds(value: float | None) -> str:
+    """A duration: ``0.42 s``, ``12 s``, ``3 min 4 s``."""
+    if value is None:
+        return _NOTHING
+    if value < 10:
+        return f"{value:.2f} s"
+    minutes, rest = divmod(round(value), 60)
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+def iso(moment: datetime | None) -> str:
+    """ISO 8601 in UTC, to the second."""
+    return _NOTHING if moment is None else f"{moment:%Y-%m-%dT%H:%M:%SZ}"
+
+
+def minute(moment: datetime) -> str:
+    """The same to the minute."""
+    return f"{moment:%Y-%m-%dT%H:%MZ}"
+
+
+def ago(moment: datetime | None, now: datetime) -> str:
+    """How long ago a moment is: ``3 d ago``."""
+    if moment is None:
+        return ""
+    passed = (now - moment).total_seconds()
+    if passed < 0:
+        return "in the future"
+    for size, unit in _UNITS:
+        if passed >= size:
+            return f"{int(passed // size):,} {unit} ago"
+    return f"{int(passed)} s ago"

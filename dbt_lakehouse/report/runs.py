@@ -1,0 +1,179 @@
+"""What dbt alone knows of a run: seconds, failures, what its tests found. Each run leaves it as one
+JSON file in dbt's folder of artifacts; all else that the page says is read from the lake.
+"""
+
+import os
+import re
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+# Of the files in dbt's folder of artifacts.
+_FOLDER: Final = "report"
+_RUNS_KEPT: Final = 30
+# Of a failed test: how many rows are shown, of how many tests, and how wide; a test that has taken
+# longer is not asked again.
+ROWS_SHOWN: Final = 5
+_TESTS_ASKED: Final = 10
+_SECONDS_OF_A_TEST: Final = 10.0
+_WIDTH: Final = 80
+
+FAILED: Final = frozenset({"error", "fail", "runtime error"})
+WARNED: Final = frozenset({"warn"})
+TESTS: Final = frozenset({"test", "unit_test"})
+
+
+class Rows(msgspec.Struct, frozen=True):
+    """Rows that a test has found."""
+
+    columns: list[str]
+    values: list[list[str | None]]
+
+
+class Node(msgspec.Struct, frozen=True):
+    """A model or test of a run, and what became of it."""
+
+    unique_id: str
+    name: str
+    kind: str
+    """dbt's type of resource; ``operation`` for a hook."""
+    status: str
+    seconds: float
+    table: str | None = None
+    """The table that a model makes, ``schema.name``."""
+    path: str | None = None
+    """Its file, in the project."""
+    compiled: str | None = None
+    """The file of its SQL, in the project."""
+    message: str | None = None
+    failures: int | None = None
+    of: list[str] = []
+    """The unique ids of the nodes that it reads."""
+    wanted: Any = None
+    """Which source tables' events a change log takes, see ``dbt.news``."""
+    rows: Rows | None = None
+
+    @property
+    def is_test(self) -> bool:
+        """Whether it is a data test or a unit test."""
+        return self.kind in TESTS
+
+    @property
+    def is_failure(self) -> bool:
+        """Whether the run failed by it."""
+        return self.status in FAILED
+
+
+class Run(msgspec.Struct, frozen=True):
+    """A dbt command that has built or tested tables."""
+
+    invocation_id: str
+    command: str
+    target: str
+    gold: str
+    """The schema of its gold tables; of another one, it is no run of the same tables."""
+    started_at: datetime
+    ended_at: datetime
+    nodes: list[Node]
+    landed: list[str] = []
+    """What landing said."""
+    troubles: list[str] = []
+    """What is wrong with topics that could not be landed."""
+    error: str | None = None
+    """What has ended it before its models were done."""
+
+    @property
+    def seconds(self) -> float:
+        """What it took."""
+        return (self.ended_at - self.started_at).total_seconds()
+
+    @property
+    def builds(self) -> bool:
+        """Whether it was to build tables."""
+        return self.command != "test"
+
+
+def moment(naive: datetime) -> datetime:
+    """dbt's times, which are UTC without saying so."""
+    return naive.replace(tzinfo=UTC)
+
+
+def nodes_of(results: Iterable[Any], rows_of: Callable[[str], Rows | None]) -> list[Node]:
+    """The nodes of dbt's results; ``rows_of`` gives rows of a query, and is asked for those that
+    failed tests have found.
+    """
+    nodes = []
+    asked = 0
+    for result in results:
+        node = _node(result)
+        sql = getattr(result.node, "compiled_code", None)
+        is_quick = node.seconds <= _SECONDS_OF_A_TEST
+        if node.kind == "test" and node.failures and sql and is_quick and asked < _TESTS_ASKED:
+            asked += 1
+            node = msgspec.structs.replace(node, rows=rows_of(sql))
+        nodes.append(node)
+    return nodes
+
+
+def _node(result: Any) -> Node:
+    node = result.node
+    kind = str(node.resource_type)
+    relation = getattr(node, "relation_name", None) if kind not in TESTS else None
+    meta = getattr(node.config, "meta", None) or {}
+    log = meta.get("change_log")
+    return Node(
+        unique_id=node.unique_id,
+        name=node.name,
+        kind=kind,
+        status=str(result.status),
+        seconds=result.execution_time,
+        table=f"{node.schema}.{node.alias}" if relation else None,
+        path=node.original_file_path,
+        compiled=getattr(node, "compiled_path", None),
+        message=result.message,
+        failures=result.failures,
+        of=list(getattr(node.depends_on, "nodes", [])) if hasattr(node, "depends_on") else [],
+        wanted=log.get("sources") if isinstance(log, dict) else None,
+    )
+
+
+def cells(values: Sequence[Any]) -> list[str | None]:
+    """Values of a row as the page shows them."""
+    return [None if value is None else _cell(value) for value in values]
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, bytes | bytearray):
+        return f"{len(value):,} bytes"
+    struct = getattr(value, "asDict", None)
+    parts = struct().items() if struct else ()
+    text = ", ".join(f"{name} {each}" for name, each in parts) if struct else str(value)
+    return text if len(text) <= _WIDTH else f"{text[: _WIDTH - 3]}..."
+
+
+def keep(target: Path, run: Run) -> None:
+    """Keep what is known of a run in dbt's folder of artifacts, and forget the oldest."""
+    folder = target / _FOLDER
+    folder.mkdir(parents=True, exist_ok=True)
+    name = f"{run.started_at:%Y%m%dT%H%M%S.%f}-{re.sub(r'[^0-9A-Za-z-]', '', run.invocation_id)}"
+    written = folder / f".{name}"
+    written.write_bytes(msgspec.json.encode(run))
+    os.replace(written, folder / f"{name}.json")
+    for file in sorted(folder.glob("*.json"))[:-_RUNS_KEPT]:
+        file.unlink(missing_ok=True)
+
+
+def kept(target: Path, gold: str) -> list[Run]:
+    """The runs of this gold that are kept, the newest first; what another version has written is
+    passed over.
+    """
+    runs = []
+    for file in sorted((target / _FOLDER).glob("*.json"), reverse=True):
+        try:
+            runs.append(msgspec.json.decode(file.read_bytes(), type=Run))
+        except (OSError, msgspec.DecodeError):
+            continue
+    return [run for run in runs if run.gold == gold]

@@ -1,0 +1,251 @@
+"""The page of a run's report, of facts by hand: nothing that it shows is taken for HTML, what
+failed is told first, and numbers are those of the commits.
+"""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+from report_pages import Page, is_sound
+
+from dbt_lakehouse.commands.quarantine import Example, Group
+from dbt_lakehouse.errors import WriteError
+from dbt_lakehouse.lake.tables import Snapshot, Table
+from dbt_lakehouse.report import commits
+from dbt_lakehouse.report.facts import Counters, Decoded, Facts, Lag, TableFacts, of_runs
+from dbt_lakehouse.report.page import ago, number, page, seconds, verdict, write_page
+from dbt_lakehouse.report.runs import Node, Rows, Run, cells, keep, kept, nodes_of
+
+NOW = datetime(2026, 11, 24, 12, tzinfo=UTC)
+HOSTILE = "</svg></title><script>alert(1)</script><img src=x onerror=alert(2)>'\"&{{ 7 * 7 }}"
+
+
+def node(name: str, kind: str = "model", status: str = "success", **more: Any) -> Node:
+    return Node(f"{kind}.shop.{name}", name, kind, status, 1.5, **more)
+
+
+def run(*nodes: Node, hour: int = 11, command: str = "build", **more: Any) -> Run:
+    began = NOW.replace(hour=hour)
+    ended = began + timedelta(seconds=75)
+    return Run(f"run-{hour}", command, "dev", "gold", began, ended, [*nodes], **more)
+
+
+def hostile_facts() -> Facts:
+    """All that a page can show, each text of it hostile."""
+    failed = node(
+        HOSTILE,
+        "test",
+        "fail",
+        failures=7,
+        message=HOSTILE,
+        compiled=HOSTILE,
+        path=HOSTILE,
+        rows=Rows([HOSTILE, "b"], [[HOSTILE, None]]),
+    )
+    unit = node("unit", "unit_test", "fail", message=HOSTILE)
+    model = node(HOSTILE, status="error", table=HOSTILE, message=HOSTILE, path=HOSTILE)
+    skipped = node("skipped", status="skipped", table=HOSTILE)
+    facts = of_runs([run(failed, unit, model, skipped, troubles=[HOSTILE], error=HOSTILE)], NOW)
+    facts.landed, facts.decoded, facts.newly_quarantined, facts.quarantined = 12_431, 12_500, 3, 9
+    facts.operations = {HOSTILE: 3}
+    table = TableFacts(HOSTILE, rows=12_345_678, rows_before=None, written_at=NOW, node=model)
+    table.tests = [failed]
+    facts.gold, facts.others = [table], [TableFacts(HOSTILE, 1, 0, None)]
+    example = Example(0, 5, 1, None, HOSTILE, "PHNjcmlwdD4=")
+    facts.groups = [Group(HOSTILE, HOSTILE, HOSTILE, 9, HOSTILE, None, [example])]
+    facts.lag = Lag(5, 61.0, 2, NOW)
+    facts.decoded_by_run = [Decoded(NOW, 5, None), Decoded(NOW, 7, 2)]
+    facts.gold_rows = [(NOW, 3), (NOW, 4)]
+    facts.counters = [Counters(NOW, 1, 2, 3)]
+    return facts
+
+
+@pytest.mark.parametrize("is_empty", [False, True])
+@pytest.mark.parametrize("docs", [None, "docs.html"])
+def test_a_page_runs_and_fetches_nothing(is_empty: bool, docs: str | None) -> None:
+    html = page(of_runs([], NOW) if is_empty else hostile_facts(), docs)
+    drawn = Page(html)
+    is_sound(drawn)
+    assert ("{{ 7 * 7 }}" in html) is not is_empty
+    assert html.count("docs.html#!/model/") == (0 if is_empty or docs is None else 2)
+
+
+def test_hostile_texts_stand_as_they_are() -> None:
+    drawn = Page(page(hostile_facts()))
+    (group,) = (each for each in drawn.all("table") if "could not be decoded" in each.text)
+    told = "".join(HOSTILE.split())
+    cells_of = [each.text for each in group.all("tbody")[0].all("td")]
+    assert told in "".join(cells_of[0].split()) and told in "".join(cells_of[3].split())
+    (rows,) = (each for each in drawn.all("table") if "first 1 of 7 rows" in each.text)
+    assert told in "".join(rows.text.split()) and "null" in rows.text
+    assert "12,345,678" in drawn.root.text and "12,431 messages landed" in drawn.root.text
+
+
+def table(name: str, **more: Any) -> TableFacts:
+    return TableFacts(name, 1, 1, None, **{"waiting": False, **more})
+
+
+@pytest.mark.parametrize(
+    ("nodes", "gold", "more", "word", "sentence"),
+    [
+        ([], [], {}, "good", "Nothing landed, 0 changes decoded, no table in gold yet."),
+        (
+            [node("a", "test", "pass")],
+            [table("gold.a")],
+            {"landed": 1, "decoded": 2},
+            "good",
+            "1 message landed, 2 changes decoded, all tables up to date, all 1 test passed.",
+        ),
+        (
+            [],
+            [table("gold.a", waiting=True), table("gold.b")],
+            {"undecoded": 4, "newly_quarantined": 3},
+            "look",
+            "Nothing landed, 0 changes decoded, 4 messages not yet decoded, 1 of 2 tables not up to"
+            " date (gold.a), 3 events quarantined.",
+        ),
+        ([node("a", "test", "warn")], [table("gold.a")], {}, "look", "1 test warned."),
+        ([node("a", "test", "fail")], [table("gold.a")], {}, "failed", "1 test failed."),
+        (
+            [node("a", status="error")],
+            [table("gold.a", node=node("a", status="error"))],
+            {},
+            "failed",
+            "1 of 1 table not up to date (gold.a), 1 model failed.",
+        ),
+        (
+            [],
+            [],
+            {"run": run(error="interrupted")},
+            "failed",
+            "The command ended early, nothing landed, 0 changes decoded, no table in gold yet.",
+        ),
+        ([], [], {"trouble": "no lake"}, "look", "The lake could not be read for this page."),
+    ],
+)
+def test_the_verdict(
+    nodes: list[Node], gold: list[TableFacts], more: dict[str, Any], word: str, sentence: str
+) -> None:
+    facts = of_runs([run(*nodes)], NOW)
+    facts.gold = gold
+    for name, value in more.items():
+        setattr(facts, name, value)
+    assert verdict(facts).word == word
+    assert verdict(facts).sentence.endswith(sentence)
+
+
+def test_a_test_is_told_as_it_came_out_last() -> None:
+    built = run(node("model"), node("a", "test", "fail"), node("b", "test", "pass"), hour=9)
+    tested = run(node("a", "test", "pass"), hour=10, command="test")
+    older = run(node("model"), node("c", "test", "fail"), hour=8)
+    facts = of_runs([tested, built, older], NOW)
+    assert {each.name: each.status for each in facts.tests} == {"a": "pass", "b": "pass"}
+    assert facts.since == built.started_at
+
+
+# --- commits --------------------------------------------------------------------------------------
+
+
+def grown(*rows: int, gone: Sequence[int] = ()) -> Table:
+    """A table after commits that leave so many rows in its files, hours apart; so many of them are
+    taken away by deletion vectors.
+    """
+    chain = [
+        Snapshot(
+            snapshot_id=at + 1,
+            sequence_number=at + 1,
+            parent_snapshot_id=at or None,
+            summary={
+                "operation": "overwrite",
+                "total-records": str(number),
+                "total-position-deletes": str(gone[at] if gone else 0),
+            },
+            timestamp_ms=int((NOW + timedelta(hours=at)).timestamp() * 1000),
+        )
+        for at, number in enumerate(rows)
+    ]
+    return Table("uuid", {}, {}, frozenset(), tuple(reversed(chain)), frozenset())
+
+
+def test_rows_before_and_after() -> None:
+    merged = grown(10, 15, gone=(0, 7))
+    assert commits.rows_now(merged) == 8
+    half = NOW + timedelta(minutes=30)
+    assert commits.rows_before(merged, half) == 10
+    assert commits.rows_before(merged, NOW) == 0
+    assert commits.rows_over([merged, grown(1)], [half, NOW + timedelta(days=1)]) == [11, 9]
+    assert [rows for _, rows in commits.growth(merged)] == [10]
+    expired = msgspec.structs.replace(merged, chain=merged.chain[:1])
+    assert commits.rows_before(expired, half) is None
+    anew = msgspec.structs.replace(grown(3), log=((NOW - timedelta(days=1), 9),))
+    assert commits.rows_before(anew, NOW) is None
+
+
+# --- runs that are kept ---------------------------------------------------------------------------
+
+
+def test_runs_are_kept_and_old_ones_forgotten(tmp_path: Path) -> None:
+    for minute in range(40):
+        began = NOW + timedelta(minutes=minute)
+        one = Run(
+            f"../{minute}", "run", "dev", "gold", began, began, [node("a", wanted=[["x", None]])]
+        )
+        keep(tmp_path, one)
+    found = kept(tmp_path, "gold")
+    assert [each.invocation_id for each in found] == [f"../{n}" for n in range(39, 9, -1)]
+    assert found[0].nodes == [node("a", wanted=[["x", None]])]
+    (tmp_path / "report" / "9.json").write_text('{"of": "another version"}')
+    assert kept(tmp_path, "gold") == found
+    assert kept(tmp_path, "dev_gold") == kept(tmp_path / "nothing", "gold") == []
+
+
+def test_failed_tests_that_are_quick_are_asked_for_rows() -> None:
+    def result(name: str, seconds_taken: float, failures: int | None) -> Any:
+        of = SimpleNamespace(
+            unique_id=name,
+            name=name,
+            resource_type="test",
+            config=SimpleNamespace(meta={}),
+            original_file_path="a.yml",
+            compiled_path="b.sql",
+            compiled_code=f"select {name}",
+            depends_on=SimpleNamespace(nodes=["model.shop.a"]),
+        )
+        return SimpleNamespace(
+            node=of, status="fail", execution_time=seconds_taken, message=None, failures=failures
+        )
+
+    asked: list[str] = []
+    rows = Rows(["a"], [cells([b"123", "x" * 100, None])])
+
+    def rows_of(sql: str) -> Rows:
+        asked.append(sql)
+        return rows
+
+    found = nodes_of([result("a", 1, 2), result("slow", 60, 2), result("none", 1, 0)], rows_of)
+    assert asked == ["select a"]
+    assert [each.rows for each in found] == [rows, None, None]
+    assert rows.values == [["3 bytes", "x" * 77 + "...", None]]
+    assert found[0].of == ["model.shop.a"]
+
+
+def test_a_page_that_can_not_be_written(tmp_path: Path) -> None:
+    write_page(of_runs([], NOW), tmp_path / "new" / "a.html", tmp_path)
+    assert [each.name for each in (tmp_path / "new").iterdir()] == ["a.html"]
+    with pytest.raises(WriteError, match=r"a\.html/b\.html can't be written: .*--output"):
+        write_page(of_runs([], NOW), tmp_path / "new" / "a.html" / "b.html", tmp_path)
+
+
+def test_values() -> None:
+    assert [number(each) for each in (None, 0, 1234567, 1500.0, 0.5)] == [
+        *("-", "0", "1,234,567", "1,500", "0.5")
+    ]
+    assert [seconds(each) for each in (None, 0.456, 12.4, 184.2)] == [
+        *("-", "0.46 s", "12 s", "3 min 4 s")
+    ]
+    passed = [ago(NOW - timedelta(seconds=each), NOW) for each in (5, 61, 7200, 200_000, -1)]
+    assert passed == ["5 s ago", "1 min ago", "2 h ago", "2 d ago", "in the future"]

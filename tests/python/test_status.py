@@ -1,0 +1,423 @@
+"""`lakehouse status`: the numbers, held against counts of their own; sums, broken on purpose."""
+
+import json
+from collections import Counter
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import fields
+from datetime import UTC, datetime, timedelta
+from io import StringIO
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import duckdb
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lakes import DEMO_AS_OF, Lake
+from prometheus_client import parser as older
+from prometheus_client.openmetrics import parser
+
+from dbt_lakehouse.cli import main
+from dbt_lakehouse.commands.doctor import State, doctor
+from dbt_lakehouse.commands.standard_streams import NOT_WELL, UNUSABLE
+from dbt_lakehouse.commands.status.facts import (
+    Facts,
+    Kind,
+    Link,
+    Outcome,
+    Run,
+    Table,
+    Topic,
+)
+from dbt_lakehouse.commands.status.gathering import gather
+from dbt_lakehouse.commands.status.last_run import read_run
+from dbt_lakehouse.commands.status.live_keys import live_keys
+from dbt_lakehouse.commands.status.openmetrics import metrics, write_metrics
+from dbt_lakehouse.commands.status.report import report_of
+from dbt_lakehouse.config.paths import ROOT
+from dbt_lakehouse.errors import WriteError
+from dbt_lakehouse.reference.fold import Change, Position, fold
+
+HOUR = 3_600_000_000
+
+
+class Told(NamedTuple):
+    code: int | str | None
+    stdout: str
+    stderr: str
+
+
+def status(lake: Lake, *arguments: str, **variables: Any) -> Told:
+    options = ["--project-dir", str(lake.project)]
+    options += ["--profiles-dir", str(lake.project / "profiles")]
+    options += ["--vars", json.dumps({"captures": [], "as_of": DEMO_AS_OF, **variables})]
+    with (
+        lake.dbt_folders(),
+        pytest.MonkeyPatch.context() as environment,
+        redirect_stdout(StringIO()) as out,
+        redirect_stderr(StringIO()) as error,
+    ):
+        environment.setenv("LAKEHOUSE_LAKE", lake.environment["LAKEHOUSE_LAKE"])
+        with pytest.raises(SystemExit) as ended:
+            main(["status", *arguments, *options])
+    return Told(ended.value.code, out.getvalue(), error.getvalue())
+
+
+def facts(lake: Lake) -> Facts:
+    return gather(lake.reader(), "silver")
+
+
+# --- The demo -------------------------------------------------------------------------------------
+
+
+def test_the_numbers_are_those_of_the_tables(demo: Lake) -> None:
+    found = facts(demo)
+    events = demo.read("silver.change_events")
+    landed = Counter(row["topic"] for row in demo.read("bronze.raw_payloads"))
+    bad = {
+        (row["topic"], row["partition"], row["offset"])
+        for row in events
+        if row["operation"] == "invalid"
+    }
+    invalid = Counter(topic for topic, *_ in bad)
+    assert {each.topic: each.landed for each in found.topics} == landed
+    for topic in found.topics:
+        assert topic.invalid == invalid[topic.topic]
+        assert topic.landed == topic.decoded + topic.invalid + topic.waiting
+        assert topic.waiting == 0
+        assert topic.events == sum(row["topic"] == topic.topic for row in events)
+    tables = {each.table: each for each in found.tables}
+    made = {name for name in demo.tables() if name.partition(".")[0] in ("silver", "gold")}
+    assert tables.keys() == made - {"silver.fold_counters"}
+    assert {name: each.rows for name, each in tables.items()} == {
+        name: len(demo.read(name)) for name in tables
+    }
+    log = {
+        row["order_id"] for row in demo.read("silver.orders_changes") if row["order_id"] is not None
+    }
+    orders = tables["gold.orders"]
+    assert orders.rows + (orders.absent_keys or 0) == len(log)
+    outcomes = Counter(link.outcome for link in found.links)
+    assert outcomes == {Outcome.WHOLE: len(found.links) - 2, Outcome.UNCHECKED: 2}
+
+
+# What is done to tables, and the sums that don't agree then, with their numbers.
+BROKEN = {
+    "delete from bronze.raw_payloads where topic = 'arcion.tpch.region' and offset = 3"
+    " and partition = 0": {
+        ("landed_decoded", "arcion.tpch.region"): (30, 31),
+    },
+    "delete from silver.change_events where topic = 'lindorm.customers' and offset = 3"
+    " and partition = 0": {
+        ("landed_decoded", "lindorm.customers"): (82, 81),
+        ("events_logged", "silver.customers_changes"): (79, 80),
+    },
+    "delete from silver.quarantined_payloads where topic = 'legacy.audit'": {
+        ("invalid_quarantined", "legacy.audit"): (2, 0),
+    },
+    "delete from silver.contacts_changes where _position.offset = 7": {
+        ("events_logged", "silver.contacts_changes"): (56, 55),
+    },
+    "insert into silver.set_less_deletes select * from silver.set_less_deletes limit 1": {
+        ("events_logged", "silver.set_less_deletes"): (28, 29),
+    },
+    "delete from gold.accounts where account_id = 1001": {
+        ("log_gold", "gold.accounts"): (14, 13),
+    },
+    "delete from gold.sessions where _digest = (select min(_digest) from gold.sessions)": {
+        ("log_gold", "gold.sessions"): (22, 21),
+    },
+    "update gold.regions set r_regionkey = -5 where r_regionkey ="
+    " (select min(r_regionkey) from gold.regions)": {
+        ("log_gold", "gold.regions"): (7, 7),
+    },
+    "insert into gold.profiles select * from gold.profiles limit 1": {
+        ("log_gold", "gold.profiles"): (28, 29),
+    },
+}
+
+
+def test_a_sum_that_does_not_agree_is_named(demo: Lake) -> None:
+    expected = {link: numbers for links in BROKEN.values() for link, numbers in links.items()}
+    with demo.tampered(*BROKEN):
+        found = status(demo, "--json")
+    assert found.code == NOT_WELL
+    told = json.loads(found.stdout)
+    broken = {
+        (each["link"], each["of"]): each for each in told["links"] if each["outcome"] == "broken"
+    }
+    numbers = {link: (each["expected"], each["found"]) for link, each in broken.items()}
+    assert numbers == expected
+    for (_, of), link in broken.items():
+        assert of in link["told"]
+        assert "`dbt run --full-refresh -s" in link["told"] or "backup" in link["told"]
+    assert [each["of"] for each in told["alerts"]] == [of for _, of in broken]
+    regions = broken["log_gold", "gold.regions"]["told"]
+    assert "1 keys are missing, 1 should not be there" in regions
+    assert found.stderr.startswith(f"lakehouse: {len(broken)} alerts: broken_link ")
+
+
+def test_what_waits_breaks_no_sum(demo: Lake) -> None:
+    """Rows that the next run reads, and what was landed since."""
+    statements = [
+        "insert into bronze.raw_payloads select topic, partition, offset + 1000, timestamp,"
+        " timestamp_type, key, value, headers, landed_at from bronze.raw_payloads"
+        " where topic = 'debezium.sales.orders' and offset < 5",
+        "insert into silver.orders_changes by name select * except (_position), named_struct("
+        "'log_time', _position.log_time, 'topic', _position.topic, 'partition', 0, 'offset', 9999L,"
+        " 'event_index', 0) as _position from silver.orders_changes limit 1",
+    ]
+    with demo.tampered(*statements):
+        found = facts(demo)
+    (topic,) = (each for each in found.topics if each.topic == "debezium.sales.orders")
+    # Of two partitions.
+    assert (topic.landed, topic.waiting) == (topic.decoded + topic.invalid + 10, 10)
+    tables = {each.table: each.waiting for each in found.tables}
+    assert (tables["silver.change_events"], tables["gold.orders"]) == (10, 1)
+    # The row in the log is of no event.
+    broken = [link.of for link in found.links if link.outcome is Outcome.BROKEN]
+    assert broken == ["silver.orders_changes"]
+
+
+def test_a_topic_of_which_nothing_can_be_decoded_is_named(demo: Lake) -> None:
+    assert status(demo).code == 0
+    found = status(demo, undecoded_topics=[])
+    assert found.code == NOT_WELL
+    assert found.stderr == "lakehouse: 1 alert: all_quarantined legacy.audit\n"
+    assert "topic legacy.audit: nothing of its 2 payloads could be decoded" in found.stdout
+    # With the project's own vars it has passed when the demo was built.
+    name = "no_topic_is_all_quarantined"
+    named = demo.outcomes("test", "-s", name, as_of=DEMO_AS_OF, undecoded_topics=["other"])
+    assert named[name].status == "warn"
+    assert "topic legacy.audit: nothing of it could be decoded, 2 payloads" in demo.log_text()
+
+
+def test_the_numbers_for_prometheus(demo: Lake, tmp_path: Path) -> None:
+    file = tmp_path / "lakehouse.prom"
+    assert status(demo, "--openmetrics", str(file)).code == 0
+    read = {each.name: each for each in parser.text_string_to_metric_families(file.read_text())}
+    rows = {each.labels["table"]: each.value for each in read["lakehouse_table_rows"].samples}
+    assert rows["gold.accounts"] == 14
+    assert {each.value for each in read["lakehouse_sum_agrees"].samples} == {1.0}
+    assert read["lakehouse_topic_last_event_timestamp_seconds"].unit == "seconds"
+    assert [*tmp_path.iterdir()] == [file]
+
+
+def test_the_doctor_looks_at_the_lake(demo: Lake) -> None:
+    project = demo.load(captures=[])
+    found = {each.about: each for each in doctor(project.options)}
+    assert {each.state for each in found.values()} == {State.OK}
+    assert found["locks"].told == "nobody is at work"
+    assert f"{demo.folder}/lake/catalog.db" in found["catalog"].told
+    moved = datetime.now(UTC) - timedelta(days=9)
+    with pytest.MonkeyPatch.context() as clock:
+        clock.setattr("dbt_lakehouse.commands.doctor.now", lambda: moved)
+        found = {each.about: each for each in doctor(project.options)}
+    assert found["clock"].state is State.WARN and "by NTP" in found["clock"].told
+
+
+# --- Without a lake -------------------------------------------------------------------------------
+
+
+def test_there_is_no_lake_and_none_is_made(tmp_path: Path) -> None:
+    found = status(Lake(tmp_path), "--json")
+    assert (found.code, found.stdout) == (UNUSABLE, "")
+    assert "there is no lake yet" in found.stderr
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_the_page_names_what_the_document_has() -> None:
+    page = (ROOT / "docs/monitoring.md").read_text()
+    names = {each.name for kind in (Facts, Topic, Table, Link, Run) for each in fields(kind)}
+    assert [name for name in sorted(names) if f"`{name}`" not in page] == []
+    assert [kind for kind in Kind if f"`{kind}`" not in page] == []
+
+
+HOSTILE = ['a"b', "back\\slash", "new\nline", '{x="1"} 7 # EOF', "\u202eright-to-left", "é\x1b[0m"]
+
+
+def test_labels_are_any_text(tmp_path: Path) -> None:
+    topics = [
+        Topic(name, 2, 0, 2, 0, 2, 0, True, False, "2026-11-21T10:00:00Z", None, 7, 1.5, None)
+        for name in HOSTILE
+    ]
+    report = report_of(Facts("2026-11-21T10:00:00Z", topics, [], [], None))
+    assert [each.of for each in report.alerts] == HOSTILE
+    file = tmp_path / "metrics.prom"
+    write_metrics(file, report)
+    text = file.read_text()
+    assert text.endswith("\n# EOF\n") and text.count("# EOF\n") == 1
+    for parse in (parser.text_string_to_metric_families, older.text_string_to_metric_families):
+        samples = {each.name: each.samples for each in parse(text)}
+        found = samples["lakehouse_topic_lag_seconds"]
+        assert [(each.labels["topic"], each.value) for each in found] == [
+            (name, 1.5) for name in HOSTILE
+        ]
+    with pytest.raises(WriteError):
+        write_metrics(tmp_path / "missing" / "metrics.prom", report)
+    assert metrics(report).decode() == text
+
+
+@pytest.mark.parametrize(
+    ("written", "is_failed"),
+    [
+        (None, None),
+        ("{", None),
+        ({"args": {"which": "compile"}}, None),
+        ([("model.shop.orders", "success"), ("test.shop.unique", "warn")], False),
+        ([("model.shop.orders", "error"), ("test.shop.unique", "skipped")], True),
+        ([("model.shop.orders", "success"), ("test.shop.unique", "fail")], True),
+    ],
+)
+def test_the_last_run(tmp_path: Path, written: Any, is_failed: bool | None) -> None:
+    if isinstance(written, list):
+        results = [
+            {"unique_id": name, "status": how, "relation_name": "`gold`.`orders`"}
+            for name, how in written
+        ]
+        written = {
+            "metadata": {"generated_at": "2026-11-21T10:00:00Z"},
+            "args": {"which": "build"},
+            "results": results,
+        }
+    if written is not None:
+        text = written if isinstance(written, str) else json.dumps(written)
+        (tmp_path / "run_results.json").write_text(text)
+    run = read_run(tmp_path)
+    assert (None if run is None else run.is_failed) == is_failed
+    report = report_of(Facts("2026-11-21T10:00:00Z", [], [], [], run))
+    assert [each.alert for each in report.alerts] == (["run_failed"] if is_failed else [])
+    if run is not None:
+        assert run.statuses.keys() == {"gold.orders"}
+
+
+# --- Which keys are live --------------------------------------------------------------------------
+
+events = st.builds(
+    Change,
+    operation=st.sampled_from(["insert", "update", "delete", "truncate"]),
+    occurred_at=st.none() | st.integers(0, 4).map(lambda hour: hour * HOUR) | st.just(40 * HOUR),
+    kafka_timestamp=st.integers(0, 4).map(lambda hour: hour * HOUR),
+    position=st.builds(
+        Position,
+        st.none() | st.integers(0, 3).map(lambda hour: hour * HOUR),
+        st.sampled_from("ab"),
+        st.integers(0, 1),
+        st.integers(0, 99),
+        st.just(0),
+    ),
+    expires_at=st.none() | st.integers(0, 4).map(lambda hour: hour * HOUR),
+    values=st.just(()),
+    unchanged=st.just(()),
+    source=st.sampled_from(["one", "two"]),
+)
+TIME = "make_timestamptz({}::bigint)"
+
+
+def row(change: Change, key: int | None, previous: int | None) -> str:
+    """A row of a log, as SQL."""
+    at, topic, *place = change.position
+
+    def time(micros: int | None) -> str:
+        return "null::timestamptz" if micros is None else TIME.format(micros)
+
+    position = (
+        f"{{'log_time': {time(at)}, 'topic': '{topic}', 'partition': {place[0]},"
+        f" 'offset': {place[1]}, 'event_index': {place[2]}}}"
+    )
+    keys = ["null::int" if each is None else f"{each}::int" for each in (key, previous)]
+    return (
+        f"select {keys[0]} as id, {{'id': {keys[1]}}} as _previous_key,"
+        f" '{change.operation}' as _operation, {time(change.occurred_at)} as _occurred_at,"
+        f" {time(change.kafka_timestamp)} as _kafka_timestamp, {position} as _position,"
+        f" '{change.source}' as _source, {key or 0}::varchar as _digest,"
+        f" {time(change.expires_at)} as _expires_at, 'ns' as _namespace"
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(
+        st.tuples(events, st.integers(1, 3), st.none() | st.integers(1, 3)),
+        min_size=1,
+        max_size=12,
+        unique_by=lambda each: each[0].position,
+    ),
+    st.sampled_from(["several", "single", "by_time", "aerospike"]),
+    st.lists(st.integers(1, 4), max_size=4),
+)
+def test_live_keys_are_those_of_the_fold(
+    log: list[tuple[Change, int, int | None]], kind: str, gold: list[int]
+) -> None:
+    is_aerospike = kind == "aerospike"
+    if is_aerospike or kind == "by_time":
+        log = [each for each in log if each[0].operation != "truncate"]
+    # Of a namespace, the previous key says that the event has no set: a delete.
+    deletes = [each for each in log if is_aerospike and each[2] and each[0].operation == "delete"]
+    own = [each for each in log if each not in deletes]
+    keys = {key for change, key, _ in own if change.operation != "truncate"}
+    if not is_aerospike:
+        moved = {old for change, _, old in own if old and change.operation != "truncate"}
+        keys |= moved
+    expected = set()
+    for key in keys:
+        changes = []
+        for change, of, old in [*own, *deletes]:
+            source = change.source if kind == "several" else None
+            change = change._replace(source=source)
+            if not is_aerospike:
+                change = change._replace(expires_at=None)
+            if change.operation == "truncate":
+                changes.append(change)
+                continue
+            if of == key:
+                changes.append(change)
+            if not is_aerospike and old == key and old != of:
+                changes.append(change._replace(operation="delete"))
+        state = fold(changes, order_by_source_time=kind in ("by_time", "aerospike"), as_of=2 * HOUR)
+        if state is not None and state.is_live:
+            expected.add(key)
+    rows = [
+        row(
+            change if is_aerospike else change._replace(expires_at=None),
+            None if change.operation == "truncate" else key,
+            None if change.operation == "truncate" or is_aerospike or old == key else old,
+        )
+        for change, key, old in own
+    ]
+    if not rows:
+        return
+    with duckdb.connect() as duck:
+        duck.execute("set timezone = 'UTC'")
+        duck.execute(f"create table log as {' union all '.join(rows)}")
+        without_set = [row(change, key, None) for change, key, _ in deletes]
+        empty = f"{rows[0]} limit 0"
+        duck.execute(f"create table deletes as {' union all '.join(without_set) or empty}")
+        held = ", ".join(f"({each}, '{each}')" for each in gold) or "(null, null)"
+        duck.execute(
+            f"create table gold as select * from (values {held}) as g (id, _digest)"
+            " where id is not null"
+        )
+
+        def one(sql: str) -> tuple[Any, ...]:
+            (found,) = duck.execute(sql).fetchall()
+            return found
+
+        declared = {
+            "key": ["_digest"] if is_aerospike else ["`id`"],
+            "order_by_source_time": kind in ("by_time", "aerospike"),
+            "several_sources": kind == "several",
+            "namespace": "ns" if is_aerospike else None,
+        }
+        found = live_keys(
+            one,
+            declared,
+            log="log",
+            gold="gold",
+            deletes="deletes" if is_aerospike else None,
+            as_of="1970-01-01 02:00:00.000000",
+        )
+    assert found is not None
+    assert (found.keys, found.live) == (len(keys), len(expected))
+    assert found.missing == len(expected - {*gold})
+    assert found.extra == len({*gold} - expected)
