@@ -25,7 +25,8 @@ MODULES = (history_tables, partial_tables, keyless_tables, shard_tables)
 class Built(NamedTuple):
     """The lake, and by table: how it differed from the reference after each run, its identities,
     its rows in the end, those of its change log, and those after a full refresh; the tables that a
-    run with nothing new has changed; the data tests, and those of them that failed.
+    run with nothing new has changed; the data tests, and those of them that failed; the sums that
+    did not agree.
     """
 
     lake: RowLake
@@ -36,6 +37,7 @@ class Built(NamedTuple):
     changed_by_nothing: set[str]
     data_tests: set[str]
     failing_tests: set[str]
+    broken_sums: list[str]
     refreshed: dict[str, list[Row]]
 
 
@@ -85,6 +87,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
         if lake.lake.current_snapshot(f"gold.{table}") != snapshot
     }
     tests = lake.data_tests("gold")
+    broken_sums = lake.lake.broken_sums()
     lake.run("--full-refresh", "-s", *(f"{table}_changes" for table in logs), *expected)
     return Built(
         lake,
@@ -95,5 +98,6 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
         changed_by_nothing=changed,
         data_tests={*tests},
         failing_tests={name for name, status in tests.items() if status != "pass"},
+        broken_sums=broken_sums,
         refreshed=_rows(lake, [*expected]),
     )

@@ -34,7 +34,13 @@ from row_lake import (
 from row_streams import aerospike_stream, debezium_stream
 from streams import DAY, MINUTE, UNAVAILABLE
 
-METERS: Final = Source("aerospike.web.meters", "web", "meters", order_by_source_time=True)
+METERS: Final = Source(
+    "aerospike.web.meters",
+    "web",
+    "meters",
+    order_by_source_time=True,
+    format="aerospike_messagepack",
+)
 TICKETS: Final = Source("debezium.shop.tickets", "shop", "tickets")
 SOURCES: Final = (METERS, TICKETS)
 KEYS: Final = {METERS: "_digest", TICKETS: "id"}
@@ -388,6 +394,16 @@ EXAMPLES: Final = [
             update(30, row(2, "b", UNAVAILABLE), sent=Sent(30)),
         ],
         [Version(20, 25, 0, ONE), Version(30, None, 2, row(2, "b"))],
+    ),
+    Example(
+        "a truncate that lands late parts what was of one instant",
+        TICKETS,
+        [
+            insert(20, ONE, sent=Sent(26)),
+            truncate(24, sent=Sent(27), run=1),
+            delete(15, sent=Sent(28)),
+        ],
+        [Version(20, 24, 0, ONE)],
     ),
     Example(
         "an event without a time in the log",

@@ -25,7 +25,9 @@ from row_lake import (
 from row_streams import aerospike_stream, debezium_stream
 from streams import DAY, MINUTE, UNAVAILABLE
 
-GAUGES: Final = Source("aerospike.users.gauges", "users", "gauges", True, True)
+GAUGES: Final = Source(
+    "aerospike.users.gauges", "users", "gauges", True, True, format="aerospike_messagepack"
+)
 PARCELS: Final = Source("debezium.logistics", "logistics", "parcels", True)
 SHIPMENTS: Final = Source("debezium.logistics", "logistics", "shipments", True, True)
 SOURCES: Final = (GAUGES, PARCELS, SHIPMENTS)
@@ -205,6 +207,17 @@ EXAMPLES: Final = [
         ],
         row(None, None, "back"),
         3,
+    ),
+    Example(
+        "it hides no late event that lands with it",
+        GAUGES,
+        [
+            write(30, {"level": 3}),
+            write(20, {"level": 2, "label": "late"}, run=1),
+            write(None, {"note": "n"}, run=1),
+        ],
+        row(3, "late", "n"),
+        2,
     ),
     Example(
         "a wrong clock is no time",

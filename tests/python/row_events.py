@@ -1,8 +1,8 @@
-"""Changes of rows as their sources make them: the messages they come in, and what the references
-take of them.
+"""Changes of rows as their sources make them, and what the references take of them.
 
-Each event says what happened, once; from it come the bytes of its Kafka message on one side and
-the reference's ``Change`` on the other, so no decoder and no SQL stands between the two.
+Each event says what happened, once; from it come the bytes of its Kafka message on one side
+(row_messages) and the reference's ``Change`` on the other, so no decoder and no SQL stands between
+the two.
 """
 
 import json
@@ -10,13 +10,13 @@ from base64 import b64encode
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from aerospike_encoder import pack
-from streams import BLOB, BOOLEAN, DOUBLE, INTEGER, STRING, UNAVAILABLE, Message
+from streams import UNAVAILABLE
 
 from dbt_lakehouse.reference.fold import Change, Position
 from dbt_lakehouse.reference.history import RowChange
+from python_udfs.registry import AEROSPIKE_FORMATS
 
 Value = str | int | bool | None
 Image = Mapping[str, Value]
@@ -33,21 +33,8 @@ DATABASE: Final = "shop"
 NOTHING: Final[Image] = MappingProxyType({})
 
 WRITES: Final = ("snapshot", "insert", "update", "upsert")
-_DEBEZIUM_OPS: Final = {
-    "snapshot": "r",
-    "insert": "c",
-    "update": "u",
-    "delete": "d",
-    "truncate": "t",
-}
-_PARTICLE_TYPES: Final[dict[type, int]] = {
-    type(None): 0,
-    bool: BOOLEAN,
-    int: INTEGER,
-    float: DOUBLE,
-    str: STRING,
-    bytes: BLOB,
-}
+# What a message can be that changes no row: no message at all of its format, or an empty one.
+POISON, TOMBSTONE = "poison", "tombstone"
 
 
 class Source(NamedTuple):
@@ -63,11 +50,17 @@ class Source(NamedTuple):
     order_by_source_time: bool = False
     has_key: bool = True
     tables: tuple[str, ...] = ()
+    format: str = "debezium_json"
 
     @property
     def is_aerospike(self) -> bool:
-        """Whether it is an Aerospike set; Debezium's connectors read all others."""
-        return self.topic.startswith("aerospike.")
+        """Whether it is an Aerospike set."""
+        return self.format in AEROSPIKE_FORMATS
+
+    @property
+    def named_schema(self) -> str | None:
+        """The schema, if messages name one: of MySQL's tables they do not."""
+        return None if self.format in ("maxwell_json", "canal_json") else self.schema
 
 
 class Event(NamedTuple):
@@ -75,7 +68,7 @@ class Event(NamedTuple):
 
     ``named`` is what the image names: with None for null, with UNAVAILABLE for what Debezium can't
     say. ``before`` is the image before, ``previous_key`` the key that an update has replaced,
-    ``of_table`` the one of several source tables.
+    ``of_table`` the one of several source tables, ``raw`` the bytes of what changes no row.
     """
 
     source: Source
@@ -91,6 +84,12 @@ class Event(NamedTuple):
     expires_s: int | None = None
     has_set: bool = True
     of_table: str | None = None
+    raw: bytes | None = None
+
+    @property
+    def is_change(self) -> bool:
+        """Whether it is a change at all."""
+        return self.operation not in (POISON, TOMBSTONE)
 
     @property
     def table(self) -> str:
@@ -105,53 +104,12 @@ class Event(NamedTuple):
 
 def key_value(source: Source, key: int) -> int | str:
     """A key as the tables hold it."""
-    return b64encode(_digest(key)).decode() if source.is_aerospike else key
+    return b64encode(digest(key)).decode() if source.is_aerospike else key
 
 
-def _digest(key: int) -> bytes:
+def digest(key: int) -> bytes:
+    """The digest of an Aerospike record."""
     return key.to_bytes(20)
-
-
-# --- messages -------------------------------------------------------------------------------------
-
-
-def message(event: Event) -> Message:
-    """The Kafka message of an event."""
-    key, value = _aerospike(event) if event.source.is_aerospike else _debezium(event)
-    return Message(event.source.topic, event.partition, event.offset, event.sent_ms, key, value)
-
-
-def _aerospike(event: Event) -> tuple[None, bytes]:
-    assert event.key is not None
-    shipped_set = event.source.table if event.has_set else None
-    key = [event.source.schema, shipped_set, _digest(event.key), None]
-    if event.operation == "delete":
-        # Connectors before 4.0 date no delete.
-        dates = [] if event.time_ms is None else [3, 0, event.time_ms]
-        return None, pack([1, 2, [key, 0, *dates]])
-    bins = [[name, _PARTICLE_TYPES[type(value)], 0, value] for name, value in event.named.items()]
-    return None, pack([1, 1, [key, 1, event.expires_s or 0, event.time_ms, bins]])
-
-
-def _debezium(event: Event) -> tuple[bytes | None, bytes]:
-    source = {"connector": "postgresql", "db": DATABASE, "schema": event.source.schema}
-    value: dict[str, Any] = {
-        "before": None,
-        "after": None,
-        "source": {**source, "table": event.table, "ts_ms": event.time_ms},
-        "op": _DEBEZIUM_OPS[event.operation],
-    }
-    key = {} if event.key is None else {"id": event.key}
-    if event.operation in WRITES:
-        value["after"] = {**key, **event.named}
-    previous = key if event.previous_key is None else {"id": event.previous_key}
-    if event.before is not None or event.previous_key is not None:
-        value["before"] = {**previous, **(event.before or {})}
-    return (_compact(key) if key else None), _compact(value)
-
-
-def _compact(value: Any) -> bytes:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 # --- what the references take ---------------------------------------------------------------------
@@ -182,7 +140,7 @@ def changes_by_key(source: Source, events: Iterable[Event]) -> dict[int, list[Ch
     without_set: dict[int, list[Change]] = defaultdict(list)
     truncates = []
     for event, position in placed(events):
-        if event.source != source:
+        if event.source != source or not event.is_change:
             continue
         change = _change(event, position)
         if event.operation == "truncate":
@@ -229,7 +187,7 @@ def row_changes(source: Source, events: Iterable[Event]) -> list[RowChange]:
             source=event.table_if_several,
         )
         for event, position in placed(events)
-        if (event.source.schema, event.source.table) == table
+        if event.is_change and (event.source.schema, event.source.table) == table
     ]
 
 

@@ -20,9 +20,9 @@ from row_events import (
     Source,
     changes_by_key,
     key_value,
-    message,
     row_changes,
 )
+from row_messages import message
 from small_project import Log, add_gold, add_log, current_state, history
 from streams import DAY, HOUR, START
 
@@ -49,7 +49,7 @@ def log_of(source: Source) -> Log:
         {"id": "bigint"} if source.has_key and not source.is_aerospike else {},
         COLUMNS,
         database=None if source.is_aerospike else DATABASE,
-        schema=source.schema,
+        schema=source.named_schema,
         is_aerospike=source.is_aerospike,
         partial=source.partial,
         order_by_source_time=None if by_default else source.order_by_source_time,
@@ -218,7 +218,7 @@ def _origin(source: Source, table: str | None) -> Row:
     """Where a row is from, if that could be from several tables."""
     if table is None:
         return {}
-    return {"_source": {"database": DATABASE, "schema": source.schema, "table": table}}
+    return {"_source": {"database": DATABASE, "schema": source.named_schema, "table": table}}
 
 
 def _row_start(source: Source, key: int, values: Sequence[str | None]) -> Row:

@@ -7,9 +7,10 @@ records and partitions of its own, so that several batchings can be built side b
 
 import random
 from collections.abc import Callable, Iterator, Sequence
+from itertools import cycle
 from typing import Final
 
-from row_events import COLUMNS, NOTHING, Event, Image, Source, Value
+from row_events import COLUMNS, NOTHING, POISON, TOMBSTONE, Event, Image, Source, Value
 from streams import DAY, HOUR, MINUTE, SECOND, START, UNAVAILABLE, clone_partition
 
 # How the events of a clone come: one clone for each.
@@ -100,6 +101,44 @@ def debezium_stream(
     return list(_places(source, "update", dice, clone, make, lane))
 
 
+def as_told(event: Event) -> Event:
+    """The event as its format can tell it."""
+    match event.source.format:
+        case "arcion_json":
+            # Which ships a changed key as a delete and an insert.
+            return event._replace(previous_key=None)
+        case "lindorm_json" if event.operation == "delete":
+            # No Kafka key is documented.
+            return event._replace(before=NOTHING)
+        case "debezium_unwrapped_json":
+            return event._replace(before=None, previous_key=None)
+        case "maxwell_json" | "canal_json":
+            named = {k: None if v == UNAVAILABLE else v for k, v in event.named.items()}
+            event = event._replace(named=named)
+            if event.source.format == "maxwell_json" and event.time_ms is not None:
+                return event._replace(time_ms=event.time_ms // SECOND * SECOND)
+    return event
+
+
+def with_noise(events: Sequence[Event], seed: int) -> list[Event]:
+    """The stream with some of its places taken by what changes no row, and from some place on with
+    a column that no model declares.
+    """
+    dice = random.Random(f"noise {seed}")
+    drifts_from = {place: dice.randrange(2 * EVENTS) for place in (0, 1)}
+    found = []
+    for event in events:
+        if (roll := dice.random()) < 0.02:
+            raw = dice.choice([b"\xc1", b"{", b'{"__op":"x"}', b"[]", b"\x93\x01\x01"])
+            event = event._replace(operation=POISON, raw=raw, key=None)
+        elif roll < 0.04:
+            event = event._replace(operation=TOMBSTONE, raw=dice.choice([None, b""]), key=None)
+        elif event.named and event.offset >= drifts_from[event.partition % 2]:
+            event = event._replace(named={**event.named, "new_column": event.offset})
+        found.append(event)
+    return found
+
+
 def keyless_stream(source: Source, seed: int, clone: int, *, truncates: float = 0.0) -> list[Event]:
     """Changes of a table without a key, whose images before are shipped in full, or not at all."""
     dice = random.Random(f"{seed} {source.topic} {source.table}")
@@ -177,11 +216,13 @@ def _places(
             yield event
 
 
-def in_runs(clones: Sequence[Sequence[Event]], runs: int) -> list[list[Event]]:
+def in_runs(
+    clones: Sequence[Sequence[Event]], runs: int, seed: int | str = "runs"
+) -> list[list[Event]]:
     """The events of all clones dealt out to the runs, those of each clone in its own batching."""
-    dice = random.Random("runs")
+    dice = random.Random(seed)
     batches: list[list[Event]] = [[] for _ in range(runs)]
-    for batching, events in zip(BATCHINGS, clones, strict=True):
+    for batching, events in zip(cycle(BATCHINGS), clones, strict=False):
         partitions: dict[tuple[str, int], list[Event]] = {}
         for event in events:
             partitions.setdefault((event.source.topic, event.partition), []).append(event)

@@ -1,73 +1,39 @@
-"""`kill -9` of `dbt run` and of upkeep at random moments: the next run makes good what is left."""
+"""`kill -9` of commands at commits that are named: what follows makes good what is left.
 
-import random
-import time
-from datetime import timedelta
-from pathlib import Path
-from typing import Final
+A few of all that `make soak SOAK="--crashes"` tries.
+"""
 
-import streams
-from commands import dbt
-from expected_gold import EPOCH, MODELS, differences
-from lakes import Lake, as_of_text
-from streams import Message
+import pytest
+from commit_points import Point
+from crashes import COMMITS, CrashLake, points
 
-SEED: Final = 20261122
-CLONES: Final = 3
-# In turn with the batches of messages: what is killed after that batch has landed, and how many
-# seconds after it began with its first model at the latest.
-KILLS: Final = (
-    ("run", 14.0),
-    ("run", 6.0),
-    ("run", 3.0),
-    ("run-operation", 3.0),
-    ("run", 8.0),
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> CrashLake:
+    return CrashLake.make(tmp_path_factory.mktemp("crashes"))
+
+
+@pytest.mark.parametrize("command", COMMITS)
+def test_no_commit_of_a_command_is_left_out(lake: CrashLake, command: str) -> None:
+    assert lake.seen(command) == COMMITS[command]
+
+
+@pytest.mark.parametrize(
+    ("command", "point", "java_only"),
+    [
+        ("run", Point("silver.change_events", 0), False),
+        # What is absent is remembered, and gold has it still.
+        ("run", Point("gold.meters", 0), True),
+        ("run", Point("gold.tickets_history", 0, is_behind=True), False),
+        # The redriven are there, and in quarantine too.
+        ("redrive", Point("silver.quarantined_payloads", 0), True),
+        ("forget", Point("gold.tickets", 0, is_behind=True), False),
+    ],
 )
-AS_OF: Final = EPOCH + timedelta(milliseconds=streams.START + 2 * streams.HOUR)
+def test_runs_that_are_killed(lake: CrashLake, command: str, point: Point, java_only: bool) -> None:
+    assert point in points(command)
+    assert lake.killed(command, point, java_only=java_only) == []
 
 
-def batches(dice: random.Random) -> list[list[Message]]:
-    """The messages of all clones, each partition's in order, cut at random."""
-    dealt: list[list[Message]] = [[] for _ in KILLS]
-    partitions: dict[tuple[str, int], list[Message]] = {}
-    for clone in range(CLONES):
-        for message in streams.stream(SEED, clone, truncates=0.02):
-            partitions.setdefault(message[:2], []).append(message)
-    for own in partitions.values():
-        ends = sorted(dice.randrange(len(KILLS)) for _ in own)
-        for message, batch in zip(own, ends, strict=True):
-            dealt[batch].append(message)
-    return dealt
-
-
-def kill(lake: Lake, command: str, longest: float, dice: random.Random) -> bool:
-    """Kill a dbt command after a random time; whether it was at work then."""
-    what: dict[str, tuple[tuple[str, ...], str]] = {
-        "run": (("-s", *MODELS), "Concurrency: "),
-        "run-operation": (("maintain_tables",), "Found "),
-    }
-    arguments, begun = what[command]
-    with dbt(lake, command, *arguments, as_of=as_of_text(AS_OF)) as running:
-        running.wait_for(begun)
-        time.sleep(dice.uniform(0, longest))
-        was_running = running.process.poll() is None
-        if dice.random() < 0.5:
-            # Of the JVM, some of what it was told to do is still done.
-            running.kill()
-            time.sleep(dice.uniform(0, 1))
-    return was_running
-
-
-def test_runs_that_are_killed(tmp_path: Path) -> None:
-    lake = Lake(tmp_path)
-    dice = random.Random(SEED)
-    landed: list[Message] = []
-    killed = []
-    for (command, longest), messages in zip(KILLS, batches(dice), strict=True):
-        lake.land(message.line() for message in messages)
-        landed += messages
-        killed.append(kill(lake, command, longest, dice))
-    assert any(killed), "every command was through before it was killed"
-    statuses = lake.dbt("run", "-s", *MODELS, as_of=as_of_text(AS_OF))
-    assert set(statuses.values()) == {"success"}, statuses
-    assert differences(lake, landed, AS_OF) == []
+def test_a_commit_that_fails(lake: CrashLake) -> None:
+    assert lake.failed("run", Point("gold.tickets", 0)) == []

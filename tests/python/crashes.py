@@ -1,0 +1,205 @@
+"""Commands that are killed at commits that have names: before each of them, and behind it.
+
+Of every command, ``COMMITS`` lists which tables it commits to and how often; a test holds the list
+against what the catalog sees of a whole call. After a kill the command is repeated plainly, and the
+lake must then be as the references say, which is what it is when nobody is killed.
+"""
+
+import json
+import random
+import shutil
+from collections import Counter
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from commands import Command, dbt, lakehouse
+from commit_points import Commits, Point, kill
+from lakes import as_of_text
+from row_messages import message
+from soak_lake import SoakLake
+from soak_streams import SOURCES, Do, Step, episode_of
+
+from dbt_lakehouse.commands.maintain import maintain
+from dbt_lakehouse.commands.redrive import redrive
+
+TABLES: Final = ("meters", "tickets", "visits")
+_SEED: Final = 23
+# Its topic is configured when it has landed already: what there is for `redrive`.
+_UNKNOWN: Final = "soak.visits"
+_FORGET: Final = Step(Do.PURGE, "tickets", 0.5)
+
+# How often each table is committed to by a call of each command, in the lake below.
+COMMITS: Final[dict[str, dict[str, int]]] = {
+    "land": {"bronze.raw_payloads": 1},
+    "run": {
+        "bronze.raw_payloads": 2,
+        "silver.change_events": 2,
+        "silver.set_less_deletes": 1,
+        "silver.quarantined_payloads": 1,
+        "silver.meters_changes": 1,
+        "silver.tickets_changes": 2,
+        "silver.deleted_keys": 3,
+        "gold.meters": 1,
+        "gold.meters_history": 1,
+        "gold.tickets": 1,
+        "gold.tickets_history": 1,
+        "silver.fold_counters": 1,
+    },
+    "maintain": {
+        "gold.meters": 2,
+        "gold.tickets": 2,
+        "silver.deleted_keys": 2,
+        "bronze.maintained": 2,
+    },
+    "redrive": {"silver.change_events": 2, "silver.quarantined_payloads": 2},
+    "forget": {
+        "bronze.forgotten": 4,
+        "bronze.raw_payloads": 6,
+        "silver.change_events": 10,
+        "silver.quarantined_payloads": 4,
+        "silver.set_less_deletes": 4,
+        "silver.meters_changes": 4,
+        "silver.tickets_changes": 12,
+        "silver.visits_changes": 4,
+        "gold.tickets": 11,
+        "gold.tickets_history": 11,
+    },
+}
+
+
+def points(command: str) -> list[Point]:
+    """Before each commit of a command, and behind it."""
+    return [
+        Point(table, number, is_behind)
+        for table, count in COMMITS[command].items()
+        for number in range(count)
+        for is_behind in (False, True)
+    ]
+
+
+@dataclass
+class CrashLake:
+    """A lake that is built once, with news that wait in a capture, and put back for each try."""
+
+    base: SoakLake
+    commits: Commits
+    saved: Path
+
+    @classmethod
+    def make(cls, folder: Path) -> "CrashLake":
+        """The lake, which has read one batch of the streams of its tables."""
+        sources = tuple(each for each in SOURCES if each.table in TABLES)
+        steps = [Step(Do.RUN), Step(Do.RUN)]
+        episode = episode_of(_SEED, sources, 2, steps, random.Random(_SEED), _UNKNOWN)
+        base = SoakLake.make(folder, episode)
+        assert base.do(steps[0]) == []
+        lake = cls(base, Commits(folder / "lake" / "catalog.db"), folder / "saved")
+        lake.saved.mkdir()
+        lake.commits.save(lake.saved / "catalog.db")
+        shutil.copytree(folder / "lake" / "warehouse", lake.saved / "warehouse")
+        lake._news.write_text(
+            "".join(json.dumps(message(event).line()) + "\n" for event in base.to_land[0])
+        )
+        return lake
+
+    @property
+    def _news(self) -> Path:
+        return self.base.lake.folder / "news.jsonl"
+
+    def put_back(self) -> SoakLake:
+        """The lake as it was when it was made."""
+        self.commits.restore(self.saved / "catalog.db")
+        self.commits.forget()
+        # Commits change no file; maintenance deletes some.
+        for file in (self.saved / "warehouse").rglob("*"):
+            place = self.base.lake.folder / "lake" / file.relative_to(self.saved)
+            if file.is_file() and not place.exists():
+                place.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(file, place)
+        base = self.base
+        return replace(base, landed=[*base.landed], to_land=[*base.to_land], read={**base.read})
+
+    def seen(self, command: str) -> dict[str, int]:
+        """The commits that the catalog sees of a whole call, in this process, by table."""
+        lake = self.put_back()
+        self._repeat(lake, command)
+        return dict(Counter(self.commits.seen()))
+
+    def killed(self, command: str, point: Point, *, java_only: bool = False) -> list[str]:
+        """In what the lake is not as it should be when a call is killed there, and repeated."""
+        lake = self.put_back()
+        if not point.is_behind:
+            self.commits.stop_at(point)
+        with self._process(lake, command) as process:
+            self.commits.wait_for(point, process)
+            kill(process, java_only=java_only)
+        self.commits.forget()
+        return self._made_good(lake, command)
+
+    def failed(self, command: str, point: Point) -> list[str]:
+        """In what it is not when the catalog has refused that commit."""
+        lake = self.put_back()
+        self.commits.stop_at(point, fails=True)
+        with self._process(lake, command) as process:
+            assert process.process.wait(240) != 0, process.said
+            said = process.said_by_all()
+        self.commits.forget()
+        assert "this commit is to fail" in said, said
+        return self._made_good(lake, command)
+
+    def _made_good(self, lake: SoakLake, command: str) -> list[str]:
+        self._repeat(lake, command)
+        lake.run()
+        return lake.differences()
+
+    def _process(self, lake: SoakLake, command: str) -> AbstractContextManager[Command]:
+        """A call in a process of its own."""
+        project = lake.lake.project
+        options = ("--project-dir", str(project), "--profiles-dir", str(project / "profiles"))
+        variables = self._variables(lake, command)
+        match command:
+            case "run":
+                return dbt(lake.lake, "run", *options, **variables)
+            case "land":
+                arguments = ["land", str(self._news)]
+            case "maintain":
+                arguments = ["maintain"]
+            case "redrive":
+                arguments = ["redrive"]
+            case "forget":
+                key = lake.key_to_forget(_FORGET)
+                assert key is not None
+                given = lake.given_key(lake.sources[_FORGET.of], key)
+                arguments = ["forget", "--table", _FORGET.of, "--key", given, "--purge"]
+        return lakehouse(lake.lake, *arguments, *options, **variables)
+
+    def _variables(self, lake: SoakLake, command: str) -> dict[str, Any]:
+        if command == "redrive":
+            lake.unknown = None
+        variables = {"captures": [], "as_of": as_of_text(lake.as_of), **lake.variables}
+        if command == "run":
+            variables["captures"] = [str(self._news)]
+        if command == "maintain":
+            variables["snapshot_retention_days"] = 0
+        return variables
+
+    def _repeat(self, lake: SoakLake, command: str) -> None:
+        """The call in this process."""
+        variables = self._variables(lake, command)
+        with lake.lake.dbt_folders():
+            match command:
+                case "run" | "land":
+                    if command == "land":
+                        lake.lake.land(message(each).line() for each in lake.to_land[0])
+                    else:
+                        statuses = lake.lake.dbt("run", **variables)
+                        assert set(statuses.values()) == {"success"}, statuses
+                    lake.landed += lake.to_land.pop(0)
+                case "maintain":
+                    list(maintain(lake.lake.load(**variables), [], dry_run=False))
+                case "redrive":
+                    redrive(lake.lake.load(**variables), [], [])
+                case "forget":
+                    lake.forget(_FORGET)

@@ -1,0 +1,261 @@
+"""What holds for every payload whatever, and a fuzzer that looks for one for which it doesn't.
+
+    make fuzz FUZZ="--format aerospike_json --seconds 600"      all formats without --format
+    make fuzz FUZZ="--format aerospike_json --repeat FILE"      what it has found, once more
+
+atheris changes payloads where that makes the decoders go other ways. What it has learned is kept in
+.cache/fuzz, and a payload that breaks a property is left there too. The seeds are in
+fuzz_seeds.jsonl; what was found belongs there with its remedy.
+"""
+
+import argparse
+import base64
+import json
+import subprocess
+import sys
+import time
+import zlib
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+COLUMN_TEXTS: Final = "column_texts"
+SEEDS: Final = Path(__file__).with_name("fuzz_seeds.jsonl")
+# The key is behind the value, so that bytes which are put into the value move nothing else.
+_SEPARATOR: Final = b"\n\xffkey\xff\n"
+_HBASE_TYPES: Final = ("string", "boolean", "int", "bigint", "float", "double", "decimal(9,2)")
+_SECONDS_EACH_100_KB: Final = 0.1
+
+
+class Payload(NamedTuple):
+    """A message of some format."""
+
+    key: bytes | None
+    value: bytes
+
+
+def from_bytes(data: bytes) -> Payload:
+    """The message that the fuzzer means with some bytes."""
+    value, is_there, key = data.rpartition(_SEPARATOR)
+    return Payload(key, value) if is_there else Payload(None, data)
+
+
+def to_bytes(payload: Payload) -> bytes:
+    """The bytes that mean a message."""
+    return payload.value if payload.key is None else payload.value + _SEPARATOR + payload.key
+
+
+def seeds() -> dict[str, list[Payload]]:
+    """The messages of the repository, by format."""
+    found: dict[str, list[Payload]] = {}
+    for line in SEEDS.read_text().splitlines():
+        seed = json.loads(line)
+        key = None if seed["key_b64"] is None else base64.b64decode(seed["key_b64"])
+        value = base64.b64decode(seed["value_b64"])
+        found.setdefault(seed["format"], []).append(Payload(key, value))
+    return found
+
+
+# --- Properties -----------------------------------------------------------------------------------
+
+
+def check(format: str, payload: Payload, others: Sequence[Payload]) -> None:
+    """Raise ``AssertionError`` if a property doesn't hold for a payload.
+
+    ``others`` are sound messages, which it must not change when they are in one batch.
+    """
+    if format == COLUMN_TEXTS:
+        _refuse_slow(lambda: check_column_texts(payload.value), len(payload.value))
+        return
+    from python_udfs import registry
+
+    size = len(payload.value) + len(payload.key or b"")
+    events = _refuse_slow(lambda: registry.decode_payload(format, *payload), size)
+    for event in events:
+        check_event(event, size)
+    # The short way takes no fewer than eight alike.
+    batch = [payload, *others] * 8
+    decode_batch = registry._BATCHES.get(format)
+    if decode_batch is not None:
+        keys, values = [each.key for each in batch], [each.value for each in batch]
+        together = decode_batch(keys, values).payloads()
+        alone = [events, *(_alone(format, each) for each in others)] * 8
+        for found, expected in zip(together, alone, strict=True):
+            assert found == expected, f"in a batch {found}, alone {expected}"
+
+
+@cache
+def _alone(format: str, payload: Payload) -> list[Any]:
+    from python_udfs.registry import decode_payload
+
+    return list(decode_payload(format, *payload))
+
+
+def _refuse_slow(work: Callable[[], Any], size: int) -> Any:
+    seconds = []
+    # A machine may be busy; its own clock of a process may take longer than most payloads.
+    for clock in (time.perf_counter, time.process_time, time.process_time):
+        start = clock()
+        result = work()
+        seconds.append(clock() - start)
+        if seconds[-1] < _SECONDS_EACH_100_KB * max(1, size / 100_000):
+            return result
+    raise AssertionError(f"{min(seconds):.3f} s for {size} bytes")
+
+
+def check_event(event: Any, size: int) -> None:
+    """Raise ``AssertionError`` if an event of a payload of so many bytes is none."""
+    from python_udfs.core.errors import CODES
+
+    assert event.error_code != "decoder_failed", event.error_detail
+    assert (event.operation == "invalid") == (event.error_code is not None), event
+    assert event.error_code is None or (event.error_code in CODES and event.error_detail), event
+    texts = (event.record_key, event.before, event.after, event.metadata)
+    for text in texts:
+        if text is not None:
+            # Numbers keep the digits that were sent: Python has not all of them.
+            assert json.loads(text.decode(), parse_int=str, parse_float=str) is not None, event
+            assert b"\n" not in text, event
+    for name in (event.source_database, event.source_schema, event.source_table):
+        assert name is None or name.encode() or name == "", event
+    assert sum(len(text or b"") for text in texts) < 30 * size + 16 * 1024 * 1024, size
+    image = event.after or event.before
+    # A decoder is made for its names, which takes long.
+    if image is not None and zlib.crc32(image) % 8 == 0:
+        check_image(image)
+
+
+def check_image(image: bytes) -> None:
+    """Raise ``AssertionError`` if the columns of an image depend on the images beside it."""
+    from python_udfs.images import _exact_texts, row_texts_of_many
+
+    names = tuple(msgspec.json.decode(image, type=dict[str, msgspec.Raw]))[:50]
+    other = b'{"id":1}'
+    exact = _exact_texts(image, names)
+    together, *_ = row_texts_of_many([image, other, image], [None] * 3, [None] * 3, names, ())
+    assert together[0] == together[2] == exact, (together, exact)
+
+
+def check_column_texts(text: bytes) -> None:
+    """Raise ``AssertionError`` if the functions of column texts do other than alone with a text
+    among others, or raise for it.
+    """
+    from python_udfs import images
+
+    shown = text.decode(errors="replace")
+    for one, many in (
+        (images.json_elements, images.json_elements_of_many),
+        (images.json_entries, images.json_entries_of_many),
+    ):
+        texts = [shown, '["a",1]', None, '{"a":1.50}', shown]
+        alone: list[Any] = [one(each) for each in texts]
+        found = many(texts)
+        assert found.lengths == [None if each is None else len(each) for each in alone]
+        assert list(found.texts) == [
+            value
+            for each in alone
+            if each is not None
+            for value in (each.values() if isinstance(each, dict) else each)
+        ], (found, alone)
+        assert found.names == [name for each in alone if isinstance(each, dict) for name in each], (
+            found
+        )
+    for type_name in _HBASE_TYPES:
+        for value in (shown, base64.b64encode(text).decode()):
+            result = images.decode_hbase(value, type_name)
+            assert result is None or len(result) < len(value) + 2500, type_name
+    try:
+        # As decoders make images: of valid UTF-8, and JSON to its depths.
+        assert isinstance(msgspec.json.decode(text.decode()), dict)
+    except (AssertionError, RecursionError, ValueError):
+        return
+    check_image(text)
+
+
+def without_rest() -> None:
+    """Make the short ways learn whenever they can, whether that pays or not."""
+    from python_udfs import registry
+
+    for decode_batch in registry._BATCHES.values():
+        module: ModuleType = sys.modules[decode_batch.__module__]
+        module._SHORT_WAY.learning.clock = lambda: 0.0
+
+
+# --- The fuzzer -----------------------------------------------------------------------------------
+
+
+def _fuzz(format: str, seconds: int, repeated: Path | None) -> None:
+    import atheris  # type: ignore[import-untyped, import-not-found, unused-ignore]
+
+    with atheris.instrument_imports(include=["python_udfs"]):
+        from python_udfs import registry
+
+        assert registry.FORMATS
+    without_rest()
+    known = seeds()[format]
+    # Of the smallest only: each time all are decoded.
+    others = sorted(known, key=lambda each: len(each.value))[:2]
+    if repeated is not None:
+        check(format, from_bytes(repeated.read_bytes()), others)
+        return
+    folder = Path(".cache/fuzz") / format
+    corpus = folder / "corpus"
+    corpus.mkdir(parents=True, exist_ok=True)
+    for number, seed in enumerate(known):
+        (corpus / f"seed-{number}").write_bytes(to_bytes(seed))
+    words = folder / "words"
+    words.write_text("".join(f'"{word}"\n' for word in _words(known)))
+    atheris.Setup(
+        [
+            sys.argv[0],
+            str(corpus),
+            f"-artifact_prefix={folder}/",
+            f"-dict={words}",
+            f"-max_total_time={seconds}",
+            *("-max_len=8192", "-timeout=20", "-rss_limit_mb=2048", "-print_final_stats=1"),
+        ],
+        lambda data: check(format, from_bytes(data), others),
+    )
+    atheris.Fuzz()
+
+
+def _words(known: Sequence[Payload]) -> list[str]:
+    """What JSON seeds have between quotes, with a mark behind names; and numbers at the edges."""
+    found = set()
+    for seed in known:
+        for part in seed.value.decode(errors="replace").split('"')[1::2]:
+            if part.isascii() and part.isprintable() and 0 < len(part) < 40 and "\\" not in part:
+                found |= {part, f'\\"{part}\\":'}
+    edges = ("null", "true", "[]", "{}", "-0", "1e400", "9223372036854775808", "\\\\ud800", "NaN")
+    return sorted({*found, *edges})
+
+
+def main() -> None:
+    from python_udfs.registry import FORMATS
+
+    parser = argparse.ArgumentParser(prog="make fuzz", allow_abbrev=False)
+    parser.add_argument("--format", choices=[*FORMATS, COLUMN_TEXTS])
+    parser.add_argument("--seconds", type=int, default=60, help="for each format")
+    parser.add_argument("--repeat", type=Path, metavar="FILE")
+    chosen = parser.parse_args()
+    if chosen.format is None:
+        # A process each, for it ends with the first that it finds.
+        rest = ["--seconds", str(chosen.seconds)]
+        failed = [
+            name
+            for name in (*FORMATS, COLUMN_TEXTS)
+            if subprocess.run([sys.executable, __file__, "--format", name, *rest]).returncode
+        ]
+        sys.exit(f"something was found in {', '.join(failed)}" if failed else 0)
+    for name in [name for name in sys.modules if name.startswith("python_udfs")]:
+        # To be imported anew, watched.
+        del sys.modules[name]
+    _fuzz(chosen.format, chosen.seconds, chosen.repeat)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,179 @@
+"""Episodes of `make soak`: random streams for every wire format, and random steps between them.
+
+A seed says all of an episode: its source tables, the events of its streams, the runs that they come
+in, and what is done to the lake in between. A stream is a clone's events of one source table.
+"""
+
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from row_events import Event, Source
+from row_streams import (
+    aerospike_stream,
+    as_told,
+    debezium_stream,
+    in_runs,
+    keyless_stream,
+    with_noise,
+)
+
+_SHARDS: Final = ("north", "south")
+SOURCES: Final = (
+    Source("soak.meters", "web", "meters", False, True, format="aerospike_messagepack"),
+    Source("soak.gauges", "users", "gauges", True, True, format="aerospike_json"),
+    # Of one namespace: a delete without a set is one of either.
+    Source("soak.badges", "users", "badges", False, True, format="aerospike_flat_json"),
+    Source("soak.tickets", "shop", "tickets"),
+    Source("soak.branches", "shop", "branches", tables=_SHARDS),
+    Source("soak.parcels", "shop", "parcels", True, True),
+    Source("soak.visits", "web", "visits", has_key=False, tables=_SHARDS),
+    Source("soak.regions", "tpch", "regions", format="arcion_json"),
+    Source("soak.readings", "iot", "readings", format="lindorm_json"),
+    Source("soak.players", "game", "players", format="maxwell_json"),
+    Source("soak.invoices", "erp", "invoices", format="canal_json"),
+    Source("soak.pages", "site", "pages", format="debezium_unwrapped_json"),
+)
+_TRUNCATED: Final = frozenset({"debezium_json", "canal_json"})
+# Keys of the other tables stay below.
+_KEYS_OF: Final = {"badges": 500}
+HISTORIES: Final = {
+    f"{source.table}_history": source
+    for source in SOURCES
+    if source.table in ("meters", "gauges", "tickets", "branches", "invoices")
+}
+
+
+class Do(StrEnum):
+    """What is done to the lake; each but the first with a run behind it."""
+
+    RUN = "run"
+    """The next messages land and are built."""
+    LEAVE_OUT = "leave a model out of a run"
+    REFRESH = "full refresh of a model"
+    MAINTAIN = "maintenance that keeps no snapshot"
+    ROLL_BACK = "rollback of a table"
+    REDRIVE = "topic configured, redriven"
+    FORGET = "forget"
+    PURGE = "forget --purge"
+
+
+class Step(NamedTuple):
+    """``of`` is a table or a topic, ``number`` a random number that chooses in it."""
+
+    do: Do
+    of: str = ""
+    number: float = 0.0
+    hours: int = 1
+    """That have passed since the last step."""
+
+
+@dataclass(frozen=True)
+class Episode:
+    """All that happens to a lake: the events by run, and the steps, of which those that land take
+    the next ones.
+    """
+
+    seed: int
+    sources: tuple[Source, ...]
+    batches: list[list[Event]]
+    steps: list[Step]
+    retention_days: int
+    unknown: str | None
+    """The topic that is not configured before it is redriven."""
+    streams: int = 0
+
+    @property
+    def histories(self) -> dict[str, Source]:
+        """The histories among its tables."""
+        return {name: source for name, source in HISTORIES.items() if source in self.sources}
+
+
+def wide(seed: int, clones: int) -> Episode:
+    """Very many streams of all tables in three runs."""
+    dice = random.Random(f"wide {seed}")
+    steps = [Step(Do.RUN, hours=dice.choice([1, 24, 9 * 24])) for _ in range(3)]
+    return episode_of(seed, SOURCES, clones, steps, dice, None)
+
+
+def deep(seed: int, steps: int, clones: int) -> Episode:
+    """A few streams of a few tables, with that many steps."""
+    dice = random.Random(f"deep {seed}")
+    chosen = dice.sample(SOURCES, 3)
+    sources = tuple(each for each in SOURCES if each in chosen)
+    unknown = dice.choice([None, dice.choice(sources).topic])
+    return episode_of(
+        seed, sources, clones, list(_steps(sources, steps, unknown, dice)), dice, unknown
+    )
+
+
+def _steps(
+    sources: Sequence[Source], count: int, unknown: str | None, dice: random.Random
+) -> Iterable[Step]:
+    gold = [each.table for each in sources]
+    gold += [name for name, source in HISTORIES.items() if source in sources]
+    logs = [f"{each.table}_changes" for each in sources]
+    keyed = [each.table for each in sources if each.has_key]
+    redriven = dice.randrange(1, count) if unknown else -1
+    yield Step(Do.RUN)
+    for number in range(1, count):
+        hours = dice.choice([1, 1, 5, 3 * 24, 9 * 24])
+        others = [each for each in Do if each is not Do.REDRIVE]
+        do: Do = Do.RUN if number % 2 else dice.choice(others)
+        of = ""
+        if number == redriven:
+            do, of = Do.REDRIVE, unknown or ""
+        elif do is Do.LEAVE_OUT:
+            of = dice.choice(gold)
+        elif do in (Do.REFRESH, Do.ROLL_BACK):
+            of = dice.choice([*gold, *logs, "change_events"])
+        elif do in (Do.FORGET, Do.PURGE):
+            if not keyed:
+                continue
+            of = dice.choice(keyed)
+        yield Step(do, of, dice.random(), hours)
+
+
+def episode_of(
+    seed: int,
+    sources: tuple[Source, ...],
+    clones: int,
+    steps: list[Step],
+    dice: random.Random,
+    unknown: str | None,
+) -> Episode:
+    """An episode with these steps; the streams are the seed's."""
+    streams = [
+        [event for source in sources for event in _stream(source, seed, clone)]
+        for clone in range(clones)
+    ]
+    runs = sum(each.do in (Do.RUN, Do.LEAVE_OUT) for each in steps)
+    return Episode(
+        seed,
+        sources,
+        in_runs(streams, runs, seed),
+        steps,
+        dice.choice([0, 7, 10_000]),
+        unknown,
+        streams=clones * len(sources),
+    )
+
+
+def _stream(source: Source, seed: int, clone: int) -> list[Event]:
+    stream_seed = seed * 10_000 + clone
+    if source.is_aerospike:
+        events = aerospike_stream(source, stream_seed, clone)
+    else:
+        truncates = 0.04 if source.format in _TRUNCATED and not source.order_by_source_time else 0.0
+        of = debezium_stream if source.has_key else keyless_stream
+        events = of(source, stream_seed, clone, truncates=truncates)
+    return [_moved(as_told(event)) for event in with_noise(events, stream_seed)]
+
+
+def _moved(event: Event) -> Event:
+    above = _KEYS_OF.get(event.source.table)
+    if above is None or event.key is None:
+        return event
+    return event._replace(key=event.key + above)

@@ -1,0 +1,63 @@
+"""The properties of `make fuzz` for its seeds, and for some that are changed as it changes them."""
+
+import random
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from fuzzing import COLUMN_TEXTS, Payload, check, from_bytes, seeds, to_bytes, without_rest
+
+from python_udfs import registry
+from python_udfs.core.events import Event
+from python_udfs.core.short_way import ShortWay
+
+SEEDS = seeds()
+
+
+@pytest.fixture(autouse=True)
+def short_ways_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which learn whenever they can; those of other tests stay as they are."""
+    for decode_batch in registry._BATCHES.values():
+        module: Any = sys.modules[decode_batch.__module__]
+        way = module._SHORT_WAY
+        monkeypatch.setattr(module, "_SHORT_WAY", ShortWay(way._decode, way._format))
+    without_rest()
+
+
+def changed(known: list[Payload], rng: random.Random) -> Iterator[Payload]:
+    """Seeds as they are, cut off, with other bytes, and with parts of each other."""
+    yield from known
+    for _ in range(60):
+        data = bytearray(to_bytes(rng.choice(known)))
+        other = to_bytes(rng.choice(known))
+        at, start = rng.randrange(len(data)), rng.randrange(len(other))
+        change = rng.randrange(4)
+        if change == 0:
+            del data[at:]
+        elif change == 1:
+            data[at] = rng.randrange(256)
+        elif change == 2:
+            data[at:at] = other[start : start + rng.randrange(20)]
+        else:
+            data[at : at + rng.randrange(8)] = b""
+        yield from_bytes(bytes(data))
+
+
+@pytest.mark.parametrize("format", [*registry.FORMATS, COLUMN_TEXTS])
+def test_properties_hold(format: str) -> None:
+    known = SEEDS[format]
+    others = sorted(known, key=lambda each: len(each.value))[:2]
+    for payload in changed(known, random.Random(23)):
+        check(format, payload, others)
+
+
+def test_a_payload_that_breaks_one_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    good = Payload(None, SEEDS["maxwell_json"][0].value)
+
+    def raises(key: bytes | None, value: bytes | None) -> list[Event]:
+        raise KeyError("op")
+
+    monkeypatch.setitem(registry.FORMATS, "maxwell_json", raises)
+    with pytest.raises(AssertionError, match="KeyError"):
+        check("maxwell_json", good, [good])
