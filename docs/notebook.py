@@ -1,0 +1,44 @@
+"""`make notebook`: examples/notebook.ipynb run anew on the demo's lake, its plots kept in it."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import nbformat
+from nbclient import NotebookClient
+
+from dbt_lakehouse.config.paths import CACHE
+
+NOTEBOOK: Final = Path(__file__).parents[1] / "examples" / "notebook.ipynb"
+_WIDGET: Final = "application/vnd.jupyter.widget-view+json"
+
+
+def executed(more: Sequence[str] = ()) -> Any:
+    """The notebook after a run in a kernel of its own, with cells of code behind its own."""
+    # Else Jupyter, IPython and Matplotlib write to the user's home.
+    for name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "MPLCONFIGDIR"):
+        os.environ.setdefault(name, str(CACHE / "jupyter"))
+    os.environ.setdefault("JUPYTER_RUNTIME_DIR", str(CACHE / "jupyter" / "runtime"))
+    notebook = nbformat.read(NOTEBOOK, as_version=4)
+    notebook.cells += [nbformat.v4.new_code_cell(code) for code in more]
+    NotebookClient(
+        notebook,
+        kernel_name="python3",
+        # It would say that other users of this machine could listen.
+        extra_arguments=["--log-level=ERROR"],
+        record_timing=False,
+        resources={"metadata": {"path": str(NOTEBOOK.parent)}},
+    ).execute()
+    # What differs from run to run stays out of the file, also widgets: no page that shows the file
+    # could move them.
+    for name in ("language_info", "widgets"):
+        notebook.metadata.pop(name, None)
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.outputs = [each for each in cell.outputs if _WIDGET not in each.get("data", {})]
+    return notebook
+
+
+if __name__ == "__main__":
+    nbformat.write(executed(), NOTEBOOK)

@@ -1,0 +1,1 @@
+{{ current_state(ref("customers_changes")) }}

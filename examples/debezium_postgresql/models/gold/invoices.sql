@@ -1,0 +1,1 @@
+{{ current_state(ref("invoices_changes")) }}

@@ -1,0 +1,1 @@
+{{ current_state(ref("contacts_changes")) }}
