@@ -9,7 +9,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from dbt_lakehouse.errors import LakehouseError
 from dbt_lakehouse.lake import iceberg
-from dbt_lakehouse.lake.iceberg import java_class, load_table
+from dbt_lakehouse.lake.iceberg import load_table
+from dbt_lakehouse.spark.java import java_class
 
 TABLE: Final = "lake.bronze.raw_payloads"
 COLUMNS: Final = (

@@ -4,14 +4,13 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from py4j.java_gateway import JavaClass
 from py4j.protocol import Py4JJavaError
-from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import lit
 
 from dbt_lakehouse.lake.catalog import CATALOG
 from dbt_lakehouse.lake.damage import refuse_damage
+from dbt_lakehouse.spark.java import java_class
 from dbt_lakehouse.spark.java_errors import cause_of
 
 # What readers at work may still need of a table whose earlier states nobody asks for.
@@ -22,14 +21,6 @@ _KEPT_FOR: Final = timedelta(hours=1)
 
 class ConcurrentAppendError(Exception):
     """Somebody else has appended since the snapshot that the rows were chosen by."""
-
-
-def java_class(name: str) -> Any:
-    """A class of the JVM by its whole name. Where ``jvm.org.apache.Table`` stands, py4j has the JVM
-    look through all jars for a class ``org``, and for one ``org.apache``, each time.
-    """
-    gateway: Any = SparkContext._gateway
-    return JavaClass(name, gateway._gateway_client)
 
 
 def lake_catalog(spark: SparkSession) -> Any:

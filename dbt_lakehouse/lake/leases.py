@@ -36,14 +36,15 @@ from pyspark.sql import SparkSession
 
 from dbt_lakehouse.errors import LockedError
 from dbt_lakehouse.lake.catalog import CATALOG, CATALOG_URI
-from dbt_lakehouse.lake.iceberg import java_class, load_table
+from dbt_lakehouse.lake.iceberg import load_table
+from dbt_lakehouse.spark.java import java_class
 from dbt_lakehouse.telling import tell
 
 TABLE: Final = f"{CATALOG}.bronze.leases"
 LEASE_SECONDS: Final = 60.0
 RENEWAL_SECONDS: Final = 15.0
 
-_SUMMARY: Final = "lakehouse.leases"
+SUMMARY: Final = "lakehouse.leases"
 _ATTEMPTS: Final = 20
 # What catalogs throw if the table is not, or need not be, what the commit was made from; and
 # Iceberg, if somebody else's commit has just removed that.
@@ -101,6 +102,15 @@ def current(spark: SparkSession) -> dict[str, Lease]:
     return _unexpired(_State(spark).leases)
 
 
+def unexpired(summary: str | None) -> dict[str, Lease]:
+    """Those of a summary's text that are held now, by name."""
+    return _unexpired(_parsed(summary))
+
+
+def _parsed(summary: str | None) -> _Leases:
+    return {name: Lease(**fields) for name, fields in json.loads(summary or "{}").items()}
+
+
 def _unexpired(leases: _Leases) -> _Leases:
     now = time.time()
     return {name: lease for name, lease in leases.items() if lease.until > now}
@@ -120,8 +130,8 @@ class _State:
         self.leases: Final = self._read()
 
     def _read(self) -> _Leases:
-        text = None if self._snapshot is None else self._snapshot.summary().get(_SUMMARY)
-        return {name: Lease(**fields) for name, fields in json.loads(text or "{}").items()}
+        text = None if self._snapshot is None else self._snapshot.summary().get(SUMMARY)
+        return _parsed(text)
 
     def replace(self, leases: _Leases) -> bool:
         """Put these leases in place of those that were read; False if somebody else has meanwhile
@@ -131,7 +141,7 @@ class _State:
         earlier = list(self._base.snapshots())
         try:
             # Reads the list of the current snapshot's files, if nobody has removed it meanwhile.
-            snapshot = self._table.newFastAppend().set(_SUMMARY, text).apply()
+            snapshot = self._table.newFastAppend().set(SUMMARY, text).apply()
             builder = java_class("org.apache.iceberg.TableMetadata").buildFrom(self._base)
             builder.setBranchSnapshot(snapshot, "main")
             if earlier:

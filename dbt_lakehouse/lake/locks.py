@@ -32,6 +32,9 @@ from dbt_lakehouse.lake.catalog import CATALOG_URI, sqlite_file
 from dbt_lakehouse.lake.closing import refuse_closed
 from dbt_lakehouse.telling import tell
 
+# Of locks, beside a SQLite catalog.
+_FOLDER: Final = "locks"
+
 
 class LakeLock(ABC):
     """One named lock of a lake. A process may take it again while it holds it."""
@@ -105,7 +108,7 @@ def lake_lock(spark: SparkSession, name: str) -> LakeLock:
     catalog = sqlite_file(uri)
     if catalog is None:
         return _LeasedLock(spark, name)
-    return _FileLock(spark, catalog.parent / "locks" / f"{name}.lock")
+    return _FileLock(spark, catalog.parent / _FOLDER / f"{name}.lock")
 
 
 def run_lock(spark: SparkSession) -> LakeLock:
@@ -138,9 +141,33 @@ def running_streams(spark: SparkSession) -> list[str]:
     if catalog is None:
         names = [*leases.current(spark)]
     else:
-        names = [file.stem for file in (catalog.parent / "locks").glob("*.lock")]
+        names = [file.stem for file in (catalog.parent / _FOLDER).glob("*.lock")]
     locks = [lake_lock(spark, name) for name in sorted(names) if name.startswith("stream-")]
     return [lock.holder() for lock in locks if lock.held_elsewhere()]
+
+
+def held_beside(catalog: Path) -> dict[str, str]:
+    """The locks beside a SQLite catalog that any process holds now, and who, in words."""
+    files = sorted((catalog.parent / _FOLDER).glob("*.lock"))
+    return {file.stem: _holder(file) for file in files if _is_held(file)}
+
+
+def _is_held(file: Path) -> bool:
+    with file.open("rb") as stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
+def _holder(file: Path) -> str:
+    try:
+        holder: dict[str, object] = json.loads(file.read_text())
+    except (OSError, ValueError):
+        # It has just been taken, or just been given back.
+        return "another process"
+    return "`{purpose}` (process {pid}, since {since})".format(**holder)
 
 
 class _FileLock(LakeLock):
@@ -190,22 +217,10 @@ class _FileLock(LakeLock):
             os.close(descriptor)
 
     def held_elsewhere(self) -> bool:
-        if self._path in self._held or not self._path.exists():
-            return False
-        with self._path.open("rb") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return True
-        return False
+        return self._path not in self._held and self._path.exists() and _is_held(self._path)
 
     def holder(self) -> str:
-        try:
-            holder: dict[str, object] = json.loads(self._path.read_text())
-        except (OSError, ValueError):
-            # It has just been taken, or just been given back.
-            return "another process"
-        return "`{purpose}` (process {pid}, since {since})".format(**holder)
+        return _holder(self._path)
 
 
 class _LeasedLock(LakeLock):

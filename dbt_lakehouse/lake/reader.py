@@ -62,27 +62,41 @@ class Reader:
     """The tables of a lake, as they are or as they were ``as_of`` a moment.
 
     ``settings`` are the profile's with absolute paths, ``schema`` is where tables are looked for
-    that are named without one. Raises ``ConfigurationError`` and ``ReadError``.
+    that are named without one. A reader that is ``sparing`` can be asked of tables once they are
+    included, for each costs some milliseconds. Raises ``ConfigurationError`` and ``ReadError``.
     """
 
     def __init__(
-        self, settings: Mapping[str, str], schema: str, as_of: datetime | None = None
+        self,
+        settings: Mapping[str, str],
+        schema: str,
+        as_of: datetime | None = None,
+        *,
+        sparing: bool = False,
     ) -> None:
         self._settings: Final = settings
         self._schema: Final = schema
         self._as_of = as_of
         self._views: dict[str, Entry] = {}
+        self._tables: set[str] = set()
         # Why tables that the catalog has can't be read.
         self._unreadable: dict[str, LakehouseError] = {}
         found = entries(settings)
         self._duck: Final = _connection(settings, found)
         self._refuse_bucket(found)
-        self._refresh(found)
+        self._found: Final = {str(entry): entry for entry in found}
+        if not sparing:
+            self._refresh(found)
 
     @property
     def names(self) -> list[str]:
         """All tables and views, as ``schema.name``."""
         return sorted(self._views.keys() | self._unreadable.keys())
+
+    @property
+    def tables(self) -> list[str]:
+        """The tables alone, those too that can't be read."""
+        return sorted(self._tables)
 
     def refresh(self) -> None:
         """See what others have committed."""
@@ -130,6 +144,11 @@ class Reader:
         # Behind it comes the query with a mark in it.
         text = str(error).partition("\nLINE ")[0].strip()
         kind, _, reason = text.partition(" Error: ")
+        if kind == "INTERRUPT":
+            # The error of one thread ends the others, whose ends DuckDB at times tells instead.
+            return ConfigurationError(
+                "the query failed, and DuckDB doesn't say why: a second time it mostly does"
+            )
         if kind == "Catalog" and (found := _MISSING.search(text)):
             return self._missing(found["name"].replace('"', "").rpartition(".")[2])
         if trouble := trouble_text(text):
@@ -167,6 +186,16 @@ class Reader:
         """What a table's metadata says of it."""
         return self._table(self._views[name])
 
+    def include(self, name: str) -> None:
+        """Have a sparing reader know a table, which is there."""
+        if name not in self._views:
+            self._add_table(self._found[name])
+
+    def metadata(self) -> dict[str, Table]:
+        """What its metadata says of each table that there was at the beginning, by name."""
+        found = sorted(self._found.items())
+        return {name: self._table(entry) for name, entry in found if not entry.is_view}
+
     def earlier(self, name: str, snapshot: int | None = None, sequence: int | None = None) -> str:
         """What a query selects from to read a table as of a snapshot, or those of its rows that
         commits up to a sequence number have last changed.
@@ -174,6 +203,16 @@ class Reader:
         scan = _scan(self._views[name].metadata, snapshot)
         where = "" if sequence is None else f" where _last_updated_sequence_number <= {sequence}"
         return f"(select *{self._kept_from_bounds(scan)} from {scan}{where})"
+
+    def added_since(self, name: str, sequence: int) -> str:
+        """What a query selects from to read the rows of a table that commits behind a sequence
+        number have last changed, and that number, as ``_sequence``.
+        """
+        scan = _scan(self._views[name].metadata, None)
+        return (
+            f"(select *, _last_updated_sequence_number as _sequence from {scan}"
+            f" where _last_updated_sequence_number > {sequence})"
+        )
 
     def comments(self, name: str) -> dict[str, str]:
         """The descriptions of a table's columns; a view has none."""
@@ -194,6 +233,7 @@ class Reader:
         for name, entry in [*self._views.items()]:
             if entry.is_view or wanted.get(name) != entry:
                 self._drop(name)
+        self._tables = {str(entry) for entry in found if not entry.is_view}
         self._unreadable.clear()
         for entry in found:
             if not entry.is_view and str(entry) not in self._views:

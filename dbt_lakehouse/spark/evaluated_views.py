@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 
-from dbt_lakehouse.lake.iceberg import java_class
+from dbt_lakehouse.spark.java import java_class
 
 
 class EvaluatedViews:

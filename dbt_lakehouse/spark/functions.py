@@ -5,7 +5,7 @@ arrays to Python values and back.
 """
 
 import gc
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from itertools import accumulate, chain, repeat
 from typing import Any, TypeVar
@@ -20,6 +20,7 @@ from dbt_lakehouse.reference.history import HISTORY_TYPE, reference_history
 from python_udfs import registry
 from python_udfs.core.errors import DecoderFailed
 from python_udfs.core.events import Decoded, Event, EventColumns, invalid
+from python_udfs.debezium.avro import Registered, know
 from python_udfs.images import (
     Collections,
     decode_hbase,
@@ -253,10 +254,10 @@ def _can_read(read: Callable[[list[_Row]], object], row: _Row) -> bool:
 def row_texts_batch(
     befores: pa.Array, afters: pa.Array, record_keys: pa.Array, fields: pa.Array
 ) -> pa.Array:
-    """Images and record keys (string) and a constant, as of ``field_names``, to a struct of three
+    """Images and record keys (string) and a constant, as of ``field_names``, to a struct of four
     lists of texts each.
 
-    All three are null where one of them can't be read: a change without its key, which
+    All are null where one of them can't be read: a change without its key, which
     ``no_misfits`` reports and no gold table takes on.
     """
     names = field_names(fields[0].as_py()) if len(fields) else ((), ())
@@ -268,7 +269,7 @@ def row_texts_batch(
 
     images = [array.cast(pa.binary()) for array in (befores, afters, record_keys)]
     at_once = _at_once(images[1])
-    parts: list[list[pa.Array]] = [[], [], []]
+    parts: list[list[pa.Array]] = [[], [], [], []]
     for start in range(0, len(befores), at_once):
         chunk = [array.slice(start, at_once).to_pylist() for array in images]
         rows = list(zip(*chunk, strict=True))
@@ -276,7 +277,7 @@ def row_texts_batch(
             part.append(texts)
     return pa.StructArray.from_arrays(
         [pa.concat_arrays(part) if part else pa.array([], _TEXTS) for part in parts],
-        names=["before", "after", "key"],
+        names=["before", "after", "key", "parts"],
     )
 
 
@@ -332,6 +333,16 @@ def decode_hbase_batch(values: pa.Array, types: pa.Array) -> pa.Array:
     return _read_all(read, values.to_pylist(), None)
 
 
+def _decoder_with(schemas: Mapping[int, Registered | None]) -> BatchFunction:
+    """``decode_payload_batch`` with schemas of a registry, which are shipped with it."""
+
+    def decode(formats: pa.Array, keys: pa.Array, values: pa.Array) -> pa.Array:
+        know(schemas)
+        return decode_payload_batch(formats, keys, values)
+
+    return decode
+
+
 _BATCH_FUNCTIONS: dict[str, BatchFunction] = {
     "decode_payload": decode_payload_batch,
     "row_texts": row_texts_batch,
@@ -347,6 +358,14 @@ def register_functions(spark: SparkSession) -> None:
         # By the functions' type hints; PySpark's own stubs know only the form that warns of it.
         make_udf: Any = arrow_udf
         spark.udf.register(name, make_udf(_BATCH_FUNCTIONS[name], sql_function.returns))
+
+
+def register_decoder(spark: SparkSession, schemas: Mapping[int, Registered | None]) -> None:
+    """Make ``decode_payload`` know schemas of a registry, in this session."""
+    name = "decode_payload"
+    make_udf: Any = arrow_udf
+    returns = registry.SQL_FUNCTIONS[name].returns
+    spark.udf.register(name, make_udf(_decoder_with(dict(schemas)), returns))
 
 
 def register_references(spark: SparkSession) -> None:

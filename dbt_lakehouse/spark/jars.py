@@ -28,13 +28,13 @@ from py4j.protocol import Py4JJavaError
 from dbt_lakehouse.config.paths import CACHE, LOG4J, LOOPBACK, cache_folder
 from dbt_lakehouse.errors import JarError
 from dbt_lakehouse.spark.java import environment, java_option, start_java
-from dbt_lakehouse.telling import working
+from dbt_lakehouse.telling import tell, working
 from dbt_lakehouse.texts import counted
 
 
 class Jar(NamedTuple):
-    """One artifact: its Maven coordinates (group, name, version and, if it has one, classifier) and
-    the SHA-256 of the file.
+    """One artifact: its Maven coordinates (group, name, version and, if it has one, classifier; of
+    an archive that is no jar, ``@tar.gz`` behind them) and the SHA-256 of the file.
     """
 
     coordinates: str
@@ -43,7 +43,8 @@ class Jar(NamedTuple):
     @property
     def path(self) -> Path:
         """Where the jar is cached; the name carries the version."""
-        return CACHE / "jars" / f"{'-'.join(self.coordinates.split(':')[1:])}.jar"
+        names, _, kind = self.coordinates.partition("@")
+        return CACHE / "jars" / f"{'-'.join(names.split(':')[1:])}.{kind or 'jar'}"
 
 
 JARS: Final = (
@@ -100,13 +101,23 @@ def ensure_jars(jars: Sequence[Jar] = JARS) -> list[Path]:
     Raises ``JarError`` if one can't be had or differs from its locked checksum, and
     ``SessionError`` if there is no Java to ask for it.
     """
-    missing = [jar for jar in jars if not jar.path.exists() or _digest(jar.path) != jar.sha256]
+    missing = [jar for jar in jars if not _is_held(jar)]
     if missing:
         _resolve(missing)
     return [jar.path for jar in jars]
 
 
-def _digest(path: Path) -> str:
+def _is_held(jar: Jar) -> bool:
+    if not jar.path.exists():
+        return False
+    if digest(jar.path) == jar.sha256:
+        return True
+    tell(f"{jar.path} is not {jar.coordinates}, by its SHA-256: it is not used, and fetched anew")
+    return False
+
+
+def digest(path: Path) -> str:
+    """The SHA-256 of a file."""
     found = path.stat()
     return _digest_of(path, found.st_mtime_ns, found.st_size)
 
@@ -131,9 +142,9 @@ def _resolve(jars: list[Jar]) -> None:
                     f"{jar.coordinates} could not be resolved: is the network reachable, or does a"
                     " mirror (DEFAULT_ARTIFACT_REPOSITORY) have it?"
                 )
-            digest = _digest(found)
-            if digest != jar.sha256:
-                raise JarError(f"{jar.coordinates} has SHA-256 {digest}, locked is {jar.sha256}")
+            got = digest(found)
+            if got != jar.sha256:
+                raise JarError(f"{jar.coordinates} has SHA-256 {got}, locked is {jar.sha256}")
             # Copy beside the target first: a rename is atomic, so no process sees half a jar.
             partial = jar.path.with_suffix(f".{os.getpid()}")
             shutil.copyfile(found, partial)
@@ -176,7 +187,8 @@ def _run_ivy(coordinates: list[str], ivy_dir: str) -> dict[str, Path]:
 
 def _resolved(jvm: Any, ivy: Any, coordinates: str) -> Path | None:
     """Where Ivy has put one jar, None if it could not resolve it."""
-    group, name, version, *classifier = coordinates.split(":")
+    names_of, _, kind = coordinates.partition("@")
+    group, name, version, *classifier = names_of.split(":")
     names = jvm.org.apache.ivy.core.module.id.ModuleRevisionId
     descriptors = jvm.org.apache.ivy.core.module.descriptor
     asked = descriptors.DefaultDependencyDescriptor(names.newInstance(group, name, version), False)
@@ -185,7 +197,7 @@ def _resolved(jvm: Any, ivy: Any, coordinates: str) -> Path | None:
     asked.addDependencyArtifact(
         "default",
         descriptors.DefaultDependencyArtifactDescriptor(
-            asked, name, "jar", "jar", None, attributes
+            asked, name, kind or "jar", kind or "jar", None, attributes
         ),
     )
     asking = descriptors.DefaultModuleDescriptor.newDefaultInstance(

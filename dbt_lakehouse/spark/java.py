@@ -9,6 +9,7 @@ import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Final
 
 from py4j.java_gateway import JavaClass
@@ -33,10 +34,8 @@ def java_option(option: str) -> str:
     return f'"{escaped}"'
 
 
-def start_java(conf: SparkConf | None = None, advice: str = "") -> Any:
-    """The gateway to a new JVM of Spark's. Raises ``SessionError``, with the advice, if there is no
-    Java or it ends at once.
-    """
+def find_java() -> str:
+    """The program. Raises ``SessionError`` if there is none."""
     home = os.environ.get("JAVA_HOME")
     java = shutil.which(f"{home}/bin/java" if home else "java")
     if java is None:
@@ -44,6 +43,14 @@ def start_java(conf: SparkConf | None = None, advice: str = "") -> Any:
         raise SessionError(
             f"Spark needs Java 17 or later, and {place}: install it, or let JAVA_HOME name it"
         )
+    return java
+
+
+def start_java(conf: SparkConf | None = None, advice: str = "") -> Any:
+    """The gateway to a new JVM of Spark's. Raises ``SessionError``, with the advice, if there is no
+    Java or it ends at once.
+    """
+    java = find_java()
     try:
         with _interrupted_later():
             return _launched(java, conf)
@@ -150,11 +157,30 @@ def _interrupted_later() -> Iterator[None]:
             signal.raise_signal(signal.SIGINT)
 
 
+def java_class(name: str) -> Any:
+    """A class of the JVM by its whole name. Where ``jvm.org.apache.Table`` stands, py4j has the JVM
+    look through all jars for a class ``org``, and for one ``org.apache``, each time.
+    """
+    gateway: Any = SparkContext._gateway
+    return JavaClass(name, gateway._gateway_client)
+
+
+def compiled(source: Path) -> Any:
+    """The class in a file of Java that has its name, ``java.lang.Class``: made by the compiler that
+    Spark has for its own code.
+    """
+    compiler = java_class("org.codehaus.janino.SimpleCompiler")()
+    compiler.setParentClassLoader(
+        java_class("java.lang.Thread").currentThread().getContextClassLoader()
+    )
+    compiler.cook(source.read_text())
+    return compiler.getClassLoader().loadClass(source.stem)
+
+
 def settings_of(spark: SparkSession) -> dict[str, str]:
     """The settings of a session, those of its Spark too."""
     # As JSON: each entry of a Java map costs a round trip.
-    gateway: Any = SparkContext._gateway
-    mapper = JavaClass("com.fasterxml.jackson.databind.ObjectMapper", gateway._gateway_client)
+    mapper = java_class("com.fasterxml.jackson.databind.ObjectMapper")
     session: Any = spark._jsparkSession
     settings: dict[str, str] = json.loads(
         mapper().writeValueAsString(session.conf().getAllAsJava())

@@ -44,6 +44,7 @@ from dbt_lakehouse.spark.java import java_option, own_interrupts, start_java
 from dbt_lakehouse.spark.java_errors import error_text
 from dbt_lakehouse.spark.sessions import Sessions
 from dbt_lakehouse.spark.shipping import functions_archive, is_local
+from dbt_lakehouse.spark.waits import spare_waits
 from dbt_lakehouse.telling import working
 
 # What another Spark installation may have exported; each would lead this one astray.
@@ -191,6 +192,8 @@ def _with_ours(settings: Mapping[str, str]) -> dict[str, str]:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         **settings,
+        # Names and values are in our SQL: Spark would put the environment in for ${env:...}.
+        "spark.sql.variable.substitute": "false",
         **{
             name: f"{value}{separator}{settings[name]}" if name in settings else value
             for name, (value, separator) in ours.items()
@@ -219,12 +222,13 @@ def _started(settings: Mapping[str, str]) -> SparkSession:
             conf = SparkConf(_jvm=gateway.jvm).setAll([*settings.items()])
             try:
                 with own_interrupts():
-                    SparkContext(conf=conf, gateway=gateway)
+                    context = SparkContext(conf=conf, gateway=gateway)
             except KeyboardInterrupt:
                 # It has done nothing yet, and would write of what it can't do any more.
                 if gateway.proc is not None:
                     gateway.proc.kill()
                 raise
+            spare_waits(context)
         for name, value in settings.items():
             builder = builder.config(name, value)
         return builder.getOrCreate()

@@ -13,9 +13,8 @@ from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 
 from dbt_lakehouse.lake.damage import refuse_damage_in
-from dbt_lakehouse.lake.iceberg import java_class
 from dbt_lakehouse.spark.evaluated_views import EvaluatedViews
-from dbt_lakehouse.spark.java import settings_of
+from dbt_lakehouse.spark.java import java_class, settings_of
 
 
 class LakeSession:

@@ -1,8 +1,9 @@
 """Connections to the lake: each thread of dbt has a Spark session of its own."""
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from multiprocessing.context import SpawnContext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -35,11 +36,14 @@ from dbt_lakehouse.telling import telling
 if TYPE_CHECKING:
     from dbt_lakehouse.config.project import Project
     from dbt_lakehouse.lake.locks import LakeLock
+    from dbt_lakehouse.report.runs import Node, Rows, Run
 
 # The commands that begin by landing what is new.
 COMMANDS_THAT_LAND: Final = frozenset({"build", "run"})
 # The commands that write tables from what they read of others; a macro that is run may do so.
 COMMANDS_THAT_BUILD: Final = COMMANDS_THAT_LAND | {"retry", "run-operation"}
+# The commands that leave a report.
+COMMANDS_TO_REPORT: Final = COMMANDS_THAT_LAND | {"retry", "test"}
 
 LOGGER: Final = AdapterLogger("Lakehouse")
 
@@ -160,6 +164,8 @@ class LakehouseConnectionManager(SparkConnectionManager):
                 self._variables = variables_of(profile, profile.cli_vars)
         self._sessions: Sessions | None = None
         self._run_lock: LakeLock | None = None
+        self._run: Run | None = None
+        self._has_reported = False
 
     def project(self) -> "Project":
         """The lake as profile and vars have it."""
@@ -251,6 +257,82 @@ class LakehouseConnectionManager(SparkConnectionManager):
         finally:
             if lock is not None:
                 lock.release()
+
+    def keep_results(
+        self,
+        results: Sequence[Any],
+        landed: Sequence[str],
+        troubles: Sequence[str],
+        rows_of: "Callable[[str], Rows | None]",
+    ) -> None:
+        """Keep what the report of this command is made of, if it leaves one. dbt's
+        ``--no-write-json`` is heeded: the report is an artifact like those of dbt.
+        """
+        with self._reporting():
+            if self._leaves_report():
+                from dbt_lakehouse.report.runs import nodes_of
+
+                nodes = nodes_of(results, rows_of)
+                self._run = self._run_so_far(nodes, landed, troubles)
+
+    def leave_report(self, error: BaseException | None) -> None:
+        """Write the report of a command that has ended, be it by an error before its models were
+        done. dbt may say more than once that it has.
+        """
+        if self._has_reported:
+            return
+        with self._reporting():
+            run = self._run
+            if run is None and error is not None and self._leaves_report():
+                text = "interrupted" if isinstance(error, KeyboardInterrupt) else str(error)
+                run = self._run_so_far([], [], [], text)
+            if run is None:
+                return
+            self._has_reported = True
+            from dbt_lakehouse.commands.report import leave
+
+            config = cast(RuntimeConfig, self.profile)
+            path = leave(run, self.project(), Path(config.project_target_path))
+            LOGGER.info(f"report of this run: {path}")
+
+    def _leaves_report(self) -> bool:
+        config = cast(RuntimeConfig, self.profile)
+        return self.command in COMMANDS_TO_REPORT and bool(config.args.write_json)
+
+    def _run_so_far(
+        self,
+        nodes: "list[Node]",
+        landed: Sequence[str],
+        troubles: Sequence[str],
+        error: str | None = None,
+    ) -> "Run":
+        from dbt_common.invocation import get_invocation_id, get_invocation_started_at
+
+        from dbt_lakehouse.report.runs import Run, moment
+
+        return Run(
+            invocation_id=get_invocation_id(),
+            command=self.command,
+            target=cast(RuntimeConfig, self.profile).target_name,
+            gold=self.project().gold,
+            started_at=moment(get_invocation_started_at()),
+            ended_at=datetime.now(UTC),
+            nodes=nodes,
+            landed=list(landed),
+            troubles=list(troubles),
+            error=error,
+        )
+
+    @contextmanager
+    def _reporting(self) -> Generator[None, None, None]:
+        """Makes a warning of whatever goes wrong, also of a mistake of ours: a run that has done
+        its work must not fail by what tells of it.
+        """
+        try:
+            yield
+        except Exception as error:
+            text = " ".join(str(error).split()) or type(error).__name__
+            LOGGER.warning(f"no report of this run: {text}; `lakehouse report` tries again")
 
     def log_statement(self, sql: str) -> None:
         """Note a statement in dbt's log as dbt notes its own."""

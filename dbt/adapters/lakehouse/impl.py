@@ -4,6 +4,7 @@ itself knows.
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,8 @@ from dbt.adapters.contracts.relation import RelationConfig, RelationType
 from dbt.adapters.spark.column import SparkColumn
 from dbt_common.clients.agate_helper import DEFAULT_TYPE_TESTER, merge_tables
 from dbt_common.exceptions import DbtRuntimeError
+from py4j.protocol import Py4JJavaError
+from pyspark.errors.exceptions.captured import CapturedException
 
 from dbt.adapters.lakehouse.base import told
 from dbt.adapters.lakehouse.connections import COMMANDS_THAT_LAND, LOGGER
@@ -28,11 +31,14 @@ from dbt_lakehouse.telling import telling
 if TYPE_CHECKING:
     import agate
 
+    from dbt_lakehouse.report.runs import Rows
+
 
 class LakehouseAdapter(ModelAdapter):
     """dbt-spark's adapter for Iceberg tables in the Spark session of this process."""
 
     _stalled: Mapping[str, LakehouseError] = MappingProxyType({})
+    _landed: Sequence[str] = ()
 
     # -- the catalog, as dbt asks of it
 
@@ -107,11 +113,15 @@ class LakehouseAdapter(ModelAdapter):
 
         Raises ``DbtRuntimeError`` on Ctrl-C, of which dbt would show a traceback of its own.
         """
-        interrupted = isinstance(sys.exception(), KeyboardInterrupt)
+        error = sys.exception()
+        interrupted = isinstance(error, KeyboardInterrupt)
         try:
             super().cleanup_connections()
         finally:
-            self.connections.end_command()
+            try:
+                self.connections.end_command()
+            finally:
+                self.connections.leave_report(error)
         if interrupted:
             raise DbtRuntimeError(
                 "interrupted: Spark's jobs were cancelled, what was committed is whole, and the"
@@ -183,6 +193,20 @@ class LakehouseAdapter(ModelAdapter):
         self.handle.session.views.drop_all(prefix)
 
     @available.parse_none
+    @told
+    def know_schemas(self, texts: str) -> None:
+        """Find the schemas of a registry that framed keys and values name, which are the column
+        ``text`` of a query, for this model's ``decode_payload``.
+        """
+        from dbt_lakehouse.lake.avro_schemas import ids_in, schemas_of
+        from dbt_lakehouse.spark.functions import register_decoder
+
+        query = ids_in(f"({texts})")
+        self.connections.log_statement(query)
+        numbers = [row.id for row in self.spark.sql(query).collect()]
+        register_decoder(self.spark, schemas_of(self.spark, numbers))
+
+    @available.parse_none
     def insert_late(
         self, relation: BaseRelation, columns: Sequence[str], values: Sequence[Any]
     ) -> None:
@@ -199,7 +223,7 @@ class LakehouseAdapter(ModelAdapter):
         """Land what is new in the project's captures and in Kafka, if the command is one that
         lands; a sentence for each of the two.
         """
-        self._stalled = {}
+        self._stalled, self._landed = {}, ()
         if self.connections.command not in COMMANDS_THAT_LAND:
             return []
         self.begin_landing()
@@ -210,14 +234,27 @@ class LakehouseAdapter(ModelAdapter):
             return [elsewhere]
         with telling(LOGGER.info):
             landed = land_configured(self.spark, self.connections.project())
-        self._stalled = landed.stalled
+        self._stalled, self._landed = landed.stalled, landed.sentences
         return landed.sentences
 
     @available.parse_none
     @told
-    def end_landing(self) -> None:
-        """Raise what is wrong with topics that ``land`` could not land."""
+    def end_landing(self, results: Sequence[Any]) -> None:
+        """Keep dbt's results for the report of the run, and raise what is wrong with topics that
+        ``land`` could not land.
+        """
         from dbt_lakehouse.landing.kafka.continuity import raise_stalled
 
         stalled, self._stalled = self._stalled, {}
+        troubles = [str(error) for error in stalled.values()]
+        self.connections.keep_results(results, self._landed, troubles, self._rows_found)
         raise_stalled(stalled)
+
+    def _rows_found(self, sql: str) -> "Rows | None":
+        """The first rows of a test's query, None if it can't be asked once more."""
+        from dbt_lakehouse.report.runs import ROWS_SHOWN, Rows, cells
+
+        with suppress(CapturedException, Py4JJavaError):
+            frame = self.spark.sql(f"select * from (\n{sql}\n) limit {ROWS_SHOWN}")
+            return Rows(frame.columns, [cells(row) for row in frame.collect()])
+        return None

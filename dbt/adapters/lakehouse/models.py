@@ -36,6 +36,7 @@ from dbt_lakehouse.dbt.key_ranges import arguments_of, key_ranges, ranges_of, va
 from dbt_lakehouse.dbt.log_times import Known, LogTimes
 from dbt_lakehouse.dbt.news import Wanted
 from dbt_lakehouse.dbt.node_run import LEAVES, LOG_TIMES, NodeRun, keeping, kept
+from dbt_lakehouse.texts import sql_text
 
 RAW_PAYLOADS: Final = "bronze.raw_payloads"
 
@@ -358,6 +359,11 @@ class ModelAdapter(SessionAdapter):
     def _keep_declaration(self, this: BaseRelation, run: NodeRun) -> None:
         if run.is_declared_anew:
             tables.set_properties(self.spark, str(this), run.properties())
+
+    @available
+    def sql_text(self, text: str) -> str:
+        """A SQL string literal, see ``texts``."""
+        return sql_text(text)
 
     @available
     def news_aggregates(self) -> dict[str, str]:
