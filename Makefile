@@ -12,6 +12,8 @@ BIN := .venv/bin
 PYTHON ?=
 PYTEST ?=
 BENCH ?=
+FUZZ ?=
+SOAK ?=
 # Not from the environment, where such names are often somebody else's.
 PORT := 9092
 KAFKA :=
@@ -31,10 +33,10 @@ export PYTHON
 # The demo and the tests are small (profiles/profiles.yml).
 export LAKEHOUSE_SMALL := true
 
-.PHONY: help setup run test lint format bench bench-kafka bench-rivals kafka demo-kafka docs pictures recording clean lock prerequisites
+.PHONY: help setup run test fuzz soak lint format bench bench-kafka bench-rivals kafka demo-kafka docs pictures sbom recording report-picture notebook clean lock prerequisites
 
 help: ## list the commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' Makefile
 
 setup: .venv/.jars ## make .venv from the pinned requirements and fetch Spark's jars
 
@@ -44,6 +46,12 @@ run: setup ## build the demo: land its captures, dbt build, print the gold table
 
 test: setup .venv/.dev .venv/.classes ## run all tests, through dbt too (PYTEST="-k name" chooses)
 	@$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder $(PYTEST)
+
+fuzz: setup .venv/.dev .venv/.fuzz ## look for payloads that break a decoder (FUZZ="--format debezium_json --seconds 600")
+	@$(BIN)/python tests/python/fuzzing.py $(FUZZ)
+
+soak: setup .venv/.dev .venv/.classes ## play random streams and crashes against the references (SOAK="--minutes 600"; SOAK="--help")
+	@$(BIN)/python tests/python/soak.py $(SOAK)
 
 # At last what no linter looks at: macros and YAML have 100 columns. A word of more than 80 (a type, a literal) can't be
 # broken. Descriptions in Markdown are the comments of the tables' columns, so each is one line.
@@ -83,6 +91,15 @@ pictures: setup ## draw the pictures of docs/current-state.md anew
 recording: run .venv/.dev ## draw README's picture of a terminal anew, by commands on the demo's lake
 	@$(BIN)/python -m docs.recording
 
+report-picture: setup ## draw the picture of a run's report anew, of the demo landed in ten bites (needs Chromium)
+	@$(BIN)/python -m docs.report_picture
+
+notebook: run .venv/.dev ## run examples/notebook.ipynb anew on the demo's lake, and keep its plots in it
+	@$(BIN)/python -m docs.notebook
+
+sbom: setup ## list the packages and jars of a runtime with their checksums: target/sbom.cdx.json (CycloneDX)
+	@$(BIN)/python -m docs.sbom
+
 clean: ## delete the lake, dbt's output, logs and temporary files; keep .venv and the jars
 	rm -rf lake target logs .cache/tmp .cache/test.log .pytest_cache .hypothesis .mypy_cache .ruff_cache
 
@@ -101,6 +118,10 @@ prerequisites:
 
 .venv/.dev: requirements-dev.txt .venv/.runtime | prerequisites
 	@.ci/install dev
+	@touch $@
+
+.venv/.fuzz: requirements-fuzz.txt .venv/.runtime | prerequisites
+	@.ci/install fuzz
 	@touch $@
 
 .venv/.jars: dbt_lakehouse/spark/jars.py .venv/.runtime | prerequisites

@@ -61,7 +61,9 @@ def _run(folder: Path, port: int, *, fresh: bool) -> None:
         if fresh and folder.exists():
             shutil.rmtree(folder)
         captures = read((ROOT / "seeds").glob("*.jsonl"))
-        with Broker(folder, port=port) as broker:
+        # To try things with: a topic that is written to is there.
+        settings = {"auto.create.topics.enable": "true"}
+        with Broker(folder, port=port, settings=settings) as broker:
             sent = fill({"bootstrap.servers": broker.bootstrap_servers}, captures)
             if sent:
                 print(f"Sent the demo's {sum(sent.values())} messages to {len(sent)} new topics.")

@@ -12,11 +12,12 @@
 {% endmacro %}
 
 {#
-  Ends a command with an error if there are Kafka topics that it could not land, after all that has
-  landed was built; it is the hook `on-run-end` in dbt_project.yml.
+  Keeps what the report of the run needs of dbt's results, and ends a command with an error if there
+  are Kafka topics that it could not land, after all that has landed was built; it is the hook
+  `on-run-end` in dbt_project.yml.
 #}
 {% macro end_landing() %}
     {% if execute %}
-        {% do adapter.end_landing() %}
+        {% do adapter.end_landing(results) %}
     {% endif %}
 {% endmacro %}

@@ -9,12 +9,14 @@ import click
 from dbt_lakehouse.cli import changing, landing, reading, serving
 from dbt_lakehouse.commands.standard_streams import FAILED, INTERRUPTED, UNUSABLE, Failure
 from dbt_lakehouse.errors import LakehouseError, comes_of
+from dbt_lakehouse.texts import printable
 
 _EXIT_CODES: Final = """\b
 Exit codes:
     0    done
     1    the machine or a server failed: disk full, no network, a lake at work; try again
     2    the call or its input can't be used
+    3    status and doctor have found something that is not well
     130  interrupted
     141  the reader of the output went away
 
@@ -46,11 +48,11 @@ def lakehouse() -> None:
 
 
 for _command in (
-    *(landing.decode, landing.land, landing.stream, landing.status),
+    *(landing.decode, landing.land, landing.stream),
     *(changing.generate, changing.redrive, changing.maintain, changing.forget),
     changing.migrate_catalog,
     *(reading.sql, reading.show, reading.why, reading.explain, reading.peek, reading.quarantine),
-    reading.docs,
+    *(reading.status, reading.doctor, reading.report, reading.docs),
     *(serving.serve, serving.password, serving.jars),
 ):
     lakehouse.add_command(_command)
@@ -96,4 +98,4 @@ def _told_by_spark(error: Exception) -> str | None:
 
 def _print_failure(message: str) -> None:
     """One line, whatever the message: scripts and logs read it."""
-    click.echo("lakehouse: " + " ".join(message.split()), err=True)
+    click.echo("lakehouse: " + printable(" ".join(message.split())), err=True)

@@ -1,12 +1,13 @@
 """Commands that change a project's models, or tables that are there."""
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from dbt_lakehouse.cli.options import key_lines, names, project_options, quarantine_options
-from dbt_lakehouse.commands.standard_streams import fail
+from dbt_lakehouse.commands.standard_streams import FAILED, fail
 from python_udfs.registry import FORMATS
 
 if TYPE_CHECKING:
@@ -125,22 +126,35 @@ def maintain(project: "Project", tables: tuple[str, ...], dry_run: bool, as_json
     help="Rewrite the files that hold what was forgotten, now or before, and expire all earlier"
     " snapshots of their tables.",
 )
+@click.option("--dry-run", is_flag=True, help="Only say what would go.")
+@click.option("--yes", "is_sure", is_flag=True, help="Don't ask, at a terminal either.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was done as JSON.")
 @project_options
 def forget(
-    project: "Project", table: str | None, keys: tuple[str, ...], purge: bool, as_json: bool
+    project: "Project",
+    table: str | None,
+    keys: tuple[str, ...],
+    purge: bool,
+    dry_run: bool,
+    is_sure: bool,
+    as_json: bool,
 ) -> None:
     """Remove all data of a key: from bronze, silver, gold, history and quarantine.
 
     Of messages that had only this key's data, their place in the log stays; of a batch, the other
     records. What was done is in bronze.forgotten, without personal data. Kafka, capture files and
-    the source are not touched.
+    the source are not touched. At a terminal it says what would go and asks first.
     """
     from dbt_lakehouse.commands.forget.command import Options
     from dbt_lakehouse.commands.forget.command import forget as forget_keys
 
     given = [line for key in keys for line in key_lines(key)]
-    report = forget_keys(project, Options(table, given, purge))
+    if not (dry_run or is_sure) and sys.stdin is not None and sys.stdin.isatty():
+        found = forget_keys(project, Options(table, given, purge, dry_run=True))
+        click.echo(found.text(), err=True)
+        if found.finds_something and not click.confirm("Nobody can undo this. Go on?", err=True):
+            fail("nothing was forgotten", FAILED)
+    report = forget_keys(project, Options(table, given, purge, dry_run))
     click.echo(report.json() if as_json else report.text())
 
 

@@ -183,17 +183,3 @@ def stream(
         click.echo("stopped together with Spark; what has landed is whole", err=True)
         return
     click.echo(f"kafka: landed {landed:,} messages")
-
-
-@click.command()
-@click.option("--json", "as_json", is_flag=True, help="Print the partitions as JSON.")
-@project_options
-def status(project: "Project", as_json: bool) -> None:
-    """Print how far bronze lags behind Kafka, by topic and partition, and what keeps a topic from
-    going on.
-    """
-    from dbt_lakehouse.landing.kafka.status import read_status, status_text
-
-    source = project.require_kafka()
-    rows = read_status(project.open_session(), source)
-    click.echo(json.dumps(rows, default=str) if as_json else status_text(rows))

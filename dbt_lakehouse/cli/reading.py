@@ -3,6 +3,7 @@
 import shutil
 import sys
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,7 +15,15 @@ from dbt_lakehouse.cli.options import (
     project_options,
     quarantine_options,
 )
-from dbt_lakehouse.commands.standard_streams import FAILED, Input, fail, opened, write, write_error
+from dbt_lakehouse.commands.standard_streams import (
+    FAILED,
+    NOT_WELL,
+    Input,
+    fail,
+    opened,
+    write,
+    write_error,
+)
 from python_udfs.registry import FORMATS
 
 if TYPE_CHECKING:
@@ -214,6 +223,72 @@ def quarantine(place: "Place", show_payloads: bool, as_json: bool, **chosen: Any
 
 
 @click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print it as one JSON document.")
+@click.option("--openmetrics", metavar="FILE", help="Write the numbers for Prometheus, too.")
+@click.option("--no-kafka", is_flag=True, help="Don't ask Kafka, which takes Spark.")
+@project_options
+def status(project: "Project", as_json: bool, openmetrics: str | None, no_kafka: bool) -> None:
+    """Print what has become of all that has landed, by topic and table, and whether the sums agree.
+
+    Reads the lake without Spark. If the profile names a Kafka broker, it is asked how far bronze
+    lags behind, by partition, and what keeps a topic from going on. Exit code 3 if something is not
+    well: a sum that does not agree, a topic of which nothing can be decoded, a run that has failed,
+    a topic that can't go on.
+    """
+    from dbt_lakehouse.commands.status.command import status as look
+
+    report, trouble = look(project, ask_kafka=not no_kafka)
+    if openmetrics is not None:
+        from dbt_lakehouse.commands.status.openmetrics import write_metrics
+
+        write_metrics(Path(openmetrics), report)
+    click.echo(report.json() if as_json else report.text())
+    if trouble is not None:
+        raise trouble
+    if report.alerts:
+        fail(report.summary(), NOT_WELL)
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print the checks as JSON.")
+@partial(project_options, find=lambda options: options)
+def doctor(options: "ProjectOptions", as_json: bool) -> None:
+    """Look whether all that a run needs is there: a line each, `ok`, `warn` or `fail` in front.
+
+    Project, profile and target, Python, Java, packages and jars, catalog, storage, who is at work,
+    clock, Kafka and schema registry; what to do where it is not well. Starts no Spark, makes
+    nothing, and shows no secrets. Exit code 3 if anything fails.
+    """
+    from dbt_lakehouse.commands.doctor import State, checks_json
+    from dbt_lakehouse.commands.doctor import doctor as look
+
+    checks = look(options)
+    click.echo(checks_json(checks) if as_json else "\n".join(each.text() for each in checks))
+    if failed := [each.about for each in checks if each.state is State.FAIL]:
+        fail(f"not well: {', '.join(failed)}", NOT_WELL)
+
+
+@click.command()
+@click.option("--open", "opens", is_flag=True, help="Show it in the browser, too.")
+@click.option(
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write it there, and not to target/report.html.",
+)
+@click.option("--payloads", is_flag=True, help="Show what quarantined payloads say; else masked.")
+@place_options
+def report(place: "Place", opens: bool, output: Path | None, payloads: bool) -> None:
+    """Write the report of the newest run as one HTML page, target/report.html, anew.
+
+    `dbt build` and `dbt run` leave it too. It tells what came in and what became of it, table by
+    table, which tests failed, and how the last runs compare. Needs no Spark.
+    """
+    from dbt_lakehouse.commands.report import report as write_report
+
+    show_page(write_report(place, output, show_payloads=payloads), opens=opens)
+
+
+@click.command()
 @click.option("--open", "opens", is_flag=True, help="Show it in the browser, too.")
 @project_options
 def docs(project: "Project", opens: bool) -> None:
@@ -222,11 +297,15 @@ def docs(project: "Project", opens: bool) -> None:
     It is what `dbt docs` shows of tables, columns, tests, lineage and owners, without unit tests
     and without what models tell the lake's macros.
     """
-    import webbrowser
-
     from dbt_lakehouse.commands.docs import write_docs
 
-    page = write_docs(project)
+    show_page(write_docs(project), opens=opens)
+
+
+def show_page(page: Path, *, opens: bool) -> None:
+    """Say where a page is, and open it in the browser if that is asked for."""
+    import webbrowser
+
     click.echo(f"wrote {page}")
     if opens:
-        webbrowser.open(page.as_uri())
+        webbrowser.open(page.resolve().as_uri())

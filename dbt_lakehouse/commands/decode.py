@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 
 from dbt_lakehouse.landing.captures import Capture, CaptureError, Readable, parse, read_lines
+from dbt_lakehouse.schema_registry import FORMAT, know_schemas_of
 from python_udfs.registry import decode_batch
 
 _EPOCH_DAY: Final = date(1970, 1, 1).toordinal()
@@ -70,9 +71,11 @@ def _decode_captures(captures: list[Capture], format: str, lines: list[bytes]) -
     append = lines.append
     join = b"".join
     format_and_operation = b',"format":%b,"operation":"' % _text(format)
-    decoded = decode_batch(
-        format, [capture.key for capture in captures], [capture.value for capture in captures]
-    )
+    keys = [capture.key for capture in captures]
+    values = [capture.value for capture in captures]
+    if format == FORMAT:
+        know_schemas_of(format, keys + values, required=True)
+    decoded = decode_batch(format, keys, values)
     for capture, events in zip(captures, decoded.payloads(), strict=True):
         position = _position(capture.topic, capture.partition)
         offset = b"null" if capture.offset is None else b"%d" % capture.offset

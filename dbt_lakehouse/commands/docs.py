@@ -8,8 +8,8 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
-from dbt_lakehouse.config.project import Project
-from dbt_lakehouse.dbt.commands import run_dbt, target_folder
+from dbt_lakehouse.config.project import Project, target_folder
+from dbt_lakehouse.dbt.commands import run_dbt
 
 _UNIT_TEST: Final = "unit_test."
 _ADAPTERS: Final = ("dbt", "dbt_spark", "dbt_lakehouse")
@@ -31,7 +31,7 @@ td[style*="max-width: 1px"] { max-width: none !important; white-space: normal !i
 def write_docs(project: Project) -> Path:
     """Have dbt look at project and lake, and write the page; its path. Raises ``DbtError``."""
     run_dbt(project, "docs", "generate")
-    return write_page(target_folder(project))
+    return write_page(target_folder(project.root))
 
 
 def write_page(folder: Path) -> Path:

@@ -19,10 +19,11 @@ from dbt_lakehouse.errors import ConfigurationError, LockedError, SessionError
 from dbt_lakehouse.lake.catalog import CATALOG, CATALOG_URI, absolute, properties, require_file
 from dbt_lakehouse.lake.closing import close, closed, reopen
 from dbt_lakehouse.lake.damage import refuse_damage
-from dbt_lakehouse.lake.iceberg import java_class, lake_catalog
+from dbt_lakehouse.lake.iceberg import lake_catalog
 from dbt_lakehouse.lake.leases import TABLE as LEASES
 from dbt_lakehouse.lake.locks import landing_lock, run_lock, running_streams
 from dbt_lakehouse.lake.tables import Table, parse
+from dbt_lakehouse.spark.java import java_class
 from dbt_lakehouse.spark.java_errors import error_text, without_secrets
 from dbt_lakehouse.spark.session import start_session
 from dbt_lakehouse.telling import working

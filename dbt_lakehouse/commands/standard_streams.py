@@ -10,6 +10,7 @@ import click
 
 FAILED: Final = 1
 UNUSABLE: Final = 2
+NOT_WELL: Final = 3
 INTERRUPTED: Final = 128 + signal.SIGINT
 READER_GONE: Final = 141  # 128 + SIGPIPE, as a shell reports it
 

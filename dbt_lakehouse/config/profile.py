@@ -27,6 +27,8 @@ class Place(NamedTuple):
     """The profile's parameters, paths absolute."""
     schema: str
     """The target's."""
+    root: Path
+    """The project's folder."""
 
     @property
     def gold(self) -> str:
@@ -53,7 +55,7 @@ def find(options: ProjectOptions) -> Place:
     except (_NotPlainError, OSError, yaml.YAMLError, jinja2.TemplateError):
         project = load(options)
         parameters, schema, root = dict(project.parameters), project.schema, project.root
-    return Place(absolute(parameters, root), schema)
+    return Place(absolute(parameters, root), schema, root)
 
 
 def _plain_profile(options: ProjectOptions) -> tuple[dict[str, str], str, Path]:

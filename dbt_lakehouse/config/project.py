@@ -56,11 +56,11 @@ class Project(NamedTuple):
 
         return absolute(self.parameters, self.root)
 
-    def reader(self) -> "Reader":
-        """The lake without Spark. Raises ``ConfigurationError`` and ``ReadError``."""
+    def reader(self, *, sparing: bool = False) -> "Reader":
+        """The lake without Spark, see there. Raises ``ConfigurationError`` and ``ReadError``."""
         from dbt_lakehouse.lake.reader import Reader
 
-        return Reader(self.settings, self.gold)
+        return Reader(self.settings, self.gold, sparing=sparing)
 
     def looked(self, ask: Callable[["Reader"], _Answer]) -> _Answer | None:
         """The answer of a lake that is asked before Spark starts, which takes longer than to find
@@ -235,6 +235,21 @@ def lands_elsewhere(schema: str, options: ProjectOptions) -> str | None:
         f"nothing lands with target {options.target}: bronze is shared, and landing is for the"
         f" target whose schema is gold{f' ({owners[0]})' if owners else ''}"
     )
+
+
+def target_folder(root: Path) -> Path:
+    """Where dbt writes what it makes of the project in a folder."""
+    return _folder(root, "TARGET", "target")
+
+
+def log_folder(root: Path) -> Path:
+    """Where it writes its log."""
+    return _folder(root, "LOG", "logs")
+
+
+def _folder(root: Path, name: str, default: str) -> Path:
+    given = os.environ.get(f"DBT_ENGINE_{name}_PATH") or os.environ.get(f"DBT_{name}_PATH")
+    return root / (given or default)
 
 
 def layer_of(name: str, schema: str) -> str:

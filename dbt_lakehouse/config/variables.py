@@ -116,16 +116,16 @@ def _is_moment(value: Any) -> bool:
     return True
 
 
-def _is_captures(value: Any) -> bool:
+def _is_texts(value: Any) -> bool:
     return value is None or (
-        isinstance(value, list) and all(isinstance(pattern, str) for pattern in value)
+        isinstance(value, list) and all(isinstance(each, str) for each in value)
     )
 
 
 _Check = tuple[Callable[[Any], bool], str]
 
 _EXPECTED: Final[Mapping[str, _Check]] = {
-    "captures": (_is_captures, "a list of globs"),
+    "captures": (_is_texts, "a list of globs"),
     "max_messages_per_run": (_is_positive_integer, "a whole number from 1"),
     "lock_timeout_seconds": (_is_positive_integer, "a whole number from 1"),
     "as_of": (
@@ -141,6 +141,7 @@ _EXPECTED: Final[Mapping[str, _Check]] = {
         " keys, and a longer vars.tombstone_retention_days spares the question",
     ),
     "max_quarantine_rate": (_is_part, "a number from 0 to 1"),
+    "undecoded_topics": (_is_texts, "a list of topics"),
 }
 
 _SETTINGS: Final = frozenset({*_EXPECTED, "topics"})

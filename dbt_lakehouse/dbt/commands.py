@@ -9,7 +9,7 @@ from dbt.cli.exceptions import DbtInternalException, DbtUsageException
 from dbt.cli.main import dbtRunner
 from dbt_common.exceptions import DbtBaseException
 
-from dbt_lakehouse.config.project import Project
+from dbt_lakehouse.config.project import Project, log_folder, target_folder
 from dbt_lakehouse.errors import LakehouseError
 from dbt_lakehouse.telling import working
 
@@ -52,20 +52,10 @@ def read_manifest(project: Project) -> Any:
     Raises ``DbtError``.
     """
     with working("reading the project"):
-        if all(map(may_write, (target_folder(project), _folder(project, "LOG", "logs")))):
+        if all(map(may_write, (target_folder(project.root), log_folder(project.root)))):
             return run_dbt(project, *_PARSE)
         with TemporaryDirectory() as folder:
             return run_dbt(project, *_PARSE, "--target-path", folder, "--log-path", folder)
-
-
-def target_folder(project: Project) -> Path:
-    """Where dbt writes what it makes of a project."""
-    return _folder(project, "TARGET", "target")
-
-
-def _folder(project: Project, name: str, default: str) -> Path:
-    given = os.environ.get(f"DBT_ENGINE_{name}_PATH") or os.environ.get(f"DBT_{name}_PATH")
-    return project.root / (given or default)
 
 
 def may_write(folder: Path) -> bool:

@@ -15,6 +15,7 @@ from typing import Any, Final
 from dbt_common.exceptions import CompilationError
 
 from dbt_lakehouse.texts import sql_text, sql_texts
+from python_udfs.registry import AEROSPIKE_FORMATS
 
 ANY: Final = "*"
 """Instead of a name of a database, schema or table: any, and none too."""
@@ -54,7 +55,9 @@ _TECHNICAL_TYPES: Final = {
     "is_current": "boolean",
 }
 _HISTORY_COLUMNS: Final = frozenset({"valid_from", "valid_to", "is_current"})
-_SPEC: Final = frozenset({"type", "name", "encoding"})
+_SPEC: Final = frozenset({"type", "name", "encoding", "path"})
+WHOLE_IMAGE: Final = "$"
+"""The path of the whole image."""
 # Each holds all values of those before it.
 _WIDENINGS: Final = (("tinyint", "smallint", "int", "bigint"), ("float", "double"))
 
@@ -67,8 +70,9 @@ def quoted(names: Iterable[str]) -> list[str]:
 def change_log(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """What a change log's ``meta`` keeps of its declaration:
 
-        columns             of each column its name, type, field in the image, and encoding
-        fields              the fields of all columns
+        columns             of each column its name, type, field in the image, and encoding; of one
+                            that is inside of its field, the path as a list of names
+        fields              the fields of all columns, "$" for the whole image
         key                 the names of the key columns; of a keyless table all columns
         conditions          SQL over change_events: which of them are the log's
         technical           further columns, as SQL
@@ -96,6 +100,14 @@ def change_log(arguments: Mapping[str, Any]) -> dict[str, Any]:
         )
     _refuse_twice([*key, *columns])
     specs = [_spec(name, declared) for name, declared in {**key, **columns}.items()]
+    inside = [spec["column"] for spec in specs if spec["column"] in key and "path" in spec]
+    if inside:
+        raise CompilationError(
+            f"the key column {inside[0]} can't be declared by a path: messages that only say a key"
+            " say the whole field"
+        )
+    if partial and any(spec["field"] == WHOLE_IMAGE for spec in specs if "path" in spec):
+        raise CompilationError(f"the images of {title} are partial: no column can have a whole one")
     by_time = arguments["order_by_source_time"]
     several = namespace is None and any(
         arguments[name] == ANY or not (arguments[name] is None or isinstance(arguments[name], str))
@@ -148,23 +160,39 @@ def _spec(name: str, declared: str | Mapping[str, Any]) -> dict[str, Any]:
     if "type" not in spec or not spec.keys() <= _SPEC:
         raise CompilationError(
             f"column {name} is declared as {dict(spec)}: a column is a type, or a mapping of type,"
-            " name (the field in the image) and encoding (hbase)"
+            " name (the field in the image) or path (address.city), and encoding (hbase)"
         )
-    return {
+    found = {
         "column": name,
         "type": spec["type"].lower(),
         "field": spec.get("name", name),
         "encoding": spec.get("encoding"),
     }
+    return found if "path" not in spec else found | _inside(name, spec)
+
+
+def _inside(name: str, spec: Mapping[str, Any]) -> dict[str, Any]:
+    """What a path says of a column: the field that it begins with, and its names."""
+    path = spec["path"]
+    if "name" in spec or not isinstance(path, str) or not all(path.split(".")):
+        raise CompilationError(
+            f"column {name} is declared as {dict(spec)}: a path is the names that lead to a value,"
+            " with dots between them, like address.city or tags.0; $ is the whole image. It comes"
+            " instead of a name"
+        )
+    if path == WHOLE_IMAGE:
+        return {"field": path, "path": []}
+    names = path.split(".")
+    return {"field": names[0], "path": names}
 
 
 def _conditions(arguments: Mapping[str, Any]) -> list[str]:
     namespace = arguments.get("namespace")
     if namespace is None:
-        conditions = ["format not in ('aerospike_messagepack', 'aerospike_json')"]
+        conditions = [f"format not in ({sql_texts(AEROSPIKE_FORMATS)})"]
         wanted = {name: arguments[name] for name in _SOURCE}
     else:
-        conditions = ["format in ('aerospike_messagepack', 'aerospike_json')"]
+        conditions = [f"format in ({sql_texts(AEROSPIKE_FORMATS)})"]
         wanted = {"source_schema": namespace, "source_table": arguments["set"]}
     for name, value in wanted.items():
         if value is None:
@@ -371,6 +399,11 @@ def changes(before: str | None, after: str) -> Changes:
     if before is None:
         return Changes({}, "what it was made of is not known")
     old, new = json.loads(before), json.loads(after)
+    for each in (old, new):
+        if "conditions" in each:
+            # The first names formats, as the namespace says. When one was added it has no events
+            # yet, and the table needn't be made anew.
+            del each["conditions"][0]
     for name in sorted((old.keys() | new.keys()) - {"columns", "fields", "technical"}):
         if old.get(name) != new.get(name):
             return Changes({}, f"its declaration has changed ({name.replace('_', ' ')})")

@@ -15,6 +15,8 @@ from enum import Enum
 from itertools import takewhile
 from typing import Final, NamedTuple
 
+from msgspec.structs import replace
+
 from dbt_lakehouse.lake.tables import NO_SNAPSHOT, Table
 
 PREFIX: Final = "lakehouse.read."
@@ -65,6 +67,17 @@ def marks_of(table: Table) -> dict[str, Mark]:
         if marks:
             return marks
     return {}
+
+
+def mark_then(middle: Table, mark: Mark | None, upstream: str) -> Mark | None:
+    """The mark on its upstream that a table had when it was read up to a mark."""
+    if mark is None or mark.snapshot == NO_SNAPSHOT:
+        return None
+    for place, snapshot in enumerate(middle.chain):
+        if snapshot.name == mark.snapshot:
+            middle = replace(middle, chain=middle.chain[place:])
+            break
+    return marks_of(middle).get(upstream)
 
 
 def noted(marks: Mapping[str, Mark]) -> dict[str, str]:

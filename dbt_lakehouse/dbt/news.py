@@ -66,10 +66,11 @@ def kept(table: Table, snapshot: str, observed: Mapping[str, Any]) -> list[dict[
         bits |= value << (word * _WORD_BITS)
     counts = {name: int(observed.get(name) or 0) for name in COUNTS}
     commit = {"snapshot": snapshot, "tables": f"{bits:x}", **counts}
-    return [commit, *_commits(table)][:_COMMITS_KEPT]
+    return [commit, *commits_kept(table)][:_COMMITS_KEPT]
 
 
-def _commits(table: Table) -> list[dict[str, Any]]:
+def commits_kept(table: Table) -> list[dict[str, Any]]:
+    """What is kept of a table's commits, the newest first: ``snapshot``, ``tables``, ``COUNTS``."""
     commits: list[dict[str, Any]] = json.loads(table.properties.get(PROPERTY) or "[]")
     return commits
 
@@ -78,7 +79,7 @@ def may_have(table: Table, reading: Reading, wanted: Wanted) -> bool:
     """Whether new rows of change_events may have what a model wants."""
     if reading.window is not Window.SINCE_SNAPSHOT or wanted is None or reading.since is None:
         return reading.has_news
-    commits = {commit["snapshot"]: commit for commit in _commits(table)}
+    commits = {commit["snapshot"]: commit for commit in commits_kept(table)}
     for snapshot in table.chain:
         if snapshot.name == reading.since.snapshot:
             return False

@@ -26,8 +26,9 @@ from dbt_lakehouse.dbt.declarations import is_widening, quoted
 from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.lake.catalog import CATALOG
 from dbt_lakehouse.lake.damage import refuse_damage
-from dbt_lakehouse.lake.iceberg import java_class, load_table
+from dbt_lakehouse.lake.iceberg import load_table
 from dbt_lakehouse.lake.tables import NO_SNAPSHOT, Table, parse
+from dbt_lakehouse.spark.java import java_class
 from dbt_lakehouse.spark.java_errors import cause_of
 
 # Of may_have_rows, by Iceberg's names.

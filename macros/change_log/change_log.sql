@@ -23,7 +23,8 @@
           integers, float, double, decimal(p,s), date, timestamp, timestamp_ntz, binary,
           array<...>, map<string,...>), or a mapping {type, name: the field in the image,
           encoding: hbase}, where hbase says that the image holds base64 of what HBase's
-          Bytes.toBytes made of the value.
+          Bytes.toBytes made of the value. Instead of a name there can be a path to a value inside
+          of a field, {type, path: "address.city"} or "tags.0"; "$" is the whole image.
       keyless: whether the table has no key: then each row image as a whole is one,
           see macros/history/current_rows.sql.
       partial: whether images name only some of the columns: one that is absent from an image is
@@ -35,7 +36,8 @@
   before and after, null where one of them was not shipped), `_unchanged_columns` (columns that the
   change leaves as they were and whose value it does not say, as Debezium does with large values),
   `_previous_key` (the key that an update has replaced; of a keyless table, the row), `_misfits`
-  (values that don't fit their declared type, as text: their columns are null) and
+  (values that don't fit their declared type, as text: their columns are null; and what has changed
+  inside of columns of which the rest is not known: those are in `_unchanged_columns` too) and
   `_kafka_timestamp`; a log of several source tables has `_source` too, which one the event is of.
   Of a delete, the values are those before it, where shipped.
 #}
@@ -120,7 +122,11 @@
     {%- set key_columns = [] if log.keyless else log.key -%}
     {%- set key_fields = specs | selectattr('column', 'in', key_columns)
         | map(attribute='field') | list -%}
-    {%- set fields = tojson([specs | map(attribute='field') | list, key_fields]) -%}
+    {%- set fields = [] -%}
+    {%- for spec in specs -%}
+        {%- do fields.append(spec['path'] if 'path' in spec else spec.field) -%}
+    {%- endfor -%}
+    {%- set fields = tojson([fields, key_fields]) -%}
 with change_events as (
     select * from {{ change_events }}
 ),
@@ -256,8 +262,9 @@ final as (
             when
                 {%- for spec in specs %}
                 `shipped_{{ spec.column }}` is not null
-                and `value_{{ spec.column }}` is null{{ ' or' if not loop.last }}
+                and `value_{{ spec.column }}` is null or
                 {%- endfor %}
+                row_texts.parts is not null
                 then filter(
                     array(
                         {%- for spec in specs %}
@@ -268,6 +275,12 @@ final as (
                                 then named_struct(
                                     'column', {{ sql_text(spec.column) }},
                                     'text', `shipped_{{ spec.column }}`
+                                )
+                            -- What it is now nobody knows: in gold it stays what it was.
+                            when row_texts.parts[{{ loop.index0 }}] is not null
+                                then named_struct(
+                                    'column', {{ sql_text(spec.column) }},
+                                    'text', row_texts.parts[{{ loop.index0 }}]
                                 )
                         end{{ ',' if not loop.last }}
                         {%- endfor %}

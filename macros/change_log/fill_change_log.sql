@@ -36,5 +36,7 @@
             {% do named.append('contains(' ~ image ~ ", '\"" ~ spec.field ~ "\"')") %}
         {% endfor %}
     {% endfor %}
+    {# A partial image leaves as they were the columns that it does not name. #}
+    {% do named.append("contains(after, '\"$partial\":')") %}
     {% do return('(select * from ' ~ before ~ ' where ' ~ named | join(' or ') ~ ')') %}
 {% endmacro %}

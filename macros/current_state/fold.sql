@@ -7,7 +7,7 @@
       _late_events        how many were older than one before them in the log
       _events, _clock_ahead, _leaves_columns      how many there are, of which so many have a time
                           ahead of Kafka's, or leave columns as they were
-      _first_position, _first_time        the least of them; null if an event has none
+      _first_position, _first_time        the least of them; of the times, of those that are known
 
   A column that an event leaves as it was keeps the value of the last event that says it; a delete
   says that there is none. Where images are partial and the table is ordered by source time, a late
@@ -135,7 +135,7 @@ folded as (
         count_if(_is_clock_ahead) as _clock_ahead,
         coalesce(bool_or(size(_unchanged_columns) > 0), false) as _leaves_columns,
         min(_position) filter (where not _is_state) as _first_position,
-        min(struct(_guard_time)) filter (where not _is_state)._guard_time as _first_time
+        min(_guard_time) filter (where not _is_state) as _first_time
     from {{ 'lives' if fold.ends_lives else 'judged' }}
     group by {{ key_list }}
 ),

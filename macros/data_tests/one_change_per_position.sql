@@ -10,7 +10,7 @@
 {%- if execute -%}
 {%- set operations = operations or (
     ['upsert', 'delete'] if adapter.declaration_of(model).namespace
-    else ['snapshot', 'insert', 'update', 'delete', 'truncate']
+    else ['snapshot', 'insert', 'update', 'upsert', 'delete', 'truncate']
 ) -%}
 {%- set added = adapter.added_rows(model) -%}
 select _position, count(*) as copies, collect_set(_operation) as operations

@@ -93,7 +93,12 @@ select _digest from {{ own }} where is_current and _expires_at <= {{ as_of() }}
         run, run.upstreams[0], [(fold.key[0].strip('`'), 'is null', none)]
     ) %}
 union
-select {{ key_list }} from {{ own }}
+{#- All: of one without a version now, a truncate may part events of one instant; by source time, it
+    takes away events behind it too. #}
+select {{ key_list }}
+from ({{ log_events_sql(
+    fold, pinned(run.upstreams[0], run.snapshot_of(run.upstreams[0]))
+) }})
 where exists (
     select 1 from {{ log }} as changes
     where {{ fold.key[0] }} is null and _operation = 'truncate'

@@ -1,6 +1,6 @@
 {# A SQL string literal of any text. #}
 {% macro sql_text(text) -%}
-    '{{ text | replace("\\", "\\\\") | replace("'", "\\'") }}'
+    {{- adapter.sql_text(text) -}}
 {%- endmacro %}
 
 {# Tells the user, also where `log` is a change log. #}

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 # Files whose tests share a lake.
 SHARING: Final = {
-    "demo": ("test_demo_build", "test_mistakes", "test_query_page", "test_serve", "test_sql"),
+    "demo": (
+        *("test_demo_build", "test_mistakes", "test_notebook", "test_query_page", "test_serve"),
+        *("test_sql", "test_status"),
+    ),
     "kafka": ("test_kafka_batch", "test_kafka_stream", "test_kafka_trouble"),
     "rows": (
         *("test_history", "test_keyless", "test_partial_rows", "test_pictures", "test_shards"),

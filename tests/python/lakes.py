@@ -20,6 +20,8 @@ from dbt.cli.main import dbtRunner
 from pyiceberg.catalog.sql import SqlCatalog
 from pyspark.sql import SparkSession
 
+from dbt_lakehouse.commands.status.facts import Outcome as Sum
+from dbt_lakehouse.commands.status.gathering import gather
 from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.config.project import Project, ProjectOptions, load
 from dbt_lakehouse.dbt.marks import Mark, marks_of
@@ -250,6 +252,11 @@ class Lake:
         found = look_at(self.spark, table)
         assert found is not None, table
         return found
+
+    def broken_sums(self) -> list[str]:
+        """What `lakehouse status` says of sums that don't agree."""
+        links = gather(self.reader(), "silver").links
+        return [str(link.told) for link in links if link.outcome is Sum.BROKEN]
 
     def marks(self, table: str) -> dict[str, Mark]:
         """What the table has read, by the name of the upstream."""

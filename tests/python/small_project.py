@@ -17,13 +17,16 @@ _POSITION_TYPE: Final = (
 )
 
 
-def small_project(project: Path, tests: Iterable[str] = ()) -> Path:
-    """A copy of the project without the demo's tables, and of its data tests only those named."""
+def small_project(project: Path, tests: Iterable[str] = (), *, quarantine: bool = False) -> Path:
+    """A copy of the project without the demo's tables, and of its data tests only those named;
+    without the quarantine unless asked for.
+    """
     copy_project(project)
     shared = project / "shared"
     others = [each for each in (shared / "tests").iterdir() if each.stem not in tests]
-    quarantine = (shared / "models" / "silver").glob("quarantined_payloads.*")
-    for file in [*(project / "models").glob("*/*.*"), *quarantine, *others]:
+    if not quarantine:
+        others += (shared / "models" / "silver").glob("quarantined_payloads.*")
+    for file in [*(project / "models").glob("*/*.*"), *others]:
         file.unlink()
     return project
 

@@ -204,7 +204,9 @@ def test_a_lake_is_built_read_and_maintained_in_each_catalog(
         with pytest.MonkeyPatch.context() as environment:
             environment.setenv("KAFKA_BOOTSTRAP_SERVERS", broker.bootstrap_servers)
             status = moving.command(catalog, "status", "--json", "--vars", json.dumps(topics))
-        (row,) = (each for each in json.loads(status) if each["topic"] == topic)
+        told = json.loads(status)
+        (row,) = (each for each in told["partitions"] if each["topic"] == topic)
+        assert [each for each in told["links"] if each["outcome"] == "broken"] == []
         assert (row["next_offset"], row["lag_messages"], row["problem"]) == (0, 2, None)
         moving.dbt(catalog, "run-operation", "maintain_tables")
         kept = moving.tables(catalog)["gold.shops"]

@@ -5,12 +5,14 @@ from typing import Any
 import pytest
 from dbt_common.exceptions import CompilationError
 
+from dbt_lakehouse.commands.status.tables import _SET_LESS
+from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.dbt import declarations
 from dbt_lakehouse.dbt.declarations import RESERVED, Fold, changes, declared, is_widening
-from dbt_lakehouse.texts import sql_text
+from dbt_lakehouse.texts import printable, sql_text, text_of
 
-OTHERS = "format not in ('aerospike_messagepack', 'aerospike_json')"
-AEROSPIKE = "format in ('aerospike_messagepack', 'aerospike_json')"
+OTHERS = "format not in ('aerospike_messagepack', 'aerospike_json', 'aerospike_flat_json')"
+AEROSPIKE = "format in ('aerospike_messagepack', 'aerospike_json', 'aerospike_flat_json')"
 
 
 def log(**but: Any) -> dict[str, Any]:
@@ -70,6 +72,17 @@ def test_a_log() -> None:
         "several_sources": False,
         "sources": [[None, None, "orders"]],
     }
+
+
+def test_columns_by_path() -> None:
+    city = {"type": "STRING", "path": "address.city"}
+    found = log(columns={"city": city, "doc": {"type": "string", "path": "$"}})
+    assert found["columns"][1:] == [
+        {"column": "city", "type": "string", "field": "address", "encoding": None}
+        | {"path": ["address", "city"]},
+        {"column": "doc", "type": "string", "field": "$", "encoding": None, "path": []},
+    ]
+    assert found["fields"] == ["id", "address", "$"]
 
 
 def test_an_aerospike_log() -> None:
@@ -140,6 +153,17 @@ def test_which_events_are_a_logs(
             "can't be ordered by source time",
         ),
         ({"source_table": []}, "the list of a change log's source_table is empty"),
+        ({"columns": {"a": {"type": "int", "path": "b..c"}}}, "a path is the names that lead"),
+        ({"columns": {"a": {"type": "int", "path": ["b"]}}}, "a path is the names that lead"),
+        (
+            {"columns": {"a": {"type": "int", "path": "b", "name": "c"}}},
+            "It comes instead of a name",
+        ),
+        ({"key": {"id": {"type": "int", "path": "_id.a"}}}, "key column id can't be declared by"),
+        (
+            {"partial": True, "columns": {"a": {"type": "string", "path": "$"}}},
+            "no column can have a whole one",
+        ),
     ],
 )
 def test_what_can_not_be_declared(but: dict[str, Any], message: str) -> None:
@@ -266,6 +290,21 @@ def test_a_declaration_is_the_same_text_each_time() -> None:
     assert declarations.digest(declared(taken)) != declarations.digest(declared(declaration))
 
 
+def test_a_format_that_was_added_changes_no_table() -> None:
+    for declaration, names in ((log(), OTHERS), (aerospike_log(), AEROSPIKE)):
+        after = declared(declaration)
+        before = after.replace(names, names.replace(", 'aerospike_flat_json'", ""))
+        assert before != after
+        assert changes(before, after) == declarations.Changes({})
+        other = declared(declaration | {"conditions": [names, "false"]})
+        assert "conditions" in str(changes(before, other).rebuild)
+
+
+def test_all_models_know_the_formats_of_aerospike() -> None:
+    model = (ROOT / "shared" / "models" / "silver" / "set_less_deletes.sql").read_text()
+    assert AEROSPIKE in model
+
+
 def test_types_of_columns_that_are_not_taken_do_not_matter() -> None:
     def note(**columns: str) -> Fold:
         return declarations.fold(log(columns={"note": "string", **columns}), ["note"])
@@ -297,4 +336,20 @@ def test_types_that_hold_all_values_of_others(old: str, new: str, expected: bool
 
 def test_any_text_is_a_literal() -> None:
     assert sql_text("it's a \\ and \\'") == "'it\\'s a \\\\ and \\\\\\''"
+    # It stays what it is where a macro indents what it is in.
+    assert sql_text("a\r\nb\x0bc\u2028") == "'a\\u000d\\u000ab\\u000bc\\u2028'"
     assert declarations.quoted(["a b", "c"]) == ["`a b`", "`c`"]
+
+
+def test_a_terminal_shows_what_it_would_obey() -> None:
+    assert printable("é \u3000\U0001f469\u200d\U0001f692") == "é \u3000\U0001f469\u200d\U0001f692"
+    assert printable("a\x1b[2J\r\n\x9b\u202e\u2028") == r"a\x1b[2J\r\n\x9b\u202e\u2028"
+    assert [text_of(sql_text(each)) for each in ("it's", "\\u000a\n", "\\")] == [
+        *("it's", "\\u000a\n", "\\"),
+    ]
+
+
+def test_deletes_without_a_set_are_those_of_all_formats_of_aerospike() -> None:
+    model = (ROOT / "shared/models/silver/set_less_deletes.sql").read_text()
+    assert f"        {AEROSPIKE}\n" in model
+    assert AEROSPIKE in _SET_LESS

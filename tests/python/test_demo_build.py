@@ -3,10 +3,13 @@
 import json
 import re
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from dbt_common.exceptions import DbtRuntimeError
 from lakes import DEMO_AS_OF, Lake
+from report_pages import Page, is_sound
 
 from benchmarks.statements import asked_by
 from dbt_lakehouse.cli import lakehouse
@@ -60,10 +63,92 @@ def test_every_captured_message_is_in_bronze(demo: Lake) -> None:
     assert len(landed) == len(captured)
 
 
+def reported(demo: Lake, target: Path, *options: str) -> Page:
+    """The page of `lakehouse report`, which must be sound."""
+    place = ["--project-dir", str(demo.project), "--profiles-dir", str(demo.project / "profiles")]
+    environment = {**demo.environment, "DBT_TARGET_PATH": str(target)}
+    result = CliRunner().invoke(
+        lakehouse, ["report", *place, *options], env=environment, catch_exceptions=False
+    )
+    path = target / "report.html"
+    assert (result.exit_code, result.stdout) == (0, f"wrote {path}\n"), result.output
+    page = Page(path.read_text())
+    is_sound(page)
+    return page
+
+
+def test_a_lake_that_others_have_built_has_a_report(demo: Lake, tmp_path: Path) -> None:
+    """Of what the lake keeps alone: no run is remembered there."""
+    page = reported(demo, tmp_path)
+    assert "No run of dbt is remembered" in page.root.text
+    gold = page.table("Gold")
+    rows = {name.removeprefix("gold."): int(row["Rows now"]) for name, row in gold.items()}
+    assert {name: rows[name] for name in LIVE_ROWS} == LIVE_ROWS
+    assert {row["State"] for row in gold.values()} == {"up to date"}
+    changes = demo.reader()
+    for name, row in gold.items():
+        log = f"silver.{name.removeprefix('gold.').removesuffix('_history')}_changes"
+        query = f"select count(*), count(*) filter (_operation = 'delete') from {log}"
+        assert (int(row["Events"]), int(row["Deletes"])) == changes.query(query).fetchone()
+    landed, decoded = len(demo.read("bronze.raw_payloads")), len(demo.read("silver.change_events"))
+    assert f"{landed} messages landed, {decoded} changes decoded" in page.root.text
+    quarantined = page.table("All that could not be decoded so far")
+    assert quarantined.keys() >= {"unknown_format", "bad_shape"}
+    assert "'***'" in quarantined["bad_shape"]["What the decoder says, of the newest"]
+    assert len(page.all("svg")) >= 2
+    told = reported(demo, tmp_path, "--payloads")
+    assert "'***'" not in told.root.text and "'***'" in page.root.text
+
+
 def test_a_run_without_news_asks_nothing_of_spark(demo: Lake) -> None:
-    """Not for sets either, though other tables have remembered deleted keys beside theirs."""
-    asked = asked_by(demo.spark, lambda: demo.dbt("run", as_of=DEMO_AS_OF))
+    """Not for sets either, though other tables have remembered deleted keys beside theirs. It
+    leaves a report, as each run that may write dbt's artifacts.
+    """
+    page = demo.folder / f"target-{demo.project.name}" / "report.html"
+    page.unlink(missing_ok=True)
+    asked = asked_by(demo.spark, lambda: demo.dbt("run", "--write-json", as_of=DEMO_AS_OF))
     assert asked.jobs == 0
+    drawn = Page(page.read_text())
+    is_sound(drawn)
+    assert "Good. Nothing landed, 0 changes decoded, all tables up to date." in drawn.root.text
+    gold = drawn.table("Gold")
+    assert {(row["Before"] == row["Rows now"], row["Change"]) for row in gold.values()} == {
+        (True, "0")
+    }
+    assert f"report of this run: {page}" in demo.log_text()
+
+
+def test_what_fails_is_in_the_report(demo: Lake, tmp_path: Path) -> None:
+    """A test with the row that shows it, a model with its error, and what has kept a run from
+    building any: also a run that fails leaves its page.
+    """
+    target = demo.folder / f"target-{demo.project.name}"
+    with demo.tampered("insert into gold.regions select * from gold.regions where r_regionkey = 0"):
+        command = ("test", "--write-json", "-s", "regions,test_type:generic")
+        statuses = demo.dbt(*command, as_of=DEMO_AS_OF)
+        (name,) = (
+            each for each, status in statuses.items() if status == "fail" and "unique" in each
+        )
+        drawn = Page((target / "report.html").read_text())
+    (rows,) = (table for table in drawn.all("section") if table.attributes.get("id") == "tests")
+    assert f"{name}: failed" in rows.text
+    assert any("r_regionkey" in each.text for each in rows.all("table"))
+    assert demo.dbt("run", "--write-json", "-s", "regions", as_of="2020-01-01") == {
+        "regions": "error"
+    }
+    drawn = Page((target / "report.html").read_text())
+    is_sound(drawn)
+    assert "Failed." in drawn.root.text and "gold.regions: error" in drawn.root.text
+    assert "vars.as_of is 2020-01-01" in drawn.root.text
+    assert drawn.table("Gold")["gold.regions"]["State"] == "failed"
+    capture = tmp_path / "bad.jsonl"
+    capture.write_text("no JSON\n")
+    with pytest.raises(DbtRuntimeError, match="line 1: not a JSON object"):
+        demo.dbt("run", "--write-json", as_of=DEMO_AS_OF, captures=[str(capture)])
+    drawn = Page((target / "report.html").read_text())
+    is_sound(drawn)
+    assert "Failed. The command ended early, nothing landed" in drawn.root.text
+    assert "line 1: not a JSON object" in drawn.root.text
 
 
 def test_the_recorded_terminal_is_what_the_commands_print(demo: Lake) -> None:

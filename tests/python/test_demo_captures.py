@@ -182,11 +182,14 @@ def generator() -> Iterator[ModuleType]:
 
 
 def test_regenerating_gives_the_committed_bytes(generator: ModuleType) -> None:
-    committed = {path.name: path.read_bytes() for path in SEEDS.glob("*.jsonl")}
+    examples = [*(SEEDS.parent / "examples").glob("*/seeds/*.jsonl")]
+    committed = {path: path.read_bytes() for path in [*SEEDS.glob("*.jsonl"), *examples]}
     written = generator.captures()
-    assert sorted(written) == sorted(committed) == sorted(f"{topic}.jsonl" for topic in FORMATS)
-    for name in written:
-        assert written[name] == committed[name], f"{name}: run python seeds/generate.py"
+    assert len(examples) >= 3
+    assert {path.stem for path in written} == {*FORMATS, *(path.stem for path in examples)}
+    assert sorted(written) == sorted(committed)
+    for path in written:
+        assert written[path] == committed[path], f"{path}: run python seeds/generate.py"
 
 
 def test_the_generator_shares_nothing_with_the_decoders() -> None:

@@ -1,13 +1,19 @@
-"""What dbt's pages and its catalog say, without dbt."""
+"""What dbt's pages and its catalog say, without dbt; and our own page of promises."""
 
 import json
+import os
+import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dbt_lakehouse.commands.docs import write_page
+from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.dbt.catalog import shown_type
+from python_udfs.registry import FORMATS
 
 POSITION = "struct<log_time:timestamp,topic:string,partition:int,offset:bigint,event_index:int>"
 UNIT_TEST = "unit_test.shop.orders.orders_are_counted"
@@ -65,3 +71,60 @@ def test_the_page_shows_what_is_for_people(tmp_path: Path) -> None:
     }
     # dbt's own file is as dbt has written it.
     assert json.loads((tmp_path / "manifest.json").read_bytes()) == manifest
+
+
+def test_the_promises_name_tests_that_there_are() -> None:
+    page = (ROOT / "docs/reliability.md").read_text()
+    promises = [
+        line for line in page.splitlines() if line.startswith("|") and "proved by" not in line
+    ]
+    for line in promises:
+        named = re.findall(r"`(test_\w+\.py)::(test_\w+)`", line)
+        assert named or set(line) <= set("|-"), line
+        for file, name in named:
+            text = (ROOT / "tests/python" / file).read_text()
+            assert f"\ndef {name}(" in text, (file, name)
+    assert len(page.splitlines()) <= 80
+
+
+def test_the_recipe_for_a_wire_format_carries(tmp_path: Path) -> None:
+    """Its decoder and its tests, as they stand there."""
+    recipe = (ROOT / "docs" / "add-a-wire-format.md").read_text()
+    files = re.findall(r"```diff\n\+\+\+ (\S+_json\.py)\n(.*?)```", recipe, re.DOTALL)
+    assert [name for name, _ in files] == [
+        "python_udfs/outbox_json.py",
+        "tests/python/test_outbox_json.py",
+    ]
+    for name, lines in files:
+        file = tmp_path / Path(name).name
+        file.write_text("\n".join(line[1:] for line in lines.splitlines()) + "\n")
+    # Beside the package, and not in it: nothing is written into the checkout.
+    test = tmp_path / "test_outbox_json.py"
+    test.write_text(
+        test.read_text().replace("from python_udfs import outbox_json", "import outbox_json")
+    )
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", test.name]
+    result = subprocess.run(
+        command,
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": f"{ROOT}:{tmp_path}"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert result.returncode == 0, result.stdout
+    # What is exchanged in the registry is there.
+    registry = (ROOT / "python_udfs" / "registry.py").read_text()
+    for line in (
+        "from python_udfs import canal_json, maxwell_json",
+        '    "canal_json": canal_json.decode,\n}',
+    ):
+        assert line in registry
+
+
+def test_the_formats_are_all_told() -> None:
+    page = (ROOT / "docs" / "wire-formats.md").read_text()
+    assert re.findall(r"^\| `(\w+_(?:json|messagepack|avro))` \|", page, re.MULTILINE) == list(
+        FORMATS
+    )

@@ -7,15 +7,18 @@ import re
 import subprocess
 import sys
 import time
+import unicodedata
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 from aerospike_encoder import Ext, Map, pack
 from aerospike_messages import messages, record_keys
+from avro_messages import avro_schema
 from debezium_messages import ENVELOPE, dumps
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from test_debezium_avro import BY_HAND, KEY_BLOCK, ORDER, know
 
 from dbt_lakehouse.cli import main
 from dbt_lakehouse.commands.explain import json_tree
@@ -70,7 +73,8 @@ def taken_apart(
     explanation = explain(key, value, limits or Limits(), told)
     # Neither form may fail on anything, nor bring what a terminal would obey.
     for text in (explanation.text(), explanation.text(everything=True)):
-        assert text.replace("\n", "").isprintable()
+        shown = (each for each in text if each not in "\n\u200c\u200d")
+        assert all(each.isprintable() or unicodedata.category(each) == "Zs" for each in shown)
     json.loads(explanation.json())
     for part in (explanation.key, explanation.value):
         if part is not None:
@@ -199,6 +203,19 @@ def test_each_prefix_breaks_where_the_decoder_says() -> None:
                 taken_apart(format_name, whole[:end] + b"\xff" + whole[end:])
 
 
+@settings(max_examples=150, deadline=None)
+@given(changes, small)
+def test_avro_breaks_where_the_decoder_says(
+    edits: list[tuple[str, int, bytes]], limits: Limits
+) -> None:
+    know(7, avro_schema(ORDER))
+    know(8, avro_schema(KEY_BLOCK))
+    told = taken_apart("debezium_avro", changed(BY_HAND, edits), b"\0\0\0\0\x08\x02", limits)
+    assert told.key is not None and told.key.tree.rest is None
+    if not edits:
+        assert told.value is not None and told.value.tree.rest is None
+
+
 # --- what is told ---------------------------------------------------------------------------------
 
 
@@ -289,6 +306,138 @@ def test_json_of_aerospike_has_what_became_of_it_and_of_the_key() -> None:
     assert "set: string" in text
 
 
+FLAT: Final = dumps(
+    {
+        "metadata": {"namespace": "ns", "set": "set", "digest": DIGEST_64, "msg": "write"}
+        | {"gen": 4, "lut": 1617167159548, "exp": 0, "more": 1},
+        "n": 5,
+    }
+)
+
+
+def test_flat_json_of_aerospike_has_what_became_of_it_and_of_the_key() -> None:
+    told = taken_apart(None, FLAT, dumps({"namespace": "ns", "digest": DIGEST_64}))
+    assert became(told) == {
+        "namespace": ["source_schema = ns"],
+        "set": ["source_table = set"],
+        "digest": [f'record_key = {{"digest":"{DIGEST_64}"}}'],
+        "msg": ["operation = upsert"],
+        "gen": ["metadata.generation = 4"],
+        "lut": ["occurred_at = 2021-03-31T05:05:59.548Z", "metadata.lut = 1617167159548"],
+        "exp": ["expires_at = null", "metadata.expiry = 0"],
+        "more": ["metadata.more = 1"],
+        "n": ["after.n = 5"],
+    }
+    batch = b"[" + FLAT + b',{"metadata":{"msg":7}}]'
+    for end in range(1, len(batch) + 1):
+        taken_apart("aerospike_flat_json", batch[:end])
+    told = taken_apart("aerospike_flat_json", batch)
+    assert [wrong.position for wrong in told.wrong] == [batch.index(b"7}")]
+
+
+MAXWELL: Final = dumps(
+    {"database": "d", "table": "t", "type": "update", "ts": 1477053234, "xid": 5}
+    | {"data": {"id": 1, "m": 2}, "old": {"m": 1}}
+)
+CANAL: Final = dumps(
+    {"database": "d", "table": "t", "type": "UPDATE", "isDdl": False, "es": 1554045359000}
+    | {"mysqlType": {"id": "int", "n": "int"}, "data": [{"id": "1", "n": "x"}, {"id": "2"}]}
+    | {"old": [{"n": "0"}, None]}
+)
+UNWRAPPED: Final = dumps({"id": 1, "n": 2, "__deleted": "false", "__op": "u", "__table": "t"})
+
+
+def test_rows_of_maxwell_have_what_became_of_them() -> None:
+    told = taken_apart(None, MAXWELL, dumps({"database": "d", "table": "t", "pk.id": 1}))
+    assert (told.format, told.how) == ("maxwell_json", "sure: no other decoder accepts it")
+    assert became(told) == {
+        "database": ["source_database = d"],
+        "table": ["source_table = t"],
+        "type": ["operation = update"],
+        "ts": ["occurred_at = 2016-10-21T12:33:54Z", "metadata.ts = 1477053234"],
+        "xid": ["metadata.xid = 5"],
+        "id": ["after.id = 1"],
+        # The last of the name: what it was.
+        "m": ["before.m = 1"],
+    }
+    assert told.key is not None and told.key.tree.root is not None
+    assert told.key.tree.root.part("pk.id").became == ["record_key.id = 1"]  # type: ignore[union-attr]
+    told = taken_apart(None, MAXWELL, dumps(["d", "t", [{"id": 1}]]))
+    assert "record_key.id = 1" in told.text()
+
+
+def test_rows_of_canal_have_what_became_of_them() -> None:
+    told = taken_apart(None, CANAL)
+    assert (told.format, told.how) == ("canal_json", "sure: no other decoder accepts it")
+    assert told.value is not None and told.value.tree.root is not None
+    data, old = told.value.tree.root.part("data"), told.value.tree.root.part("old")
+    assert data is not None and old is not None
+    rows = [{str(each.step): each.became for each in row.children} for row in data.children]
+    note = "metadata.untyped: no value of the declared type, kept as sent"
+    assert rows == [
+        {"id": ["after.id = 1"], "n": ['after.n = "x"', note]},
+        {"id": ["after.id = 2"]},
+    ]
+    assert old.children[0].children[0].became == ["before.n = 0"]
+    assert "-> occurred_at = 2019-03-31T15:15:59Z" in told.text()
+
+
+def test_unwrapped_rows_have_what_became_of_them() -> None:
+    told = taken_apart(None, UNWRAPPED)
+    assert (told.format, told.how) == (
+        "debezium_unwrapped_json",
+        "sure: no other decoder accepts it",
+    )
+    assert became(told) == {
+        "id": ["after.id = 1"],
+        "n": ["after.n = 2"],
+        "__deleted": ["operation = update", 'metadata.deleted = "false"'],
+        "__op": ["operation = update"],
+        "__table": ["source_table = t"],
+    }
+    # The columns of its key.
+    assert taken_apart(None, b'{"id":1,"n":2}', b'{"id":1}').format == "debezium_unwrapped_json"
+
+
+MONGODB: Final = (
+    b'{"op":"u","updateDescription":{"updatedFields":"{\\"at.b\\":{\\"$date\\":0}}"},'
+    b'"source":{"connector":"mongodb","db":"d","collection":"c"}}'
+)
+
+
+def test_documents_of_mongodb_have_what_became_of_them() -> None:
+    key = b'{"id":"{\\"$oid\\":\\"67ab25755c0d5ac87eb8c632\\"}"}'
+    told = taken_apart(None, MONGODB, key)
+    assert (told.format, became(told)["collection"]) == ("debezium_json", ["source_table = c"])
+    (image, *_) = became(told)["updateDescription"]
+    assert image.startswith('after = {"_id":"67ab25755c0d5ac87eb8c632","$partial":{')
+    assert told.key is not None and told.key.tree.root is not None
+    assert told.key.tree.root.children[0].became == ['record_key._id = "67ab25755c0d5ac87eb8c632"']
+    whole = b'{"op":"c","after":"{\\"_id\\":{\\"$date\\":0}}","source":{"collection":"c"}}'
+    after = became(taken_apart("debezium_json", whole))["after"]
+    assert after == ['after = {"_id":"1970-01-01T00:00:00.000Z"}']
+    (wrong,) = taken_apart("debezium_json", whole.replace(b":0", b":{}")).wrong
+    assert (wrong.code, wrong.position) == ("bad_field", None)
+    assert wrong.sentence.startswith('$.after._id["$date"]["$numberLong"]: expected an integer')
+    deep = whole.replace(b":0", b":" + b"[" * 300)
+    assert taken_apart("debezium_json", deep).wrong[0].code == "too_deep"
+
+
+@pytest.mark.parametrize(
+    ("format_name", "value"),
+    [
+        ("maxwell_json", MAXWELL),
+        ("canal_json", CANAL),
+        ("debezium_unwrapped_json", UNWRAPPED),
+        ("debezium_json", MONGODB),
+    ],
+)
+def test_each_prefix_of_a_row_breaks_where_the_decoder_says(format_name: str, value: bytes) -> None:
+    for end in range(1, len(value) + 1):
+        taken_apart(format_name, value[:end], value[:end])
+        taken_apart(format_name, value[:end] + b"7" + value[end + 1 :])
+
+
 SCHEMA: Final = {
     "type": "struct",
     "name": "shop.Envelope",
@@ -353,7 +502,9 @@ def test_a_schema_block_is_shown_for_what_is_wrong_in_it() -> None:
             "lindorm_json and debezium_json would",
         ),
         (dumps(ENVELOPE | {"source": {"namespace": "n"}}), "lindorm_json", "arcion_json and debe"),
+        (dumps(ENVELOPE).replace(b'"source":{', b'"source":{"x":1e400,'), "debezium_json", "arc"),
         (BATCH[:-30], "aerospike_json", "its decoder accepts the most of it"),
+        (FLAT, "aerospike_flat_json", "sure: no other decoder accepts it"),
         (b"null", "debezium_json", "no value, or one that stands for none"),
         (b"\x93\x01", MESSAGEPACK, "by its first bytes: no decoder accepts any of it"),
         (b'{"msg":1}', "aerospike_json", "by its first bytes"),

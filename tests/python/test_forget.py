@@ -1,9 +1,11 @@
 """`lakehouse forget`: a key's data out of all tables, and with --purge out of all files."""
 
+import gzip
 import json
 import random
 import struct
 import zlib
+from base64 import b64encode
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -12,11 +14,13 @@ from typing import Any, Final
 import pyarrow.parquet as pq
 import pytest
 from aerospike_encoder import pack
+from click.testing import CliRunner
 from lakes import Lake, Rows
 from small_messages import digest, digest_text, order, order_key, profile, profile_key
 from small_project import small_project
 from streams import MINUTE, ORDERS, PROFILES, START, Message
 
+from dbt_lakehouse.cli import lakehouse
 from dbt_lakehouse.commands.forget import erasing
 from dbt_lakehouse.commands.forget.command import ForgetError, Options, Report, forget
 from dbt_lakehouse.commands.forget.entities import read_models
@@ -25,6 +29,7 @@ from dbt_lakehouse.commands.keys import is_rounded
 from dbt_lakehouse.commands.why.command import why
 from dbt_lakehouse.commands.why.events import keyed_table
 from dbt_lakehouse.commands.why.report import Answer, Reason
+from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.config.project import ProjectOptions, load
 from dbt_lakehouse.dbt.commands import read_manifest
 from dbt_lakehouse.dbt.commits import carry_on, note
@@ -69,6 +74,16 @@ def mine(clock: int, name: str) -> list[Any]:
     return [1, 1, [profile_key(DIGEST, f"{MARKER} key"), 1, 0, clock, bins]]
 
 
+def with_header(message: Message) -> dict[str, Any]:
+    """The capture line of a message, with a header that names who is to be forgotten if it is of
+    such a one.
+    """
+    line = message.line()
+    is_meant = any(each in (message.key or b"") + (message.value or b"") for each in NEEDLES)
+    header = b64encode(MARKER.encode()).decode()
+    return {**line, "headers": [[f"of {MARKER}", header]]} if is_meant else line
+
+
 def moved(offset: int, before: int, after: int) -> Message:
     """An update that changes an order's key."""
     message = order(ORDERS, offset, at(offset), "u", after, f"{MARKER} moved")
@@ -76,7 +91,11 @@ def moved(offset: int, before: int, after: int) -> Message:
     value = json.loads(message.value)
     value["before"] = {"order_id": before, "status": f"{MARKER} new"}
     value["source"]["query"] = f"update orders set note = '{MARKER}'"
-    return message._replace(value=json.dumps(value).encode())
+    block = {"type": "string", "field": "status", "optional": True, "default": MARKER}
+    number = {"type": "int64", "field": "order_id", "doc": f"of {MARKER}"}
+    image = {"type": "struct", "field": "after", "optional": True, "fields": [number, block]}
+    schema = {"type": "struct", "fields": [image]}
+    return message._replace(value=json.dumps({"schema": schema, "payload": value}).encode())
 
 
 FIRST: Final = [
@@ -127,6 +146,8 @@ def holders(folder: Path) -> set[Path]:
 
 def _holds(path: Path) -> bool:
     texts = [path.read_bytes()]
+    if texts[0].startswith(b"\x1f\x8b"):
+        texts.append(gzip.decompress(texts[0]))
     if path.suffix == ".parquet":
         table = pq.read_table(path)
         texts += [repr(column.to_pylist()).encode() for column in table.columns]
@@ -187,6 +208,10 @@ class Told:
         self.lake = lake
         self.held = holders(lake.folder / "lake")
         self.before = self.rows(*GOLD)
+        snapshots = self.snapshots()
+        keys = [{"order_id": NUMBER}]
+        self.dry = self.forget("orders", *keys, purge=True, dry_run=True)
+        self.is_unchanged_by_it = self.snapshots().items() >= snapshots.items()
         self.profile = self.forget("profiles", {"digest": digest_text(DIGEST)})
         self.after_profile = self.snapshots()
         self.order = self.forget("orders", {"order_id": NUMBER}, purge=True)
@@ -199,9 +224,15 @@ class Told:
         again = self.forget("orders", {"order_id": NUMBER}, {"order_id": OLD_NUMBER})
         self.again = [again.text(), self.forget(None, purge=True).text()]
 
-    def forget(self, table: str | None, *keys: str | dict[str, Any], purge: bool = False) -> Report:
+    def forget(
+        self,
+        table: str | None,
+        *keys: str | dict[str, Any],
+        purge: bool = False,
+        dry_run: bool = False,
+    ) -> Report:
         texts = [key if isinstance(key, str) else json.dumps(key) for key in keys]
-        options = Options(table, texts, purge)
+        options = Options(table, texts, purge, dry_run)
         return forget(self.lake.load(captures=[], as_of=AS_OF), options)
 
     def rows(self, *tables: str) -> dict[str, Rows]:
@@ -222,7 +253,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
     lake = Lake(tmp_path_factory.mktemp("forget"))
     with lake.dbt_folders():
         for messages in (FIRST, SECOND):
-            lake.land(each.line() for each in messages)
+            lake.land(map(with_header, messages))
             run(lake)
         # What a rebuild has replaced is in the files too.
         run(lake, "-s", "orders", "--full-refresh")
@@ -269,6 +300,42 @@ def test_it_tells_how_much_was_forgotten(told: Told) -> None:
     # 1, 3 and 8, poison and tombstone.
     assert (told.order.payloads, told.order.records, told.order.linked_keys) == (5, 5, 1)
     assert "1 more key" in told.order.text() and MARKER not in told.order.text()
+
+
+def test_a_dry_run_tells_what_would_go_and_changes_nothing(told: Told) -> None:
+    assert told.is_unchanged_by_it
+    done = told.order
+    assert (told.dry.payloads, told.dry.records, told.dry.rows, told.dry.linked_keys) == (
+        *(done.payloads, done.records, done.rows, done.linked_keys),
+    )
+    assert (told.dry.request_id, told.dry.purged, told.dry.dry_run) == (None, {}, True)
+    assert set(told.dry.to_purge) == done.rows.keys()
+    assert "orders: would forget the key: 5 events" in told.dry.text()
+    assert "would rewrite files of bronze.raw_payloads," in told.dry.text()
+
+
+def test_at_a_terminal_it_asks_first(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+
+    def forget_keys(project: object, options: Options) -> Report:
+        calls.append(options.dry_run)
+        return told.dry if options.dry_run else told.order
+
+    monkeypatch.setattr("dbt_lakehouse.commands.forget.command.forget", forget_keys)
+    call = ["forget", "--table", "orders", "--key", "{}", "--project-dir", str(ROOT)]
+    for is_terminal, answer, more, expected in (
+        (True, "n\n", [], [True]),
+        (True, "y\n", [], [True, False]),
+        (True, "", ["--yes"], [False]),
+        (True, "", ["--dry-run"], [True]),
+        (False, "", [], [False]),
+    ):
+        calls.clear()
+        with monkeypatch.context() as terminal:
+            terminal.setattr("click.testing._NamedTextIOWrapper.isatty", lambda _, t=is_terminal: t)
+            result = CliRunner().invoke(lakehouse, [*call, *more], input=answer)
+        assert calls == expected, result.output
+        assert (result.exit_code != 0) == (answer == "n\n"), result.output
 
 
 def test_gold_has_all_others_as_they_were(told: Told) -> None:
@@ -358,6 +425,7 @@ def test_a_run_finds_nothing_new(told: Told) -> None:
     tests = ("test", *MODELS, "--exclude", "test_type:unit", "quarantine_rate")
     statuses = told.lake.dbt(*tests, "--indirect-selection", "cautious", as_of=AS_OF)
     assert len(statuses) > 20 and set(statuses.values()) == {"pass"}, statuses
+    assert told.lake.broken_sums() == []
 
 
 def test_done_again_it_finds_nothing(told: Told) -> None:
@@ -424,6 +492,7 @@ def test_a_full_refresh_gives_the_same(told: Told) -> None:
     for name, rows in before.items():
         # Only the records of batches are numbered anew.
         assert ordered(told.lake.read(name), False) == ordered(rows, False)
+    assert told.lake.broken_sums() == []
 
 
 @pytest.mark.parametrize(

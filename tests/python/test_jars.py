@@ -1,5 +1,6 @@
 """Jars are those that are locked, and come from where the user says."""
 
+import importlib.metadata
 import shutil
 from pathlib import Path
 
@@ -7,7 +8,8 @@ import pytest
 
 from dbt_lakehouse.errors import JarError
 from dbt_lakehouse.spark import jars
-from dbt_lakehouse.spark.jars import JARS, Jar, _proxy_options, ensure_jars
+from dbt_lakehouse.spark.jars import JARS, S3_JARS, Jar, _proxy_options, ensure_jars
+from docs.sbom import materials
 
 SMALLEST = min(JARS, key=lambda jar: jar.path.stat().st_size if jar.path.exists() else 1 << 40)
 
@@ -31,7 +33,10 @@ def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_mirror_has_them_and_a_changed_one_is_fetched_again(
-    mirror: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    mirror: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     settings = tmp_path / "ivysettings.xml"
     settings.write_text(
@@ -43,6 +48,7 @@ def test_a_mirror_has_them_and_a_changed_one_is_fetched_again(
     (tmp_path / "cache" / "jars").mkdir()
     SMALLEST.path.write_bytes(b"half of it")
     (path,) = ensure_jars([SMALLEST])
+    assert f"{path} is not {SMALLEST.coordinates}, by its SHA-256" in capsys.readouterr().err
     assert tmp_path in path.parents and path.stat().st_size > 1000
     # Then without any look elsewhere.
     shutil.rmtree(mirror)
@@ -55,6 +61,21 @@ def test_other_bytes_than_the_locked_ones_are_refused(
     monkeypatch.setenv("DEFAULT_ARTIFACT_REPOSITORY", f"{mirror.as_uri()}/")
     with pytest.raises(JarError, match=f"{SMALLEST.coordinates} has SHA-256 .*, locked is 0000"):
         ensure_jars([Jar(SMALLEST.coordinates, "0000")])
+
+
+def test_the_bill_of_materials_names_what_is_installed_and_the_jars() -> None:
+    bill = materials()
+    assert (bill["bomFormat"], bill["specVersion"]) == ("CycloneDX", "1.6")
+    parts = {each["purl"]: each for each in bill["components"]}
+    assert len(parts) == len(bill["components"]) > 60
+    assert parts["pkg:pypi/pyspark@4.1.3"]["properties"][0]["name"] == "sha256"
+    for name, version in ((each["name"], each["version"]) for each in bill["components"]):
+        if f"pkg:pypi/{name}@{version}" in parts:
+            assert importlib.metadata.version(name) == version
+    for jar in (*JARS, *S3_JARS):
+        group, artifact, version = jar.coordinates.split(":")
+        part = parts[f"pkg:maven/{group}/{artifact}@{version}"]
+        assert part["hashes"] == [{"alg": "SHA-256", "content": jar.sha256}]
 
 
 def test_proxies_of_the_environment_are_javas_too() -> None:

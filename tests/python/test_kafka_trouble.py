@@ -27,6 +27,7 @@ from kafka_topics import (
 from lakes import Lake, topic_entries
 
 from dbt_lakehouse.cli import main
+from dbt_lakehouse.commands.standard_streams import NOT_WELL
 from dbt_lakehouse.config.paths import LOOPBACK
 from dbt_lakehouse.errors import ConfigurationError, DataLossError, KafkaError, LakehouseError
 from dbt_lakehouse.landing.kafka.batch import KafkaLanding, land_kafka
@@ -486,8 +487,11 @@ def test_topics_that_can_not_go_on_keep_no_others_from_landing(
 
     with pytest.raises(SystemExit) as ended:
         main(["status", "--json", "--vars", variables])
-    assert not ended.value.code
-    rows = {row["topic"]: row for row in json.loads(capsys.readouterr().out)}
+    assert ended.value.code == NOT_WELL
+    told = json.loads(capsys.readouterr().out)
+    rows = {row["topic"]: row for row in told["partitions"]}
+    named = {each["of"] for each in told["alerts"] if each["alert"] == "topic_stalled"}
+    assert named == set(stalled.all[1:])
     assert (rows[stalled.healthy]["lag_messages"], rows[stalled.healthy]["problem"]) == (0, None)
     stalled.assert_named(" ".join(rows[topic]["problem"] for topic in stalled.all[1:]))
     assert rows[stalled.gap]["next_offset"] == 10
@@ -496,7 +500,7 @@ def test_topics_that_can_not_go_on_keep_no_others_from_landing(
         main(["status", "--vars", variables])
     table = capsys.readouterr().out
     stalled.assert_named(table.partition("behind at most")[2])
-    assert f"\n{stalled.healthy}  " in table and f"\n{stalled.missing}  " in table
+    assert f"{stalled.healthy}|" in table and f"{stalled.missing}|" in table
 
 
 def test_topics_that_can_not_go_on_keep_no_others_from_being_built_or_streamed(

@@ -128,6 +128,7 @@ def consistent(lake: Lake) -> None:
     """The data tests pass, and no place in the log is there twice."""
     results = lake.dbt("test", *TESTS, as_of=AS_OF)
     assert len(results) > 5 and set(results.values()) == {"pass"}, results
+    assert lake.broken_sums() == []
     for table in LOGS:
         position = "_position" if table.endswith("orders_changes") else "topic, partition, offset"
         twice = lake.sql(f"select {position} from {table} group by all having count(*) > 1")

@@ -46,6 +46,7 @@ def told(capfd: pytest.CaptureFixture[str], *arguments: str) -> str:
         (("redrive",), "there is no lake yet, for "),
         (("forget", "--purge"), "there is no lake yet, for "),
         (("maintain", "--dry-run"), "there is no lake yet, for "),
+        (("report",), "there is no lake yet, for "),
         (("migrate-catalog", "--to", "cluster"), "is the catalog that the lake is in"),
     ],
     ids=lambda each: " ".join(each) if isinstance(each, tuple) else "",

@@ -1,10 +1,12 @@
 """Another dbt project that installs this one: the wheel beside it and no checkout, the package of
-models by packages.yml, and topics of its own in gold, as docs/package.md has it.
+models by packages.yml, and a topic of its own in gold: examples/debezium_postgresql, as
+docs/package.md has it.
 """
 
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -15,10 +17,10 @@ from zipfile import ZipFile
 import pytest
 from commands import DBT
 from lakes import Lake
-from streams import START, Message
 
 from dbt_lakehouse.config.paths import ROOT
 
+EXAMPLE: Final = ROOT / "examples" / "debezium_postgresql"
 TOPIC: Final = "erp.billing.invoices"
 
 
@@ -52,57 +54,38 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "installed"
 
 
-def write_project(project: Path) -> None:
-    """The files of docs/package.md."""
+def copy_project(project: Path) -> None:
+    """The example, without its models; docs/package.md has its files."""
+    shutil.copytree(EXAMPLE, project, ignore=shutil.ignore_patterns("models"))
     packages, settings = re.findall(
         r"```yaml\n(.*?)```", (ROOT / "docs" / "package.md").read_text(), flags=re.DOTALL
     )
-    (project / "profiles").mkdir(parents=True)
-    (project / "packages.yml").write_text(
-        packages.replace("../cdc_lakehouse/shared", str(ROOT / "shared"))
-    )
-    (project / "dbt_project.yml").write_text(settings)
-    profile = (ROOT / "profiles" / "profiles.yml").read_text()
-    assert profile.count("\ncdc_lakehouse:\n") == 1
-    (project / "profiles" / "profiles.yml").write_text(
-        profile.replace("\ncdc_lakehouse:\n", "\nwarehouse:\n")
-    )
+    captures = '  captures: ["seeds/*.jsonl"]\n'
+    assert (project / "dbt_project.yml").read_text().replace(captures, "") == settings
+    shared = str(ROOT / "shared")
+    (project / "packages.yml").write_text(packages.replace("../cdc_lakehouse/shared", shared))
+    shutil.copytree(ROOT / "profiles", project / "profiles")
 
 
-def invoice(offset: int, number: int, state: str | None) -> Message:
-    """A change of an invoice; None deletes it."""
-    image = {"id": number, "state": state}
-    value = {
-        "op": "d" if state is None else "c",
-        "before": image if state is None else None,
-        "after": None if state is None else image,
-        "source": {"connector": "mysql", "db": "billing", "table": "invoices", "ts_ms": START},
-        "ts_ms": START,
-    }
-    key = json.dumps({"id": number}).encode()
-    return Message(TOPIC, 0, offset, START, key, json.dumps(value).encode())
-
-
-def test_an_empty_project_has_its_own_topics_in_gold(wheel: Path, tmp_path: Path) -> None:
+def test_a_project_of_its_own_has_its_topics_in_gold(wheel: Path, tmp_path: Path) -> None:
     project = tmp_path / "warehouse"
-    write_project(project)
+    copy_project(project)
     lake = Lake(tmp_path, project)
     # Before the checkout, which Python's path ends with.
     environment = {**lake.environment, "PYTHONPATH": str(wheel), "DBT_PROFILES_DIR": "profiles"}
     environment |= {"DBT_SEND_ANONYMOUS_USAGE_STATS": "false"}
-    capture = project / "invoices.jsonl"
-    messages = [invoice(0, 1, "open"), invoice(1, 2, "open"), invoice(2, 1, "paid")]
-    messages.append(invoice(3, 2, None))
-    capture.write_text("".join(json.dumps(each.line()) + "\n" for each in messages))
 
     run(project, environment, *DBT, "deps")
-    run(project, environment, "-m", "dbt_lakehouse.cli", "land", capture.name)
+    run(project, environment, "-m", "dbt_lakehouse.cli", "land", f"seeds/{TOPIC}.jsonl")
     run(project, environment, "-m", "dbt_lakehouse.cli", "generate", "--topic", TOPIC)
+    for file in (EXAMPLE / "models").rglob("*.*"):
+        assert (project / file.relative_to(EXAMPLE)).read_text() == file.read_text()
     said = run(project, environment, *DBT, "build")
     assert "ERROR=0" in said
 
-    (row,) = lake.read("gold.invoices")
-    assert (row["id"], row["state"]) == (1, "paid")
+    said = run(project, environment, "-m", "dbt_lakehouse.cli", "show")
+    page = (EXAMPLE / "README.md").read_text()
+    assert said in page
     assert "silver.change_events" in lake.tables()
     manifest = json.loads((project / "target" / "manifest.json").read_text())
     (macro,) = (each for each in manifest["macros"].values() if each["name"] == "current_state")

@@ -151,3 +151,4 @@ def test_the_data_tests_pass(built: "Built") -> None:
     tests |= {f"{source.table}_equals_refold" for source in SOURCES}
     assert tests <= built.data_tests
     assert not tests & built.failing_tests
+    assert built.broken_sums == []

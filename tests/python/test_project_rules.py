@@ -32,7 +32,8 @@ NAMES: Final = {"change_log": r"\w+_changes", "history": r"\w+_history"}
 _OF_THE_LAKE: Final = "the lake's own state, which every gold table reads and writes"
 _BY_COMMANDS: Final = "written by commands, for people to read; no news is no fault"
 _WRITTEN_BY_COMMANDS: Final = [
-    f"bronze.{name}" for name in ("topic_partitions", "kafka_gaps", "maintained", "forgotten")
+    f"bronze.{name}"
+    for name in ("topic_partitions", "kafka_gaps", "maintained", "forgotten", "avro_schemas")
 ]
 _LAST_EVENTS: Final = "tells how fresh each source table is; models read bronze.raw_payloads"
 # What is meant to be so, by rule.

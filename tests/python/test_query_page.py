@@ -12,13 +12,13 @@ from typing import Any, Final
 import pytest
 from commands import Command, lakehouse
 from lakes import DEMO_AS_OF, Lake
+from pages import blocks, without_blanks
+from pages import lakehouse as run_lakehouse
 
-from dbt_lakehouse.cli import main
 from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.lake.reader import extension_files
 
 PAGES: Final = [ROOT / "docs" / name for name in ("query.md", "payloads.md")]
-BLOCK: Final = re.compile(r"^```(sh|python)\n(.*?)^```\n```text\n(.*?)^```\n", re.S | re.M)
 # When the page's second run builds; and a moment between the two, whatever time it is here.
 LATER: Final = "2040-02-01 00:00:00"
 BETWEEN: Final = "2026-11-21 12:00"
@@ -60,10 +60,7 @@ def test_each_example_prints_what_the_page_says(
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    page = "".join(each.read_text() for each in PAGES)
-    blocks = BLOCK.findall(page)
-    # None is passed over.
-    assert len(blocks) == page.count("```text") == page.count("```sh") + page.count("```python")
+    examples = [*blocks("".join(each.read_text() for each in PAGES))]
     # PySpark sets it when a session is not of this process.
     monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
     monkeypatch.delenv("SPARK_CONNECT_MODE_ENABLED")
@@ -75,7 +72,7 @@ def test_each_example_prints_what_the_page_says(
     monkeypatch.setenv("DBT_LOG_PATH", str(lake.folder / "logs"))
     variables: dict[str, Any] = {}
     printed = []
-    for language, code, _ in blocks:
+    for language, code, _ in examples:
         capfd.readouterr()
         code = code.replace(BETWEEN, between)
         for address, said in SERVED.items():
@@ -92,12 +89,7 @@ def test_each_example_prints_what_the_page_says(
                 run(lake, shlex.split(command))
         output = capfd.readouterr().out
         printed.append(without_blanks(output))
-    assert printed == [without_blanks(expected) for *_, expected in blocks]
-
-
-def without_blanks(text: str) -> str:
-    """The lines that are not empty, without blanks at their ends."""
-    return "".join(f"{line.rstrip()}\n" for line in text.splitlines() if line.strip())
+    assert printed == [without_blanks(expected or "") for *_, expected in examples]
 
 
 def run(lake: Lake, arguments: list[str]) -> None:
@@ -106,6 +98,4 @@ def run(lake: Lake, arguments: list[str]) -> None:
         lake.dbt(*arguments, as_of=DEMO_AS_OF)
         return
     assert program == "lakehouse"
-    with pytest.raises(SystemExit) as ended:
-        main(arguments)
-    assert ended.value.code == 0
+    run_lakehouse(arguments)

@@ -506,6 +506,7 @@ def test_all_data_tests_pass(merged: Merged) -> None:
     tests = (*GOLD_TESTS, DECODED, ACCOUNTED, LOG_TIME)
     statuses = merged.scenario.lake.dbt("test", "-s", *tests, as_of=as_of_text(LAST))
     assert statuses == dict.fromkeys(tests, "pass")
+    assert merged.scenario.lake.broken_sums() == []
 
 
 def test_changes_of_gold_are_found(merged: Merged) -> None:

@@ -52,7 +52,7 @@ from dbt_lakehouse.config.paths import LOOPBACK, ROOT
 from dbt_lakehouse.config.project import Project
 from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.lake.catalog import CATALOG_URI, entries, read_only
-from dbt_lakehouse.lake.iceberg import java_class
+from dbt_lakehouse.spark.java import java_class
 
 USER: Final = "ana"
 PASSWORD: Final = "correct: hörse"

@@ -4,6 +4,8 @@ import os
 import sqlite3
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.errors import SessionError
 from dbt_lakehouse.lake.catalog import CATALOG_TYPE, CATALOG_URI, WAREHOUSE
 from dbt_lakehouse.spark import jars
+from dbt_lakehouse.spark.java import java_class
 from dbt_lakehouse.spark.session import _READERS, _for_readers, _with_ours, open_session
 
 
@@ -64,6 +67,56 @@ def test_a_log_of_changes_that_a_reader_needs_stays(tmp_path: Path) -> None:
         writer.execute("insert into iceberg_tables values (1)")
         writer.commit()
     assert _for_readers(catalog) == immutable
+
+
+def test_no_process_is_started_for_a_file(tmp_path: Path) -> None:
+    spark = Lake(tmp_path).spark
+    recording = java_class("jdk.jfr.Recording")()
+    recording.enable("jdk.ProcessStart")
+    recording.start()
+    spark.sql("create table lake.gold.numbers using iceberg as select 1 as number")
+    recorded = java_class("java.io.File")(str(tmp_path / "recorded.jfr")).toPath()
+    recording.dump(recorded)
+    recording.close()
+    started = java_class("jdk.jfr.consumer.RecordingFile").readAllEvents(recorded)
+    commands = [each.getString("command") for each in started]
+    assert [command for command in commands if str(tmp_path) in command] == []
+    mask = os.umask(0o22)
+    os.umask(mask)
+    made = [each for each in (tmp_path / "lake" / "warehouse").rglob("*.*") if each.is_file()]
+    assert {each.stat().st_mode & 0o7777 for each in made} == {0o666 & ~mask}
+
+
+def test_a_long_answer_comes_at_once(tmp_path: Path) -> None:
+    assert Lake(tmp_path).spark
+    repeated = java_class("org.apache.commons.lang3.StringUtils").repeat
+
+    def seconds(length: int) -> float:
+        started = time.perf_counter()
+        assert len(repeated("x", length)) == length
+        return time.perf_counter() - started
+
+    def least_of_ten(length: int) -> float:
+        return min(seconds(length) for _ in range(10))
+
+    # Linux acknowledges the first piece of two after 40 ms.
+    assert least_of_ten(20_000) < 0.03
+    # Each of dbt's threads has a connection of its own.
+    with ThreadPoolExecutor() as threads:
+        assert threads.submit(least_of_ten, 20_000).result() < 0.03
+
+
+def test_all_permissions_can_be_given_to_a_file(tmp_path: Path) -> None:
+    assert Lake(tmp_path).spark
+    (tmp_path / "target").mkdir()
+    (tmp_path / "link").symlink_to("target")
+    hadoop = "org.apache.hadoop"
+    link = java_class(f"{hadoop}.fs.Path")(str(tmp_path / "link"))
+    local = link.getFileSystem(java_class(f"{hadoop}.conf.Configuration")())
+    # Two with the sticky bit, which is not left out.
+    for mode in (*range(0o1000), 0o1777, 0o1000):
+        local.setPermission(link, java_class(f"{hadoop}.fs.permission.FsPermission")(mode))
+        assert (tmp_path / "target").stat().st_mode & 0o7777 == mode
 
 
 @pytest.mark.parametrize(

@@ -25,15 +25,15 @@ from dbt_lakehouse.errors import DamageError, LockedError
 from dbt_lakehouse.lake import leases
 from dbt_lakehouse.lake.catalog import CATALOG_URI, read_only
 from dbt_lakehouse.lake.damage import look_for_damage, refuse_damage_in
-from dbt_lakehouse.lake.iceberg import java_class
 from dbt_lakehouse.lake.locks import lake_lock, landing_lock, run_lock
+from dbt_lakehouse.spark.java import java_class
 
 # Holds a lease that runs out soon, and renews it, until it is killed.
 HOLDER = """
 import time
 from dbt_lakehouse.config.project import ProjectOptions, load
 from dbt_lakehouse.lake import leases
-from dbt_lakehouse.lake.iceberg import java_class
+from dbt_lakehouse.spark.java import java_class
 from dbt_lakehouse.lake.locks import run_lock
 leases.LEASE_SECONDS, leases.RENEWAL_SECONDS = 4.0, 1.0
 spark = load(ProjectOptions(project_dir=".", profiles_dir="profiles")).open_session()

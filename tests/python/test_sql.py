@@ -334,8 +334,14 @@ def test_the_forms_of_the_output(reader: Reader, tmp_path: Path) -> None:
     )
     # What goes wrong late is a sentence too.
     late = "select if(range = 500_000, 'x', '1')::int from range(1_000_000)"
-    with pytest.raises(ConfigurationError, match=r"^Could not convert string 'x' to INT32$"):
-        written(reader, late, "csv")
+    for _ in range(3):
+        with pytest.raises(ConfigurationError) as failed:
+            written(reader, late, "csv")
+        if str(failed.value) == "Could not convert string 'x' to INT32":
+            break
+        assert str(failed.value).endswith("a second time it mostly does")
+    else:
+        pytest.fail("never told")
     # The first rows of many don't wait for the last.
     assert written(reader, "from range(10_000_000_000)", "csv", 2) == b"range\n0\n1\n"
 

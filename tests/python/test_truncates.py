@@ -78,6 +78,7 @@ def test_gold_equals_the_reference_with_truncates(
     assert any(sizes)
     tests = lake.dbt("test", "-s", "equals_refold_orders_", as_of=as_of_text(AS_OF))
     assert list(tests.values()) == ["pass"]
+    assert lake.broken_sums() == []
 
     rebuilt = lake.dbt("run", "-s", "orders", "--full-refresh", as_of=as_of_text(AS_OF))
     assert set(rebuilt.values()) == {"success"}

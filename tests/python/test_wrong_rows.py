@@ -297,6 +297,7 @@ def test_a_later_truncate_takes_its_own_rows_too(lake: Lake, second: dict[str, s
     assert of_shards(current) == expected
     lines = [(row["title"], row["_source"]["table"]) for row in lake.read("gold.lines")]
     assert sorted(lines) == [("new", "shard_a"), ("row 6", "shard_a")]
+    assert lake.broken_sums() == []
 
 
 def test_what_the_log_declares_holds_for_gold(lake: Lake, second: dict[str, str]) -> None:
@@ -360,6 +361,7 @@ def test_deletes_are_forgotten_once_every_table_has_read_them(
     add_gold(lake.project, current_state(BADGES))
     assert succeeded(lake.dbt("run", "-s", "badges", as_of=LAST), "badges")
     assert lake.read("gold.badges") == []
+    assert lake.broken_sums() == []
 
 
 def test_an_ordinary_incremental_model_appends(lake: Lake, last: dict[str, str]) -> None:

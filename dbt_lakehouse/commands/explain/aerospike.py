@@ -9,6 +9,7 @@ from typing import Final
 from dbt_lakehouse.commands.explain.columns import Columns, by_index, fields_of
 from dbt_lakehouse.commands.explain.nodes import ELIDED, Node
 from dbt_lakehouse.texts import time_text
+from python_udfs.aerospike.flat_json import KEY as _FLAT_KEY
 from python_udfs.aerospike.messagepack import DELETE, DURABLE_DELETE, WRITE
 from python_udfs.aerospike.particles import GEOJSON, JAVA_OBJ, LIST, LISTED, MAP
 from python_udfs.aerospike.records import expires_at, occurred_at
@@ -29,6 +30,8 @@ _EXTS: Final = {
     f"ext {GEOJSON}": "GEOJSON",
     "ext -1": "timestamp",
 }
+# The parts of a key in flat JSON have names.
+_NAMED: Final = {"userKey": "user_key"}
 # Columns of the parts of a key, and of numbers.
 _OF_KEY: Final = {
     "namespace": ("source_schema",),
@@ -57,11 +60,17 @@ def name_json(root: Node, events: Sequence[Event]) -> None:
         _name_object(record, columns)
 
 
+def name_flat_json(root: Node, events: Sequence[Event]) -> None:
+    """Name the parts of a value that is flat JSON."""
+    for record, columns in _records(root, events):
+        _name_flat(record, columns)
+
+
 def name_key(root: Node, events: Sequence[Event]) -> None:
-    """Name the parts of a Kafka key, of either format."""
+    """Name the parts of a Kafka key, of any of the formats."""
     columns = Columns(events[0] if len(events) == 1 else None)
     columns.fill(root, "metadata.event_key")
-    if root.children and all(each.kind == "array" for each in root.children):
+    if root.kind == "array" and all(each.kind in ("array", "object") for each in root.children):
         root.name = "keys of a batch"
         for key in root.children:
             _name_parts(key, _KEY)
@@ -69,8 +78,9 @@ def name_key(root: Node, events: Sequence[Event]) -> None:
     _name_parts(root, _KEY)
     if events[0].operation == "tombstone":
         for each in root.children:
-            if each.name in ("namespace", "set", "digest"):
-                columns.fill(each, *_OF_KEY[each.name])
+            name = each.name or each.step
+            if name in ("namespace", "set", "digest"):
+                columns.fill(each, *_OF_KEY[str(name)])
 
 
 def _records(root: Node, events: Sequence[Event]) -> list[tuple[Node, Columns]]:
@@ -209,6 +219,31 @@ def _name_object(record: Node, columns: Columns) -> None:
             columns.fill(part, f"metadata.{name}")
             if not part.became and "extra" in columns.metadata:
                 columns.fill(part, "metadata.extra")
+
+
+def _name_flat(record: Node, columns: Columns) -> None:
+    fields = record
+    for part in record.children:
+        if columns.exists and {"msg", "namespace", "digest"} <= {
+            each.step for each in part.children
+        }:
+            part.name = "metadata"
+            fields = part
+            columns.fill(part, "metadata.metadata_key")
+            break
+    for part in fields.children:
+        name = str(part.step)
+        if name == "msg":
+            columns.fill(part, "operation")
+        elif name in _FLAT_KEY:
+            columns.fill(part, *_OF_KEY[_NAMED.get(name, name)])
+        elif name in _NUMBERS:
+            _tell_number(part, _NUMBERS[name], columns)
+        elif name == "durable" or fields is not record:
+            columns.fill(part, f"metadata.{name}")
+    for part in record.children:
+        if part is not fields and not part.became:
+            columns.fill(part, f"after.{part.step}", f"metadata.{part.step}")
 
 
 def _name_bin_object(node: Node, columns: Columns) -> None:

@@ -6,7 +6,7 @@ from typing import Any, Final
 import msgspec
 
 from dbt_lakehouse.commands.explain.nodes import ELIDED, Node
-from dbt_lakehouse.texts import time_text
+from dbt_lakehouse.texts import printable, time_text
 from python_udfs.core.events import INVALID, Event
 
 _fields: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
@@ -20,6 +20,7 @@ class Columns:
     def __init__(self, event: Event | None) -> None:
         is_valid = event is not None and event.operation != INVALID
         self._event = event if is_valid else None
+        self.exists = is_valid
         self.before = self._object("before")
         self.after = self._object("after")
         self.record_key = self._object("record_key")
@@ -63,13 +64,6 @@ def fields_of(column: bytes | None) -> Mapping[str, msgspec.Raw]:
 def shown(text: str, longest: int = _LONGEST) -> str:
     """A text in one line that a terminal can show, cut to what can be read at a glance."""
     return printable(text if len(text) <= longest else f"{text[: longest - 3]}...")
-
-
-def printable(text: str) -> str:
-    """A text without what a terminal would obey instead of showing it."""
-    if text.isprintable():
-        return text
-    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
 
 
 def by_index(events: Iterable[Event]) -> dict[int, Event]:

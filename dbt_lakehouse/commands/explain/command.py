@@ -1,21 +1,34 @@
 """A message taken apart: what its decoder makes of it, and the trees of its key and value."""
 
+import re
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from dbt_lakehouse.commands.explain import aerospike, debezium, json_tree, messagepack
+from dbt_lakehouse.commands.explain import aerospike, avro, debezium, json_tree, messagepack, rows
 from dbt_lakehouse.commands.explain.guess import Guess, guess
 from dbt_lakehouse.commands.explain.nodes import MOST_WANTED, Limits, Tree, located
 from dbt_lakehouse.commands.explain.report import Explanation, Part, Wrong
+from dbt_lakehouse.schema_registry import FORMAT, know_schemas_of
 from python_udfs.aerospike.batches import split_json
 from python_udfs.core.errors import NotJson, NotMessagePack, TrailingBytes, Truncated
 from python_udfs.core.events import Event
 from python_udfs.core.limits import MAX_PAYLOAD_BYTES
-from python_udfs.registry import decode_payload
+from python_udfs.registry import AEROSPIKE_FORMATS, decode_payload
 from python_udfs.text import json_text
 
 _MESSAGEPACK: Final = "aerospike_messagepack"
-_AEROSPIKE_JSON: Final = "aerospike_json"
+_MAXWELL: Final = "maxwell_json"
+_CANAL: Final = "canal_json"
+_UNWRAPPED: Final = "debezium_unwrapped_json"
+# Records, alone or in batches, in which trailing commas are no errors.
+_AEROSPIKE_JSON: Final = {
+    "aerospike_json": aerospike.name_json,
+    "aerospike_flat_json": aerospike.name_flat_json,
+}
+# Where an error of Avro is.
+_BYTE: Final = re.compile(r"\bat byte (\d+)")
+# How sentences about MessagePack name the value that they are about.
+_VALUE_AT: Final = re.compile(r"(?:in the str|arrays and maps) at byte (\d+)")
 # Errors of bytes that can't be read on.
 _STRUCTURE: Final = frozenset(
     each.code for each in (NotJson, NotMessagePack, TrailingBytes, Truncated)
@@ -26,6 +39,7 @@ def explain(
     key: bytes | None, value: bytes | None, limits: Limits, told: Guess | None = None
 ) -> Explanation:
     """What there is to say of a message, of the format that was ``told``, or is guessed."""
+    know_schemas_of(told and told.format, (key, value))
     found = told or guess(key, value)
     events = list(found.events) or decode_payload(found.format, key, value)
     explanation = Explanation(found.format, found.how, list(found.others), events)
@@ -45,8 +59,12 @@ def explain(
 def _key_tree(format_name: str, key: bytes, events: Sequence[Event], limits: Limits) -> Tree:
     tree = _tree(format_name, key, limits)
     if tree.root is not None and tree.rest is None:
-        if format_name in (_MESSAGEPACK, _AEROSPIKE_JSON):
+        if format_name in AEROSPIKE_FORMATS:
             aerospike.name_key(tree.root, events)
+        elif _is_avro(format_name, key):
+            avro.name_key(tree.root, key, events)
+        elif format_name == _MAXWELL:
+            rows.name_maxwell_key(tree.root, events)
         else:
             debezium.name_key(tree.root, key, events)
     return tree
@@ -58,35 +76,54 @@ def _value_tree(format_name: str, value: bytes, events: Sequence[Event], limits:
     if batch is not None:
         tree = json_tree.tree_of_batch(value, batch, limits, wanted)
     else:
-        tree = _tree(format_name, value, limits, wanted)
-    if tree.rest is None and events[-1].error_code == Truncated.code:
+        tree = _tree(format_name, value, limits, wanted, is_value=True)
+    if tree.rest is None and events[-1].error_code == Truncated.code and format_name != FORMAT:
         # With something else wrong before its end.
         tree.rest = tree.size
     if tree.root is not None:
         if format_name == _MESSAGEPACK:
             aerospike.name_messagepack(tree.root, events)
-        elif format_name == _AEROSPIKE_JSON:
-            aerospike.name_json(tree.root, events)
+        elif format_name in _AEROSPIKE_JSON:
+            _AEROSPIKE_JSON[format_name](tree.root, events)
+        elif format_name == FORMAT:
+            avro.name_value(tree.root, value, events)
+        elif format_name in (_MAXWELL, _CANAL):
+            rows.name_message(format_name, tree.root, events)
+        elif format_name == _UNWRAPPED:
+            rows.name_unwrapped(tree.root, value, events)
         else:
             debezium.name_value(tree.root, value, events)
     return tree
 
 
+def _is_avro(format_name: str, key: bytes) -> bool:
+    """Whether a key is in Avro: it needn't be."""
+    return format_name == FORMAT and avro.is_framed(key)
+
+
 def _is_broken_batch(format_name: str, value: bytes, events: Sequence[Event]) -> bool:
     """Whether the decoder has taken the elements of a batch one by one."""
     return (
-        format_name == _AEROSPIKE_JSON
+        format_name in _AEROSPIKE_JSON
         and (len(events) > 1 or (events[0].error_detail or "").startswith("$["))
         and json_text.fault(value, trailing_commas=True) is not None
     )
 
 
-def _tree(format_name: str, text: bytes, limits: Limits, wanted: Collection[int] = ()) -> Tree:
+def _tree(
+    format_name: str,
+    text: bytes,
+    limits: Limits,
+    wanted: Collection[int] = (),
+    is_value: bool = False,
+) -> Tree:
     if not text or len(text) > MAX_PAYLOAD_BYTES:
         return Tree(len(text), rest=0 if text else None)
     if format_name == _MESSAGEPACK:
         return messagepack.tree_of(text, limits, wanted)
-    commas = format_name == _AEROSPIKE_JSON
+    if format_name == FORMAT and (is_value or avro.is_framed(text)):
+        return avro.tree_of(text, limits)
+    commas = format_name in _AEROSPIKE_JSON
     return json_tree.tree_of(text, limits, wanted, trailing_commas=commas)
 
 
@@ -94,22 +131,29 @@ def _wrong(format_name: str, tree: Tree, value: bytes, event: Event) -> Wrong:
     """What a decoder says is wrong, with its position; the node that has it says so too."""
     code, sentence = event.error_code or "", event.error_detail or ""
     found = None
+    if format_name == FORMAT and (place := _BYTE.search(sentence)):
+        return Wrong(event.event_index, code, sentence, int(place[1]))
     if tree.root is not None:
         found = located(tree.root, sentence, "payload" if format_name == _MESSAGEPACK else "")
-    is_element = sentence.startswith("$[") and format_name == _AEROSPIKE_JSON
+    is_element = sentence.startswith("$[") and format_name in _AEROSPIKE_JSON
     position: int | None
     if code in _STRUCTURE and not is_element:
         position = tree.rest
     elif found is not None:
-        node = found.node
+        node, is_exact = found
+        if format_name == _MESSAGEPACK and (place := _VALUE_AT.search(sentence)):
+            # Within the key of a map the path has fewer steps than here, and may lead elsewhere.
+            start = int(place[1])
+            node = next((each for each in tree.nodes() if each.start == start), node)
+            is_exact = node.start == start
         if code not in node.wrong:
             node.wrong.append(code)
-        position = node.start if found.is_exact else None
+        position = node.start if is_exact else None
         if position is not None and is_element and ", from byte " in sentence:
             fault = json_text.fault(value[node.start : node.end], trailing_commas=True)
             position += fault.position if fault else 0
     else:
-        commas = format_name == _AEROSPIKE_JSON
+        commas = format_name in _AEROSPIKE_JSON
         fault = None
         if format_name != _MESSAGEPACK:
             fault = json_text.fault(value, trailing_commas=commas)

@@ -19,6 +19,7 @@ _OF_SOURCE: Final = {
     "namespace": ("source_schema",),
     "keyspace": ("source_schema",),
     "table": ("source_table",),
+    "collection": ("source_table",),
     "ts_ms": ("occurred_at",),
     "connector": ("metadata.connector",),
     "snapshot": ("metadata.snapshot",),
@@ -27,13 +28,15 @@ _OF_SCHEMA_CHANGE: Final = {"databaseName": ("source_database",), "schemaName": 
 SCHEMA: Final = "schema block"
 UNDECLARED: Final = "not in the schema block"
 _IMAGES: Final = ("before", "after")
+# Of MongoDB: what an update says that does not say the document.
+_UPDATES: Final = ("updateDescription", "patch")
 _SCALE: Final = "scale"
 
 
 def name_value(root: Node, text: bytes, events: Sequence[Event]) -> None:
     """Name the parts of a value."""
     columns = Columns(events[0])
-    payload = _taken_apart(root, text)
+    payload = taken_apart(root, text)
     schema = root.part("schema") if payload is not root else None
     if schema is not None:
         columns.fill(schema.part("name"), "metadata.schema_name")
@@ -42,20 +45,22 @@ def name_value(root: Node, text: bytes, events: Sequence[Event]) -> None:
             if part.step not in ("schema", "payload"):
                 columns.fill(part, "metadata.wrapper")
     for part in payload.children:
-        _fill(part, columns)
+        fill(part, columns)
 
 
 def name_key(root: Node, text: bytes, events: Sequence[Event]) -> None:
     """Name the parts of a Kafka key."""
     columns = Columns(events[0])
-    row = _taken_apart(root, text)
+    row = taken_apart(root, text)
     if not columns.record_key:
         columns.fill(row, "metadata.event_key")
     for part in row.children:
-        columns.fill(part, f"record_key.{part.step}")
+        is_document_id = "bson" in columns.metadata and part.step == "id"
+        columns.fill(part, f"record_key.{'_id' if is_document_id else part.step}")
 
 
-def _fill(part: Node, columns: Columns) -> None:
+def fill(part: Node, columns: Columns) -> None:
+    """Say what became of a part of an envelope."""
     name = str(part.step)
     if name == "op":
         columns.fill(part, "operation")
@@ -63,29 +68,34 @@ def _fill(part: Node, columns: Columns) -> None:
         image = columns.before if name == "before" else columns.after
         for value in part.children:
             columns.fill(value, f"{name}.{value.step}")
-            _tell_notes(value, name, columns)
-        if not image and part.kind != ELIDED:
+            tell_notes(value, name, columns)
+        # MongoDB's documents are texts.
+        if part.kind == "string" or (not image and part.kind != ELIDED):
             columns.fill(part, name)
     elif name == "source":
         for each in part.children:
             columns.fill(each, *_OF_SOURCE.get(str(each.step), ()))
-            if each.step == "ts_ms" and each.value and str(each.value).isdecimal():
-                each.note = _time(str(each.value))
+            if each.step == "ts_ms":
+                each.note = time_of(each)
         if "source" in columns.metadata:
             part.became.append("metadata.source")
     else:
         columns.fill(part, *_OF_SCHEMA_CHANGE.get(name, ()))
+        if "bson" in columns.metadata and name in _UPDATES and part.kind != "null":
+            columns.fill(part, "after")
         if name in columns.metadata:
             columns.fill(part, f"metadata.{name}")
         elif "envelope" in columns.metadata:
             columns.fill(part, "metadata.envelope")
 
 
-def _time(milliseconds: str) -> str:
-    return time_text(int(milliseconds) * 1000) if 12 <= len(milliseconds) <= 14 else ""
+def time_of(node: Node) -> str:
+    """The time that a node says in milliseconds, or nothing."""
+    text = str(node.value)
+    return time_text(int(text) * 1000) if text.isdecimal() and 12 <= len(text) <= 14 else ""
 
 
-def _tell_notes(value: Node, image: str, columns: Columns) -> None:
+def tell_notes(value: Node, image: str, columns: Columns) -> None:
     """Say what metadata says of a column of an image."""
     path = f"$.{image}{step_text(value.step)}" if value.step is not None else "$"
     untyped: list[str] = json.loads(bytes(columns.metadata.get("untyped", b"[]")))
@@ -99,7 +109,7 @@ def _tell_notes(value: Node, image: str, columns: Columns) -> None:
 # --- Schema blocks --------------------------------------------------------------------------------
 
 
-def _taken_apart(root: Node, text: bytes) -> Node:
+def taken_apart(root: Node, text: bytes) -> Node:
     """What is in a wrapper ``{schema, payload}``, its parts with their declared types; what is not
     wrapped is itself.
     """
@@ -114,7 +124,7 @@ def _taken_apart(root: Node, text: bytes) -> Node:
         schema.name = SCHEMA
         block = _loaded(text[schema.start : schema.end])
         if block:
-            _declare(payload, block)
+            declare(payload, block)
     return payload
 
 
@@ -126,7 +136,7 @@ def _loaded(text: bytes) -> Any:
         return None
 
 
-def _declare(node: Node, block: Any) -> None:
+def declare(node: Node, block: Any) -> None:
     """Give a value and its parts the types that a schema block declares."""
     waiting: list[tuple[Node, Any]] = [(node, block)]
     while waiting:

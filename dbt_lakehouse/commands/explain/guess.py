@@ -6,10 +6,14 @@ from typing import Final, NamedTuple
 import msgspec
 
 from dbt_lakehouse.commands.explain.columns import fields_of
-from python_udfs.core.events import INVALID, TOMBSTONE, Event
-from python_udfs.registry import FORMATS, decode_payload
+from python_udfs.core.events import TOMBSTONE, Event
+from python_udfs.registry import FORMATS, decode_payload, shows_format
 
+# A number may be beyond all doubles.
+_DECODER: Final = msgspec.json.Decoder(float_hook=float)
 _JSON_STARTS: Final = (b"{", b"[", b'"')
+_USUAL: Final = "debezium_json"
+"""The format of what could be of any."""
 
 
 class Guess(NamedTuple):
@@ -32,7 +36,7 @@ def guess(key: bytes | None, value: bytes | None) -> Guess:
 
 def _guess(value: bytes | None, events: Mapping[str, list[Event]]) -> Guess:
     good = {
-        name: sum(event.operation != INVALID for event in of_format)
+        name: sum(shows_format(name, event) for event in of_format)
         for name, of_format in events.items()
     }
     if not max(good.values()):
@@ -43,8 +47,8 @@ def _guess(value: bytes | None, events: Mapping[str, list[Event]]) -> Guess:
         likely = max(good, key=lambda name: good[name])
         return Guess(likely, "guessed: its decoder accepts the most of it")
     if all(events[name][0].operation == TOMBSTONE for name in accepted):
-        likely = accepted[-1]
-        return Guess(likely, "no value, or one that stands for none in any format", accepted[:-1])
+        others = [name for name in accepted if name != _USUAL]
+        return Guess(_USUAL, "no value, or one that stands for none in any format", others)
     likely = max(accepted, key=lambda name: _closeness(name, events[name][0]))
     others = [name for name in accepted if name != likely]
     if not others:
@@ -59,9 +63,11 @@ def _guess(value: bytes | None, events: Mapping[str, list[Event]]) -> Guess:
 def _by_shape(value: bytes) -> str:
     text = value.removeprefix(b"\xef\xbb\xbf").lstrip()
     if text.startswith(_JSON_STARTS):
-        return "aerospike_json" if text.startswith(b"[") or b'"msg"' in text else "debezium_json"
+        return "aerospike_json" if text.startswith(b"[") or b'"msg"' in text else _USUAL
+    if text[:1] == b"\0" and len(text) >= 5:
+        return "debezium_avro"
     # Only MessagePack has such a beginning; and what is neither is shown best as it.
-    return "aerospike_messagepack" if text[:1] > b"\x7f" else "debezium_json"
+    return "aerospike_messagepack" if text[:1] > b"\x7f" else _USUAL
 
 
 def _closeness(format_name: str, event: Event) -> int:
@@ -77,7 +83,7 @@ def _closeness(format_name: str, event: Event) -> int:
 
 def _source(event: Event) -> Mapping[str, object]:
     raw = fields_of(event.metadata).get("source")
-    source = None if raw is None else msgspec.json.decode(raw)
+    source = None if raw is None else _DECODER.decode(raw)
     return source if isinstance(source, Mapping) else {}
 
 

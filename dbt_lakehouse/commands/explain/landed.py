@@ -4,6 +4,7 @@ from typing import Final
 
 from dbt_lakehouse.commands.explain.guess import Guess
 from dbt_lakehouse.commands.explain.source import Message, UnusablePayloadError
+from dbt_lakehouse.commands.landed_schemas import know_landed_schemas
 from dbt_lakehouse.commands.messages import bytes_of, is_forgotten
 from dbt_lakehouse.commands.sql.command import rows_of, sql_literal
 from dbt_lakehouse.lake.reader import Reader
@@ -50,7 +51,9 @@ def from_bronze(
         if format_name is None
         else Guess(format_name, "as vars.topics said when it was decoded")
     )
-    return Message(bytes_of(key), bytes_of(value), told)
+    message = Message(bytes_of(key), bytes_of(value), told)
+    know_landed_schemas(reader, (message.key, message.value))
+    return message
 
 
 def _format_of(reader: Reader, silver: str, place: str) -> str | None:

@@ -39,13 +39,15 @@ class Options(NamedTuple):
     table: str | None
     keys: Sequence[str]
     purge: bool = False
+    dry_run: bool = False
 
 
 @dataclass
 class Report:
-    """What a call has done. Nothing in it tells whose data it was."""
+    """What a call has done, or would do. Nothing in it tells whose data it was."""
 
     table: str | None = None
+    dry_run: bool = False
     request_id: str | None = None
     keys: int = 0
     linked_keys: int = 0
@@ -60,7 +62,12 @@ class Report:
     """Schemas of other targets whose tables have read bronze."""
     purged: dict[str, dict[str, int]] = field(default_factory=dict)
     to_purge: list[str] = field(default_factory=list)
-    """Tables whose files still hold what was forgotten."""
+    """Tables whose files still hold what was forgotten; those that a dry run would purge."""
+
+    @property
+    def finds_something(self) -> bool:
+        """Whether there is, or was, anything to do."""
+        return bool(self.rows or self.to_purge or self.purged)
 
     def json(self) -> str:
         """For scripts."""
@@ -69,11 +76,11 @@ class Report:
     def text(self) -> str:
         """For people."""
         lines = []
-        if self.table is not None and self.request_id is None:
+        if self.table is not None and not self.rows:
             lines.append(f"{self.table}: nothing is known of {_keys(self.keys)}")
         elif self.table is not None:
             lines.append(
-                f"{self.table}: forgot {_keys(self.keys)}:"
+                f"{self.table}: {'would forget' if self.dry_run else 'forgot'} {_keys(self.keys)}:"
                 f" {counted(self.records, 'event')} in {counted(self.payloads, 'message')}"
             )
             if self.linked_keys:
@@ -82,7 +89,8 @@ class Report:
                     " at the source"
                 )
             lines += [f"  {name}: {counted(rows, 'row')}" for name, rows in self.rows.items()]
-            lines.append(f"  request {self.request_id} in bronze.forgotten")
+            if self.request_id is not None:
+                lines.append(f"  request {self.request_id} in bronze.forgotten")
         lines += [
             f"note: {name} reads the same events: forget the key in its tables too"
             for name in self.other_tables
@@ -92,7 +100,7 @@ class Report:
             " its snapshots"
             for name in self.dependents
         ]
-        if self.request_id is not None:
+        if self.rows:
             lines += [
                 f"note: {name} is of another target and keeps what it has: forget the key there"
                 " too, with --target"
@@ -104,7 +112,12 @@ class Report:
                 f" {counted(done['expired_snapshots'], 'snapshot')} expired,"
                 f" {counted(done['deleted_files'], 'file')} without a name deleted"
             )
-        if self.to_purge:
+        if self.to_purge and self.dry_run:
+            lines.append(
+                f"would rewrite files of {', '.join(self.to_purge)}, and expire all their earlier"
+                " snapshots"
+            )
+        elif self.to_purge:
             lines.append(
                 f"the files and earlier snapshots of {', '.join(self.to_purge)} still hold it"
                 " until `lakehouse forget --purge`"
@@ -117,7 +130,7 @@ def _keys(number: int) -> str:
 
 
 def forget(project: Project, options: Options) -> Report:
-    """Forget keys of a table, purge what was forgotten, or both.
+    """Forget keys of a table, purge what was forgotten, or both; or tell what would go.
 
     Raises ``LakehouseError``s that never repeat a key.
     """
@@ -137,7 +150,7 @@ def forget(project: Project, options: Options) -> Report:
         landing_lock(spark).held("lakehouse forget", patience),
     ):
         requests.create_table(spark)
-        report = Report()
+        report = Report(dry_run=options.dry_run)
         readers = {
             upstream: {name: pipeline.wanted.get(name) for name in names}
             for upstream, names in readers_in(spark).items()
@@ -154,7 +167,10 @@ def forget(project: Project, options: Options) -> Report:
             finally:
                 drop_views(spark)
         tables = [table for table in requests.unpurged(spark) if exists(spark, table)]
-        if options.purge:
+        if options.dry_run:
+            labels = {*(table.label for table in tables), *report.rows}
+            report.to_purge = sorted(labels) if options.purge else []
+        elif options.purge:
             for table in tables:
                 with working(f"purging {table.label}", tasks_of(spark)):
                     done = purge(spark, table, readers.get(table.label, {}))
@@ -186,6 +202,8 @@ def _forget(
     report.rows = {name: count for name, count in rows.items() if count}
     report.other_tables = _other_logs(spark, pipeline, entity)
     report.dependents = [table.label for table in entity.dependents if exists(spark, table)]
+    if options.dry_run:
+        return
     report.request_id = requests.begin(spark, entity_name(entity, options), found, report.rows)
     for step in todo:
         name = step.table.label

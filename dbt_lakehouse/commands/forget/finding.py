@@ -224,6 +224,12 @@ def _own_events(spark: SparkSession, pipeline: Pipeline, entity: Entity) -> Data
             left semi join forget_logged using ({_POSITION}, event_index)
             where {_is_row_key(entity)}
             union
+            -- Of MongoDB, the message key holds a text of the row's.
+            select distinct events.topic, get_json_object(events.metadata, '$.event_key')
+            from {pipeline.change_events.path} as events
+            left semi join forget_logged using ({_POSITION}, event_index)
+            where events.metadata like '%"bson":%'
+            union
             select topics.topic, keys.record_key
             from (
                 select distinct topic from {pipeline.change_events.path}

@@ -31,7 +31,7 @@ from dbt_lakehouse.config.project import Project
 from dbt_lakehouse.dbt.tables import catalog_of
 from dbt_lakehouse.errors import ConfigurationError, SessionError
 from dbt_lakehouse.lake.catalog import CATALOG
-from dbt_lakehouse.lake.iceberg import java_class
+from dbt_lakehouse.spark.java import compiled, java_class
 from dbt_lakehouse.spark.java_errors import error_text
 from dbt_lakehouse.spark.session import has_ended, open_to_read
 from dbt_lakehouse.telling import tell
@@ -106,9 +106,8 @@ def _settings(folder: str) -> dict[str, str]:
         "spark.scheduler.allocation.file": pools.as_uri(),
         # Whoever asks for millions of rows gets them part by part, and not the server all of them.
         "spark.sql.thriftServer.incrementalCollect": "true",
-        # Else a query could read files, and the environment: ${env:...}.
+        # Else a query could read files.
         "spark.sql.runSQLOnFiles": "false",
-        "spark.sql.variable.substitute": "false",
         # Else a schema in a query could name any class, which Spark makes one of.
         "spark.sql.udt.allowCreatingUDTFromString": "false",
         # Of Spark's own catalog, which holds nothing but what is listed; it makes folders.
@@ -223,12 +222,7 @@ def _query_timeout(spark: SparkSession) -> int:
 
 def _made(name: str, *arguments: Any) -> Any:
     """An object of one of the Java classes beside this module, which Spark's own compiler makes."""
-    compiler = java_class("org.codehaus.janino.SimpleCompiler")()
-    compiler.setParentClassLoader(
-        java_class("java.lang.Thread").currentThread().getContextClassLoader()
-    )
-    compiler.cook((_HERE / f"{name}.java").read_text())
-    (constructor,) = compiler.getClassLoader().loadClass(name).getConstructors()
+    (constructor,) = compiled(_HERE / f"{name}.java").getConstructors()
     gateway: Any = SparkContext._gateway
     values = gateway.new_array(java_class("java.lang.Object"), len(arguments))
     for number, value in enumerate(arguments):

@@ -27,7 +27,9 @@ def rows_of(reader: Reader, sql: str) -> list[tuple[Any, ...]]:
 
 def sql_literal(text: str) -> str:
     """A text in DuckDB's SQL."""
-    return "'" + text.replace("'", "''") + "'"
+    # DuckDB's parser ends a literal at U+0000.
+    parts = ["'" + part.replace("'", "''") + "'" for part in text.split("\0")]
+    return f"({' || chr(0) || '.join(parts)})" if len(parts) > 1 else parts[0]
 
 
 def answer(reader: Reader, sql: str, form: str, limit: int | None, write: Write) -> None:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from duckdb import DuckDBPyConnection
 
 from dbt_lakehouse.errors import ConfigurationError
-from dbt_lakehouse.texts import counted
+from dbt_lakehouse.texts import counted, printable
 
 # Few, so that the first are there soon.
 _BATCH: Final = 2_000
@@ -132,7 +132,7 @@ def cell(value: Any) -> str:
 
 
 def _shortened(text: str, width: int) -> str:
-    line = text.replace("\r", "\\r").replace("\n", "\\n")
+    line = printable(text[: width + 1])
     return line if len(line) <= width else f"{line[: width - 3]}..."
 
 

@@ -8,19 +8,16 @@ from base64 import b64decode
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from msgspec.structs import replace
-
 from dbt_lakehouse.commands.forget.entities import node_with_keys
 from dbt_lakehouse.commands.keys import UnusableKeyError, given_key, key_names
 from dbt_lakehouse.commands.sql.command import rows_of, sql_literal
 from dbt_lakehouse.commands.sql.output import cell
 from dbt_lakehouse.dbt.declarations import Fold
-from dbt_lakehouse.dbt.marks import HistoryLost, Mark, Window, marks_of, reading
+from dbt_lakehouse.dbt.marks import HistoryLost, Mark, Window, mark_then, marks_of, reading
 from dbt_lakehouse.dbt.news import Wanted
 from dbt_lakehouse.dbt.project import fold_of_model, is_of_log, log_node, node_named
 from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.lake.reader import Reader
-from dbt_lakehouse.lake.tables import NO_SNAPSHOT, Table
 from dbt_lakehouse.reference.fold import Change, Position
 
 POSITION: Final = (
@@ -231,7 +228,7 @@ def _without_set(
         f" from {relation} where {where}",
     )
     # Gold has them from deleted_keys, as that was when gold read it.
-    mark = _then(reader.look_at(reader.known(table.deleted_keys)), mark, table.deletes)
+    mark = mark_then(reader.look_at(reader.known(table.deleted_keys)), mark, table.deletes)
     is_read = _read(reader, table, table.deletes, mark, [where])
     found = []
     for *place, operation, occurred_at, sent_at in rows:
@@ -239,17 +236,6 @@ def _without_set(
         change = Change(operation, occurred_at, sent_at, position, None, [None] * len(columns))
         found.append(Event(change, is_read(position), has_set=False))
     return found
-
-
-def _then(middle: Table, mark: Mark | None, upstream: str) -> Mark | None:
-    """The mark on its upstream that a table had when it was read up to a mark."""
-    if mark is None or mark.snapshot == NO_SNAPSHOT:
-        return None
-    for place, snapshot in enumerate(middle.chain):
-        if snapshot.name == mark.snapshot:
-            middle = replace(middle, chain=middle.chain[place:])
-            break
-    return marks_of(middle).get(upstream)
 
 
 def _read(

@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from dbt_lakehouse.commands.forget.entities import BRONZE
+from dbt_lakehouse.commands.landed_schemas import know_landed_schemas
 from dbt_lakehouse.commands.messages import bytes_of, event_json, is_forgotten
 from dbt_lakehouse.commands.sql.command import rows_of, sql_literal
 from dbt_lakehouse.commands.why.events import KeyedTable
@@ -59,6 +60,9 @@ def messages_of(
     ):
         payload = bytes_of(key), bytes_of(value), is_forgotten(headers)
         payloads[topic, partition, offset] = payload
+    know_landed_schemas(
+        reader, (text for key, value, _ in payloads.values() for text in (key, value))
+    )
     return {
         position: _message(position.event_index, payloads.get(place), sorted(events[place]))
         for position in wanted

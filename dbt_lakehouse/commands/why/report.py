@@ -8,7 +8,7 @@ import msgspec
 
 from dbt_lakehouse.commands.sql.output import cell, table_text
 from dbt_lakehouse.commands.why.messages import Found
-from dbt_lakehouse.texts import counted
+from dbt_lakehouse.texts import counted, printable
 
 UNREAD: Final = "unread"
 """The fate of an event that gold has not been built with."""
@@ -126,8 +126,8 @@ class Answer:
 
     def text(self) -> str:
         """For people."""
-        lines = [f"{self.table} {cell(self.key)}: {self._verdict()}"]
-        lines += [f"DIFFERENT: {each}" for each in self.differences]
+        lines = [printable(f"{self.table} {cell(self.key)}: {self._verdict()}")]
+        lines += [f"DIFFERENT: {printable(each)}" for each in self.differences]
         if self.row is not None:
             width = max(map(len, self.row))
             lines += [
@@ -138,8 +138,8 @@ class Answer:
             lines += ["", f"{counted(len(self.events), 'event')} in the order of the log:"]
             lines += [table_text(_HEADER, [_line(each) for each in self.events]).rstrip()]
             lines += ["", "what their messages say:"]
-            lines += [f"  {each.place}: {_decoded(each)}" for each in self.events]
-        lines += [f"note: {each}" for each in self.notes]
+            lines += [printable(f"  {each.place}: {_decoded(each)}") for each in self.events]
+        lines += [printable(f"note: {each}") for each in self.notes]
         return "\n".join(lines)
 
     def _verdict(self) -> str:
@@ -185,4 +185,4 @@ def _decoded(event: Told) -> str:
 
 
 def _shown(value: Any) -> str:
-    return "NULL" if value is None else cell(value)
+    return "NULL" if value is None else printable(cell(value))

@@ -14,7 +14,7 @@ final as (
         timestamp as _kafka_timestamp
     from change_events
     where
-        format in ('aerospike_messagepack', 'aerospike_json')
+        format in ('aerospike_messagepack', 'aerospike_json', 'aerospike_flat_json')
         and operation = 'delete'
         and source_table is null
 )
