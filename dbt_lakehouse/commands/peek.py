@@ -9,6 +9,7 @@ from dbt_lakehouse.commands.explain.guess import Guess, guess
 from dbt_lakehouse.commands.explain.report import event_lines, wrong_of
 from dbt_lakehouse.commands.messages import event_json
 from dbt_lakehouse.landing.kafka.peeking import Peeked
+from dbt_lakehouse.schema_registry import know_schemas_of
 from python_udfs.core.events import Event
 from python_udfs.registry import decode_payload
 
@@ -51,6 +52,7 @@ def peek_json(topic: str, messages: Iterable[Peeked]) -> str:
 
 def _decoded(message: Peeked) -> tuple[Guess, Sequence[Event]]:
     """The format of a message, which vars.topics says, or else is guessed; and its events."""
+    know_schemas_of(message.format, (message.key, message.value))
     if message.format is None:
         found = guess(message.key, message.value)
         return found, found.events

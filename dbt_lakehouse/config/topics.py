@@ -1,14 +1,21 @@
 """``vars.topics`` of the project: which topic has which wire format, and which Kafka brings.
 
 An entry is ``{topic: name}`` or ``{pattern: Java regular expression for the whole name}`` with a
-``format``; the first that matches a topic counts. Two more fields concern Kafka:
+``format``; the first that matches a message counts. Of a topic that has several formats, entries
+say which messages they are for:
+
+    when: {first_byte: 0}                           by the first byte of the value, or of the key of
+                                                    a message without a value
+    when: {header: content-type, is: "avro/binary"} by a header
+
+Two more fields concern Kafka:
 
     kafka: false        the topic's messages come from captures only
     land_as: name       bronze knows the topic by this name; for one that was deleted and created
                         anew, whose offsets begin again
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pyspark.errors.exceptions.captured import IllegalArgumentException
@@ -16,7 +23,25 @@ from pyspark.errors.exceptions.captured import IllegalArgumentException
 from dbt_lakehouse.errors import ConfigurationError
 from python_udfs.registry import FORMATS
 
-_FIELDS = frozenset({"topic", "pattern", "format", "kafka", "land_as"})
+_FIELDS = frozenset({"topic", "pattern", "when", "format", "kafka", "land_as"})
+
+Headers = Iterable[tuple[str, bytes | None]]
+"""Names and values of a message's headers."""
+
+
+class Condition(NamedTuple):
+    """Which messages of a topic an entry is for; either ``first_byte`` or ``header`` is given."""
+
+    first_byte: int | None = None
+    header: str | None = None
+    value: str | None = None
+
+    def holds(self, key: bytes | None, value: bytes | None, headers: Headers) -> bool:
+        """Whether a message is meant; ``macros/events/payload_format.sql`` says the same in SQL."""
+        if self.header is None:
+            text = key if value is None else value
+            return text is not None and text[:1] == bytes([self.first_byte or 0])
+        return (self.header, (self.value or "").encode()) in headers
 
 
 class TopicRule(NamedTuple):
@@ -27,6 +52,30 @@ class TopicRule(NamedTuple):
     format: str
     from_kafka: bool
     land_as: str | None
+    when: Condition | None = None
+
+
+class Formats(NamedTuple):
+    """The formats of a topic: of each message the first whose condition holds."""
+
+    chosen: Sequence[tuple[Condition | None, str]]
+
+    @classmethod
+    def only(cls, name: str) -> "Formats":
+        """Of a topic that has one."""
+        return cls([(None, name)])
+
+    @property
+    def names(self) -> list[str]:
+        """All that a message may have."""
+        return [name for _, name in self.chosen]
+
+    def of(self, key: bytes | None, value: bytes | None, headers: Headers) -> str | None:
+        """The format of a message, None if it has none."""
+        for when, name in self.chosen:
+            if when is None or when.holds(key, value, headers):
+                return name
+        return None
 
 
 class TopicMatcher:
@@ -42,15 +91,29 @@ class TopicMatcher:
         """The first rule that matches a topic as Kafka calls it."""
         return self._first(topic, lambda rule: rule.topic == topic)
 
-    def rule_in_bronze(self, topic: str) -> TopicRule | None:
-        """The first rule that matches a topic as bronze calls it, which the models follow."""
-        return self._first(topic, lambda rule: topic in (rule.topic, rule.land_as))
+    def formats(self, topic: str) -> Formats | None:
+        """The formats of a topic as Kafka calls it; None if no rule matches it."""
+        return self._formats(topic, lambda rule: rule.topic == topic)
+
+    def formats_in_bronze(self, topic: str) -> Formats | None:
+        """The formats of a topic as bronze calls it."""
+        return self._formats(topic, lambda rule: topic in (rule.topic, rule.land_as))
 
     def _first(self, topic: str, is_named: Callable[[TopicRule], bool]) -> TopicRule | None:
+        return next(self._matching(topic, is_named), None)
+
+    def _formats(self, topic: str, is_named: Callable[[TopicRule], bool]) -> Formats | None:
+        chosen = []
+        for rule in self._matching(topic, is_named):
+            chosen.append((rule.when, rule.format))
+            if rule.when is None:
+                break
+        return Formats(chosen) if chosen else None
+
+    def _matching(self, topic: str, is_named: Callable[[TopicRule], bool]) -> Iterator[TopicRule]:
         for rule, pattern in self._patterns:
             if is_named(rule) or (pattern is not None and pattern.matcher(topic).matches()):
-                return rule
-        return None
+                yield rule
 
 
 def _compiled(jvm: Any, pattern: str | None) -> Any:
@@ -69,7 +132,18 @@ def topic_rules(entries: Any) -> list[TopicRule]:
     """The entries of ``vars.topics``. Raises ``ConfigurationError`` for one that can't be meant."""
     if entries is not None and not isinstance(entries, list | tuple):
         raise ConfigurationError(f"vars.topics in dbt_project.yml is {entries!r}, not a list")
-    return [_rule(entry) for entry in entries or []]
+    rules = [_rule(entry) for entry in entries or []]
+    named: dict[str, TopicRule] = {}
+    for rule in rules:
+        if rule.topic is None:
+            continue
+        first = named.setdefault(rule.topic, rule)
+        if (first.from_kafka, first.land_as) != (rule.from_kafka, rule.land_as):
+            raise ConfigurationError(
+                f"vars.topics in dbt_project.yml: the entries of {rule.topic} differ in kafka or"
+                " land_as, which are the topic's: all of them must say the same"
+            )
+    return rules
 
 
 def _rule(entry: Any) -> TopicRule:
@@ -104,10 +178,29 @@ def _rule(entry: Any) -> TopicRule:
             f"vars.topics in dbt_project.yml: {dict(entry)}: land_as names one topic, so it goes"
             " with `topic`, not with a pattern"
         )
+    when = _condition(entry)
     return TopicRule(
         topic=entry.get("topic"),
         pattern=entry.get("pattern"),
         format=entry["format"],
         from_kafka=entry.get("kafka", True),
         land_as=entry.get("land_as"),
+        when=when,
+    )
+
+
+def _condition(entry: Mapping[str, Any]) -> Condition | None:
+    when = entry.get("when")
+    match when:
+        case None if "when" not in entry:
+            return None
+        case {"first_byte": int(byte), **rest} if not rest and 0 <= byte <= 255:
+            # True is an int too.
+            if not isinstance(byte, bool):
+                return Condition(first_byte=byte)
+        case {"header": str(header), "is": str(value), **rest} if not rest and header:
+            return Condition(header=header, value=value)
+    raise ConfigurationError(
+        f"vars.topics in dbt_project.yml: {dict(entry)}: when is {{first_byte: 0 to 255}} or"
+        ' {header: name, is: "text"}'
     )

@@ -3,12 +3,15 @@
   partition, offset, timestamp, format, and what `decode_payload` says of each event.
 
   Arguments:
-      payloads: a relation with topic, partition, offset, timestamp, key and value.
+      payloads: a relation with topic, partition, offset, timestamp, key, value and headers.
       partitions: as of partitions_of, of these payloads; without, each payload's topic is held
           against the patterns.
 #}
 {% macro decoded_events(payloads, partitions=none) -%}
-    {%- set format = _known_format(partitions) if partitions else payload_format('topic') -%}
+    {%- set format = _known_format(partitions) if partitions else payload_format() -%}
+    {%- if partitions and 'debezium_avro' in format -%}
+        {%- do know_schemas(payloads, format) -%}
+    {%- endif -%}
     (
         select
             payloads.topic,
@@ -34,3 +37,19 @@
             error_detail
     )
 {%- endmacro %}
+
+{#
+  Finds the schemas of a registry that payloads name, for the `decode_payload` of the statements of
+  this model that follow.
+
+  Arguments:
+      payloads: a relation with topic, key, value and headers.
+      format: SQL for the wire format of a payload.
+#}
+{% macro know_schemas(payloads, format) %}
+    {% do adapter.know_schemas("
+        select explode(array(key, value)) as text
+        from (select *, " ~ format ~ " as format from " ~ payloads ~ ")
+        where format = 'debezium_avro'
+    ") %}
+{% endmacro %}

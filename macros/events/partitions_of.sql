@@ -3,7 +3,8 @@
 
       name            topic and partition, as JSON
       topic, partition
-      format          of the topic, by `vars.topics`; none for no match
+      format          of the topic, by `vars.topics`; none for no match, empty where it depends on
+                      the payload
       first_offset, last_offset
       oldest, newest  the timestamps at the ends in microseconds, or none
       goes_back       whether a timestamp is missing, or lies behind that of an earlier offset
@@ -22,7 +23,7 @@
     {% for name, format, first_offset, last_offset, oldest, newest, goes_back in run_query('
         select
             to_json(struct(topic, partition)),
-            ' ~ payload_format('topic') ~ ',
+            ' ~ payload_format(by_topic=true) ~ ',
             min(offset),
             max(offset),
             unix_micros(min(timestamp)),

@@ -1,24 +1,40 @@
 {#
-  SQL for the wire format of a topic, from `vars.topics` (first match wins),
-  or null where none matches.
+  SQL for the wire format of a payload, from `vars.topics` (first match wins), or null where none
+  matches. It asks for the payload's topic, and for key, value and headers if an entry has a `when`.
 
   Arguments:
-      topic: a SQL expression.
+      by_topic: whether to ask for the topic alone. One whose first entry has a `when` then gets an
+          empty text.
 #}
-{% macro payload_format(topic) -%}
+{% macro payload_format(by_topic=false) -%}
     case
     {%- for entry in var('topics') %}
+        when
         {%- if entry.topic is defined %}
-        when {{ topic }} in (
-            {{ sql_text(entry.topic) }}, {{ sql_text(entry.land_as or entry.topic) }}
-        ) then {{ sql_text(entry.format) }}
+            topic in ({{ sql_text(entry.topic) }}, {{ sql_text(entry.land_as or entry.topic) }})
         {%- else %}
-        when {{ topic }} rlike {{ sql_text('^(?:' ~ entry.pattern ~ ')$') }}
-            then {{ sql_text(entry.format) }}
+            topic rlike {{ sql_text('^(?:' ~ entry.pattern ~ ')$') }}
         {%- endif %}
+        {%- if entry.when is defined and not by_topic %}
+            and {{ _is_meant(entry.when) }}
+        {%- endif %}
+            then {{ sql_text('' if entry.when is defined and by_topic else entry.format) }}
     {%- endfor %}
         else cast(null as string)
     end
+{%- endmacro %}
+
+{# Whether a payload is what the `when` of an entry asks for (dbt_lakehouse/config/topics.py). #}
+{% macro _is_meant(when) -%}
+    {%- if when.first_byte is defined -%}
+        substring(coalesce(value, key), 1, 1) = X'{{ '%02X' | format(when.first_byte) }}'
+    {%- else -%}
+        exists(
+            headers,
+            header -> header.key = {{ sql_text(when.header) }}
+                and header.value = cast({{ sql_text(when['is']) }} as binary)
+        )
+    {%- endif -%}
 {%- endmacro %}
 
 {#
@@ -36,7 +52,8 @@
     {%- if topics %}
     case
     {%- for format, names in topics.items() %}
-        when topic in ({{ names.values() | join(', ') }}) then {{ sql_text(format) }}
+        when topic in ({{ names.values() | join(', ') }})
+            then {{ sql_text(format) if format else payload_format() }}
     {%- endfor %}
     end
     {%- else %}

@@ -24,6 +24,9 @@
     {% do adapter.evaluate(
         'redrive_payloads', _redrive_payloads(pinned(events), pinned(quarantine), codes, topics)
     ) %}
+    {% if 'debezium_avro' in payload_format() %}
+        {% do know_schemas('redrive_payloads', payload_format()) %}
+    {% endif %}
     {% set decoded %}
         select decoded.*, redrive_payloads.log_time
         from {{ decoded_events('redrive_payloads') }} as decoded
@@ -89,7 +92,8 @@
         payloads.timestamp,
         positions.log_time,
         payloads.key,
-        payloads.value
+        payloads.value,
+        payloads.headers
     from {{ pinned(source('bronze', 'raw_payloads')) }} as payloads
     inner join (
         select events.topic, events.partition, events.offset, max(events.log_time) as log_time

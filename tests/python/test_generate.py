@@ -35,6 +35,7 @@ from dbt_lakehouse.commands.why.command import why
 from dbt_lakehouse.commands.why.events import keyed_table
 from dbt_lakehouse.commands.why.report import Reason
 from dbt_lakehouse.config.paths import ROOT
+from dbt_lakehouse.config.topics import Formats
 from dbt_lakehouse.dbt.commands import read_manifest
 from dbt_lakehouse.errors import LakehouseError
 
@@ -1441,7 +1442,8 @@ def test_all_tables_count_that_have_landed(built: World) -> None:
     """Those that are decoded, those that have landed since, and those that nobody has listed."""
     spark, landed = built.lake.spark, Capture("shop.late")
     built.lake.land([landed.json({"no": 1}, change("c", source("late"), None, {"no": 1}))])
-    formats = {**TOPICS, landed.topic: "debezium_json"}
+    names = {**TOPICS, landed.topic: "debezium_json"}
+    formats = {topic: Formats.only(name) for topic, name in names.items()}
     profile = scan.profile_topics(spark, formats)
     tables = {(table, topic) for table, each in profile.tables.items() for topic in each.topics}
     assert {topic for _, topic in tables} == formats.keys()

@@ -1,6 +1,7 @@
 """`lakehouse redrive`: quarantined payloads that can be decoded now take their places."""
 
 import json
+from base64 import b64encode
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, Final
@@ -13,8 +14,10 @@ from small_messages import digest_text, order, profile
 from streams import HOUR, MINUTE, ORDERS, PROFILES, START, Message
 
 from dbt_lakehouse.cli import lakehouse
+from dbt_lakehouse.commands.generate import scan
 from dbt_lakehouse.commands.redrive import Redriven, redrive
 from dbt_lakehouse.config.project import Project
+from dbt_lakehouse.config.topics import TopicMatcher, topic_rules
 
 AS_OF: Final = "2026-10-03 00:00:00"
 # Carries the same source table as the demo's topic of orders, and no entry matches it at first.
@@ -162,6 +165,76 @@ def test_a_full_refresh_gives_the_same(lake: Lake) -> None:
     run(lake, *MODELS, "--full-refresh", entries=configured(ERP, OTHER))
     for name, rows in gold.items():
         assert sorted_rows(lake.read(f"gold.{name}")) == rows
+
+
+MIXED: Final = "shop.mixed"
+JSON_BYTE: Final = {"first_byte": ord("{")}
+MIXED_ENTRIES: Final = [
+    {
+        **{"topic": MIXED, "format": "maxwell_json"},
+        "when": {"header": "writer", "is": "Maxwell's daemon ü"},
+    },
+    {"pattern": r"shop\..*", "when": JSON_BYTE, "format": "debezium_json"},
+    # A delete of that format has a key alone.
+    {"topic": MIXED, "when": {"first_byte": 0x81}, "format": "aerospike_messagepack"},
+]
+
+
+def mixed(offset: int, key: bytes | None, value: bytes | None, **headers: bytes | None) -> Any:
+    line = Message(MIXED, 0, offset, START, key, value).line()
+    listed = [[name, None if text is None else b64encode(text).decode()] for name, text in headers.items()]
+    return {**line, "headers": listed}
+
+
+def test_a_topic_of_several_formats(lake: Lake) -> None:
+    row = {"database": "shop", "table": "notes", "type": "insert", "ts": 1, "data": {"id": 1}}
+    maxwell, debezium = json.dumps(row).encode(), order(ORDERS, 0, START, "c", 9, "new").value
+    batch = pack([profile(1, START, "one")])
+    writer = "Maxwell's daemon ü".encode()
+    payloads: list[tuple[bytes | None, bytes | None, dict[str, bytes | None], str | None]] = [
+        (b"{}", maxwell, {"writer": None, "other": writer}, "debezium_json"),
+        (None, maxwell, {"other": b"", "writer": writer}, "maxwell_json"),
+        (None, maxwell, {"writer": writer + b"s"}, "debezium_json"),
+        (None, debezium, {}, "debezium_json"),
+        (b"{}", batch, {}, None),
+        (b"\x81", None, {}, "aerospike_messagepack"),
+        (b"{}", b"", {}, None),
+        (None, None, {}, None),
+    ]
+    lake.land(
+        mixed(offset, key, value, **headers)
+        for offset, (key, value, headers, _) in enumerate(payloads)
+    )
+    expected = [format_name for *_, format_name in payloads]
+    entries = [*configured(ERP, OTHER), *MIXED_ENTRIES]
+    run(lake, "-s", "change_events", "quarantined_payloads", entries=entries)
+    assert formats_of_mixed(lake) == expected
+    unknown = {offset for topic, offset, _, code in quarantined(lake) if code == "unknown_format"}
+    assert unknown == {4, 6, 7}
+
+    # The same without SQL.
+    found = TopicMatcher(lake.spark._jvm, topic_rules(entries)).formats_in_bronze(MIXED)
+    assert found is not None
+    texts = [found.of(key, value, [*headers.items()]) for key, value, headers, _ in payloads]
+    assert texts == expected
+    profiled = scan.profile_topics(lake.spark, {MIXED: found})
+    assert {table.table: each.events for table, each in profiled.tables.items()} == {
+        **{"notes": 1, "orders": 1}
+    }
+
+    # An entry more: what it matches takes its place.
+    more = {"topic": MIXED, "when": {"first_byte": batch[0]}, "format": "aerospike_messagepack"}
+    added = lake.load(topics=[*entries, more], as_of=AS_OF, captures=[])
+    assert redrive(added, ["unknown_format"], [MIXED]) == Redriven(3, 1, 1)
+    assert formats_of_mixed(lake)[4] == "aerospike_messagepack"
+    formats = formats_of_mixed(lake)
+    run(lake, "--full-refresh", "-s", "change_events", entries=[*entries, more])
+    assert formats_of_mixed(lake) == formats
+
+
+def formats_of_mixed(lake: Lake) -> list[str | None]:
+    events = lake.sql(f"select * from lake.silver.change_events where topic = '{MIXED}'")
+    return [each["format"] for each in sorted(events, key=lambda each: each["offset"])]
 
 
 def consistent(lake: Lake, failing: frozenset[str] = frozenset()) -> None:

@@ -59,6 +59,24 @@ def test_a_value_that_can_not_be_meant(name: str, value: Any) -> None:
         ([None], "None is no mapping"),
         ([{"topic": 7, "format": "debezium_json"}], "topic is text"),
         ([{"pattern": ["a"], "format": "debezium_json"}], "pattern is text"),
+        *(
+            ([{"topic": "orders", "when": when, "format": "debezium_json"}], "when is {first_byte")
+            for when in (
+                *(None, {}, "0", {"first_byte": 256}, {"first_byte": -1}, {"first_byte": "0"}),
+                *({"first_byte": True}, {"header": "a"}, {"is": "a"}, {"header": "", "is": "a"}),
+                *({"header": "a", "is": 1}, {"first_byte": 0, "header": "a", "is": "b"}),
+            )
+        ),
+        *(
+            (
+                [
+                    {"topic": "orders", "when": {"first_byte": 0}, "format": "debezium_avro"},
+                    {"topic": "orders", "format": "debezium_json", **more},
+                ],
+                "differ in kafka or land_as",
+            )
+            for more in ({"kafka": False}, {"land_as": "new"})
+        ),
     ],
 )
 def test_topics_that_can_not_be_meant(topics: Any, message: str) -> None:

@@ -6,7 +6,7 @@ from typing import Final
 from dbt_lakehouse.commands.generate import naming, types
 from dbt_lakehouse.commands.generate.models import Spec, Table
 from dbt_lakehouse.commands.generate.profile import Column, TableId, TableProfile
-from dbt_lakehouse.commands.generate.report import Outcome
+from dbt_lakehouse.commands.generate.report import Outcome, listed
 
 HBASE_KEY: Final = "ROW"
 _GUESSED: Final = "the type is guessed from its values."
@@ -32,6 +32,12 @@ def table_of(
         outcome.notes.append(
             f"Debezium could not read all values of {', '.join(unavailable)}: gold keeps the last"
             " one that it could"
+        )
+    if profile.parts:
+        outcome.notes.append(
+            "some updates say only what has changed inside of a field:"
+            f" {listed('there are', sorted(profile.parts))}. Gold keeps what the whole field was,"
+            ' and no_misfits warns; a column of {"path": "...", "type": "..."} has the part'
         )
     return Table(
         name,

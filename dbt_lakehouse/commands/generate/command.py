@@ -13,7 +13,7 @@ from dbt_lakehouse.commands.generate.report import GenerateError, Report
 from dbt_lakehouse.commands.generate.writer import Writer
 from dbt_lakehouse.commands.topics import landed_topics, refuse_missing
 from dbt_lakehouse.config.project import Project
-from dbt_lakehouse.config.topics import TopicMatcher, topic_rules
+from dbt_lakehouse.config.topics import Formats, TopicMatcher, topic_rules
 from dbt_lakehouse.spark.progress import tasks_of
 from dbt_lakehouse.telling import working
 from python_udfs.registry import FORMATS
@@ -47,19 +47,19 @@ def generate(project: Project, options: Options) -> Report:
         landed = scan.landed_topics(spark)
         refuse_missing(options.topics, landed)
     matcher = TopicMatcher(spark._jvm, rules)
-    formats, unlisted = {}, []
+    formats: dict[str, Formats] = {}
+    unlisted = {}
     for topic in options.topics:
-        rule = matcher.rule_in_bronze(topic)
-        if rule is None:
-            unlisted.append(topic)
-            formats[topic] = _format_of(spark, topic, options.format)
-        elif options.format not in (None, rule.format):
+        listed = matcher.formats_in_bronze(topic)
+        if listed is None:
+            unlisted[topic] = _format_of(spark, topic, options.format)
+            listed = Formats.only(unlisted[topic])
+        elif options.format not in (None, *listed.names):
             raise GenerateError(
-                f"the topic {topic} is {rule.format} by {rule.topic or rule.pattern!r} in"
-                f" vars.topics of {PROJECT_FILE}: put an entry of its own in front of that one"
+                f"the topic {topic} is {' or '.join(listed.names)} by vars.topics of"
+                f" {PROJECT_FILE}: put an entry of its own in front of that one"
             )
-        else:
-            formats[topic] = rule.format
+        formats[topic] = listed
     with working("looking at all messages", tasks_of(spark)):
         profile = scan.profile_topics(spark, formats)
     report = Report(list(options.topics), profile.messages)
@@ -67,12 +67,9 @@ def generate(project: Project, options: Options) -> Report:
         report.notes.append(profile.undecodable)
 
     def other_tables() -> set[tuple[TableId, str]]:
-        rules_of_others = {
-            topic: matcher.rule_in_bronze(topic) for topic in landed if topic not in formats
-        }
         return scan.tables_of(
             spark,
-            {topic: rule and rule.format for topic, rule in rules_of_others.items()},
+            {topic: matcher.formats_in_bronze(topic) for topic in landed if topic not in formats},
         )
 
     writer = Writer(
@@ -86,7 +83,7 @@ def generate(project: Project, options: Options) -> Report:
     )
     writer.write(report)
     if unlisted and len(report.failed) < len(report.tables):
-        _list_topics(spark, files, {topic: formats[topic] for topic in unlisted}, report)
+        _list_topics(spark, files, unlisted, report)
     return report
 
 

@@ -237,9 +237,14 @@ def gold_yml(table: Table) -> str:
 _WRITERS: Final = {
     "aerospike_messagepack": "Aerospike's connector (MessagePack)",
     "aerospike_json": "Aerospike's connector (JSON)",
+    "aerospike_flat_json": "Aerospike's connector (flat JSON)",
     "arcion_json": "Arcion",
     "lindorm_json": "Lindorm",
     "debezium_json": "Debezium",
+    "debezium_avro": "Debezium",
+    "debezium_unwrapped_json": "Debezium's ExtractNewRecordState",
+    "maxwell_json": "Maxwell",
+    "canal_json": "Canal",
 }
 
 

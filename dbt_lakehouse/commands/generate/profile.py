@@ -13,6 +13,7 @@ import msgspec
 
 from dbt_lakehouse.commands.generate.schema_blocks import Block, Declared, block_of
 from dbt_lakehouse.commands.generate.values import Values
+from python_udfs.canal_json import is_binary
 from python_udfs.core.events import (
     DELETE,
     INSERT,
@@ -23,14 +24,16 @@ from python_udfs.core.events import (
     UPSERT,
     Event,
 )
+from python_udfs.debezium.avro import schema_message
 from python_udfs.debezium.types import UNAVAILABLE
-from python_udfs.registry import decode_payload
+from python_udfs.images import PARTIAL
+from python_udfs.registry import AEROSPIKE_FORMATS, decode_payload
 from python_udfs.text import json_text
 
-AEROSPIKE: Final = frozenset({"aerospike_messagepack", "aerospike_json"})
 # What says which tables there are.
 OPERATIONS: Final = frozenset({SNAPSHOT, INSERT, UPDATE, UPSERT, DELETE, TRUNCATE})
 _DECODER: Final = msgspec.json.Decoder(float_hook=msgspec.Raw)
+_MAX_PARTS: Final = 64
 
 
 class Position(NamedTuple):
@@ -117,6 +120,8 @@ class TableProfile:
     """The names of the keys' fields, and where such a key was last."""
     keyless: int = 0
     """How many changes of a row came without a key."""
+    parts: set[str] = field(default_factory=set)
+    """Paths of what updates have changed inside of fields, some of them."""
     schemas: dict[tuple[str, ...], Position] = field(default_factory=dict)
     """The columns of each schema version in its order, and where it was last."""
 
@@ -155,6 +160,7 @@ class TableProfile:
         self.formats |= other.formats
         self.topics |= other.topics
         self.keyless += other.keyless
+        self.parts |= other.parts
         for name, column in other.columns.items():
             known = self.columns.get(name)
             if known is None:
@@ -201,24 +207,32 @@ class TopicProfile:
     ) -> None:
         """Take one message into account."""
         self.messages += 1
-        is_aerospike = format_name in AEROSPIKE
+        is_aerospike = format_name in AEROSPIKE_FORMATS
         for event in decode_payload(format_name, key, value):
             if event.operation == INVALID:
                 self.errors[event.error_code or ""] += 1
                 self.error_example = self.error_example or (event.error_detail or "")
                 continue
-            if event.operation not in OPERATIONS:
+            if event.operation not in OPERATIONS or _is_null_value(format_name, event):
                 continue
             table = self._table(event, format_name, position, is_aerospike)
             if is_aerospike:
                 _add_bins(table, event, position)
                 continue
-            for text, is_image in ((value, True), (key, False)):
+            bson = _bson(event)
+            # The blocks of MongoDB's messages only say that documents are text.
+            for text, is_image in ((value, True), (key, False)) if bson is None else ():
+                if format_name == "debezium_avro":
+                    text = schema_message(text)
                 block = block_of(text, is_image)
                 if block is not None:
                     table.declare(block, position)
             if event.operation != TRUNCATE:
                 _add_row(table, event, position)
+                if bson is not None:
+                    _declare_bson(table, bson, position)
+                if format_name == "canal_json":
+                    _declare_binary(table, event, position)
 
     def _table(
         self, event: Event, format_name: str, position: Position, is_aerospike: bool
@@ -252,6 +266,14 @@ class TopicProfile:
                 known.merge(table)
 
 
+def _is_null_value(format_name: str, event: Event) -> bool:
+    """Whether an event is a null value that deletes an unwrapped row: it says nothing of the table,
+    which may have another name where rows say it.
+    """
+    is_row = event.before is not None or event.operation != DELETE
+    return format_name == "debezium_unwrapped_json" and not is_row
+
+
 # --- Rows -----------------------------------------------------------------------------------------
 
 
@@ -270,8 +292,11 @@ def _add_row(table: TableProfile, event: Event, position: Position) -> None:
         if image is not None:
             table.images += 1
             fields = _object(image)
+            partial = fields.pop(PARTIAL, None)
+            if partial and len(table.parts) < _MAX_PARTS:
+                table.parts.update(path for part in partial.values() for path in part)
             _add_fields(table, fields, position, in_image=True)
-            if image is event.after:
+            if image is event.after and partial is None:
                 table.afters += 1
                 for name, value in fields.items():
                     table.columns[name].afters += value is not None
@@ -282,6 +307,49 @@ def _add_row(table: TableProfile, event: Event, position: Position) -> None:
     names = tuple(key)
     table.keys[names] = max(table.keys.get(names, position), position)
     _add_fields(table, key, position, in_image=False)
+
+
+def _declare_binary(table: TableProfile, event: Event, position: Position) -> None:
+    """Note which of Canal's columns are base64: their values look like text."""
+    types = _object(event.metadata or b"{}").get("mysqlType") or {}
+    for name, declared in types.items():
+        if name in table.columns and type(declared) is str and is_binary(declared):
+            table.columns[name].declare(Declared(declared, "binary"), position, position)
+
+
+# What MongoDB's types become; of decimals the values tell.
+_BSON_TYPES: Final = {
+    "objectId": "string",
+    "date": "timestamp",
+    "double": "double",
+    "long": "bigint",
+    "symbol": "string",
+    "javascript": "string",
+    "regex": "string",
+    "decimal": None,
+    "int": "int",
+}
+_BINARY: Final = "binData"
+
+
+def _bson(event: Event) -> dict[str, Any] | None:
+    """The types of the documents of a MongoDB event; None for any other."""
+    if b'"bson":' not in (event.metadata or b""):
+        return None
+    found = _object(event.metadata or b"{}").get("bson")
+    return found if type(found) is dict else None
+
+
+def _declare_bson(table: TableProfile, bson: dict[str, Any], position: Position) -> None:
+    """Note which types the fields of documents have."""
+    for types in bson.values():
+        for name, told in types.items() if type(types) is dict else ():
+            if name not in table.columns or type(told) is not str:
+                continue
+            is_binary = told.startswith(_BINARY)
+            if is_binary or told in _BSON_TYPES:
+                type_name = "binary" if is_binary else _BSON_TYPES[told]
+                table.columns[name].declare(Declared(f"`{told}`", type_name), position, position)
 
 
 def _add_fields(
@@ -327,7 +395,8 @@ def _add_bins(table: TableProfile, event: Event, position: Position) -> None:
         return
     table.images += 1
     after = _object(event.after)
-    notes = _object(event.metadata)["bins"] if event.metadata is not None else {}
+    # Flat JSON says nothing of most bins.
+    notes = _object(event.metadata).get("bins", {}) if event.metadata is not None else {}
     for place, (name, value) in enumerate(after.items()):
         column = table.column(name, position, place)
         column.in_image = True

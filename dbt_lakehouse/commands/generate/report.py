@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Final
 
 from dbt_lakehouse.errors import LakehouseError
-from dbt_lakehouse.texts import counted
+from dbt_lakehouse.texts import counted, printable
 
 _MAX_LISTED: Final = 12
 
@@ -68,7 +68,7 @@ class Report:
             lines.append("next: generate again for these tables, then dbt build")
         elif any(each.files for each in self.tables):
             lines.append("next: dbt build")
-        return "\n".join(lines)
+        return "\n".join(map(printable, lines))
 
 
 def listed(start: str, names: Sequence[str]) -> str:

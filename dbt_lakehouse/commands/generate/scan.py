@@ -8,6 +8,7 @@ import json
 import pickle
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -16,21 +17,23 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.functions import arrow_udf
 
 from dbt_lakehouse.commands.generate.profile import (
-    AEROSPIKE,
     OPERATIONS,
     Position,
     TableId,
     TopicProfile,
 )
+from dbt_lakehouse.config.topics import Formats
 from dbt_lakehouse.dbt.marks import HistoryLost, Reading, marks_of, reading
 from dbt_lakehouse.dbt.tables import look_at
 from dbt_lakehouse.lake import bronze
+from dbt_lakehouse.lake.avro_schemas import ids_in, schemas_of
 from dbt_lakehouse.lake.catalog import CATALOG
+from dbt_lakehouse.schema_registry import FORMAT, know_schemas_of
 from dbt_lakehouse.spark.functions import BatchFunction
-from python_udfs.core.events import INVALID
-from python_udfs.registry import FORMATS, decode_payload
+from python_udfs.debezium.avro import Registered, know
+from python_udfs.registry import AEROSPIKE_FORMATS, FORMATS, decode_payload, shows_format
 
-_COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value")
+_COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
 _EVENTS = "silver.change_events"
 _SUGGESTION_PAYLOADS = 2000
 # Of a batch; each is decoded in every format.
@@ -44,16 +47,18 @@ def landed_topics(spark: SparkSession) -> list[str]:
     return sorted(row.topic for row in rows)
 
 
-def profile_topics(spark: SparkSession, formats: Mapping[str, str]) -> TopicProfile:
-    """The profile of all payloads of the topics, each with its format."""
+def profile_topics(spark: SparkSession, formats: Mapping[str, Formats]) -> TopicProfile:
+    """The profile of all payloads of the topics, each with its formats."""
     return _profile(_payloads(spark.table(bronze.TABLE), list(formats)), formats)
 
 
-def tables_of(spark: SparkSession, formats: Mapping[str, str | None]) -> set[tuple[TableId, str]]:
+def tables_of(
+    spark: SparkSession, formats: Mapping[str, Formats | None]
+) -> set[tuple[TableId, str]]:
     """All tables of the topics, each with its topic: as the change events say, and of what runs
     have not decoded yet, the payloads.
 
-    A topic whose format is None has the one that its messages look like.
+    A topic whose formats are None has the one that its messages look like.
     """
     found = set()
     landed = spark.table(bronze.TABLE)
@@ -62,13 +67,18 @@ def tables_of(spark: SparkSession, formats: Mapping[str, str | None]) -> set[tup
         listed = [topic for topic, each in formats.items() if each is not None]
         decoded = sorted({*listed} - decoded_without_format(spark, listed))
         events = spark.table(_EVENTS).where(
-            F.col("topic").isin(decoded) & F.col("operation").isin(list(OPERATIONS))
+            F.col("topic").isin(decoded)
+            & F.col("operation").isin(list(OPERATIONS))
+            # As profile has it: a null value says nothing of the table.
+            & ~F.expr(
+                "format = 'debezium_unwrapped_json' and operation = 'delete' and before is null"
+            )
         )
         names = ("source_database", "source_schema", "source_table", "format", "topic")
         for database, schema, table, format_name, topic in (
             events.select(*names).distinct().collect()
         ):
-            found.add((TableId(database, schema, table, format_name in AEROSPIKE), topic))
+            found.add((TableId(database, schema, table, format_name in AEROSPIKE_FORMATS), topic))
         landed = spark.sql(f"select * from {new.sql(bronze.TABLE)}").union(
             landed.where(~F.col("topic").isin(decoded))
         )
@@ -89,10 +99,19 @@ def _not_decoded(spark: SparkSession) -> Reading | None:
         return None
 
 
-def _profile(payloads: DataFrame, formats: Mapping[str, str | None]) -> TopicProfile:
+def _profile(payloads: DataFrame, formats: Mapping[str, Formats | None]) -> TopicProfile:
     # By the functions' type hints; PySpark's own stubs know only the form that warns of it.
     make_udf: Any = arrow_udf
-    profile_batch = make_udf(_profiler(dict(formats)), "array<binary>")
+    schemas = {}
+    of_format = [topic for topic, each in formats.items() if each and FORMAT in each.names]
+    if of_format:
+        texts = payloads.where(F.col("topic").isin(of_format)).select(
+            F.explode(F.array("key", "value")).alias("text")
+        )
+        texts.createOrReplaceTempView("_texts")
+        rows = payloads.sparkSession.sql(ids_in("_texts")).collect()
+        schemas = schemas_of(payloads.sparkSession, [row.id for row in rows])
+    profile_batch = make_udf(_profiler(dict(formats), schemas), "array<binary>")
     parts = payloads.select(F.explode(profile_batch(*_COLUMNS)).alias("profile")).collect()
     profile = TopicProfile()
     for part in parts:
@@ -108,10 +127,13 @@ def _payloads(landed: DataFrame, topics: Sequence[str]) -> DataFrame:
         F.unix_micros("timestamp").alias("timestamp"),
         "key",
         "value",
+        "headers",
     )
 
 
-def _profiler(formats: dict[str, str | None]) -> BatchFunction:
+def _profiler(
+    formats: dict[str, Formats | None], schemas: dict[int, Registered | None]
+) -> BatchFunction:
     """A function of ``_COLUMNS`` that gives a batch's profile to its first row, in a list, and to
     the others an empty one.
     """
@@ -123,16 +145,23 @@ def _profiler(formats: dict[str, str | None]) -> BatchFunction:
         timestamps: pa.Array,
         keys: pa.Array,
         values: pa.Array,
+        headers: pa.Array,
     ) -> pa.Array:
+        know(schemas)
         profile = TopicProfile()
-        columns = (topics, partitions, offsets, timestamps, keys, values)
+        columns = (topics, partitions, offsets, timestamps, keys, values, headers)
         rows = list(zip(*(column.to_pylist() for column in columns), strict=True))
         known = dict(formats)
         for name in {row[0] for row in rows if known[row[0]] is None}:
             payloads = [(row[4], row[5]) for row in rows if row[0] == name and row[5]]
-            known[name] = format_of(payloads[:_PAYLOADS_OF_A_GUESS])
-        for topic, partition, offset, timestamp, key, value in rows:
-            format_name = known[topic]
+            guess = format_of(payloads[:_PAYLOADS_OF_A_GUESS])
+            known[name] = Formats.only(guess) if guess else None
+        for topic, partition, offset, timestamp, key, value, named in rows:
+            formats_of_topic = known[topic]
+            if formats_of_topic is None:
+                continue
+            pairs = [(each["key"], each["value"]) for each in named or ()]
+            format_name = formats_of_topic.of(key, value, pairs)
             if format_name is not None:
                 time = _NO_TIME if timestamp is None else timestamp
                 profile.add(format_name, key, value, Position(time, topic, partition, offset))
@@ -159,13 +188,11 @@ def suggested_format(spark: SparkSession, topic: str) -> str | None:
     """
     landed = spark.table(bronze.TABLE)
     rows = _payloads(landed, [topic]).select("key", "value").limit(_SUGGESTION_PAYLOADS).collect()
-    return format_of(
-        [
-            (None if row.key is None else bytes(row.key), bytes(row.value))
-            for row in rows
-            if row.value
-        ]
-    )
+    payloads = [
+        (None if row.key is None else bytes(row.key), bytes(row.value)) for row in rows if row.value
+    ]
+    know_schemas_of(None, chain.from_iterable(payloads))
+    return format_of(payloads)
 
 
 def format_of(payloads: Sequence[tuple[bytes | None, bytes]]) -> str | None:
@@ -176,7 +203,7 @@ def format_of(payloads: Sequence[tuple[bytes | None, bytes]]) -> str | None:
         name
         for name in FORMATS
         if all(
-            event.operation != INVALID
+            shows_format(name, event)
             for key, value in payloads
             for event in decode_payload(name, key, value)
         )

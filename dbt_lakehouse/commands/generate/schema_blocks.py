@@ -28,7 +28,8 @@ class _Wrapper(msgspec.Struct):
 
 
 _WRAPPER: Final = msgspec.json.Decoder(_Wrapper)
-_BLOCK: Final = msgspec.json.Decoder()
+# A default may be beyond all doubles.
+_BLOCK: Final = msgspec.json.Decoder(float_hook=float)
 _MAX_CACHED: Final = 2048
 # MySQL's own names of 64 bits without a sign: a bigint holds only half of them.
 _UNSIGNED_64_BITS: Final = re.compile(r"(BIGINT|INT8) UNSIGNED( ZEROFILL)?(\(.*)?", re.IGNORECASE)
@@ -48,6 +49,8 @@ _LOGICAL_TYPES: Final[dict[str, str]] = {
     "io.debezium.time.IsoDate": "date",
     "io.debezium.time.IsoTime": "string",
     "io.debezium.time.IsoTimestamp": "timestamp_ntz",
+    "timestamp-micros": "timestamp",
+    "timestamp-nanos": "string",
     "io.debezium.time.MicroDuration": "string",
     "io.debezium.time.NanoDuration": "string",
     "io.debezium.data.VariableScaleDecimal": "string",

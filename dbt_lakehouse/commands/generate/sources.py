@@ -62,6 +62,8 @@ class Entry(NamedTuple):
     encoding: str | None
     type_at: Span
     """The type's literal, quotes included."""
+    is_inside: bool = False
+    """Whether the column is something inside of the field, by a path."""
 
 
 @dataclass
@@ -297,16 +299,18 @@ def _entries(call: Call, argument: str) -> Iterator[Entry]:
             for each, part in zip(value.keys, value.values, strict=True)
             if each is not None
         }
-        unknown = sorted(parts.keys() - {"name", "type", "encoding"})
+        unknown = sorted(parts.keys() - {"name", "type", "encoding", "path"})
         if unknown or "type" not in parts:
             raise Unreadable(
                 f"its column {column} has {f'an unknown {unknown[0]}' if unknown else 'no type'}:"
-                " a column is a type, or has a type, a name and an encoding"
+                " a column is a type, or has a type, a name or a path, and an encoding"
             )
         shipped = _literal(parts["name"]) if "name" in parts else column
+        if "path" in parts:
+            shipped = _literal(parts["path"]).partition(".")[0]
         encoding = _literal(parts["encoding"]) if "encoding" in parts else None
         type_at = call.span(parts["type"])
-        yield Entry(column, shipped, _literal(parts["type"]), encoding, type_at)
+        yield Entry(column, shipped, _literal(parts["type"]), encoding, type_at, "path" in parts)
 
 
 def _gold_model(path: Path, call: Call) -> GoldModel:

@@ -26,6 +26,7 @@ from dbt_lakehouse.commands.generate.profile import TableId, TableProfile, Topic
 from dbt_lakehouse.commands.generate.project_files import ProjectFiles
 from dbt_lakehouse.commands.generate.report import GenerateError, Outcome, Report, listed
 from dbt_lakehouse.commands.generate.sources import ChangeLog, Entry, GoldModel
+from dbt_lakehouse.dbt import declarations
 
 
 class Writer:
@@ -79,6 +80,7 @@ class Writer:
             outcome = Outcome(", ".join(str(table) for table in tables))
             log = logs[tables[0]]
             try:
+                self._refuse_several_topics(tables[0], log)
                 if log is not None:
                     outcome.name = log.entity
                     self._update(tables, log, outcome)
@@ -91,6 +93,17 @@ class Writer:
             report.tables.append(outcome)
         if len(report.tables) == 1 and report.failed:
             raise GenerateError(f"{report.tables[0].source}: {report.tables[0].error}")
+
+    def _refuse_several_topics(self, table: TableId, log: ChangeLog | None) -> None:
+        """Rows that name no table are of their topic's: those of two topics are of two tables."""
+        topics = sorted(self._tables[table].topics)
+        if table.table is not None or table.is_aerospike or len(topics) == 1:
+            return
+        if log is None or not all(log.reads(table, [topic]) for topic in topics):
+            raise GenerateError(
+                f"{', '.join(topics)}: their rows name no table, so each has one of its own:"
+                " generate one topic at a time"
+            )
 
     # --- Which tables, which names
 
@@ -248,6 +261,8 @@ class Writer:
             outcome.status = "changed"
 
     def _new_specs(self, profile: TableProfile, log: ChangeLog) -> list[Spec]:
+        if declarations.WHOLE_IMAGE in log.fields:
+            return []
         fields = [
             name
             for name in profile.ordered_columns()
@@ -270,7 +285,8 @@ class Writer:
         retyped = {}
         for column, entry in log.entries.items():
             seen = profile.columns.get(entry.field)
-            if seen is None:
+            if seen is None or entry.is_inside:
+                # What is inside of a field is its author's.
                 continue
             if entry.encoding is not None:
                 # What bytes mean is not generate's to say, but for those that it took for text.
@@ -367,7 +383,7 @@ class Writer:
             column: spec_of(
                 entry.field,
                 column,
-                profile.columns.get(entry.field),
+                None if entry.is_inside else profile.columns.get(entry.field),
             )._replace(type=entry.type, encoding=entry.encoding)
             for column, entry in current.entries.items()
         }

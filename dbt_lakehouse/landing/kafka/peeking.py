@@ -14,7 +14,7 @@ from dbt_lakehouse.landing.kafka.settings import KafkaSource
 
 
 class Peeked(NamedTuple):
-    """A message, with the format that vars.topics gives its topic."""
+    """A message, with the format that vars.topics gives it."""
 
     partition: int
     offset: int
@@ -87,16 +87,16 @@ def _read(
 ) -> list[Peeked]:
     if not ranges:
         return []
-    rule = TopicMatcher(spark._jvm, source.rules).rule(topic)
+    formats = TopicMatcher(spark._jvm, source.rules).formats(topic)
     rows = load_ranges(spark, source.settings, ranges, 1)
-    return [
-        Peeked(
-            row["partition"],
-            row["offset"],
-            row["timestamp"],
-            None if row["key"] is None else bytes(row["key"]),
-            None if row["value"] is None else bytes(row["value"]),
-            rule.format if rule else None,
+    messages = []
+    for row in rows.collect():
+        key, value = (None if text is None else bytes(text) for text in (row["key"], row["value"]))
+        headers = [
+            (name, None if text is None else bytes(text)) for name, text in row["headers"] or ()
+        ]
+        format_name = formats.of(key, value, headers) if formats else None
+        messages.append(
+            Peeked(row["partition"], row["offset"], row["timestamp"], key, value, format_name)
         )
-        for row in rows.collect()
-    ]
+    return messages
