@@ -182,7 +182,9 @@ MIXED_ENTRIES: Final = [
 
 def mixed(offset: int, key: bytes | None, value: bytes | None, **headers: bytes | None) -> Any:
     line = Message(MIXED, 0, offset, START, key, value).line()
-    listed = [[name, None if text is None else b64encode(text).decode()] for name, text in headers.items()]
+    listed = [
+        [name, None if text is None else b64encode(text).decode()] for name, text in headers.items()
+    ]
     return {**line, "headers": listed}
 
 
