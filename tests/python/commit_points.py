@@ -89,6 +89,12 @@ class Commits:
             if point is not None:
                 lake.execute("insert into stops values (?, ?, ?)", (*point[:2], fails))
 
+    def lock(self, seconds: float) -> None:
+        """Let nobody write to the catalog for so long."""
+        with self._opened() as lake:
+            lake.execute("begin immediate")
+            time.sleep(seconds)
+
     def wait_for(self, point: Point, command: Command) -> None:
         """Wait until the command is at the point, where ``stop_at`` holds it up; or has just passed
         it, if that is behind the commit.

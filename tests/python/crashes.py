@@ -12,10 +12,11 @@ from collections import Counter
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from commands import Command, dbt, lakehouse
+from commands import SECONDS, Command, dbt, lakehouse
 from commit_points import Commits, Point, kill
+from disks import FULL, READ_ONLY, small_disk
 from lakes import as_of_text
 from row_messages import message
 from soak_lake import SoakLake
@@ -77,6 +78,29 @@ def points(command: str) -> list[Point]:
         for number in range(count)
         for is_behind in (False, True)
     ]
+
+
+class Trouble(NamedTuple):
+    """A layer's disk that has so many bytes free, or is read-only."""
+
+    layer: str
+    free: int | None
+
+    @property
+    def told(self) -> str:
+        """What a command must say of it."""
+        return READ_ONLY if self.free is None else FULL
+
+    def __str__(self) -> str:
+        return f"disk of {self.layer} " + (
+            "is read-only" if self.free is None else f"has {self.free:,} bytes left"
+        )
+
+
+def troubles(command: str) -> list[Trouble]:
+    """Bad disks of each layer that a command commits to."""
+    layers = sorted({table.partition(".")[0] for table in COMMITS[command]})
+    return [Trouble(layer, free) for layer in layers for free in (None, 0, 20_000, 60_000, 200_000)]
 
 
 @dataclass
@@ -147,6 +171,32 @@ class CrashLake:
             said = process.said_by_all()
         self.commits.forget()
         assert "this commit is to fail" in said, said
+        return self._made_good(lake, command)
+
+    def with_bad_disk(self, command: str, trouble: Trouble) -> list[str]:
+        """In what it is not when a layer's disk was full or read-only, and is well again."""
+        lake = self.put_back()
+        with small_disk(lake.lake.folder / "lake" / "warehouse" / trouble.layer) as disk:
+            if trouble.free is None:
+                disk.turn_read_only()
+            else:
+                disk.leave_free(trouble.free)
+            with self._process(lake, command) as process:
+                code = process.process.wait(SECONDS)
+                said = process.said_by_all()
+            # What is left free may have been enough.
+            assert code == 0 or trouble.told in said, said
+            disk.make_well()
+            return self._made_good(lake, command)
+
+    def with_catalog_away(self, command: str, point: Point, seconds: float) -> list[str]:
+        """In what it is not when nobody could write to the catalog for so long, from there on."""
+        lake = self.put_back()
+        with self._process(lake, command) as process:
+            self.commits.wait_for(point._replace(is_behind=True), process)
+            self.commits.lock(seconds)
+            code, said = process.process.wait(SECONDS), process.said_by_all()
+        assert code == 0 or "locked" in said, said
         return self._made_good(lake, command)
 
     def _made_good(self, lake: SoakLake, command: str) -> list[str]:

@@ -2,7 +2,7 @@
 
     make soak SOAK="--minutes 600"            # goes on behind the last episode
     make soak SOAK="--seed 17 --episodes 1"   # repeats that one
-    make soak SOAK="--crashes"                # a kill before and behind each commit of each command
+    make soak SOAK="--crashes"                # kills, bad disks, no catalog
 
 Episodes take turns: a deep one does many things to a few tables of a few streams, a wide one builds
 very many streams of every wire format in three runs. What has become of each is kept in
@@ -11,17 +11,19 @@ very many streams of every wire format in three runs. What has become of each is
 
 import argparse
 import json
+import os
 import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, ClassVar, Final, TypeVar
 
-from crashes import COMMITS, CrashLake, points
+from crashes import COMMITS, CrashLake, points, troubles
 from row_events import Event
 from row_messages import message
 from soak_lake import SoakLake
@@ -192,8 +194,8 @@ def main(arguments: Sequence[str]) -> int:
     FOLDER.mkdir(parents=True, exist_ok=True)
     Told.tell_each_minute()
     end = time.monotonic() + 60 * options.minutes
-    if options.crashes:
-        _play_crashes(end)
+    if options.crashes is not None:
+        _play_crashes(end, options.crashes)
     else:
         seed = _next_seed() if options.seed is None else options.seed
         last = None if options.episodes is None else seed + options.episodes
@@ -223,30 +225,41 @@ def _play_one(seed: int, options: argparse.Namespace) -> None:
         print(text, flush=True)
 
 
-def _play_crashes(end: float) -> None:
-    """All points of all commands that have not been played well yet."""
+def _play_crashes(end: float, named: str) -> None:
+    """All that can go wrong in a command and has not been played well yet."""
     done = {each["name"] for each in _played() if not each["found"]}
     with TemporaryDirectory(dir=FOLDER, ignore_cleanup_errors=True) as folder:
         lake = CrashLake.make(Path(folder))
-        everywhere = [(command, point) for command in COMMITS for point in points(command)]
-        for number, (command, point) in enumerate(everywhere):
-            for kind in ("kill", "refusal"):
-                name = f"{kind} of {command} {point}"
-                if name in done or (kind == "refusal" and point.is_behind):
-                    continue
-                if time.monotonic() > end:
-                    return
-                began = time.monotonic()
-                Told.now = name
-                try:
-                    if kind == "kill":
-                        # Of the JVM alone every other time.
-                        found = lake.killed(command, point, java_only=number % 4 > 1)
-                    else:
-                        found = lake.failed(command, point)
-                except Exception as error:
-                    found = ["".join(traceback.format_exception_only(error))[:3000]]
-                _keep(name, found, began, crashes=1)
+        for name, crash in _crashes(lake):
+            if name in done or named not in name:
+                continue
+            if time.monotonic() > end:
+                return
+            began = time.monotonic()
+            Told.now = name
+            try:
+                found = crash()
+            except Exception as error:
+                found = ["".join(traceback.format_exception_only(error))[:3000]]
+            _keep(name, found, began, crashes=1)
+
+
+def _crashes(lake: CrashLake) -> Iterator[tuple[str, Callable[[], list[str]]]]:
+    for command in COMMITS:
+        # Disks ask for root.
+        for trouble in troubles(command) if os.geteuid() == 0 else ():
+            yield f"{command}, {trouble}", partial(lake.with_bad_disk, command, trouble)
+        for number, point in enumerate(points(command)):
+            # Of the JVM alone every other time.
+            kill = partial(lake.killed, command, point, java_only=number % 4 > 1)
+            yield f"kill of {command} {point}", kill
+            if point.is_behind:
+                away = partial(lake.with_catalog_away, command, point)
+                # The first has time to wait, the second has not.
+                yield f"10 s without a catalog in {command} {point}", partial(away, 10)
+                yield f"40 s without a catalog in {command} {point}", partial(away, 40)
+            else:
+                yield f"refusal of {command} {point}", partial(lake.failed, command, point)
 
 
 def _keep(name: str, found: Sequence[str], began: float, **size: int) -> None:
@@ -301,7 +314,8 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--episodes", type=int, help="how many at most")
     parser.add_argument("--clones", type=int, default=50, help="of a wide one, deep: a fifth (50)")
     parser.add_argument("--steps", type=int, default=8, help="of a deep one (%(default)s)")
-    parser.add_argument("--crashes", action="store_true", help="no episodes: kills at commits")
+    told = "no episodes: all that can go wrong in a command, or what has this text in its name"
+    parser.add_argument("--crashes", nargs="?", const="", help=told)
     parser.add_argument("--shrink-minutes", type=float, default=10.0, help="(%(default)s)")
     return parser.parse_args(arguments)
 

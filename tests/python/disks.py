@@ -1,0 +1,61 @@
+"""A disk of a few megabytes under a folder of a lake: it can be full, or turn read-only.
+
+A file system in memory, for which Linux asks for root.
+"""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+# What the operating system says, in the words of Java too.
+FULL: Final = "No space left on device"
+READ_ONLY: Final = "Read-only file system"
+_ROOMY: Final = "size=1g,rw"
+_PAGE: Final = 4096
+
+
+class Disk:
+    """The disk under a folder, with what the folder had in it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder: Final = folder
+
+    def leave_free(self, size: int) -> None:
+        """Room for so many bytes more, to the next 4 kB."""
+        room = os.statvfs(self._folder)
+        used = (room.f_blocks - room.f_bfree) * room.f_frsize
+        self._remount(f"size={(used + size) // _PAGE * _PAGE},rw")
+
+    def turn_read_only(self) -> None:
+        """Nothing more is written. Raises ``CalledProcessError`` while a file is being written."""
+        self._remount("ro")
+
+    def make_well(self) -> None:
+        """There is room again."""
+        self._remount(_ROOMY)
+
+    def _remount(self, options: str) -> None:
+        _mount("-o", f"remount,{options}", str(self._folder))
+
+
+@contextmanager
+def small_disk(folder: Path) -> Iterator[Disk]:
+    """A disk of its own under the folder, which afterwards has what it had before."""
+    copy = folder.with_name(f"{folder.name}.before")
+    shutil.copytree(folder, copy)
+    _mount("-t", "tmpfs", "-o", _ROOMY, "lakehouse-test", str(folder))
+    try:
+        shutil.copytree(copy, folder, dirs_exist_ok=True)
+        yield Disk(folder)
+    finally:
+        shutil.rmtree(copy)
+        # Its JVM may have a file open still.
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def _mount(*arguments: str) -> None:
+    subprocess.run(["mount", *arguments], check=True, capture_output=True)
