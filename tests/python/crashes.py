@@ -163,12 +163,14 @@ class CrashLake:
         return self._made_good(lake, command)
 
     def failed(self, command: str, point: Point) -> list[str]:
-        """In what it is not when the catalog has refused that commit."""
+        """In what it is not when the catalog has refused that commit to a call in this process."""
         lake = self.put_back()
         self.commits.stop_at(point, fails=True)
-        with self._process(lake, command) as process:
-            assert process.process.wait(240) != 0, process.said
-            said = process.said_by_all()
+        said = "no error"
+        try:
+            self._repeat(lake, command)
+        except Exception as error:
+            said = str(error)
         self.commits.forget()
         assert "this commit is to fail" in said, said
         return self._made_good(lake, command)
@@ -244,8 +246,8 @@ class CrashLake:
                     if command == "land":
                         lake.lake.land(message(each).line() for each in lake.to_land[0])
                     else:
-                        statuses = lake.lake.dbt("run", **variables)
-                        assert set(statuses.values()) == {"success"}, statuses
+                        outcomes = lake.lake.outcomes("run", **variables)
+                        assert {each.status for each in outcomes.values()} == {"success"}, outcomes
                     lake.landed += lake.to_land.pop(0)
                 case "maintain":
                     list(maintain(lake.lake.load(**variables), [], dry_run=False))

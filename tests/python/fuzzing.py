@@ -52,12 +52,30 @@ def to_bytes(payload: Payload) -> bytes:
 def seeds() -> dict[str, list[Payload]]:
     """The messages of the repository, by format."""
     found: dict[str, list[Payload]] = {}
-    for line in SEEDS.read_text().splitlines():
-        seed = json.loads(line)
+    for seed in _lines():
+        if "format" not in seed:
+            continue
         key = None if seed["key_b64"] is None else base64.b64decode(seed["key_b64"])
         value = base64.b64decode(seed["value_b64"])
         found.setdefault(seed["format"], []).append(Payload(key, value))
     return found
+
+
+def know_schemas() -> None:
+    """Have the schemas that the seeds in Avro name, as a registry gives them."""
+    from python_udfs.debezium import avro
+
+    avro.know(
+        {
+            each["schema_id"]: avro.Registered("AVRO", (each["schema"],))
+            for each in _lines()
+            if "schema_id" in each
+        }
+    )
+
+
+def _lines() -> list[dict[str, Any]]:
+    return [json.loads(line) for line in SEEDS.read_text().splitlines()]
 
 
 # --- Properties -----------------------------------------------------------------------------------
@@ -196,6 +214,7 @@ def _fuzz(format: str, seconds: int, repeated: Path | None) -> None:
 
         assert registry.FORMATS
     without_rest()
+    know_schemas()
     known = seeds()[format]
     # Of the smallest only: each time all are decoded.
     others = sorted(known, key=lambda each: len(each.value))[:2]

@@ -6,7 +6,16 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from fuzzing import COLUMN_TEXTS, Payload, check, from_bytes, seeds, to_bytes, without_rest
+from fuzzing import (
+    COLUMN_TEXTS,
+    Payload,
+    check,
+    from_bytes,
+    know_schemas,
+    seeds,
+    to_bytes,
+    without_rest,
+)
 
 from python_udfs import registry
 from python_udfs.core.events import Event
@@ -23,6 +32,7 @@ def short_ways_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
         way = module._SHORT_WAY
         monkeypatch.setattr(module, "_SHORT_WAY", ShortWay(way._decode, way._format))
     without_rest()
+    know_schemas()
 
 
 def changed(known: list[Payload], rng: random.Random) -> Iterator[Payload]:

@@ -21,13 +21,10 @@ def test_no_commit_of_a_command_is_left_out(lake: CrashLake, command: str) -> No
 @pytest.mark.parametrize(
     ("command", "point", "java_only"),
     [
-        ("run", Point("silver.change_events", 0), False),
         # What is absent is remembered, and gold has it still.
         ("run", Point("gold.meters", 0), True),
-        ("run", Point("gold.tickets_history", 0, is_behind=True), False),
         # The redriven are there, and in quarantine too.
-        ("redrive", Point("silver.quarantined_payloads", 0), True),
-        ("forget", Point("gold.tickets", 0, is_behind=True), False),
+        ("redrive", Point("silver.quarantined_payloads", 0), False),
     ],
 )
 def test_runs_that_are_killed(lake: CrashLake, command: str, point: Point, java_only: bool) -> None:
