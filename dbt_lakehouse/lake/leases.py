@@ -31,10 +31,10 @@ from functools import partial
 from typing import Any, ClassVar, Final, NamedTuple
 
 from py4j.protocol import Py4JError, Py4JJavaError
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 
-from dbt_lakehouse.errors import LockedError
+from dbt_lakehouse.errors import LakehouseError, LockedError
 from dbt_lakehouse.lake.catalog import CATALOG, CATALOG_URI
 from dbt_lakehouse.lake.iceberg import load_table
 from dbt_lakehouse.spark.java import java_class
@@ -247,7 +247,7 @@ class _Keeper:
             self._changed.notify()
             try:
                 self._change(without_it)
-            except (Py4JError, LockedError, OSError):
+            except (Py4JError, PySparkException, LakehouseError, OSError):
                 # Spark or the catalog has gone. Nobody renews it any more.
                 return
 
@@ -280,8 +280,9 @@ class _Keeper:
                     return
                 try:
                     self._change(self._with_ours)
-                except (Py4JError, LockedError, OSError):
-                    # Once more in a while. If it goes on like this, the leases run out.
+                except (Py4JError, PySparkException, LakehouseError, OSError):
+                    # Once more in a while: a thread that ended here would let all leases run out.
+                    # If it goes on like this, they do.
                     continue
 
     def _with_ours(self, leases: _Leases) -> _Leases | None:

@@ -78,7 +78,28 @@ TROUBLES: Final = tuple(
             " spark.sql.catalog.lake.uri names, and its folder",
         ),
         (
-            r"No space left on device|Disk quota exceeded",
+            r"\[SQLITE_IOERR",
+            "the disk of the lake's catalog (spark.sql.catalog.lake.uri) fails: look at it and at"
+            " the system's log; what was committed is whole",
+        ),
+        (
+            r"Connection to \S+ refused|The connection attempt failed|Connection to \S+ timed out",
+            "the catalog's database can't be reached: is it running, and is"
+            " spark.sql.catalog.lake.uri right?",
+        ),
+        (
+            r"terminating connection due to|This connection has been closed|the database system is"
+            r" (?:shutting down|starting up)|An I/O error occurred while sending to the backend",
+            "the catalog's database has gone away: what was committed is whole, start again once it"
+            " is back",
+        ),
+        (
+            r"Python worker exited unexpectedly",
+            "a Python worker of Spark has died: killed, most likely for want of memory (the"
+            " system's log says so); what was committed is whole, start again",
+        ),
+        (
+            r"No space left on device|Disk quota exceeded|\[SQLITE_FULL",
             "the disk is full: make room where the lake (spark.sql.catalog.lake.warehouse) and"
             " the cache's tmp are, and start again; nothing is half written",
         ),

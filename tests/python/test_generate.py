@@ -1573,6 +1573,8 @@ def test_a_default_beyond_all_doubles_hides_no_types() -> None:
         ("客户", "u5ba2u6237"),
         ("2026", "t_2026"),
         ("--", ""),
+        ("x" * 5000, "x" * 100),
+        ("1" * 5000, "t_" + "1" * 98),
     ],
 )
 def test_snake_case(text: str, name: str) -> None:

@@ -7,6 +7,7 @@ from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from io import StringIO
 from pathlib import Path
+from shlex import quote
 from typing import Any, NamedTuple
 
 import duckdb
@@ -37,6 +38,7 @@ from dbt_lakehouse.commands.status.report import report_of
 from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.errors import WriteError
 from dbt_lakehouse.reference.fold import Change, Position, fold
+from dbt_lakehouse.texts import printable
 
 HOUR = 3_600_000_000
 
@@ -243,6 +245,11 @@ def test_labels_are_any_text(tmp_path: Path) -> None:
     ]
     report = report_of(Facts("2026-11-21T10:00:00Z", topics, [], [], None))
     assert [each.of for each in report.alerts] == HOSTILE
+    # A terminal shows them, and obeys none; what one is told to type is one word to a shell.
+    told = report.text().splitlines()
+    assert all(each.isprintable() for each in [*told, report.summary()])
+    for name, line in zip(HOSTILE, told[-len(HOSTILE) :], strict=True):
+        assert f"--topic {printable(quote(name))}`" in line
     file = tmp_path / "metrics.prom"
     write_metrics(file, report)
     text = file.read_text()

@@ -56,6 +56,22 @@ METADATA = "file:/srv/lake/warehouse/gold/orders/metadata/00003-a.metadata.json"
             "the lake's storage can't be written",
         ),
         (f"Failed to close: {DATA}: No space left on device", "the disk is full"),
+        ("Unknown failure: [SQLITE_FULL] Insertion failed because database is full", "is full"),
+        ("[SQLITE_IOERR_WRITE] Disk I/O error (disk I/O error)", "the disk of the lake's catalog"),
+        (
+            "Failed to connect: Connection to 10.0.0.7:5432 refused. Check that the hostname and"
+            " port are correct and that the postmaster is accepting TCP/IP connections.",
+            "the catalog's database can't be reached",
+        ),
+        (
+            "FATAL: terminating connection due to administrator command",
+            "the catalog's database has gone away",
+        ),
+        ("Failed to commit: This connection has been closed.", "what was committed is whole"),
+        (
+            "Job aborted due to stage failure: Python worker exited unexpectedly (crashed)",
+            "a Python worker of Spark has died",
+        ),
         (
             "Forbidden (Service: S3, Status Code: 403, Request ID: 1) (SDK Attempt Count: 1)",
             "these credentials may not read or write spark.sql.catalog.lake.warehouse",

@@ -53,7 +53,7 @@ def snake(text: str) -> str:
         f"u{ord(each):x}" if each.isalpha() and not each.isascii() else each for each in plain
     )
     name = _NO_NAME.sub("_", _WORD_ENDS.sub("_", plain).lower()).strip("_")
-    return f"t_{name}" if name[:1].isdigit() else name[:_LONGEST]
+    return (f"t_{name}" if name[:1].isdigit() else name)[:_LONGEST]
 
 
 def entity_names(

@@ -3,13 +3,14 @@
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from shlex import quote
 from typing import Any, Final
 
 import msgspec
 
 from dbt_lakehouse.commands.sql.output import table_text
 from dbt_lakehouse.commands.status.facts import Facts, Outcome
-from dbt_lakehouse.texts import counted
+from dbt_lakehouse.texts import counted, printable
 
 _TOPICS: Final = ("topic", "landed", "decoded", "invalid", "waiting", "last event", "lag")
 _TABLES: Final = (
@@ -84,11 +85,11 @@ class Report:
         if facts.last_run is not None:
             how = "failed" if facts.last_run.is_failed else "succeeded"
             lines.append(f"{facts.last_run.command} {how}, {facts.last_run.ended_at}")
-        return "\n".join([*lines, *(each.told for each in self.alerts)])
+        return "\n".join([*lines, *(printable(each.told) for each in self.alerts)])
 
     def summary(self) -> str:
         """What is not well, in a line."""
-        named = ", ".join(f"{each.alert} {each.of}" for each in self.alerts)
+        named = ", ".join(f"{each.alert} {printable(each.of)}" for each in self.alerts)
         return f"{counted(len(self.alerts), 'alert')}: {named}"
 
     def _sums(self) -> str:
@@ -118,8 +119,8 @@ def _alerts(facts: Facts) -> Iterator[Alert]:
                 "all_quarantined",
                 topic.topic,
                 f"topic {topic.topic}: nothing of its {counted(topic.landed, 'payload')} could be"
-                f" decoded: `lakehouse quarantine --topic {topic.topic}` says why; is its format in"
-                " vars.topics right? vars.undecoded_topics names those that nobody misses",
+                f" decoded: `lakehouse quarantine --topic {quote(topic.topic)}` says why; is its"
+                " format in vars.topics right? vars.undecoded_topics names those that nobody misses",
             )
     run = facts.last_run
     if run is not None and run.is_failed:
