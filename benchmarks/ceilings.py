@@ -114,7 +114,7 @@ def _of_pipeline(source: Source, options: Options) -> Figure:
         "ceilings",
         f"{source.shape}, pipeline's first load",
         taken / copied,
-        source.bar,
+        source.bars.first_load,
         measured={
             "copied events/s": options.events / copied,
             "handwritten events/s": options.events / taken,

@@ -494,13 +494,15 @@ _PROCESSES: Final = 2
 
 
 def write_parquet(
-    folder: Path, shape: Shape, count: int, *, per_file: int, mix: Mix = USUAL
+    folder: Path, shape: Shape, count: int, *, per_file: int, mix: Mix = USUAL, first: int = 0
 ) -> list[Path]:
-    """Write ``count`` messages of the stream as rows of bronze; the files, in their order, with
-    ``per_file`` messages each. Memory holds a batch of 50,000 messages for each of two processes.
+    """Write ``count`` messages of the stream as rows of bronze, from the one with the number
+    ``first`` on; the files, in their order, with ``per_file`` messages each. Memory holds a batch
+    of 50,000 messages for each of two processes.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    ranges = [range(start, min(start + per_file, count)) for start in range(0, count, per_file)]
+    end = first + count
+    ranges = [range(start, min(start + per_file, end)) for start in range(first, end, per_file)]
     write = partial(_write_file, folder, shape, mix)
     with multiprocessing.get_context("forkserver").Pool(_PROCESSES) as pool:
         return pool.map(write, ranges, chunksize=1)

@@ -1,10 +1,12 @@
-"""Bronze to change log to gold, as a first load and in 20 increments, beside a handwritten job.
+"""Bronze to change log to gold, as a first load, in 20 increments, and in small ones behind them,
+beside a handwritten job; the first load also beside copies of the tables that it makes.
 
 ``dbt run`` builds change_events, the typed change log and gold of one source table with the
 project's macros; ``benchmarks.handwritten`` builds a change log and gold of the same columns, from
 the same rows of bronze, in the same session. What counts of a dbt run is the time from the start of
 its first model to the end of its last: no start of Spark or of dbt, no parsing. Of the handwritten
-job it is all that it does. After each load both gold tables must hold the same rows.
+job it is all that it does. After each load both gold tables must hold the same rows. A copy is
+``insert ... select`` of a finished table: nothing is decoded, typed or folded.
 """
 
 import json
@@ -31,10 +33,22 @@ from benchmarks.payloads import SHAPES, Mix, write_parquet
 from dbt_lakehouse.lake import bronze
 
 INCREMENTS: Final = 20
+SMALL: Final = 3_000
+"""Events of a small increment."""
+SMALL_INCREMENTS: Final = 8
+COPIED_BAR: Final = 0.45
 EVENTS_PER_KEY: Final = 5
 AS_OF: Final = "2023-12-01 00:00:00"
 """When rows are judged to be expired: no write of the streams is by then."""
 TABLES: Final = Tables(bronze.TABLE, "lake.silver.handwritten_changes", "lake.gold.handwritten")
+
+
+class Bars(NamedTuple):
+    """Of a source's ratios to the handwritten job."""
+
+    first_load: float
+    increments: float
+    small: float = 0.5
 
 
 class Source(NamedTuple):
@@ -48,7 +62,7 @@ class Source(NamedTuple):
     """Each column of the handwritten gold table, as SQL over ours."""
     create: Callable[[SparkSession, Tables], None]
     run: Callable[[SparkSession, Tables], None]
-    bar: float
+    bars: Bars
 
 
 _ORDERS: Final = {
@@ -92,7 +106,7 @@ DEBEZIUM: Final = Source(
     ours={name: name for name in ("order_id", *_ORDERS)} | _PLACE,
     create=debezium_from_json.create_tables,
     run=debezium_from_json.run,
-    bar=1.3,
+    bars=Bars(first_load=0.5, increments=0.6),
 )
 
 AEROSPIKE: Final = Source(
@@ -122,7 +136,7 @@ AEROSPIKE: Final = Source(
     | _PLACE,
     create=aerospike_udf.create_tables,
     run=partial(aerospike_udf.run, as_of=AS_OF),
-    bar=2.0,
+    bars=Bars(first_load=0.6, increments=0.7),
 )
 
 
@@ -153,6 +167,10 @@ class Pipelines:
         """
         self._lake.empty()
         self._source.create(self._spark, TABLES)
+        return self.go_on(pieces, ours_first)
+
+    def go_on(self, pieces: list[list[Path]], ours_first: bool) -> Seconds:
+        """As ``load``, into the lake as it is."""
         ours = handwritten = 0.0
         models: dict[str, float] = {}
         for number, piece in enumerate(pieces):
@@ -206,7 +224,7 @@ def _hashable(columns: Mapping[str, str], name: str) -> str:
     return f"{value} as {name}"
 
 
-def _figure(source: Source, load: str, seconds: list[Seconds], events: int) -> Figure:
+def _figure(source: Source, load: str, seconds: list[Seconds], events: int, bar: float) -> Figure:
     ours = statistics.median(each.ours for each in seconds)
     handwritten = statistics.median(each.handwritten for each in seconds)
     models = {
@@ -217,7 +235,7 @@ def _figure(source: Source, load: str, seconds: list[Seconds], events: int) -> F
         "pipeline",
         f"{source.shape}, {load}",
         handwritten / ours,
-        source.bar,
+        bar,
         measured={
             "events/s": events / ours,
             "handwritten events/s": events / handwritten,
@@ -228,30 +246,63 @@ def _figure(source: Source, load: str, seconds: list[Seconds], events: int) -> F
 
 def pieces_of(source: Source, folder: Path, events: int) -> list[list[Path]]:
     """The new files, in ``folder``, of each increment of a source's payloads."""
+    return _written(source, folder, events, range(events), -(-events // INCREMENTS))
+
+
+def _written(
+    source: Source, folder: Path, events: int, numbers: range, size: int
+) -> list[list[Path]]:
     files = write_parquet(
         folder / source.shape,
         SHAPES[source.shape],
-        events,
+        len(numbers),
+        first=numbers.start,
         mix=Mix(keys=max(4, events // EVENTS_PER_KEY)),
-        per_file=-(-events // INCREMENTS),
+        per_file=size,
     )
     return [[path] for path in files]
 
 
 def _measure_source(source: Source, options: Options) -> list[Figure]:
-    pieces = pieces_of(source, options.folder, options.events)
+    events = options.events
+    pieces = pieces_of(source, options.folder, events)
+    # Behind them; the first two of a lake do what none does after them.
+    behind = range(events, events + (SMALL_INCREMENTS + 2) * SMALL)
+    small = _written(source, options.folder / "small", events, behind, SMALL)
     at_once = [[path for piece in pieces for path in piece]]
     pipelines = Pipelines(source, options.folder)
     # Warms up the JVM, with a first load and with increments.
     pipelines.load(pieces[:3], ours_first=True)
     first: list[Seconds] = []
+    copied: list[float] = []
     increments: list[Seconds] = []
+    smaller: list[Seconds] = []
     for number in range(options.rounds):
-        first.append(pipelines.load(at_once, ours_first=number % 2 == 0))
-        increments.append(pipelines.load(pieces, ours_first=number % 2 == 0))
+        ours_first = number % 2 == 0
+        first.append(pipelines.load(at_once, ours_first))
+        copied.append(pipelines.seconds_to_copy_tables())
+        increments.append(pipelines.load(pieces, ours_first))
+        pipelines.go_on(small[:2], ours_first)
+        smaller.append(pipelines.go_on(small[2:], ours_first))
+    loaded = statistics.median(each.ours for each in first)
+    copy = statistics.median(copied)
     return [
-        _figure(source, "first load", first, options.events),
-        _figure(source, f"{len(pieces)} increments", increments, options.events),
+        _figure(source, "first load", first, events, source.bars.first_load),
+        Figure(
+            "pipeline",
+            f"{source.shape}, first load against copies of its tables",
+            copy / loaded,
+            COPIED_BAR,
+            measured={"events/s": events / loaded, "copied events/s": events / copy},
+        ),
+        _figure(source, f"{len(pieces)} increments", increments, events, source.bars.increments),
+        _figure(
+            source,
+            f"{SMALL_INCREMENTS} increments of {SMALL:,}",
+            smaller,
+            SMALL_INCREMENTS * SMALL,
+            source.bars.small,
+        ),
     ]
 
 

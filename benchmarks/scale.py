@@ -1,5 +1,6 @@
 """What a million events cost by the number of tables, by the size of a batch and by the length of
-the history, each as a plot with its fitted exponent.
+the history, each as a plot with its fitted exponent; and what a table with little news costs in a
+run of a hundred, beside a MERGE of nothing.
 
 A cost that goes with the power 0 of something does not depend on it; one that goes with -1 is a
 fixed cost of each run. As in increments, the seconds are dbt's from the first model to the last.
@@ -9,13 +10,14 @@ The plots are beside the results; what is plotted is in the figures, too.
 import math
 import statistics
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from matplotlib.figure import Figure as Plot
 
-from benchmarks.increments import OrderLake, rounded, write_orders_project
-from benchmarks.measuring import Figure, Options
+from benchmarks.increments import OrderLake, rounded, table_name, write_orders_project
+from benchmarks.measuring import Figure, Options, wall_seconds
 
 BENCHMARK: Final = "scale"
 
@@ -23,6 +25,9 @@ _TABLES: Final = (1, 10, 100)
 # Parts of the usual number of events, and multiples of it.
 _BATCHES: Final = (1_000, 100, 10, 1)
 _HISTORIES: Final = (1, 2, 5, 10)
+# News of each of many tables, and how many empty MERGEs a table may cost then.
+_NEWS: Final = 200
+_MERGES_BAR: Final = 3.0
 
 
 class Point(NamedTuple):
@@ -48,16 +53,18 @@ class Series(NamedTuple):
 
 def measure(options: Options) -> list[Figure]:
     """Measure all three, draw them, report the exponents."""
-    loads, increments = _by_tables(options)
+    loads, increments, little = _by_tables(options)
     batches, histories = _by_batch(options), _by_history(options)
     _draw(options.out, "tables", "tables fed by the same topics", [loads, increments])
     _draw(options.out, "batch", "events of a batch", [batches])
     _draw(options.out, "history", "events before the batch", [histories])
-    return [_figure(each) for each in (loads, increments, batches, histories)]
+    return [*(_figure(each) for each in (loads, increments, batches, histories)), little]
 
 
-def _by_tables(options: Options) -> tuple[Series, Series]:
-    """The same events for more and more tables: the first load, and a tenth of it as changes."""
+def _by_tables(options: Options) -> tuple[Series, Series, Figure]:
+    """The same events for more and more tables: the first load, and a tenth of it as changes; and
+    of the most tables, little news of each.
+    """
     loads, increments = [], []
     # A number that fills the partitions of all tables, whatever their number.
     unit = max(_TABLES)
@@ -73,6 +80,32 @@ def _by_tables(options: Options) -> tuple[Series, Series]:
     return (
         Series("first load by number of tables", loads),
         Series("increment by number of tables", increments),
+        _little_news(lake, options),
+    )
+
+
+def _little_news(lake: OrderLake, options: Options) -> Figure:
+    """What a table with little news costs in a run of as many, to MERGEs that find nothing to do
+    in the same tables.
+    """
+    runs = [lake.increment(lake.tables * _NEWS, "random").total for _ in range(options.rounds)]
+    merges = []
+    for number in range(lake.tables):
+        name = f"lake.gold.{table_name(number)}"
+        statement = (
+            f"merge into {name} as target using (select * from {name} where false) as source"
+            " on target.order_id = source.order_id when matched then delete"
+            " when not matched then insert *"
+        )
+        merges.append(wall_seconds(partial(lake.spark.sql, statement)))
+    table, merge = statistics.median(runs) / lake.tables, statistics.median(merges)
+    return Figure(
+        BENCHMARK,
+        f"a table of {lake.tables} with {_NEWS} changes each, to an empty MERGE",
+        table / merge,
+        _MERGES_BAR,
+        higher_is_better=False,
+        measured={"s/table": table, "s/MERGE": merge},
     )
 
 
