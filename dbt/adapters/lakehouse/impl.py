@@ -19,7 +19,7 @@ from pyspark.errors.exceptions.captured import CapturedException
 
 from dbt.adapters.lakehouse.base import told
 from dbt.adapters.lakehouse.connections import COMMANDS_THAT_LAND, LOGGER
-from dbt.adapters.lakehouse.models import ModelAdapter
+from dbt.adapters.lakehouse.folds import FoldAdapter
 from dbt_lakehouse.dbt import commits, maintenance, tables, tidying
 from dbt_lakehouse.dbt.catalog import columns_to_come, shown_type
 from dbt_lakehouse.errors import LakehouseError
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from dbt_lakehouse.report.runs import Rows
 
 
-class LakehouseAdapter(ModelAdapter):
+class LakehouseAdapter(FoldAdapter):
     """dbt-spark's adapter for Iceberg tables in the Spark session of this process."""
 
     _stalled: Mapping[str, LakehouseError] = MappingProxyType({})

@@ -1,0 +1,121 @@
+"""What the materialization `current_state` asks of the adapter: what a run has found in the new
+events, and what it has to look up.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from dbt.adapters.base.meta import available
+from dbt.adapters.base.relation import BaseRelation
+
+from dbt.adapters.lakehouse.base import told
+from dbt.adapters.lakehouse.writing import WritingAdapter
+from dbt_lakehouse.dbt import contracts, fold, project, tables
+from dbt_lakehouse.dbt.declarations import Fold, quoted
+from dbt_lakehouse.dbt.fold import Found, Newest, Plan, Truncate
+from dbt_lakehouse.dbt.key_ranges import arguments_of, key_ranges, ranges_of, values_sql
+from dbt_lakehouse.dbt.node_run import NodeRun
+
+
+class FoldAdapter(WritingAdapter):
+    """Methods for the macros that fold events."""
+
+    @available.parse_none
+    @told
+    def may_leave_columns(self, this: BaseRelation, changes: BaseRelation, of: Fold) -> bool:
+        """Whether any event of a log may leave columns as they were; kept in the model's run."""
+        leaves = of.may_leave
+        if leaves and not of.partial:
+            table = self.look_at(changes)
+            leaves = table is None or project.may_leave(table)
+        self.run_of(this).leaves = leaves
+        return leaves
+
+    @available.parse_none
+    @told
+    def columns_kept(self, this: BaseRelation, of: Fold) -> list[str]:
+        """The value columns of a fold that a model's table has already, and of their types."""
+        fields = tables.columns_of(self.spark, str(this))
+        held = {field.name: field.dataType.simpleString() for field in fields}
+        types = of.typed(of.columns)
+        return quoted(
+            name
+            for name, made in types.items()
+            if name in held and contracts.is_same(held[name], made)
+        )
+
+    @available.parse_none
+    @told
+    def define(self, name: str, query: str) -> None:
+        """Make a temporary view of a query, which is evaluated by whoever reads it."""
+        self.connections.log_statement(f"define {name} as {query}")
+        self.handle.session.sql(query).createOrReplaceTempView(name)
+
+    @available.parse_none
+    @told
+    def summary(self, states: str, of: Fold, as_of: str, is_late: str) -> Found:
+        """The summary of folded states, a view; ``is_late`` is SQL for those that may have an event
+        older than what is known.
+        """
+        session = self.handle.session
+        keys = values_sql(self.spark, states, of.key[0], session.views.rows(states))
+        query = fold.summary_sql(states, as_of, is_late, keys)
+        self.connections.log_statement(query)
+        return fold.found_in(session.sql(query).toArrow().to_pylist()[0])
+
+    @available.parse_none
+    @told
+    def plan_fold(
+        self,
+        run: NodeRun,
+        found: Found | None,
+        truncates: Sequence[Truncate],
+        may_be_hit: bool,
+        has_set_less_deletes: bool,
+    ) -> Plan:
+        """What a run has to look up, see ``fold.plan``."""
+        assert run.fold is not None
+        return fold.plan(
+            run.fold,
+            found or Found(),
+            newest_known=run.newest,
+            truncates=truncates,
+            may_be_hit=may_be_hit,
+            has_set_less_deletes=bool(has_set_less_deletes),
+            to_fill=bool(run.to_fill),
+        )
+
+    @available.parse_none
+    def newest(self, log_time: Any, time: Any) -> Newest:
+        """``Newest`` of what a query has found."""
+        return Newest(*(None if each is None else int(each) for each in (log_time, time)))
+
+    @available.parse_none
+    @told
+    def truncates_in(self, query: str) -> list[Truncate]:
+        """The truncates that a query finds, see macros/current_state/truncates.sql."""
+        self.connections.log_statement(query)
+        return [fold.truncate(row) for row in self.handle.session.sql(query).toArrow().to_pylist()]
+
+    @available.parse_none
+    def hold_key_ranges(self, name: str, found: Found) -> int:
+        """Hold the ranges of the keys of folded states, as ``:name_low_0`` and ``:name_high_0`` and
+        so on of this model's statements that follow; how many: 0 if their type has none.
+        """
+        ranges = ranges_of(found.key_values)
+        self.handle.session.arguments.update(arguments_of(name, ranges))
+        return len(ranges)
+
+    @available.parse_none
+    @told
+    def hold_key_ranges_of(self, name: str, relation: str, column: str) -> int:
+        """The same for a view's column."""
+        rows = self.handle.session.views.rows(relation)
+        ranges = key_ranges(self.spark, relation, column, rows)
+        self.handle.session.arguments.update(arguments_of(name, ranges))
+        return len(ranges)
+
+    @available.parse_none
+    def ranges_to_write(self, keys: int) -> int:
+        """Into how many ranges of keys, and files, a first load divides its table."""
+        return fold.ranges_to_write(keys, self.spark.sparkContext.defaultParallelism)

@@ -1,0 +1,227 @@
+"""What our materializations write: commits that hold rows together with what they were made of, and
+tables that follow what their models say.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from dbt.adapters.base.meta import available
+from dbt.adapters.base.relation import BaseRelation
+from dbt.adapters.contracts.connection import AdapterRequiredConfig
+from dbt.adapters.contracts.relation import RelationType
+from pyspark.sql import Observation
+from pyspark.sql.functions import expr
+
+from dbt.adapters.lakehouse.base import told
+from dbt.adapters.lakehouse.models import ModelAdapter
+from dbt_lakehouse.dbt import commits, contracts, log_times, news, project, readers, tables
+from dbt_lakehouse.dbt.declarations import Fold
+from dbt_lakehouse.dbt.log_times import Known, LogTimes
+from dbt_lakehouse.dbt.news import Wanted
+from dbt_lakehouse.dbt.node_run import LEAVES, LOG_TIMES, NodeRun, keeping, kept
+from dbt_lakehouse.texts import sql_text
+
+
+class WritingAdapter(ModelAdapter):
+    """Methods for the macros that write tables."""
+
+    def __init__(self, config: AdapterRequiredConfig, mp_context: Any) -> None:
+        super().__init__(config, mp_context)
+        self._observations: Final[dict[str, Observation]] = {}
+
+    # -- commits
+
+    @available.parse_none
+    @told
+    def append(self, this: BaseRelation, query: str) -> str:
+        """Append a query's rows to a model's table, with its run's notes."""
+        run = self.run_of(this)
+        self.connections.log_statement(f"append to {this}: {query}")
+        self._keep_declaration(this, run)
+        rows = self.handle.session.sql(query)
+        try:
+            commits.append(rows, str(this), run.notes(), run.seen)
+        finally:
+            self.handle.looks.clear()
+        self._keep(this, run)
+        return "OK"
+
+    @available.parse_none
+    @told
+    def write_table(
+        self, this: BaseRelation, statement: str, notes: Mapping[str, Any] | None = None
+    ) -> str:
+        """Run a statement that writes a model's table, with its run's notes and more."""
+        run = self.run_of(this)
+        self._keep_declaration(this, run)
+        with commits.noting(self.spark, run.notes(notes)):
+            response, _ = self.execute(statement)
+        return str(response)
+
+    @available.parse_none
+    @told
+    def has_read_all(
+        self, reader: BaseRelation, upstream: BaseRelation, wanted: Wanted = None
+    ) -> bool:
+        """Whether a table has read all of another, or all that its model wants of it."""
+        return readers.has_read_all(self.spark, str(reader), str(upstream), wanted)
+
+    @available.parse_none
+    @told
+    def write_as_read(self, reader: BaseRelation, upstream: BaseRelation, statement: str) -> None:
+        """Run a statement that writes to a table what it would read of another: nothing of that is
+        left to it then.
+        """
+        notes = readers.notes_of_reading(self.spark, str(reader), str(upstream))
+        with commits.noting(self.spark, notes):
+            self.execute(statement)
+
+    @available.parse_none
+    @told
+    def replace(
+        self, this: BaseRelation, statement: str, notes: Mapping[str, Any] | None = None
+    ) -> str:
+        """Run a statement that makes a model's table anew, as ``write_table``."""
+        run = self.run_of(this)
+        with commits.noting(self.spark, run.notes(notes)):
+            response, _ = self.execute(statement)
+        self._keep(this, run)
+        return str(response)
+
+    def _keep(self, this: BaseRelation, run: NodeRun) -> None:
+        """Keep with a model's table what its run has found out for the next one."""
+        observation = self._observations.pop(str(this), None)
+        observed = {} if observation is None else observation.get
+        before = run.table if run.is_incremental else None
+        if "leaving" in observed:
+            leaves = before is not None and (bool(run.to_fill) or project.may_leave(before))
+            run.keeps[LEAVES] = leaves or bool(observed["leaving"])
+        table = self.look_at(this) if run.keeps or observed else None
+        if table is not None:
+            values = {name: keeping(table, value) for name, value in run.keeps.items()}
+            if "invalid" in observed:
+                commits_kept = news.kept(before or table, table.snapshot, observed)
+                values[news.PROPERTY] = json.dumps(commits_kept)
+            tables.set_properties(self.spark, str(this), values)
+            self.handle.looks.clear()
+
+    @available.parse_none
+    @told
+    def kept(self, this: BaseRelation, name: str) -> Any:
+        """What a run of the model has kept for the next one; None if it no longer speaks of the
+        table as it is.
+        """
+        table = self.run_of(this).table
+        return None if table is None else kept(table, name)
+
+    @available.parse_none
+    def log_times(
+        self, run: NodeRun, partitions: Sequence[Mapping[str, Any]], known: Known
+    ) -> LogTimes:
+        """What is known of the log times of new payloads; it is kept for the next run."""
+        times = log_times.log_times(partitions, known)
+        run.keeps[LOG_TIMES] = times.known
+        return times
+
+    @available.parse_none
+    @told
+    def note(self, this: BaseRelation, notes: Mapping[str, Any] | None = None) -> None:
+        """Have a model's table note what was read, and more, without writing rows."""
+        run = self.run_of(this)
+        self._keep_declaration(this, run)
+        commits.note(self.spark, str(this), run.notes(notes))
+        self.handle.looks.clear()
+
+    @available.parse_none
+    @told
+    def fill(self, this: BaseRelation, statement: str) -> None:
+        """Run a statement that fills columns of rows that a model's table has, before others are
+        appended to it.
+        """
+        self.execute(statement)
+        table = self.look_at(this)
+        if table is not None:
+            self.run_of(this).seen = table.snapshot
+
+    def _keep_declaration(self, this: BaseRelation, run: NodeRun) -> None:
+        if run.is_declared_anew:
+            tables.set_properties(self.spark, str(this), run.properties())
+
+    @available
+    def sql_text(self, text: str) -> str:
+        """A SQL string literal, see ``texts``."""
+        return sql_text(text)
+
+    @available
+    def news_aggregates(self) -> dict[str, str]:
+        """What is counted of new change events, see ``dbt_lakehouse.dbt.news``."""
+        return news.aggregates()
+
+    @available.parse_none
+    @told
+    def observed(self, this: BaseRelation, query: str, aggregates: Mapping[str, str] | None) -> str:
+        """The query of a model's rows, with SQL aggregates of them that are taken while they are
+        written, for what is kept with the table (``_keep``); none, and it is the query as it is.
+        """
+        if not aggregates:
+            return query
+        observation = Observation()
+        name = f"{this.schema}__{this.identifier}__observed"
+        taken = [expr(sql).alias(name) for name, sql in aggregates.items()]
+        rows = self.handle.session.sql(query).observe(observation, *taken)
+        rows.createOrReplaceTempView(name)
+        self._observations[str(this)] = observation
+        return f"select * from {name}"
+
+    # -- tables
+
+    @available.parse_none
+    @told
+    def follow_schema(self, this: BaseRelation, query: str) -> None:
+        """Bring the columns of a table up to those of a query, see ``tables.follow_schema``."""
+        given = self.handle.session.sql(query).schema.fields
+        for column, before, now in tables.follow_schema(self.spark, str(this), given):
+            self.connections.tell(f"{this}.{column}: widened from {before} to {now}")
+        self.handle.looks.clear()
+
+    @available.parse_none
+    @told
+    def check_contract(self, model: Any, of: Fold, columns: Sequence[str]) -> None:
+        """Stop a model whose contract is enforced if it has other columns, or of other types."""
+        if model["config"]["contract"]["enforced"]:
+            contracts.check(model["name"], model["columns"], of.typed(columns))
+
+    @available.parse_none
+    @told
+    def describe_table(
+        self, this: BaseRelation, model: Any, own: bool = True, columns: bool = True
+    ) -> None:
+        """Write the descriptions of a model and its columns to its table where they differ."""
+        described = project.descriptions(self.get_macro_resolver(), model) if columns else {}
+        tables.describe(self.spark, str(this), model["description"] if own else None, described)
+        self.handle.looks.clear()
+
+    @available.parse_none
+    @told
+    def own_table(self, name: str) -> BaseRelation:
+        """The table of the running target for a model of the lake's own state, whichever target
+        reads are deferred to; made with the columns that its description has if it is not there.
+        """
+        node = project.node_named(self._nodes, name)
+        relation = self.Relation.create(
+            schema=node.schema, identifier=node.alias, type=RelationType.Table
+        )
+        if self.look_at(relation) is None:
+            self.handle.session.sql(f"create schema if not exists {node.schema}")
+            self.handle.session.sql(project.table_ddl(node, str(relation)))
+            self.handle.looks.clear()
+        return relation
+
+    @available.parse_none
+    @told
+    def pinned_own(self, this: BaseRelation) -> str:
+        """A model's own table as it is now, to select from. A column that the run has added since
+        the table's last commit is not in its last snapshot: it has no values yet.
+        """
+        return tables.pinned_with_all_columns(self.spark, str(this), self.look_at(this))
