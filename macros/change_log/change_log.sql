@@ -212,24 +212,24 @@ final as (
         occurred_at as _occurred_at,
         {{ event_position('typed') }} as _position,
         case
-            when row_texts.before is not null and row_texts.after is not null then filter(
+            when row_texts.before is not null and row_texts.after is not null then array_remove(
                 array(
                     {%- for spec in specs %}
-                    case
-                        when
-                            not row_texts.before[{{ loop.index0 }}]
-                            <=> row_texts.after[{{ loop.index0 }}]
-                            {%- if log.key %}
-                            and not {{ _is_unavailable('row_texts.after', loop.index0) }}
-                            {%- endif %}
-                            {%- if log.partial %}
-                            and array_contains(after_names, {{ sql_text(spec.field) }})
-                            {%- endif %}
-                            then {{ sql_text(spec.column) }}
-                    end{{ ',' if not loop.last }}
+                    if(
+                        not row_texts.before[{{ loop.index0 }}]
+                        <=> row_texts.after[{{ loop.index0 }}]
+                        {%- if log.key %}
+                        and not {{ _is_unavailable('row_texts.after', loop.index0) }}
+                        {%- endif %}
+                        {%- if log.partial %}
+                        and array_contains(after_names, {{ sql_text(spec.field) }})
+                        {%- endif %},
+                        {{ sql_text(spec.column) }},
+                        ''
+                    ){{ ',' if not loop.last }}
                     {%- endfor %}
                 ),
-                name -> name is not null
+                ''
             )
         end as _changed_columns,
         {%- if log.key or log.partial %}
@@ -317,10 +317,13 @@ select * from final
     {%- endif -%}
 {%- endmacro %}
 
-{# The columns that a change leaves as they were without saying their values. #}
+{#
+  The columns that a change leaves as they were without saying their values. No column is called '':
+  Spark generates code to remove it from an array, and none for `filter`.
+#}
 {% macro _unchanged_columns(log) -%}
 {%- set names -%}
-filter(
+array_remove(
     array(
         {%- for spec in log.columns %}
         case
@@ -337,10 +340,11 @@ filter(
                 and not coalesce(array_contains(before_names, {{ sql_text(spec.field) }}), false)
                 then {{ sql_text(spec.column) }}
             {%- endif %}
+            else ''
         end{{ ',' if not loop.last }}
         {%- endfor %}
     ),
-    name -> name is not null
+    ''
 )
 {%- endset -%}
 {%- if log.partial -%}
