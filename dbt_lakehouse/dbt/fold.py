@@ -14,7 +14,6 @@ from dbt_lakehouse.texts import sql_text
 
 # Of a first load's files. A file costs each later run about as much as to read so many keys.
 KEYS_OF_A_FILE: Final = 50_000
-CHANGES_OF_A_TASK: Final = 1_000_000
 # So many rows a table may have for its keys to be shuffled in a task for each core.
 SMALL_TABLE: Final = 5_000_000
 # So many new rows are folded in one task, which shuffles nothing.
@@ -182,10 +181,9 @@ def moment(micros: int | None) -> str:
     return "cast(null as timestamp)" if micros is None else f"timestamp_micros({micros})"
 
 
-def ranges_to_write(changes: int, keys: int, cores: int) -> int:
-    """Into how many ranges of keys, and files, a first load divides its table: by the keys, and not
-    by the number of their changes as long as a task can sort those. Little is one; all else has a
-    range for each core.
+def ranges_to_write(keys: int, cores: int) -> int:
+    """Into how many ranges of keys, and files, a first load divides its table: little is one, all
+    else has a range for each core.
     """
-    ranges = max(-(-keys // KEYS_OF_A_FILE), -(-changes // CHANGES_OF_A_TASK), 1)
+    ranges = max(-(-keys // KEYS_OF_A_FILE), 1)
     return ranges if ranges == 1 else max(ranges, cores)

@@ -41,6 +41,11 @@ _OPERATORS: Final = {
 # Types that Iceberg has not: it keeps them as int.
 _SMALL: Final = re.compile(r"\b(tinyint|smallint)\b")
 
+# Metadata by the files that it is in, which are never written again: a run looks at each table many
+# times, and a table's is up to some hundred kB of JSON.
+_PARSED: Final[dict[str, Table]] = {}
+_MOST_PARSED: Final = 1_000
+
 # What may_have_rows reads without Spark at most: about a second.
 _FILES_TO_READ: Final = 20
 _BYTES_TO_READ: Final = 16 << 20
@@ -57,8 +62,17 @@ def look_at(spark: SparkSession, name: str) -> Table | None:
         if _is_absence(error):
             return None
         raise
-    to_json = java_class("org.apache.iceberg.TableMetadataParser").toJson
-    return parse(to_json(table.operations().current()))
+    metadata = table.operations().current()
+    place = metadata.metadataFileLocation()
+    found = _PARSED.get(place)
+    if found is None:
+        to_json = java_class("org.apache.iceberg.TableMetadataParser").toJson
+        found = parse(to_json(metadata))
+        if place is not None:
+            if len(_PARSED) >= _MOST_PARSED:
+                _PARSED.clear()
+            _PARSED[place] = found
+    return found
 
 
 def columns_of(spark: SparkSession, name: str) -> list[StructField]:

@@ -1,5 +1,7 @@
 {#
-  Builds a gold table from its whole log: the rebuild of the materialization `current_state`.
+  Builds a gold table from its whole log: the rebuild of the materialization `current_state`. The
+  log is folded once: rows, what is remembered of keys that end absent, and the ranges of keys in
+  which rows are written are all taken from the states.
 
   Arguments:
       run: the NodeRun.
@@ -15,88 +17,65 @@
     {% if deletes and not adapter.may_have_rows(deletes, [('_namespace', '=', fold.namespace)]) %}
         {% set deletes = none %}
     {% endif %}
-    {% set events = all_events_sql(fold, log, deletes, none, has_truncates) %}
-    {% do adapter.define(view_of('events'), events) %}
+    {% do adapter.define(
+        view_of('events'), all_events_sql(fold, log, deletes, none, has_truncates)
+    ) %}
     {% do remember_truncates(deleted_keys, truncates, rebuild=true) %}
-    {# States of this table that are remembered may have to go back, which takes all keys. #}
-    {% set ended = none %}
-    {% if not adapter.may_have_rows(
+    {% set states = view_of('states') %}
+    {# Without the counters: what nobody asks for is not aggregated. #}
+    {% do adapter.evaluate(
+        states,
+        'select ' ~ fold.gold_columns | join(', ') ~ ', _live, _null_position from (' ~ sql ~ ')'
+    ) %}
+    {% set found = _summary_of_rebuild(deleted_keys, states) %}
+    {% set remembers = adapter.may_have_rows(
         deleted_keys, [('scope', '=', this.schema ~ '.' ~ this.identifier)]
     ) %}
-        {% set ended = view_of('ended') %}
+    {% if found.absent > 0 or remembers %}
+        {# States of this table that are remembered may have to go back. #}
+        {% do remember_absent_keys(fold, deleted_keys, states, refolded=remembers) %}
     {% endif %}
-    {% if not ended
-        or adapter.evaluate(ended, _ended_keys(fold, log, deletes, has_truncates)) > 0 %}
-        {# Without their columns: to fold them takes a fraction of what it takes with them. #}
-        {% set keys_only = fold.without_columns() %}
-        {% set events_of_keys = all_events_sql(keys_only, log, deletes, ended, has_truncates) %}
-        {% set states_of_keys %}
-            ({{ fold_sql(
-                keys_only, '(' ~ events_of_keys ~ ')', view_of('truncates') if truncates
-            ) }} select * from states)
-        {% endset %}
-        {% do remember_absent_keys(fold, deleted_keys, states_of_keys, refolded=true) %}
-        {% if not ended %}
-            {% do _forget_unknown_keys(
-                fold, deleted_keys, log_events_sql(keys_only, log, deletes)
-            ) %}
-        {% endif %}
+    {% if remembers %}
+        {% do _forget_unknown_keys(
+            fold, deleted_keys, log_events_sql(fold.without_columns(), log, deletes)
+        ) %}
     {% endif %}
     {# In the order of keys, so that a run can pass over the files of those
        that it does not touch. #}
     {% set key_list = fold.key | join(', ') %}
-    {# By the number of keys: by the size of the log, as Spark does it, many changes of each make
-       many small files. The fold takes the ranges as they are, so all is shuffled once, where
-       `order by` would shuffle again. #}
-    {% do adapter.define(
-        view_of('events'),
-        'select /*+ repartition_by_range(' ~ adapter.ranges_to_write(log, fold.key) ~ ', '
-        ~ key_list ~ ') */ * from (' ~ events ~ ')'
-    ) %}
     {% do replace_table(
-        gold_rows_sql(fold) ~ ' sort by ' ~ key_list, {'lakehouse.as_of': as_of_text()}
+        'select /*+ repartition_by_range(' ~ adapter.ranges_to_write(found.live) ~ ', '
+        ~ key_list ~ ') */ ' ~ fold.gold_columns | join(', ') ~ ' from ' ~ states
+        ~ ' where _live sort by ' ~ key_list,
+        {'lakehouse.as_of': as_of_text(), 'lakehouse.newest': found.newest}
     ) %}
-    {# It was not known before. #}
-    {% do adapter.note(this, {'lakehouse.newest': newest_of_table(deleted_keys)}) %}
 {% endmacro %}
 
-{# The keys of a log with an event after which there is no row: no others can end absent. #}
-{% macro _ended_keys(fold, log, deletes, has_truncates) -%}
-    {%- set key_list = fold.key | join(', ') -%}
-select {{ key_list }} from {{ log }} as log
-where
-    (_operation = 'delete'{{ ' or _expires_at <= ' ~ as_of() if fold.namespace }})
-    {%- for column in fold.key %}
-    and {{ column }} is not null
-    {%- endfor %}
-    {%- if fold.several_sources and has_truncates %}
-union
-select {{ key_list }} from {{ log }} as log
-left semi join ({{ truncates_sql(fold, log) }}) as truncates
-    on log._source = truncates._source and log._position < truncates._position
-where {{ fold.key[0] }} is not null
-    {%- endif %}
-    {%- if not fold.namespace %}
-union
-select
-    {% for column in fold.key %}
-    _previous_key.{{ column }}{{ ', ' if not loop.last }}
-    {% endfor %}
-from {{ log }} as log
-where
-    {% for column in fold.key %}
-    _previous_key.{{ column }} is not null{{ ' and ' if not loop.last }}
-    {% endfor %}
-    {%- endif %}
-    {%- if deletes %}
-union
-select _digest from {{ log }} as log
-left semi join (
-    select _digest from {{ deletes }}
-    where _namespace = {{ sql_text(fold.namespace) }}
-) using (_digest)
-    {%- endif %}
-{%- endmacro %}
+{#
+  Of the states of a rebuild: how many keys are live, how many absent, and the newest of all that is
+  known of the table (fold.Newest): states, truncates, and what is remembered from before.
+#}
+{% macro _summary_of_rebuild(deleted_keys, states) %}
+    {% set found = run_query('
+        select
+            count_if(_live),
+            count_if(not _live),
+            unix_micros(max(log_time)),
+            unix_micros(max(time))
+        from (
+            select _live, _position.log_time, _max_occurred_at as time from ' ~ states ~ '
+            union all
+            select cast(null as boolean), position.log_time, max_occurred_at
+            from ' ~ deleted_keys ~ '
+            where scope in (' ~ table_scope(this) ~ ', ' ~ truncate_scope(this) ~ ')
+        )
+    ')[0] %}
+    {% do return({
+        'live': found[0] | int,
+        'absent': found[1] | int,
+        'newest': adapter.newest(found[2], found[3]),
+    }) %}
+{% endmacro %}
 
 {#
   What a rebuild of a table that is folded from a log would lose beside rows whose last event is

@@ -15,8 +15,10 @@
     {%- elif not run.has_news -%}
         {%- do nothing_to_do() -%}
     {%- else -%}
-        {%- do adapter.follow_schema(this, sql) -%}
-        {%- do append_rows(adapter.observed(this, sql, config.get('meta').get('observed'))) -%}
+        {#- Analysed once: what is observed is a view. -#}
+        {%- set rows = adapter.observed(this, sql, config.get('meta').get('observed')) -%}
+        {%- do adapter.follow_schema(this, rows) -%}
+        {%- do append_rows(rows) -%}
     {%- endif -%}
     {%- do persist_docs(this, model) -%}
     {{ run_hooks(post_hooks) }}
