@@ -540,11 +540,12 @@ def _unwrapped(root: str, row: dict[str, Any]) -> str:
     )
 
 
-def framed(value: bytes) -> str:
+def framed(value: bytes, format: str = "debezium_avro") -> str:
+    """The sentence for a value in another format: that one, if it is Avro."""
     schema = f" of schema {int.from_bytes(value[1:5], 'big')}" if len(value) >= 5 else ""
     return (
         f"a payload{schema} framed by Confluent's schema registry (Avro, Protobuf or JSON Schema "
-        "behind the byte 0x00 at byte 0), not plain JSON: of Avro the format is debezium_avro"
+        f"behind the byte 0x00 at byte 0), not plain JSON: of Avro the format is {format}"
     )
 
 
