@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
-from python_udfs.core.events import DELETE, MAX_TIME_MS, UPSERT, Decoded, EventColumns, Headers
+from python_udfs.core.events import DELETE, MAX_TIME_MS, UPSERT, Decoded, EventColumns
 from python_udfs.core.limits import MAX_DEPTH
 from python_udfs.core.short_way import Format, Messages, Names, ShortWay
 from python_udfs.debezium import unwrapped
@@ -296,15 +296,6 @@ def _lines(lines: Any) -> bytes | None:
 _SHORT_WAY: Final = ShortWay(unwrapped.decode, UnwrappedRows())
 
 
-def decode_batch(
-    keys: Sequence[bytes | None],
-    values: Sequence[bytes | None],
-    headers: Sequence[Headers | None] | None = None,
-) -> Decoded:
-    """``unwrapped.decode`` for many messages, faster the more of them are alike. Those whose headers
-    say something go the careful way.
-    """
-    if headers is None or not any(map(unwrapped.has_said, headers)):
-        return _SHORT_WAY.decode_batch(keys, values)
-    events = zip(keys, values, headers, strict=True)
-    return Decoded(events={place: unwrapped.decode(*each) for place, each in enumerate(events)})
+def decode_batch(keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> Decoded:
+    """``unwrapped.decode`` for many messages, faster the more of them are alike."""
+    return _SHORT_WAY.decode_batch(keys, values)

@@ -34,7 +34,7 @@ What is not there, and the policies:
 - An ``__op`` that is no such letter is ``bad_type``. An envelope is ``bad_shape``: its format is
   ``debezium_json``. Heartbeats, transaction markers and schema changes are told by the names of
   their schema blocks, bare heartbeats by their key, and are what they are there.
-- ``schema`` and ``payload`` are columns where they are no schema block and no row, or beside others.
+- ``schema`` and ``payload`` are columns where they are no schema block and no row, or not alone.
 
 Schema blocks, types, keys and all else are as in ``debezium_json``.
 """

@@ -13,10 +13,12 @@ from hypothesis import strategies as st
 from python_udfs.core.events import Event, Headers
 from python_udfs.core.pace import Learning
 from python_udfs.core.short_way import ShortWay
-from python_udfs.debezium import alike_rows
 from python_udfs.debezium import json as debezium_json
 from python_udfs.debezium.alike_rows import UnwrappedRows
 from python_udfs.debezium.unwrapped import decode
+from python_udfs.registry import decode_batch, decode_payload
+
+FORMAT = "debezium_unwrapped_json"
 
 # A Go service's test of its Kafka reader: the customer of Debezium's tutorial, with schema blocks
 # (of the value's only what is quoted of it).
@@ -426,11 +428,17 @@ def test_many_with_headers_are_decoded_as_each_one_is() -> None:
     keys = [b'{"id":%d}' % number for number in range(count)]
     values = [None if number == 7 else b'{"id":%d,"a":1}' % number for number in range(count)]
     for headers in (WRITTEN["SimpleHeaderConverter"], [("trace", b"1")], None):
-        found = alike_rows.decode_batch(keys, values, [headers, None] * (count // 2))
+        found = decode_batch(FORMAT, keys, values, [headers, None] * (count // 2))
         assert found.payloads() == [
             decode(key, value, None if place % 2 else headers)
             for place, (key, value) in enumerate(zip(keys, values, strict=True))
         ]
+    headers = WRITTEN["JsonConverter"]
+    assert decode_payload(FORMAT, keys[0], values[0], headers) == decode(
+        keys[0], values[0], headers
+    )
+    # Of other formats nobody looks at them.
+    assert decode_payload("debezium_json", keys[0], None, headers)[0].operation == "tombstone"
 
 
 def test_heartbeats_together_are_messages() -> None:
