@@ -2,14 +2,22 @@
 be wrong with one.
 """
 
+import io
 import json
+from base64 import b64encode
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from debezium_messages import ENVELOPE, SOURCE, dumps, loads
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dbt_lakehouse.commands.decode import decode_stream
+from dbt_lakehouse.commands.explain.command import explain
+from dbt_lakehouse.commands.explain.nodes import Limits
+from dbt_lakehouse.commands.explain.source import from_captures
+from dbt_lakehouse.spark.functions import decode_payload_batch
 from python_udfs.core.events import Event, Headers
 from python_udfs.core.pace import Learning
 from python_udfs.core.short_way import ShortWay
@@ -441,10 +449,45 @@ def test_many_with_headers_are_decoded_as_each_one_is() -> None:
     assert decode_payload("debezium_json", keys[0], None, headers)[0].operation == "tombstone"
 
 
+def test_spark_hands_headers_on() -> None:
+    """As bronze has them; null, or none, is nothing said."""
+    struct = pa.struct([("key", pa.string()), ("value", pa.binary())])
+    said = [{"key": name, "value": value} for name, value in WRITTEN["SimpleHeaderConverter"]]
+    headers = pa.array([said, None, [], said], pa.list_(struct))
+    messages = (
+        pa.array([FORMAT, FORMAT, FORMAT, "debezium_json"]),
+        pa.array([b'{"id":1}'] * 4, pa.binary()),
+        pa.array([b'{"id":1,"n":2}', None, b'{"id":1}', None], pa.binary()),
+    )
+    found = decode_payload_batch(*messages, headers).to_pylist()
+    assert [(each["operation"], each["source_table"]) for (each,) in found] == [
+        ("update", "orders"),
+        ("delete", None),
+        ("upsert", None),
+        ("tombstone", None),
+    ]
+    assert decode_payload_batch(*messages).to_pylist()[1:] == found[1:]
+
+
+def test_captures_have_headers() -> None:
+    headers = [
+        [name, value and b64encode(value).decode()] for name, value in WRITTEN["JsonConverter"]
+    ]
+    line = {"value_b64": b64encode(b'{"id":1}').decode(), "headers": headers}
+    written: list[bytes] = []
+    decode_stream(io.BytesIO(dumps(line)), written.append, FORMAT)
+    assert json.loads(b"".join(written))["source_table"] == "orders"
+    (message,) = (from_captures(dumps(line), 1, "a file"),)
+    told = explain(message.key, message.value, Limits(), headers=message.headers)
+    assert (told.format, told.events[0].source_table) == (FORMAT, "orders")
+
+
 def test_heartbeats_together_are_messages() -> None:
     assert decoded_twice([(b'{"serverName":"a"}', b'{"ts_ms":%d}' % n) for n in range(40)]) == 0
     oid = '{"$oid":"67ab0000000000000000%04d"}'
-    messages = [(dumps({"id": oid % n if n % 2 else n}), dumps({"_id": n})) for n in range(40)]
+    messages: Messages = [
+        (dumps({"id": oid % n if n % 2 else n}), dumps({"_id": n})) for n in range(40)
+    ]
     decoded_twice(messages)
 
 
