@@ -22,7 +22,15 @@ import msgspec
 import pyarrow as pa
 
 from benchmarks.measuring import Figure, Options, cpu_seconds, medians
-from benchmarks.payloads import SHAPES, WRITES_ONLY, Message, Shape, chosen_shapes, messages
+from benchmarks.payloads import (
+    SHAPES,
+    WRITES_ONLY,
+    Message,
+    Shape,
+    bare_avro,
+    chosen_shapes,
+    messages,
+)
 from dbt_lakehouse.spark.functions import decode_payload_batch
 from python_udfs import registry
 
@@ -42,9 +50,11 @@ Batch = tuple[pa.Array, pa.Array, pa.Array]
 
 
 def bare_decoder(format: str) -> Callable[[bytes], object]:
-    """msgspec's own decoder of such payloads, to plain objects."""
+    """msgspec's own decoder of such payloads, to plain objects; of Avro, fastavro's."""
     if format == "aerospike_messagepack":
         return msgspec.msgpack.Decoder().decode
+    if format in registry.AVRO_FORMATS:
+        return bare_avro
     return msgspec.json.Decoder().decode
 
 
@@ -117,6 +127,7 @@ def _figures(name: str, options: Options) -> list[Figure]:
                 "payloads/s": len(stream) / seconds[keys],
                 "bare msgspec payloads/s": len(stream) / seconds["bare"],
                 "bytes each": size,
+                "bytes/s": len(stream) * size / seconds[keys],
             },
         )
         for keys in (", without keys", _WITH_KEYS)

@@ -6,6 +6,7 @@ all changes of a key are in one partition, as Kafka has them, and offsets have n
 """
 
 import hashlib
+import io
 import multiprocessing
 import random
 import re
@@ -206,6 +207,16 @@ def _as_json(make: Make, rng: random.Random, number: int, mix: Mix) -> Message:
     return Message(msgspec.json.encode(key), msgspec.json.encode(record))
 
 
+def _as_flat_json(make: Make, rng: random.Random, number: int, mix: Mix) -> Message:
+    """The same record in the connector's flat JSON."""
+    record = msgspec.json.decode(_as_json(make, rng, number, mix).value)
+    namespace, set_name, digest, user = record.pop("key")
+    key = {"namespace": namespace, "set": set_name, "userKey": user, "digest": digest}
+    bins = {each["name"]: each["value"] for each in record.pop("bins", ())}
+    value = {"metadata": key | record, **bins}
+    return Message(msgspec.json.encode(key), msgspec.json.encode(value))
+
+
 # Debezium's PostgreSQL connector, as it is set up by default: no image before an update, and only
 # the key of a deleted row. The columns of a shape are their JSON in order, with the key in front.
 
@@ -350,6 +361,146 @@ Change = Callable[[random.Random, int, bytes], bytes]
 _NOTE: Final = re.compile(rb',"note":"[0-9a-f]{8}"')
 
 
+# The same orders as others write them. A delete has what the writer knows of the row.
+
+
+def _parts(rng: random.Random, number: int, mix: Mix) -> tuple[int, str, dict[str, Any], int]:
+    """Key, operation and row of an order, and when it was written."""
+    order, written = mix.key(rng, number), FIRST_TIME_MS + number * STEP_MS
+    operation = mix.operation(rng)
+    row = {"order_id": order, **msgspec.json.decode(f"{{{_order_values(rng, written)}}}")}
+    return order, operation, row, written
+
+
+def _mongodb(rng: random.Random, number: int, mix: Mix) -> Message:
+    """Whole documents, as with ``capture.mode=change_streams_update_full``."""
+    order, operation, row, written = _parts(rng, number, mix)
+    identity = {"$oid": f"{order:024x}"}
+    document = {"_id": identity, **row, "placed_at": {"$date": written}, "tags": ["a", {"b": 1}]}
+    source = {"version": "2.5.4.Final", "connector": "mongodb", "name": "shop", "ts_ms": written}
+    source |= {"snapshot": "false", "db": "sales", "sequence": None, "collection": "orders"}
+    value = {
+        "before": None,
+        "after": None if operation == "d" else msgspec.json.encode(document).decode(),
+        "updateDescription": None,
+        "source": source | {"ord": number % 9 + 1, "lsid": None, "txnNumber": None},
+        "op": operation,
+        "ts_ms": written + 35,
+        "transaction": None,
+    }
+    key = {"id": msgspec.json.encode(identity).decode()}
+    return Message(msgspec.json.encode(key), msgspec.json.encode(value))
+
+
+def _unwrapped(rng: random.Random, number: int, mix: Mix) -> Message:
+    """With ``delete.tombstone.handling.mode=rewrite`` and some fields added."""
+    order, operation, row, written = _parts(rng, number, mix)
+    row |= {"__deleted": "true" if operation == "d" else "false", "__op": operation}
+    row |= {"__table": "orders", "__source_ts_ms": written, "__lsn": number * 120 + 24_000_000}
+    return Message(b'{"order_id":%d}' % order, msgspec.json.encode(row))
+
+
+def _maxwell(rng: random.Random, number: int, mix: Mix) -> Message:
+    order, operation, row, written = _parts(rng, number, mix)
+    kind = {"c": "insert", "u": "update", "d": "delete"}[operation]
+    value = {"database": "sales", "table": "orders", "type": kind, "ts": written // 1000}
+    value |= {"xid": number // 3 + 1_000_000, "commit": True, "data": row}
+    if operation == "u":
+        value["old"] = {"status": "new", "note": None}
+    key = {"database": "sales", "table": "orders", "pk.order_id": order}
+    return Message(msgspec.json.encode(key), msgspec.json.encode(value))
+
+
+_MYSQL_TYPES: Final = {"order_id": "bigint", "customer_id": "int", "shipped_at": "bigint"}
+
+
+def _canal(rng: random.Random, number: int, mix: Mix) -> Message:
+    order, operation, row, written = _parts(rng, number, mix)
+    texts = {name: None if value is None else str(value) for name, value in row.items()}
+    value = {
+        "data": [texts],
+        "database": "sales",
+        "es": written,
+        "id": number,
+        "isDdl": False,
+        "mysqlType": {name: _MYSQL_TYPES.get(name, "varchar(64)") for name in row},
+        "old": [{"status": "new"}] if operation == "u" else None,
+        "pkNames": ["order_id"],
+        "sql": "",
+        "sqlType": {name: -5 if name in _MYSQL_TYPES else 12 for name in row},
+        "table": "orders",
+        "ts": written + 35,
+        "type": {"c": "INSERT", "u": "UPDATE", "d": "DELETE"}[operation],
+    }
+    return Message(b"%d" % order, msgspec.json.encode(value))
+
+
+# Avro: the same messages as in JSON, by the schemas that a registry would have.
+
+_AVRO_TYPES: Final = {"int32": "int", "int64": "long", "float64": "double"}
+_KEY_ID, _ENVELOPE_ID, _ROW_ID = 1, 2, 3
+
+
+def _avro_type(block: dict[str, Any], name: str) -> Any:
+    kind: Any = _AVRO_TYPES.get(block["type"], block["type"])
+    if kind == "struct":
+        fields = [
+            {"name": each["field"], "type": _avro_type(each, each["field"])}
+            for each in block["fields"]
+        ]
+        # Each its own name: Avro lets none be declared twice.
+        kind = {"type": "record", "name": name, "fields": fields, "connect.name": block["name"]}
+    elif "name" in block:
+        kind = {"type": kind, "connect.name": block["name"]}
+    return ["null", kind] if block.get("optional") else kind
+
+
+@cache
+def _avro_schemas() -> dict[int, Any]:
+    """By their ids, known to the decoder of this process."""
+    from fastavro import parse_schema
+
+    from python_udfs.debezium import avro
+
+    added = [_field(name, "string") for name in ("__deleted", "__op", "__table")]
+    row = [_field("order_id", "int64", optional=False), *(_field(*each) for each in _ORDER_COLUMNS)]
+    row += [*added, _field("__source_ts_ms", "int64"), _field("__lsn", "int64")]
+    blocks = {
+        _KEY_ID: msgspec.json.decode(_KEY_SCHEMA),
+        _ENVELOPE_ID: msgspec.json.decode(_ORDER_SCHEMA),
+        _ROW_ID: _struct("shop.sales.orders.Value", row, False),
+    }
+    schemas = {number: _avro_type(block, "root") for number, block in blocks.items()}
+    for number, schema in schemas.items():
+        text = msgspec.json.encode(schema).decode()
+        avro.know({number: avro.Registered(avro.AVRO, (text,))})
+    return {number: parse_schema(schema) for number, schema in schemas.items()}
+
+
+def _framed(number: int, text: bytes) -> bytes:
+    from fastavro import schemaless_writer
+
+    stream = io.BytesIO(b"\0" + number.to_bytes(4, "big"))
+    stream.seek(5)
+    schemaless_writer(stream, _avro_schemas()[number], msgspec.json.decode(text))
+    return stream.getvalue()
+
+
+def _as_avro(make: Make, value_id: int, rng: random.Random, number: int, mix: Mix) -> Message:
+    message = make(rng, number, mix)
+    return Message(_framed(_KEY_ID, message.key), _framed(value_id, message.value))
+
+
+def bare_avro(text: bytes) -> Any:
+    """What ``fastavro`` makes of a framed value."""
+    from fastavro import schemaless_reader
+
+    stream = io.BytesIO(text)
+    stream.seek(5)
+    schema = _avro_schemas()[int.from_bytes(text[1:5], "big")]
+    return schemaless_reader(stream, schema, None)
+
+
 def _changed(make: Make, change: Change, rng: random.Random, number: int, mix: Mix) -> Message:
     message = make(rng, number, mix)
     return message._replace(value=change(rng, number, message.value))
@@ -448,6 +599,21 @@ SHAPES.update(
         if shape.format == "aerospike_messagepack"
     },
     arcion=SHAPES["debezium_schema"]._replace(topic="arcion.sales.orders", format="arcion_json"),
+    aerospike_flat_json=Shape(
+        _PROFILES, "aerospike_flat_json", partial(_as_flat_json, SHAPES["aerospike"].make)
+    ),
+    mongodb=Shape("mongodb.sales.orders", "debezium_json", _mongodb),
+    unwrapped=Shape("unwrapped.sales.orders", "debezium_unwrapped_json", _unwrapped),
+    maxwell=Shape("maxwell.sales.orders", "maxwell_json", _maxwell),
+    canal=Shape("canal.sales.orders", "canal_json", _canal),
+    avro=Shape(
+        "avro.sales.orders",
+        "debezium_avro",
+        partial(_as_avro, SHAPES["debezium"].make, _ENVELOPE_ID),
+    ),
+    unwrapped_avro=Shape(
+        "avro.sales.rows", "debezium_unwrapped_avro", partial(_as_avro, _unwrapped, _ROW_ID)
+    ),
 )
 
 USUAL_SHAPES: Final = ("aerospike", "debezium")

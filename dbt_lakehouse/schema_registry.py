@@ -28,9 +28,8 @@ from urllib.request import HTTPRedirectHandler, HTTPSHandler, Request, build_ope
 from dbt_lakehouse.config.paths import cache_folder
 from dbt_lakehouse.errors import ConfigurationError, LakehouseError
 from python_udfs.debezium.avro import AVRO, Registered, ids_of, is_known, know
+from python_udfs.registry import AVRO_FORMATS
 
-FORMAT: Final = "debezium_avro"
-"""The format whose messages name schemas."""
 _URL: Final = "SCHEMA_REGISTRY_URL"
 _SECONDS: Final = 10
 # What is larger, bytes that are damaged say: registries don't take it for an id, but for a mistake.
@@ -56,7 +55,7 @@ def know_schemas_of(
     Without a registry, nothing is found, unless it is ``required``: then, and of one that can't be
     used, it raises ``ConfigurationError`` and ``RegistryError``.
     """
-    if format_name in (None, FORMAT) and (required or os.environ.get(_URL)):
+    if format_name in (None, *AVRO_FORMATS) and (required or os.environ.get(_URL)):
         missing = [number for number in sorted(ids_of(texts)) if not is_known(number)]
         if missing:
             know(find_schemas(missing))

@@ -12,13 +12,22 @@ from python_udfs.aerospike import flat_json as aerospike_flat_json
 from python_udfs.aerospike import json as aerospike_json
 from python_udfs.aerospike import messagepack as aerospike_messagepack
 from python_udfs.core.errors import DecoderFailed, UnknownFormat
-from python_udfs.core.events import INVALID, Decode, Decoded, Event, invalid
+from python_udfs.core.events import (
+    INVALID,
+    Decode,
+    Decoded,
+    DecodeHeaded,
+    Event,
+    Headers,
+    invalid,
+)
 from python_udfs.debezium import alike_rows
 from python_udfs.debezium import arcion as arcion_json
 from python_udfs.debezium import avro as debezium_avro
 from python_udfs.debezium import json as debezium_json
 from python_udfs.debezium import lindorm as lindorm_json
 from python_udfs.debezium import unwrapped as debezium_unwrapped_json
+from python_udfs.debezium import unwrapped_avro as debezium_unwrapped_avro
 from python_udfs.images import decode_hbase, json_elements, json_entries, row_texts
 
 Messages = Sequence[bytes | None]
@@ -33,12 +42,23 @@ FORMATS: Final[dict[str, Decode]] = {
     "debezium_json": debezium_json.decode,
     "debezium_unwrapped_json": debezium_unwrapped_json.decode,
     "debezium_avro": debezium_avro.decode,
+    "debezium_unwrapped_avro": debezium_unwrapped_avro.decode,
     "maxwell_json": maxwell_json.decode,
     "canal_json": canal_json.decode,
 }
 
 AEROSPIKE_FORMATS: Final = ("aerospike_messagepack", "aerospike_json", "aerospike_flat_json")
 """Those of records, which have a namespace, a set and a digest."""
+AVRO_FORMATS: Final = ("debezium_avro", "debezium_unwrapped_avro")
+"""Those whose messages name schemas of a registry."""
+UNWRAPPED_FORMATS: Final = ("debezium_unwrapped_json", "debezium_unwrapped_avro")
+"""Those of rows, of which a null value may be a delete."""
+
+HEADED: Final[dict[str, DecodeHeaded]] = {
+    "debezium_unwrapped_json": debezium_unwrapped_json.decode,
+    "debezium_unwrapped_avro": debezium_unwrapped_avro.decode,
+}
+"""Formats whose messages say something in their headers too. Of all others nobody reads them."""
 
 # Formats that are faster by the batch than one by one.
 _BATCHES: Final[dict[str, Callable[[Messages, Messages], Decoded]]] = {
@@ -53,13 +73,19 @@ _BATCHES: Final[dict[str, Callable[[Messages, Messages], Decoded]]] = {
 }
 
 
-def decode_batch(format: str | None, keys: Messages, values: Messages) -> Decoded:
+def decode_batch(
+    format: str | None,
+    keys: Messages,
+    values: Messages,
+    headers: Sequence[Headers | None] | None = None,
+) -> Decoded:
     """Decode Kafka messages of one wire format into their change events; each has one or more.
 
-    ``format`` None (no configuration matches the message) gives ``unknown_format`` events. A format
-    name that is not in ``FORMATS`` is a wrong configuration: ``ValueError``. Nothing else is
-    raised: if a decoder does, its messages are decoded again, each for itself, and those for which
-    it still does have a ``decoder_failed`` event.
+    ``headers`` are asked for by the formats in ``HEADED``, and are of no use to others. ``format``
+    None (no configuration matches the message) gives ``unknown_format`` events. A format name that
+    is not in ``FORMATS`` is a wrong configuration: ``ValueError``. Nothing else is raised: if a
+    decoder does, its messages are decoded again, each for itself, and those for which it still does
+    have a ``decoder_failed`` event.
     """
     if format is None:
         error = UnknownFormat("no entry of vars.topics matches this payload")
@@ -67,6 +93,8 @@ def decode_batch(format: str | None, keys: Messages, values: Messages) -> Decode
     decode = FORMATS.get(format)
     if decode is None:
         raise ValueError(f"unknown wire format {format!r}: use one of {', '.join(FORMATS)}")
+    if headers is not None and format in HEADED:
+        return _decode_headed(format, keys, values, headers)
     of_many = _BATCHES.get(format)
     if of_many is not None:
         try:
@@ -82,9 +110,27 @@ def decode_batch(format: str | None, keys: Messages, values: Messages) -> Decode
     )
 
 
-def _decode_one(decode: Decode, key: bytes | None, value: bytes | None) -> list[Event]:
+def _decode_headed(
+    format: str, keys: Messages, values: Messages, headers: Sequence[Headers | None]
+) -> Decoded:
+    """Messages whose headers say nothing are decoded as if they had none: together."""
+    saying = [place for place, each in enumerate(headers) if debezium_unwrapped_json.has_said(each)]
+    if not saying:
+        return decode_batch(format, keys, values)
+    others = sorted(set(range(len(values))).difference(saying))
+    found = decode_batch(
+        format, [keys[place] for place in others], [values[place] for place in others]
+    )
+    decoded = Decoded([([others[each] for each in own], of) for own, of in found.columns])
+    decoded.events = {others[own]: events for own, events in found.events.items()}
+    for place in saying:
+        decoded.events[place] = decode_payload(format, keys[place], values[place], headers[place])
+    return decoded
+
+
+def _decode_one(decode: Callable[..., list[Event]], *message: Any) -> list[Event]:
     try:
-        events = decode(key, value)
+        events = decode(*message)
         if not events:
             raise AssertionError("no event was made of the message, not even one that says why")
         return events
@@ -92,11 +138,19 @@ def _decode_one(decode: Decode, key: bytes | None, value: bytes | None) -> list[
         return [invalid(DecoderFailed.by(error))]
 
 
-def decode_payload(format: str | None, key: bytes | None, value: bytes | None) -> list[Event]:
+def decode_payload(
+    format: str | None,
+    key: bytes | None,
+    value: bytes | None,
+    headers: Headers | None = None,
+) -> list[Event]:
     """``decode_batch`` of one message, by the careful way: its events."""
     decode = FORMATS.get(format or "")
     if decode is None:
         return decode_batch(format, [key], [value]).payloads()[0]
+    headed = HEADED.get(format or "") if headers else None
+    if headed is not None:
+        return _decode_one(headed, key, value, headers)
     return _decode_one(decode, key, value)
 
 
@@ -105,7 +159,7 @@ def shows_format(format: str, event: Event) -> bool:
 
     Nearly any JSON object could be an unwrapped row.
     """
-    if format == "debezium_unwrapped_json":
+    if format in UNWRAPPED_FORMATS:
         return debezium_unwrapped_json.is_likely(event)
     return event.operation != INVALID
 

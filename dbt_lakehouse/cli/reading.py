@@ -170,7 +170,7 @@ def explain(options: "ProjectOptions", everything: bool, as_json: bool, **given:
 
     message = Arguments(**given).message(options, read)
     limits = EVERYTHING if everything else Limits()
-    answer = take_apart(message.key, message.value, limits, message.told)
+    answer = take_apart(message.key, message.value, limits, message.told, message.headers)
     text = answer.json() if as_json else answer.text(everything=everything)
     write(f"{text}\n".encode(errors="backslashreplace"))
 

@@ -15,8 +15,8 @@ from typing import Final
 import msgspec
 
 from dbt_lakehouse.landing.captures import Capture, CaptureError, Readable, parse, read_lines
-from dbt_lakehouse.schema_registry import FORMAT, know_schemas_of
-from python_udfs.registry import decode_batch
+from dbt_lakehouse.schema_registry import know_schemas_of
+from python_udfs.registry import AVRO_FORMATS, HEADED, decode_batch
 
 _EPOCH_DAY: Final = date(1970, 1, 1).toordinal()
 
@@ -73,9 +73,10 @@ def _decode_captures(captures: list[Capture], format: str, lines: list[bytes]) -
     format_and_operation = b',"format":%b,"operation":"' % _text(format)
     keys = [capture.key for capture in captures]
     values = [capture.value for capture in captures]
-    if format == FORMAT:
+    if format in AVRO_FORMATS:
         know_schemas_of(format, keys + values, required=True)
-    decoded = decode_batch(format, keys, values)
+    headers = [capture.headers for capture in captures] if format in HEADED else None
+    decoded = decode_batch(format, keys, values, headers)
     for capture, events in zip(captures, decoded.payloads(), strict=True):
         position = _position(capture.topic, capture.partition)
         offset = b"null" if capture.offset is None else b"%d" % capture.offset

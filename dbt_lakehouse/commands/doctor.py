@@ -297,14 +297,17 @@ def _kafka(project: Project) -> Check:
 
 def _schema_registry(project: Project) -> list[Check]:
     """Only where a topic's format names schemas."""
-    from dbt_lakehouse.schema_registry import FORMAT, configured
+    from dbt_lakehouse.schema_registry import configured
+    from python_udfs.registry import AVRO_FORMATS
 
-    if all(rule.format != FORMAT for rule in topic_rules(project.variables.get("topics"))):
+    if all(
+        rule.format not in AVRO_FORMATS for rule in topic_rules(project.variables.get("topics"))
+    ):
         return []
     try:
         registry = configured()
         if registry is None:
-            told = "SCHEMA_REGISTRY_URL names none: topics of debezium_avro may need it"
+            told = "SCHEMA_REGISTRY_URL names none: topics in Avro may need it"
             return [_warn("schemas", told)]
         _within(registry.probe)
     except (LakehouseError, OSError) as error:

@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from dbt_lakehouse.texts import time_text
-from python_udfs.core.events import Event
+from python_udfs.core.events import Event, Headers
 
 _FORGOTTEN: Final = "lakehouse.forgotten"
 _JSON: Final = ("record_key", "before", "after", "metadata")
@@ -29,6 +29,11 @@ def event_json(event: Event) -> dict[str, Any]:
 def is_forgotten(headers: Iterable[Mapping[str, Any]] | None) -> bool:
     """Whether `lakehouse forget` has taken bytes out of the message with these headers."""
     return any(header["key"] == _FORGOTTEN for header in headers or ())
+
+
+def pairs_of(headers: Iterable[Mapping[str, Any]] | None) -> Headers:
+    """Headers of bronze as decoders take them."""
+    return [(header["key"], bytes_of(header["value"])) for header in headers or ()]
 
 
 def bytes_of(base64: str | None) -> bytes | None:

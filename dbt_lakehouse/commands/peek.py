@@ -54,10 +54,10 @@ def _decoded(message: Peeked) -> tuple[Guess, Sequence[Event]]:
     """The format of a message, which vars.topics says, or else is guessed; and its events."""
     know_schemas_of(message.format, (message.key, message.value))
     if message.format is None:
-        found = guess(message.key, message.value)
+        found = guess(message.key, message.value, message.headers)
         return found, found.events
     found = Guess(message.format, "as vars.topics says")
-    return found, decode_payload(message.format, message.key, message.value)
+    return found, decode_payload(message.format, message.key, message.value, message.headers)
 
 
 def _text(moment: datetime) -> str:

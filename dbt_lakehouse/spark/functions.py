@@ -19,7 +19,7 @@ from dbt_lakehouse.reference.fold import STATE_TYPE, reference_fold
 from dbt_lakehouse.reference.history import HISTORY_TYPE, reference_history
 from python_udfs import registry
 from python_udfs.core.errors import DecoderFailed
-from python_udfs.core.events import Decoded, Event, EventColumns, invalid
+from python_udfs.core.events import Decoded, Event, EventColumns, Headers, invalid
 from python_udfs.debezium.avro import Registered, know
 from python_udfs.images import (
     Collections,
@@ -71,23 +71,35 @@ _SMALLEST_CHUNK, _LARGEST_CHUNK = 32, 512
 
 
 @_without_collector
-def decode_payload_batch(formats: pa.Array, keys: pa.Array, values: pa.Array) -> pa.Array:
-    """Payloads (string, binary, binary) to a list of event structs each.
+def decode_payload_batch(
+    formats: pa.Array, keys: pa.Array, values: pa.Array, *headers: pa.Array
+) -> pa.Array:
+    """Payloads (string, binary, binary, and headers as bronze has them, if a format of them reads
+    them) to a list of event structs each.
 
     What no array can hold of what a decoder made of a payload is an error of ours, as what it
     raises: a ``decoder_failed`` event, and the other payloads' events stay.
     """
     try:
-        return _decoded(formats, keys, values)
+        return _decoded(formats, keys, values, *headers)
     except Exception:
         # Of which payload, their arrays tell one by one.
         pass
-    columns = map(pa.Array.to_pylist, (formats, keys, values))
+    columns = [*map(pa.Array.to_pylist, (formats, keys, values)), *map(_headers, headers)]
     return pa.concat_arrays([_decoded_one(*each) for each in zip(*columns, strict=True)])
 
 
-def _decoded_one(format: str | None, key: bytes | None, value: bytes | None) -> pa.Array:
-    events = decode_payload(format, key, value)
+def _headers(array: pa.Array) -> list[Headers | None]:
+    return [
+        None if each is None else [(header["key"], header["value"]) for header in each]
+        for each in array.to_pylist()
+    ]
+
+
+def _decoded_one(
+    format: str | None, key: bytes | None, value: bytes | None, headers: Headers | None = None
+) -> pa.Array:
+    events = decode_payload(format, key, value, headers)
     try:
         structs = _events_array(events)
     except Exception as error:
@@ -95,13 +107,14 @@ def _decoded_one(format: str | None, key: bytes | None, value: bytes | None) -> 
     return pa.ListArray.from_arrays(pa.array([0, len(structs)], pa.int32()), structs)
 
 
-def _decoded(formats: pa.Array, keys: pa.Array, values: pa.Array) -> pa.Array:
+def _decoded(formats: pa.Array, keys: pa.Array, values: pa.Array, *headers: pa.Array) -> pa.Array:
     tables: dict[tuple[str | None, ...], tuple[list[int], list[EventColumns]]] = {}
     others: dict[int, list[Event]] = {}
     at_once = _at_once(values)
     for start in range(0, len(values), at_once):
         chunk = (array.slice(start, at_once).to_pylist() for array in (formats, keys, values))
-        for places, decoded in _decode_chunk(start, *chunk):
+        said = (_headers(array.slice(start, at_once)) for array in headers)
+        for places, decoded in _decode_chunk(start, *chunk, *said):
             for indexes, columns in decoded.columns:
                 table = (columns.source_database, columns.source_schema, columns.source_table)
                 table_places, blocks = tables.setdefault(table, ([], []))
@@ -133,18 +146,26 @@ def _at_once(values: pa.Array) -> int:
 
 
 def _decode_chunk(
-    start: int, formats: list[str | None], keys: list[bytes | None], values: list[bytes | None]
+    start: int,
+    formats: list[str | None],
+    keys: list[bytes | None],
+    values: list[bytes | None],
+    headers: list[Headers | None] | None = None,
 ) -> Iterable[tuple[Sequence[int], Decoded]]:
     """For each format, the places of its payloads, of which the first is ``start``, and their
     events.
     """
     if formats.count(formats[0]) == len(formats):
-        return [(range(start, start + len(formats)), decode_batch(formats[0], keys, values))]
+        decoded = decode_batch(formats[0], keys, values, headers)
+        return [(range(start, start + len(formats)), decoded)]
     chunk = []
     for name in dict.fromkeys(formats):
         indexes = [index for index, format in enumerate(formats) if format == name]
         decoded = decode_batch(
-            name, [keys[index] for index in indexes], [values[index] for index in indexes]
+            name,
+            [keys[index] for index in indexes],
+            [values[index] for index in indexes],
+            headers and [headers[index] for index in indexes],
         )
         chunk.append(([start + index for index in indexes], decoded))
     return chunk
@@ -336,9 +357,9 @@ def decode_hbase_batch(values: pa.Array, types: pa.Array) -> pa.Array:
 def _decoder_with(schemas: Mapping[int, Registered | None]) -> BatchFunction:
     """``decode_payload_batch`` with schemas of a registry, which are shipped with it."""
 
-    def decode(formats: pa.Array, keys: pa.Array, values: pa.Array) -> pa.Array:
+    def decode(formats: pa.Array, keys: pa.Array, values: pa.Array, *headers: pa.Array) -> pa.Array:
         know(schemas)
-        return decode_payload_batch(formats, keys, values)
+        return decode_payload_batch(formats, keys, values, *headers)
 
     return decode
 

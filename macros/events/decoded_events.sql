@@ -9,7 +9,7 @@
 #}
 {% macro decoded_events(payloads, partitions=none) -%}
     {%- set format = _known_format(partitions) if partitions else payload_format() -%}
-    {%- if partitions and 'debezium_avro' in format -%}
+    {%- if partitions and "_avro'" in format -%}
         {%- do know_schemas(payloads, format) -%}
     {%- endif -%}
     (
@@ -21,7 +21,7 @@
             payloads.format,
             event.*
         from (select *, {{ format | indent(8) }} as format from {{ payloads }}) as payloads
-            lateral view inline(decode_payload(format, key, value)) event as
+            lateral view inline(decode_payload({{ _message_of(format) }})) event as
             event_index,
             operation,
             source_database,
@@ -50,6 +50,20 @@
     {% do adapter.know_schemas("
         select explode(array(key, value)) as text
         from (select *, " ~ format ~ " as format from " ~ payloads ~ ")
-        where format = 'debezium_avro'
+        where format in ('debezium_avro', 'debezium_unwrapped_avro')
     ") %}
 {% endmacro %}
+
+{#
+  What `decode_payload` takes of a payload. Headers go to Python only where a format reads them: of
+  topics that have no such format they would cost more than they say.
+
+  Arguments:
+      format: SQL for the wire format of a payload.
+#}
+{% macro _message_of(format) -%}
+    format, key, value
+    {%- if "'debezium_unwrapped_" in format -%}
+        , if(format like 'debezium_unwrapped_%', headers, null)
+    {%- endif -%}
+{%- endmacro %}

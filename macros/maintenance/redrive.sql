@@ -24,7 +24,7 @@
     {% do adapter.evaluate(
         'redrive_payloads', _redrive_payloads(pinned(events), pinned(quarantine), codes, topics)
     ) %}
-    {% if 'debezium_avro' in payload_format() %}
+    {% if "_avro'" in payload_format() %}
         {% do know_schemas('redrive_payloads', payload_format()) %}
     {% endif %}
     {% set decoded %}

@@ -23,8 +23,9 @@ What the form loses, and the policies:
   what the connector made of it. ``generate`` guesses types by the values.
 - Keys of maps are text. A map that has one name twice (of the keys 1 and "1") is an array of
   [key, value] pairs, and ``metadata.bins`` says so. Other bins are not in ``metadata.bins``.
-- The metadata is the first member that is an object with ``msg``, ``namespace`` and ``digest``,
-  whatever its name (in ``metadata.metadata_key``, if it is not ``metadata``). Where there is none,
+- The metadata is the member ``metadata``, else the first, that is an object with ``msg``,
+  ``namespace`` and ``digest``, whatever its name (in ``metadata.metadata_key``, if it is not
+  ``metadata``). Where there is none,
   but the record itself has the three, its metadata lies among the bins, and a bin can't have one of
   those names. Without either a write could not be told from a delete: ``bad_field``.
 - A bin by the same name as the metadata, or as another bin, is ``bad_field``: one would be lost.
@@ -37,6 +38,7 @@ Numbers, batches that break off, and all else are as in ``aerospike_json``.
 """
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any, Final
 
 from python_udfs.aerospike.json import (
@@ -90,7 +92,8 @@ def decode_batch(keys: Sequence[bytes | None], values: Sequence[bytes | None]) -
 
 def _metadata_name(record: dict[str, Any], at: str) -> str | None:
     """The name of the member that is a record's metadata; None if that lies among its bins."""
-    for name, member in record.items():
+    for name in chain((METADATA,), record):
+        member = record.get(name)
         if type(member) is dict and _NEEDED <= member.keys():
             return name
     if METADATA not in record and _NEEDED <= record.keys():

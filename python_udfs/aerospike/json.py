@@ -263,8 +263,9 @@ def event_of(
         index,
         operation,
         None,
-        key[0],
-        key[1],
+        # An empty name says nothing.
+        key[0] or None,
+        key[1] or None,
         record_key(digest),
         None,
         after,

@@ -401,8 +401,9 @@ def _record(
             index,
             operation,
             None,
-            namespace,
-            set_name,
+            # An empty name says nothing.
+            namespace or None,
+            set_name or None,
             record_key(digest),
             None,
             after,

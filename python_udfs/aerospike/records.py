@@ -240,8 +240,9 @@ def tombstone(
     return Event(
         0,
         TOMBSTONE,
-        source_schema=namespace,
-        source_table=set_name,
+        # An empty name says nothing.
+        source_schema=namespace or None,
+        source_table=set_name or None,
         record_key=record_key(digest),
         metadata=encoded,
     )

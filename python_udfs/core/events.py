@@ -57,6 +57,10 @@ class Event(NamedTuple):
 
 Decode = Callable[[bytes | None, bytes | None], list[Event]]
 """What decodes one Kafka message, from its key and its value."""
+Headers = Sequence[tuple[str, bytes | None]]
+"""Names and values of a message's headers."""
+DecodeHeaded = Callable[[bytes | None, bytes | None, Headers | None], list[Event]]
+"""What decodes one that says something in its headers too."""
 
 
 class EventColumns(NamedTuple):

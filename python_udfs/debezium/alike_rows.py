@@ -6,7 +6,7 @@ value go the careful way.
 """
 
 from collections.abc import Mapping, Sequence
-from itertools import compress
+from itertools import chain, compress
 from operator import attrgetter, eq
 from typing import Any, Final, Literal, NamedTuple
 
@@ -87,6 +87,8 @@ class UnwrappedRows(Format[_Shape, _Layout, "_Rows"]):
             return None
         if "op" in row or (key and (not columns or unwrapped.PAYLOAD in key)):
             return None
+        if unwrapped.HEARTBEAT in columns:
+            return None
         added = [name[2:] for name in row if unwrapped.is_added_name(name)]
         source: tuple[tuple[str, Any], ...] = ()
         if "deleted" in added:
@@ -143,7 +145,7 @@ class UnwrappedRows(Format[_Shape, _Layout, "_Rows"]):
             for place in places
             if bool(keys[place]) is (layout.key is not None)
             and _may_be_plain(values[place])
-            and (not layout.shape.key or _is_flat(keys[place]))
+            and (not layout.shape.key or _is_plain_key(keys[place]))
         ]
         texts: list[Any] = [values[place] for place in fitting]
         read = read_lines(layout.decoder, _encode_lines, texts) if texts else None
@@ -184,7 +186,7 @@ class UnwrappedRows(Format[_Shape, _Layout, "_Rows"]):
         record_key = _canonical_lines(rows.keys) if layout.key is not None else None
         source = dict(layout.shape.source)
         database, schema, table = (
-            source.get(f"source_{name}") or source.get(name) or None for name in unwrapped.NAMING
+            next(filter(None, map(source.get, fields)), None) for fields in unwrapped.NAMING
         )
         return EventColumns(
             operations,
@@ -225,7 +227,7 @@ class _Rows:
         return list(map(attrgetter(f"field_{place}"), self.rows))
 
 
-_NAMING: Final = frozenset({*unwrapped.NAMING, *(f"source_{name}" for name in unwrapped.NAMING)})
+_NAMING: Final = frozenset(chain(*unwrapped.NAMING))
 
 
 def _may_be_plain(value: bytes | None) -> bool:
@@ -240,6 +242,10 @@ def _may_be_plain(value: bytes | None) -> bool:
 
 def _is_flat(text: Any) -> bool:
     return len(text) <= _FLAT_BYTES or not may_be_deep(text)
+
+
+def _is_plain_key(text: Any) -> bool:
+    return unwrapped.EXTENDED not in text and _is_flat(text)
 
 
 def _place_of(name: str) -> tuple[str, ...]:

@@ -50,7 +50,6 @@ from python_udfs.debezium.envelope import (
     key_of,
     metadata_of,
     read_content,
-    read_key,
     tombstone,
 )
 from python_udfs.debezium.types import Notes
@@ -112,10 +111,10 @@ def decode(key: bytes | None, value: bytes | None) -> list[Event]:
     notes = Notes(Budget(len(key or b"") + len(value or b"")))
     event_key = Key(None, {}, notes)
     try:
-        event_key = _read_key(key, notes)
+        event_key = read_key(key, notes)
         if not value:
             return [tombstone(event_key)]
-        return [read_content(event_key, _take_apart(value, notes.budget))]
+        return [read_content(event_key, take_apart(value, notes.budget))]
     except DecodeError as error:
         return [invalid(error, metadata=metadata_of({}, event_key, event_key.notes))]
 
@@ -169,24 +168,26 @@ def _behind(end: int, text: bytes) -> str:
     return f"the value ends at byte {end}, and {len(text) - end} more follow"
 
 
-def _read_key(key: bytes | None, notes: Notes) -> Key:
+def read_key(key: bytes | None, notes: Notes) -> Key:
+    """A Kafka key, which may be JSON. Raises ``UnknownSchema``."""
     if not key or key[0] != 0 or len(key) < _FRAME:
-        return read_key(key, False, notes)
+        return envelope.read_key(key, False, notes)
     try:
         schema_of(key)
     except UnknownSchema as error:
         raise UnknownSchema(f"the key: {error}") from None
-    return key_of(key, lambda: _take_apart(key, notes.budget), notes)
+    return key_of(key, lambda: take_apart(key, notes.budget), notes)
 
 
-def _take_apart(text: bytes, budget: Budget) -> Content:
+def take_apart(text: bytes, budget: Budget) -> Content:
+    """The value of a framed text, and what its schema declares. Raises ``DecodeError``."""
     if len(text) > MAX_PAYLOAD_BYTES:
         raise TooLarge(f"{len(text)} bytes: at most {MAX_PAYLOAD_BYTES} are decoded")
     avro = schema_of(text)
     payload, end = avro.read(text, _FRAME, budget)
     if end < len(text):
         raise TrailingBytes(_behind(end, text))
-    return Content(payload, avro.schema, False)
+    return Content(payload, avro.schema, False, of_rows="debezium_unwrapped_avro")
 
 
 def schema_of(text: bytes) -> AvroSchema:

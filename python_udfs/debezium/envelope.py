@@ -166,6 +166,8 @@ class Content(NamedTuple):
     wrapped: bool
     beside: dict[str, Any] | None = None
     """What a wrapper has beside schema and payload."""
+    of_rows: str = "debezium_unwrapped_json"
+    """The format that has rows instead of envelopes."""
 
 
 class Key(NamedTuple):
@@ -355,7 +357,7 @@ def _read_change(key: Key, content: Content, envelope: dict[str, Any]) -> Event:
         # A row may have a column of that name, and "d" in it.
         fields = _BARE_MESSAGE if op == "m" else _BARE
         if envelope.keys() - fields:
-            raise BadShape(_unwrapped(root, envelope))
+            raise BadShape(_unwrapped(root, envelope, content.of_rows))
     if operation is None or (of_mongodb and op not in mongodb.OPS):
         known = ", ".join(mongodb.OPS if of_mongodb else OPERATIONS)
         raise BadType(f"{root}.op: expected one of {known}, got {_shown(op)}")
@@ -519,7 +521,7 @@ def _read_other(key: Key, content: Content, envelope: dict[str, Any]) -> Event:
         raise BadShape(f"{root}: an empty object")
     if names == {"schema"} and not content.wrapped:
         raise BadShape("$.payload: missing, there is only a schema")
-    raise BadShape(_unwrapped(root, envelope))
+    raise BadShape(_unwrapped(root, envelope, content.of_rows))
 
 
 def _looks_like_envelope(envelope: dict[str, Any]) -> bool:
@@ -531,20 +533,22 @@ def _looks_like_envelope(envelope: dict[str, Any]) -> bool:
     )
 
 
-def _unwrapped(root: str, row: dict[str, Any]) -> str:
+def _unwrapped(root: str, row: dict[str, Any], format: str) -> str:
     names = sorted(row)
     shown = ", ".join(_shown(name) for name in names[:5]) + (", ..." if len(names) > 5 else "")
     return (
         f"{root}: an unwrapped row ({shown}) instead of an envelope with op, before and after: "
-        "as the transform ExtractNewRecordState makes it, whose format is debezium_unwrapped_json"
+        "as the transform ExtractNewRecordState makes it, "
+        f"whose format is {format}"
     )
 
 
-def framed(value: bytes) -> str:
+def framed(value: bytes, format: str = "debezium_avro") -> str:
+    """The sentence for a value in another format: that one, if it is Avro."""
     schema = f" of schema {int.from_bytes(value[1:5], 'big')}" if len(value) >= 5 else ""
     return (
         f"a payload{schema} framed by Confluent's schema registry (Avro, Protobuf or JSON Schema "
-        "behind the byte 0x00 at byte 0), not plain JSON: of Avro the format is debezium_avro"
+        f"behind the byte 0x00 at byte 0), not plain JSON: of Avro the format is {format}"
     )
 
 

@@ -120,6 +120,14 @@ def images_of(before: str | None, after: str) -> Images | None:
     return images if images.record_key is not None and images.after is not None else None
 
 
+def identity_of(text: str) -> dict[str, Any] | None:
+    """A document's ``_id``, by its name, of the text that its key has; None if it is none."""
+    try:
+        return {_ID: load_value("$", text)[0]}
+    except DecodeError:
+        return None
+
+
 def _identity(
     root: str,
     envelope: dict[str, Any],

@@ -13,25 +13,34 @@ block or bare; what the transform's options add to it has two underscores before
 - Whatever else ``add.fields`` names, of the envelope (``ts_ms``, ``transaction.id``) or of its
   source (``table``, ``source.ts_ms``): ``metadata`` has it where the envelope has it, the latter in
   ``source``. ``source.ts_ms`` is ``occurred_at``.
-- A null value with a row's key is a ``delete``: of the other modes nothing else says so.
+- A null value with a row's key is a ``delete``: of the other modes nothing else says so. One with
+  another key (``1003``, as ExtractField leaves it) is ``bad_field``: a delete would be lost without
+  a trace. Without a key, or with ``"default"``, it is a ``tombstone``.
+- ``add.headers``: Kafka headers by the same names, which say the same as fields that the row lacks.
+  Their values are JSON, with a schema block or without, or plain text, as the header converter has
+  them; what can't be read says nothing.
+- MongoDB's keys (``{"id": "{\\"$oid\\": ...}"}``) are keys by ``_id``, as the documents have it.
 
 What is not there, and the policies:
 
-- Rows without ``__deleted`` have no database, schema or table, whatever was added to them: the null
-  values that delete them say none, and both must be of one table. It is the topic's: a model asks
-  for it by ``topic``. Rows with ``__deleted`` have the names that were added; behind their deletes
-  a null value deletes once more, of no table, which changes nothing.
+- Rows without ``__deleted`` have no database, schema or table, whatever fields were added to them:
+  the null values that delete them say none, and both must be of one table. It is the topic's: a
+  model asks for it by ``topic``. Rows with ``__deleted`` have the names that were added; behind
+  their deletes a null value deletes once more, of no table, which changes nothing. Names in headers
+  count always: null values that delete have them too.
 - There is no row before an update.
-- Headers (``add.headers``) are not read: they stay in bronze.
 - Fields with another prefix (``add.fields.prefix``), and those with names that neither an envelope
-  nor a source block has, are columns.
+  nor a source block has, are columns; such headers say nothing.
 - An ``__op`` that is no such letter is ``bad_type``. An envelope is ``bad_shape``: its format is
   ``debezium_json``. Heartbeats, transaction markers and schema changes are told by the names of
-  their schema blocks, and are what they are there.
+  their schema blocks, bare heartbeats by their key, and are what they are there.
+- ``schema`` and ``payload`` are columns where they are no schema block and no row, or not alone.
 
 Schema blocks, types, keys and all else are as in ``debezium_json``.
 """
 
+import re
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from python_udfs.core.budget import Budget
@@ -45,22 +54,38 @@ from python_udfs.core.events import (
     UPDATE,
     UPSERT,
     Event,
+    Headers,
     invalid,
 )
-from python_udfs.debezium import envelope
+from python_udfs.debezium import envelope, mongodb
 from python_udfs.debezium.types import NOTHING, PREFIXES_OF_VALUES, Notes, plain_placeholders
-from python_udfs.text.json_as_sent import encode, kind_of, load, load_whole, shown
+from python_udfs.text.json_as_sent import canonical, encode, kind_of, load, load_whole, shown
 
 PREFIX: Final = "__"
 OPERATIONS: Final = {"r": SNAPSHOT, "c": INSERT, "u": UPDATE, "d": DELETE}
 _DELETED: Final = {"true": True, "false": False, True: True, False: False}
 # Fields of an envelope that can be added, and of the source blocks of Debezium's connectors.
 _OF_ENVELOPE: Final = frozenset({"op", "deleted", "ts_ms", "ts_us", "ts_ns"})
+_OF_TRANSACTION: Final = frozenset({"total_order", "data_collection_order"})
 _OF_SOURCE: Final = frozenset(
     """version connector name snapshot db sequence schema table keyspace collection
-    server_id gtid file pos row thread query lsn txId xmin lsn_proc lsn_commit
-    change_lsn commit_lsn event_serial_no scn commit_scn lcr_position rs_id ssn redo_thread
-    user_name vgtid shard start_scn start_ts_ms commit_ts_ms row_id redo_sql""".split()
+    server_id gtid file pos row thread query
+    lsn txId xmin lsn_proc lsn_commit origin origin_lsn last_snapshot_record
+    change_lsn commit_lsn begin_lsn event_serial_no
+    scn commit_scn lcr_position rs_id ssn redo_thread user_name txSeq scn_idx
+    start_scn start_ts_ms commit_ts_ms row_id redo_sql
+    rs ord tord stxnid lsid txnNumber wallTime
+    vgtid shard cluster ts_sec ts_usec
+    project_id instance_id database_id change_stream_name server_transaction_id low_watermark
+    read_at_timestamp number_of_records_in_transaction transaction_tag system_transaction
+    value_capture_type partition_token mod_number is_last_record_in_transaction_in_partition
+    number_of_partitions_in_transaction""".split()
+)
+# Of those, the ones that are numbers: in a header that is plain text they look like any text.
+_NUMBERS: Final = frozenset(
+    """ts_ms ts_us ts_ns ts_sec ts_usec server_id pos row thread lsn lsn_proc lsn_commit txId xmin
+    origin_lsn event_serial_no ssn redo_thread txSeq start_ts_ms commit_ts_ms ord tord txnNumber
+    wallTime total_order data_collection_order""".split()
 )
 _MESSAGES: Final = (
     ".Heartbeat",
@@ -69,63 +94,155 @@ _MESSAGES: Final = (
     ".SchemaChangeValue",
 )
 PAYLOAD: Final = b'"payload"'
-NAMING: Final = ("db", "schema", "table")
-_PARTS: Final = ("source", "transaction")
+_DATABASE: Final = ("source_db", "db")
+_SCHEMA: Final = ("source_schema", "schema", "source_keyspace", "keyspace")
+_TABLE: Final = ("source_table", "table", "source_collection", "collection")
+NAMING: Final = (_DATABASE, _SCHEMA, _TABLE)
+"""The fields that name the database, the schema and the table of a row; the first that does."""
+_PARTS: Final = ("source", "transaction", "updateDescription")
+_PREFIXES: Final = tuple(f"{part}_" for part in _PARTS)
+# What an envelope has and no more, in which only one image or none is an object.
+_ENVELOPE: Final = frozenset(
+    "op before after source transaction ts_ms ts_us ts_ns message filter patch"
+    " updateDescription".split()
+)
+_TIMES: Final = frozenset({"ts_ms", "ts_us", "ts_ns"})
+HEARTBEAT: Final = "serverName"
+"""The name in a heartbeat's key."""
+EXTENDED: Final = b'\\"$'
+"""In a key that may be MongoDB's, whose ``_id`` is Extended JSON in a text."""
+_EXTENDED: Final = re.compile(r'\s*\{\s*"\$')
+_INTEGER: Final = re.compile(r"-?(0|[1-9][0-9]{0,18})", re.ASCII)
 
 
-def decode(key: bytes | None, value: bytes | None) -> list[Event]:
+def decode(key: bytes | None, value: bytes | None, headers: Headers | None = None) -> list[Event]:
     """The change event of one Kafka message: always one, ``invalid`` for a payload that is bad."""
     notes = Notes(Budget(len(key or b"") + len(value or b"")))
-    event_key = envelope.read_key(key, False, notes)
+    return [read(envelope.read_key(key, False, notes), value, headers, _take_apart)]
+
+
+def read(
+    key: envelope.Key,
+    value: bytes | None,
+    headers: Headers | None,
+    take_apart: Callable[[bytes, Budget], envelope.Content],
+) -> Event:
+    """The event of a message with that key, by what takes a value apart."""
     try:
+        said = said_by(headers) if headers else {}
+        if key.record_key is not None and EXTENDED in key.record_key:
+            key = _of_document(key)
         if not value:
-            return [_null(event_key)]
-        return [_event(event_key, value)]
+            return _null(key, said)
+        return _event(key, take_apart(value, key.notes.budget), said)
     except DecodeError as error:
-        return [invalid(error, metadata=encode(event_key.metadata) if event_key.metadata else None)]
+        return invalid(error, metadata=encode(key.metadata) if key.metadata else None)
 
 
-def _null(key: envelope.Key) -> Event:
-    operation = TOMBSTONE if key.record_key is None else DELETE
-    metadata = envelope.metadata_of({}, key, key.notes)
-    return Event(0, operation, record_key=key.record_key, metadata=metadata)
+def _null(key: envelope.Key, said: dict[str, Any]) -> Event:
+    operation = DELETE
+    if key.record_key is None:
+        is_encoded = "event_key_encoding" in key.metadata
+        sent = None
+        if key.metadata and not is_encoded:
+            sent = load(bytes(key.metadata["event_key"]))
+        if is_encoded or not (sent is None or sent == "default"):
+            found = "bytes that can't be read" if is_encoded else kind_of(sent)
+            found = "one without" if sent == {} else found
+            raise BadField(
+                "a null value deletes the row of the Kafka key, which names none: expected an"
+                f" object with the key's columns, got {found}; the transform ExtractField$Key must"
+                " not take it out of one"
+            )
+        if said.get("op") == "d":
+            raise BadField(
+                "a null value with d in the header __op, and the Kafka key names no row: what was"
+                " deleted?"
+            )
+        operation = TOMBSTONE
+    database, schema, table = (_name("header", said, fields) for fields in NAMING)
+    return Event(
+        0,
+        operation,
+        database,
+        schema,
+        table,
+        key.record_key,
+        occurred_at=_occurred_at("header", said),
+        metadata=envelope.metadata_of(as_envelope(said), key, key.notes),
+    )
 
 
-def _event(key: envelope.Key, value: bytes) -> Event:
+def _of_document(key: envelope.Key) -> envelope.Key:
+    """A key by ``_id``, if it is MongoDB's."""
+    columns = load(key.record_key or b"{}")
+    text = columns.get("id")
+    if len(columns) != 1 or type(text) is not str or not _EXTENDED.match(text):
+        return key
+    identity = mongodb.identity_of(text)
+    return key if identity is None else key._replace(record_key=canonical(identity))
+
+
+def _take_apart(value: bytes, budget: Budget) -> envelope.Content:
     if value[0] == 0:
-        raise NotJson(envelope.framed(value))
-    if PAYLOAD in value:
+        raise NotJson(envelope.framed(value, "debezium_unwrapped_avro"))
+    if PAYLOAD not in value:
+        return envelope.Content(load_whole(value), NOTHING, False)
+    try:
         content = envelope.take_apart(value, False, PREFIXES_OF_VALUES)
-    else:
-        content = envelope.Content(load_whole(value), NOTHING, False)
+    except DecodeError:
+        # What is no text of JSON says so here.
+        row = load_whole(value)
+        if type(row) is not dict or _is_wrapper(row):
+            raise
+        return envelope.Content(row, NOTHING, False)
+    if not content.wrapped or (not content.beside and _may_be_row(content.payload)):
+        return content
+    # Columns of these names.
+    return envelope.Content(load_whole(value), NOTHING, False)
+
+
+def _is_wrapper(row: dict[str, Any]) -> bool:
+    is_whole = row.keys() == {"schema", "payload"}
+    return is_whole and type(row["schema"]) is dict and _may_be_row(row["payload"])
+
+
+def _may_be_row(payload: Any) -> bool:
+    return type(payload) is dict or payload is None or payload == "default"
+
+
+def _event(key: envelope.Key, content: envelope.Content, said: dict[str, Any]) -> Event:
     row = content.payload
     root = "$.payload" if content.wrapped else "$"
     if row is None:
-        return _null(key)
+        return _null(key, said)
     if row == "default":
         return Event(0, TOMBSTONE, record_key=key.record_key, metadata=encode(key.metadata))
     if type(row) is not dict:
         raise BadShape(f"{root}: expected a row, got {kind_of(row)}")
-    if "op" in row and dict in map(type, map(row.get, ("before", "after", "source"))):
+    if "op" in row and _is_envelope(row):
         raise BadShape(
-            f"{root}: an envelope with op, before and after: its format is debezium_json"
+            f"{root}: an envelope with op, before and after: its format is debezium_json, of Avro"
+            " debezium_avro"
         )
-    if (content.schema.name or "").endswith(_MESSAGES):
+    if (content.schema.name or "").endswith(_MESSAGES) or _is_heartbeat(key, row):
         other = envelope.message_of(key, content, row)
         if other is not None:
             return other
     names = [name for name in row if name[:2] == PREFIX]
     added = {name[2:]: row.pop(name) for name in names if is_added_name(name)}
+    naming = added if "deleted" in added else {}
+    if said:
+        # What the row says itself comes first.
+        naming, added = said | naming, said | added
     operation = _operation(root, added)
-    database = schema = table = None
-    if "deleted" in added:
-        database, schema, table = (_name(root, added, field) for field in NAMING)
+    database, schema, table = (_name(root, naming, fields) for fields in NAMING)
     occurred_at = _occurred_at(root, added)
     notes = key.notes
     image = None
     if row:
         plain_placeholders(row)
-        if content.wrapped:
+        if content.schema is not NOTHING:
             notes = notes.to_go_on()
             content.schema.convert(row, (None, "before" if operation == DELETE else "after"), notes)
         image = encode(row)
@@ -148,6 +265,64 @@ def _event(key: envelope.Key, value: bytes) -> Event:
     )
 
 
+def _is_envelope(row: dict[str, Any]) -> bool:
+    """Of a row with a column ``op``: whether it is none."""
+    before, after, source = (type(row.get(name)) is dict for name in ("before", "after", "source"))
+    has_image = before or after
+    return (has_image and source) or ((has_image or source) and row.keys() <= _ENVELOPE)
+
+
+def _is_heartbeat(key: envelope.Key, row: dict[str, Any]) -> bool:
+    """Whether it is one without its schema block."""
+    return (
+        row.keys() <= _TIMES
+        and key.record_key is not None
+        and load(key.record_key).keys() == {HEARTBEAT}
+    )
+
+
+# --- Headers --------------------------------------------------------------------------------------
+
+
+def has_said(headers: Headers | None) -> bool:
+    """Whether headers say something of a row."""
+    return any(is_added_name(_field_name(name)) for name, _ in headers or ())
+
+
+def said_by(headers: Headers) -> dict[str, Any]:
+    """What headers say of the fields that the transform adds, by their names without prefix."""
+    said: dict[str, Any] = {}
+    for name, value in headers:
+        added = _field_name(name)
+        if value is not None and is_added_name(added):
+            found = _header(added[len(PREFIX) :], value)
+            if found is not None:
+                said[added[len(PREFIX) :]] = found
+    return said
+
+
+def _field_name(header: str) -> str:
+    return header.replace(".", "_", 1)
+
+
+def _header(field: str, value: bytes) -> Any:
+    """A header's value as a field would have it; None if it says nothing."""
+    try:
+        text = value.decode()
+        if text[:1] in ("{", '"'):
+            found = load_whole(value)
+            is_wrapped = type(found) is dict and found.keys() == {"schema", "payload"}
+            return found["payload"] if is_wrapped else found
+    except (UnicodeDecodeError, DecodeError):
+        return None
+    if not text or text == "null":
+        return None
+    # In plain text, numbers look like all else.
+    part, _, own = field.partition("_")
+    is_number = (own if part in _PARTS else field) in _NUMBERS
+    return int(text) if is_number and _INTEGER.fullmatch(text) else text
+
+
 def is_likely(event: Event) -> bool:
     """Whether an event shows that its message was an unwrapped row: by what was added to it, or by
     the Kafka key, whose columns it has.
@@ -166,8 +341,8 @@ def is_added_name(name: str) -> bool:
     if name[:2] != PREFIX:
         return False
     field = name[2:]
-    is_known = field in _OF_ENVELOPE or field in _OF_SOURCE
-    return is_known or field.startswith(("source_", "transaction_"))
+    is_known = field in _OF_ENVELOPE or field in _OF_SOURCE or field in _OF_TRANSACTION
+    return is_known or field.startswith(_PREFIXES)
 
 
 def _operation(root: str, added: dict[str, Any]) -> str:
@@ -189,8 +364,8 @@ def _operation(root: str, added: dict[str, Any]) -> str:
     return operation
 
 
-def _name(root: str, added: dict[str, Any], field: str) -> str | None:
-    for name in (f"source_{field}", field):
+def _name(root: str, added: dict[str, Any], fields: Sequence[str]) -> str | None:
+    for name in fields:
         value = added.get(name)
         if type(value) is str and value:
             return value
@@ -215,7 +390,7 @@ def as_envelope(added: dict[str, Any]) -> dict[str, Any]:
             continue
         part, _, field = name.partition("_")
         if part not in _PARTS or not field:
-            part, field = "source", name
+            part, field = "transaction" if name in _OF_TRANSACTION else "source", name
         known = fields.setdefault(part, {})
         if field in known:
             fields[PREFIX + name] = value

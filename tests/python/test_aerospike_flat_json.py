@@ -3,9 +3,12 @@ with it.
 """
 
 import json
+from base64 import b64encode
 from decimal import Decimal
 from typing import Any
 
+import msgpack
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,6 +20,7 @@ from python_udfs.core import limits
 from python_udfs.core.events import Event
 from python_udfs.core.pace import Learning
 from python_udfs.core.short_way import ShortWay
+from python_udfs.registry import decode_batch, decode_payload
 
 KEY_NAMES = ("namespace", "set", "userKey", "digest")
 
@@ -192,6 +196,35 @@ def test_the_metadata_has_any_name_and_any_place() -> None:
     event = one(json.dumps(behind).encode())
     assert exact(event.after) == {"metadata_of_ours": {"msg": 1}, "tval": fields["tval"]}
     assert event.metadata == expected.metadata
+
+
+def test_the_member_named_metadata_comes_first() -> None:
+    bins = b'{"was":{"msg":"delete","namespace":"n","digest":"d"},'
+    event = one(WRITE.replace(b"{", bins, 1))
+    assert (event.operation, event.source_table) == ("upsert", one(WRITE).source_table)
+    assert exact(event.after)["was"] == {"msg": "delete", "namespace": "n", "digest": "d"}
+
+
+@pytest.mark.parametrize("kafka_key", [False, True])
+def test_an_empty_set_is_none_in_each_format(kafka_key: bool) -> None:
+    key = ["test", "", b"\1" * 20, None]
+    digest = b64encode(b"\1" * 20).decode()
+    as_json = ["test", "", digest, None]
+    metadata = {"namespace": "test", "set": "", "digest": digest}
+    for format, own, value in (
+        ("aerospike_messagepack", msgpack.packb(key), [1, 1, [key, 1, 0, None, [["n", 1, 0, 5]]]]),
+        ("aerospike_json", as_json, {"msg": "write", "key": as_json, "bins": []}),
+        ("aerospike_json", as_json, {"msg": "delete", "key": as_json}),
+        ("aerospike_flat_json", metadata, {"metadata": metadata | {"msg": "write"}, "n": 5}),
+    ):
+        text = msgpack.packb(value) if type(value) is list else msgspec.json.encode(value)
+        kafka = own if type(own) is bytes else msgspec.json.encode(own)
+        for payload in (text, None) if kafka_key else (text,):
+            (event,) = decode_payload(format, kafka if kafka_key else None, payload)
+            assert (event.source_schema, event.source_table) == ("test", None)
+            assert event.record_key is not None
+            together = decode_batch(format, [kafka if kafka_key else None] * 20, [payload] * 20)
+            assert together.payloads() == [[event]] * 20
 
 
 def test_metadata_among_the_bins() -> None:

@@ -641,3 +641,85 @@ def test_schemas_that_are_none_are_refused() -> None:
     ):
         with pytest.raises(BadSchema):
             parse_schemas([json.dumps(schema)])
+
+
+# Rows without an envelope
+
+ROW = {
+    "type": "struct",
+    "name": "shop.orders.Value",
+    "fields": [
+        {"field": "id", "type": "int32"},
+        field("total", "bytes", CONNECT + "Decimal", parameters={"scale": "2"}),
+        field("born", "int32", TIME + "Date"),
+        field("payload", "string"),
+        *(field(name, "string") for name in ("__deleted", "__op", "__table")),
+        field("__source_ts_ms", "int64"),
+    ],
+}
+UNWRAPPED: dict[str, Any] = {"id": 1, "total": AFTER["total"], "born": 20210, "payload": "x"} | {
+    "__deleted": "false",
+    "__op": "u",
+    "__table": "orders",
+    "__source_ts_ms": 10**12,
+}
+
+
+def unwrapped(row: Any, block: Any = ROW) -> tuple[bytes, bytes]:
+    """A row in JSON with its schema, and in Avro."""
+    know(VALUE_ID, avro_schema(block))
+    value = Writer(VALUE_ID, avro_schema(block)).write(avro_value(block, row))
+    return dumps({"schema": block, "payload": row}), value
+
+
+@pytest.mark.parametrize("headers", [None, [("__db", b"shop"), ("__op", b"c")]])
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"__deleted": "true", "__op": "d"},
+        {"__deleted": None, "__op": None, "__table": None, "__source_ts_ms": None},
+        {"__op": "x"},
+    ],
+)
+def test_an_unwrapped_row_is_what_it_is_in_json(more: dict[str, Any], headers: Any) -> None:
+    know(KEY_ID, avro_schema(KEY_BLOCK))
+    key = dumps({"schema": KEY_BLOCK, "payload": {"id": 1}})
+    avro_key = Writer(KEY_ID, avro_schema(KEY_BLOCK)).write({"id": 1})
+    as_json, as_avro = unwrapped(UNWRAPPED | more)
+    for value, other in ((as_json, as_avro), (None, None), (b"", b"")):
+        (expected,) = decode_payload("debezium_unwrapped_json", key, value, headers)
+        (event,) = decode_payload("debezium_unwrapped_avro", avro_key, other, headers)
+        if expected.error_detail:
+            assert "$.payload.__op" in expected.error_detail
+            detail = expected.error_detail.replace("$.payload", "$")
+            expected = expected._replace(error_detail=detail)
+        assert event == expected
+    both = decode_batch("debezium_unwrapped_avro", [avro_key] * 20, [as_avro] * 20, [headers] * 20)
+    assert (
+        both.payloads()
+        == [decode_payload("debezium_unwrapped_avro", avro_key, as_avro, headers)] * 20
+    )
+
+
+def test_each_says_the_name_of_the_other() -> None:
+    (event,) = decode_payload("debezium_avro", None, unwrapped(UNWRAPPED)[1])
+    assert (event.error_detail or "").endswith("whose format is debezium_unwrapped_avro")
+    assert event.error_code == "bad_shape"
+    for format, value, told in (
+        ("debezium_unwrapped_avro", message(payload_of(AFTER)), "debezium_avro"),
+        ("debezium_unwrapped_avro", b'{"id":1}', "debezium_unwrapped_json"),
+        ("debezium_unwrapped_json", unwrapped(UNWRAPPED)[1], "debezium_unwrapped_avro"),
+        ("debezium_json", message(payload_of(AFTER)), "debezium_avro"),
+    ):
+        (event,) = decode_payload(format, None, value)
+        assert event.operation == "invalid" and (event.error_detail or "").endswith(told)
+
+
+def test_a_null_value_in_avro_deletes_the_row_of_its_key() -> None:
+    know(KEY_ID, avro_schema({"type": "int32"}))
+    (event,) = decode_payload("debezium_unwrapped_avro", bytes.fromhex("0000000008 02"), None)
+    assert (event.operation, event.error_code) == ("invalid", "bad_field")
+    (event,) = decode_payload("debezium_unwrapped_avro", bytes.fromhex("00000000ff 02"), None)
+    assert event.error_code == "unknown_schema"
+    assert decode_payload("debezium_unwrapped_avro", None, None)[0].operation == "tombstone"

@@ -2,20 +2,31 @@
 be wrong with one.
 """
 
+import io
 import json
+from base64 import b64encode
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from debezium_messages import ENVELOPE, SOURCE, dumps, loads
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from python_udfs.core.events import Event
+from dbt_lakehouse.commands.decode import decode_stream
+from dbt_lakehouse.commands.explain.command import explain
+from dbt_lakehouse.commands.explain.nodes import Limits
+from dbt_lakehouse.commands.explain.source import from_captures
+from dbt_lakehouse.spark.functions import decode_payload_batch
+from python_udfs.core.events import Event, Headers
 from python_udfs.core.pace import Learning
 from python_udfs.core.short_way import ShortWay
 from python_udfs.debezium import json as debezium_json
 from python_udfs.debezium.alike_rows import UnwrappedRows
 from python_udfs.debezium.unwrapped import decode
+from python_udfs.registry import decode_batch, decode_payload
+
+FORMAT = "debezium_unwrapped_json"
 
 # A Go service's test of its Kafka reader: the customer of Debezium's tutorial, with schema blocks
 # (of the value's only what is quoted of it).
@@ -43,8 +54,8 @@ REWRITTEN = b'{ "pk": 2, "cola": null, "__deleted": "true" }'
 PLAIN = b'{\n\t"field1" : "newvalue1",\n\t"field2" : "newvalue2"\n}'
 
 
-def one(value: bytes | None, key: bytes | None = None) -> Event:
-    (event,) = decode(key, value)
+def one(value: bytes | None, key: bytes | None = None, headers: Headers | None = None) -> Event:
+    (event,) = decode(key, value, headers)
     assert event.event_index == 0
     return event
 
@@ -91,9 +102,133 @@ def test_a_plain_row_and_the_null_value_that_deletes_it() -> None:
             record_key=b'{"field1":"newvalue1"}',
             metadata=b'{"event_key":{"field1":"newvalue1"}}',
         )
-    for key in (None, b"", b"1001", b'"default"', b"\xff"):
+    for key in (None, b"", b"null", b'"default"', b'{"schema":null,"payload":null}'):
         assert one(None, key).operation == "tombstone"
     assert one(b'"default"', b'{"id":1}').operation == "tombstone"
+
+
+@pytest.mark.parametrize(
+    ("key", "found"),
+    [
+        (b"1003", "a number"),
+        (b'"abc"', "a string"),
+        (b"[1]", "an array"),
+        (b"{}", "one without"),
+        (b"\xff", "bytes that can't be read"),
+        (b'{"schema":{"type":"int32"},"payload":1003}', "a number"),
+    ],
+)
+def test_a_null_value_whose_key_names_no_row_is_no_lost_delete(key: bytes, found: str) -> None:
+    for value in (None, b"null", b'{"schema":null,"payload":null}'):
+        event = one(value, key)
+        assert (event.operation, event.error_code) == ("invalid", "bad_field")
+        detail = event.error_detail or ""
+        assert f"got {found};" in detail and "ExtractField$Key" in detail
+        assert "event_key" in loads(event.metadata)
+
+
+def test_a_key_of_mongodb_is_the_id_of_its_document() -> None:
+    key = b'{"id":"{\\"$oid\\":\\"67ab00000000000000000001\\"}"}'
+    expected = b'{"_id":"67ab00000000000000000001"}'
+    row = dumps({"_id": "67ab00000000000000000001", "__collection": "c", "__db": "shop"})
+    for value in (row, None, b'{"__deleted":"true","__ord":1,"__rs":"rs0"}'):
+        assert one(value, key).record_key == expected
+    assert loads(one(row, key).metadata)["event_key"] == loads(key)
+    event = one(row.replace(b"}", b',"__deleted":false}'), key)
+    assert (event.source_database, event.source_table) == ("shop", "c")
+    for other in (b'{"id":"{}"}', b'{"id":"$"}', b'{"id":"{\\"$oid\\":1}"}', b'{"id":1,"a":"{"}'):
+        assert loads(one(row, other).record_key) == loads(other)
+
+
+def test_what_source_blocks_have_is_no_column() -> None:
+    mongodb = ("rs", "ord", "lsid", "txnNumber", "wallTime", "collection")
+    postgresql = ("origin", "origin_lsn", "lsn", "txId", "xmin", "sequence")
+    oracle = ("txSeq", "scn", "commit_scn", "rs_id", "ssn", "redo_thread", "user_name", "row_id")
+    for names in (mongodb, postgresql, oracle):
+        event = one(dumps({"id": 1} | {f"__{name}": "x" for name in names}))
+        assert event.after == b'{"id":1}'
+        assert loads(event.metadata)["source"] == dict.fromkeys(names, "x")
+    row = {"id": 1, "__total_order": 2, "__updateDescription_updatedFields": "{}"}
+    metadata = loads(one(dumps(row)).metadata)
+    assert metadata["transaction"] == {"total_order": 2}
+    assert metadata["updateDescription"] == {"updatedFields": "{}"}
+
+
+# What add.headers=op,source.ts_ms,db,table,transaction.id writes, by the header converters.
+WRITTEN: dict[str, Headers] = {
+    "JsonConverter": [
+        ("__op", b'{"schema":{"type":"string","optional":true},"payload":"u"}'),
+        ("__source_ts_ms", b'{"schema":{"type":"int64","optional":true},"payload":1791036096666}'),
+        ("__db", b'{"schema":{"type":"string","optional":true},"payload":"42"}'),
+        ("__table", b'{"schema":{"type":"string","optional":true},"payload":"orders"}'),
+        ("__transaction_id", b'{"schema":{"type":"string","optional":true},"payload":null}'),
+    ],
+    "JsonConverter without schemas": [
+        ("__op", b'"u"'),
+        ("__source_ts_ms", b"1791036096666"),
+        ("__db", b'"42"'),
+        ("__table", b'"orders"'),
+        ("__transaction_id", b"null"),
+    ],
+    "SimpleHeaderConverter": [
+        ("trace", b"\xff"),
+        ("__debezium.context.taskId", b"0"),
+        ("__source.ts_ms", b"1791036096666"),
+        ("__op", b"u"),
+        ("__db", b"42"),
+        ("__table", b"orders"),
+        ("__schema", b"\xff"),
+        ("__transaction_id", None),
+    ],
+}
+
+
+@pytest.mark.parametrize("headers", WRITTEN.values(), ids=WRITTEN.keys())
+def test_headers_say_what_fields_would(headers: Headers) -> None:
+    key, row = b'{"id":1}', b'{"id":1,"note":"x"}'
+    source = {"ts_ms": 1791036096666, "db": "42", "table": "orders"}
+    expected = Event(
+        0,
+        "update",
+        "42",
+        None,
+        "orders",
+        key,
+        after=row,
+        occurred_at=1791036096666,
+    )
+    event = one(row, key, headers)
+    assert event._replace(metadata=None) == expected
+    assert loads(event.metadata) == {"event_key": {"id": 1}, "source": source}
+    (enveloped,) = debezium_json.decode(
+        key, dumps({"op": "u", "after": loads(row), "source": source})
+    )
+    assert event._replace(metadata=None) == enveloped._replace(metadata=None)
+    assert loads(event.metadata)["source"] == loads(enveloped.metadata)["source"]
+    # So do the null values that delete, which the transform makes of the envelopes of deletes.
+    of_delete = {b"u": b"d", b'"u"': b'"d"'}
+    event = one(None, key, [(name, of_delete.get(value or b"", value)) for name, value in headers])
+    assert event._replace(metadata=None) == expected._replace(operation="delete", after=None)
+    assert loads(event.metadata)["source"] == source
+    wrapped = b'{"schema":{"type":"struct","fields":[{"field":"id","type":"int32"}]},"payload":%b}'
+    assert one(wrapped % row, key, headers).source_table == "orders"
+
+
+def test_a_field_comes_before_a_header() -> None:
+    row = {"id": 1, "__op": "c", "__table": "a", "__deleted": "false"}
+    event = one(dumps(row), None, [("__op", b"u"), ("__table", b"b"), ("__db", b"shop")])
+    assert (event.operation, event.source_database, event.source_table) == ("insert", "shop", "a")
+
+
+def test_a_header_can_be_wrong() -> None:
+    event = one(b'{"id":1}', None, [("__op", b"x")])
+    assert event.error_code == "bad_type"
+    event = one(b'{"id":1}', None, [("__source_ts_ms", b"soon")])
+    assert event.error_code == "bad_field"
+    for value in (b'{"a', b'"', b"\xff", b"", b"null", b'"\xff"'):
+        assert one(b'{"id":1}', None, [("__op", value)]).operation == "upsert"
+    event = one(None, None, [("__op", b"d")])
+    assert (event.error_code, "header __op" in (event.error_detail or "")) == ("bad_field", True)
 
 
 def test_only_rows_that_say_what_is_deleted_name_their_table() -> None:
@@ -116,8 +251,20 @@ def test_only_rows_that_say_what_is_deleted_name_their_table() -> None:
 def test_names_that_were_not_added_are_columns() -> None:
     row = {"__v": 1, "__op_": "x", "_id": 2, "__typename": "t", "op": "x", "before": 1, "source": 2}
     assert loads(one(dumps(row)).after) == row
-    for more in ({"status": "END"}, {"payload": {"a": 1}}, {"ddl": "x", "databaseName": "y"}):
-        assert loads(one(dumps({"id": 1} | more)).after) == {"id": 1} | more
+    for more in (
+        {"status": "END"},
+        {"payload": {"a": 1}},
+        {"ddl": "x", "databaseName": "y"},
+        {"schema": "public", "payload": "x"},
+        {"schema": {"a": 1}, "payload": {"b": 2}},
+        {"op": "c", "source": {"a": 1}},
+        {"op": "c", "before": {"a": 1}},
+        {"ts_ms": 1},
+    ):
+        assert loads(one(dumps({"id": 1} | more), b'{"serverName":1}').after) == {"id": 1} | more
+    for columns in ({"schema": "public", "payload": "x"}, {"payload": 7}, {"schema": 1}):
+        assert loads(one(dumps(columns)).after) == columns
+    assert one(b'{"schema":"public","payload":"x}').error_code == "truncated"
 
 
 def test_the_same_events_as_of_envelopes() -> None:
@@ -158,6 +305,9 @@ def test_what_is_no_row_is_told_by_its_schema_block() -> None:
     schema = {"type": "struct", "name": "io.debezium.connector.common.Heartbeat", "fields": []}
     event = one(dumps({"schema": schema, "payload": {"ts_ms": 1}}), b'{"serverName":"a"}')
     assert (event.operation, event.after) == ("message", None)
+    bare = one(b'{"ts_ms":1791036096666}', b'{"serverName":"a"}')
+    assert (bare.operation, loads(bare.metadata)["ts_ms"]) == ("message", 1791036096666)
+    assert one(b'{"ts_ms":1}', b'{"id":"a"}').operation == "upsert"
 
 
 @pytest.mark.parametrize("value", [PRODUCT, REWRITTEN.rstrip(), SCHEMA_ROW])
@@ -268,6 +418,7 @@ def test_many_are_decoded_as_each_one_is(more: dict[str, Any], alike: bool) -> N
         (b'{"id": 1,"a":2}', dumps(ROW | more)),
         (b'{"id":1,"a":' + b"[" * 300 + b"]" * 300 + b"}", dumps(ROW | more)),
         (b"7", dumps(ROW | more)),
+        (b'{"id":"{\\"$oid\\":\\"67ab00000000000000000001\\"}"}', dumps(ROW | more)),
         (None, dumps(ROW | more)),
         (b'{"id":1,"a":2}', dumps(ROW | more)[:-1]),
         (b'{"id":1,"a":2}', dumps(ROW | more).replace(b'"Ana"', b'"A","name":"B"')),
@@ -278,6 +429,66 @@ def test_many_are_decoded_as_each_one_is(more: dict[str, Any], alike: bool) -> N
     found = decoded_twice(messages)
     assert found > 250 if alike else found == 0
     assert decoded_twice([(None, value) for _, value in messages]) > 250 or not alike
+
+
+def test_many_with_headers_are_decoded_as_each_one_is() -> None:
+    count = 40
+    keys = [b'{"id":%d}' % number for number in range(count)]
+    values = [None if number == 7 else b'{"id":%d,"a":1}' % number for number in range(count)]
+    for headers in (WRITTEN["SimpleHeaderConverter"], [("trace", b"1")], None):
+        found = decode_batch(FORMAT, keys, values, [headers, None] * (count // 2))
+        assert found.payloads() == [
+            decode(key, value, None if place % 2 else headers)
+            for place, (key, value) in enumerate(zip(keys, values, strict=True))
+        ]
+    headers = WRITTEN["JsonConverter"]
+    assert decode_payload(FORMAT, keys[0], values[0], headers) == decode(
+        keys[0], values[0], headers
+    )
+    # Of other formats nobody looks at them.
+    assert decode_payload("debezium_json", keys[0], None, headers)[0].operation == "tombstone"
+
+
+def test_spark_hands_headers_on() -> None:
+    """As bronze has them; null, or none, is nothing said."""
+    struct = pa.struct([("key", pa.string()), ("value", pa.binary())])
+    said = [{"key": name, "value": value} for name, value in WRITTEN["SimpleHeaderConverter"]]
+    headers = pa.array([said, None, [], said], pa.list_(struct))
+    messages = (
+        pa.array([FORMAT, FORMAT, FORMAT, "debezium_json"]),
+        pa.array([b'{"id":1}'] * 4, pa.binary()),
+        pa.array([b'{"id":1,"n":2}', None, b'{"id":1}', None], pa.binary()),
+    )
+    found = decode_payload_batch(*messages, headers).to_pylist()
+    assert [(each["operation"], each["source_table"]) for (each,) in found] == [
+        ("update", "orders"),
+        ("delete", None),
+        ("upsert", None),
+        ("tombstone", None),
+    ]
+    assert decode_payload_batch(*messages).to_pylist()[1:] == found[1:]
+
+
+def test_captures_have_headers() -> None:
+    headers = [
+        [name, value and b64encode(value).decode()] for name, value in WRITTEN["JsonConverter"]
+    ]
+    line = {"value_b64": b64encode(b'{"id":1}').decode(), "headers": headers}
+    written: list[bytes] = []
+    decode_stream(io.BytesIO(dumps(line)), written.append, FORMAT)
+    assert json.loads(b"".join(written))["source_table"] == "orders"
+    (message,) = (from_captures(dumps(line), 1, "a file"),)
+    told = explain(message.key, message.value, Limits(), headers=message.headers)
+    assert (told.format, told.events[0].source_table) == (FORMAT, "orders")
+
+
+def test_heartbeats_together_are_messages() -> None:
+    assert decoded_twice([(b'{"serverName":"a"}', b'{"ts_ms":%d}' % n) for n in range(40)]) == 0
+    oid = '{"$oid":"67ab0000000000000000%04d"}'
+    messages: Messages = [
+        (dumps({"id": oid % n if n % 2 else n}), dumps({"_id": n})) for n in range(40)
+    ]
+    decoded_twice(messages)
 
 
 ADDED = st.dictionaries(

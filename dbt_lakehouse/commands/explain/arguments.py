@@ -95,7 +95,7 @@ class Arguments:
             spark = project.open_session()
             peeked = message_at(spark, source, self.topic, self.partition, self.offset)
             told = None if peeked.format is None else Guess(peeked.format, "as vars.topics says")
-            return Message(peeked.key, peeked.value, told)
+            return Message(peeked.key, peeked.value, told, peeked.headers)
         from dbt_lakehouse.commands.explain.landed import from_bronze
         from dbt_lakehouse.config.profile import find
         from dbt_lakehouse.lake.reader import Reader

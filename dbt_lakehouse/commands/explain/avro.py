@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import Raw
 
-from dbt_lakehouse.commands.explain import debezium
+from dbt_lakehouse.commands.explain import debezium, rows
 from dbt_lakehouse.commands.explain.columns import Columns
 from dbt_lakehouse.commands.explain.nodes import ELIDED, Limits, Node, Tree
 from python_udfs.core.budget import Budget
@@ -51,10 +51,14 @@ def tree_of(data: bytes, limits: Limits) -> Tree:
     return tree
 
 
-def name_value(root: Node, data: bytes, events: Sequence[Event]) -> None:
-    """Name the parts of a value."""
+def name_value(root: Node, data: bytes, events: Sequence[Event], is_row: bool) -> None:
+    """Name the parts of a value: of an envelope, or of a row without one."""
     columns = Columns(events[0])
     envelope = _declared(root, data)
+    if is_row:
+        if envelope is not None:
+            rows.name_row(envelope, events)
+        return
     for part in envelope.children if envelope is not None else ():
         debezium.fill(part, columns)
 

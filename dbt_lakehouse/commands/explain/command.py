@@ -8,18 +8,22 @@ from dbt_lakehouse.commands.explain import aerospike, avro, debezium, json_tree,
 from dbt_lakehouse.commands.explain.guess import Guess, guess
 from dbt_lakehouse.commands.explain.nodes import MOST_WANTED, Limits, Tree, located
 from dbt_lakehouse.commands.explain.report import Explanation, Part, Wrong
-from dbt_lakehouse.schema_registry import FORMAT, know_schemas_of
+from dbt_lakehouse.schema_registry import know_schemas_of
 from python_udfs.aerospike.batches import split_json
 from python_udfs.core.errors import NotJson, NotMessagePack, TrailingBytes, Truncated
-from python_udfs.core.events import Event
+from python_udfs.core.events import Event, Headers
 from python_udfs.core.limits import MAX_PAYLOAD_BYTES
-from python_udfs.registry import AEROSPIKE_FORMATS, decode_payload
+from python_udfs.registry import (
+    AEROSPIKE_FORMATS,
+    AVRO_FORMATS,
+    UNWRAPPED_FORMATS,
+    decode_payload,
+)
 from python_udfs.text import json_text
 
 _MESSAGEPACK: Final = "aerospike_messagepack"
 _MAXWELL: Final = "maxwell_json"
 _CANAL: Final = "canal_json"
-_UNWRAPPED: Final = "debezium_unwrapped_json"
 # Records, alone or in batches, in which trailing commas are no errors.
 _AEROSPIKE_JSON: Final = {
     "aerospike_json": aerospike.name_json,
@@ -36,12 +40,16 @@ _STRUCTURE: Final = frozenset(
 
 
 def explain(
-    key: bytes | None, value: bytes | None, limits: Limits, told: Guess | None = None
+    key: bytes | None,
+    value: bytes | None,
+    limits: Limits,
+    told: Guess | None = None,
+    headers: Headers | None = None,
 ) -> Explanation:
     """What there is to say of a message, of the format that was ``told``, or is guessed."""
     know_schemas_of(told and told.format, (key, value))
-    found = told or guess(key, value)
-    events = list(found.events) or decode_payload(found.format, key, value)
+    found = told or guess(key, value, headers)
+    events = list(found.events) or decode_payload(found.format, key, value, headers)
     explanation = Explanation(found.format, found.how, list(found.others), events)
     if key is not None:
         explanation.key = Part(_key_tree(found.format, key, events, limits), key)
@@ -77,7 +85,11 @@ def _value_tree(format_name: str, value: bytes, events: Sequence[Event], limits:
         tree = json_tree.tree_of_batch(value, batch, limits, wanted)
     else:
         tree = _tree(format_name, value, limits, wanted, is_value=True)
-    if tree.rest is None and events[-1].error_code == Truncated.code and format_name != FORMAT:
+    if (
+        tree.rest is None
+        and events[-1].error_code == Truncated.code
+        and format_name not in AVRO_FORMATS
+    ):
         # With something else wrong before its end.
         tree.rest = tree.size
     if tree.root is not None:
@@ -85,11 +97,11 @@ def _value_tree(format_name: str, value: bytes, events: Sequence[Event], limits:
             aerospike.name_messagepack(tree.root, events)
         elif format_name in _AEROSPIKE_JSON:
             _AEROSPIKE_JSON[format_name](tree.root, events)
-        elif format_name == FORMAT:
-            avro.name_value(tree.root, value, events)
+        elif format_name in AVRO_FORMATS:
+            avro.name_value(tree.root, value, events, format_name in UNWRAPPED_FORMATS)
         elif format_name in (_MAXWELL, _CANAL):
             rows.name_message(format_name, tree.root, events)
-        elif format_name == _UNWRAPPED:
+        elif format_name in UNWRAPPED_FORMATS:
             rows.name_unwrapped(tree.root, value, events)
         else:
             debezium.name_value(tree.root, value, events)
@@ -98,7 +110,7 @@ def _value_tree(format_name: str, value: bytes, events: Sequence[Event], limits:
 
 def _is_avro(format_name: str, key: bytes) -> bool:
     """Whether a key is in Avro: it needn't be."""
-    return format_name == FORMAT and avro.is_framed(key)
+    return format_name in AVRO_FORMATS and avro.is_framed(key)
 
 
 def _is_broken_batch(format_name: str, value: bytes, events: Sequence[Event]) -> bool:
@@ -121,7 +133,7 @@ def _tree(
         return Tree(len(text), rest=0 if text else None)
     if format_name == _MESSAGEPACK:
         return messagepack.tree_of(text, limits, wanted)
-    if format_name == FORMAT and (is_value or avro.is_framed(text)):
+    if format_name in AVRO_FORMATS and (is_value or avro.is_framed(text)):
         return avro.tree_of(text, limits)
     commas = format_name in _AEROSPIKE_JSON
     return json_tree.tree_of(text, limits, wanted, trailing_commas=commas)
@@ -131,7 +143,7 @@ def _wrong(format_name: str, tree: Tree, value: bytes, event: Event) -> Wrong:
     """What a decoder says is wrong, with its position; the node that has it says so too."""
     code, sentence = event.error_code or "", event.error_detail or ""
     found = None
-    if format_name == FORMAT and (place := _BYTE.search(sentence)):
+    if format_name in AVRO_FORMATS and (place := _BYTE.search(sentence)):
         return Wrong(event.event_index, code, sentence, int(place[1]))
     if tree.root is not None:
         found = located(tree.root, sentence, "payload" if format_name == _MESSAGEPACK else "")

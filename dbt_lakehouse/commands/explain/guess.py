@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from dbt_lakehouse.commands.explain.columns import fields_of
-from python_udfs.core.events import TOMBSTONE, Event
+from python_udfs.core.events import TOMBSTONE, Event, Headers
 from python_udfs.registry import FORMATS, decode_payload, shows_format
 
 # A number may be beyond all doubles.
@@ -27,9 +27,9 @@ class Guess(NamedTuple):
     """What its decoder makes of the message; none if that was not asked."""
 
 
-def guess(key: bytes | None, value: bytes | None) -> Guess:
+def guess(key: bytes | None, value: bytes | None, headers: Headers | None = None) -> Guess:
     """The format that fits a message best, with its events."""
-    events = {name: decode_payload(name, key, value) for name in FORMATS}
+    events = {name: decode_payload(name, key, value, headers) for name in FORMATS}
     found = _guess(value, events)
     return found._replace(events=events[found.format])
 

@@ -5,7 +5,7 @@ from typing import Final
 from dbt_lakehouse.commands.explain.guess import Guess
 from dbt_lakehouse.commands.explain.source import Message, UnusablePayloadError
 from dbt_lakehouse.commands.landed_schemas import know_landed_schemas
-from dbt_lakehouse.commands.messages import bytes_of, is_forgotten
+from dbt_lakehouse.commands.messages import bytes_of, is_forgotten, pairs_of
 from dbt_lakehouse.commands.sql.command import rows_of, sql_literal
 from dbt_lakehouse.lake.reader import Reader
 from python_udfs.registry import FORMATS
@@ -51,7 +51,7 @@ def from_bronze(
         if format_name is None
         else Guess(format_name, "as vars.topics said when it was decoded")
     )
-    message = Message(bytes_of(key), bytes_of(value), told)
+    message = Message(bytes_of(key), bytes_of(value), told, pairs_of(headers))
     know_landed_schemas(reader, (message.key, message.value))
     return message
 

@@ -62,8 +62,12 @@ def name_maxwell_key(root: Node, events: Sequence[Event]) -> None:
 
 def name_unwrapped(root: Node, text: bytes, events: Sequence[Event]) -> None:
     """Name the parts of a value that is a row, or one with its schema block."""
+    name_row(taken_apart(root, text), events)
+
+
+def name_row(row: Node, events: Sequence[Event]) -> None:
+    """Name the parts of a row."""
     columns = Columns(events[0])
-    row = taken_apart(root, text)
     image = "before" if events[0].operation == DELETE else "after"
     for part in row.children:
         name = str(part.step)

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 from dbt_lakehouse.commands.explain.guess import Guess
 from dbt_lakehouse.errors import LakehouseError
 from dbt_lakehouse.landing.captures import CaptureError, parse
+from python_udfs.core.events import Headers
 
 # What tools put between bytes and in front of them.
 _HEX_MARKS: Final = re.compile(r"0[xX]|\\x|[\s:,]")
@@ -23,6 +24,7 @@ class Message(NamedTuple):
     key: bytes | None
     value: bytes | None
     told: Guess | None = None
+    headers: Headers | None = None
 
 
 def from_hex(text: str, option: str) -> bytes:
@@ -54,7 +56,7 @@ def from_captures(content: bytes, line: int, name: str) -> Message:
         raise UnusablePayloadError(f"{name}: {error}") from error
     if capture is None:
         raise UnusablePayloadError(f"{name}: line {line}: there is no message")
-    return Message(capture.key, capture.value)
+    return Message(capture.key, capture.value, headers=capture.headers)
 
 
 def refuse_captures(content: bytes, name: str) -> None:

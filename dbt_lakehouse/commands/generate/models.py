@@ -243,6 +243,7 @@ _WRITERS: Final = {
     "debezium_json": "Debezium",
     "debezium_avro": "Debezium",
     "debezium_unwrapped_json": "Debezium's ExtractNewRecordState",
+    "debezium_unwrapped_avro": "Debezium's ExtractNewRecordState",
     "maxwell_json": "Maxwell",
     "canal_json": "Canal",
 }

@@ -23,11 +23,17 @@ from python_udfs.core.events import (
     UPDATE,
     UPSERT,
     Event,
+    Headers,
 )
 from python_udfs.debezium.avro import schema_message
 from python_udfs.debezium.types import UNAVAILABLE
 from python_udfs.images import PARTIAL
-from python_udfs.registry import AEROSPIKE_FORMATS, decode_payload
+from python_udfs.registry import (
+    AEROSPIKE_FORMATS,
+    AVRO_FORMATS,
+    UNWRAPPED_FORMATS,
+    decode_payload,
+)
 from python_udfs.text import json_text
 
 # What says which tables there are.
@@ -203,12 +209,17 @@ class TopicProfile:
         )
 
     def add(
-        self, format_name: str, key: bytes | None, value: bytes | None, position: Position
+        self,
+        format_name: str,
+        key: bytes | None,
+        value: bytes | None,
+        position: Position,
+        headers: Headers | None = None,
     ) -> None:
         """Take one message into account."""
         self.messages += 1
         is_aerospike = format_name in AEROSPIKE_FORMATS
-        for event in decode_payload(format_name, key, value):
+        for event in decode_payload(format_name, key, value, headers):
             if event.operation == INVALID:
                 self.errors[event.error_code or ""] += 1
                 self.error_example = self.error_example or (event.error_detail or "")
@@ -222,7 +233,7 @@ class TopicProfile:
             bson = _bson(event)
             # The blocks of MongoDB's messages only say that documents are text.
             for text, is_image in ((value, True), (key, False)) if bson is None else ():
-                if format_name == "debezium_avro":
+                if format_name in AVRO_FORMATS:
                     text = schema_message(text)
                 block = block_of(text, is_image)
                 if block is not None:
@@ -271,7 +282,7 @@ def _is_null_value(format_name: str, event: Event) -> bool:
     which may have another name where rows say it.
     """
     is_row = event.before is not None or event.operation != DELETE
-    return format_name == "debezium_unwrapped_json" and not is_row
+    return format_name in UNWRAPPED_FORMATS and not is_row
 
 
 # --- Rows -----------------------------------------------------------------------------------------

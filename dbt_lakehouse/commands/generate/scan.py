@@ -28,10 +28,16 @@ from dbt_lakehouse.dbt.tables import look_at
 from dbt_lakehouse.lake import bronze
 from dbt_lakehouse.lake.avro_schemas import ids_in, schemas_of
 from dbt_lakehouse.lake.catalog import CATALOG
-from dbt_lakehouse.schema_registry import FORMAT, know_schemas_of
+from dbt_lakehouse.schema_registry import know_schemas_of
 from dbt_lakehouse.spark.functions import BatchFunction
 from python_udfs.debezium.avro import Registered, know
-from python_udfs.registry import AEROSPIKE_FORMATS, FORMATS, decode_payload, shows_format
+from python_udfs.registry import (
+    AEROSPIKE_FORMATS,
+    AVRO_FORMATS,
+    FORMATS,
+    decode_payload,
+    shows_format,
+)
 
 _COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
 _EVENTS = "silver.change_events"
@@ -71,7 +77,7 @@ def tables_of(
             & F.col("operation").isin(list(OPERATIONS))
             # As profile has it: a null value says nothing of the table.
             & ~F.expr(
-                "format = 'debezium_unwrapped_json' and operation = 'delete' and before is null"
+                "format like 'debezium_unwrapped_%' and operation = 'delete' and before is null"
             )
         )
         names = ("source_database", "source_schema", "source_table", "format", "topic")
@@ -103,7 +109,9 @@ def _profile(payloads: DataFrame, formats: Mapping[str, Formats | None]) -> Topi
     # By the functions' type hints; PySpark's own stubs know only the form that warns of it.
     make_udf: Any = arrow_udf
     schemas = {}
-    of_format = [topic for topic, each in formats.items() if each and FORMAT in each.names]
+    of_format = [
+        topic for topic, each in formats.items() if each and set(AVRO_FORMATS) & set(each.names)
+    ]
     if of_format:
         texts = payloads.where(F.col("topic").isin(of_format)).select(
             F.explode(F.array("key", "value")).alias("text")
@@ -164,7 +172,8 @@ def _profiler(
             format_name = formats_of_topic.of(key, value, pairs)
             if format_name is not None:
                 time = _NO_TIME if timestamp is None else timestamp
-                profile.add(format_name, key, value, Position(time, topic, partition, offset))
+                position = Position(time, topic, partition, offset)
+                profile.add(format_name, key, value, position, pairs)
         profile.settle()
         parts = [[pickle.dumps(profile)], *([] for _ in range(len(topics) - 1))]
         return pa.array(parts[: len(topics)], type=pa.list_(pa.binary()))

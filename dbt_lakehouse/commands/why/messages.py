@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 from dbt_lakehouse.commands.forget.entities import BRONZE
 from dbt_lakehouse.commands.landed_schemas import know_landed_schemas
-from dbt_lakehouse.commands.messages import bytes_of, event_json, is_forgotten
+from dbt_lakehouse.commands.messages import bytes_of, event_json, is_forgotten, pairs_of
 from dbt_lakehouse.commands.sql.command import rows_of, sql_literal
 from dbt_lakehouse.commands.why.events import KeyedTable
 from dbt_lakehouse.lake.reader import Reader
 from dbt_lakehouse.reference.fold import Position
-from python_udfs.core.events import TOMBSTONE
+from python_udfs.core.events import TOMBSTONE, Headers
 from python_udfs.registry import decode_payload
 
 Place = tuple[str, int, int]
@@ -37,6 +37,13 @@ class Message(NamedTuple):
     """As `lakehouse decode` prints it, nulls left out; None if it is not there."""
 
 
+class _Payload(NamedTuple):
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+    has_forgotten: bool
+
+
 def messages_of(
     reader: Reader, table: KeyedTable, positions: Iterable[Position]
 ) -> dict[Position, Message]:
@@ -52,16 +59,16 @@ def messages_of(
         f" from {reader.quoted(reader.known(table.change_events))} where {of_messages}",
     ):
         events[topic, partition, offset].append((event[0], event[1], event[2]))
-    payloads: dict[Place, tuple[bytes | None, bytes | None, bool]] = {}
+    payloads: dict[Place, _Payload] = {}
     for topic, partition, offset, key, value, headers in rows_of(
         reader,
         'select topic, "partition", "offset", key, value, headers'
         f" from {reader.quoted(reader.known(BRONZE.label))} where {of_messages}",
     ):
-        payload = bytes_of(key), bytes_of(value), is_forgotten(headers)
+        payload = _Payload(bytes_of(key), bytes_of(value), pairs_of(headers), is_forgotten(headers))
         payloads[topic, partition, offset] = payload
     know_landed_schemas(
-        reader, (text for key, value, _ in payloads.values() for text in (key, value))
+        reader, (text for each in payloads.values() for text in (each.key, each.value))
     )
     return {
         position: _message(position.event_index, payloads.get(place), sorted(events[place]))
@@ -84,13 +91,13 @@ def _of_messages(positions: Iterable[Position]) -> str:
 
 def _message(
     event_index: int,
-    payload: tuple[bytes | None, bytes | None, bool] | None,
+    payload: _Payload | None,
     events: list[tuple[int, str, str]],
 ) -> Message:
     """``events`` are all of the message: index, format and operation."""
     if payload is None or not events:
         return Message(Found.MISSING)
-    key, value, has_forgotten = payload
+    key, value, headers, has_forgotten = payload
     if has_forgotten and value is None:
         return Message(Found.FORGOTTEN)
     if has_forgotten:
@@ -99,7 +106,7 @@ def _message(
         if event_index not in kept:
             return Message(Found.FORGOTTEN)
         event_index = kept.index(event_index)
-    decoded = decode_payload(events[0][1], key, value)
+    decoded = decode_payload(events[0][1], key, value, headers)
     if event_index >= len(decoded):
         return Message(Found.FORGOTTEN if has_forgotten else Found.MISSING)
     return Message(Found.THERE, event_json(decoded[event_index]))

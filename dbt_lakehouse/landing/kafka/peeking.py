@@ -11,6 +11,7 @@ from dbt_lakehouse.landing.kafka.admin import PartitionLog, read_logs
 from dbt_lakehouse.landing.kafka.positions import Position
 from dbt_lakehouse.landing.kafka.reading import Range, load_ranges
 from dbt_lakehouse.landing.kafka.settings import KafkaSource
+from python_udfs.core.events import Headers
 
 
 class Peeked(NamedTuple):
@@ -22,6 +23,7 @@ class Peeked(NamedTuple):
     key: bytes | None
     value: bytes | None
     format: str | None
+    headers: Headers
 
 
 def newest(spark: SparkSession, source: KafkaSource, topic: str, limit: int) -> list[Peeked]:
@@ -97,6 +99,8 @@ def _read(
         ]
         format_name = formats.of(key, value, headers) if formats else None
         messages.append(
-            Peeked(row["partition"], row["offset"], row["timestamp"], key, value, format_name)
+            Peeked(
+                row["partition"], row["offset"], row["timestamp"], key, value, format_name, headers
+            )
         )
     return messages
