@@ -14,7 +14,9 @@ the connectors before 2.0, whose updates are patches:
 - ``extended_json`` says what values become. Their types are in ``metadata.bson``, by the texts they
   are from: ``before``, ``after``, ``updatedFields`` (``patch``'s too).
 - ``record_key`` is ``{"_id": ...}``: of the document, else of the Kafka key, or of the filter. The
-  names in a document that is an ``_id`` keep their order, which is part of it.
+  names in a document that is an ``_id`` keep their order, which is part of it. Its type is no part
+  of the key: an ObjectId and a string of the same digits are one row, for the column ``_id``, which
+  is gold's key, has one value for both. So are an instant and its text, binary and its base64.
 - ``updateDescription``, ``patch`` and ``filter`` are in ``metadata`` as they were sent.
 
 An update without ``after`` (``capture.mode`` without ``update_full``, patches, a document that was

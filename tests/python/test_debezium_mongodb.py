@@ -232,6 +232,14 @@ def test_documents_are_deleted_by_their_key(key: str, record_key: bytes | None) 
     assert loads(event.metadata)["event_key"]["id"] == key
 
 
+def test_the_type_of_an_id_is_no_part_of_the_key() -> None:
+    """Gold's key is the column's value, which is the same."""
+    ids = (f'{{"$oid":"{OID}"}}', f'"{OID}"')
+    first, second = (decode(None, message("c", after=f'{{"_id":{each}}}')) for each in ids)
+    assert (first.record_key, first.after) == (second.record_key, second.after)
+    assert loads(first.metadata)["bson"] != loads(second.metadata)["bson"]
+
+
 def test_who_is_deleted_is_told_by_the_filter_or_the_document_too() -> None:
     assert decode(None, message("d", filter='{"_id": 7}')).record_key == b'{"_id":7}'
     event = decode(None, message("d", before=DOCUMENT))
