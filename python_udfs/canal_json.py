@@ -88,13 +88,13 @@ OPERATIONS: Final = {
         ("QUERY", "GTID", "XACOMMIT", "XAROLLBACK", "MHEARTBEAT", "TIDB_WATERMARK"), MESSAGE
     ),
 }
-_ROWS: Final = frozenset({INSERT, UPDATE, DELETE, SNAPSHOT})
-_ONLY_KEY: Final = ("onlyHandleKey", "claimCheckLocation")
+ROWS: Final = frozenset({INSERT, UPDATE, DELETE, SNAPSHOT})
+ONLY_KEY: Final = ("onlyHandleKey", "claimCheckLocation")
 """TiCDC's fields that say that only the key of a row was sent."""
 
-_NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?", re.ASCII)
-_NUMBERS: Final = "number"
-_BYTES: Final = "bytes"
+NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?", re.ASCII)
+NUMBERS: Final = "number"
+BYTES: Final = "bytes"
 _TEXT: Final = "text"
 # By the first word of mysqlType.
 _MYSQL_TYPES: Final = (
@@ -104,7 +104,7 @@ _MYSQL_TYPES: Final = (
             *("decimal", "numeric", "dec", "fixed", "float", "double", "real"),
             *("bit", "bool", "boolean", "year"),
         ),
-        _NUMBERS,
+        NUMBERS,
     )
     | dict.fromkeys(
         (
@@ -112,7 +112,7 @@ _MYSQL_TYPES: Final = (
             *("geometry", "point", "linestring", "polygon", "geometrycollection", "geomcollection"),
             *("multipoint", "multilinestring", "multipolygon"),
         ),
-        _BYTES,
+        BYTES,
     )
     | dict.fromkeys(
         (
@@ -143,8 +143,8 @@ _MYSQL_TYPES: Final = (
 )
 # By java.sql.Types: BIT, TINYINT, BIGINT, NUMERIC to DOUBLE, BOOLEAN; LONGVARBINARY, VARBINARY,
 # BINARY, BLOB.
-_JDBC_TYPES: Final = dict.fromkeys((-7, -6, -5, 2, 3, 4, 5, 6, 7, 8, 16), _NUMBERS) | dict.fromkeys(
-    (-4, -3, -2, 2004), _BYTES
+_JDBC_TYPES: Final = dict.fromkeys((-7, -6, -5, 2, 3, 4, 5, 6, 7, 8, 16), NUMBERS) | dict.fromkeys(
+    (-4, -3, -2, 2004), BYTES
 )
 # Of a type more than its first word is of no use, and it is remembered.
 _LONGEST_TYPE: Final = 64
@@ -179,7 +179,7 @@ def _events(message: Any, key_metadata: dict[str, Any], budget: Budget) -> list[
     if operation is None:
         known = ", ".join(OPERATIONS)
         raise BadType(f"$.type: expected one of {known}, or isDdl, got {shown(type_name)}")
-    is_row = operation in _ROWS
+    is_row = operation in ROWS
     database = _take_name(message, "database", is_row)
     table = _take_name(message, "table", is_row or operation == TRUNCATE)
     occurred_at = _occurred_at(message)
@@ -197,8 +197,8 @@ def _events(message: Any, key_metadata: dict[str, Any], budget: Budget) -> list[
         ]
     rows, old = _take_rows(message, operation)
     budget.spend(len(rows) * _EVENT_BYTES)
-    names = _key_names(message)
-    kinds = _kinds(message)
+    names = key_names(message)
+    kinds = kinds_of(message)
     del message["type"]
     metadata = metadata_of(message, key_metadata)
     if len(rows) > 1:
@@ -215,7 +215,7 @@ def _events(message: Any, key_metadata: dict[str, Any], budget: Budget) -> list[
             before = encode(row | changed)
         record_key = None
         if names:
-            in_row = names if names <= row.keys() else _names_in(row, names)
+            in_row = names if names <= row.keys() else names_in(row, names)
             if in_row <= row.keys():
                 record_key = canonical({name: row[name] for name in in_row})
         image = encode(row)
@@ -241,7 +241,7 @@ def _events(message: Any, key_metadata: dict[str, Any], budget: Budget) -> list[
 
 
 def _refuse_only_key(extension: Any) -> None:
-    for field in _ONLY_KEY if type(extension) is dict else ():
+    for field in ONLY_KEY if type(extension) is dict else ():
         if extension.get(field):
             raise BadField(
                 f"$._tidb.{field}: only the key of a row that was too large, not the row: raise"
@@ -276,7 +276,7 @@ def _take_rows(message: dict[str, Any], operation: str) -> tuple[list[Any], list
     return rows, old if operation == UPDATE else None
 
 
-def _key_names(message: dict[str, Any]) -> frozenset[str]:
+def key_names(message: dict[str, Any]) -> frozenset[str]:
     names = message.get("pkNames")
     if names is None:
         return frozenset()
@@ -286,7 +286,7 @@ def _key_names(message: dict[str, Any]) -> frozenset[str]:
     return frozenset(names)
 
 
-def _names_in(row: dict[str, Any], names: frozenset[str]) -> frozenset[str]:
+def names_in(row: dict[str, Any], names: frozenset[str]) -> frozenset[str]:
     """The names as the row has them, where that can be told."""
     in_row: dict[str, str | None] = {}
     for name in row:
@@ -295,7 +295,7 @@ def _names_in(row: dict[str, Any], names: frozenset[str]) -> frozenset[str]:
     return frozenset(name if name in row else in_row.get(name.lower()) or name for name in names)
 
 
-def _kinds(message: dict[str, Any]) -> dict[str, str]:
+def kinds_of(message: dict[str, Any]) -> dict[str, str]:
     """The columns whose values are more than text. What ``mysqlType`` says is surer."""
     kinds: dict[str, str] = {}
     for field in ("sqlType", "mysqlType"):
@@ -320,7 +320,7 @@ def _kinds(message: dict[str, Any]) -> dict[str, str]:
 
 def is_binary(mysql_type: str) -> bool:
     """Whether values of a MySQL type become base64."""
-    return _kind_of_type(mysql_type[:_LONGEST_TYPE]) is _BYTES
+    return _kind_of_type(mysql_type[:_LONGEST_TYPE]) is BYTES
 
 
 @lru_cache(4096)
@@ -338,10 +338,10 @@ def _convert(
         kind = kinds.get(name)
         if kind is None or type(value) is not str:
             continue
-        if kind is _NUMBERS and _NUMBER.fullmatch(value):
+        if kind is NUMBERS and NUMBER.fullmatch(value):
             row[name] = msgspec.Raw(value.encode())
             continue
-        if kind is _BYTES:
+        if kind is BYTES:
             try:
                 row[name] = value.encode("latin-1")
                 continue

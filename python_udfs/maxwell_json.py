@@ -81,14 +81,16 @@ OPERATIONS: Final = {
         for change in ("create", "alter", "drop")
     },
 }
-_ROWS: Final = frozenset({INSERT, UPDATE, DELETE, SNAPSHOT})
+ROWS: Final = frozenset({INSERT, UPDATE, DELETE, SNAPSHOT})
 # What has a column of its own.
 _TAKEN: Final = ("database", "table")
 _TAKEN_OF_ROWS: Final = (*_TAKEN, "type", "data")
 _ENCRYPTED: Final = "encrypted"
 _HOW_TO_READ: Final = "encrypted: set Maxwell's encrypt to none"
-_COLUMNS: Final = "primary_key_columns"
-_VALUES: Final = "primary_key"
+PK: Final = "pk."
+"""Before a column's name in a Kafka key that is an object."""
+COLUMNS: Final = "primary_key_columns"
+VALUES: Final = "primary_key"
 _UNDERSCORE: Final = re.compile("_(.?)", re.DOTALL)
 # In seconds it is the year 5138, in milliseconds March 1973.
 _FIRST_MS: Final = 10**11
@@ -128,7 +130,7 @@ def _event(message: Any, key: _Key) -> Event:
     operation = OPERATIONS.get(type_name)
     if operation is None:
         raise BadType(f"$.type: expected one of {', '.join(OPERATIONS)}, got {shown(type_name)}")
-    is_row = operation in _ROWS
+    is_row = operation in ROWS
     if "reason" in message and "ts" not in message:
         raise BadField("$.reason: only a key, in place of a message that Maxwell could not send")
     database = _text(message, "database")
@@ -183,10 +185,10 @@ def _record_key(message: dict[str, Any], row: dict[str, Any], key: _Key) -> byte
     if key.columns:
         columns = key.columns
         if not columns.keys() <= row.keys():
-            columns = {_name_in(row, name) or name: each for name, each in columns.items()}
+            columns = {name_in(row, name) or name: each for name, each in columns.items()}
         return canonical(columns)
-    is_camel = _COLUMNS not in message and _camel(_COLUMNS) in message
-    field, field_of_values = map(_camel, (_COLUMNS, _VALUES)) if is_camel else (_COLUMNS, _VALUES)
+    is_camel = COLUMNS not in message and camel(COLUMNS) in message
+    field, field_of_values = map(camel, (COLUMNS, VALUES)) if is_camel else (COLUMNS, VALUES)
     names, values = message.get(field), message.get(field_of_values)
     if type(names) is not list or not names:
         return None
@@ -196,11 +198,11 @@ def _record_key(message: dict[str, Any], row: dict[str, Any], key: _Key) -> byte
         values = None
     columns = {}
     for place, name in enumerate(names):
-        in_row = _name_in(row, name)
+        in_row = name_in(row, name)
         if in_row is not None:
             columns[in_row] = row[in_row]
         elif values is not None:
-            columns[_camel(name) if is_camel else name] = values[place]
+            columns[camel(name) if is_camel else name] = values[place]
         else:
             raise BadField(
                 f"$.{field}: {shown(name)} is no column in data: if exclude_columns takes it out,"
@@ -209,15 +211,15 @@ def _record_key(message: dict[str, Any], row: dict[str, Any], key: _Key) -> byte
     return canonical(columns)
 
 
-def _name_in(row: dict[str, Any], name: str) -> str | None:
+def name_in(row: dict[str, Any], name: str) -> str | None:
     """The name that a row has for a column, which a key has in lower case, and never in camel case;
     None if it has none, or two that could be it.
     """
-    camel = _camel(name)
-    for same in (name, camel):
+    in_camel = camel(name)
+    for same in (name, in_camel):
         if same in row:
             return same
-    for folded in (name.lower(), camel.lower()):
+    for folded in (name.lower(), in_camel.lower()):
         found = [each for each in row if each.lower() == folded]
         if found:
             return found[0] if len(found) == 1 else None
@@ -225,7 +227,7 @@ def _name_in(row: dict[str, Any], name: str) -> str | None:
 
 
 @lru_cache(4096)
-def _camel(name: str) -> str:
+def camel(name: str) -> str:
     """A name as ``underscore_to_camelcase`` changes it."""
     head = name.lstrip("_")
     return _UNDERSCORE.sub(lambda match: match[1].upper(), head) or name
@@ -237,8 +239,13 @@ def _occurred_at(message: dict[str, Any]) -> int | None:
         return None
     if type(time) is not int:
         raise BadField(f"$.ts: expected an integer, got {kind_of(time)}")
-    milliseconds = time if time >= _FIRST_MS else time * 1000
-    return milliseconds if 0 < milliseconds <= MAX_TIME_MS else None
+    return milliseconds(time)
+
+
+def milliseconds(time: int) -> int | None:
+    """A time of Maxwell's; None for zero, and for what no timestamp can hold."""
+    found = time if time >= _FIRST_MS else time * 1000
+    return found if 0 < found <= MAX_TIME_MS else None
 
 
 def _text(message: dict[str, Any], name: str) -> str:
@@ -259,7 +266,9 @@ def _read_key(key: bytes | None) -> _Key:
     columns: dict[str, Any] = {}
     if type(tree) is dict:
         database, table = tree.get("database"), tree.get("table")
-        columns = {name[3:]: each for name, each in tree.items() if name.startswith("pk.")}
+        columns = {
+            name.removeprefix(PK): each for name, each in tree.items() if name.startswith(PK)
+        }
     elif type(tree) is list and len(tree) == 3:
         database, table, parts = tree
         for part in parts if type(parts) is list else [parts]:
