@@ -280,19 +280,22 @@ def _rows_of_columns(layout: Layout, rows: _Rows, unfit: set[int]) -> _Columns |
 
 
 def _documents(layout: Layout, rows: _Rows, unfit: set[int], types: list[Any]) -> _Columns | None:
-    """Those of MongoDB's documents, whose types are added. As of ``_rows_of_columns``; unfit are
-    also changes that don't say the document.
-    """
+    """Those of MongoDB's documents, whose types are added. As of ``_rows_of_columns``."""
     found: list[mongodb.Images] = []
-    befores, afters = (rows.parts(layout.of_envelope.get(name)) for name in IMAGES)
-    for place, (before, after) in enumerate(zip(befores, afters, strict=True)):
-        if after is None or place in unfit or (rows.keys and type(rows.keys[place].f0) is not str):
-            unfit.add(place)
-            continue
-        try:
-            images = mongodb.images_of(before, after)
-        except DecodeError:
-            images = None
+    of_envelope = layout.of_envelope
+    befores, afters, descriptions = (
+        rows.parts(of_envelope.get(name)) for name in (*IMAGES, "updateDescription")
+    )
+    ids = [key.f0 for key in rows.keys] if rows.keys else [None] * len(rows.changes)
+    changes = zip(rows.parts(of_envelope["op"]), befores, afters, descriptions, ids, strict=True)
+    for place, change in enumerate(changes):
+        images = None
+        if place not in unfit and (not rows.keys or type(ids[place]) is str):
+            try:
+                images = mongodb.images_of(*change)
+            except DecodeError:
+                # The careful way says what is wrong.
+                pass
         if images is None:
             unfit.add(place)
         else:
@@ -341,7 +344,8 @@ def _unusual(layout: Layout, rows: _Rows) -> set[int]:
             if len(text) > _FLAT_BYTES and may_be_deep(text)
         }
     afters = rows.parts(layout.of_envelope.get("after"))
-    if None in afters:
+    # Of documents, an update may say only what has changed.
+    if None in afters and not layout.shape.of_mongodb:
         befores = rows.parts(layout.of_envelope.get("before"))
         op = layout.of_envelope["op"]
         unfit |= {

@@ -49,6 +49,7 @@ OPS: Final = ("r", "c", "u", "d")
 """What happens to documents; of a collection that is dropped nothing is said."""
 _MARKS: Final = frozenset({"patch", "filter", "updateDescription"})
 _ID: Final = "_id"
+_PARTIAL_NAME: Final = b'"%b"' % PARTIAL.encode()
 # MongoDB's documents have at most so many levels.
 _MAX_STEPS: Final = 100
 _DOCUMENT_BYTES: Final = 256
@@ -91,15 +92,15 @@ def is_envelope(envelope: dict[str, Any]) -> bool:
 
 
 def read(
-    root: str, op: str, envelope: dict[str, Any], record_key: bytes | None, budget: Budget
+    root: str, op: str, envelope: dict[str, Any], key: bytes | str | None, budget: Budget
 ) -> Images:
-    """What an envelope with a known ``op`` says of a document. ``record_key`` is the Kafka key's,
-    as of other connectors. Raises ``DecodeError``.
+    """What an envelope with a known ``op`` says of a document. ``key`` is the Kafka key, as a
+    record key of other connectors, or the text of its id. Raises ``DecodeError``.
     """
     types: dict[str, Types] = {}
     before = _document(root, envelope, "before", types)
     after = _document(root, envelope, "after", types)
-    identity = _identity(root, envelope, record_key, after, before)
+    identity = _identity(root, envelope, key, after, before)
     if after is None and op == "u":
         update = _update(root, envelope, types)
         if not update.is_partial:
@@ -116,16 +117,26 @@ def read(
     )
 
 
-def images_of(before: str | None, after: str) -> Images | None:
-    """What a change says by its documents alone; None if more is needed."""
-    images = read("$", "c", {"before": before, "after": after}, None, Budget(0))
-    return images if images.record_key is not None and images.after is not None else None
+def images_of(
+    op: str, before: str | None, after: str | None, description: Any, id_text: str | None
+) -> Images | None:
+    """What a change says by its documents, its ``updateDescription`` and the id in its Kafka key;
+    None if more is needed.
+    """
+    envelope = {"before": before, "after": after, "updateDescription": description}
+    images = read("$", op, envelope, id_text, Budget(0))
+    if images.record_key is None or (images.after is None and op != "d"):
+        return None
+    if images.before is not None and images.after is not None and _PARTIAL_NAME in images.after:
+        # It could not be applied, for want of a budget maybe.
+        return None
+    return images
 
 
 def _identity(
     root: str,
     envelope: dict[str, Any],
-    record_key: bytes | None,
+    key: bytes | str | None,
     after: dict[str, Any] | None,
     before: dict[str, Any] | None,
 ) -> dict[str, Any]:
@@ -133,9 +144,10 @@ def _identity(
     for document in (after, before):
         if document is not None and _ID in document:
             return {_ID: document[_ID]}
-    if record_key is not None:
+    if key is not None:
         try:
-            return {_ID: load_value("$", _read_key(record_key).id)[0]}
+            id_text = key if isinstance(key, str) else _read_key(key).id
+            return {_ID: load_value("$", id_text)[0]}
         except (msgspec.DecodeError, DecodeError):
             # Another key: it stays in metadata as it was sent.
             pass
