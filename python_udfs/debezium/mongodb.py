@@ -53,6 +53,8 @@ _PARTIAL_NAME: Final = b'"%b"' % PARTIAL.encode()
 # MongoDB's documents have at most so many levels.
 _MAX_STEPS: Final = 100
 _DOCUMENT_BYTES: Final = 256
+_NONE: Final = (list, type(None))
+"""The types of arrays that may say nothing."""
 _INDEX: Final = re.compile(r"0|[1-9][0-9]{0,8}", re.ASCII)
 
 
@@ -121,8 +123,13 @@ def images_of(
     op: str, before: str | None, after: str | None, description: Any, id_text: str | None
 ) -> Images | None:
     """What a change says by its documents, its ``updateDescription`` and the id in its Kafka key;
-    None if more is needed.
+    None if more is needed. Raises ``DecodeError``, maybe others than ``read`` does.
     """
+    if after is None and before is None and op == "u" and id_text is not None:
+        identity = {_ID: load_value("$", id_text)[0]}
+        types: dict[str, Types] = {}
+        update = _update("$", {"updateDescription": description}, types)
+        return Images(encode(identity), None, encode(update.image("$", identity)), types)
     envelope = {"before": before, "after": after, "updateDescription": description}
     images = read("$", op, envelope, id_text, Budget(0))
     if images.record_key is None or (images.after is None and op != "d"):
@@ -198,9 +205,11 @@ class _Update(NamedTuple):
         for path, value in self.updated.items():
             (parts if "." in path else image)[path] = value
         image |= identity
-        image[PARTIAL] = {
-            name: found for name, found in ((UPDATED, parts), (TRUNCATED, self.truncated)) if found
-        }
+        image[PARTIAL] = partial = {}
+        if parts:
+            partial[UPDATED] = parts
+        if self.truncated:
+            partial[TRUNCATED] = self.truncated
         return image
 
     def applied_to(self, before: dict[str, Any], budget: Budget) -> dict[str, Any] | None:
@@ -274,13 +283,14 @@ def _update(root: str, envelope: dict[str, Any], types: dict[str, Types]) -> _Up
     if type(description) is not dict:
         raise BadField(f"{where}: expected an object or null, got {kind_of(description)}")
     updated = _document(where, description, "updatedFields", types) or {}
-    removed = description.get("removedFields")
+    removed, arrays = description.get("removedFields"), description.get("truncatedArrays")
+    truncated: dict[str, int] = {}
+    if not removed and not arrays and type(removed) in _NONE and type(arrays) in _NONE:
+        return _Update(updated, frozenset(), truncated)
     if removed is None:
         removed = []
     if type(removed) is not list or not all(type(path) is str for path in removed):
         raise BadField(f"{where}.removedFields: expected an array of names or null")
-    truncated = {}
-    arrays = description.get("truncatedArrays")
     if arrays is None:
         arrays = []
     if type(arrays) is not list:
