@@ -44,6 +44,8 @@ _encode_lines = msgspec.json.Encoder().encode_lines
 # A message of that size is within its budget whatever its columns are converted to, see
 # ``types.Schema.convert_column``.
 _MAX_BYTES: Final = 128 * 1024
+# So many documents are read together: one that is unusual has them read one by one.
+_TOGETHER: Final = 32
 # A shorter text can't be too deep: each level takes two bytes, and two more are the wrapper's.
 _FLAT_BYTES: Final = 2 * limits.MAX_DEPTH - 2
 
@@ -287,12 +289,18 @@ def _documents(layout: Layout, rows: _Rows, unfit: set[int], types: list[Any]) -
         rows.parts(of_envelope.get(name)) for name in (*IMAGES, "updateDescription")
     )
     ids = [key.f0 for key in rows.keys] if rows.keys else [None] * len(rows.changes)
-    changes = zip(rows.parts(of_envelope["op"]), befores, afters, descriptions, ids, strict=True)
-    for place, change in enumerate(changes):
+    ops = rows.parts(of_envelope["op"])
+    changes: list[Any] = []
+    for place in range(len(ops)):
+        if place % _TOGETHER == 0:
+            some = slice(place, place + _TOGETHER)
+            read = (mongodb.loaded(texts[some]) for texts in (befores, afters))
+            updates = mongodb.loaded_updates(descriptions[some])
+            changes = list(zip(ops[some], *read, updates, ids[some], strict=True))
         images = None
         if place not in unfit and (not rows.keys or type(ids[place]) is str):
             try:
-                images = mongodb.images_of(*change)
+                images = mongodb.images_of(*changes[place % _TOGETHER])
             except DecodeError:
                 # The careful way says what is wrong.
                 pass

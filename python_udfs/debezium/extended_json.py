@@ -35,7 +35,7 @@ Policies:
 
 import re
 from base64 import b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, Final
@@ -49,10 +49,13 @@ from python_udfs.core.paths import Path, path_text
 from python_udfs.debezium.values import date_text
 from python_udfs.text import json_as_sent
 from python_udfs.text.json_as_sent import is_number, kind_of, shown
+from python_udfs.text.json_lines import may_be_deep
 from python_udfs.text.json_text import FAILURES, check_depth
 
 Types = Any
 """A type's name, a tree of them, or None where there is nothing to say."""
+Loaded = tuple[dict[str, Any], Types]
+"""A document and its types."""
 
 _NOT_FINITE: Final = frozenset({"NaN", "Infinity", "-Infinity"})
 _HEX_24: Final = re.compile(r"[0-9a-fA-F]{24}")
@@ -89,6 +92,29 @@ def load_document(where: str, text: str) -> tuple[dict[str, Any], Types]:
     # A document is no value: its names may be any.
     document, types = _load(where, text, _document)
     return document, types
+
+
+def load_documents(where: str, texts: Sequence[str]) -> list[Loaded] | None:
+    """``load_document`` of many texts, in less time; None if one of them is unusual."""
+    lines = "\n".join(texts).encode()
+    if (
+        lines.count(b"\n") != len(texts) - 1
+        or b"\t" in lines
+        or b"\r" in lines
+        or b" :" in lines
+        or any(len(text) > _FLAT_BYTES and may_be_deep(text.encode()) for text in texts)
+    ):
+        return None
+    reading = _Reading(where)
+    try:
+        values = json_as_sent.VALUE.decode_lines(lines)
+        found = [_document(value, reading, None) for value in values]
+    except (*FAILURES, DecodeError):
+        return None
+    # No text has fewer than are read of it: if all together have as many, so has each.
+    if len(found) != len(texts) or not json_as_sent.has_names(lines, reading.names):
+        return None
+    return found
 
 
 def load_value(where: str, text: str) -> tuple[Any, Types]:

@@ -35,13 +35,20 @@ and ``txnNumber``, and ``wallTime``.
 """
 
 import re
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from python_udfs.core.budget import Budget
 from python_udfs.core.errors import BadField, DecodeError, TooLarge
-from python_udfs.debezium.extended_json import Types, load_document, load_value
+from python_udfs.debezium.extended_json import (
+    Loaded,
+    Types,
+    load_document,
+    load_documents,
+    load_value,
+)
 from python_udfs.images import PARTIAL, TRUNCATED, UPDATED
 from python_udfs.text.json_as_sent import encode, kind_of, shown
 
@@ -65,6 +72,10 @@ class _KeyOfDocument(msgspec.Struct):
 
 
 _read_key: Final = msgspec.json.Decoder(_KeyOfDocument).decode
+
+
+Document = str | Loaded | None
+"""As text, or as read of it."""
 
 
 class Images(NamedTuple):
@@ -120,7 +131,7 @@ def read(
 
 
 def images_of(
-    op: str, before: str | None, after: str | None, description: Any, id_text: str | None
+    op: str, before: Document, after: Document, description: Any, id_text: str | None
 ) -> Images | None:
     """What a change says by its documents, its ``updateDescription`` and the id in its Kafka key;
     None if more is needed. Raises ``DecodeError``, maybe others than ``read`` does.
@@ -138,6 +149,32 @@ def images_of(
         # It could not be applied, for want of a budget maybe.
         return None
     return images
+
+
+def loaded(documents: Sequence[Document]) -> Sequence[Document]:
+    """The documents, those that are texts read together, if none is unusual."""
+    places = [place for place, text in enumerate(documents) if type(text) is str]
+    found = load_documents("$", [documents[place] for place in places]) if places else None  # type: ignore[misc]
+    if found is None:
+        return documents
+    if len(places) == len(documents):
+        return found
+    documents = list(documents)
+    for place, document in zip(places, found, strict=True):
+        documents[place] = document
+    return documents
+
+
+def loaded_updates(descriptions: Sequence[Any]) -> Sequence[Any]:
+    """Each ``updateDescription``, its ``updatedFields`` read together as of ``loaded``."""
+    texts = [each.get("updatedFields") if type(each) is dict else None for each in descriptions]
+    found = loaded(texts)
+    if found is texts:
+        return descriptions
+    return [
+        {**description, "updatedFields": document} if type(document) is tuple else description
+        for description, document in zip(descriptions, found, strict=True)
+    ]
 
 
 def _identity(
@@ -169,9 +206,12 @@ def _document(
     if text is None:
         return None
     where = f"{root}.{name}"
-    if type(text) is not str:
+    if type(text) is tuple:
+        document, told = text
+    elif type(text) is str:
+        document, told = load_document(where, text)
+    else:
         raise BadField(f"{where}: expected a document as text or null, got {kind_of(text)}")
-    document, told = load_document(where, text)
     if PARTIAL in document:
         raise BadField(f'{where}["{PARTIAL}"]: expected no field of that name, it means others')
     if told is not None:
