@@ -19,20 +19,25 @@ it, ``ts`` when Canal had read it. Types and what they become:
     all others with isDdl: true    schema_change (CREATE, ALTER, ERASE, RENAME, CINDEX, DDL, ...)
     QUERY, GTID, XACOMMIT, XAROLLBACK, MHEARTBEAT, TIDB_WATERMARK     message
 
-All values are text. Their types are those of ``mysqlType``, else of ``sqlType`` (java.sql.Types):
+All values are text. Their types are those of ``mysqlType``; where that is none of MySQL's, those of
+``sqlType`` (java.sql.Types):
 
 - Integers, decimals, floats, BIT, YEAR and BOOLEAN become numbers with the digits that were sent.
-- Binary columns are text in ISO 8859-1, a character for a byte, and become base64.
+- Binary and spatial columns are text in ISO 8859-1, a character for a byte, and become base64.
 - All else stays text: times as MySQL writes them, without a zone; JSON; an ENUM may be its index.
 - Text that is no such value (``00012`` of a ZEROFILL) stays text, and is in ``metadata.untyped``.
   So does what is not text, but without a note.
 
-``record_key`` is the ``pkNames`` columns of the row, as it is after a change; without ``pkNames``
-there is none. All other fields are in ``metadata`` by their own names, with ``batch_size`` of more
-rows than one, and ``event_key``; of very many rows, of the first one's only.
+``record_key`` is the ``pkNames`` columns of the row, as it is after a change, in whichever case
+they are named; without ``pkNames``, or if a name could mean two columns, there is none. All other
+fields are in ``metadata`` by their own names, with ``batch_size`` of more rows than one, and
+``event_key``; of very many rows, of the first one's only.
 
 Policies:
 
+- Of a row that is too large TiCDC may send only the key (``_tidb.onlyHandleKey``), and where the
+  rest is (``_tidb.claimCheckLocation``). But for a delete, that is ``bad_field``: as a row, it
+  would make all other columns null.
 - Rows and truncates that name no database or table are ``bad_field``: nobody would miss them.
 - A row that is wrong makes the whole message ``invalid``: its rows are one change.
 - A DELETE without ``data`` has its rows in ``old`` (DTS before March 2022; its updates of that time
@@ -83,26 +88,63 @@ OPERATIONS: Final = {
         ("QUERY", "GTID", "XACOMMIT", "XAROLLBACK", "MHEARTBEAT", "TIDB_WATERMARK"), MESSAGE
     ),
 }
-_ROWS: Final = frozenset({INSERT, UPDATE, DELETE, SNAPSHOT})
+ROWS: Final = frozenset({INSERT, UPDATE, DELETE, SNAPSHOT})
+ONLY_KEY: Final = ("onlyHandleKey", "claimCheckLocation")
+"""TiCDC's fields that say that only the key of a row was sent."""
 
-_NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?", re.ASCII)
-_NUMBERS: Final = "number"
-_BYTES: Final = "bytes"
+NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?", re.ASCII)
+NUMBERS: Final = "number"
+BYTES: Final = "bytes"
+_TEXT: Final = "text"
 # By the first word of mysqlType.
-_MYSQL_TYPES: Final = dict.fromkeys(
-    (
-        *("tinyint", "smallint", "mediumint", "int", "integer", "bigint", "serial"),
-        *("decimal", "numeric", "dec", "fixed", "float", "double", "real"),
-        *("bit", "bool", "boolean", "year"),
-    ),
-    _NUMBERS,
-) | dict.fromkeys(
-    ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob", "geometry"), _BYTES
+_MYSQL_TYPES: Final = (
+    dict.fromkeys(
+        (
+            *("tinyint", "smallint", "mediumint", "int", "integer", "bigint", "serial"),
+            *("decimal", "numeric", "dec", "fixed", "float", "double", "real"),
+            *("bit", "bool", "boolean", "year"),
+        ),
+        NUMBERS,
+    )
+    | dict.fromkeys(
+        (
+            *("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"),
+            *("geometry", "point", "linestring", "polygon", "geometrycollection", "geomcollection"),
+            *("multipoint", "multilinestring", "multipolygon"),
+        ),
+        BYTES,
+    )
+    | dict.fromkeys(
+        (
+            *(
+                "char",
+                "character",
+                "varchar",
+                "nchar",
+                "nvarchar",
+                "national",
+                "enum",
+                "set",
+                "json",
+            ),
+            *(
+                "tinytext",
+                "text",
+                "mediumtext",
+                "longtext",
+                "date",
+                "datetime",
+                "timestamp",
+                "time",
+            ),
+        ),
+        _TEXT,
+    )
 )
 # By java.sql.Types: BIT, TINYINT, BIGINT, NUMERIC to DOUBLE, BOOLEAN; LONGVARBINARY, VARBINARY,
 # BINARY, BLOB.
-_JDBC_TYPES: Final = dict.fromkeys((-7, -6, -5, 2, 3, 4, 5, 6, 7, 8, 16), _NUMBERS) | dict.fromkeys(
-    (-4, -3, -2, 2004), _BYTES
+_JDBC_TYPES: Final = dict.fromkeys((-7, -6, -5, 2, 3, 4, 5, 6, 7, 8, 16), NUMBERS) | dict.fromkeys(
+    (-4, -3, -2, 2004), BYTES
 )
 # Of a type more than its first word is of no use, and it is remembered.
 _LONGEST_TYPE: Final = 64
@@ -126,6 +168,8 @@ def _events(message: Any, key_metadata: dict[str, Any], budget: Budget) -> list[
     if type(message) is not dict:
         raise BadShape(f"$: expected an object, got {kind_of(message)}")
     type_name = message.get("type")
+    if type_name != "DELETE":
+        _refuse_only_key(message.get("_tidb"))
     if type(type_name) is not str:
         raise BadField(f"$.type: expected a string, got {_found(message, 'type')}")
     is_ddl = message.get("isDdl") is True
@@ -135,7 +179,7 @@ def _events(message: Any, key_metadata: dict[str, Any], budget: Budget) -> list[
     if operation is None:
         known = ", ".join(OPERATIONS)
         raise BadType(f"$.type: expected one of {known}, or isDdl, got {shown(type_name)}")
-    is_row = operation in _ROWS
+    is_row = operation in ROWS
     database = _take_name(message, "database", is_row)
     table = _take_name(message, "table", is_row or operation == TRUNCATE)
     occurred_at = _occurred_at(message)
@@ -153,8 +197,8 @@ def _events(message: Any, key_metadata: dict[str, Any], budget: Budget) -> list[
         ]
     rows, old = _take_rows(message, operation)
     budget.spend(len(rows) * _EVENT_BYTES)
-    names = _key_names(message)
-    kinds = _kinds(message)
+    names = key_names(message)
+    kinds = kinds_of(message)
     del message["type"]
     metadata = metadata_of(message, key_metadata)
     if len(rows) > 1:
@@ -170,8 +214,10 @@ def _events(message: Any, key_metadata: dict[str, Any], budget: Budget) -> list[
             _convert(changed, kinds, "$.before", untyped, budget)
             before = encode(row | changed)
         record_key = None
-        if names and names <= row.keys():
-            record_key = canonical({name: row[name] for name in names})
+        if names:
+            in_row = names if names <= row.keys() else names_in(row, names)
+            if in_row <= row.keys():
+                record_key = canonical({name: row[name] for name in in_row})
         image = encode(row)
         events.append(
             Event(
@@ -192,6 +238,15 @@ def _events(message: Any, key_metadata: dict[str, Any], budget: Budget) -> list[
             metadata = {"batch_size": len(rows)}
             shared = encode(metadata)
     return events
+
+
+def _refuse_only_key(extension: Any) -> None:
+    for field in ONLY_KEY if type(extension) is dict else ():
+        if extension.get(field):
+            raise BadField(
+                f"$._tidb.{field}: only the key of a row that was too large, not the row: raise"
+                " TiCDC's max-message-bytes, and set large-message-handle-option to none"
+            )
 
 
 def _take_rows(message: dict[str, Any], operation: str) -> tuple[list[Any], list[Any] | None]:
@@ -221,7 +276,7 @@ def _take_rows(message: dict[str, Any], operation: str) -> tuple[list[Any], list
     return rows, old if operation == UPDATE else None
 
 
-def _key_names(message: dict[str, Any]) -> frozenset[str]:
+def key_names(message: dict[str, Any]) -> frozenset[str]:
     names = message.get("pkNames")
     if names is None:
         return frozenset()
@@ -231,8 +286,17 @@ def _key_names(message: dict[str, Any]) -> frozenset[str]:
     return frozenset(names)
 
 
-def _kinds(message: dict[str, Any]) -> dict[str, str]:
-    """The columns whose values are more than text."""
+def names_in(row: dict[str, Any], names: frozenset[str]) -> frozenset[str]:
+    """The names as the row has them, where that can be told."""
+    in_row: dict[str, str | None] = {}
+    for name in row:
+        folded = name.lower()
+        in_row[folded] = None if folded in in_row else name
+    return frozenset(name if name in row else in_row.get(name.lower()) or name for name in names)
+
+
+def kinds_of(message: dict[str, Any]) -> dict[str, str]:
+    """The columns whose values are more than text. What ``mysqlType`` says is surer."""
     kinds: dict[str, str] = {}
     for field in ("sqlType", "mysqlType"):
         types = message.get(field)
@@ -247,20 +311,21 @@ def _kinds(message: dict[str, Any]) -> dict[str, str]:
                 kind = _kind_of_type(declared[:_LONGEST_TYPE])
             else:
                 kind = _JDBC_TYPES.get(declared) if type(declared) is int else None
-            if kind is not None:
-                kinds[name] = kind
-            else:
+            if kind is _TEXT:
                 kinds.pop(name, None)
+            elif kind is not None:
+                kinds[name] = kind
     return kinds
 
 
 def is_binary(mysql_type: str) -> bool:
     """Whether values of a MySQL type become base64."""
-    return _kind_of_type(mysql_type[:_LONGEST_TYPE]) is _BYTES
+    return _kind_of_type(mysql_type[:_LONGEST_TYPE]) is BYTES
 
 
 @lru_cache(4096)
 def _kind_of_type(declared: str) -> str | None:
+    """None for a type that is none of MySQL's."""
     words = re.split(r"[^a-z]", declared.strip().lower(), maxsplit=1)
     return _MYSQL_TYPES.get(words[0])
 
@@ -273,10 +338,10 @@ def _convert(
         kind = kinds.get(name)
         if kind is None or type(value) is not str:
             continue
-        if kind is _NUMBERS and _NUMBER.fullmatch(value):
+        if kind is NUMBERS and NUMBER.fullmatch(value):
             row[name] = msgspec.Raw(value.encode())
             continue
-        if kind is _BYTES:
+        if kind is BYTES:
             try:
                 row[name] = value.encode("latin-1")
                 continue

@@ -21,22 +21,28 @@ All other fields are in ``metadata`` by their own names; ``event_key`` is the Ka
 
 Quirks: ``ts`` is in seconds, of definitions in milliseconds. Which fields there are depends on
 Maxwell's ``output_...`` options. Kafka keys have columns' names in lower case; those of a table
-without a primary key have a random ``_uuid`` instead.
+without a primary key have a random ``_uuid`` instead. Of a TRUNCATE Maxwell writes nothing.
 
 Policies:
 
 - ``record_key`` is the key columns of the Kafka key, by the names that the row has for them; of a
-  message without one, ``primary_key_columns`` with their values in the row. Neither gives none.
+  message without one, ``primary_key_columns``, with their values in the row, else (a column that
+  ``exclude_columns`` took out) in ``primary_key``. Neither gives none.
+- ``output_naming_strategy=underscore_to_camelcase`` changes the names of fields and of the row's
+  columns, not those of keys: both are read.
 - Values stay as they were sent: times are MySQL's text without a zone, binary is base64, sets are
   arrays, JSON columns are JSON.
 - With ``output_nulls=false`` a column that was null is not in ``old``: the row before then shows
   the value that came after. After a change, what is not in ``data`` is null.
 - What Maxwell writes to its dead letter topic in place of a message (``reason``, and in ``data``
-  only the key) is ``bad_field``: the rest of the row is not there. So is an encrypted row.
+  only the key) is ``bad_field``: the rest of the row is not there. So is an encrypted row or
+  message (``encrypted``; of older versions, ``data`` that is text).
 - A row that names no database or table is ``bad_field``: nobody would miss it.
 - Other types are ``bad_type``; a name that comes twice in one object is ``bad_field``.
 """
 
+import re
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from python_udfs.core.errors import BadField, BadShape, BadType, DecodeError
@@ -75,10 +81,17 @@ OPERATIONS: Final = {
         for change in ("create", "alter", "drop")
     },
 }
-_ROWS: Final = frozenset({INSERT, UPDATE, DELETE, SNAPSHOT})
+ROWS: Final = frozenset({INSERT, UPDATE, DELETE, SNAPSHOT})
 # What has a column of its own.
 _TAKEN: Final = ("database", "table")
 _TAKEN_OF_ROWS: Final = (*_TAKEN, "type", "data")
+_ENCRYPTED: Final = "encrypted"
+_HOW_TO_READ: Final = "encrypted: set Maxwell's encrypt to none"
+PK: Final = "pk."
+"""Before a column's name in a Kafka key that is an object."""
+COLUMNS: Final = "primary_key_columns"
+VALUES: Final = "primary_key"
+_UNDERSCORE: Final = re.compile("_(.?)", re.DOTALL)
 # In seconds it is the year 5138, in milliseconds March 1973.
 _FIRST_MS: Final = 10**11
 
@@ -109,13 +122,15 @@ def decode(key: bytes | None, value: bytes | None) -> list[Event]:
 def _event(message: Any, key: _Key) -> Event:
     if type(message) is not dict:
         raise BadShape(f"$: expected an object, got {kind_of(message)}")
+    if _ENCRYPTED in message and "data" not in message:
+        raise BadField(f"$.{_ENCRYPTED}: the row is {_HOW_TO_READ}")
     type_name = message.get("type")
     if type(type_name) is not str:
         raise BadField(f"$.type: expected a string, got {_found(message, 'type')}")
     operation = OPERATIONS.get(type_name)
     if operation is None:
         raise BadType(f"$.type: expected one of {', '.join(OPERATIONS)}, got {shown(type_name)}")
-    is_row = operation in _ROWS
+    is_row = operation in ROWS
     if "reason" in message and "ts" not in message:
         raise BadField("$.reason: only a key, in place of a message that Maxwell could not send")
     database = _text(message, "database")
@@ -127,6 +142,8 @@ def _event(message: Any, key: _Key) -> Event:
         row = message.get("data")
         if type(row) is not dict or not row:
             got = "an empty one" if row == {} else _found(message, "data")
+            if type(row) is str:
+                got = f"text, as of a row that is {_HOW_TO_READ}"
             raise BadField(f"$.data: expected an object with the columns of a row, got {got}")
         record_key = _record_key(message, row, key)
         if operation == DELETE:
@@ -168,15 +185,52 @@ def _record_key(message: dict[str, Any], row: dict[str, Any], key: _Key) -> byte
     if key.columns:
         columns = key.columns
         if not columns.keys() <= row.keys():
-            in_row = {name.lower(): name for name in row}
-            columns = {in_row.get(name, name): each for name, each in columns.items()}
+            columns = {name_in(row, name) or name: each for name, each in columns.items()}
         return canonical(columns)
-    names = message.get("primary_key_columns")
+    is_camel = COLUMNS not in message and camel(COLUMNS) in message
+    field, field_of_values = map(camel, (COLUMNS, VALUES)) if is_camel else (COLUMNS, VALUES)
+    names, values = message.get(field), message.get(field_of_values)
     if type(names) is not list or not names:
         return None
-    if not all(type(name) is str and name in row for name in names):
-        raise BadField("$.primary_key_columns: expected names of columns in data")
-    return canonical({name: row[name] for name in names})
+    if not all(type(name) is str for name in names):
+        raise BadField(f"$.{field}: expected names of columns")
+    if type(values) is not list or len(values) != len(names):
+        values = None
+    columns = {}
+    for place, name in enumerate(names):
+        in_row = name_in(row, name)
+        if in_row is not None:
+            columns[in_row] = row[in_row]
+        elif values is not None:
+            columns[camel(name) if is_camel else name] = values[place]
+        else:
+            raise BadField(
+                f"$.{field}: {shown(name)} is no column in data: if exclude_columns takes it out,"
+                " set Maxwell's output_primary_keys"
+            )
+    return canonical(columns)
+
+
+def name_in(row: dict[str, Any], name: str) -> str | None:
+    """The name that a row has for a column, which a key has in lower case, and never in camel case;
+    None if it has none, or two that could be it.
+    """
+    in_camel = camel(name)
+    for same in (name, in_camel):
+        if same in row:
+            return same
+    for folded in (name.lower(), in_camel.lower()):
+        found = [each for each in row if each.lower() == folded]
+        if found:
+            return found[0] if len(found) == 1 else None
+    return None
+
+
+@lru_cache(4096)
+def camel(name: str) -> str:
+    """A name as ``underscore_to_camelcase`` changes it."""
+    head = name.lstrip("_")
+    return _UNDERSCORE.sub(lambda match: match[1].upper(), head) or name
 
 
 def _occurred_at(message: dict[str, Any]) -> int | None:
@@ -185,8 +239,13 @@ def _occurred_at(message: dict[str, Any]) -> int | None:
         return None
     if type(time) is not int:
         raise BadField(f"$.ts: expected an integer, got {kind_of(time)}")
-    milliseconds = time if time >= _FIRST_MS else time * 1000
-    return milliseconds if 0 < milliseconds <= MAX_TIME_MS else None
+    return milliseconds(time)
+
+
+def milliseconds(time: int) -> int | None:
+    """A time of Maxwell's; None for zero, and for what no timestamp can hold."""
+    found = time if time >= _FIRST_MS else time * 1000
+    return found if 0 < found <= MAX_TIME_MS else None
 
 
 def _text(message: dict[str, Any], name: str) -> str:
@@ -207,7 +266,9 @@ def _read_key(key: bytes | None) -> _Key:
     columns: dict[str, Any] = {}
     if type(tree) is dict:
         database, table = tree.get("database"), tree.get("table")
-        columns = {name[3:]: each for name, each in tree.items() if name.startswith("pk.")}
+        columns = {
+            name.removeprefix(PK): each for name, each in tree.items() if name.startswith(PK)
+        }
     elif type(tree) is list and len(tree) == 3:
         database, table, parts = tree
         for part in parts if type(parts) is list else [parts]:

@@ -7,7 +7,7 @@ is one module with ``decode(key, value) -> list[Event]`` and one row here.
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
-from python_udfs import canal_json, maxwell_json
+from python_udfs import alike_canal, alike_maxwell, canal_json, maxwell_json
 from python_udfs.aerospike import flat_json as aerospike_flat_json
 from python_udfs.aerospike import json as aerospike_json
 from python_udfs.aerospike import messagepack as aerospike_messagepack
@@ -70,6 +70,8 @@ _BATCHES: Final[dict[str, Callable[[Messages, Messages], Decoded]]] = {
     "debezium_json": debezium_json.decode_batch,
     "debezium_unwrapped_json": alike_rows.decode_batch,
     "debezium_avro": debezium_avro.decode_batch,
+    "maxwell_json": alike_maxwell.decode_batch,
+    "canal_json": alike_canal.decode_batch,
 }
 
 

@@ -44,6 +44,8 @@ _encode_lines = msgspec.json.Encoder().encode_lines
 # A message of that size is within its budget whatever its columns are converted to, see
 # ``types.Schema.convert_column``.
 _MAX_BYTES: Final = 128 * 1024
+# So many documents are read together: one that is unusual has them read one by one.
+_TOGETHER: Final = 32
 # A shorter text can't be too deep: each level takes two bytes, and two more are the wrapper's.
 _FLAT_BYTES: Final = 2 * limits.MAX_DEPTH - 2
 
@@ -280,19 +282,28 @@ def _rows_of_columns(layout: Layout, rows: _Rows, unfit: set[int]) -> _Columns |
 
 
 def _documents(layout: Layout, rows: _Rows, unfit: set[int], types: list[Any]) -> _Columns | None:
-    """Those of MongoDB's documents, whose types are added. As of ``_rows_of_columns``; unfit are
-    also changes that don't say the document.
-    """
+    """Those of MongoDB's documents, whose types are added. As of ``_rows_of_columns``."""
     found: list[mongodb.Images] = []
-    befores, afters = (rows.parts(layout.of_envelope.get(name)) for name in IMAGES)
-    for place, (before, after) in enumerate(zip(befores, afters, strict=True)):
-        if after is None or place in unfit or (rows.keys and type(rows.keys[place].f0) is not str):
-            unfit.add(place)
-            continue
-        try:
-            images = mongodb.images_of(before, after)
-        except DecodeError:
-            images = None
+    of_envelope = layout.of_envelope
+    befores, afters, descriptions = (
+        rows.parts(of_envelope.get(name)) for name in (*IMAGES, "updateDescription")
+    )
+    ids = [key.f0 for key in rows.keys] if rows.keys else [None] * len(rows.changes)
+    ops = rows.parts(of_envelope["op"])
+    changes: list[Any] = []
+    for place in range(len(ops)):
+        if place % _TOGETHER == 0:
+            some = slice(place, place + _TOGETHER)
+            read = (mongodb.loaded(texts[some]) for texts in (befores, afters))
+            updates = mongodb.loaded_updates(descriptions[some])
+            changes = list(zip(ops[some], *read, updates, ids[some], strict=True))
+        images = None
+        if place not in unfit and (not rows.keys or type(ids[place]) is str):
+            try:
+                images = mongodb.images_of(*changes[place % _TOGETHER])
+            except DecodeError:
+                # The careful way says what is wrong.
+                pass
         if images is None:
             unfit.add(place)
         else:
@@ -341,7 +352,8 @@ def _unusual(layout: Layout, rows: _Rows) -> set[int]:
             if len(text) > _FLAT_BYTES and may_be_deep(text)
         }
     afters = rows.parts(layout.of_envelope.get("after"))
-    if None in afters:
+    # Of documents, an update may say only what has changed.
+    if None in afters and not layout.shape.of_mongodb:
         befores = rows.parts(layout.of_envelope.get("before"))
         op = layout.of_envelope["op"]
         unfit |= {

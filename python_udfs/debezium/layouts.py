@@ -12,15 +12,16 @@ The images' declared types become types that their decoder checks; columns whose
 converted are so one after the other, by the converters that ``envelope`` uses.
 """
 
-from typing import Any, Final, Literal, NamedTuple, get_args
+from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
-from msgspec import UNSET, Raw, UnsetType
+from msgspec import Raw, UnsetType
 
 from python_udfs.core.events import DELETE, INSERT, SNAPSHOT, UPDATE
 from python_udfs.debezium.envelope import location
 from python_udfs.debezium.types import NOTHING, Schema, schema_of
 from python_udfs.text.json_lines import FAILURES
+from python_udfs.text.structs import merged_names, struct_of
 
 OPERATIONS: Final = {"r": SNAPSHOT, "c": INSERT, "u": UPDATE, "d": DELETE}
 IMAGES: Final = ("before", "after")
@@ -103,7 +104,7 @@ class Layout:
         key_schema = _schema(key_prefix, text_values)
         schema = _schema(prefix, text_values)
         place = dict(shape.place)
-        source = _struct(
+        source = struct_of(
             {
                 name: type(None)
                 if name in place and place[name] is None
@@ -126,7 +127,7 @@ class Layout:
             types["updateDescription"] = _UPDATE | None | UnsetType
         types |= {name: row.struct | None | UnsetType for name, row in self.rows.items()}
         types |= {"op": Literal["r", "c", "u", "d"], "source": source}
-        transaction = _struct(dict.fromkeys(shape.transaction, _SCALAR | UnsetType))
+        transaction = struct_of(dict.fromkeys(shape.transaction, _SCALAR | UnsetType))
         for name, known in (("transaction", transaction | None), ("ts_ms", int | None)):
             if name in types:
                 types[name] = known | UnsetType
@@ -137,7 +138,7 @@ class Layout:
             Any if self.key is None else self.key.struct, float_hook=Raw
         )
         self.change = msgspec.json.Decoder(
-            _struct({name: types[name] for name in shape.envelope}), float_hook=Raw
+            struct_of({name: types[name] for name in shape.envelope}), float_hook=Raw
         )
         self.of_envelope = {name: f"f{index}" for index, name in enumerate(shape.envelope)}
         self.of_source = {name: f"f{index}" for index, name in enumerate(shape.source)}
@@ -150,7 +151,7 @@ class Layout:
             *["schema_name"] * (schema.name is not None),
             *["bson"] * shape.of_mongodb,
         ]
-        self.metadata = _struct(dict.fromkeys(named, Any), False)
+        self.metadata = struct_of(dict.fromkeys(named, Any), False)
 
 
 def _schema(prefix: bytes, text_values: bool) -> Schema:
@@ -205,33 +206,12 @@ def merged(known: Shape, seen: Shape) -> Shape | None:
         return None
     parts = []
     for names, more in zip(known[2:], seen[2:], strict=True):
-        merged = _merged_names(names, more)
-        if merged is None:
+        of_both = merged_names(names, more)
+        if of_both is None:
             return None
-        parts.append(merged)
+        parts.append(of_both)
     shape = Shape(known.key, known.place, *parts)
     return shape if shape.names <= _MAX_NAMES else None
-
-
-def _merged_names(known: tuple[str, ...], seen: tuple[str, ...]) -> tuple[str, ...] | None:
-    """Names of which both are parts, in their order; None if the orders differ."""
-    if known == seen or not seen:
-        return known
-    if not known:
-        return seen
-    merged = list(known)
-    position = 0
-    there = set(known)
-    for name in seen:
-        if name not in there:
-            merged.insert(position, name)
-        else:
-            try:
-                position = merged.index(name, position)
-            except ValueError:
-                return None
-        position += 1
-    return tuple(merged)
 
 
 def _row(columns: tuple[str, ...], schema: Schema | None, may_lack: bool) -> _Row:
@@ -250,19 +230,4 @@ def _row(columns: tuple[str, ...], schema: Schema | None, may_lack: bool) -> _Ro
             types[name] |= UnsetType
         if declared.kept is None:
             converters.append((f"f{place}", declared))
-    return _Row(_struct(types, may_lack), converters)
-
-
-def _struct(types: dict[str, Any], may_lack: bool = True) -> type[msgspec.Struct]:
-    """A Struct of fields with those names; as attributes they are ``f0``, ``f1``, ...
-
-    ``may_lack``: fields whose type allows ``UNSET`` may be absent, and are not written then.
-    Raises ``ValueError`` for a name that JSON has to escape.
-    """
-    fields: list[Any] = []
-    for place, field_type in enumerate(types.values()):
-        optional = may_lack and (field_type is Any or UnsetType in get_args(field_type))
-        fields.append((f"f{place}", field_type, *[UNSET] * optional))
-    rename = {f"f{place}": name for place, name in enumerate(types)}
-    # By keyword only, or fields that may be absent could not be in front of others.
-    return msgspec.defstruct("Fields", fields, rename=rename, gc=False, kw_only=may_lack)
+    return _Row(struct_of(types, may_lack), converters)

@@ -14,7 +14,9 @@ the connectors before 2.0, whose updates are patches:
 - ``extended_json`` says what values become. Their types are in ``metadata.bson``, by the texts they
   are from: ``before``, ``after``, ``updatedFields`` (``patch``'s too).
 - ``record_key`` is ``{"_id": ...}``: of the document, else of the Kafka key, or of the filter. The
-  names in a document that is an ``_id`` keep their order, which is part of it.
+  names in a document that is an ``_id`` keep their order, which is part of it. Its type is no part
+  of the key: an ObjectId and a string of the same digits are one row, for the column ``_id``, which
+  is gold's key, has one value for both. So are an instant and its text, binary and its base64.
 - ``updateDescription``, ``patch`` and ``filter`` are in ``metadata`` as they were sent.
 
 An update without ``after`` (``capture.mode`` without ``update_full``, patches, a document that was
@@ -33,13 +35,20 @@ and ``txnNumber``, and ``wallTime``.
 """
 
 import re
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from python_udfs.core.budget import Budget
 from python_udfs.core.errors import BadField, DecodeError, TooLarge
-from python_udfs.debezium.extended_json import Types, load_document, load_value
+from python_udfs.debezium.extended_json import (
+    Loaded,
+    Types,
+    load_document,
+    load_documents,
+    load_value,
+)
 from python_udfs.images import PARTIAL, TRUNCATED, UPDATED
 from python_udfs.text.json_as_sent import encode, kind_of, shown
 
@@ -47,9 +56,12 @@ OPS: Final = ("r", "c", "u", "d")
 """What happens to documents; of a collection that is dropped nothing is said."""
 _MARKS: Final = frozenset({"patch", "filter", "updateDescription"})
 _ID: Final = "_id"
+_PARTIAL_NAME: Final = b'"%b"' % PARTIAL.encode()
 # MongoDB's documents have at most so many levels.
 _MAX_STEPS: Final = 100
 _DOCUMENT_BYTES: Final = 256
+_NONE: Final = (list, type(None))
+"""The types of arrays that may say nothing."""
 _INDEX: Final = re.compile(r"0|[1-9][0-9]{0,8}", re.ASCII)
 
 
@@ -60,6 +72,10 @@ class _KeyOfDocument(msgspec.Struct):
 
 
 _read_key: Final = msgspec.json.Decoder(_KeyOfDocument).decode
+
+
+Document = str | Loaded | None
+"""As text, or as read of it."""
 
 
 class Images(NamedTuple):
@@ -89,15 +105,15 @@ def is_envelope(envelope: dict[str, Any]) -> bool:
 
 
 def read(
-    root: str, op: str, envelope: dict[str, Any], record_key: bytes | None, budget: Budget
+    root: str, op: str, envelope: dict[str, Any], key: bytes | str | None, budget: Budget
 ) -> Images:
-    """What an envelope with a known ``op`` says of a document. ``record_key`` is the Kafka key's,
-    as of other connectors. Raises ``DecodeError``.
+    """What an envelope with a known ``op`` says of a document. ``key`` is the Kafka key, as a
+    record key of other connectors, or the text of its id. Raises ``DecodeError``.
     """
     types: dict[str, Types] = {}
     before = _document(root, envelope, "before", types)
     after = _document(root, envelope, "after", types)
-    identity = _identity(root, envelope, record_key, after, before)
+    identity = _identity(root, envelope, key, after, before)
     if after is None and op == "u":
         update = _update(root, envelope, types)
         if not update.is_partial:
@@ -114,10 +130,51 @@ def read(
     )
 
 
-def images_of(before: str | None, after: str) -> Images | None:
-    """What a change says by its documents alone; None if more is needed."""
-    images = read("$", "c", {"before": before, "after": after}, None, Budget(0))
-    return images if images.record_key is not None and images.after is not None else None
+def images_of(
+    op: str, before: Document, after: Document, description: Any, id_text: str | None
+) -> Images | None:
+    """What a change says by its documents, its ``updateDescription`` and the id in its Kafka key;
+    None if more is needed. Raises ``DecodeError``, maybe others than ``read`` does.
+    """
+    if after is None and before is None and op == "u" and id_text is not None:
+        identity = {_ID: load_value("$", id_text)[0]}
+        types: dict[str, Types] = {}
+        update = _update("$", {"updateDescription": description}, types)
+        return Images(encode(identity), None, encode(update.image("$", identity)), types)
+    envelope = {"before": before, "after": after, "updateDescription": description}
+    images = read("$", op, envelope, id_text, Budget(0))
+    if images.record_key is None or (images.after is None and op != "d"):
+        return None
+    if images.before is not None and images.after is not None and _PARTIAL_NAME in images.after:
+        # It could not be applied, for want of a budget maybe.
+        return None
+    return images
+
+
+def loaded(documents: Sequence[Document]) -> Sequence[Document]:
+    """The documents, those that are texts read together, if none is unusual."""
+    places = [place for place, text in enumerate(documents) if type(text) is str]
+    found = load_documents("$", [documents[place] for place in places]) if places else None  # type: ignore[misc]
+    if found is None:
+        return documents
+    if len(places) == len(documents):
+        return found
+    documents = list(documents)
+    for place, document in zip(places, found, strict=True):
+        documents[place] = document
+    return documents
+
+
+def loaded_updates(descriptions: Sequence[Any]) -> Sequence[Any]:
+    """Each ``updateDescription``, its ``updatedFields`` read together as of ``loaded``."""
+    texts = [each.get("updatedFields") if type(each) is dict else None for each in descriptions]
+    found = loaded(texts)
+    if found is texts:
+        return descriptions
+    return [
+        {**description, "updatedFields": document} if type(document) is tuple else description
+        for description, document in zip(descriptions, found, strict=True)
+    ]
 
 
 def identity_of(text: str) -> dict[str, Any] | None:
@@ -131,7 +188,7 @@ def identity_of(text: str) -> dict[str, Any] | None:
 def _identity(
     root: str,
     envelope: dict[str, Any],
-    record_key: bytes | None,
+    key: bytes | str | None,
     after: dict[str, Any] | None,
     before: dict[str, Any] | None,
 ) -> dict[str, Any]:
@@ -139,9 +196,10 @@ def _identity(
     for document in (after, before):
         if document is not None and _ID in document:
             return {_ID: document[_ID]}
-    if record_key is not None:
+    if key is not None:
         try:
-            return {_ID: load_value("$", _read_key(record_key).id)[0]}
+            id_text = key if isinstance(key, str) else _read_key(key).id
+            return {_ID: load_value("$", id_text)[0]}
         except (msgspec.DecodeError, DecodeError):
             # Another key: it stays in metadata as it was sent.
             pass
@@ -156,9 +214,12 @@ def _document(
     if text is None:
         return None
     where = f"{root}.{name}"
-    if type(text) is not str:
+    if type(text) is tuple:
+        document, told = text
+    elif type(text) is str:
+        document, told = load_document(where, text)
+    else:
         raise BadField(f"{where}: expected a document as text or null, got {kind_of(text)}")
-    document, told = load_document(where, text)
     if PARTIAL in document:
         raise BadField(f'{where}["{PARTIAL}"]: expected no field of that name, it means others')
     if told is not None:
@@ -192,9 +253,11 @@ class _Update(NamedTuple):
         for path, value in self.updated.items():
             (parts if "." in path else image)[path] = value
         image |= identity
-        image[PARTIAL] = {
-            name: found for name, found in ((UPDATED, parts), (TRUNCATED, self.truncated)) if found
-        }
+        image[PARTIAL] = partial = {}
+        if parts:
+            partial[UPDATED] = parts
+        if self.truncated:
+            partial[TRUNCATED] = self.truncated
         return image
 
     def applied_to(self, before: dict[str, Any], budget: Budget) -> dict[str, Any] | None:
@@ -268,13 +331,14 @@ def _update(root: str, envelope: dict[str, Any], types: dict[str, Types]) -> _Up
     if type(description) is not dict:
         raise BadField(f"{where}: expected an object or null, got {kind_of(description)}")
     updated = _document(where, description, "updatedFields", types) or {}
-    removed = description.get("removedFields")
+    removed, arrays = description.get("removedFields"), description.get("truncatedArrays")
+    truncated: dict[str, int] = {}
+    if not removed and not arrays and type(removed) in _NONE and type(arrays) in _NONE:
+        return _Update(updated, frozenset(), truncated)
     if removed is None:
         removed = []
     if type(removed) is not list or not all(type(path) is str for path in removed):
         raise BadField(f"{where}.removedFields: expected an array of names or null")
-    truncated = {}
-    arrays = description.get("truncatedArrays")
     if arrays is None:
         arrays = []
     if type(arrays) is not list:

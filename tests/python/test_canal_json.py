@@ -218,6 +218,19 @@ def test_a_truncate_and_messages() -> None:
         ("blob", 2004, "\x00\xff", b'"AP8="'),
         ("varbinary(2)", None, "ab", b'"YWI="'),
         (None, -2, "\xe9", b'"6Q=="'),
+        # Spatial values are their bytes, by whichever name; a number nobody knows says nothing.
+        ("point", -2, "\x00\xe6", b'"AOY="'),
+        ("POINT", 1111, "\x00\xe6", b'"AOY="'),
+        ("linestring", 2004, "a", b'"YQ=="'),
+        ("polygon", None, "a", b'"YQ=="'),
+        *((f"multi{shape}", 1111, "a", b'"YQ=="') for shape in ("point", "linestring", "polygon")),
+        ("geometrycollection", 1111, "a", b'"YQ=="'),
+        ("geomcollection", 1111, "a", b'"YQ=="'),
+        # A type that is not known leaves it to its number.
+        ("xml", -2, "a", b'"YQ=="'),
+        ("number(38)", 3, "1.50", b"1.50"),
+        ("mediumtext", -4, "a", b'"a"'),
+        ("set('1','2')", 4, "1", b'"1"'),
         ("int", 4, None, b"null"),
         ("int", 4, 12, b"12"),
         ("double", 8, 0.50, b"0.5"),
@@ -229,6 +242,16 @@ def test_types(mysql_type: str | None, sql_type: int | None, value: Any, expecte
     assert "untyped" not in loads(event.metadata)
 
 
+def test_names_of_the_key_in_another_case() -> None:
+    value = INSERT.replace(b'"pkNames":["ID"]', b'"pkNames":["id"]')
+    assert one(value).record_key == b'{"ID":2223}'
+    # Which of the two it is can't be told.
+    value = value.replace(b'[{"ID":"2223"}]', b'[{"ID":"2223","Id":"1"}]')
+    assert one(value).record_key is None
+    value = value.replace(b'"pkNames":["id"]', b'"pkNames":["Id"]')
+    assert one(value).record_key == b'{"Id":"1"}'
+
+
 @pytest.mark.parametrize(
     ("mysql_type", "value"),
     [("int(5) unsigned zerofill", "00012"), ("double", "nan"), ("int", ""), ("blob", "\u0100")],
@@ -237,6 +260,45 @@ def test_text_that_is_no_such_value_stays_and_is_told(mysql_type: str, value: st
     event = inserted(mysql_type, None, value)
     assert loads(event.after) == {"ID": "1", "x": value}
     assert loads(event.metadata)["untyped"] == ["$.after.x"]
+
+
+def test_a_zerofill_key_is_text() -> None:
+    event = one(
+        INSERT.replace(b"int(11)", b"int(5) unsigned zerofill").replace(b'"2223"', b'"00012"')
+    )
+    assert event.record_key == b'{"ID":"00012"}'
+
+
+# TiCDC's page of its Kafka sink: a row that was too large, of which only the key is sent.
+@pytest.mark.parametrize(
+    ("extension", "field"),
+    [
+        (b'{"commitTs":1,"onlyHandleKey":true}', "onlyHandleKey"),
+        (b'{"commitTs":1,"claimCheckLocation":"s3:/bucket/a.json"}', "claimCheckLocation"),
+    ],
+)
+def test_a_row_of_which_only_the_key_is_sent(extension: bytes, field: str) -> None:
+    for value in (INSERT, SEVERAL):
+        event = one(value.replace(b'"old":', b'"_tidb":' + extension + b',"old":'))
+        assert (event.operation, event.error_code, event.after) == ("invalid", "bad_field", None)
+        assert (event.error_detail or "").startswith(f"$._tidb.{field}: ")
+        assert "max-message-bytes" in (event.error_detail or "")
+    # A delete needs no more.
+    first, _ = decode(None, DELETED.replace(b'"old":', b'"_tidb":' + extension + b',"old":'))
+    assert (first.operation, first.record_key) == ("delete", b'{"ID":22}')
+
+
+def test_a_row_that_is_elsewhere() -> None:
+    """As TiCDC's first versions with claim checks wrote it."""
+    event = one(b'{"_tidb":{"claimCheckLocation":"s3:/bucket/a.json"}}')
+    assert event.error_code == "bad_field"
+    assert (event.error_detail or "").startswith("$._tidb.claimCheckLocation: ")
+
+
+def test_fields_of_tidb_that_say_nothing_of_the_row() -> None:
+    for extension in (b"7", b"null", b'{"onlyHandleKey":false,"claimCheckLocation":""}'):
+        event = one(INSERT.replace(b'"old":', b'"_tidb":' + extension + b',"old":'))
+        assert event.operation == "insert"
 
 
 def test_what_nobody_reads_is_kept() -> None:

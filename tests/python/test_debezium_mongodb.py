@@ -232,6 +232,14 @@ def test_documents_are_deleted_by_their_key(key: str, record_key: bytes | None) 
     assert loads(event.metadata)["event_key"]["id"] == key
 
 
+def test_the_type_of_an_id_is_no_part_of_the_key() -> None:
+    """Gold's key is the column's value, which is the same."""
+    ids = (f'{{"$oid":"{OID}"}}', f'"{OID}"')
+    first, second = (decode(None, message("c", after=f'{{"_id":{each}}}')) for each in ids)
+    assert (first.record_key, first.after) == (second.record_key, second.after)
+    assert loads(first.metadata)["bson"] != loads(second.metadata)["bson"]
+
+
 def test_who_is_deleted_is_told_by_the_filter_or_the_document_too() -> None:
     assert decode(None, message("d", filter='{"_id": 7}')).record_key == b'{"_id":7}'
     event = decode(None, message("d", before=DOCUMENT))
@@ -455,6 +463,59 @@ def test_the_short_way_gives_the_same_events(prefix: bytes) -> None:
     expected = [debezium_json.decode(*each) for each in zip(keys, values, strict=True)]
     assert decoded.payloads() == expected
     assert {event.operation for (event,) in expected} == {"update", "delete", "invalid"}
+
+
+@pytest.mark.parametrize("prefix", [b"", b'{"schema":' + SCHEMA + b',"payload":'])
+def test_the_short_way_of_updates_without_the_document(prefix: bytes) -> None:
+    """With those that can and can't be applied to the document before, deletes, and bad ones."""
+    dice = random.Random(11)
+    big = json.dumps({"_id": 1, "n": {}})
+    odd: list[dict[str, Any]] = [
+        {"updateDescription": {"updatedFields": '{"a":{"$oid":"no"}}'}},
+        {"updateDescription": {"updatedFields": None, "removedFields": "x"}},
+        {"updateDescription": {"truncatedArrays": [{"field": "a", "size": -1}]}},
+        {"updateDescription": None},
+        {"op": "d"},
+        {"op": "d", "before": DOCUMENT},
+        {"op": "d", "before": '{"a":1}'},
+        {"op": "c"},
+        {"op": "r", "after": DOCUMENT},
+        {"after": '{"a":1}'},
+        {"before": '{"_id":7,"a":{"b":1}}'},
+        {"before": '{"_id":7,"a":1}'},
+        {"before": '{"_id":7,"a":{"$partial":1}}'},
+        # Where more is made of the message than its bytes.
+        {
+            "before": big,
+            "updateDescription": {
+                "updatedFields": json.dumps({f"n.{n}.x.y.z": 1 for n in range(100)})
+            },
+        },
+    ]
+    keys, values = [], []
+    for n in range(500):
+        updated = {"a.b": n, "at": {"$date": n}, "n": {"$numberLong": str(n)}, "s": "é"}
+        description = {
+            "updatedFields": json.dumps(updated),
+            "removedFields": ["x", "y.z"] if n % 2 else None,
+            "truncatedArrays": [{"field": "t", "size": n}] if n % 3 else [],
+        }
+        fields: dict[str, Any] = {"op": "u", "updateDescription": description}
+        key = dumps({"id": f'{{"$oid":"{OID}"}}'})
+        if n % 5 == 1:
+            fields |= dice.choice(odd)
+        elif n % 50 == 0:
+            key = dice.choice([b"[1]", b'{"id":"{"}', b'{"id":1}', b'{"id":"1","x":2}', key[:-1]])
+        keys.append(key)
+        value = message(**fields)
+        values.append(prefix + value + b"}" if prefix else value)
+    for some in (keys, [None] * len(keys)):
+        decoded = still_short_way().decode_batch(some, values)
+        expected = [debezium_json.decode(*each) for each in zip(some, values, strict=True)]
+        assert decoded.payloads() == expected
+    assert (
+        sum(len(places) for places, _ in still_short_way().decode_batch(keys, values).columns) > 400
+    )
 
 
 def test_no_document_takes_long_or_much() -> None:

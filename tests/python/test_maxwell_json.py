@@ -214,6 +214,63 @@ def test_kafka_keys(key: bytes, row: dict[str, Any], record_key: bytes | None) -
     assert loads(event.metadata)["event_key"] == loads(key)
 
 
+@pytest.mark.parametrize(
+    ("key", "row", "record_key"),
+    [
+        # output_naming_strategy=underscore_to_camelcase changes the row's names, not the key's.
+        (b'"pk.user_id":7', {"userId": 7, "x": 1}, b'{"userId":7}'),
+        (b'"pk.user_id":7,"pk._no":1', {"UserId": 7, "no": 1}, b'{"UserId":7,"no":1}'),
+        (b'"pk.user_id":7', {"userid": 8, "userId": 7}, b'{"userId":7}'),
+        (b'"pk.userid":8', {"userid": 8, "userId": 7}, b'{"userid":8}'),
+        (b'"pk.user_id":7', {"user_id": 7, "userId": 1}, b'{"user_id":7}'),
+        (b'"pk.a__b_":7', {"a_b": 7}, b'{"a_b":7}'),
+        (b'"pk.a__":7,"pk._":8', {"a_": 7, "_": 8}, b'{"_":8,"a_":7}'),
+    ],
+)
+def test_keys_of_rows_in_camel_case(key: bytes, row: dict[str, Any], record_key: bytes) -> None:
+    value = json.dumps(loads(UPDATE) | {"data": row, "old": {}}).encode()
+    assert one(value, b'{"database":"test","table":"e",' + key + b"}").record_key == record_key
+
+
+@pytest.mark.parametrize(
+    ("fields", "row", "record_key"),
+    [
+        ({"primary_key_columns": ["user_id"]}, {"user_id": 7}, b'{"user_id":7}'),
+        ({"primary_key_columns": ["user_id"]}, {"userId": 7}, b'{"userId":7}'),
+        ({"primaryKeyColumns": ["user_id"], "primaryKey": [7]}, {"userId": 7}, b'{"userId":7}'),
+        # exclude_columns takes columns out of the row only.
+        (
+            {"primary_key": [7, "a"], "primary_key_columns": ["ID", "part"]},
+            {"part": "a"},
+            b'{"ID":7,"part":"a"}',
+        ),
+        ({"primaryKeyColumns": ["user_id"], "primaryKey": [7]}, {"x": 1}, b'{"userId":7}'),
+        ({"primary_key_columns": []}, {"id": 7}, None),
+        ({"primary_key": [7]}, {"id": 7}, None),
+    ],
+)
+def test_keys_of_messages_without_a_kafka_key(
+    fields: dict[str, Any], row: dict[str, Any], record_key: bytes | None
+) -> None:
+    event = one(json.dumps(loads(DELETE) | fields | {"data": row}).encode())
+    assert (event.operation, event.record_key) == ("delete", record_key)
+
+
+# Maxwell's encrypt=all, encrypt=data, and as its first versions did it.
+@pytest.mark.parametrize(
+    "value",
+    [
+        b'{"encrypted":{"iv":"G9//ePvKuKTc9EZVxfKmCA==","bytes":"AhmZYuq4EfNOyOyTCS7uEg=="}}',
+        b'{"database":"d","table":"t","type":"insert","ts":1,"encrypted":{"iv":"","bytes":""}}',
+        b'{"database":"d","table":"t","type":"insert","ts":1,"data":"AhmZYuq4EfNOyOyTCS7uEg=="}',
+    ],
+)
+def test_an_encrypted_row_says_so(value: bytes) -> None:
+    event = one(value, KEY)
+    assert event.error_code == "bad_field"
+    assert "encrypted: set Maxwell's encrypt to none" in (event.error_detail or "")
+
+
 def test_a_tombstone_names_its_row() -> None:
     for value in (None, b"", b"null", b' "default"'):
         assert one(value, KEY) == Event(
@@ -276,7 +333,7 @@ def test_each_prefix_is_truncated(value: bytes) -> None:
         (b'"database":"test"', b'"database":""', "bad_field", "$.database: expected a name, got"),
         (b'"table":"e"', b'"table":7', "bad_field", "$.table: expected a name, got a number"),
         (b'"table":"e",', b"", "bad_field", "$.table: expected a name, got nothing"),
-        (b'"data"', b'"encrypted"', "bad_field", "$.data: expected an object with the columns"),
+        (b'"data"', b'"date"', "bad_field", "$.data: expected an object with the columns of a r"),
         (
             UPDATE,
             UPDATE[: UPDATE.index(b'"data"')] + b'"data":{}}',
@@ -285,7 +342,8 @@ def test_each_prefix_is_truncated(value: bytes) -> None:
         ),
         (b'"old":{', b'"old":7,"x":{', "bad_field", "$.old: expected an object or null, got a num"),
         (b"1477053234", b'"now"', "bad_field", "$.ts: expected an integer, got a string"),
-        (b'"ts"', b'"primary_key_columns":["x"],"ts"', "bad_field", "$.primary_key_columns: expec"),
+        (b'"ts"', b'"primary_key_columns":["x"],"ts"', "bad_field", "$.primary_key_columns: 'x' i"),
+        (b'"ts"', b'"primary_key_columns":[1],"ts"', "bad_field", "$.primary_key_columns: expect"),
         (b'"m":5.444', b'"m":5.444,"m":1', "bad_field", "the name 'm' comes twice in one object"),
         (b"creature", b"\xff", "bad_field", "invalid UTF-8 at byte"),
         (b"creature", b"\\ud800", "bad_field", "unpaired surrogate escape"),

@@ -1,0 +1,465 @@
+"""The short way of Maxwell's and Canal's messages: how changes of one table are decoded together.
+
+``core.short_way`` says what that is. A layout has the names of a message and of its row, in their
+order, each of which but a few may be absent, and the names of its Kafka key. Decoded and encoded
+again, message and key must give the bytes that were sent: so there is no name that comes twice, no
+white space, and no value that the careful way would write in another way. What the two formats
+differ in, their modules say.
+"""
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from itertools import compress
+from operator import attrgetter, eq
+from typing import Any, Final, Literal, NamedTuple
+
+import msgspec
+from msgspec import UNSET, Raw
+
+from python_udfs.core.events import DELETE, UPDATE, EventColumns
+from python_udfs.core.limits import MAX_DEPTH
+from python_udfs.core.short_way import Format, Messages, Names
+from python_udfs.text.json_lines import FAILURES, may_be_deep, read_lines
+from python_udfs.text.structs import merged_names, struct_of
+
+_load = msgspec.json.Decoder(dict[str, Any], float_hook=Raw).decode
+_load_any = msgspec.json.Decoder(Any, float_hook=Raw).decode
+_encode_lines = msgspec.json.Encoder().encode_lines
+
+# All of a batch are in memory at once.
+_MAX_BYTES: Final = 128 * 1024
+_MAX_NAMES_BYTES: Final = 1024
+_MAX_NAMES: Final = 2000
+# A shorter text can't be too deep.
+_FLAT_BYTES: Final = 2 * MAX_DEPTH - 2
+_DATABASE: Final = b'"database":"'
+_TABLE: Final = b'"table":"'
+# What metadata has of its own, beside the message's fields.
+_TAKEN: Final = frozenset({"event_key", "event_key_encoding"})
+_IMAGES: Final = ("data", "old")
+# What has a column of its own.
+_OF_EVENT: Final = frozenset({"database", "table", "type", *_IMAGES})
+
+_type_of: Callable[[Any], type] = type
+# Of a key's values. Absent ones are none.
+_PLAIN: Final[frozenset[type]] = frozenset({str, int, bool, type(None), Raw})
+_TEXT: Final[frozenset[type]] = frozenset({str})
+
+# For types that are made while the program runs.
+_literal: Any = Literal
+
+
+class Shape(NamedTuple):
+    """What changes of one table have in common."""
+
+    database: str
+    table: str
+    key: Any
+    """What the Kafka key is like; None without one."""
+    constants: tuple[tuple[str, bytes], ...]
+    """Fields that are the same in all messages, as text."""
+    fields: tuple[str, ...]
+    """The names of the message's, in their order."""
+    columns: tuple[str, ...]
+    """Those of the row."""
+    lacking: frozenset[str] = frozenset()
+    """Those of the row's that some rows lack."""
+
+
+class RecordKey(NamedTuple):
+    """Where record keys come from."""
+
+    columns: dict[str, str]
+    """The row's names for the key's columns, in the order of names, and the parts of the Kafka key
+    that have their values; else the same names again."""
+    is_kafka_key: bool
+
+
+Convert = Callable[[list[Any]], tuple[Sequence[Any], set[int]]]
+"""Converts texts of one column, and says at which places are those that don't fit."""
+
+
+class Layout:
+    """The decoders of a shape's messages."""
+
+    __slots__ = (
+        "constants",
+        "converters",
+        "key",
+        "message",
+        "metadata",
+        "of_message",
+        "of_row",
+        "record_key",
+        "record_key_struct",
+        "shape",
+        "told",
+    )
+
+    def __init__(
+        self,
+        shape: Shape,
+        types: dict[str, Any],
+        key_type: Any,
+        record_key: RecordKey | None,
+    ) -> None:
+        """``types`` are those of the message's fields.
+        Raises ``ValueError`` if messages of that shape can't be plain.
+        """
+        self.shape = shape
+        self.constants = dict(shape.constants)
+        self.converters: list[tuple[str, Convert]] = []
+        """Attributes of a row whose values are converted, and what converts them."""
+        self.message = msgspec.json.Decoder(struct_of(types), float_hook=Raw)
+        self.of_message = {name: f"f{place}" for place, name in enumerate(shape.fields)}
+        self.of_row = {name: f"f{place}" for place, name in enumerate(shape.columns)}
+        self.key = msgspec.json.Decoder(key_type, float_hook=Raw)
+        self.record_key = record_key
+        self.record_key_struct = struct_of(
+            {} if record_key is None else dict.fromkeys(record_key.columns, Any), False
+        )
+        self.told = [name for name in shape.fields if name not in _OF_EVENT]
+        of_key = ["event_key"] if shape.key is not None else []
+        self.metadata = struct_of(dict.fromkeys([*self.told, *of_key], Any), False)
+
+
+class Rows:
+    """Messages of a layout that are plain as far as is known, each with a place in all lists."""
+
+    __slots__ = ("images", "key_texts", "keys", "messages", "olds", "places")
+
+    def __init__(
+        self,
+        places: Sequence[int],
+        messages: list[Any],
+        images: list[Any],
+        olds: list[Any],
+        keys: list[Any],
+        key_texts: list[Any],
+    ) -> None:
+        self.places = places
+        """Among all messages."""
+        self.messages = messages
+        self.images = images
+        """The rows that they have."""
+        self.olds = olds
+        """What those were, as far as it is told; else None, or ``UNSET``."""
+        self.keys = keys
+        """As decoded; empty if they have none."""
+        self.key_texts = key_texts
+
+    def keep(self, flags: Sequence[bool]) -> None:
+        """Drop the others."""
+        self.places = list(compress(self.places, flags))
+        self.messages = list(compress(self.messages, flags))
+        self.images = list(compress(self.images, flags))
+        self.olds = list(compress(self.olds, flags))
+        self.keys = list(compress(self.keys, flags))
+        self.key_texts = list(compress(self.key_texts, flags))
+
+    def field(self, attribute: str | None) -> list[Any]:
+        """A field of each message, ``UNSET`` where it is absent."""
+        if attribute is None:
+            return [UNSET] * len(self.messages)
+        return list(map(attrgetter(attribute), self.messages))
+
+
+class ChangeFormat(Format[Shape, Layout, Rows]):
+    """How changes are told apart, and decoded together."""
+
+    operations: dict[str, str]
+    """The types of messages that are rows."""
+    # What ``struct_of`` calls any may be absent.
+    required: Any = object
+    optional: Any = Any
+    """The types of a row's columns."""
+    constant_names: frozenset[str] = frozenset()
+
+    def names(self, key: bytes | None, value: bytes | None) -> Names:
+        if value is None or len(value) > _MAX_BYTES:
+            return ()
+        names = tuple(_text_behind(mark, value) for mark in (_DATABASE, _TABLE))
+        return names if all(0 < len(name) < _MAX_NAMES_BYTES for name in names) else ()
+
+    def shape(self, names: Names, key: bytes | None, value: bytes) -> Shape | None:
+        try:
+            message = _load(value)
+            event_key = None if key is None else _load_any(key)
+            database, table = message["database"], message["table"]
+            row = self.row_of(message["data"])
+            constants = tuple(
+                (name, msgspec.json.encode(message[name]))
+                for name in message
+                if name in self.constant_names
+            )
+            key_shape = None if key is None else self.key_shape(event_key)
+        except (*FAILURES, LookupError):
+            return None
+        is_plain = (
+            message.get("type") in tuple(self.operations)
+            and all(name and type(name) is str for name in (database, table))
+            and type(row) is dict
+            and row
+            and _TAKEN.isdisjoint(message)
+            and (key is None or key_shape is not None)
+            and len(message) + len(row) <= _MAX_NAMES
+        )
+        if not is_plain:
+            return None
+        return Shape(database, table, key_shape, constants, tuple(message), tuple(row))
+
+    def merged(self, known: Shape, seen: Shape) -> Shape | None:
+        if known[:4] != seen[:4]:
+            return None
+        fields = merged_names(known.fields, seen.fields)
+        columns = merged_names(known.columns, seen.columns)
+        if fields is None or columns is None or len(fields) + len(columns) > _MAX_NAMES:
+            return None
+        lacking = known.lacking | seen.lacking | ({*known.columns} ^ {*seen.columns})
+        return known._replace(fields=fields, columns=columns, lacking=lacking)
+
+    def layout(self, names: Names, shape: Shape) -> Layout:
+        row = struct_of(
+            {
+                name: self.optional if name in shape.lacking else self.required
+                for name in shape.columns
+            }
+        )
+        old = struct_of(dict.fromkeys(shape.columns, self.optional))
+        of_fields: dict[str, Any] = dict.fromkeys(shape.fields, Any)
+        of_fields |= dict.fromkeys(self.constant_names & {*shape.fields}, Raw)
+        of_fields |= {
+            "database": _literal[shape.database],
+            "table": _literal[shape.table],
+            "type": _literal[tuple(self.operations)],
+        }
+        of_fields |= self.more_types(row, old)
+        types = {name: of_fields[name] for name in shape.fields}
+        return Layout(shape, types, self.key_type(shape), self.record_key(shape))
+
+    def rows(
+        self, layout: Layout, places: Sequence[int], keys: Messages, values: Messages
+    ) -> Rows | None:
+        has_key = layout.shape.key is not None
+        places = [
+            place
+            for place in places
+            if (keys[place] is not None) is has_key
+            and (value := values[place]) is not None
+            and len(value) <= _MAX_BYTES
+            and (len(value) <= _FLAT_BYTES or not may_be_deep(value))
+        ]
+        texts: list[Any] = [values[place] for place in places]
+        read = read_lines(layout.message, _encode_lines, texts) if texts else None
+        if read is None:
+            return None
+        messages, lines = read
+        flags = list(map(eq, texts, lines))
+        if len(layout.shape.lacking) == len(layout.shape.columns):
+            # One that has no columns is no row.
+            nothing = self.without_columns
+            flags = [fits and nothing not in text for fits, text in zip(flags, texts, strict=True)]
+        row_keys: list[Any] = []
+        key_texts: list[Any] = []
+        if has_key:
+            key_texts = [keys[place] for place in places]
+            read = read_lines(layout.key, _encode_lines, key_texts)
+            if read is None:
+                return None
+            row_keys, key_lines = read
+            flags = [
+                fits and text == line and (len(text) <= _FLAT_BYTES or not may_be_deep(text))
+                for fits, text, line in zip(flags, key_texts, key_lines, strict=True)
+            ]
+        rows = Rows(places, messages, [None] * len(places), [], row_keys, key_texts)
+        if False in flags:
+            rows.keep(flags)
+        return rows if rows.places else None
+
+    def columns(self, layout: Layout, rows: Rows) -> EventColumns | None:
+        of_message = layout.of_message
+        rows.images = list(map(self.row_of, rows.field(of_message["data"])))
+        rows.olds = list(map(self.row_of, rows.field(of_message.get("old"))))
+        unfit = self.unfit(layout, rows)
+        written = self._read_olds(layout, rows, unfit)
+        for attribute, convert in layout.converters:
+            unfit |= _convert(rows.images, range(len(rows.images)), attribute, convert)
+        if unfit:
+            rows.keep([place not in unfit for place in range(len(rows.places))])
+        if not rows.places:
+            return None
+        images = rows.images
+        operations = list(map(self.operations.__getitem__, rows.field(of_message["type"])))
+        record_key = self._record_keys(layout, rows)
+        after = _lines(
+            images
+            if DELETE not in operations
+            else [
+                None if operation == DELETE else row
+                for row, operation in zip(images, operations, strict=True)
+            ]
+        )
+        # What the images were is written over them.
+        for attribute, changed, values in written:
+            for row, value in zip(changed, values, strict=True):
+                setattr(row, attribute, value)
+        before = _lines(
+            [
+                row if operation == DELETE or (old is not None and old is not UNSET) else None
+                for row, operation, old in zip(images, operations, rows.olds, strict=True)
+            ]
+        )
+        parts: list[Any] = [rows.field(of_message[name]) for name in layout.told]
+        if rows.key_texts:
+            parts.append(map(Raw, rows.key_texts))
+        return EventColumns(
+            operations,
+            layout.shape.database,
+            None,
+            layout.shape.table,
+            record_key,
+            before,
+            after,
+            self.times(layout, rows),
+            None,
+            _encode_lines(list(map(layout.metadata, *parts))),
+        )
+
+    def _read_olds(
+        self, layout: Layout, rows: Rows, unfit: set[int]
+    ) -> list[tuple[str, list[Any], Sequence[Any]]]:
+        """By attribute, images that had another value, and which; unfit are those of which that
+        can't be told so.
+        """
+        places = [
+            place for place, old in enumerate(rows.olds) if old is not None and old is not UNSET
+        ]
+        if not places:
+            return []
+        type_names = rows.field(layout.of_message["type"])
+        unfit.update(place for place in places if self.operations[type_names[place]] != UPDATE)
+        olds = [rows.olds[place] for place in places]
+        converters = dict(layout.converters)
+        written: list[tuple[str, list[Any], Sequence[Any]]] = []
+        for name, attribute in layout.of_row.items():
+            values: Sequence[Any] = list(map(attrgetter(attribute), olds))
+            if values.count(UNSET) == len(values):
+                continue
+            known = [value is not UNSET for value in values]
+            there, some = list(compress(places, known)), list(compress(olds, known))
+            if attribute in converters:
+                unfit |= _convert(some, there, attribute, converters[attribute])
+            images = list(map(rows.images.__getitem__, there))
+            if name in layout.shape.lacking:
+                # Only in the row before, it is behind all others.
+                unfit.update(
+                    place
+                    for place, image in zip(there, images, strict=True)
+                    if getattr(image, attribute) is UNSET
+                )
+            written.append((attribute, images, list(map(attrgetter(attribute), some))))
+        return written
+
+    def _record_keys(self, layout: Layout, rows: Rows) -> bytes | None:
+        where = layout.record_key
+        if where is None:
+            return None
+        if where.is_kafka_key:
+            parts = self.key_columns(layout, rows, list(where.columns.values()))
+        else:
+            parts = [
+                list(map(attrgetter(layout.of_row[name]), rows.images)) for name in where.columns
+            ]
+        return _encode_lines(list(map(layout.record_key_struct, *parts)))
+
+    def unfit(self, layout: Layout, rows: Rows) -> set[int]:
+        """The places of messages among ``rows`` that turn out not to be plain."""
+        unfit: set[int] = set()
+        for name, text in layout.constants.items():
+            sent, known = rows.field(layout.of_message[name]), Raw(text)
+            if sent.count(known) < len(sent):
+                unfit.update(
+                    place
+                    for place, each in enumerate(sent)
+                    if each != known and not self.is_same(name, bytes(each), text)
+                )
+        where = layout.record_key
+        if where is None:
+            return unfit
+        columns = [
+            list(map(attrgetter(layout.of_row[name]), rows.images)) for name in where.columns
+        ]
+        if where.is_kafka_key:
+            columns += self.key_columns(layout, rows, list(where.columns.values()))
+        for values in columns:
+            # Names in an object would have to be put in order.
+            if not _PLAIN.issuperset(map(_type_of, values)):
+                unfit.update(
+                    place for place, value in enumerate(values) if type(value) not in _PLAIN
+                )
+        return unfit
+
+    # --- What the formats differ in ---------------------------------------------------------------
+
+    without_columns: bytes
+    """The field of a row without columns."""
+
+    def is_same(self, name: str, sent: bytes, known: bytes) -> bool:
+        """Whether a constant that was sent otherwise says the same."""
+        return False
+
+    def row_of(self, data: Any) -> Any:
+        """The one row that a field has; others as they are."""
+        return data
+
+    @abstractmethod
+    def key_shape(self, key: Any) -> Any:
+        """What a Kafka key is like; None for one that can't be plain."""
+
+    @abstractmethod
+    def key_type(self, shape: Shape) -> Any:
+        """What decodes Kafka keys."""
+
+    @abstractmethod
+    def more_types(self, row: Any, old: Any) -> dict[str, Any]:
+        """The types of fields that are not just any. ``row`` and ``old`` are those of a row, and of
+        what it was.
+        """
+
+    @abstractmethod
+    def record_key(self, shape: Shape) -> RecordKey | None:
+        """Where record keys come from; None for messages without. ``ValueError`` if that depends
+        on the message.
+        """
+
+    @abstractmethod
+    def key_columns(self, layout: Layout, rows: Rows, names: list[str]) -> list[list[Any]]:
+        """The values that Kafka keys have for their parts."""
+
+    @abstractmethod
+    def times(self, layout: Layout, rows: Rows) -> Sequence[int | None]:
+        """When each change happened."""
+
+
+def _convert(rows: list[Any], places: Sequence[int], attribute: str, convert: Convert) -> set[int]:
+    """Convert a column of rows in place; those of the places whose value doesn't fit."""
+    values = list(map(attrgetter(attribute), rows))
+    if not _TEXT.issuperset(map(_type_of, values)):
+        known = [type(value) is str for value in values]
+        rows, places, values = (list(compress(each, known)) for each in (rows, places, values))
+    if not values:
+        return set()
+    converted, misfits = convert(values)
+    for row, value in zip(rows, converted, strict=True):
+        setattr(row, attribute, value)
+    return {places[misfit] for misfit in misfits}
+
+
+def _text_behind(mark: bytes, value: bytes) -> bytes:
+    start = value.find(mark) + len(mark)
+    return value[start : value.find(b'"', start)] if start >= len(mark) else b""
+
+
+def _lines(rows: list[Any]) -> bytes | None:
+    """The images as JSON, a line for each; None if there is none."""
+    return _encode_lines(rows) if rows.count(None) < len(rows) else None
