@@ -4,21 +4,27 @@ Starts no Spark and makes nothing. What may hang, a broker or a database, is wai
 seconds.
 """
 
+import csv
+import hashlib
 import json
+import os
 import platform
 import re
 import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from base64 import urlsafe_b64encode
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.metadata import PackageNotFoundError, distribution, requires, version
 from pathlib import Path
 from typing import Final, TypeVar
 
+from dbt_lakehouse.config.paths import CACHE
 from dbt_lakehouse.config.project import Project, ProjectOptions, load
 from dbt_lakehouse.config.topics import topic_rules
 from dbt_lakehouse.errors import LakehouseError
@@ -38,6 +44,8 @@ _SECONDS: Final = 10.0
 _OLDEST_JAVA: Final = 17
 _LITTLE_DISK: Final = 5_000_000_000
 _NO_DISK: Final = 500_000_000
+# Names in a line.
+_FEW: Final = 5
 _CLOCKS_DIFFER: Final = timedelta(minutes=1)
 _JAVA_VERSION: Final = re.compile(r'version "((?:1\.)?(\d+)[^"]*)"')
 _PINNED: Final = re.compile(r"([\w.-]+)(?:\[[^]]*\])?==([^;\s]+)")
@@ -82,7 +90,7 @@ def doctor(options: ProjectOptions) -> list[Check]:
             )
         )
     checks.append(_ok("python", f"{platform.python_version()}, {sys.executable}"))
-    checks += [_java(), _packages(), *_jars(project)]
+    checks += [_java(), _packages(), *_jars(project), _cache()]
     if project is not None:
         checks += _of_lake(project)
         checks.append(_kafka(project))
@@ -161,9 +169,10 @@ def _java() -> Check:
 
 
 def _packages() -> Check:
-    """Whether what is installed is what is pinned."""
+    """Whether what is installed is what is pinned, and its files are what was installed."""
     pins = [pin for each in requires("cdc_lakehouse") or () if (pin := _PINNED.match(each))]
     wrong = []
+    right = []
     for pin in pins:
         name, wanted = pin.groups()
         try:
@@ -172,9 +181,50 @@ def _packages() -> Check:
             found = "missing"
         if found != wanted:
             wrong.append(f"{name} is {found}, and must be {wanted}")
+        else:
+            right.append(name)
+    if changed := _changed_files(right):
+        more = f" and {len(changed) - _FEW} more" if len(changed) > _FEW else ""
+        wrong.append(f"not as they were installed: {', '.join(changed[:_FEW])}{more}")
     if wrong:
         return _fail("packages", f"{'; '.join(wrong)}: `make setup`, or install cdc_lakehouse anew")
-    return _ok("packages", f"{counted(len(pins), 'package')} as pinned")
+    return _ok("packages", f"{counted(len(pins), 'package')} as pinned and installed")
+
+
+def _changed_files(names: Iterable[str]) -> list[str]:
+    """The files of packages that are gone, or not what the packages' RECORDs say."""
+    recorded: dict[Path, tuple[str, set[str]]] = {}
+    for name in names:
+        package = distribution(name)
+        # Its own look at it passes over files that are gone.
+        for file, wanted, _ in csv.reader((package.read_text("RECORD") or "").splitlines()):
+            if wanted:
+                place = Path(str(package.locate_file(file)))
+                recorded.setdefault(place, (file, set()))[1].add(wanted)
+    # Files are read and hashed without Python's lock.
+    with ThreadPoolExecutor() as workers:
+        known = workers.map(_is_any_of, recorded, (digests for _, digests in recorded.values()))
+        return [
+            file
+            for (file, _), is_known in zip(recorded.values(), known, strict=True)
+            if not is_known
+        ]
+
+
+def _is_any_of(file: Path, digests: Iterable[str]) -> bool:
+    """Whether the file has one of the digests. Of one that several packages have, such as
+    dbt/__init__.py, the last to be installed is there.
+    """
+    for each in digests:
+        algorithm, _, wanted = each.partition("=")
+        try:
+            with file.open("rb") as opened:
+                found = hashlib.file_digest(opened, algorithm).digest()
+        except OSError:
+            return False
+        if urlsafe_b64encode(found).rstrip(b"=").decode() == wanted:
+            return True
+    return False
 
 
 def _jars(project: Project | None) -> Iterator[Check]:
@@ -207,7 +257,7 @@ def _of_lake(project: Project) -> Iterator[Check]:
         yield _fail("catalog", str(error))
         return
     uri = settings.get(CATALOG_URI, "")
-    yield _disk(settings[WAREHOUSE])
+    yield _storage(settings[WAREHOUSE])
     try:
         require_file(settings)
     except LakehouseError as error:
@@ -225,18 +275,31 @@ def _of_lake(project: Project) -> Iterator[Check]:
         yield _fail("lake", f"{settings[WAREHOUSE]}: {error}")
 
 
-def _disk(warehouse: str) -> Check:
+def _storage(warehouse: str) -> Check:
     folder = Path(warehouse.removeprefix("file://"))
     if not folder.is_absolute():
         return _ok("storage", f"{warehouse}: not of this machine")
-    while not folder.exists():
-        folder = folder.parent
-    free = shutil.disk_usage(folder).free
-    told = f"{warehouse}, {free / 1e9:,.1f} GB free"
     advice = "make room, or `lakehouse maintain` with a shorter vars.snapshot_retention_days"
+    return _folder("storage", folder, advice)
+
+
+def _cache() -> Check:
+    """Where jars are, and what Spark and SQLite write beside their memory."""
+    return _folder("cache", CACHE / "tmp", "make room, or name another folder by LAKEHOUSE_CACHE")
+
+
+def _folder(about: str, folder: Path, advice: str) -> Check:
+    """Whether a folder, or the one in which it would be made, can be written and has room."""
+    made = folder
+    while not made.exists():
+        made = made.parent
+    free = shutil.disk_usage(made).free
+    told = f"{folder}, {free / 1e9:,.1f} GB free"
+    if not os.access(made, os.W_OK | os.X_OK):
+        return _fail(about, f"{told}: this user may not write {made}, or its disk is read-only")
     if free < _NO_DISK:
-        return _fail("storage", f"{told}: {advice}")
-    return _warn("storage", f"{told}: {advice}") if free < _LITTLE_DISK else _ok("storage", told)
+        return _fail(about, f"{told}: {advice}")
+    return _warn(about, f"{told}: {advice}") if free < _LITTLE_DISK else _ok(about, told)
 
 
 def _seen(reader: Reader, uri: str) -> list[Check]:

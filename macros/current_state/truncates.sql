@@ -41,7 +41,8 @@
 {#
   The newest truncates of a run, one for each source table: remembered ones and those among new rows
   of the log; a view, and the same as a list of {position, time, source, is_new}, all but the last
-  as SQL literals.
+  as SQL literals. Of a log of several source tables, the earliest new one of each too: a row that a
+  later one leaves alone, because it is another table's by then, may rest on what that took away.
 
   Arguments:
       run: the NodeRun.
@@ -51,26 +52,36 @@
 {% macro find_truncates(run, fold, log, remembered) %}
     {% set source = 'to_json(_source)' if fold.several_sources else "''" %}
     {% set truncates = adapter.truncates_in('
-        select
-            _source as source,
-            newest._position as position,
-            unix_micros(newest._position.log_time) as log_time,
-            unix_micros(newest._time) as time,
-            newest._is_new as is_new
-        from (
+        with found as (
+            select _position, _time, ' ~ source ~ ' as _source, true as _is_new
+            from (' ~ truncates_sql(fold, log) ~ ')'
+            ~ ('' if not remembered else '
+            union all
+            select position, max_occurred_at, record_key, false
+            from ' ~ remembered ~ ' where scope = ' ~ truncate_scope(this)) ~ '
+        ),
+
+        chosen as (
             select
                 _source,
-                max_by(struct(_position, _time, _is_new), struct(_position, _is_new)) as newest
-            from (
-                select _position, _time, ' ~ source ~ ' as _source, true as _is_new
-                from (' ~ truncates_sql(fold, log) ~ ')'
-                ~ ('' if not remembered else '
-                union all
-                select position, max_occurred_at, record_key, false
-                from ' ~ remembered ~ ' where scope = ' ~ truncate_scope(this)) ~ '
-            )
-            group by _source
+                max_by(struct(_position, _time, _is_new), struct(_position, _is_new)) as chosen
+            from found
+            group by _source'
+            ~ ('' if not (remembered and fold.several_sources) else '
+            union
+            select _source, min_by(struct(_position, _time, _is_new), _position)
+            from found
+            where _is_new
+            group by _source') ~ '
         )
+
+        select
+            _source as source,
+            chosen._position as position,
+            unix_micros(chosen._position.log_time) as log_time,
+            unix_micros(chosen._time) as time,
+            chosen._is_new as is_new
+        from chosen
     ') %}
     {% do adapter.define(view_of('truncates'), _truncates_values(fold, truncates)) %}
     {% do return(truncates) %}

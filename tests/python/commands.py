@@ -72,9 +72,9 @@ class Command:
         assert self.process.wait(SECONDS) == code, self.said
         return self.said
 
-    def said_by_all(self) -> str:
+    def said_by_all(self, seconds: float = SECONDS) -> str:
         """Wait until its JVM has ended too; what both have said."""
-        wait_until(self._group_is_gone, "the end of its processes")
+        wait_until(self._group_is_gone, "the end of its processes", seconds)
         return self.said
 
     def _group_is_gone(self) -> bool:

@@ -10,7 +10,7 @@ import signal
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -38,6 +38,10 @@ begin
     insert into seen_commits (of) values ({name});
 end;
 """
+# What `kill` ends.
+KILLED: Final = ("both", "java", "python")
+# How long a JVM may take to notice that its Python is gone, held up as it may be.
+_ENDS_SECONDS: Final = 20.0
 # How long the catalog is locked by one writer when that one is held up.
 _HELD_UP_SECONDS: Final = 0.4
 
@@ -52,6 +56,16 @@ class Point(NamedTuple):
     def __str__(self) -> str:
         place = "behind" if self.is_behind else "before"
         return f"{place} commit {self.number} of {self.table}"
+
+
+def points_of(commits: Mapping[str, int]) -> list[Point]:
+    """Before each commit of tables that are committed to so often, and behind it."""
+    return [
+        Point(table, number, is_behind)
+        for table, count in commits.items()
+        for number in range(count)
+        for is_behind in (False, True)
+    ]
 
 
 class Commits:
@@ -141,16 +155,20 @@ class Commits:
             saved.backup(lake)
 
 
-def kill(command: Command, *, java_only: bool = False) -> None:
-    """``kill -9`` of the command's processes; or of its JVM alone, of which Python then hears."""
-    if not java_only:
-        command.leave_nothing()
-        return
-    for process in _children(command.process.pid):
-        with suppress(OSError):
-            if Path(f"/proc/{process}/comm").read_text().strip() == "java":
-                os.kill(process, signal.SIGKILL)
-    assert command.process.wait() != 0, command.said
+def kill(command: Command, of: str = "both") -> None:
+    """``kill -9`` of the command's processes; or of its JVM alone, of which Python then hears; or
+    of Python alone, whose JVM ends by itself.
+    """
+    if of == "java":
+        for process in _children(command.process.pid):
+            with suppress(OSError):
+                if Path(f"/proc/{process}/comm").read_text().strip() == "java":
+                    os.kill(process, signal.SIGKILL)
+        assert command.process.wait() != 0, command.said
+    elif of == "python":
+        command.kill()
+        with suppress(AssertionError):
+            command.said_by_all(_ENDS_SECONDS)
     command.leave_nothing()
 
 

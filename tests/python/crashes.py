@@ -9,16 +9,17 @@ import json
 import random
 import shutil
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from commands import SECONDS, Command, dbt, lakehouse
-from commit_points import Commits, Point, kill
+from commit_points import Commits, Point, kill, points_of
 from disks import FULL, READ_ONLY, small_disk
 from lakes import as_of_text
-from row_messages import message
+from row_messages import line
 from soak_lake import SoakLake
 from soak_streams import SOURCES, Do, Step, episode_of
 
@@ -29,6 +30,8 @@ TABLES: Final = ("meters", "tickets", "visits")
 _SEED: Final = 23
 # Its topic is configured when it has landed already: what there is for `redrive`.
 _UNKNOWN: Final = "soak.visits"
+# A file may be open for so long.
+_TURNS_SECONDS: Final = 20.0
 _FORGET: Final = Step(Do.PURGE, "tickets", 0.5)
 
 # How often each table is committed to by a call of each command, in the lake below.
@@ -72,12 +75,7 @@ COMMITS: Final[dict[str, dict[str, int]]] = {
 
 def points(command: str) -> list[Point]:
     """Before each commit of a command, and behind it."""
-    return [
-        Point(table, number, is_behind)
-        for table, count in COMMITS[command].items()
-        for number in range(count)
-        for is_behind in (False, True)
-    ]
+    return points_of(COMMITS[command])
 
 
 class Trouble(NamedTuple):
@@ -123,9 +121,7 @@ class CrashLake:
         lake.saved.mkdir()
         lake.commits.save(lake.saved / "catalog.db")
         shutil.copytree(folder / "lake" / "warehouse", lake.saved / "warehouse")
-        lake._news.write_text(
-            "".join(json.dumps(message(event).line()) + "\n" for event in base.to_land[0])
-        )
+        lake._news.write_text("".join(json.dumps(line(event)) + "\n" for event in base.to_land[0]))
         return lake
 
     @property
@@ -151,14 +147,16 @@ class CrashLake:
         self._repeat(lake, command)
         return dict(Counter(self.commits.seen()))
 
-    def killed(self, command: str, point: Point, *, java_only: bool = False) -> list[str]:
-        """In what the lake is not as it should be when a call is killed there, and repeated."""
+    def killed(self, command: str, point: Point, of: str = "both") -> list[str]:
+        """In what the lake is not as it should be when a call is killed there, and repeated; ``of``
+        names what of it is killed.
+        """
         lake = self.put_back()
         if not point.is_behind:
             self.commits.stop_at(point)
         with self._process(lake, command) as process:
             self.commits.wait_for(point, process)
-            kill(process, java_only=java_only)
+            kill(process, of)
         self.commits.forget()
         return self._made_good(lake, command)
 
@@ -177,17 +175,41 @@ class CrashLake:
 
     def with_bad_disk(self, command: str, trouble: Trouble) -> list[str]:
         """In what it is not when a layer's disk was full or read-only, and is well again."""
+        return self.with_bad_disks(command, [trouble])
+
+    def with_bad_disks(self, command: str, troubles: Sequence[Trouble]) -> list[str]:
+        """The same of one call after the other, each with another trouble of the same layer."""
         lake = self.put_back()
-        with small_disk(lake.lake.folder / "lake" / "warehouse" / trouble.layer) as disk:
-            if trouble.free is None:
-                disk.turn_read_only()
-            else:
-                disk.leave_free(trouble.free)
+        (layer,) = {trouble.layer for trouble in troubles}
+        with small_disk(lake.lake.folder / "lake" / "warehouse" / layer) as disk:
+            for trouble in troubles:
+                if trouble.free is None:
+                    disk.turn_read_only()
+                else:
+                    disk.leave_free(trouble.free)
+                with self._process(lake, command) as process:
+                    code = process.process.wait(SECONDS)
+                    said = process.said_by_all()
+                # What is left free may have been enough, and others may have nothing to write.
+                is_enough = code == 0 and (trouble.free or command not in ("land", "run"))
+                assert trouble.told in said or is_enough, said
+                disk.make_well()
+            return self._made_good(lake, command)
+
+    def with_disk_that_turns(self, command: str, point: Point) -> list[str]:
+        """In what it is not when the disk of the point's layer turned read-only there, behind a
+        commit, and is well again.
+        """
+        lake = self.put_back()
+        layer = point.table.partition(".")[0]
+        with small_disk(lake.lake.folder / "lake" / "warehouse" / layer) as disk:
             with self._process(lake, command) as process:
+                self.commits.wait_for(point, process)
+                disk.turn_read_only(_TURNS_SECONDS)
                 code = process.process.wait(SECONDS)
                 said = process.said_by_all()
-            # What is left free may have been enough.
-            assert code == 0 or trouble.told in said, said
+            # It may have been the last that the layer was written to.
+            assert code == 0 or READ_ONLY in said, said
             disk.make_well()
             return self._made_good(lake, command)
 
@@ -244,7 +266,7 @@ class CrashLake:
             match command:
                 case "run" | "land":
                     if command == "land":
-                        lake.lake.land(message(each).line() for each in lake.to_land[0])
+                        lake.lake.land(line(each) for each in lake.to_land[0])
                     else:
                         outcomes = lake.lake.outcomes("run", **variables)
                         assert {each.status for each in outcomes.values()} == {"success"}, outcomes

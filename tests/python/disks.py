@@ -1,14 +1,17 @@
 """A disk of a few megabytes under a folder of a lake: it can be full, or turn read-only.
 
-A file system in memory, for which Linux asks for root.
+A file system in memory. Who may mount one, Linux decides: root does not suffice everywhere.
 """
 
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
 # What the operating system says, in the words of Java too.
@@ -30,9 +33,17 @@ class Disk:
         used = (room.f_blocks - room.f_bfree) * room.f_frsize
         self._remount(f"size={(used + size) // _PAGE * _PAGE},rw")
 
-    def turn_read_only(self) -> None:
-        """Nothing more is written. Raises ``CalledProcessError`` while a file is being written."""
-        self._remount("ro")
+    def turn_read_only(self, patience: float = 0.0) -> None:
+        """Nothing more is written. Raises ``CalledProcessError`` if a file is being written for so
+        many seconds.
+        """
+        deadline = time.monotonic() + patience
+        while True:
+            try:
+                return self._remount("ro")
+            except subprocess.CalledProcessError:
+                if time.monotonic() > deadline:
+                    raise
 
     def make_well(self) -> None:
         """There is room again."""
@@ -40,6 +51,18 @@ class Disk:
 
     def _remount(self, options: str) -> None:
         _mount("-o", f"remount,{options}", str(self._folder))
+
+
+@cache
+def can_mount() -> bool:
+    """Whether this process may mount such a disk: found out by mounting one."""
+    with TemporaryDirectory() as folder:
+        try:
+            _mount("-t", "tmpfs", "-o", "size=4k", "lakehouse-test", folder)
+        except (OSError, subprocess.CalledProcessError):
+            return False
+        subprocess.run(["umount", folder], check=True)
+        return True
 
 
 @contextmanager

@@ -1,16 +1,20 @@
 """What holds for every payload whatever, and a fuzzer that looks for one for which it doesn't.
 
     make fuzz FUZZ="--format aerospike_json --seconds 600"      all formats without --format
+    make fuzz FUZZ="--format aerospike_json --runs 1000000"     by executions, not by time
     make fuzz FUZZ="--format aerospike_json --repeat FILE"      what it has found, once more
 
-atheris changes payloads where that makes the decoders go other ways. What it has learned is kept in
-.cache/fuzz, and a payload that breaks a property is left there too. The seeds are in
+atheris changes payloads where that makes the decoders go other ways: small ones, and in a second
+pass ones of up to 200,000 bytes. What it has learned is kept in .cache/fuzz, with how often each
+format was executed; a payload that breaks a property is left there too. The seeds are in
 fuzz_seeds.jsonl; what was found belongs there with its remedy.
 """
 
 import argparse
 import base64
+import hashlib
 import json
+import re
 import subprocess
 import sys
 import time
@@ -29,6 +33,8 @@ SEEDS: Final = Path(__file__).with_name("fuzz_seeds.jsonl")
 _SEPARATOR: Final = b"\n\xffkey\xff\n"
 _HBASE_TYPES: Final = ("string", "boolean", "int", "bigint", "float", "double", "decimal(9,2)")
 _SECONDS_EACH_100_KB: Final = 0.1
+_FOLDER: Final = Path(".cache/fuzz")
+_EXECUTED: Final = re.compile(r"^(?:stat::number_of_executed_units: |#)(\d+)", re.MULTILINE)
 
 
 class Payload(NamedTuple):
@@ -206,7 +212,72 @@ def without_rest() -> None:
 # --- The fuzzer -----------------------------------------------------------------------------------
 
 
-def _fuzz(format: str, seconds: int, repeated: Path | None) -> None:
+class Pass(NamedTuple):
+    """The payloads that one call of the fuzzer makes: where they are kept, how long they may be,
+    how much of the time is theirs, and how many of the executions: long ones take a hundred times
+    as long.
+    """
+
+    corpus: str
+    longest: int
+    of_seconds: float
+    of_runs: float
+
+
+_PASSES: Final = (Pass("corpus", 8_192, 0.8, 0.99), Pass("long", 200_000, 0.2, 0.01))
+
+
+def fuzz(
+    format: str, *, seconds: float | None = None, runs: int | None = None, is_quiet: bool = False
+) -> bool:
+    """Fuzz a format for so long, or so often; whether nothing was found. Each pass is a process of
+    its own, for it ends with the first that it finds. ``is_quiet`` leaves out what is learned.
+    """
+    for number, each in enumerate(_PASSES):
+        limit = [f"-runs={max(1, round(runs * each.of_runs))}"] if runs else []
+        if seconds:
+            limit.append(f"-max_total_time={max(1, round(seconds * each.of_seconds))}")
+        child = [sys.executable, __file__, "--format", format, "--pass", str(number), *limit]
+        said = []
+        with subprocess.Popen(child, stderr=subprocess.PIPE, text=True, errors="replace") as fuzzer:
+            assert fuzzer.stderr is not None
+            for line in fuzzer.stderr:
+                said.append(line)
+                if not is_quiet:
+                    sys.stderr.write(line)
+        if fuzzer.returncode and is_quiet:
+            sys.stderr.write("".join(said[-40:]))
+        executed = max(map(int, _EXECUTED.findall("".join(said))), default=0)
+        total = _count(format, executed)
+        told = f"{executed:,} executions, {total:,} in all"
+        print(f"{format}, up to {each.longest:,} bytes: {told}", flush=True)
+        if fuzzer.returncode:
+            return False
+    return True
+
+
+def executions(format: str) -> int:
+    """How often a format was executed with today's decoders."""
+    file = _FOLDER / format / "executed.json"
+    counts: dict[str, int] = json.loads(file.read_text()) if file.exists() else {}
+    return counts.get(_decoders(), 0)
+
+
+def _count(format: str, executed: int) -> int:
+    total = executions(format) + executed
+    file = _FOLDER / format / "executed.json"
+    file.write_text(json.dumps({_decoders(): total}))
+    return total
+
+
+@cache
+def _decoders() -> str:
+    """A digest of the decoders' code, and of what is asked of them."""
+    files = [*sorted(Path("python_udfs").rglob("*.py")), Path(__file__)]
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:12]
+
+
+def _run(format: str, chosen: Pass, options: Sequence[str], repeated: Path | None) -> None:
     import atheris  # type: ignore[import-untyped, import-not-found, unused-ignore]
 
     with atheris.instrument_imports(include=["python_udfs"]):
@@ -221,25 +292,49 @@ def _fuzz(format: str, seconds: int, repeated: Path | None) -> None:
     if repeated is not None:
         check(format, from_bytes(repeated.read_bytes()), others)
         return
-    folder = Path(".cache/fuzz") / format
-    corpus = folder / "corpus"
-    corpus.mkdir(parents=True, exist_ok=True)
+    folder = _FOLDER / format
+    # The first is where new ones go. Long ones would be cut by the pass of short ones.
+    corpora = [folder / name for name in dict.fromkeys((chosen.corpus, _PASSES[0].corpus))]
+    for corpus in corpora:
+        corpus.mkdir(parents=True, exist_ok=True)
     for number, seed in enumerate(known):
-        (corpus / f"seed-{number}").write_bytes(to_bytes(seed))
+        (corpora[-1] / f"seed-{number}").write_bytes(to_bytes(seed))
+        if chosen is not _PASSES[0]:
+            for name, data in _lengthened(seed, chosen.longest).items():
+                (corpora[0] / f"{name}-{number}").write_bytes(data)
     words = folder / "words"
     words.write_text("".join(f'"{word}"\n' for word in _words(known)))
     atheris.Setup(
         [
             sys.argv[0],
-            str(corpus),
+            *map(str, corpora),
             f"-artifact_prefix={folder}/",
             f"-dict={words}",
-            f"-max_total_time={seconds}",
-            *("-max_len=8192", "-timeout=20", "-rss_limit_mb=2048", "-print_final_stats=1"),
+            f"-max_len={chosen.longest}",
+            # Long at once: it would begin with what is as long as the seeds.
+            *(["-len_control=0"] if chosen is not _PASSES[0] else []),
+            *options,
+            *("-timeout=20", "-rss_limit_mb=2048", "-print_final_stats=1"),
         ],
         lambda data: check(format, from_bytes(data), others),
     )
     atheris.Fuzz()
+
+
+def _lengthened(seed: Payload, longest: int) -> dict[str, bytes]:
+    """A seed many times over, as an array and bare; and with a long text in it, and deeply nested:
+    mutations add a few bytes at most.
+    """
+    value, room = seed.value, longest // 2
+    times = min(room // max(1, len(value)), 2**16 - 1)
+    middle = value.find(b'"', len(value) // 2) + 1
+    return {
+        "array": b"[" + b",".join([value] * times) + b"]",
+        "messagepack": b"\xdc" + times.to_bytes(2) + value * times,
+        "again": value * times,
+        "text": value[:middle] + b"x" * room + value[middle:],
+        "nested": value[:middle] + b'":' + b"[" * room + value[middle:],
+    }
 
 
 def _words(known: Sequence[Payload]) -> list[str]:
@@ -258,22 +353,27 @@ def main() -> None:
 
     parser = argparse.ArgumentParser(prog="make fuzz", allow_abbrev=False)
     parser.add_argument("--format", choices=[*FORMATS, COLUMN_TEXTS])
-    parser.add_argument("--seconds", type=int, default=60, help="for each format")
+    parser.add_argument("--seconds", type=int, help="for each format (60, if no --runs are given)")
+    parser.add_argument("--runs", type=int, help="executions of each format")
     parser.add_argument("--repeat", type=Path, metavar="FILE")
-    chosen = parser.parse_args()
-    if chosen.format is None:
-        # A process each, for it ends with the first that it finds.
-        rest = ["--seconds", str(chosen.seconds)]
+    parser.add_argument("--pass", type=int, dest="number", help=argparse.SUPPRESS)
+    chosen, options = parser.parse_known_args()
+    if chosen.number is None and chosen.repeat is None:
+        if options:
+            parser.error(f"unrecognized arguments: {' '.join(options)}")
+        seconds = chosen.seconds or (None if chosen.runs else 60)
         failed = [
             name
-            for name in (*FORMATS, COLUMN_TEXTS)
-            if subprocess.run([sys.executable, __file__, "--format", name, *rest]).returncode
+            for name in ([chosen.format] if chosen.format else [*FORMATS, COLUMN_TEXTS])
+            if not fuzz(name, seconds=seconds, runs=chosen.runs)
         ]
         sys.exit(f"something was found in {', '.join(failed)}" if failed else 0)
+    if chosen.format is None:
+        parser.error("--repeat needs --format")
     for name in [name for name in sys.modules if name.startswith("python_udfs")]:
         # To be imported anew, watched.
         del sys.modules[name]
-    _fuzz(chosen.format, chosen.seconds, chosen.repeat)
+    _run(chosen.format, _PASSES[chosen.number or 0], options, chosen.repeat)
 
 
 if __name__ == "__main__":

@@ -68,7 +68,8 @@ class Event(NamedTuple):
 
     ``named`` is what the image names: with None for null, with UNAVAILABLE for what Debezium can't
     say. ``before`` is the image before, ``previous_key`` the key that an update has replaced,
-    ``of_table`` the one of several source tables, ``raw`` the bytes of what changes no row.
+    ``of_table`` the one of several source tables, ``raw`` the bytes of what changes no row. One
+    that ``is_marked`` has its key's ``marker`` wherever its message has room for one.
     """
 
     source: Source
@@ -85,6 +86,7 @@ class Event(NamedTuple):
     has_set: bool = True
     of_table: str | None = None
     raw: bytes | None = None
+    is_marked: bool = False
 
     @property
     def is_change(self) -> bool:
@@ -100,6 +102,11 @@ class Event(NamedTuple):
     def table_if_several(self) -> str | None:
         """The source table where the log is of several, as the references take it."""
         return self.table if self.source.tables else None
+
+
+def marker(source: Source, key: int) -> str:
+    """A text that only messages of that key hold."""
+    return f"subject-{source.table}-{key}-7f3a"
 
 
 def key_value(source: Source, key: int) -> int | str:
@@ -201,8 +208,14 @@ def _resolved(event: Event) -> Image:
 
 
 def _row(image: Image) -> tuple[str | None, ...]:
-    values = [image.get(column) for column in COLUMNS]
+    values = [_fitting(column, image.get(column)) for column in COLUMNS]
     return tuple(None if value is None else json.dumps(value) for value in values)
+
+
+def _fitting(column: str, value: Value) -> Value:
+    """The value, or none if it doesn't fit its column."""
+    is_misfit = COLUMNS[column] == "bigint" and isinstance(value, str)
+    return None if is_misfit and value != UNAVAILABLE else value
 
 
 def micros(milliseconds: int | None) -> int | None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from aerospike_encoder import pack
-from row_events import DATABASE, WRITES, Event, Value, digest
+from row_events import DATABASE, POISON, WRITES, Event, Value, digest, marker
 from streams import BLOB, BOOLEAN, DOUBLE, INTEGER, STRING, Message
 
 Payload = tuple[bytes | None, bytes | None]
@@ -28,38 +28,62 @@ _PARTICLE_TYPES: Final[dict[type, int]] = {
     str: STRING,
     bytes: BLOB,
 }
+# A record beside others' in a batch, of a set that no model reads.
+_NEIGHBOURS: Final = "neighbours"
+_BATCHED: Final = 3
 _BIN_TYPES: Final[dict[type, str]] = {type(None): "nil", bool: "bool", int: "int", str: "str"}
 
 
 def message(event: Event) -> Message:
     """The Kafka message of an event."""
     key, value = _PAYLOADS[event.source.format](event) if event.is_change else (None, event.raw)
+    if event.operation == POISON:
+        key = _message_key(event)
     return Message(event.source.topic, event.partition, event.offset, event.sent_ms, key, value)
+
+
+def line(event: Event) -> dict[str, Any]:
+    """The capture line of an event, with a header if it is marked."""
+    sent = message(event).line()
+    if (text := _marker(event)) is None:
+        return sent
+    return {**sent, "headers": [[f"of {text}", b64encode(text.encode()).decode()]]}
 
 
 # --- Aerospike ------------------------------------------------------------------------------------
 
 
 def _messagepack(event: Event) -> Payload:
-    key = [event.source.schema, _set(event), _digest(event), None]
+    key = [event.source.schema, _set(event), _digest(event), _marker(event)]
     if event.operation == "delete":
         # Connectors before 4.0 date no delete.
         dates = [] if event.time_ms is None else [3, 0, event.time_ms]
-        return None, pack([1, 2, [key, 0, *dates]])
-    bins = [[name, _PARTICLE_TYPES[type(value)], 0, value] for name, value in event.named.items()]
-    return None, pack([1, 1, [key, 1, event.expires_s or 0, event.time_ms, bins]])
+        record: list[Any] = [1, 2, [key, 0, *dates]]
+    else:
+        named = {**event.named, **_about(event)}
+        bins = [[name, _PARTICLE_TYPES[type(value)], 0, value] for name, value in named.items()]
+        record = [1, 1, [key, 1, event.expires_s or 0, event.time_ms, bins]]
+    if not _is_batched(event):
+        return None, pack(record)
+    other = [event.source.schema, _NEIGHBOURS, _neighbour(event), None]
+    return None, pack([record, [1, 1, [other, 1, 0, event.time_ms, []]]])
 
 
 def _aerospike_json(event: Event) -> Payload:
-    key = [event.source.schema, _set(event), b64encode(_digest(event)).decode(), None]
-    if event.operation == "delete":
-        return None, _compact({"msg": "delete", "key": key, "durable": False} | _lut(event))
-    bins = [
-        {"name": name, "type": _BIN_TYPES[type(value)], "value": value}
-        for name, value in event.named.items()
-    ]
-    record = {"msg": "write", "key": key, "gen": 1, "exp": event.expires_s or 0, "bins": bins}
-    return None, _compact(record | _lut(event))
+    key = [event.source.schema, _set(event), b64encode(_digest(event)).decode(), _marker(event)]
+    record: dict[str, Any] = {"msg": "delete", "key": key, "durable": False}
+    if event.operation != "delete":
+        bins = [
+            {"name": name, "type": _BIN_TYPES[type(value)], "value": value}
+            for name, value in {**event.named, **_about(event)}.items()
+        ]
+        record = {"msg": "write", "key": key, "gen": 1, "exp": event.expires_s or 0, "bins": bins}
+    record |= _lut(event)
+    if not _is_batched(event):
+        return None, _compact(record)
+    other = [event.source.schema, _NEIGHBOURS, b64encode(_neighbour(event)).decode(), None]
+    neighbour = {"msg": "write", "key": other, "gen": 1, "exp": 0, "bins": []} | _lut(event)
+    return None, _compact([record, neighbour])
 
 
 def _flat_json(event: Event) -> Payload:
@@ -69,11 +93,21 @@ def _flat_json(event: Event) -> Payload:
     if event.operation == "delete":
         return None, _compact({"metadata": metadata | {"msg": "delete"} | _lut(event)})
     more = {"msg": "write", "gen": 1, "exp": event.expires_s or 0}
-    return None, _compact({"metadata": metadata | more | _lut(event), **event.named})
+    row = {**event.named, **_about(event)}
+    return None, _compact({"metadata": metadata | more | _lut(event), **row})
 
 
 def _set(event: Event) -> str | None:
     return event.source.table if event.has_set else None
+
+
+def _is_batched(event: Event) -> bool:
+    return event.is_marked and event.offset % _BATCHED == 0
+
+
+def _neighbour(event: Event) -> bytes:
+    """The digest of a record that nobody else's is."""
+    return b"neighbour" + event.partition.to_bytes(4) + event.offset.to_bytes(7)
 
 
 def _digest(event: Event) -> bytes:
@@ -99,6 +133,8 @@ def _arcion(event: Event) -> Payload:
     columns += [_declared("level", "int64"), _declared("label"), _declared("note")]
     # MicroTimestamp's would be a number.
     columns.append(_declared("seen"))
+    if (text := _marker(event)) is not None:
+        columns.append({**_declared("about"), "doc": f"of {text}"})
     images = [{"type": "struct", "field": name, "fields": columns} for name in ("before", "after")]
     source = {"connector": "POSTGRESQL", "db": DATABASE, "schema": event.source.schema}
     envelope = _envelope(event, source)
@@ -127,14 +163,17 @@ def _envelope(event: Event, source: dict[str, Any]) -> dict[str, Any]:
         "op": _DEBEZIUM_OPS[event.operation],
     }
     if event.operation in WRITES:
-        value["after"] = {**_key(event), **event.named}
+        value["after"] = {**_key(event), **event.named, **_about(event)}
     if event.before is not None or event.previous_key is not None:
-        value["before"] = {**_key_before(event), **(event.before or {})}
+        about = _about(event, event.previous_key)
+        value["before"] = {**_key_before(event), **(event.before or {}), **about}
+    if (text := _marker(event)) is not None:
+        value["source"]["query"] = f"update {event.table} set about = '{text}'"
     return value
 
 
 def _unwrapped(event: Event) -> Payload:
-    row: dict[str, Any] = {**_key(event), **event.named}
+    row: dict[str, Any] = {**_key(event), **event.named, **_about(event)}
     row |= {"__deleted": "false", "__db": DATABASE, "__schema": event.source.schema}
     row |= {"__table": event.table, "__op": _DEBEZIUM_OPS[event.operation]}
     if event.operation == "delete":
@@ -156,7 +195,7 @@ def _maxwell(event: Event) -> Payload:
         "database": DATABASE,
         "table": event.table,
         "type": _MAXWELL_TYPES.get(event.operation, event.operation),
-        "data": {**_key(event), **event.named},
+        "data": {**_key(event), **event.named, **_about(event)},
     }
     if event.time_ms is not None:
         change["ts"] = event.time_ms // 1000
@@ -179,7 +218,7 @@ def _canal(event: Event) -> Payload:
         "ts": event.time_ms,
     }
     if event.operation != "truncate":
-        row = {**_key(event), **event.named}
+        row = {**_key(event), **event.named, **_about(event)}
         change["data"] = [{name: _as_text(value) for name, value in row.items()}]
         change["pkNames"] = ["id"] if event.source.has_key else None
         change["mysqlType"] = {"id": "bigint(20)", "level": "int(11)", "label": "varchar(255)"}
@@ -194,6 +233,17 @@ def _canal(event: Event) -> Payload:
 
 def _key(event: Event) -> dict[str, Value]:
     return {} if event.key is None else {"id": event.key}
+
+
+def _marker(event: Event) -> str | None:
+    return marker(event.source, event.key) if event.is_marked and event.key is not None else None
+
+
+def _about(event: Event, key: int | None = None) -> dict[str, Value]:
+    """A column that no model declares, with the marker of the key, or of another one."""
+    if not event.is_marked or event.key is None:
+        return {}
+    return {"about": marker(event.source, event.key if key is None else key)}
 
 
 def _key_before(event: Event) -> dict[str, Value]:

@@ -121,11 +121,12 @@ def as_told(event: Event) -> Event:
 
 
 def with_noise(events: Sequence[Event], seed: int) -> list[Event]:
-    """The stream with some of its places taken by what changes no row, and from some place on with
-    a column that no model declares.
+    """The stream with some of its places taken by what changes no row, and from some places on with
+    a column that no model declares, with one of another type, and without one.
     """
     dice = random.Random(f"noise {seed}")
     drifts_from = {place: dice.randrange(2 * EVENTS) for place in (0, 1)}
+    retyped_from, dropped_from = dice.randrange(3 * EVENTS), dice.randrange(3 * EVENTS)
     found = []
     for event in events:
         if (roll := dice.random()) < 0.02:
@@ -133,10 +134,23 @@ def with_noise(events: Sequence[Event], seed: int) -> list[Event]:
             event = event._replace(operation=POISON, raw=raw, key=None)
         elif roll < 0.04:
             event = event._replace(operation=TOMBSTONE, raw=dice.choice([None, b""]), key=None)
-        elif event.named and event.offset >= drifts_from[event.partition % 2]:
-            event = event._replace(named={**event.named, "new_column": event.offset})
+        elif event.named:
+            named = dict(event.named)
+            if event.offset >= drifts_from[event.partition % 2]:
+                named["new_column"] = event.offset
+            # Rows without a key are told by their images, those from before the drift too.
+            if event.source.has_key and event.offset >= dropped_from:
+                named.pop("note", None)
+            if _is_retyped(event.source) and event.offset >= retyped_from and "level" in named:
+                named["level"] = f"level {named['level']}"
+            event = event._replace(named=named)
         found.append(event)
     return found
+
+
+def _is_retyped(source: Source) -> bool:
+    # Where the payload declares its types, a value of another one is no payload.
+    return source.has_key and source.format not in ("arcion_json", "canal_json")
 
 
 def keyless_stream(source: Source, seed: int, clone: int, *, truncates: float = 0.0) -> list[Event]:

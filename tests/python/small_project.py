@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+import yaml
 from lakes import copy_project
 
 # Where a row of a log of several source tables is from.
@@ -166,6 +167,15 @@ def add_gold(project: Path, gold: Gold) -> None:
     }
     # JSON is YAML.
     (folder / f"{gold.name}.yml").write_text(json.dumps({"models": [model]}))
+
+
+def add_target(project: Path, name: str) -> None:
+    """A second target, whose schemas begin with its name."""
+    file = project / "profiles" / "profiles.yml"
+    profiles = yaml.safe_load(file.read_text())
+    outputs = profiles["cdc_lakehouse"]["outputs"]
+    outputs[name] = {**outputs["dev"], "schema": name}
+    file.write_text(yaml.safe_dump(profiles))
 
 
 def remove_model(project: Path, name: str) -> None:

@@ -3,38 +3,63 @@
     make soak SOAK="--minutes 600"            # goes on behind the last episode
     make soak SOAK="--seed 17 --episodes 1"   # repeats that one
     make soak SOAK="--crashes"                # kills, bad disks, no catalog
+    make soak SOAK="--fuzz"                   # payloads, 10 million of each format
 
 Episodes take turns: a deep one does many things to a few tables of a few streams, a wide one builds
 very many streams of every wire format in three runs. What has become of each is kept in
-.cache/soak/played.jsonl; a failure is shrunk to a minimal stream in .cache/soak/failure-<seed>.txt.
+.cache/soak/played.jsonl, with a digest of the code that it was played with: what other code has
+played is to be played again, its failures first. A failure is shrunk to a minimal stream in
+.cache/soak/failure-<seed>.txt.
 """
 
 import argparse
+import hashlib
 import json
 import os
+import shutil
+import subprocess
 import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, ClassVar, Final, TypeVar
 
+import kafka_crashes
+from commit_points import KILLED, Point
 from crashes import COMMITS, CrashLake, points, troubles
+from disks import can_mount
+from fuzzing import COLUMN_TEXTS, executions, fuzz
+from kafka_crashes import KafkaCrashes
 from row_events import Event
-from row_messages import message
+from row_messages import line
 from soak_lake import SoakLake
 from soak_streams import Do, Episode, Step, deep, wide
 
-from dbt_lakehouse.config.paths import CACHE
+from dbt_lakehouse.config.paths import CACHE, ROOT
+from python_udfs.registry import FORMATS
 
 FOLDER: Final = CACHE / "soak"
 PLAYED: Final = FOLDER / "played.jsonl"
+# What decides how an episode ends.
+CODE: Final = (
+    *("python_udfs", "dbt_lakehouse", "dbt", "macros", "shared", "models", "profiles"),
+    *("tests/python", "dbt_project.yml", "requirements.txt"),
+)
+# What all code is to have gone through (docs/reliability.md).
+STREAMS: Final = 10_000
+EXECUTIONS: Final = 10_000_000
+FUZZED: Final = (*FORMATS, COLUMN_TEXTS)
 _LANDING: Final = (Do.RUN, Do.LEAVE_OUT)
 _Part = TypeVar("_Part")
+_Lake = TypeVar("_Lake", CrashLake, KafkaCrashes)
+# By name.
+Plays = Sequence[tuple[str, Callable[[_Lake], list[str]]]]
 _NEVER: Final = threading.Event()
 
 
@@ -62,8 +87,8 @@ def planned(seed: int, clones: int, steps: int) -> Episode:
 def play(episode: Episode) -> list[str]:
     """What was wrong with the lake behind the first step of which anything was."""
     # A session that is open keeps its catalog: each lake has a folder of its own.
-    with TemporaryDirectory(dir=FOLDER, ignore_cleanup_errors=True) as folder:
-        lake = SoakLake.make(Path(folder), episode)
+    with folder_of_a_lake() as folder:
+        lake = SoakLake.make(folder, episode)
         for number, step in enumerate(episode.steps):
             Told.now = f"seed {episode.seed}, step {number}: {_told(step)}"
             try:
@@ -171,7 +196,7 @@ def told(episode: Episode, found: Sequence[str]) -> str:
     batches = iter(episode.batches)
     for step in episode.steps:
         if step.do in _LANDING:
-            lines += [json.dumps(message(each).line()) for each in next(batches)]
+            lines += [json.dumps(line(each)) for each in next(batches)]
         lines.append(f"# {_told(step)}")
     return "\n".join([*lines, *(f"# {each[:2000]}" for each in found)]) + "\n"
 
@@ -192,18 +217,39 @@ def main(arguments: Sequence[str]) -> int:
     """Play episodes or crashes; 1 if any has failed."""
     options = _options(arguments)
     FOLDER.mkdir(parents=True, exist_ok=True)
+    remove_leftovers(FOLDER)
     Told.tell_each_minute()
     end = time.monotonic() + 60 * options.minutes
+    if options.fuzz:
+        return _fuzz(end)
     if options.crashes is not None:
         _play_crashes(end, options.crashes)
     else:
-        seed = _next_seed() if options.seed is None else options.seed
-        last = None if options.episodes is None else seed + options.episodes
-        while time.monotonic() < end and (last is None or seed < last):
+        for number, seed in enumerate(_seeds(options.seed)):
+            if time.monotonic() > end or number == options.episodes:
+                break
             _play_one(seed, options)
-            seed += 1
     print(report(), flush=True)
     return 1 if any(each["found"] for each in _played()) else 0
+
+
+def _fuzz(end: float) -> int:
+    """Fuzz the formats in turn, each until it was executed often enough."""
+    found = set()
+    while time.monotonic() < end and (
+        left := [each for each in FUZZED if executions(each) < EXECUTIONS and each not in found]
+    ):
+        for format in left:
+            if time.monotonic() < end:
+                Told.now = f"fuzzing {format}"
+                minute = min(60.0, end - time.monotonic())
+                runs = EXECUTIONS - executions(format)
+                if not fuzz(format, seconds=minute, runs=runs, is_quiet=True):
+                    found.add(format)
+    for format in FUZZED:
+        told = "FAILED, see .cache/fuzz" if format in found else "ok"
+        print(f"{format}: {executions(format):,} of {EXECUTIONS:,} executions: {told}", flush=True)
+    return 1 if found else 0
 
 
 def _play_one(seed: int, options: argparse.Namespace) -> None:
@@ -228,38 +274,87 @@ def _play_one(seed: int, options: argparse.Namespace) -> None:
 def _play_crashes(end: float, named: str) -> None:
     """All that can go wrong in a command and has not been played well yet."""
     done = {each["name"] for each in _played() if not each["found"]}
-    with TemporaryDirectory(dir=FOLDER, ignore_cleanup_errors=True) as folder:
-        lake = CrashLake.make(Path(folder))
-        for name, crash in _crashes(lake):
-            if name in done or named not in name:
-                continue
-            if time.monotonic() > end:
-                return
-            began = time.monotonic()
-            Told.now = name
-            try:
-                found = crash()
-            except Exception as error:
-                found = ["".join(traceback.format_exception_only(error))[:3000]]
-            _keep(name, found, began, crashes=1)
+
+    def are_left(plays: Plays[Any]) -> Plays[Any]:
+        return [each for each in plays if each[0] not in done and named in each[0]]
+
+    if left := are_left(crashes()):
+        with folder_of_a_lake() as folder:
+            _play_each(left, CrashLake.make(folder), end)
+    if (left := are_left(crashes_of_kafka())) and time.monotonic() < end:
+        with folder_of_a_lake() as folder, KafkaCrashes.made(folder) as lake:
+            _play_each(left, lake, end)
 
 
-def _crashes(lake: CrashLake) -> Iterator[tuple[str, Callable[[], list[str]]]]:
+def _play_each(plays: Plays[_Lake], lake: _Lake, end: float) -> None:
+    for name, play in plays:
+        if time.monotonic() > end:
+            return
+        began = time.monotonic()
+        Told.now = name
+        try:
+            found = play(lake)
+        except Exception as error:
+            found = ["".join(traceback.format_exception_only(error))[:3000]]
+        _keep(name, found, began, crashes=1)
+
+
+def crashes() -> Plays[CrashLake]:
+    """All that can go wrong in a command: its name, and what plays it."""
+    plays: list[tuple[str, Callable[[CrashLake], list[str]]]] = []
     for command in COMMITS:
-        # Disks ask for root.
-        for trouble in troubles(command) if os.geteuid() == 0 else ():
-            yield f"{command}, {trouble}", partial(lake.with_bad_disk, command, trouble)
-        for number, point in enumerate(points(command)):
-            # Of the JVM alone every other time.
-            kill = partial(lake.killed, command, point, java_only=number % 4 > 1)
-            yield f"kill of {command} {point}", kill
-            if point.is_behind:
-                away = partial(lake.with_catalog_away, command, point)
-                # The first has time to wait, the second has not.
-                yield f"10 s without a catalog in {command} {point}", partial(away, 10)
-                yield f"40 s without a catalog in {command} {point}", partial(away, 40)
-            else:
-                yield f"refusal of {command} {point}", partial(lake.failed, command, point)
+        for trouble in troubles(command) if can_mount() else ():
+            bad = partial(CrashLake.with_bad_disk, command=command, trouble=trouble)
+            plays.append((f"{command}, {trouble}", bad))
+    return [*plays, *_at_points(CrashLake, {command: points(command) for command in COMMITS})]
+
+
+def crashes_of_kafka() -> Plays[KafkaCrashes]:
+    """The same of landings from Kafka, whose broker may die too."""
+    of_commands = {command: kafka_crashes.points(command) for command in kafka_crashes.COMMITS}
+    dead = [
+        (
+            f"{command}, the broker dies {point}",
+            partial(KafkaCrashes.with_broker_dead, command=command, point=point),
+        )
+        for command, places in of_commands.items()
+        for point in places
+        if point.is_behind
+    ]
+    return [*dead, *_at_points(KafkaCrashes, of_commands)]
+
+
+def _at_points(of: type[_Lake], of_commands: Mapping[str, Sequence[Point]]) -> Plays[_Lake]:
+    plays: list[tuple[str, Callable[[_Lake], list[str]]]] = []
+    for command, places in of_commands.items():
+        for number, point in enumerate(places):
+            plays.append(_kill(of, command, point, number))
+            if not point.is_behind:
+                refused = partial(of.failed, command=command, point=point)
+                plays.append((f"refusal of {command} {point}", refused))
+                continue
+            # The first has time to wait, the second has not.
+            for seconds in (10, 40):
+                away = partial(of.with_catalog_away, command=command, point=point, seconds=seconds)
+                plays.append((f"{seconds} s without a catalog in {command} {point}", away))
+            if can_mount():
+                turning = partial(of.with_disk_that_turns, command=command, point=point)
+                plays.append((f"{command}, disk turns read-only {point}", turning))
+    # Each point in another way, and then in the last one.
+    return plays + [
+        _kill(of, command, point, number + turn)
+        for turn in (1, 2)
+        for command, places in of_commands.items()
+        for number, point in enumerate(places)
+    ]
+
+
+def _kill(
+    of: type[_Lake], command: str, point: Point, number: int
+) -> tuple[str, Callable[[_Lake], list[str]]]:
+    what = KILLED[number % len(KILLED)]
+    play = partial(of.killed, command=command, point=point, of=what)
+    return f"kill of {command} {point}, of {what}", play
 
 
 def _keep(name: str, found: Sequence[str], began: float, **size: int) -> None:
@@ -267,6 +362,7 @@ def _keep(name: str, found: Sequence[str], began: float, **size: int) -> None:
     seconds = time.monotonic() - began
     with PLAYED.open("a") as kept:
         result = {
+            "code": code(),
             "name": name,
             "seconds": round(seconds, 1),
             "found": [f[:1000] for f in found[:5]],
@@ -278,33 +374,112 @@ def _keep(name: str, found: Sequence[str], began: float, **size: int) -> None:
 
 
 def report() -> str:
-    """What all that was played has shown."""
+    """What all that this code has played has shown, and what it has not played yet."""
     played = _played()
     failed = [each for each in played if each["found"]]
-    sums = ", ".join(
-        f"{sum(each.get(what, 0) for each in played):,} {what}"
+    sums = {
+        what: sum(each.get(what, 0) for each in played)
         for what in ("streams", "events", "steps", "crashes")
-    )
+    }
+    told = ", ".join(f"{count:,} {what}" for what, count in sums.items())
     minutes = sum(each["seconds"] for each in played) / 60
-    lines = [f"{sums} in {minutes:.0f} minutes: {len(failed)} of {len(played)} failed"]
+    lines = [
+        f"code {code()}: {told} in {minutes:.0f} minutes: {len(failed)} of {len(played)} failed"
+    ]
+    done = {each["name"] for each in played}
+    left = [name for name, _ in (*crashes(), *crashes_of_kafka()) if name not in done]
+    lines.append(f"left: {max(0, STREAMS - sums['streams']):,} of {STREAMS:,} streams,")
+    lines[-1] += f" {len(left):,} of {len(left) + sums['crashes']:,} crashes"
+    if others := len(_records()) - len(_records(code())):
+        lines[-1] += f"; {others:,} records are of other code and do not count"
     for each in failed:
-        options = each["name"] if "streams" in each else "--crashes"
+        options = each["name"] if "streams" in each else f"--crashes '{each['name']}'"
         lines.append(f'{each["name"]}: make soak SOAK="{options}"')
         lines += [f"    {found}" for found in each["found"][:2]]
     return "\n".join(lines)
 
 
-def _played() -> list[dict[str, Any]]:
-    """Of each episode and each crash, the last time."""
+def _records(of: str | None = None) -> list[dict[str, Any]]:
+    """All that was ever kept, or what some code has played."""
     if not PLAYED.exists():
         return []
-    played = [json.loads(line) for line in PLAYED.read_text().splitlines()]
-    return [*{each["name"]: each for each in played}.values()]
+    records = [json.loads(line) for line in PLAYED.read_text().splitlines()]
+    return [each for each in records if of is None or each.get("code") == of]
 
 
-def _next_seed() -> int:
-    seeds = [int(each["name"].split()[1]) for each in _played() if "streams" in each]
-    return max(seeds, default=0) + 1
+def _played() -> list[dict[str, Any]]:
+    """Of each episode and each crash of this code, the last time."""
+    return [*{each["name"]: each for each in _records(code())}.values()]
+
+
+def _seeds(first: int | None) -> Iterator[int]:
+    """The first and those behind it. If none is named: those that failed with other code and were
+    not played with this one, then those that were never played.
+    """
+
+    def seeds(records: Sequence[dict[str, Any]]) -> list[int]:
+        return [int(each["name"].split()[1]) for each in records if "streams" in each]
+
+    if first is None:
+        last = {each["name"]: each for each in _records()}.values()
+        yield from sorted({*seeds([each for each in last if each["found"]])} - {*seeds(_played())})
+        first = max(seeds(_records()), default=0) + 1
+    while True:
+        yield first
+        first += 1
+
+
+@cache
+def code() -> str:
+    """A digest of the code that decides how an episode ends, tests of other things left out."""
+    found = hashlib.sha256()
+    for part in CODE:
+        place = ROOT / part
+        files = (
+            [place] if place.is_file() else [each for each in place.rglob("*") if _is_code(each)]
+        )
+        for file in sorted(files):
+            found.update(f"{file.relative_to(ROOT)}\0".encode())
+            found.update(hashlib.sha256(file.read_bytes()).digest())
+    return found.hexdigest()[:12]
+
+
+def _is_code(file: Path) -> bool:
+    suffixes = (".py", ".sql", ".yml", ".md")
+    return file.is_file() and file.suffix in suffixes and not file.name.startswith("test_")
+
+
+# --- folders --------------------------------------------------------------------------------------
+
+
+@contextmanager
+def folder_of_a_lake() -> Iterator[Path]:
+    """A temporary folder that says whose it is."""
+    prefix = f"lake-{os.getpid()}-"
+    with TemporaryDirectory(dir=FOLDER, prefix=prefix, ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
+
+
+def remove_leftovers(parent: Path) -> None:
+    """Remove the lakes of processes that were killed, and the disks under them."""
+    for folder in parent.glob("lake-*-*"):
+        if _runs(int(folder.name.split("-")[1])):
+            continue
+        mounts = [line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines()]
+        for mount in mounts:
+            if Path(mount).is_relative_to(folder):
+                subprocess.run(["umount", "--lazy", mount], check=True)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _runs(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def _options(arguments: Sequence[str]) -> argparse.Namespace:
@@ -316,6 +491,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--steps", type=int, default=8, help="of a deep one (%(default)s)")
     told = "no episodes: all that can go wrong in a command, or what has this text in its name"
     parser.add_argument("--crashes", nargs="?", const="", help=told)
+    parser.add_argument("--fuzz", action="store_true", help="payloads of all formats, nothing else")
     parser.add_argument("--shrink-minutes", type=float, default=10.0, help="(%(default)s)")
     return parser.parse_args(arguments)
 

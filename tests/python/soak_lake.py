@@ -4,15 +4,17 @@ references behind it.
 
 import json
 import random
+import shutil
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
 from expected_gold import EPOCH
-from lakes import Lake, as_of_text
-from row_events import POISON, Event, Source, changes_by_key, key_value
+from lakes import Lake, Rows, as_of_text
+from needles import holders
+from row_events import COLUMNS, POISON, Event, Source, changes_by_key, key_value, marker
 from row_lake import (
     Expected,
     add_change_log,
@@ -22,9 +24,19 @@ from row_lake import (
     expected_history,
     expected_rows,
     expected_state,
+    log_of,
 )
-from row_messages import message
-from small_project import small_project
+from row_messages import line
+from small_project import (
+    Log,
+    add_gold,
+    add_log,
+    add_target,
+    current_state,
+    remove_model,
+    small_project,
+)
+from soak_memory import wrong_counters, wrong_tombstones
 from soak_streams import Do, Episode, Step
 from streams import HOUR, START
 
@@ -35,6 +47,10 @@ from dbt_lakehouse.commands.status.facts import Facts, Outcome
 from dbt_lakehouse.commands.status.gathering import gather
 from dbt_lakehouse.config.project import Project
 
+# The second target; its tables are in schemas that begin with its name.
+_OTHER: Final = "other"
+# What has read the deletes without a set, whatever is left out of a run.
+_DELETES: Final = "deleted_keys"
 # Not for data tests of `dbt test` that only warn of what an episode is full of.
 _WARNING: Final = ("quarantine_rate", "no_topic_is_all_quarantined", "no_unknown_columns*")
 
@@ -50,6 +66,12 @@ class SoakLake:
     to_land: list[list[Event]] = field(default_factory=list)
     unknown: str | None = None
     forgotten: bool = False
+    gone: set[str] = field(default_factory=set)
+    """What files held of the keys that were forgotten, and must not once they are purged."""
+    columns: dict[str, list[str]] = field(default_factory=dict)
+    """By gold table: the columns that it has, if not all."""
+    exchanged: set[str] = field(default_factory=set)
+    """The gold tables that read another log than their own."""
     read: dict[str, list[Event]] = field(default_factory=dict)
     """By table: all that it has read, through its log."""
     read_as_of: dict[str, datetime] = field(default_factory=dict)
@@ -63,6 +85,7 @@ class SoakLake:
             add_current_state(project, source)
         for name, source in episode.histories.items():
             add_history(project, source, name)
+        add_target(project, _OTHER)
         batches = [list(batch) for batch in episode.batches]
         lake = cls(Lake(folder, project), episode, to_land=batches)
         lake.unknown = episode.unknown
@@ -92,11 +115,9 @@ class SoakLake:
         self.as_of += timedelta(hours=step.hours)
         match step.do:
             case Do.RUN:
-                self.land()
-                self.run()
+                return self._land_and_run()
             case Do.LEAVE_OUT:
-                self.land()
-                self.run(without=step.of)
+                return self._land_and_run(without=step.of)
             case Do.REFRESH:
                 self._refresh(step.of)
             case Do.MAINTAIN:
@@ -108,16 +129,28 @@ class SoakLake:
                 self.run()
             case Do.REDRIVE:
                 self.run()
+                # What it has of them is quarantined still.
+                self._drop_other_target()
                 self.unknown = None
                 with self.lake.dbt_folders():
                     redrive(self.project(), [], [])
                 self.run()
             case Do.FORGET | Do.PURGE:
                 self.run()
+                # They would keep what is forgotten here.
+                self._drop_other_target()
+                self._drop_other_logs()
                 self.forget(step)
                 found = self.differences()
+                if step.do is Do.PURGE:
+                    found += self.held()
                 self.run()
                 return found + self.differences()
+            case Do.UPSTREAM:
+                self._change_upstream(step)
+                self.run()
+            case Do.TARGET:
+                return self._run_other_target() + self.differences()
         return self.differences()
 
     def project(self, **variables: Any) -> Project:
@@ -132,7 +165,7 @@ class SoakLake:
         again = random.Random(len(self.landed)).sample(self.landed, min(20, len(self.landed)))
         if self.forgotten:
             again = []
-        result = self.lake.land(message(event).line() for event in [*again, *events])
+        result = self.lake.land(line(event) for event in [*again, *events])
         assert result == (len(events), len(again))
         self.landed += events
 
@@ -143,6 +176,89 @@ class SoakLake:
         for table in self.sources:
             if table != without:
                 self._has_read(table)
+        self._has_read(_DELETES)
+
+    def _land_and_run(self, without: str | None = None) -> list[str]:
+        before, moments = dict(self.read), dict(self.read_as_of)
+        counted = {row["invocation_id"] for row in self._counters()} if before else set()
+        self.land()
+        self.run(without=without)
+        rows = [row for row in self._counters() if row["invocation_id"] not in counted]
+        found = self.differences()
+        for source in self.episode.sources:
+            # A first build counts nothing, and what is rebuilt does not either.
+            if source.has_key and source.table in before and source.table != without:
+                found += wrong_counters(
+                    source,
+                    (before[source.table], moments[source.table]),
+                    (self.read[source.table], self.read_as_of[source.table]),
+                    [row for row in rows if row["gold_table"] == f"gold.{source.table}"],
+                    forgets=self.episode.retention_days < 1000,
+                )
+        return found
+
+    def _counters(self) -> Rows:
+        return self.lake.read("silver.fold_counters")
+
+    def _change_upstream(self, step: Step) -> None:
+        """Have a gold table read another log of the same source, or its own again; or have it other
+        columns than all, or all again.
+        """
+        source = self.sources[step.of]
+        if step.number < 0.5 or not source.has_key:
+            add_log(self.lake.project, _again(source))
+            self.exchanged ^= {step.of}
+        elif self.columns.pop(step.of, None) is None:
+            self.columns[step.of] = [name for name in COLUMNS if name != "label"]
+        self._declare(source)
+
+    def _declare(self, source: Source) -> None:
+        """Write the model of the source's gold table."""
+        log = _again(source) if source.table in self.exchanged else log_of(source)
+        gold = current_state(log, source.table, self.columns.get(source.table))
+        add_gold(self.lake.project, gold)
+
+    def _drop_other_logs(self) -> None:
+        """Have all gold tables read their own logs again, and drop the others."""
+        others = {_again(each).model for each in self.episode.sources}
+        there = others.intersection(name.partition(".")[2] for name in self.lake.tables())
+        if not there:
+            return
+        tables, self.exchanged = self.exchanged, set()
+        for table in tables:
+            self._declare(self.sources[table])
+        for model in others:
+            remove_model(self.lake.project, model)
+        self.run()
+        for model in there:
+            self.lake.sql(f"drop table silver.{model} purge")
+
+    def _run_other_target(self) -> list[str]:
+        """In what a second target's tables are not as they should be; the first's stay."""
+        before = {table: self.lake.current_snapshot(table) for table in self.lake.tables()}
+        self._dbt("run", "--target", _OTHER)
+        found = [
+            f"{table} was written by another target"
+            for table, snapshot in before.items()
+            if self.lake.current_snapshot(table) != snapshot
+        ]
+        events = self._visible()
+        for table in self.sources:
+            rows = self._expected_of(table, events, self.as_of)
+            name = f"{_OTHER}_gold.{table}"
+            found += [f"{name} {each}" for each in differences(rows, self.lake.read(name))]
+        return found
+
+    def _drop_other_target(self) -> None:
+        for layer in ("silver", "gold"):
+            schema = f"lake.{_OTHER}_{layer}"
+            if not self.lake.sql(f"show schemas in lake like '{_OTHER}_{layer}'"):
+                continue
+            for row in self.lake.sql(f"show tables in {schema}"):
+                if row["namespace"]:
+                    self.lake.sql(f"drop table {schema}.{row['tableName']} purge")
+            folder = self.lake.folder / "lake" / "warehouse" / f"{_OTHER}_{layer}"
+            shutil.rmtree(folder, ignore_errors=True)
 
     def _refresh(self, model: str) -> None:
         self._dbt("run", "--full-refresh", "-s", model)
@@ -188,6 +304,10 @@ class SoakLake:
             forget(self.project(), options)
         self.forgotten = True
         gone = _linked(key, events)
+        for each in gone:
+            self.gone.add(marker(source, each))
+            if source.is_aerospike:
+                self.gone.add(str(key_value(source, each)))
         self.landed = [
             event._replace(operation="tombstone", key=None, previous_key=None)
             if event.source == source and {event.key, event.previous_key} & gone
@@ -199,6 +319,21 @@ class SoakLake:
             self.read[table] = [
                 forgotten[event.source, event.partition, event.offset] for event in read
             ]
+
+    def held(self) -> list[str]:
+        """The files of the lake, of dbt's target and logs that hold what was purged."""
+        # What was landed again for a key, or is yet to be decoded, is there.
+        sent = [event for event in self.landed if event.key is not None]
+        there = {marker(event.source, event.key) for event in sent if event.key is not None}
+        there |= {str(key_value(each.source, each.key)) for each in sent if each.key is not None}
+        needles = [text.encode() for text in sorted(self.gone - there)]
+        # That is not the lake's.
+        (self.lake.folder / "capture.jsonl").unlink(missing_ok=True)
+        return [
+            f"{file.relative_to(self.lake.folder)} holds what is purged"
+            for file in sorted(holders(self.lake.folder, needles))
+            if not file.is_relative_to(self.lake.project)
+        ]
 
     def key_to_forget(self, step: Step) -> int | None:
         """Which key the step forgets."""
@@ -218,15 +353,22 @@ class SoakLake:
 
     def expected(self) -> dict[str, Expected]:
         """What each table must hold."""
-        found = {}
-        for table, source in self.sources.items():
-            events, as_of = self.read[table], self.read_as_of[table]
-            if table in self.episode.histories:
-                found[table] = expected_history(source, events, as_of)
-            elif source.has_key:
-                found[table] = expected_state(source, events, as_of)
-            else:
-                found[table] = expected_rows(source, events)
+        return {
+            table: self._expected_of(table, self.read[table], self.read_as_of[table])
+            for table in self.sources
+        }
+
+    def _expected_of(self, table: str, events: Sequence[Event], as_of: datetime) -> Expected:
+        source = self.sources[table]
+        if table in self.episode.histories:
+            return expected_history(source, events, as_of)
+        if not source.has_key:
+            return expected_rows(source, events)
+        found = expected_state(source, events, as_of)
+        without = {*COLUMNS} - {*self.columns.get(table, COLUMNS)}
+        for row in found.rows.values():
+            for column in without:
+                del row[column]
         return found
 
     def differences(self) -> list[str]:
@@ -242,8 +384,17 @@ class SoakLake:
         found += [f"status: {each.told}" for each in facts.links if each.outcome is Outcome.BROKEN]
         found += self._wrong_counts(facts, expected)
         if self.episode.retention_days > 1000:
-            found += self._wrong_tombstones()
+            found += wrong_tombstones(
+                self.episode.sources,
+                self.read,
+                self.read_as_of,
+                self.read[_DELETES],
+                self._deleted(),
+            )
         return found
+
+    def _deleted(self) -> Rows:
+        return self.lake.read("silver.deleted_keys")
 
     def _wrong_counts(self, facts: Facts, expected: dict[str, Expected]) -> Iterable[str]:
         for topic in facts.topics:
@@ -265,27 +416,6 @@ class SoakLake:
                     if each.absent_keys != absent:
                         yield f"status: {each.table} has {absent} absent keys, not {each}"
 
-    def _wrong_tombstones(self) -> Iterable[str]:
-        """Keys that their own events have deleted, and that are not remembered so."""
-        remembered = {
-            (row["scope"], row["record_key"]): row for row in self.lake.read("silver.deleted_keys")
-        }
-        for source in self.episode.sources:
-            if not source.has_key or source.partial:
-                continue
-            name = source.table
-            live = expected_state(source, self.read[name], self.read_as_of[name]).rows
-            for key, changes in changes_by_key(source, self.read[name]).items():
-                if (key_value(source, key),) in live:
-                    continue
-                if any(each.operation == "truncate" for each in changes):
-                    continue
-                column = "digest" if source.is_aerospike else "id"
-                text = json.dumps({column: key_value(source, key)}, separators=(",", ":"))
-                scopes = {f"gold.{name}", f"aerospike:{source.schema}"}
-                if not any((scope, text) in remembered for scope in scopes):
-                    yield f"silver.deleted_keys has nothing of {name} {text}"
-
     def failing_tests(self) -> list[str]:
         """The data tests that fail."""
         statuses = self.lake.dbt(
@@ -301,15 +431,21 @@ class SoakLake:
         ]
 
 
-def _linked(key: int, events: Sequence[Event]) -> set[int | None]:
+def _again(source: Source) -> Log:
+    """Another log of the same source."""
+    return replace(log_of(source), name=f"{source.table}_again")
+
+
+def _linked(key: int, events: Sequence[Event]) -> set[int]:
     """The key and those that updates have made one row with it."""
-    gone: set[int | None] = {key}
+    gone = {key}
     while True:
         more = {
             each
             for event in events
             if event.previous_key is not None and {event.key, event.previous_key} & gone
             for each in (event.key, event.previous_key)
+            if each is not None
         }
         if more <= gone:
             return gone

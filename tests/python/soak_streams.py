@@ -10,12 +10,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from row_events import Event, Source
+from row_events import POISON, Event, Source, marker
 from row_streams import (
+    KEYS,
     aerospike_stream,
     as_told,
     debezium_stream,
     in_runs,
+    key_number,
     keyless_stream,
     with_noise,
 )
@@ -58,6 +60,8 @@ class Do(StrEnum):
     REDRIVE = "topic configured, redriven"
     FORGET = "forget"
     PURGE = "forget --purge"
+    UPSTREAM = "gold reads another log, or other columns"
+    TARGET = "a run of a second target"
 
 
 class Step(NamedTuple):
@@ -133,6 +137,8 @@ def _steps(
             if not keyed:
                 continue
             of = dice.choice(keyed)
+        elif do is Do.UPSTREAM:
+            of = dice.choice([each.table for each in sources])
         yield Step(do, of, dice.random(), hours)
 
 
@@ -169,7 +175,19 @@ def _stream(source: Source, seed: int, clone: int) -> list[Event]:
         truncates = 0.04 if source.format in _TRUNCATED and not source.order_by_source_time else 0.0
         of = debezium_stream if source.has_key else keyless_stream
         events = of(source, stream_seed, clone, truncates=truncates)
-    return [_moved(as_told(event)) for event in with_noise(events, stream_seed)]
+    return [_marked(_moved(as_told(event)), clone) for event in with_noise(events, stream_seed)]
+
+
+def _marked(event: Event, clone: int) -> Event:
+    """With its key's marker, of poison too if a message key says whose it is."""
+    source = event.source
+    if not source.has_key:
+        return event
+    if event.operation == POISON and source.format == "debezium_json":
+        key = key_number(clone, event.offset % KEYS)
+        raw = b'{"op":"' + marker(source, key).encode()
+        return event._replace(key=key, raw=raw, is_marked=True)
+    return event._replace(is_marked=True)
 
 
 def _moved(event: Event) -> Event:

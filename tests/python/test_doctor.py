@@ -19,7 +19,8 @@ from dbt_lakehouse.lake import leases
 from dbt_lakehouse.lake.locks import held_beside
 from dbt_lakehouse.spark.jars import JARS, Jar
 
-ALL = ["project", "python", "java", "packages", "jars", "storage", "catalog", "kafka"]
+ALL = ["project", "python", "java", "packages", "jars", "cache", "storage"]
+ALL += ["catalog", "kafka"]
 
 
 @pytest.fixture(autouse=True)
@@ -78,12 +79,12 @@ def test_what_is_not_well_is_told_with_what_to_do(
     monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", "localhost:1")
     found = looked(capfd, NOT_WELL)
     failed = {about: told for about, (state, told) in found.items() if state == "fail"}
-    assert failed.keys() == {"java", "packages", "storage", "kafka"}
+    assert failed.keys() == {"java", "packages", "cache", "storage", "kafka"}
     assert "1.8.0_292" in failed["java"] and "JAVA_HOME" in failed["java"]
     assert failed["packages"].startswith("click is 8.")
     assert "nobody is missing, and must be 1.0" in failed["packages"]
     assert "msgpack" not in failed["packages"]
-    assert "make room" in failed["storage"]
+    assert "make room" in failed["storage"] and "LAKEHOUSE_CACHE" in failed["cache"]
     assert "localhost:1 (Connection refused)" in failed["kafka"]
     assert found["jars"][0] == "warn" and "org.nobody:nothing:1.0 missing" in found["jars"][1]
     monkeypatch.setattr(doctor, "JARS", (changed,))
@@ -93,9 +94,38 @@ def test_what_is_not_well_is_told_with_what_to_do(
     assert "without a bin/java" in looked(capfd, NOT_WELL)["java"][1]
 
 
-def test_without_a_project(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_files_that_are_not_as_installed_and_folders_that_are_not_writable(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    kept = [f"{name}==1 ; python_version > '3'" for name in ("six", "click")]
+    monkeypatch.setattr(doctor, "requires", lambda _: kept)
+    monkeypatch.setattr(doctor, "version", lambda _: "1")
+    package = tmp_path / "six-1.dist-info"
+    package.mkdir()
+    (package / "METADATA").write_text("Name: six\nVersion: 1\n")
+    (tmp_path / "six.py").write_text("changed")
+    recorded = ["six.py,sha256=47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU,0", "gone.py,sha256=x,1"]
+    (package / "RECORD").write_text("\n".join([*recorded, "six-1.dist-info/RECORD,,"]) + "\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(doctor, "CACHE", tmp_path / "nowhere")
+    writable = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path and writable(path, mode))
+    found = looked(capfd, NOT_WELL)
+    assert found["packages"] == (
+        "fail",
+        "not as they were installed: six.py, gone.py: `make setup`, or install cdc_lakehouse anew",
+    )
+    for about in ("cache", "storage"):
+        state, told = found[about]
+        assert state == "fail" and f"this user may not write {tmp_path}" in told
+
+
+def test_without_a_project(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(doctor, "requires", lambda _: [])
     found = looked(capfd, NOT_WELL, tmp_path)
-    assert [*found] == ALL[:5] and found["project"][0] == "fail"
+    assert [*found] == ALL[:6] and found["project"][0] == "fail"
 
 
 @pytest.fixture
@@ -126,6 +156,7 @@ def test_who_does_not_answer_is_waited_for_some_seconds_and_secrets_are_not_show
             for line, new in zip(text, lines, strict=True)
         )
     )
+    monkeypatch.setattr(doctor, "requires", lambda _: [])
     monkeypatch.setattr(doctor, "_SECONDS", 1.0)
     monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", f"localhost:{silent}")
     before = time.monotonic()

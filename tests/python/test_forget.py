@@ -1,21 +1,19 @@
 """`lakehouse forget`: a key's data out of all tables, and with --purge out of all files."""
 
-import gzip
 import json
 import random
 import struct
-import zlib
 from base64 import b64encode
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-import pyarrow.parquet as pq
 import pytest
 from aerospike_encoder import pack
 from click.testing import CliRunner
 from lakes import Lake, Rows
+from needles import holders
 from small_messages import digest, digest_text, order, order_key, profile, profile_key
 from small_project import small_project
 from streams import MINUTE, ORDERS, PROFILES, START, Message
@@ -136,66 +134,6 @@ SECOND: Final = [
 ]
 
 
-# --- what is in the files ------------------------------------------------------------------------
-
-
-def holders(folder: Path) -> set[Path]:
-    """The files under a folder that hold one of the needles, compressed or not."""
-    return {path for path in folder.rglob("*") if path.is_file() and _holds(path)}
-
-
-def _holds(path: Path) -> bool:
-    texts = [path.read_bytes()]
-    if texts[0].startswith(b"\x1f\x8b"):
-        texts.append(gzip.decompress(texts[0]))
-    if path.suffix == ".parquet":
-        table = pq.read_table(path)
-        texts += [repr(column.to_pylist()).encode() for column in table.columns]
-        texts += [_bytes_in(column.to_pylist()) for column in table.columns]
-    elif path.suffix == ".avro":
-        texts += _avro_blocks(path.read_bytes())
-    return any(needle in text for needle in NEEDLES for text in texts)
-
-
-def _bytes_in(value: Any) -> bytes:
-    if isinstance(value, bytes):
-        return value
-    if isinstance(value, dict):
-        value = list(value.values())
-    return b"|".join(map(_bytes_in, value)) if isinstance(value, list) else b""
-
-
-def _avro_blocks(data: bytes) -> list[bytes]:
-    """The blocks of an Avro file, inflated."""
-    assert data.startswith(b"Obj\x01") and b"avro.codec\x0edeflate" in data
-    # The header is a map of text to bytes, and 16 bytes that are behind each block too.
-    position = 4
-    while count := _take_long(data, position)[0]:
-        position = _take_long(data, position)[1]
-        for _ in range(2 * count):
-            length, position = _take_long(data, position)
-            position += length
-    position += 1 + 16
-    blocks = []
-    while position < len(data):
-        _, position = _take_long(data, position)
-        length, position = _take_long(data, position)
-        blocks.append(zlib.decompress(data[position : position + length], -15))
-        position += length + 16
-    return blocks
-
-
-def _take_long(data: bytes, position: int) -> tuple[int, int]:
-    """A number in Avro's form, and where it ends."""
-    value = shift = 0
-    while True:
-        byte = data[position]
-        value |= (byte & 0x7F) << shift
-        position, shift = position + 1, shift + 7
-        if byte < 0x80:
-            return (value >> 1) ^ -(value & 1), position
-
-
 # --- the lake -------------------------------------------------------------------------------------
 
 
@@ -206,7 +144,7 @@ class Told:
 
     def __init__(self, lake: Lake) -> None:
         self.lake = lake
-        self.held = holders(lake.folder / "lake")
+        self.held = holders(lake.folder / "lake", NEEDLES)
         self.before = self.rows(*GOLD)
         snapshots = self.snapshots()
         keys = [{"order_id": NUMBER}]
@@ -220,7 +158,7 @@ class Told:
         # All else that the tests do is about this target alone.
         lake.sql(f"drop table lake.{OTHER} purge")
         self.after = self.rows(*GOLD, BRONZE, "bronze.forgotten")
-        self.left = holders(lake.folder)
+        self.left = holders(lake.folder, NEEDLES)
         again = self.forget("orders", {"order_id": NUMBER}, {"order_id": OLD_NUMBER})
         self.again = [again.text(), self.forget(None, purge=True).text()]
 

@@ -4,11 +4,12 @@ import importlib.metadata
 import shutil
 from pathlib import Path
 
+import pyspark
 import pytest
 
 from dbt_lakehouse.errors import JarError
 from dbt_lakehouse.spark import jars
-from dbt_lakehouse.spark.jars import JARS, S3_JARS, Jar, _proxy_options, ensure_jars
+from dbt_lakehouse.spark.jars import JARS, S3_JARS, Jar, _proxy_options, digest, ensure_jars
 from docs.sbom import materials
 
 SMALLEST = min(JARS, key=lambda jar: jar.path.stat().st_size if jar.path.exists() else 1 << 40)
@@ -66,7 +67,7 @@ def test_other_bytes_than_the_locked_ones_are_refused(
 def test_the_bill_of_materials_names_what_is_installed_and_the_jars() -> None:
     bill = materials()
     assert (bill["bomFormat"], bill["specVersion"]) == ("CycloneDX", "1.6")
-    parts = {each["purl"]: each for each in bill["components"]}
+    parts = {each["bom-ref"]: each for each in bill["components"]}
     assert len(parts) == len(bill["components"]) > 60
     assert parts["pkg:pypi/pyspark@4.1.3"]["properties"][0]["name"] == "sha256"
     for name, version in ((each["name"], each["version"]) for each in bill["components"]):
@@ -76,6 +77,14 @@ def test_the_bill_of_materials_names_what_is_installed_and_the_jars() -> None:
         group, artifact, version = jar.coordinates.split(":")
         part = parts[f"pkg:maven/{group}/{artifact}@{version}"]
         assert part["hashes"] == [{"alg": "SHA-256", "content": jar.sha256}]
+    # Those that Spark itself is.
+    installed = {each.name: each for each in Path(pyspark.__file__).parent.glob("jars/*.jar")}
+    named = {ref.rpartition("/")[2] for ref in parts if ref.startswith("pyspark/jars/")}
+    assert named == installed.keys() and len(named) > 200
+    (core,) = (name for name in named if name.startswith("spark-core_"))
+    part = parts[f"pyspark/jars/{core}"]
+    assert part["purl"] == "pkg:maven/org.apache.spark/spark-core_2.13@4.1.3"
+    assert part["hashes"] == [{"alg": "SHA-256", "content": digest(installed[core])}]
 
 
 def test_proxies_of_the_environment_are_javas_too() -> None:

@@ -35,7 +35,8 @@ def test_every_wire_format_is_played(episode: Episode) -> None:
 def test_messages_say_what_their_events_are(episode: Episode, source: Source) -> None:
     for event in (each for each in soak.events_of(episode) if each.source == source):
         sent = message(event)
-        (decoded,) = decode_payload(source.format, sent.key, sent.value)
+        decoded, *neighbours = decode_payload(source.format, sent.key, sent.value)
+        assert len(neighbours) <= (event.is_marked and source.is_aerospike)
         wanted = "invalid" if event.operation == POISON else event.operation
         assert decoded.operation == wanted, (event, decoded)
         if event.is_change:

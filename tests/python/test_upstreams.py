@@ -18,6 +18,7 @@ from small_project import (
     Log,
     add_gold,
     add_log,
+    add_target,
     current_state,
     history,
     remove_model,
@@ -145,11 +146,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Upstreams:
 
 def _add_target(project: Path) -> None:
     """A second target, and the hook that lands beside a run."""
-    file = project / "profiles" / "profiles.yml"
-    profiles = yaml.safe_load(file.read_text())
-    outputs = profiles["cdc_lakehouse"]["outputs"]
-    outputs["other"] = {**outputs["dev"], "schema": "other"}
-    file.write_text(yaml.safe_dump(profiles))
+    add_target(project, "other")
     file = project / "dbt_project.yml"
     settings = yaml.safe_load(file.read_text())
     silver = settings["models"]["cdc_lakehouse"]["silver"]

@@ -24,7 +24,7 @@ from small_project import (
     remove_model,
     small_project,
 )
-from streams import DAY, HOUR, MINUTE, START, Message
+from streams import DAY, HOUR, MINUTE, START, UNAVAILABLE, Message
 
 Named = Mapping[str, Any]
 POSTGRESQL: Final[Named] = {"connector": "postgresql", "db": "shop", "schema": "app"}
@@ -36,9 +36,9 @@ TITLE: Final = {"title": "string"}
 # A column of the log that gold declares only later, and one that the log does.
 NOTES: Final = Log("notes", "notes", ID, {**TITLE, "note": "string"}, database="shop", schema="app")
 NOTES_LATER: Final = replace(NOTES, columns={**NOTES.columns, "extra": "string"})
-# Two source tables of one shape, with a key and without.
+# Source tables of one shape, with a key and without.
 SHARDS: Final = Log(
-    "shards", ["shard_a", "shard_b"], ID, {**TITLE, "note": "string"}, "shop", "app"
+    "shards", ["shard_a", "shard_b", "shard_c"], ID, {**TITLE, "note": "string"}, "shop", "app"
 )
 LINES: Final = replace(SHARDS, name="lines", key={}, columns=TITLE)
 # Deletes of its records come without a set, and find it lagging.
@@ -97,6 +97,11 @@ def note(offset: int, op: str, key: int | None = None, **values: Any) -> Message
 def shard(offset: int, table: str, op: str, key: int | None = None, **values: Any) -> Message:
     """A change of a shard; those without a key have the same rows."""
     return row_change("debezium.shards", offset, op, key, {**POSTGRESQL, "table": table}, **values)
+
+
+def sent_at(minute: int, partition: int, message: Message) -> Message:
+    """In another partition, sent at another minute than its offset's."""
+    return message._replace(partition=partition, timestamp_ms=START + minute * MINUTE)
 
 
 def clock(offset: int, minute: int, title: str) -> Message:
@@ -179,7 +184,10 @@ def first(lake: Lake) -> dict[str, str]:
         shard(5, "shard_a", "c", 4, title="a", note="gone"),
         shard(6, "shard_a", "c", 5, title="gone", note="gone"),
         shard(7, "shard_a", "t"),
-        shard(8, "shard_a", "u", 5, title="new", note="__debezium_unavailable_value"),
+        shard(8, "shard_a", "u", 5, title="new", note=UNAVAILABLE),
+        # Of the third table by the time of that truncate, and what it keeps is of the first.
+        sent_at(0, 1, shard(20, "shard_a", "c", 8, title="a", note="kept until then")),
+        sent_at(2, 1, shard(22, "shard_c", "u", 8, title="c", note=UNAVAILABLE)),
         aerospike_write(USERS, 0, "badges", 5, display_name="x"),
         *(aerospike_write(USERS, n, "profiles", n, display_name="x") for n in (1, 2)),
         *(aerospike_write(USERS, n, "gauges", n, level=n, label="set once") for n in (3, 4)),
@@ -220,7 +228,8 @@ def test_a_log_of_several_tables_says_where_each_change_is_from(
 ) -> None:
     changes = lake.read(f"silver.{SHARDS.model}")
     tables = {row["_position"]["offset"]: row["_source"]["table"] for row in changes}
-    assert tables == {n: "shard_b" if n in (1, 3, 4) else "shard_a" for n in range(9)}
+    of_shard_a = dict.fromkeys((0, 2, 5, 6, 7, 8, 20), "shard_a")
+    assert tables == of_shard_a | dict.fromkeys((1, 3, 4), "shard_b") | {22: "shard_c"}
     assert all(row["_source"] == source(row["_source"]["table"]) for row in changes)
     # One of a single table has no need to.
     assert not any("_source" in row for row in lake.read(f"silver.{NOTES.model}"))
@@ -230,6 +239,7 @@ SHARD_ROWS: Final = {
     2: ("row 2", "b", source("shard_b")),
     3: ("b", "kept", source("shard_b")),
     5: ("new", None, source("shard_a")),
+    8: ("c", "kept until then", source("shard_c")),
 }
 
 
@@ -244,6 +254,7 @@ def test_a_truncate_deletes_only_what_came_from_its_table(
     assert sorted(lines) == [
         ("b", "shard_b"),
         ("b", "shard_b"),
+        ("c", "shard_c"),
         ("new", "shard_a"),
         ("row 2", "shard_b"),
     ]
@@ -268,6 +279,8 @@ def second(lake: Lake, first: dict[str, str]) -> dict[str, str]:
         # New to gold, as the truncate is that takes it away.
         shard(10, "shard_b", "c", 7, title="gone", note="gone"),
         shard(11, "shard_b", "t"),
+        # Late: from between the two events of key 8, before one that is known.
+        sent_at(1, 2, shard(21, "shard_a", "t")),
         aerospike_write(USERS, 5, "gauges", 3, level=33),
         set_less_delete(USERS, 6, 4),
         set_less_delete(USERS, 7, 1),
@@ -291,12 +304,14 @@ def test_a_column_declared_later_brings_no_truncated_row_back(
 
 
 def test_a_later_truncate_takes_its_own_rows_too(lake: Lake, second: dict[str, str]) -> None:
+    """And a late one what was left of them in a row of another table."""
     expected = {5: SHARD_ROWS[5], 6: ("row 6", "a", source("shard_a"))}
+    expected[8] = ("c", None, source("shard_c"))
     assert of_shards(lake.read("gold.shards")) == expected
     current = [row for row in lake.read("gold.shards_history") if row["is_current"]]
     assert of_shards(current) == expected
     lines = [(row["title"], row["_source"]["table"]) for row in lake.read("gold.lines")]
-    assert sorted(lines) == [("new", "shard_a"), ("row 6", "shard_a")]
+    assert sorted(lines) == [("c", "shard_c"), ("new", "shard_a"), ("row 6", "shard_a")]
     assert lake.broken_sums() == []
 
 
