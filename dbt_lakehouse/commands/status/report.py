@@ -120,7 +120,8 @@ def _alerts(facts: Facts) -> Iterator[Alert]:
                 topic.topic,
                 f"topic {topic.topic}: nothing of its {counted(topic.landed, 'payload')} could be"
                 f" decoded: `lakehouse quarantine --topic {quote(topic.topic)}` says why; is its"
-                " format in vars.topics right? vars.undecoded_topics names those that nobody misses",
+                " format in vars.topics right? vars.undecoded_topics names those that nobody"
+                " misses",
             )
     run = facts.last_run
     if run is not None and run.is_failed:
