@@ -2,25 +2,29 @@
 or an event of dbt's in a dbt command, whose `--quiet` and `--log-format` are then heeded.
 
 On a terminal, and there alone, work that takes longer than two seconds is shown in a line that goes
-away with it: what is at work, how far it has come, and for how long.
+away with it: what is at work, how far it has come, and for how long. Of work that began within
+other work, or beside it in another thread, the last to have taken so long is shown.
 """
 
 import os
-import shutil
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import click
+
+from dbt_lakehouse.texts import printable
 
 Tell = Callable[[str], None]
 
 _PATIENCE: Final = 2.0
 _EVERY: Final = 0.5
+# Where it is not known.
+_WIDTH: Final = 80
 _ERASE: Final = "\r\x1b[K"
 
 
@@ -30,11 +34,14 @@ class _Work(NamedTuple):
     since: float
 
 
-# What is at work now, in the order in which it has begun; the last is shown.
+# What is at work now, in the order in which it has begun.
 _at_work: Final[list[_Work]] = []
 _line: Final = threading.RLock()
-"""Held by who writes to standard error."""
+"""Held by who writes to the terminal."""
 _is_shown = False
+# Whether a thread looks at what is at work.
+_is_looked_at = False
+_is_wanted = True
 
 
 def _on_standard_error(text: str) -> None:
@@ -61,25 +68,50 @@ def telling(to: Tell) -> Iterator[None]:
         _tell.reset(token)
 
 
+def show_progress(wanted: bool) -> None:
+    """Whether a terminal shows what is at work; it does until this is called."""
+    global _is_wanted
+    _is_wanted = wanted
+
+
+class Beside:
+    """A stream to the terminal that standard error is: what is written takes the line's place."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream: Final = stream
+
+    def write(self, text: str) -> None:
+        with _line:
+            _erase()
+            self._stream.write(text)
+            self._stream.flush()
+
+    def flush(self) -> None:
+        self._stream.flush()
+
+
 @contextmanager
 def working(what: str, how_far: Callable[[], str] = str) -> Iterator[None]:
     """Within, a terminal shows what is at work, and what ``how_far``, which another thread calls,
     says of it: ``reading captures: 120 of 800 MB, 14 s``. Nothing else may be printed within, but
-    by ``tell``.
+    by ``tell`` and ``Beside``.
     """
-    if _tell.get() is not _on_standard_error or not _is_terminal():
+    global _is_looked_at
+    if not (_is_wanted and _is_terminal()):
         yield
         return
     work = _Work(what, how_far, time.monotonic())
     with _line:
         _at_work.append(work)
-        if len(_at_work) == 1:
-            threading.Thread(target=_show, daemon=True).start()
+        if not _is_looked_at:
+            _is_looked_at = True
+            threading.Thread(target=_look, daemon=True).start()
     try:
         yield
     finally:
         with _line:
-            _at_work.remove(work)
+            # Not by its values, which others may have too.
+            _at_work[:] = [each for each in _at_work if each is not work]
             _erase()
 
 
@@ -88,24 +120,37 @@ def _is_terminal() -> bool:
     return is_one and os.environ.get("TERM") != "dumb"
 
 
-def _show() -> None:
-    global _is_shown
+def _look() -> None:
+    global _is_looked_at
     while True:
         time.sleep(_EVERY)
         with _line:
             if not _at_work:
+                _is_looked_at = False
                 return
-            work = _at_work[-1]
-        seconds = time.monotonic() - work.since
-        if seconds < _PATIENCE:
-            continue
-        text = progress_text(work.what, work.how_far(), seconds)
-        with _line:
-            # It may have ended meanwhile.
-            if _at_work and _at_work[-1] is work:
-                width = shutil.get_terminal_size().columns - 1
-                click.echo(f"{_ERASE}{text[:width]}", err=True, nl=False)
-                _is_shown = True
+            long_ago = time.monotonic() - _PATIENCE
+            work = next((each for each in reversed(_at_work) if each.since <= long_ago), None)
+        if work is not None:
+            _show(work)
+
+
+def _show(work: _Work) -> None:
+    global _is_shown
+    how_far = work.how_far()
+    text = progress_text(work.what, how_far, time.monotonic() - work.since)
+    with _line:
+        # It may have ended meanwhile.
+        if any(each is work for each in _at_work):
+            click.echo(f"{_ERASE}{printable(text)[: _width() - 1]}", err=True, nl=False)
+            _is_shown = True
+
+
+def _width() -> int:
+    # Not shutil's, which asks standard output: that may be a file.
+    try:
+        return os.get_terminal_size(sys.stderr.fileno()).columns or _WIDTH
+    except (OSError, ValueError):
+        return _WIDTH
 
 
 def progress_text(what: str, how_far: str, seconds: float) -> str:

@@ -1,5 +1,6 @@
 """Texts that are put together in many places: SQL literals, and words of messages."""
 
+import difflib
 import re
 import unicodedata
 from collections.abc import Iterable
@@ -42,6 +43,12 @@ def _is_shown(character: str) -> bool:
 def sql_texts(texts: Iterable[str]) -> str:
     """SQL literals, separated by commas."""
     return ", ".join(map(sql_text, texts))
+
+
+def did_you_mean(given: str, known: Iterable[str]) -> str:
+    """A question to put behind a name that is not known, if one is near: `` (did you mean x?)``."""
+    near = difflib.get_close_matches(given, [*known], 1)
+    return f" (did you mean {near[0]}?)" if near else ""
 
 
 def counted(number: int, noun: str) -> str:

@@ -7,7 +7,13 @@ from typing import Final, NoReturn
 import click
 
 from dbt_lakehouse.cli import changing, landing, reading, serving
-from dbt_lakehouse.commands.standard_streams import FAILED, INTERRUPTED, UNUSABLE, Failure
+from dbt_lakehouse.commands.standard_streams import (
+    FAILED,
+    INTERRUPTED,
+    UNUSABLE,
+    Failure,
+    say,
+)
 from dbt_lakehouse.errors import LakehouseError, comes_of
 from dbt_lakehouse.texts import printable
 
@@ -30,7 +36,7 @@ def _print_versions(context: click.Context, _: click.Parameter, wanted: bool) ->
     if wanted and not context.resilient_parsing:
         from dbt_lakehouse.commands.version import versions
 
-        click.echo(versions())
+        say(versions())
         context.exit()
 
 

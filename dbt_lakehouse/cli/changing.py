@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dbt_lakehouse.cli.options import key_lines, names, project_options, quarantine_options
-from dbt_lakehouse.commands.standard_streams import FAILED, fail
+from dbt_lakehouse.cli.options import OneOf, key_lines, names, project_options, quarantine_options
+from dbt_lakehouse.commands.standard_streams import FAILED, fail, say
 from python_udfs.registry import FORMATS
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 @click.option(
     "--format",
     "format_name",
-    type=click.Choice(list(FORMATS)),
+    type=OneOf(FORMATS),
     metavar="FORMAT",
     help="Wire format of a topic that vars.topics does not list: adds it there.",
 )
@@ -68,7 +68,7 @@ def generate(
         [names(each) for each in key_columns],
     )
     report = write_models(project, Options(topics, table, name, keys, format_name))
-    click.echo(report.json() if as_json else report.text())
+    say(report.json() if as_json else report.text())
     if report.failed:
         fail(f"{len(report.failed)} of {len(report.tables)} tables got no models")
 
@@ -88,7 +88,7 @@ def redrive(
     from dbt_lakehouse.commands.redrive import redrive as decode_again
 
     done = decode_again(project, codes, topics)
-    click.echo(done.json() if as_json else done.text())
+    say(done.json() if as_json else done.text())
 
 
 @click.command()
@@ -107,7 +107,7 @@ def maintain(project: "Project", tables: tuple[str, ...], dry_run: bool, as_json
     from dbt_lakehouse.commands.maintain import maintain as maintain_tables
 
     for done in maintain_tables(project, tables, dry_run=dry_run):
-        click.echo(done.json() if as_json else done.text())
+        say(done.json() if as_json else done.text())
 
 
 @click.command()
@@ -155,7 +155,7 @@ def forget(
         if found.finds_something and not click.confirm("Nobody can undo this. Go on?", err=True):
             fail("nothing was forgotten", FAILED)
     report = forget_keys(project, Options(table, given, purge, dry_run))
-    click.echo(report.json() if as_json else report.text())
+    say(report.json() if as_json else report.text())
 
 
 @click.command()
@@ -171,4 +171,4 @@ def migrate_catalog(project: "Project", to: str, as_json: bool) -> None:
     from dbt_lakehouse.commands.migrate_catalog import migrate_catalog as migrate
 
     done = migrate(project, to)
-    click.echo(done.json() if as_json else done.text())
+    say(done.json() if as_json else done.text())

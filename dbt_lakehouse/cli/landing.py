@@ -1,15 +1,19 @@
 """Commands that land messages in bronze, or decode them without a lake."""
 
 import json
+import sys
 import threading
 import time
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import click
 
-from dbt_lakehouse.cli.options import project_options, set_by_signals
-from dbt_lakehouse.commands.standard_streams import Input, fail, opened, write
+from dbt_lakehouse.cli.options import OneOf, project_options, set_by_signals
+from dbt_lakehouse.commands.standard_streams import Input, fail, opened, say, write
 from dbt_lakehouse.landing.captures import CaptureError
+from dbt_lakehouse.landing.progress import Counted, Reading, size_of_stream
+from dbt_lakehouse.telling import working
 from python_udfs.registry import FORMATS
 
 if TYPE_CHECKING:
@@ -21,7 +25,7 @@ if TYPE_CHECKING:
     "--format",
     "format_name",
     required=True,
-    type=click.Choice(list(FORMATS)),
+    type=OneOf(FORMATS),
     metavar="FORMAT",
     help="Wire format of the payloads: " + ", ".join(FORMATS) + ".",
 )
@@ -38,8 +42,13 @@ def decode(format_name: str, file: str) -> None:
 
     name = "standard input" if file == "-" else file
     with opened(file, name) as stream:
+        reading = Reading(size_of_stream(stream))
+        source = Counted(Input(stream, name), reading)
+        # At a terminal the events are progress enough, and would run into the line.
+        is_silent = not sys.stdout.isatty()
         try:
-            decode_stream(Input(stream, name), write, format_name)
+            with working("decoding", reading.how_far) if is_silent else nullcontext():
+                decode_stream(source, write, format_name, reading)
         except CaptureError as error:
             fail(f"{name}: {error}")
 
@@ -88,9 +97,9 @@ def land(
     patience = lock_patience(project.variables)
     result = land_captures(project.open_session, files, patience)
     if as_json:
-        click.echo(json.dumps({"landed": result.landed, "skipped": result.skipped}))
+        say(json.dumps({"landed": result.landed, "skipped": result.skipped}))
     else:
-        click.echo(f"landed {result.landed}, skipped {result.skipped}")
+        say(f"landed {result.landed}, skipped {result.skipped}")
 
 
 def _land_from_kafka(
@@ -106,7 +115,7 @@ def _land_from_kafka(
         result = land_kafka(spark, source, accept_loss=accept_loss)
         landed += result.landed
         if not as_json:
-            click.echo(landing_text(result))
+            say(landing_text(result))
         if not (until_caught_up and result.remaining):
             break
         # Others wait for the lake too, and look for it less often than this takes.
@@ -117,7 +126,7 @@ def _land_from_kafka(
             "left_to_stream": sorted(result.left_to_stream),
             "stalled": sorted(result.stalled),
         }
-        click.echo(json.dumps({**counts, **topics}))
+        say(json.dumps({**counts, **topics}))
     raise_stalled(result.stalled)
 
 
@@ -182,4 +191,4 @@ def stream(
             raise
         click.echo("stopped together with Spark; what has landed is whole", err=True)
         return
-    click.echo(f"kafka: landed {landed:,} messages")
+    say(f"kafka: landed {landed:,} messages")

@@ -10,11 +10,22 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dbt_lakehouse.commands.standard_streams import opened
+from dbt_lakehouse.texts import did_you_mean
 from python_udfs.core.errors import CODES
 
 if TYPE_CHECKING:
     from dbt_lakehouse.config.profile import Place
     from dbt_lakehouse.config.project import ProjectOptions
+
+
+class OneOf(click.Choice[str]):
+    """One of some names, which the shell completes; asks what was meant if it is none of them."""
+
+    def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
+        return (
+            f"{value!r} is not known{did_you_mean(str(value), self.choices)}; known are"
+            f" {', '.join(self.choices)}"
+        )
 
 
 def project_options(
@@ -72,7 +83,7 @@ def quarantine_options(command: Callable[..., None]) -> Callable[..., None]:
         "--code",
         "codes",
         multiple=True,
-        type=click.Choice(CODES),
+        type=OneOf(CODES),
         help="Only this error code; can be given again.",
     )
     return of_code(of_topic(command))

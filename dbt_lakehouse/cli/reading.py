@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dbt_lakehouse.cli.options import (
+    OneOf,
     key_lines,
     names,
     place_options,
@@ -21,6 +22,7 @@ from dbt_lakehouse.commands.standard_streams import (
     Input,
     fail,
     opened,
+    say,
     write,
     write_error,
 )
@@ -91,7 +93,7 @@ def show(
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     choice = Choice(ROWS if limit is None else limit, names(columns), where, width)
     reader = Reader(place.settings, place.gold)
-    click.echo(show_tables(reader, tables, choice, gold=place.gold, as_json=as_json))
+    say(show_tables(reader, tables, choice, gold=place.gold, as_json=as_json))
 
 
 @click.command()
@@ -117,9 +119,11 @@ def why(project: "Project", table: str, key: str, as_json: bool) -> None:
     keys = key_lines(key)
     if len(keys) != 1:
         fail("why is asked of one key")
+    # Before dbt reads the project, and writes beside it.
+    project.require_lake()
     of_table = keyed_table(read_manifest(project).nodes, table)
     answer = ask(project.reader(), of_table, keys[0])
-    click.echo(answer.json() if as_json else answer.text())
+    say(answer.json() if as_json else answer.text())
     if answer.differences:
         fail(
             f"{answer.table} is not what the events make of this key:"
@@ -133,7 +137,7 @@ def why(project: "Project", table: str, key: str, as_json: bool) -> None:
 @click.option(
     "--format",
     "format_name",
-    type=click.Choice(list(FORMATS)),
+    type=OneOf(FORMATS),
     metavar="FORMAT",
     help="Wire format (default: as it was decoded, else what the decoders accept): "
     + ", ".join(FORMATS)
@@ -193,7 +197,7 @@ def peek(project: "Project", topic: str, limit: int, as_json: bool) -> None:
 
     source = project.require_kafka()
     messages = newest(project.open_session(), source, topic, limit)
-    click.echo((peek_json if as_json else peek_text)(topic, messages))
+    say((peek_json if as_json else peek_text)(topic, messages))
 
 
 @click.command()
@@ -219,7 +223,7 @@ def quarantine(place: "Place", show_payloads: bool, as_json: bool, **chosen: Any
 
     reader = Reader(place.settings, place.gold)
     found = look(reader, place.silver, **chosen, show_payloads=show_payloads)
-    click.echo(found.json() if as_json else found.text())
+    say(found.json() if as_json else found.text())
 
 
 @click.command()
@@ -242,7 +246,7 @@ def status(project: "Project", as_json: bool, openmetrics: str | None, no_kafka:
         from dbt_lakehouse.commands.status.openmetrics import write_metrics
 
         write_metrics(Path(openmetrics), report)
-    click.echo(report.json() if as_json else report.text())
+    say(report.json() if as_json else report.text())
     if trouble is not None:
         raise trouble
     if report.alerts:
@@ -263,7 +267,7 @@ def doctor(options: "ProjectOptions", as_json: bool) -> None:
     from dbt_lakehouse.commands.doctor import doctor as look
 
     checks = look(options)
-    click.echo(checks_json(checks) if as_json else "\n".join(each.text() for each in checks))
+    say(checks_json(checks) if as_json else "\n".join(each.text() for each in checks))
     if failed := [each.about for each in checks if each.state is State.FAIL]:
         fail(f"not well: {', '.join(failed)}", NOT_WELL)
 
@@ -306,6 +310,6 @@ def show_page(page: Path, *, opens: bool) -> None:
     """Say where a page is, and open it in the browser if that is asked for."""
     import webbrowser
 
-    click.echo(f"wrote {page}")
+    say(f"wrote {page}")
     if opens:
         webbrowser.open(page.resolve().as_uri())

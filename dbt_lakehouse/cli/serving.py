@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dbt_lakehouse.cli.options import project_options, set_by_signals
+from dbt_lakehouse.commands.standard_streams import say
 
 if TYPE_CHECKING:
     from dbt_lakehouse.config.project import Project
@@ -80,7 +81,7 @@ def password(name: str) -> None:
     from dbt_lakehouse.commands.serve.access import password_line
 
     given = click.prompt("password", hide_input=True, confirmation_prompt=True, err=True)
-    click.echo(password_line(name, given))
+    say(password_line(name, given))
 
 
 @click.command()

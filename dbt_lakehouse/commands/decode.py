@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 
 from dbt_lakehouse.landing.captures import Capture, CaptureError, Readable, parse, read_lines
+from dbt_lakehouse.landing.progress import Reading
 from dbt_lakehouse.schema_registry import know_schemas_of
 from python_udfs.registry import AVRO_FORMATS, HEADED, decode_batch
 
@@ -26,8 +27,11 @@ _CHUNK: Final = 256
 _text = msgspec.json.encode
 
 
-def decode_stream(stream: Readable, write: Callable[[bytes], object], format: str) -> None:
-    """Decode the captures of ``stream`` and ``write`` their events, in pieces of whole lines.
+def decode_stream(
+    stream: Readable, write: Callable[[bytes], object], format: str, done: Reading | None = None
+) -> None:
+    """Decode the captures of ``stream`` and ``write`` their events, in pieces of whole lines. The
+    messages are counted in ``done``.
 
     Raises ``CaptureError`` at the first line that is no message, once what came before it is
     written.
@@ -48,6 +52,8 @@ def decode_stream(stream: Readable, write: Callable[[bytes], object], format: st
             write(_one_line_each(events))
         if error is not None:
             raise error
+        if done is not None:
+            done.messages += len(captures)
         line_number += len(lines)
 
 

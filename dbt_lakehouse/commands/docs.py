@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from dbt_lakehouse.config.project import Project, target_folder
 from dbt_lakehouse.dbt.commands import run_dbt
+from dbt_lakehouse.telling import working
 
 _UNIT_TEST: Final = "unit_test."
 _ADAPTERS: Final = ("dbt", "dbt_spark", "dbt_lakehouse")
@@ -30,8 +31,9 @@ td[style*="max-width: 1px"] { max-width: none !important; white-space: normal !i
 
 def write_docs(project: Project) -> Path:
     """Have dbt look at project and lake, and write the page; its path. Raises ``DbtError``."""
-    run_dbt(project, "docs", "generate")
-    return write_page(target_folder(project.root))
+    with working("writing the documentation"):
+        run_dbt(project, "docs", "generate")
+        return write_page(target_folder(project.root))
 
 
 def write_page(folder: Path) -> Path:

@@ -34,20 +34,19 @@ from dbt_lakehouse.lake.catalog import CATALOG_URI, WAREHOUSE, entries, require_
 from dbt_lakehouse.lake.locks import held_beside
 from dbt_lakehouse.lake.reader import Reader
 from dbt_lakehouse.spark.jars import JARS, S3_JARS, digest
-from dbt_lakehouse.spark.java import find_java
+from dbt_lakehouse.spark.java import OLDEST, find_java, major_of
 from dbt_lakehouse.spark.java_errors import without_secrets
 from dbt_lakehouse.texts import counted
 
 _Answer = TypeVar("_Answer")
 
 _SECONDS: Final = 10.0
-_OLDEST_JAVA: Final = 17
 _LITTLE_DISK: Final = 5_000_000_000
 _NO_DISK: Final = 500_000_000
 # Names in a line.
 _FEW: Final = 5
 _CLOCKS_DIFFER: Final = timedelta(minutes=1)
-_JAVA_VERSION: Final = re.compile(r'version "((?:1\.)?(\d+)[^"]*)"')
+_JAVA_VERSION: Final = re.compile(r'version "(\d[^"]*)"')
 _PINNED: Final = re.compile(r"([\w.-]+)(?:\[[^]]*\])?==([^;\s]+)")
 
 
@@ -160,10 +159,10 @@ def _java() -> Check:
     found = _JAVA_VERSION.search(said.stderr + said.stdout)
     if found is None:
         return _fail("java", f"{java} doesn't say its version: JAVA_HOME names another")
-    if int(found[2]) < _OLDEST_JAVA:
+    if major_of(found[1]) < OLDEST:
         return _fail(
             "java",
-            f"{found[1]}, {java}: Spark needs {_OLDEST_JAVA} or newer; JAVA_HOME names another",
+            f"{found[1]}, {java}: Spark needs {OLDEST} or newer; JAVA_HOME names another",
         )
     return _ok("java", f"{found[1]}, {java}")
 

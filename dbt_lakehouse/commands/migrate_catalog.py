@@ -77,12 +77,13 @@ def migrate_catalog(project: Project, target: str) -> Migration:
     with run_lock(spark).held(_WORK, patience), landing_lock(spark).held(_WORK, patience):
         if streams := running_streams(spark):
             raise LockedError(f"{streams[0]} is at work on this lake: stop it first")
-        for name in old.names():
-            refuse_damage(spark, name)
+        with working("looking for damage"):
+            for name in old.names():
+                refuse_damage(spark, name)
         try:
-            with working("moving the lake"):
+            with working("opening the other catalog"):
                 new = _Catalog(_opened(spark, there), _address(there))
-                return Migration(target, _move(old, new))
+            return Migration(target, _move(old, new))
         except Py4JJavaError as error:
             raise SessionError(
                 f"the lake can't be moved to target {target}: {error_text(error)}: look at"
@@ -132,6 +133,20 @@ def _address(settings: dict[str, str]) -> str:
 def _move(old: _Catalog, new: _Catalog) -> dict[str, str]:
     """Do it; what became of each table and view."""
     tables, views = old.tables(), old.views()
+    done: dict[str, str] = {}
+    total = counted(len(tables) + len(views), "table")
+    with working("moving the lake", lambda: f"{len(done):,} of {total}"):
+        _move_entries(old, new, tables, views, done)
+    return done
+
+
+def _move_entries(
+    old: _Catalog,
+    new: _Catalog,
+    tables: dict[str, Any],
+    views: dict[str, Any],
+    done: dict[str, str],
+) -> None:
     moved = (
         f"the lake has moved from {old.address} to {new.address}: take the target of the profile"
         f" that has it. If `{_WORK}` was broken off, call it again"
@@ -153,8 +168,10 @@ def _move(old: _Catalog, new: _Catalog) -> dict[str, str]:
             close(new.java, on_its_way)
     for table in never_written:
         new.java.dropTable(table, False)
-    done = {name: _register(old, new, table) for name, table in tables.items()}
-    done |= {name: _create_view(old, new, view) for name, view in views.items()}
+    for name, table in tables.items():
+        done[name] = _register(old, new, table)
+    for name, view in views.items():
+        done[name] = _create_view(old, new, view)
     if missing := done.keys() - {*new.names()}:
         raise ConfigurationError(f"{new.address} lacks {', '.join(sorted(missing))}")
     # Only now, so that a table is always in one of them.
@@ -163,7 +180,6 @@ def _move(old: _Catalog, new: _Catalog) -> dict[str, str]:
     for view in views.values():
         old.java.dropView(view)
     reopen(new.java)
-    return done
 
 
 def _refuse_others(old: _Catalog, new: _Catalog) -> list[Any]:

@@ -10,6 +10,7 @@ import msgspec
 from dbt_lakehouse.commands.messages import bytes_of
 from dbt_lakehouse.commands.sql.command import rows_of, sql_literal
 from dbt_lakehouse.commands.sql.output import table_text
+from dbt_lakehouse.commands.topics import landed_topics, refuse_missing
 from dbt_lakehouse.lake.reader import Reader
 from dbt_lakehouse.texts import counted
 from python_udfs.core.errors import DecoderFailed
@@ -112,7 +113,8 @@ def quarantine(
     show_payloads: bool = False,
 ) -> Quarantine:
     """What is in quarantine of these codes and topics, all if none are named, with the newest
-    examples of each. Raises what reading raises.
+    examples of each. Raises ``ConfigurationError`` for a topic that has not landed, and what
+    reading raises.
     """
     table = reader.quoted(reader.known(f"{silver}.quarantined_payloads"))
     where = f" where {chosen(codes, topics)}"
@@ -124,6 +126,8 @@ def quarantine(
             f" from {table}{where} group by all order by count(*) desc, error_code, topic, format",
         )
     ]
+    if without := {*topics} - {group.topic for group in groups}:
+        refuse_missing(sorted(without), landed_topics(reader))
     newest: dict[tuple[Any, ...], list[Example]] = {}
     value = "value" if show_payloads else "null::blob"
     for *name, partition, offset, index, moment, detail, payload in rows_of(

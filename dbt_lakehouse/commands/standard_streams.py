@@ -42,6 +42,14 @@ def write(block: bytes) -> None:
         fail(f"can't write to standard output: {error.strerror}", FAILED)
 
 
+def say(text: str) -> None:
+    """Write a text of lines to standard output, which click's own echo does with a traceback where
+    it is full.
+    """
+    if sys.stdout is not None:
+        write(f"{text}\n".encode(sys.stdout.encoding or "utf-8", errors="backslashreplace"))
+
+
 def write_error(block: bytes) -> None:
     click.echo(block, err=True, nl=False)
 

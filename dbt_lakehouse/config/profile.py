@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 import jinja2
 import yaml
 
+from dbt_lakehouse.config.mistakes import PROFILES, PROJECT, find_folders, variable
 from dbt_lakehouse.config.project import ProjectOptions, layer_of, load
 from dbt_lakehouse.lake.catalog import absolute
 
@@ -62,13 +63,10 @@ def _plain_profile(options: ProjectOptions) -> tuple[dict[str, str], str, Path]:
     """The parameters, the schema and the project's folder."""
     if options.vars is not None:
         raise _NotPlainError
-    here = Path.cwd()
-    project = Path(options.project_dir or _variable("PROJECT_DIR") or _project_above(here))
-    beside = here if (here / "profiles.yml").exists() else Path.home() / ".dbt"
-    profiles = Path(options.profiles_dir or _variable("PROFILES_DIR") or beside)
-    of_project = _read(project / "dbt_project.yml")
+    project, profiles = find_folders(options.project_dir, options.profiles_dir)
+    of_project = _read(project / PROJECT)
     name = options.profile or _variable("PROFILE") or _rendered(of_project.get("profile"))
-    profile = _mapping(_read(profiles / "profiles.yml").get(name))
+    profile = _mapping(_read(profiles / PROFILES).get(name))
     target = options.target or _variable("TARGET") or _rendered(profile.get("target"))
     output = _mapping(_mapping(profile.get("outputs")).get(target))
     if _rendered(output.get("type")) != "lakehouse":
@@ -82,14 +80,8 @@ def _plain_profile(options: ProjectOptions) -> tuple[dict[str, str], str, Path]:
 
 def _variable(name: str) -> str | None:
     """What the environment says instead of one of dbt's options."""
-    return os.environ.get(f"DBT_ENGINE_{name}") or os.environ.get(f"DBT_{name}")
-
-
-def _project_above(folder: Path) -> Path:
-    for each in (folder, *folder.parents):
-        if (each / "dbt_project.yml").exists():
-            return each
-    raise _NotPlainError
+    found = variable(name)
+    return None if found is None else found[0]
 
 
 def _read(file: Path) -> dict[str, Any]:

@@ -166,6 +166,9 @@ def load(options: ProjectOptions) -> Project:
 
     Raises ``ConfigurationError`` if it can't be read or its profile is not of ``type: lakehouse``.
     """
+    from dbt_lakehouse.config.mistakes import diagnosis, find_folders
+
+    folders = find_folders(options.project_dir, options.profiles_dir)
     # They take two seconds to import, and more than one command has done its work by then
     # (dbt_lakehouse.config.profile).
     from click import ClickException
@@ -194,7 +197,7 @@ def load(options: ProjectOptions) -> Project:
     except ClickException as error:
         raise ConfigurationError(error.format_message()) from error
     except (DbtProjectError, DbtBaseException) as error:
-        raise ConfigurationError(str(error)) from error
+        raise ConfigurationError(diagnosis(error, folders)) from error
     credentials = profile.credentials
     if credentials.type != "lakehouse":
         raise ConfigurationError(

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 from pyspark.errors.exceptions.captured import IllegalArgumentException
 
 from dbt_lakehouse.errors import ConfigurationError
+from dbt_lakehouse.texts import did_you_mean
 from python_udfs.registry import FORMATS
 
 _FIELDS = frozenset({"topic", "pattern", "when", "format", "kafka", "land_as"})
@@ -152,6 +153,12 @@ def _rule(entry: Any) -> TopicRule:
             f"vars.topics in dbt_project.yml: {entry!r} is no mapping like"
             " {topic: name, format: debezium_json}"
         )
+    unknown = sorted(map(str, set(entry) - _FIELDS))
+    if unknown:
+        raise ConfigurationError(
+            f"vars.topics in dbt_project.yml: {dict(entry)} has {', '.join(unknown)}"
+            f"{did_you_mean(unknown[0], _FIELDS)}; known are {', '.join(sorted(_FIELDS))}"
+        )
     for name in ("topic", "pattern", "land_as"):
         if not isinstance(entry.get(name, ""), str):
             raise ConfigurationError(
@@ -159,15 +166,10 @@ def _rule(entry: Any) -> TopicRule:
             )
     named = [name for name in ("topic", "pattern") if entry.get(name)]
     if len(named) != 1 or entry.get("format") not in FORMATS:
+        meant = did_you_mean(str(entry.get("format", "")), FORMATS)
         raise ConfigurationError(
             f"vars.topics in dbt_project.yml: {dict(entry)} needs a topic or a pattern, and a"
-            f" format: one of {', '.join(FORMATS)}"
-        )
-    unknown = sorted(set(entry) - _FIELDS)
-    if unknown:
-        raise ConfigurationError(
-            f"vars.topics in dbt_project.yml: {dict(entry)} has {', '.join(unknown)};"
-            f" known are {', '.join(sorted(_FIELDS))}"
+            f" format{meant}: one of {', '.join(FORMATS)}"
         )
     if not isinstance(entry.get("kafka", True), bool):
         raise ConfigurationError(

@@ -9,6 +9,7 @@ from dbt.cli.exceptions import DbtInternalException, DbtUsageException
 from dbt.cli.main import dbtRunner
 from dbt_common.exceptions import DbtBaseException
 
+from dbt_lakehouse.config.mistakes import dbt_text
 from dbt_lakehouse.config.project import Project, log_folder, target_folder
 from dbt_lakehouse.errors import LakehouseError
 from dbt_lakehouse.telling import working
@@ -25,31 +26,40 @@ class DbtError(LakehouseError):
     exit_code = 1
 
 
+class ProjectError(DbtError):
+    """A project that dbt can't read; what is in it has to be changed."""
+
+    exit_code = 2
+
+
 def run_dbt(project: Project, *arguments: str) -> Any:
     """What a dbt command returns, run for the project as it was loaded. It prints nothing.
 
-    Raises ``DbtError``, and what was none of dbt's, an interrupt say, as it is.
+    Raises ``DbtError``, ``ProjectError`` if all that it had to do was to read the project, and what
+    was none of dbt's, an interrupt say, as it is.
     """
     flags = []
     for name, value in project.options._asdict().items():
         if value is not None:
             flags += [f"--{name.replace('_', '-')}", value]
-    # What it has to say of a failure is said below, and stands in its log.
-    done = dbtRunner().invoke(["--log-level", "none", *arguments, *flags])
+    # What it has to say of a failure is said below, and stands in its log. It counts who uses it by
+    # a file that it leaves, and these are calls of ours.
+    ours = ["--log-level", "none", "--no-send-anonymous-usage-stats"]
+    done = dbtRunner().invoke([*ours, *arguments, *flags])
     if done.success:
         return done.result
     if done.exception is not None and not isinstance(done.exception, _OF_DBT):
         raise done.exception
     messages = [str(each.message) for each in getattr(done.result, "results", []) if each.message]
-    raise DbtError(
-        f"dbt {arguments[0]}: {done.exception or '; '.join(messages) or _SEE_LOG}"
-    ) from done.exception
+    said = "; ".join(messages) if done.exception is None else dbt_text(done.exception)
+    kind = ProjectError if arguments[0] == _PARSE[0] else DbtError
+    raise kind(f"dbt {arguments[0]}: {said or _SEE_LOG}") from done.exception
 
 
 def read_manifest(project: Project) -> Any:
     """dbt's manifest of the project, for those too who may not write into its folder.
 
-    Raises ``DbtError``.
+    Raises ``ProjectError``.
     """
     with working("reading the project"):
         if all(map(may_write, (target_folder(project.root), log_folder(project.root)))):

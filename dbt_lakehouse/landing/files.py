@@ -3,13 +3,11 @@ once.
 """
 
 import glob
-import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -29,6 +27,7 @@ from dbt_lakehouse.lake.locks import landing_lock
 from dbt_lakehouse.landing import landed_captures
 from dbt_lakehouse.landing.captures import Capture, CaptureError, read_captures
 from dbt_lakehouse.landing.leftovers import leaving_no_files
+from dbt_lakehouse.landing.progress import Counted, Reading, size_of
 from dbt_lakehouse.spark.java_errors import error_text
 from dbt_lakehouse.spark.progress import tasks_of
 from dbt_lakehouse.telling import tell, working
@@ -113,21 +112,22 @@ def _land(
     # By way of a file: a capture may be larger than memory, and Spark reads Parquet in parallel.
     with tempfile.TemporaryDirectory(dir=cache_folder("tmp"), prefix="landing-") as folder:
         parquet = Path(folder) / "captures.parquet"
-        _write_parquet(list(paths), parquet)
+        messages = counted(_write_parquet(list(paths), parquet), "message")
         spark = session()
         with (
             landing_lock(spark).held("landing captures", patience),
-            working("appending to bronze", tasks_of(spark)),
+            working(f"appending {messages} to bronze", tasks_of(spark)),
         ):
             return _append(spark, f"file://{parquet}")
 
 
-def _write_parquet(paths: Sequence[str], target: Path) -> None:
-    """Write the messages of captures with the columns of ``_SCHEMA``, a row group for each batch.
+def _write_parquet(paths: Sequence[str], target: Path) -> int:
+    """Write the messages of captures with the columns of ``_SCHEMA``, a row group for each batch;
+    how many there are.
 
     Raises ``LandingError``.
     """
-    reading = _Reading(sum(os.path.getsize(path) for path in paths if os.path.isfile(path)))
+    reading = Reading(size_of(paths))
     with (
         pq.ParquetWriter(target, _SCHEMA) as writer,
         working("reading captures", reading.how_far),
@@ -142,41 +142,15 @@ def _write_parquet(paths: Sequence[str], target: Path) -> None:
                 writer.write_table(pa.Table.from_pylist(batch, schema=_SCHEMA))
                 batch, size = [], 0
         writer.write_table(pa.Table.from_pylist(batch, schema=_SCHEMA))
+    return reading.messages
 
 
-@dataclass
-class _Reading:
-    """How far captures have been read, of so many bytes."""
-
-    total: int
-    bytes: int = 0
-    messages: int = 0
-
-    def how_far(self) -> str:
-        """For people."""
-        done = f"{self.bytes / 1e6:,.0f} of {self.total / 1e6:,.0f} MB"
-        return f"{done}, {counted(self.messages, 'message')}"
-
-
-class _Counted:
-    """A stream whose bytes are counted."""
-
-    def __init__(self, stream: BinaryIO, reading: _Reading) -> None:
-        self._stream: Any = stream
-        self._reading = reading
-
-    def read1(self, size: int, /) -> bytes:
-        data: bytes = self._stream.read1(size)
-        self._reading.bytes += len(data)
-        return data
-
-
-def _positioned(paths: Iterable[str], reading: _Reading) -> Iterator[Capture]:
+def _positioned(paths: Iterable[str], reading: Reading) -> Iterator[Capture]:
     """The messages of captures, each with its position. Raises ``LandingError``."""
     for path in paths:
         try:
             with open(path, "rb") as stream:
-                for line_number, capture in read_captures(_Counted(stream, reading)):
+                for line_number, capture in read_captures(Counted(stream, reading)):
                     if capture.topic is None or capture.partition is None or capture.offset is None:
                         raise LandingError(
                             f"{path}: line {line_number}: landing needs topic, partition and offset"

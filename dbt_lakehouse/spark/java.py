@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -23,6 +24,10 @@ from dbt_lakehouse.errors import SessionError
 
 # Spark's machine learning alone calculates with this module, and Java warns of it in each start.
 _OF_VECTORS: Final = "--add-modules=jdk.incubator.vector"
+OLDEST: Final = 17
+"""Of Java, that Spark runs in."""
+_MAJOR: Final = re.compile(r"(?:1\.)?(\d+)")
+_RELEASE: Final = re.compile(r'^JAVA_VERSION="(\d[^"]*)"', re.MULTILINE)
 _ARGUMENTS: Final = "PYSPARK_SUBMIT_ARGS"
 
 
@@ -35,15 +40,41 @@ def java_option(option: str) -> str:
 
 
 def find_java() -> str:
-    """The program. Raises ``SessionError`` if there is none."""
+    """The program. Raises ``SessionError`` if there is none, or it is too old by what its
+    installation says.
+    """
     home = os.environ.get("JAVA_HOME")
     java = shutil.which(f"{home}/bin/java" if home else "java")
     if java is None:
         place = f"JAVA_HOME is {home}, without a bin/java" if home else "no `java` is on the PATH"
         raise SessionError(
-            f"Spark needs Java 17 or later, and {place}: install it, or let JAVA_HOME name it"
+            f"Spark needs Java {OLDEST} or later, and {place}: install it, or let JAVA_HOME name it"
+        )
+    version = _version_beside(Path(java))
+    if version is not None and major_of(version) < OLDEST:
+        raise SessionError(
+            f"Spark needs Java {OLDEST} or later, and {java} is {version}: let JAVA_HOME name"
+            " another"
         )
     return java
+
+
+def major_of(version: str) -> int:
+    """The number that a version of Java is known by: 8 of ``1.8.0_392``, 17 of ``17.0.9``."""
+    found = _MAJOR.match(version)
+    return 0 if found is None else int(found[1])
+
+
+def _version_beside(java: Path) -> str | None:
+    """What an installation's own file says, for to ask Java itself takes longer; None if there is
+    no such file.
+    """
+    try:
+        text = (java.resolve().parents[1] / "release").read_text(errors="replace")
+    except OSError:
+        return None
+    found = _RELEASE.search(text)
+    return None if found is None else found[1]
 
 
 def start_java(conf: SparkConf | None = None, advice: str = "") -> Any:
@@ -62,7 +93,7 @@ def start_java(conf: SparkConf | None = None, advice: str = "") -> Any:
         # Its output has gone to standard error.
         raise SessionError(
             f"Spark's JVM ({java}) ended before it was ready, what it said is above: look"
-            f" {advice}whether it is Java 17 or later; JAVA_HOME names another"
+            f" {advice}whether it is Java {OLDEST} or later; JAVA_HOME names another"
         ) from error
 
 

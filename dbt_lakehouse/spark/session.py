@@ -10,8 +10,9 @@ import re
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Final
 
@@ -110,8 +111,18 @@ def open_session(parameters: Mapping[str, str], root: Path) -> SparkSession:
 
 def start_session(parameters: Mapping[str, str], root: Path) -> SparkSession:
     """``open_session`` without a look at whether the lake has moved; creates nothing in it."""
+    settings = _absolute(parameters, root)
+    catalog = sqlite_file(settings.get(CATALOG_URI, ""))
+    if catalog is None:
+        return _start(settings)
+    with _folder_of(catalog):
+        if catalog.exists() and not os.access(catalog.parent, os.W_OK):
+            settings[CATALOG_URI] = _for_readers(catalog)
+        return _start(settings)
+
+
+def _start(settings: Mapping[str, str]) -> SparkSession:
     global _opened
-    settings = _resolved(parameters, root)
     active = SparkSession.getActiveSession()
     if active is None and _opened is not None and _opened.base.sparkContext._jsc is not None:
         # A thread that has none yet, or whose last command ended with an error.
@@ -280,13 +291,14 @@ def _unusable(spark: SparkSession, error: Exception) -> SessionError:
     )
 
 
-def _resolved(parameters: Mapping[str, str], root: Path) -> dict[str, str]:
-    """The parameters with the lake's relative paths made absolute, and the folder of a SQLite
-    catalog made.
+@contextmanager
+def _folder_of(catalog: Path) -> Iterator[None]:
+    """Make the folder of a SQLite catalog; it goes again if the block fails before anything is in
+    it. Raises ``SessionError``.
     """
-    settings = _absolute(parameters, root)
-    catalog = sqlite_file(settings.get(CATALOG_URI, ""))
-    if catalog is not None:
+    folders = (catalog.parent, *catalog.parent.parents)
+    missing = [*takewhile(lambda folder: not folder.exists(), folders)]
+    try:
         try:
             catalog.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -295,9 +307,12 @@ def _resolved(parameters: Mapping[str, str], root: Path) -> dict[str, str]:
                 f" {error.strerror};"
                 f" {CATALOG_URI} in the profile names it, by LAKEHOUSE_LAKE in the project's own"
             ) from error
-        if catalog.exists() and not os.access(catalog.parent, os.W_OK):
-            settings[CATALOG_URI] = _for_readers(catalog)
-    return settings
+        yield
+    except BaseException:
+        with suppress(OSError):
+            for folder in missing:
+                folder.rmdir()
+        raise
 
 
 def _absolute(parameters: Mapping[str, str], root: Path) -> dict[str, str]:

@@ -606,8 +606,11 @@ def test_a_payload_comes_as_a_file_hex_or_base64(
     [
         ([], "which payload? Give one of FILE"),
         (["--hex", "c0", "--base64", "wA=="], "which payload? Give one of FILE"),
-        (["--hex", "zz"], "--hex: no hexadecimal digits"),
-        (["--base64", "?"], "--base64: no base64"),
+        (["--hex", "0xc0 zz"], "--hex: no hexadecimal digits: 'z'"),
+        (["--hex", "c0f"], "--hex: no hexadecimal digits: 3 digits, and a byte has two"),
+        (["--base64", "w***"], "--base64: no base64: '*'"),
+        (["--base64", "wAB"], "--base64: no base64: 3 characters, and four have three bytes"),
+        (["--hex", "c0", "--format", "json"], "'json' is not known (did you mean "),
         (["--topic", "t"], "--topic and --offset go together"),
         (["--hex", "c0", "--partition", "1"], "--partition and --kafka go with --topic"),
         (["--hex", "c0", "--line", "1"], "--line goes with FILE"),

@@ -581,7 +581,7 @@ def test_a_capture_behind_the_logs_end_is_not_of_this_topic(lake: Lake, kafka: K
         ({"topics": [{"topic": "t", "pattern": "t"}]}, "needs a topic or a pattern"),
         ({"topics": [{}]}, "needs a topic or a pattern"),
         ({"topics": [{"topic": "t", "format": "avro"}]}, "aerospike_messagepack, "),
-        ({"topics": [{"topic": "t", "formt": "x"}]}, "has formt; known are format, kafka, "),
+        ({"topics": [{"topic": "t", "formt": "x"}]}, "has formt (did you mean format?); known "),
         ({"topics": [{"topic": "t", "kafka": "no"}]}, "kafka is true or false"),
         ({"topics": [{"pattern": "t", "land_as": "u"}]}, "not with a pattern"),
     ],

@@ -1,18 +1,33 @@
 """A mistake that can be told without Spark is told before Spark starts, and leaves nothing."""
 
 import json
+import os
+import re
+import sys
 from pathlib import Path
 
 import pytest
+from dbt.cli.main import dbtRunner
 from lakes import Lake
 
 from dbt_lakehouse.cli import main
 from dbt_lakehouse.commands.generate.project_files import ProjectFiles
 from dbt_lakehouse.commands.generate.report import GenerateError
+from dbt_lakehouse.commands.standard_streams import (
+    FAILED,
+    INTERRUPTED,
+    NOT_WELL,
+    READER_GONE,
+    UNUSABLE,
+)
+from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.config.project import Project
 from dbt_lakehouse.config.topics import topic_rules
-from dbt_lakehouse.errors import ConfigurationError
+from dbt_lakehouse.errors import ConfigurationError, SessionError
+from dbt_lakehouse.lake.catalog import CATALOG_URI, SQLITE, WAREHOUSE
 from dbt_lakehouse.landing.kafka.stream import refuse_unlisted
+from dbt_lakehouse.spark import session
+from dbt_lakehouse.spark.java import find_java
 
 
 @pytest.fixture(autouse=True)
@@ -47,6 +62,8 @@ def told(capfd: pytest.CaptureFixture[str], *arguments: str) -> str:
         (("forget", "--purge"), "there is no lake yet, for "),
         (("maintain", "--dry-run"), "there is no lake yet, for "),
         (("report",), "there is no lake yet, for "),
+        (("show",), "there is no lake yet, for "),
+        (("why", "--table", "accounts", "--key", "1"), "there is no lake yet, for "),
         (("migrate-catalog", "--to", "cluster"), "is the catalog that the lake is in"),
     ],
     ids=lambda each: " ".join(each) if isinstance(each, tuple) else "",
@@ -79,6 +96,9 @@ def test_without_a_lake(
             "a value of account_id is no bigint",
         ),
         (("maintain", "nothing"), "nothing: no table that is maintained has this name; such are"),
+        (("why", "--table", "nothing", "--key", "{}"), "nothing is no table of keys; such are"),
+        (("show", "accuonts"), "there is no table accuonts: is it gold.accounts"),
+        (("quarantine", "--topic", "no.topic"), "bronze holds no message of the topic no.topic: "),
     ],
     ids=lambda each: " ".join(each) if isinstance(each, tuple) else "",
 )
@@ -126,3 +146,207 @@ def test_a_topic_that_surely_is_not_streamed() -> None:
     for topic in ("shop.carts", "shop.files"):
         with pytest.raises(ConfigurationError, match=f"no entry for {topic} from Kafka"):
             refuse_unlisted(topic_rules([listed, captured]), [topic])
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a user's own project, in which commands are called."""
+    folder = tmp_path / "depot"
+    folder.mkdir()
+    (folder / "dbt_project.yml").write_text("name: depot\nprofile: cdc_lakehouse\n")
+    (folder / "profiles.yml").write_text((ROOT / "profiles" / "profiles.yml").read_text())
+    for name in [each for each in os.environ if each.startswith("DBT_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.delenv("LAKEHOUSE_LAKE", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("files", "environment", "sentence"),
+    [
+        ({"profiles.yml": None}, {}, "there is no profiles.yml in {folder}, nor in {home}/.dbt: "),
+        ({}, {"DBT_PROFILES_DIR": "conf"}, "DBT_PROFILES_DIR is conf: there is no such folder"),
+        ({}, {"DBT_PROJECT_DIR": ".."}, "DBT_PROJECT_DIR is ..: there is no dbt_project.yml in it"),
+        (
+            {"dbt_project.yml": "name: depot\nvars:\n\ttopics: []\n"},
+            {},
+            "{folder}/dbt_project.yml, line 3, column 1: this is no YAML: a tab; YAML is indented",
+        ),
+        (
+            {"profiles.yml": "cdc_lakehouse:\n  target: dev\n outputs: {}\n"},
+            {},
+            "{folder}/profiles.yml, line 3, column 2: this is no YAML: ",
+        ),
+        ({"dbt_project.yml": ""}, {}, "{folder}/dbt_project.yml is empty"),
+        ({}, {"DBT_TARGET": "prod"}, "lakehouse: The profile 'cdc_lakehouse' does not have a targ"),
+        (
+            {"dbt_project.yml": "name: depot\nprofile: nobody\n"},
+            {},
+            "Could not find profile named 'nobody': {folder}/profiles.yml has cdc_lakehouse; ",
+        ),
+        (
+            {"dbt_project.yml": "name: depot\nprofile: cdc_lakehouse\nvars: {captures: some}\n"},
+            {},
+            "vars.captures in dbt_project.yml is 'some', not a list of globs",
+        ),
+    ],
+    ids=str,
+)
+def test_in_a_project(
+    project: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    files: dict[str, str | None],
+    environment: dict[str, str],
+    sentence: str,
+) -> None:
+    for name, text in files.items():
+        (project / name).unlink() if text is None else (project / name).write_text(text)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    left = sorted(project.iterdir())
+    line = told(capfd, "peek", "--topic", "t")
+    assert sentence.format(folder=project, home=project.parent) in line
+    assert sorted(project.iterdir()) == left
+
+
+def test_outside_of_any_project(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir("/")
+    line = told(capfd, "peek", "--topic", "t")
+    assert "there is no dbt_project.yml in /, nor in a folder above it: go to the project's" in line
+
+
+def test_an_entry_of_a_topic_with_a_misspelt_field(
+    project: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    entry = '{"patern": "depot.*", "format": "debezium_json"}'
+    (project / "dbt_project.yml").write_text(
+        f"name: depot\nprofile: cdc_lakehouse\nvars: {{topics: [{entry}]}}\n"
+    )
+    line = told(capfd, "peek", "--topic", "t")
+    assert "has patern (did you mean pattern?); known are format, kafka, land_as, pattern" in line
+
+
+def test_without_packages(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (project / "packages.yml").write_text("packages: [{local: ../shared}]\n")
+    (project / "lake").mkdir()
+    # That there is one suffices.
+    (project / "lake" / "catalog.db").touch()
+    line = told(capfd, "why", "--table", "parcels", "--key", "{}")
+    assert 'Run "dbt deps"' in line and "Error" not in line
+    assert not (project / ".user.yml").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("shwo",), "No such command 'shwo'. Did you mean 'show'?"),
+        (("decode", "--format", "debezium-json"), "(did you mean debezium_json?); known are"),
+        (("decode", "--formt", "debezium_json"), "'--formt'. Did you mean '--format'?"),
+        (("land",), "land needs either capture FILES or --kafka"),
+    ],
+    ids=lambda each: " ".join(each) if isinstance(each, tuple) else "",
+)
+def test_in_a_call(
+    project: Path, capfd: pytest.CaptureFixture[str], arguments: tuple[str, ...], sentence: str
+) -> None:
+    assert sentence in told(capfd, *arguments)
+
+
+def test_an_old_java_is_told_before_it_is_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text("exit 1")
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    release = tmp_path / "release"
+    for version in ("11.0.2", "1.8.0_392"):
+        release.write_text(f'IMPLEMENTOR="x"\nJAVA_VERSION="{version}"\n')
+        with pytest.raises(SessionError, match=f"needs Java 17 or later, and {java} is {version}:"):
+            find_java()
+    for text in ('JAVA_VERSION="17"\n', 'JAVA_VERSION="21.0.2"\n', "nothing of it\n"):
+        release.write_text(text)
+        assert find_java() == str(java)
+
+
+def test_a_spark_that_does_not_start_leaves_no_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start(_: object) -> None:
+        raise SessionError("no Java")
+
+    monkeypatch.setattr(session, "_start", start)
+    parameters = {WAREHOUSE: "new/lake/warehouse", CATALOG_URI: f"{SQLITE}new/lake/catalog.db"}
+    with pytest.raises(SessionError, match="no Java"):
+        session.start_session(parameters, tmp_path)
+    assert not [*tmp_path.iterdir()]
+    # What was there stays.
+    (tmp_path / "new").mkdir()
+    with pytest.raises(SessionError, match="no Java"):
+        session.start_session(parameters, tmp_path)
+    assert [*tmp_path.rglob("*")] == [tmp_path / "new"]
+
+
+@pytest.mark.parametrize("asked_for", [False, True])
+def test_a_selection_of_nothing_is_told_without_colour_if_that_is_not_wanted(
+    demo: Lake,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    asked_for: bool,
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    folders = ["--project-dir", str(ROOT), "--profiles-dir", str(ROOT / "profiles")]
+    colours = ["--use-colors"] if asked_for else []
+    with demo.dbt_folders():
+        done = dbtRunner().invoke(["run", "-s", "nothing", *folders, *colours])
+    assert done.success
+    shown = capfd.readouterr().out
+    assert "The selection criterion 'nothing' does not match any enabled nodes" in shown
+    # Its first line comes before any adapter is asked.
+    assert ("\x1b" in shown.partition("\n")[2]) == asked_for
+
+
+def test_names_are_completed(capfd: pytest.CaptureFixture[str]) -> None:
+    def completed(*words: str) -> set[str]:
+        environment = {"COMP_WORDS": "\n".join(words), "COMP_CWORD": str(len(words) - 1)}
+        with pytest.MonkeyPatch.context() as patch:
+            for name, value in environment.items():
+                patch.setenv(name, value)
+            patch.setenv("_LAKEHOUSE_COMPLETE", "bash_complete")
+            with pytest.raises(SystemExit) as ended:
+                main([])
+        assert ended.value.code == 0
+        return {line.partition(",")[2] for line in capfd.readouterr().out.splitlines()}
+
+    assert completed("lakehouse", "mig") == {"migrate-catalog"}
+    assert completed("lakehouse", "decode", "--format", "canal") == {"canal_json"}
+    assert "bad_shape" in completed("lakehouse", "redrive", "--code", "bad_")
+
+
+def test_help_tells_the_exit_codes(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--help"])
+    assert ended.value.code == 0
+    shown = capfd.readouterr().out
+    for code in (0, FAILED, UNUSABLE, NOT_WELL, INTERRUPTED, READER_GONE):
+        assert re.search(rf"^  +{code} +\w", shown, re.MULTILINE), code
+
+
+@pytest.mark.parametrize(("output", "code"), [("a pipe", READER_GONE), ("/dev/full", FAILED)])
+def test_output_that_nobody_takes(output: str, code: int) -> None:
+    if output == "a pipe":
+        reader, writer = os.pipe()
+        os.close(reader)
+    else:
+        writer = os.open(output, os.O_WRONLY)
+    with os.fdopen(writer, "w") as stream, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "stdout", stream)
+        with pytest.raises(SystemExit) as ended:
+            main(["--version"])
+    assert ended.value.code == code

@@ -155,10 +155,18 @@ def test_a_profile_is_read_without_dbt_as_dbt_reads_it(
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (ProjectOptions(project_dir="nowhere"), "'nowhere' does not exist"),
-        (ProjectOptions(project_dir="/"), "No dbt_project.yml found"),
-        (ProjectOptions(target="nobody"), "does not have a target named 'nobody'"),
-        (ProjectOptions(profile="nobody"), "Could not find profile named 'nobody'"),
+        (ProjectOptions(project_dir="nowhere"), "--project-dir is nowhere: there is no such fold"),
+        (ProjectOptions(project_dir="/"), "--project-dir is /: there is no dbt_project.yml in it"),
+        (ProjectOptions(profiles_dir="/"), "--profiles-dir is /: there is no profiles.yml in it"),
+        (
+            ProjectOptions(target="nobody"),
+            r"^The profile 'cdc_lakehouse' does not have a target named 'nobody'\. The valid target"
+            r" names for this profile are: \w+, \w+, \w+$",
+        ),
+        (
+            ProjectOptions(profile="nobody"),
+            "^Could not find profile named 'nobody': .*profiles.yml has cdc_lakehouse; `profile`",
+        ),
         (ProjectOptions(vars="[1"), "vars"),
     ],
 )

@@ -10,8 +10,10 @@ from typing import Any
 
 import msgspec
 import pytest
+from dbt.cli.exceptions import ExceptionExit
 from report_pages import Page, is_sound
 
+from dbt.adapters.lakehouse.connections import ending_text
 from dbt_lakehouse.commands.quarantine import Example, Group
 from dbt_lakehouse.errors import WriteError
 from dbt_lakehouse.lake.tables import Snapshot, Table
@@ -249,3 +251,9 @@ def test_values() -> None:
     ]
     passed = [ago(NOW - timedelta(seconds=each), NOW) for each in (5, 61, 7200, 200_000, -1)]
     assert passed == ["5 s ago", "1 min ago", "2 h ago", "2 d ago", "in the future"]
+
+
+def test_what_a_command_has_ended_by() -> None:
+    assert ending_text(KeyboardInterrupt()) == "interrupted"
+    assert ending_text(ExceptionExit(ValueError("no packages"))) == "no packages"
+    assert ending_text(ValueError("no packages")) == "no packages"

@@ -25,6 +25,7 @@ from py4j.protocol import Py4JJavaError, Py4JNetworkError
 from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.sql import Row
 
+from dbt.adapters.lakehouse.terminal import RunningNodes, heed_no_color
 from dbt_lakehouse.config.variables import variables_of
 from dbt_lakehouse.dbt.late_inserts import LateInserts
 from dbt_lakehouse.errors import LakehouseError
@@ -78,6 +79,8 @@ class LakehouseCredentials(SparkCredentials):
                 " runs in dbt's own process"
             )
         super().__post_init__()
+        # The first that dbt asks of an adapter, and before it prints more than its version.
+        heed_no_color()
 
     @property
     def type(self) -> str:
@@ -144,6 +147,13 @@ class LakehouseHandle(SessionConnectionWrapper):
         self._sessions.give_back(self.session)
 
 
+def ending_text(error: BaseException) -> str:
+    """What a command has ended by; dbt's exit of one that has failed has no text of its own."""
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted"
+    return str(getattr(error, "exception", None) or error)
+
+
 class LakehouseConnectionManager(SparkConnectionManager):
     """Opens the lake once for a dbt command, and holds the run's lock while the command builds."""
 
@@ -166,6 +176,17 @@ class LakehouseConnectionManager(SparkConnectionManager):
         self._run_lock: LakeLock | None = None
         self._run: Run | None = None
         self._has_reported = False
+        self._running: RunningNodes | None = None
+        if isinstance(profile, RuntimeConfig):
+            self._running = RunningNodes(profile.args, self._how_far)
+
+    def _how_far(self) -> str:
+        """How far Spark is, see ``spark.progress.tasks_of``."""
+        if self._sessions is None:
+            return ""
+        from dbt_lakehouse.spark.progress import tasks_of
+
+        return tasks_of(self._sessions.base)()
 
     def project(self) -> "Project":
         """The lake as profile and vars have it."""
@@ -248,6 +269,8 @@ class LakehouseConnectionManager(SparkConnectionManager):
 
         sessions, self._sessions = self._sessions, None
         lock, self._run_lock = self._run_lock, None
+        if self._running is not None:
+            self._running.clear()
         statements = self.late_inserts.take()
         try:
             # Whoever has killed Spark too waits for no counters.
@@ -284,8 +307,7 @@ class LakehouseConnectionManager(SparkConnectionManager):
         with self._reporting():
             run = self._run
             if run is None and error is not None and self._leaves_report():
-                text = "interrupted" if isinstance(error, KeyboardInterrupt) else str(error)
-                run = self._run_so_far([], [], [], text)
+                run = self._run_so_far([], [], [], ending_text(error))
             if run is None:
                 return
             self._has_reported = True

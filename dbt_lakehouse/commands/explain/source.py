@@ -1,6 +1,5 @@
 """A message that is given: as hexadecimal digits, as base64, in a file of captures."""
 
-import binascii
 import re
 from base64 import b64decode
 from typing import Final, NamedTuple
@@ -12,6 +11,10 @@ from python_udfs.core.events import Headers
 
 # What tools put between bytes and in front of them.
 _HEX_MARKS: Final = re.compile(r"0[xX]|\\x|[\s:,]")
+
+
+_NO_HEX: Final = re.compile("[^0-9a-fA-F]")
+_NO_BASE64: Final = re.compile("[^0-9A-Za-z+/=]")
 
 
 class UnusablePayloadError(LakehouseError):
@@ -35,16 +38,25 @@ def from_hex(text: str, option: str) -> bytes:
     digits = _HEX_MARKS.sub("", text)
     try:
         return bytes.fromhex(digits)
-    except ValueError as error:
-        raise UnusablePayloadError(f"{option}: no hexadecimal digits: {error}") from error
+    except ValueError:
+        wrong = _NO_HEX.search(digits)
+        reason = f"{len(digits)} digits, and a byte has two" if wrong is None else repr(wrong[0])
+        raise UnusablePayloadError(f"{option}: no hexadecimal digits: {reason}") from None
 
 
 def from_base64(text: str, option: str) -> bytes:
     """The bytes of base64 text. Raises ``UnusablePayloadError``."""
+    digits = "".join(text.split())
     try:
-        return b64decode("".join(text.split()), validate=True)
-    except (binascii.Error, ValueError) as error:
-        raise UnusablePayloadError(f"{option}: no base64: {error}") from error
+        return b64decode(digits, validate=True)
+    except ValueError:
+        wrong = _NO_BASE64.search(digits)
+        reason = (
+            f"{len(digits)} characters, and four have three bytes: is it cut off?"
+            if wrong is None
+            else f"{wrong[0]!r}"
+        )
+        raise UnusablePayloadError(f"{option}: no base64: {reason}") from None
 
 
 def from_captures(content: bytes, line: int, name: str) -> Message:

@@ -27,6 +27,7 @@ from dbt_lakehouse.lake.iceberg import ConcurrentAppendError
 from dbt_lakehouse.lake.locks import landing_lock, streamed_topics
 from dbt_lakehouse.landing.kafka.continuity import Prepared, prepare, raise_stalled
 from dbt_lakehouse.landing.kafka.positions import advanced, behind_own_append, save_positions
+from dbt_lakehouse.landing.kafka.progress import read_of
 from dbt_lakehouse.landing.kafka.reading import Range, capped, new_ranges, offsets_in, read_ranges
 from dbt_lakehouse.landing.kafka.settings import KafkaSource
 from dbt_lakehouse.landing.leftovers import leaving_no_files
@@ -88,7 +89,7 @@ def landing_text(result: KafkaLanding) -> str:
 
 
 def _land(spark: SparkSession, source: KafkaSource, *, accept_loss: bool) -> KafkaLanding:
-    with _explained(spark, source, {}):
+    with _explained(spark, source, {}), working("asking Kafka", tasks_of(spark)):
         prepared = prepare(spark, source, accept_loss=accept_loss)
     with _explained(spark, source, prepared.stalled):
         return _land_prepared(spark, source, prepared)
@@ -105,13 +106,14 @@ def _land_prepared(spark: SparkSession, source: KafkaSource, prepared: Prepared)
     if chosen:
         _report(new, chosen)
         rows = read_ranges(spark, source.settings, chosen)
-        # A transaction's end takes an offset but is no message: a range may hold none, and an empty
-        # commit in every run would be noise.
-        if not rows.isEmpty():
-            with leaving_no_files(spark), working("appending to bronze", tasks_of(spark)):
-                commit = bronze.append(rows, positions.snapshot)
-            landed = commit.rows
-            positions = behind_own_append(spark, logs, positions, commit.snapshot)
+        with working("landing from Kafka", read_of(spark, offsets_in(chosen))):
+            # A transaction's end takes an offset but is no message: a range may hold none, and an
+            # empty commit in every run would be noise.
+            if not rows.isEmpty():
+                with leaving_no_files(spark):
+                    commit = bronze.append(rows, positions.snapshot)
+                landed = commit.rows
+                positions = behind_own_append(spark, logs, positions, commit.snapshot)
         ends = {(each.log.topic, each.log.partition): each.end for each in chosen}
         positions = advanced(positions, ends)
     failed = f"{counted(landed, 'message')} landed, but that could not be noted"
