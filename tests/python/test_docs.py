@@ -87,6 +87,51 @@ def test_the_promises_name_tests_that_there_are() -> None:
     assert len(page.splitlines()) <= 80
 
 
+def without_blocks(page: str) -> str:
+    """A page's text without its examples."""
+    return re.sub(r"^( *)(```|~~~).*?^\1\2 *$", "", page, flags=re.DOTALL | re.MULTILINE)
+
+
+def anchors(page: str) -> set[str]:
+    """What links to a page's headings are called, as GitHub makes them."""
+    found: set[str] = set()
+    for heading in re.findall(r"^#{1,6} +(.+?) *#*$", without_blocks(page), re.MULTILINE):
+        text = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading)
+        name = re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-")
+        again = [f"{name}-{number}" for number in range(1, 10)]
+        found.add(next(each for each in (name, *again) if each not in found))
+    return found
+
+
+def broken_links(file: Path) -> list[str]:
+    """The links of a document that lead to no file, or to no heading of one."""
+    text = re.sub(r"`[^`\n]*`", "", without_blocks(file.read_text()))
+    found = []
+    for link in re.findall(r"\]\(([^)\s]+)\)", text):
+        path, _, anchor = link.partition("#")
+        target = file.parent / path if path else file
+        # dbt's page has its own addresses.
+        if re.match(r"[a-z]+:", link) or link.startswith("#!"):
+            continue
+        if not target.exists() or (anchor and anchor not in anchors(target.read_text())):
+            found.append(link)
+    return found
+
+
+def test_links_of_documents_lead_somewhere(tmp_path: Path) -> None:
+    folders = ("docs", "examples", "models", "seeds", "shared")
+    documents = [
+        *ROOT.glob("*.md"),
+        *(each for name in folders for each in (ROOT / name).rglob("*.md")),
+    ]
+    # What dbt has installed for an example is not ours.
+    ours = [each for each in documents if "dbt_packages" not in each.parts]
+    assert len(ours) > 40
+    assert {str(each): links for each in ours if (links := broken_links(each))} == {}
+    (tmp_path / "a.md").write_text("# A `b`: c\n[d](#a-b-c) [e](#a-b) [f](b.md) [g](a.md#a-b-c)\n")
+    assert broken_links(tmp_path / "a.md") == ["#a-b", "b.md"]
+
+
 def test_the_recipe_for_a_wire_format_carries(tmp_path: Path) -> None:
     """Its decoder and its tests, as they stand there."""
     recipe = (ROOT / "docs" / "add-a-wire-format.md").read_text()
