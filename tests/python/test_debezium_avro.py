@@ -13,6 +13,9 @@ from debezium_messages import dumps, loads
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dbt_lakehouse.commands.explain.command import explain
+from dbt_lakehouse.commands.explain.nodes import Limits
+from dbt_lakehouse.commands.generate.profile import Position, TopicProfile
 from python_udfs.core.budget import Budget
 from python_udfs.core.errors import DecodeError
 from python_udfs.core.events import Event
@@ -723,3 +726,29 @@ def test_a_null_value_in_avro_deletes_the_row_of_its_key() -> None:
     (event,) = decode_payload("debezium_unwrapped_avro", bytes.fromhex("00000000ff 02"), None)
     assert event.error_code == "unknown_schema"
     assert decode_payload("debezium_unwrapped_avro", None, None)[0].operation == "tombstone"
+
+
+def test_commands_take_rows_in_avro_as_those_in_json() -> None:
+    as_json, as_avro = unwrapped(UNWRAPPED)
+    profiles = []
+    for format, value in (
+        ("debezium_unwrapped_json", as_json),
+        ("debezium_unwrapped_avro", as_avro),
+    ):
+        profile = TopicProfile()
+        profile.add(format, None, value, Position(0, "rows", 0, 0), [("__db", b"shop")])
+        profile.settle()
+        ((table_id, table),) = profile.tables.items()
+        assert (table_id.database, table_id.table) == ("shop", "orders")
+        profiles.append(repr(table.columns))
+    assert profiles[0] == profiles[1]
+    told = explain(None, as_avro, Limits())
+    assert told.format == "debezium_unwrapped_avro"
+    assert told.value is not None and told.value.tree.root is not None
+    parts = told.value.tree.root.children[-1].children
+    assert [part.became for part in parts[1:4]] == [
+        ["after.total = 99.50"],
+        ['after.born = "2025-05-02"'],
+        ['after.payload = "x"'],
+    ]
+    assert parts[-1].became == ["occurred_at = 2001-09-09T01:46:40Z"]
