@@ -206,11 +206,13 @@ def _columns(layout: Layout, rows: _Rows) -> EventColumns | None:
     from ``rows``; None if no other is left.
     """
     of_envelope, of_source = layout.of_envelope, layout.of_source
-    unfit = _unusual(layout, rows)
+    unfit: set[int] = set()
     if layout.shape.of_mongodb:
+        # Its images are texts, and all else has types that can't be deep.
         types: list[Any] = []
         images = _documents(layout, rows, unfit, types)
     else:
+        unfit = _unusual(layout, rows)
         images = _rows_of_columns(layout, rows, unfit)
     if images is None:
         return None
@@ -352,8 +354,7 @@ def _unusual(layout: Layout, rows: _Rows) -> set[int]:
             if len(text) > _FLAT_BYTES and may_be_deep(text)
         }
     afters = rows.parts(layout.of_envelope.get("after"))
-    # Of documents, an update may say only what has changed.
-    if None in afters and not layout.shape.of_mongodb:
+    if None in afters:
         befores = rows.parts(layout.of_envelope.get("before"))
         op = layout.of_envelope["op"]
         unfit |= {

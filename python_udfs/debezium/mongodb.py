@@ -137,10 +137,9 @@ def images_of(
     None if more is needed. Raises ``DecodeError``, maybe others than ``read`` does.
     """
     if after is None and before is None and op == "u" and id_text is not None:
-        identity = {_ID: load_value("$", id_text)[0]}
-        types: dict[str, Types] = {}
-        update = _update("$", {"updateDescription": description}, types)
-        return Images(encode(identity), None, encode(update.image("$", identity)), types)
+        images = _images_of_update(description, id_text)
+        if images is not None:
+            return images
     envelope = {"before": before, "after": after, "updateDescription": description}
     images = read("$", op, envelope, id_text, Budget(0))
     if images.record_key is None or (images.after is None and op != "d"):
@@ -149,6 +148,39 @@ def images_of(
         # It could not be applied, for want of a budget maybe.
         return None
     return images
+
+
+def _images_of_update(description: Any, id_text: str) -> Images | None:
+    """As of ``images_of`` an update that only says its fields, which have been read; None for any
+    other.
+    """
+    if type(description) is not dict:
+        return None
+    found, removed = description.get("updatedFields"), description.get("removedFields")
+    arrays = description.get("truncatedArrays")
+    if (
+        type(found) is not tuple
+        or arrays
+        or type(arrays) not in _NONE
+        or type(removed) not in _NONE
+    ):
+        return None
+    updated, types = found
+    if PARTIAL in updated:
+        return None
+    identity = load_value("$", id_text)[0]
+    image: dict[str, Any] = {_ID: identity}
+    parts: dict[str, Any] = {}
+    for path, value in updated.items():
+        (parts if "." in path else image)[path] = value
+    for path in removed or ():
+        if type(path) is not str:
+            return None
+        (parts if "." in path else image)[path] = None
+    image[_ID] = identity
+    image[PARTIAL] = {UPDATED: parts} if parts else {}
+    told = {} if types is None else {"updatedFields": types}
+    return Images(encode({_ID: identity}), None, encode(image), told)
 
 
 def loaded(documents: Sequence[Document]) -> Sequence[Document]:
