@@ -99,7 +99,10 @@ def load_documents(where: str, texts: Sequence[str]) -> list[Loaded] | None:
         or b"\t" in lines
         or b"\r" in lines
         or b" :" in lines
-        or any(len(text) > _FLAT_BYTES and may_be_deep(text.encode()) for text in texts)
+        or (
+            max(map(len, texts)) > _FLAT_BYTES
+            and any(len(text) > _FLAT_BYTES and may_be_deep(text.encode()) for text in texts)
+        )
     ):
         return None
     reading = _Reading(where)
