@@ -206,11 +206,13 @@ def _columns(layout: Layout, rows: _Rows) -> EventColumns | None:
     from ``rows``; None if no other is left.
     """
     of_envelope, of_source = layout.of_envelope, layout.of_source
-    unfit = _unusual(layout, rows)
+    unfit: set[int] = set()
     if layout.shape.of_mongodb:
+        # Its images are texts, and all else has types that can't be deep.
         types: list[Any] = []
         images = _documents(layout, rows, unfit, types)
     else:
+        unfit = _unusual(layout, rows)
         images = _rows_of_columns(layout, rows, unfit)
     if images is None:
         return None
@@ -290,24 +292,23 @@ def _documents(layout: Layout, rows: _Rows, unfit: set[int], types: list[Any]) -
     )
     ids = [key.f0 for key in rows.keys] if rows.keys else [None] * len(rows.changes)
     ops = rows.parts(of_envelope["op"])
-    changes: list[Any] = []
-    for place in range(len(ops)):
-        if place % _TOGETHER == 0:
-            some = slice(place, place + _TOGETHER)
-            read = (mongodb.loaded(texts[some]) for texts in (befores, afters))
-            updates = mongodb.loaded_updates(descriptions[some])
-            changes = list(zip(ops[some], *read, updates, ids[some], strict=True))
-        images = None
-        if place not in unfit and (not rows.keys or type(ids[place]) is str):
-            try:
-                images = mongodb.images_of(*changes[place % _TOGETHER])
-            except DecodeError:
-                # The careful way says what is wrong.
-                pass
-        if images is None:
-            unfit.add(place)
-        else:
-            found.append(images)
+    updates = [None if each is None else each.get("updatedFields") for each in descriptions]
+    for start in range(0, len(ops), _TOGETHER):
+        some = slice(start, start + _TOGETHER)
+        read = (mongodb.loaded(documents[some]) for documents in (befores, afters, updates))
+        changes = zip(ops[some], *read, descriptions[some], ids[some], strict=True)
+        for place, change in enumerate(changes, start):
+            images = None
+            if not rows.keys or type(ids[place]) is str:
+                try:
+                    images = mongodb.images_of(*change)
+                except DecodeError:
+                    # The careful way says what is wrong.
+                    pass
+            if images is None:
+                unfit.add(place)
+            else:
+                found.append(images)
     if unfit:
         rows.keep([place not in unfit for place in range(len(rows.places))])
     if not found:
@@ -352,8 +353,7 @@ def _unusual(layout: Layout, rows: _Rows) -> set[int]:
             if len(text) > _FLAT_BYTES and may_be_deep(text)
         }
     afters = rows.parts(layout.of_envelope.get("after"))
-    # Of documents, an update may say only what has changed.
-    if None in afters and not layout.shape.of_mongodb:
+    if None in afters:
         befores = rows.parts(layout.of_envelope.get("before"))
         op = layout.of_envelope["op"]
         unfit |= {

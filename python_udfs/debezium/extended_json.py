@@ -82,9 +82,6 @@ _OID: Final = re.compile(r'\{"\$oid" ?: ?"([0-9a-fA-F]{24})"\}')
 _FLAT_BYTES: Final = 2 * MAX_DEPTH - 2
 # What is made of an object that stands for a number, for each byte that it is longer.
 _STAND_IN_FACTOR: Final = 16
-_DAY_MS: Final = 86_400_000
-_SECONDS: Final = [f"{second:02d}" for second in range(60)]
-_MINUTES: Final = [f"{minute // 60:02d}:{minute % 60:02d}" for minute in range(24 * 60)]
 
 
 def load_document(where: str, text: str) -> tuple[dict[str, Any], Types]:
@@ -102,7 +99,10 @@ def load_documents(where: str, texts: Sequence[str]) -> list[Loaded] | None:
         or b"\t" in lines
         or b"\r" in lines
         or b" :" in lines
-        or any(len(text) > _FLAT_BYTES and may_be_deep(text.encode()) for text in texts)
+        or (
+            max(map(len, texts)) > _FLAT_BYTES
+            and any(len(text) > _FLAT_BYTES and may_be_deep(text.encode()) for text in texts)
+        )
     ):
         return None
     reading = _Reading(where)
@@ -324,9 +324,14 @@ _LONGEST_ISO: Final = 64
 
 
 def _instant(milliseconds: int) -> str:
-    days, rest = divmod(milliseconds, _DAY_MS)
-    seconds, fraction = divmod(rest, 1000)
-    return f"{date_text(days)}T{_MINUTES[seconds // 60]}:{_SECONDS[seconds % 60]}.{fraction:03d}Z"
+    minutes, rest = divmod(milliseconds, 60_000)
+    return f"{_minute_text(minutes)}{rest // 1000:02d}.{rest % 1000:03d}Z"
+
+
+@lru_cache(4096)
+def _minute_text(minutes: int) -> str:
+    days, minute = divmod(minutes, 24 * 60)
+    return f"{date_text(days)}T{minute // 60:02d}:{minute % 60:02d}:"
 
 
 @lru_cache(4096)

@@ -131,16 +131,21 @@ def read(
 
 
 def images_of(
-    op: str, before: Document, after: Document, description: Any, id_text: str | None
+    op: str,
+    before: Document,
+    after: Document,
+    updated: Document,
+    description: Any,
+    id_text: str | None,
 ) -> Images | None:
-    """What a change says by its documents, its ``updateDescription`` and the id in its Kafka key;
-    None if more is needed. Raises ``DecodeError``, maybe others than ``read`` does.
+    """What a change says by its documents, its ``updateDescription``, whose ``updatedFields`` may
+    have been read, and the id in its Kafka key; None if more is needed. Raises ``DecodeError``,
+    maybe others than ``read`` does.
     """
-    if after is None and before is None and op == "u" and id_text is not None:
-        identity = {_ID: load_value("$", id_text)[0]}
-        types: dict[str, Types] = {}
-        update = _update("$", {"updateDescription": description}, types)
-        return Images(encode(identity), None, encode(update.image("$", identity)), types)
+    if type(updated) is tuple and op == "u" and after is None and before is None:
+        images = _images_of_update(updated, description, id_text)
+        if images is not None:
+            return images
     envelope = {"before": before, "after": after, "updateDescription": description}
     images = read("$", op, envelope, id_text, Budget(0))
     if images.record_key is None or (images.after is None and op != "d"):
@@ -149,6 +154,30 @@ def images_of(
         # It could not be applied, for want of a budget maybe.
         return None
     return images
+
+
+def _images_of_update(found: Loaded, description: Any, id_text: str | None) -> Images | None:
+    """As of ``images_of`` an update that only says its fields; None for any other."""
+    removed, arrays = description.get("removedFields"), description.get("truncatedArrays")
+    if id_text is None or arrays or type(arrays) not in _NONE or type(removed) not in _NONE:
+        return None
+    updated, types = found
+    if PARTIAL in updated:
+        return None
+    identity = load_value("$", id_text)[0]
+    image: dict[str, Any] = {_ID: identity}
+    parts: dict[str, Any] = {}
+    for path, value in updated.items():
+        (parts if "." in path else image)[path] = value
+    for path in removed or ():
+        if type(path) is not str:
+            return None
+        (parts if "." in path else image)[path] = None
+    image[_ID] = identity
+    image[PARTIAL] = {UPDATED: parts} if parts else {}
+    told = {} if types is None else {"updatedFields": types}
+    # In half the time that Images() takes.
+    return tuple.__new__(Images, (encode({_ID: identity}), None, encode(image), told))
 
 
 def loaded(documents: Sequence[Document]) -> Sequence[Document]:
@@ -163,18 +192,6 @@ def loaded(documents: Sequence[Document]) -> Sequence[Document]:
     for place, document in zip(places, found, strict=True):
         documents[place] = document
     return documents
-
-
-def loaded_updates(descriptions: Sequence[Any]) -> Sequence[Any]:
-    """Each ``updateDescription``, its ``updatedFields`` read together as of ``loaded``."""
-    texts = [each.get("updatedFields") if type(each) is dict else None for each in descriptions]
-    found = loaded(texts)
-    if found is texts:
-        return descriptions
-    return [
-        {**description, "updatedFields": document} if type(document) is tuple else description
-        for description, document in zip(descriptions, found, strict=True)
-    ]
 
 
 def identity_of(text: str) -> dict[str, Any] | None:
