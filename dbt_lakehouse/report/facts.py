@@ -455,7 +455,9 @@ def _tell_of_rows(
             continue
         reader.include(table.name)
         rows = reader.added_since(table.name, commits.before(metadata, since).sequence)
-        row = reader.query(f"select count(*) from {rows} where _row >= {first}").fetchone()
+        # With `where` DuckDB would compare what the files hold, which leave new rows' numbers out.
+        query = f"select count(*) filter (_row_id >= {first}) from {rows}"
+        row = reader.query(query).fetchone()
         assert row is not None
         table.new, table.gone = row[0], table.rows_before + row[0] - table.rows
 
