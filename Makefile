@@ -91,7 +91,7 @@ pictures: setup ## draw the pictures of docs/current-state.md anew
 recording: run .venv/.dev ## draw README's picture of a terminal anew, by commands on the demo's lake
 	@$(BIN)/python -m docs.recording
 
-report-picture: setup ## draw the picture of a run's report anew, of the demo landed in ten bites (needs Chromium)
+report-picture: setup .venv/.dev ## draw the pictures of a run's report and of dbt's docs anew (needs Chromium)
 	@$(BIN)/python -m docs.report_picture
 
 notebook: run .venv/.dev ## run examples/notebook.ipynb anew on the demo's lake, and keep its plots in it

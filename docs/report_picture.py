@@ -1,4 +1,5 @@
-"""`make report-picture`: README's picture of a run's report, of the demo landed in ten bites.
+"""`make report-picture`: pictures of a run's report, of the demo landed in ten bites, and of dbt's
+documentation.
 
 Needs Chromium. The lake is one of its own, in .cache.
 """
@@ -6,22 +7,46 @@ Needs Chromium. The lake is one of its own, in .cache.
 import json
 import os
 import shutil
-import subprocess
 import sys
 from itertools import pairwise
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from PIL import Image
 
+from dbt_lakehouse.commands.docs import write_docs
+from dbt_lakehouse.commands.report import report
 from dbt_lakehouse.config.paths import ROOT, cache_folder
+from dbt_lakehouse.config.profile import find
+from dbt_lakehouse.config.project import ProjectOptions, load
+from docs.browser import Browser, find_browser
 
-PICTURE: Final = Path(__file__).with_name("report.png")
+
+class Shot(NamedTuple):
+    """A picture: what is drawn, in which window."""
+
+    name: str
+    width: int
+    height: int
+    dark: bool
+    place: str = ""
+    """What follows the address of the page."""
+    drawn: str = "true"
+    """JavaScript that is true once it is there."""
+
+
+PICTURES: Final = Path(__file__).parent
+_ORDERS: Final = "#!/model/model.cdc_lakehouse.orders"
+_TABLE: Final = "document.querySelectorAll('table tr').length > 3"
+REPORT: Final = (
+    Shot("report", 1420, 1010, dark=False),
+    Shot("report-dark", 1420, 1010, dark=True),
+    Shot("report-narrow", 390, 844, dark=False),
+)
+DOCS: Final = (Shot("dbt-docs", 1280, 860, dark=False, place=_ORDERS, drawn=_TABLE),)
 _RUNS: Final = 10
 _AS_OF: Final = "2026-11-21 00:00:00"
-_SIZE: Final = "1420,1010"
 _COLOURS: Final = 96
-_BROWSERS: Final = ("chromium", "chromium-browser", "google-chrome")
 
 
 def bites() -> list[str]:
@@ -36,8 +61,8 @@ def bites() -> list[str]:
     return ["".join(lines[begin:end]) for begin, end in pairwise(ends)]
 
 
-def build(folder: Path) -> Path:
-    """Land and build one bite after the other; the page of the last run."""
+def build(folder: Path) -> None:
+    """Land and build one bite after the other."""
     from dbt.cli.main import dbtRunner
 
     os.environ |= {
@@ -53,27 +78,36 @@ def build(folder: Path) -> Path:
         done = dbtRunner().invoke(command)
         if not done.success:
             sys.exit(f"run {number} failed: {done.exception or folder / 'logs'}")
-    return folder / "target" / "report.html"
 
 
-def photograph(page: Path, picture: Path, size: str = _SIZE) -> None:
+def pages() -> tuple[Path, Path]:
+    """The report of the last run, which leads to dbt's documentation, and that."""
+    options = ProjectOptions(vars=json.dumps({"captures": [], "as_of": _AS_OF}))
+    docs = write_docs(load(options))
+    return report(find(options), None, show_payloads=False), docs
+
+
+def photograph(browser: Browser, shot: Shot, page: Path) -> None:
     """Have a browser draw a page."""
-    browser = next(filter(None, map(shutil.which, _BROWSERS)), None)
-    if browser is None:
-        sys.exit(f"none of these browsers is there: {', '.join(_BROWSERS)}")
-    options = ("--headless", "--no-sandbox", "--hide-scrollbars", f"--window-size={size}")
-    subprocess.run(
-        [browser, *options, f"--screenshot={picture}", page.as_uri()],
-        check=True,
-        stderr=subprocess.DEVNULL,
-    )
+    picture = PICTURES / f"{shot.name}.png"
+    browser.look(shot.width, shot.height, dark=shot.dark)
+    browser.open(page.as_uri() + shot.place, shot.drawn)
+    browser.photograph(picture)
     # A third of the size, and nobody sees it.
     with Image.open(picture) as drawn:
         drawn.convert("RGB").quantize(_COLOURS).save(picture, optimize=True)
 
 
 if __name__ == "__main__":
+    if find_browser() is None:
+        sys.exit("no Chromium is here; on Debian `apt-get install chromium` brings it")
     work = cache_folder("report-picture")
     shutil.rmtree(work)
     work.mkdir()
-    photograph(build(work), PICTURE)
+    build(work)
+    left, docs = pages()
+    with Browser() as browser:
+        for shot in REPORT:
+            photograph(browser, shot, left)
+        for shot in DOCS:
+            photograph(browser, shot, docs)

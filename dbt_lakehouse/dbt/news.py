@@ -24,23 +24,28 @@ _COMMITS_KEPT: Final = 100
 Source = tuple[str | None, str | None, str | None]
 """Database, schema and table of an event."""
 
+SOURCE: Final = ("source_database", "source_schema", "source_table")
+"""The columns of these."""
+
 Wanted = str | Sequence[Sequence[str | None]] | None
-"""What a model reads of change_events: one of ``COUNTS``, the events of some source tables, or
+"""What a model reads of change_events: one of ``CONDITIONS``, the events of some source tables, or
 any.
 """
 
-COUNTS: Final = {
-    "invalid": "count_if(operation = 'invalid')",
-    "set_less_deletes": "count_if(operation = 'delete' and source_table is null)",
+CONDITIONS: Final = {
+    "invalid": "operation = 'invalid'",
+    "set_less_deletes": "operation = 'delete' and source_table is null",
 }
+"""What some models read whatever the source table is, as SQL over change_events."""
+
+COUNTS: Final = {name: f"count_if({condition})" for name, condition in CONDITIONS.items()}
 
 _ABSENT: Final = "\x01"
-_NAMES: Final = ("source_database", "source_schema", "source_table")
 
 
 def aggregates() -> dict[str, str]:
     """SQL over change_events for what is kept of a commit."""
-    names = ", ".join(f"coalesce({name}, '{_ABSENT}')" for name in _NAMES)
+    names = ", ".join(f"coalesce({name}, '{_ABSENT}')" for name in SOURCE)
     place = f"(crc32(concat_ws('\x00', {names})) % {_WORDS * _WORD_BITS})"
     words = {
         f"word_{word}": (

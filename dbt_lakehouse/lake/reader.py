@@ -206,11 +206,11 @@ class Reader:
 
     def added_since(self, name: str, sequence: int) -> str:
         """What a query selects from to read the rows of a table that commits behind a sequence
-        number have last changed, and that number, as ``_sequence``.
+        number have last changed, with that number as ``_sequence``, and the rows' own, ``_row_id``.
         """
         scan = _scan(self._views[name].metadata, None)
         return (
-            f"(select *, _last_updated_sequence_number as _sequence from {scan}"
+            f"(select *, _last_updated_sequence_number as _sequence, _row_id from {scan}"
             f" where _last_updated_sequence_number > {sequence})"
         )
 

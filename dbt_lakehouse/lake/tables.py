@@ -23,6 +23,8 @@ class Snapshot(msgspec.Struct, frozen=True, rename="kebab"):
     parent_snapshot_id: int | None = None
     summary: dict[str, str] = {}
     timestamp_ms: int = 0
+    first_row_id: int | None = None
+    """Rows that it has added have this number or a higher one, as ``_row_id``."""
 
     @property
     def name(self) -> str:

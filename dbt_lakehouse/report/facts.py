@@ -4,15 +4,17 @@ Counts of rows and the history of runs are what the tables' own commits say of t
 there too for a lake that another machine has built.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 from dbt_lakehouse.commands.quarantine import Group, quarantine
+from dbt_lakehouse.commands.sql.command import sql_literal
 from dbt_lakehouse.dbt.fold import newest
-from dbt_lakehouse.dbt.marks import HistoryLost, Mark, marks_of, reading
-from dbt_lakehouse.dbt.news import Wanted, commits_kept, may_have
+from dbt_lakehouse.dbt.marks import HistoryLost, Mark, Window, marks_of, reading
+from dbt_lakehouse.dbt.news import CONDITIONS, SOURCE, Wanted, commits_kept, may_have
 from dbt_lakehouse.lake.reader import Reader
 from dbt_lakehouse.lake.tables import Table
 from dbt_lakehouse.report import commits
@@ -26,6 +28,8 @@ _BRONZE: Final = "bronze.raw_payloads"
 # As dbt.node_run notes it.
 _NEWEST: Final = "lakehouse.newest"
 _PARTITIONS: Final = "bronze.topic_partitions"
+# As dbt.node_run has it.
+_DECLARED: Final = "lakehouse.declared"
 # Of all that models read, what they read from the start at each run.
 _REMEMBERED: Final = ("deleted_keys", "set_less_deletes")
 
@@ -38,12 +42,21 @@ class TableFacts:
     rows: int
     rows_before: int | None
     written_at: datetime | None
+    made_of: list[str] = field(default_factory=list)
+    """The tables whose rows become its own."""
     log: str | None = None
-    """The change log that it is made of."""
+    """The change log among them."""
     newest_event: datetime | None = None
     """Kafka's time of the newest message that it has applied."""
     waiting: bool | None = None
     """Whether there is something that it has not read."""
+    unread: int | None = None
+    """How many changes that is, with messages that have not been decoded and may be its own."""
+    new: int | None = None
+    """The rows that the run has added, and those that are gone by it, whatever took them: what is
+    updated is neither.
+    """
+    gone: int | None = None
     events: int | None = None
     deletes: int | None = None
     misfits: int | None = None
@@ -187,10 +200,12 @@ def gather(
     for name in tables:
         schema = name.partition(".")[0]
         if schema in (gold, silver, "bronze"):
-            told = _table(name, tables, nodes, since)
+            told = _table(name, reader, tables, nodes, since)
             (facts.gold if schema == gold else facts.others).append(told)
     _tell_of_tests(facts, nodes)
+    _tell_of_rows(facts, reader, tables, since)
     _tell_of_logs(facts, reader, tables, since)
+    _tell_of_newest(facts, reader, tables)
     if (counters := tables.get(f"{silver}.fold_counters")) is not None:
         _tell_of_counters(facts, reader, f"{silver}.fold_counters", counters)
     if _PARTITIONS in tables:
@@ -269,23 +284,33 @@ def _operations(reader: Reader, name: str, events: Table, since: datetime) -> di
 
 
 def _table(
-    name: str, tables: Mapping[str, Table], nodes: Mapping[str, Node], since: datetime
+    name: str,
+    reader: Reader,
+    tables: Mapping[str, Table],
+    nodes: Mapping[str, Node],
+    since: datetime,
 ) -> TableFacts:
     table = tables[name]
     known = newest(table.noted(_NEWEST))
-    logs = [each for each in marks_of(table) if each.endswith("_changes")]
+    made_of = [each for each in marks_of(table) if each.partition(".")[2] not in _REMEMBERED]
+    logs = [each for each in made_of if each.endswith("_changes")]
+    waiting = _is_waiting(name, tables, nodes)
+    unread = _unread(name, reader, tables, nodes) if waiting else 0 if waiting is False else None
     return TableFacts(
         name=name,
         rows=commits.rows_now(table),
         rows_before=commits.rows_before(table, since),
         written_at=commits.written_at(table),
+        made_of=made_of,
         log=logs[0] if logs else None,
         newest_event=(
             None
             if known is None or known.log_time is None
             else _EPOCH + timedelta(microseconds=known.log_time)
         ),
-        waiting=_is_waiting(name, tables, nodes),
+        # The filter by which a run spares itself a look takes some tables for others.
+        waiting=waiting and unread != 0,
+        unread=unread,
         node=nodes.get(name),
     )
 
@@ -319,21 +344,145 @@ def _has_news(
         todo = reading(mark, tables[upstream])
     except HistoryLost:
         return True
-    wanted = _wanted(name, nodes)
+    wanted = _wanted(name, tables[name], nodes)
     if not may_have(tables[upstream], todo, wanted):
         return False
     # Of other source tables, perhaps.
     return None if wanted is None and upstream.endswith(".change_events") else True
 
 
-def _wanted(name: str, nodes: Mapping[str, Node]) -> Wanted:
+def _wanted(name: str, table: Table, nodes: Mapping[str, Node]) -> Wanted:
     bare = name.partition(".")[2]
     if bare == "quarantined_payloads":
         return "invalid"
     if bare == "set_less_deletes":
         return "set_less_deletes"
     node = nodes.get(name)
-    return None if node is None else node.wanted
+    wanted: Wanted = None if node is None else node.wanted
+    if wanted is None:
+        # As it was declared when it was last built; no run need be remembered for that.
+        text = table.properties.get(f"{_DECLARED}.{table.noted(_DECLARED)}")
+        declared: dict[str, Any] = json.loads(text) if text else {}
+        wanted = declared.get("sources")
+    return wanted
+
+
+def _unread(
+    name: str, reader: Reader, tables: Mapping[str, Table], nodes: Mapping[str, Node]
+) -> int | None:
+    """How many rows a table, and those that it is made of, have not read; None if that can't be
+    told any more.
+    """
+    total = 0
+    for upstream, mark in marks_of(tables[name]).items():
+        if upstream.partition(".")[2] in _REMEMBERED:
+            continue
+        if upstream not in tables:
+            return None
+        own = _unread_of(name, upstream, mark, reader, tables, nodes)
+        deeper = _unread(upstream, reader, tables, nodes) if upstream != _BRONZE else 0
+        if own is None or deeper is None:
+            return None
+        total += own + deeper
+    return total
+
+
+def _unread_of(
+    name: str,
+    upstream: str,
+    mark: Mark,
+    reader: Reader,
+    tables: Mapping[str, Table],
+    nodes: Mapping[str, Node],
+) -> int | None:
+    table = tables[upstream]
+    try:
+        todo = reading(mark, table)
+    except HistoryLost:
+        return None
+    if not todo.has_news:
+        return 0
+    if not upstream.endswith(".change_events"):
+        if todo.window is Window.SINCE_SEQUENCE:
+            return None
+        # Rows are only ever added to it.
+        return sum(
+            rows for made, rows in commits.growth(table) if made.sequence_number > mark.sequence
+        )
+    wanted = _wanted(name, tables[name], nodes)
+    if wanted is None or commits.rows_now(table) > _ROWS_LOOKED_AT:
+        return None
+    reader.include(upstream)
+    row = reader.query(
+        f"select count(*) from {reader.added_since(upstream, mark.sequence)}"
+        f" where {_is_wanted(wanted)}"
+    ).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def _is_wanted(wanted: str | Sequence[Sequence[str | None]]) -> str:
+    """Whether an event is one of those, as SQL."""
+    if isinstance(wanted, str):
+        return CONDITIONS[wanted]
+    sources = (
+        " and ".join(
+            f"{column} is not distinct from {'null' if value is None else sql_literal(value)}"
+            for column, value in zip(SOURCE, source, strict=True)
+        )
+        for source in wanted
+    )
+    return " or ".join(f"({each})" for each in sources) or "false"
+
+
+def _tell_of_rows(
+    facts: Facts, reader: Reader, tables: Mapping[str, Table], since: datetime
+) -> None:
+    """How many rows the run has added to each gold table, and how many are gone: a row keeps its
+    number (``_row_id``) as long as it is there, and a new one has a higher one.
+    """
+    for table in facts.gold:
+        metadata = tables[table.name]
+        made = [each for each in metadata.chain if each.made_at >= since]
+        if table.rows_before is None:
+            continue
+        if not made or not table.rows_before:
+            table.new, table.gone = table.rows - table.rows_before, 0
+            continue
+        first = made[-1].first_row_id
+        written = sum(int(each.summary.get("added-records", 0)) for each in made)
+        if first is None or written > _ROWS_LOOKED_AT:
+            continue
+        reader.include(table.name)
+        rows = reader.added_since(table.name, commits.before(metadata, since).sequence)
+        # With `where` DuckDB would compare what the files hold, which leave new rows' numbers out.
+        query = f"select count(*) filter (_row_id >= {first}) from {rows}"
+        row = reader.query(query).fetchone()
+        assert row is not None
+        table.new, table.gone = row[0], table.rows_before + row[0] - table.rows
+
+
+def _tell_of_newest(facts: Facts, reader: Reader, tables: Mapping[str, Table]) -> None:
+    """The newest event of tables that don't note it, histories among them: that of one that has
+    read as much of the same log, or of what they have read of it.
+    """
+    noted = {_read_of_log(each, tables): each.newest_event for each in facts.gold}
+    for table in facts.gold:
+        read = _read_of_log(table, tables)
+        if table.newest_event is not None or read is None:
+            continue
+        table.newest_event = noted.get(read)
+        name, mark = read
+        if table.newest_event is None and name in tables:
+            if commits.rows_now(tables[name]) <= _ROWS_LOOKED_AT:
+                reader.include(name)
+                rows = reader.earlier(name, sequence=mark.sequence)
+                row = reader.query(f"select max(_position.log_time) from {rows}").fetchone()
+                noted[read] = table.newest_event = None if row is None else row[0]
+
+
+def _read_of_log(table: TableFacts, tables: Mapping[str, Table]) -> tuple[str, Mark] | None:
+    return None if table.log is None else (table.log, marks_of(tables[table.name])[table.log])
 
 
 def _tell_of_tests(facts: Facts, nodes: Mapping[str, Node]) -> None:

@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.parse import quote
@@ -88,8 +89,12 @@ def page(facts: Facts, docs: str | None = None) -> str:
         counted=counted,
         shell=shlex.quote,
     )
+    tables = (*facts.gold, *facts.others)
     return environment.get_template("page.html.j2").render(
         facts=facts,
+        # Names may hold what no id and no address can.
+        ids={table.name: f"table-{place}" for place, table in enumerate(tables)},
+        tests_by_table=_tests_by_table(facts),
         run=facts.run,
         verdict=verdict(facts),
         trends=trends(facts),
@@ -98,7 +103,7 @@ def page(facts: Facts, docs: str | None = None) -> str:
         broken=facts.failures,
         tested=facts.runs[0] if facts.runs and facts.runs[0] is not facts.run else None,
         skipped=[] if facts.run is None else [n for n in facts.run.nodes if n.status == "skipped"],
-        docs=None if docs is None else lambda node: f"{docs}#!/{_kind(node)}/{_part(node)}",
+        docs=None if docs is None else partial(_address, docs),
         docs_home=docs,
     )
 
@@ -108,6 +113,25 @@ def _compiled() -> jinja2.BytecodeCache | None:
     with suppress(CacheError):
         return jinja2.FileSystemBytecodeCache(str(cache_folder("templates")))
     return None
+
+
+def _address(docs: str, node: Node, part: str = "") -> str:
+    """Where dbt's page has a node: what it says of it, its ``lineage`` or its ``code``."""
+    place = f"{docs}#!/{_kind(node)}/{_part(node)}"
+    if part == "lineage":
+        chosen = quote(f"+{node.name}+", safe="")
+        return f"{place}?g_v=1&g_i={chosen}"
+    return f"{place}#{part}" if part else place
+
+
+def _tests_by_table(facts: Facts) -> list[tuple[TableFacts | None, str, list[Node]]]:
+    """The tests of each table, and at last those of none."""
+    found: list[tuple[TableFacts | None, str, list[Node]]] = [
+        (table, table.name, table.tests) for table in (*facts.gold, *facts.others) if table.tests
+    ]
+    told = {test.unique_id for _, _, tests in found for test in tests}
+    others = [test for test in facts.tests if test.unique_id not in told]
+    return [*found, (None, "No table of the lake", others)] if others else found
 
 
 def _kind(node: Node) -> str:

@@ -5,6 +5,7 @@ A plugin of those tests: random streams in several batchings and the examples by
 three runs, and what was seen on the way is kept.
 """
 
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 import history_tables
@@ -15,22 +16,26 @@ import pytest
 import shard_tables
 from expected_gold import Row
 from lakes import Lake
-from row_lake import RUNS, RowLake, differences
+from row_lake import RUNS, Expected, RowLake, differences
 from row_streams import BATCHINGS, in_runs
 from small_project import small_project
+
+from dbt_lakehouse.report.facts import TableFacts, gather
 
 MODULES = (history_tables, partial_tables, keyless_tables, shard_tables)
 
 
 class Built(NamedTuple):
-    """The lake, and by table: how it differed from the reference after each run, its identities,
-    its rows in the end, those of its change log, and those after a full refresh; the tables that a
-    run with nothing new has changed; the data tests, and those of them that failed; the sums that
-    did not agree.
+    """The lake, and by table: how it differed from the reference after each run, what a report of
+    the run says of it beside the rows that are new and gone by their keys, its identities, its rows
+    in the end, those of its change log, and those after a full refresh; the tables that a run with
+    nothing new has changed; the data tests, and those of them that failed; the sums that did not
+    agree.
     """
 
     lake: RowLake
     differences: list[dict[str, list[str]]]
+    reported: list[dict[str, tuple[TableFacts, int, int]]]
     identities: dict[str, set[int | None]]
     rows: dict[str, list[Row]]
     changes: dict[str, list[Row]]
@@ -39,6 +44,10 @@ class Built(NamedTuple):
     failing_tests: set[str]
     broken_sums: list[str]
     refreshed: dict[str, list[Row]]
+
+
+def _keys(expected: Expected, rows: list[Row]) -> set[str]:
+    return {str([row[name] for name in expected.key]) for row in rows}
 
 
 def _rows(lake: RowLake, tables: list[str]) -> dict[str, list[Row]]:
@@ -63,6 +72,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
             batches[run].append(event)
 
     found = []
+    reported = []
+    keys: dict[str, set[str]] = {}
     identities: dict[str, set[int | None]] = {}
     for as_of, batch in zip(RUNS, batches, strict=True):
         lake.run(events=batch, as_of=as_of)
@@ -73,6 +84,19 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
         }
         actual = _rows(lake, [*expected])
         found.append({table: differences(rows, actual[table]) for table, rows in expected.items()})
+        told = gather(lake.lake.reader(), "gold", "silver", [], datetime.now(UTC)).gold
+        before, keys = keys, {table: _keys(expected[table], actual[table]) for table in expected}
+        reported.append(
+            {
+                name: (
+                    each,
+                    len(keys[name] - before.get(name, set())),
+                    len(before.get(name, set()) - keys[name]),
+                )
+                for each in told
+                if (name := each.name.removeprefix("gold.")) in keys
+            }
+        )
         for table in expected:
             identity = lake.lake.build(f"gold.{table}")
             identities.setdefault(table, set()).add(identity)
@@ -92,6 +116,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
     return Built(
         lake,
         found,
+        reported,
         identities,
         rows=actual,
         changes=changes,

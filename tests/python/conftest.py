@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 # Files whose tests share a lake.
 SHARING: Final = {
     "demo": (
-        *("test_demo_build", "test_mistakes", "test_notebook", "test_query_page", "test_serve"),
-        *("test_sql", "test_status"),
+        *("test_demo_build", "test_mistakes", "test_notebook", "test_pages_in_browser"),
+        *("test_query_page", "test_serve", "test_sql", "test_status"),
     ),
     "kafka": ("test_kafka_batch", "test_kafka_stream", "test_kafka_trouble"),
     "rows": (
@@ -95,13 +95,30 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> "Lake":
     from lakes import DEMO_AS_OF, Lake
 
     lake = Lake(tmp_path_factory.mktemp("demo"))
-    statuses = lake.dbt("build", as_of=DEMO_AS_OF, captures=["seeds/*.jsonl"])
+    # With a report of the run.
+    command = ("build", "--write-json")
+    statuses = lake.dbt(*command, as_of=DEMO_AS_OF, captures=["seeds/*.jsonl"])
     # dbt passes over exposures.
     passed = ("success", "pass", "no-op")
     assert not {name: status for name, status in statuses.items() if status not in passed}
     # Models, data tests and unit tests have run.
     assert len(statuses) > 100
     return lake
+
+
+@pytest.fixture(scope="session")
+def demo_docs(demo: "Lake") -> Path:
+    """The page that `lakehouse docs` writes of that lake."""
+    from lakes import DEMO_AS_OF
+
+    from dbt_lakehouse.commands.docs import write_docs
+
+    with pytest.MonkeyPatch.context() as environment:
+        # Where the build was: dbt need not parse the project again.
+        target = demo.folder / f"target-{demo.project.name}"
+        environment.setenv("DBT_TARGET_PATH", str(target))
+        environment.setenv("DBT_LOG_PATH", str(demo.folder / "logs"))
+        return write_docs(demo.load(captures=[], as_of=DEMO_AS_OF))
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,6 @@ from report_pages import Page, is_sound
 
 from benchmarks.statements import asked_by
 from dbt_lakehouse.cli import lakehouse
-from dbt_lakehouse.commands.docs import write_docs
 from dbt_lakehouse.config.paths import ROOT
 from docs.recording import PICTURE, picture
 
@@ -82,9 +81,16 @@ def test_a_lake_that_others_have_built_has_a_report(demo: Lake, tmp_path: Path) 
     page = reported(demo, tmp_path)
     assert "No run of dbt is remembered" in page.root.text
     gold = page.table("Gold")
-    rows = {name.removeprefix("gold."): int(row["Rows now"]) for name, row in gold.items()}
+    rows = {name.removeprefix("gold."): int(row["Rows"]) for name, row in gold.items()}
     assert {name: rows[name] for name in LIVE_ROWS} == LIVE_ROWS
     assert {row["State"] for row in gold.values()} == {"up to date"}
+    assert {row["Waiting"] for row in gold.values()} == {"0"}
+    assert {(row["New"], row["Gone"]) for row in gold.values()} == {
+        (row["Rows"], "0") for row in gold.values()
+    }
+    for name in WITH_HISTORY:
+        history, now = gold[f"gold.{name}_history"], gold[f"gold.{name}"]
+        assert history["Newest event"] == now["Newest event"] != "-"
     changes = demo.reader()
     for name, row in gold.items():
         log = f"silver.{name.removeprefix('gold.').removesuffix('_history')}_changes"
@@ -100,6 +106,19 @@ def test_a_lake_that_others_have_built_has_a_report(demo: Lake, tmp_path: Path) 
     assert "'***'" not in told.root.text and "'***'" in page.root.text
 
 
+def test_the_report_counts_what_waits(demo: Lake, tmp_path: Path) -> None:
+    """For the tables that it is for; a run of all others would find nothing, and they are up to
+    date.
+    """
+    events = "select * from silver.change_events where source_table = 'orders' limit 3"
+    with demo.tampered(f"insert into silver.change_events {events}"):
+        gold = reported(demo, tmp_path).table("Gold")
+    waiting = {name: row["Waiting"] for name, row in gold.items() if row["Waiting"] != "0"}
+    assert waiting == {"gold.orders": "3", "gold.orders_history": "3"}
+    behind = {name for name, row in gold.items() if row["State"] == "behind"}
+    assert behind == waiting.keys()
+
+
 def test_a_run_without_news_asks_nothing_of_spark(demo: Lake) -> None:
     """Not for sets either, though other tables have remembered deleted keys beside theirs. It
     leaves a report, as each run that may write dbt's artifacts.
@@ -112,9 +131,8 @@ def test_a_run_without_news_asks_nothing_of_spark(demo: Lake) -> None:
     is_sound(drawn)
     assert "Good. Nothing landed, 0 changes decoded, all tables up to date." in drawn.root.text
     gold = drawn.table("Gold")
-    assert {(row["Before"] == row["Rows now"], row["Change"]) for row in gold.values()} == {
-        (True, "0")
-    }
+    counts = ("Waiting", "New", "Gone", "Events", "Deletes")
+    assert {row[name] for row in gold.values() for name in counts} == {"0"}
     assert f"report of this run: {page}" in demo.log_text()
 
 
@@ -165,13 +183,9 @@ def test_the_recorded_terminal_is_what_the_commands_print(demo: Lake) -> None:
         assert picture(output_of) == PICTURE.read_text()
 
 
-def test_the_docs_know_every_column(demo: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Where the build was: dbt need not parse the project again.
+def test_the_docs_know_every_column(demo: Lake, demo_docs: Path) -> None:
     target = demo.folder / f"target-{demo.project.name}"
-    monkeypatch.setenv("DBT_TARGET_PATH", str(target))
-    monkeypatch.setenv("DBT_LOG_PATH", str(demo.folder / "logs"))
-    page = write_docs(demo.load(captures=[], as_of=DEMO_AS_OF))
-    assert page == target / "docs.html"
+    assert demo_docs == target / "docs.html"
     told = json.loads((target / "catalog.json").read_text())
     catalog, sources = told["nodes"], told["sources"]
     manifest = json.loads((target / "manifest.json").read_text())
@@ -195,7 +209,7 @@ def test_the_docs_know_every_column(demo: Lake, monkeypatch: pytest.MonkeyPatch)
     assert {name for name, node in models.items() if node["schema"] == "gold"} <= linked
     assert [name for name, node in models.items() if not node["group"]] == []
     # dbt's page has the places for both, and the one for our style.
-    text = page.read_text()
+    text = demo_docs.read_text()
     assert "INLINE DATA" not in text and "</style></head>" in text
     # dbt's own overrides and tests take what they are given.
     macros = [

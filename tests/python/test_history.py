@@ -104,6 +104,22 @@ def test_current_versions_are_the_rows_of_the_table(built: "Built") -> None:
         assert sorted(current) == sorted(rows), name
 
 
+def test_a_report_counts_rows_that_are_new_and_gone(built: "Built") -> None:
+    """Whatever took them, deletes without a set and expiry too; of all tables of the lake, each
+    with its newest event.
+    """
+    for run in built.reported:
+        for name, (told, new, gone) in run.items():
+            assert told.new is not None and told.gone is not None, name
+            # A truncate takes a row whose key is written again: another row.
+            again = told.gone - gone
+            assert again == told.new - new >= 0, name
+            assert again == 0 or name not in (*TABLES, *HISTORIES) or "tickets" in name, name
+            assert told.newest_event is not None, name
+    # An event that is late takes versions away.
+    assert built.reported[1]["meters_history"][2] and built.reported[1]["tickets_history"][2]
+
+
 def test_no_run_made_a_table_anew(built: "Built") -> None:
     assert {len(built.identities[table]) for table in TABLES} == {1}
 

@@ -56,7 +56,7 @@ def hostile_facts() -> Facts:
     facts.operations = {HOSTILE: 3}
     table = TableFacts(HOSTILE, rows=12_345_678, rows_before=None, written_at=NOW, node=model)
     table.tests = [failed]
-    facts.gold, facts.others = [table], [TableFacts(HOSTILE, 1, 0, None)]
+    facts.gold, facts.others = [table], [TableFacts(f"{HOSTILE} too", 1, 0, None)]
     example = Example(0, 5, 1, None, HOSTILE, "PHNjcmlwdD4=")
     facts.groups = [Group(HOSTILE, HOSTILE, HOSTILE, 9, HOSTILE, None, [example])]
     facts.lag = Lag(5, 61.0, 2, NOW)
@@ -73,7 +73,7 @@ def test_a_page_runs_and_fetches_nothing(is_empty: bool, docs: str | None) -> No
     drawn = Page(html)
     is_sound(drawn)
     assert ("{{ 7 * 7 }}" in html) is not is_empty
-    assert html.count("docs.html#!/model/") == (0 if is_empty or docs is None else 2)
+    assert html.count("docs.html#!/model/") == (0 if is_empty or docs is None else 4)
 
 
 def test_hostile_texts_stand_as_they_are() -> None:
