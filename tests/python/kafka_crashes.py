@@ -22,15 +22,16 @@ from local_kafka.broker import Broker
 _TOPIC: Final = "crashes"
 _PARTITIONS: Final = 3
 _MESSAGES: Final = 600
-# Messages of a commit; the stream's last one has what is left over of each partition.
+# Messages of a commit.
 _BITE: Final = 200
 # A file may be open for so long.
 _TURNS_SECONDS: Final = 20.0
 
-# How often each table is committed to by a call of each command, in the lake below.
+# How often each table is committed to by a call of each command, in the lake below. How far a
+# stream has come is noted by its clock.
 COMMITS: Final[dict[str, dict[str, int]]] = {
-    "land --kafka": {"bronze.raw_payloads": 3, "bronze.topic_partitions": 1},
-    "stream": {"bronze.raw_payloads": 3, "bronze.topic_partitions": 1},
+    "land --kafka": {"bronze.raw_payloads": 3, "bronze.topic_partitions": 3},
+    "stream": {"bronze.raw_payloads": 3},
 }
 
 
