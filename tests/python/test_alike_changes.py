@@ -51,7 +51,8 @@ def maxwell(n: int, key: str = "hash", **fields: Any) -> Message:
     type_name = ("insert", "update", "delete", "bootstrap-insert")[n % 4]
     row = {"id": n, "Part": f"p{n}", "price": 1.5 * n, "note": None, "doc": {"b": [n], "a": {}}}
     message: dict[str, Any] = {"database": "shop", "table": "items", "type": type_name, "ts": n}
-    message |= {"xid": n, **({"commit": True} if n % 3 else {"xoffset": n})}
+    message["xid"] = n
+    message["commit" if n % 3 else "xoffset"] = True if n % 3 else n
     if key == "columns":
         message |= {"primary_key": [n, f"p{n}"], "primary_key_columns": ["id", "Part"]}
     message["data"] = row
