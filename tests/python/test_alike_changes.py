@@ -51,7 +51,8 @@ def maxwell(n: int, key: str = "hash", **fields: Any) -> Message:
     type_name = ("insert", "update", "delete", "bootstrap-insert")[n % 4]
     row = {"id": n, "Part": f"p{n}", "price": 1.5 * n, "note": None, "doc": {"b": [n], "a": {}}}
     message: dict[str, Any] = {"database": "shop", "table": "items", "type": type_name, "ts": n}
-    message |= {"xid": n} | ({"commit": True} if n % 3 else {"xoffset": n})
+    message["xid"] = n
+    message["commit" if n % 3 else "xoffset"] = True if n % 3 else n
     if key == "columns":
         message |= {"primary_key": [n, f"p{n}"], "primary_key_columns": ["id", "Part"]}
     message["data"] = row
@@ -262,7 +263,7 @@ def test_types_that_tidb_has_in_any_order() -> None:
 @pytest.mark.parametrize("format", FORMATS)
 def test_damaged_messages(format: str) -> None:
     dice = random.Random(7)
-    make = {"maxwell": maxwell, "canal": canal}[format]
+    make: Callable[[int], Message] = maxwell if format == "maxwell" else canal
     parts = (b"null", b"7", b'"x"', b"[]", b"{}", b" ", b"\\u0041", b'"id":1,', b"\n", b"1.0", b"")
     for _ in range(40):
         messages = [make(n) for n in range(48)]

@@ -465,6 +465,9 @@ def test_the_short_way_gives_the_same_events(prefix: bytes) -> None:
     assert {event.operation for (event,) in expected} == {"update", "delete", "invalid"}
 
 
+NOTHING: Final[tuple[Any, ...]] = ("", [], None)
+
+
 @pytest.mark.parametrize("prefix", [b"", b'{"schema":' + SCHEMA + b',"payload":'])
 def test_the_short_way_of_updates_without_the_document(prefix: bytes) -> None:
     """With those that can and can't be applied to the document before, deletes, and bad ones."""
@@ -477,7 +480,7 @@ def test_the_short_way_of_updates_without_the_document(prefix: bytes) -> None:
         *(
             {"updateDescription": {"updatedFields": '{"a":1}', name: nothing}}
             for name in ("removedFields", "truncatedArrays")
-            for nothing in ("", [], None)
+            for nothing in NOTHING
         ),
         {"updateDescription": {"updatedFields": '{"_id":7,"a":1}', "removedFields": ["a", "_id"]}},
         {"updateDescription": {"updatedFields": '{"$partial":1}'}},
