@@ -610,7 +610,7 @@ def test_a_payload_comes_as_a_file_hex_or_base64(
         (["--hex", "c0f"], "--hex: no hexadecimal digits: 3 digits, and a byte has two"),
         (["--base64", "w***"], "--base64: no base64: '*'"),
         (["--base64", "wAB"], "--base64: no base64: 3 characters, and four have three bytes"),
-        (["--hex", "c0", "--format", "json"], "'json' is not known (did you mean "),
+        (["--hex", "c0", "--format", "canal"], "'canal' is not known (did you mean canal_json?)"),
         (["--topic", "t"], "--topic and --offset go together"),
         (["--hex", "c0", "--partition", "1"], "--partition and --kafka go with --topic"),
         (["--hex", "c0", "--line", "1"], "--line goes with FILE"),
