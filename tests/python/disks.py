@@ -7,16 +7,16 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-# What the operating system says, in the words of Java too.
-FULL: Final = "No space left on device"
-READ_ONLY: Final = "Read-only file system"
+# What the operating system says, in the words of Java too; or what commands make of that.
+FULL: Final = ("No space left on device", "the disk is full")
+READ_ONLY: Final = ("Read-only file system", "the lake's storage can't be written")
 _ROOMY: Final = "size=1g,rw"
 _PAGE: Final = 4096
 
@@ -51,6 +51,11 @@ class Disk:
 
     def _remount(self, options: str) -> None:
         _mount("-o", f"remount,{options}", str(self._folder))
+
+
+def is_told(trouble: Sequence[str], said: str) -> bool:
+    """Whether a command has said so of a disk, in any words."""
+    return any(each in said for each in trouble)
 
 
 @cache

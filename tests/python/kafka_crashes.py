@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from commands import SECONDS, Command, lakehouse
 from commit_points import Commits, Point, kill, points_of
-from disks import READ_ONLY, small_disk
+from disks import READ_ONLY, is_told, small_disk
 from kafka_topics import Kafka, landed, numbered
 from lakes import Lake, topic_entries
 
@@ -130,7 +130,7 @@ class KafkaCrashes:
                 self.commits.wait_for(point, process)
                 disk.turn_read_only(_TURNS_SECONDS)
                 code, said = process.process.wait(SECONDS), process.said_by_all()
-            assert code == 0 or READ_ONLY in said, said
+            assert code == 0 or is_told(READ_ONLY, said), said
             disk.make_well()
             return self._made_good(command)
 

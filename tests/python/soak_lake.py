@@ -205,7 +205,9 @@ class SoakLake:
         columns than all, or all again.
         """
         source = self.sources[step.of]
-        if step.number < 0.5 or not source.has_key:
+        # The test of a history compares all columns.
+        has_history = source in self.episode.histories.values()
+        if step.number < 0.5 or not source.has_key or has_history:
             add_log(self.lake.project, _again(source))
             self.exchanged ^= {step.of}
         elif self.columns.pop(step.of, None) is None:

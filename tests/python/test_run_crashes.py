@@ -5,8 +5,7 @@ A few of all that `make soak SOAK="--crashes"` tries.
 
 import pytest
 from commit_points import Point
-from crashes import COMMITS, CrashLake, Trouble, points
-from disks import can_mount
+from crashes import COMMITS, CrashLake, points
 
 
 @pytest.fixture(scope="module")
@@ -31,12 +30,6 @@ def test_no_commit_of_a_command_is_left_out(lake: CrashLake, command: str) -> No
 def test_runs_that_are_killed(lake: CrashLake, command: str, point: Point, of: str) -> None:
     assert point in points(command)
     assert lake.killed(command, point, of) == []
-
-
-@pytest.mark.skipif(not can_mount(), reason="a disk of its own can't be mounted")
-def test_disks_that_are_full_or_read_only_under_gold(lake: CrashLake) -> None:
-    """The logs have what gold's MERGE can't write."""
-    assert lake.with_bad_disks("run", [Trouble("gold", 0), Trouble("gold", None)]) == []
 
 
 def test_a_commit_that_fails(lake: CrashLake) -> None:
