@@ -11,7 +11,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from itertools import compress
 from operator import attrgetter, eq
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, ClassVar, Final, Literal, NamedTuple
 
 import msgspec
 from msgspec import UNSET, Raw
@@ -167,7 +167,7 @@ class Rows:
 class ChangeFormat(Format[Shape, Layout, Rows]):
     """How changes are told apart, and decoded together."""
 
-    operations: dict[str, str]
+    operations: ClassVar[dict[str, str]]
     """The types of messages that are rows."""
     # What ``struct_of`` calls any may be absent.
     required: Any = object

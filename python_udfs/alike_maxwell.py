@@ -4,7 +4,7 @@ plain. ``alike_changes`` does the rest.
 
 from collections.abc import Sequence
 from operator import attrgetter
-from typing import Any, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 import msgspec
 from msgspec import UnsetType
@@ -40,7 +40,7 @@ class _Key(NamedTuple):
 class MaxwellRows(ChangeFormat):
     """How Maxwell's rows are told apart, and decoded together."""
 
-    operations = {name: each for name, each in OPERATIONS.items() if each in ROWS}  # noqa: RUF012
+    operations: ClassVar = {name: each for name, each in OPERATIONS.items() if each in ROWS}
     constant_names = frozenset({COLUMNS, camel(COLUMNS)})
     without_columns = b'"data":{}'
 
