@@ -46,8 +46,14 @@ def say(text: str) -> None:
     """Write a text of lines to standard output, which click's own echo does with a traceback where
     it is full.
     """
-    if sys.stdout is not None:
-        write(f"{text}\n".encode(sys.stdout.encoding or "utf-8", errors="backslashreplace"))
+    out = sys.stdout
+    if out is None:
+        return
+    if not hasattr(out, "buffer"):
+        # A notebook's, or what a caller has put in its place.
+        out.write(f"{text}\n")
+        return
+    write(f"{text}\n".encode(out.encoding or "utf-8", errors="backslashreplace"))
 
 
 def write_error(block: bytes) -> None:
