@@ -83,8 +83,8 @@ TROUBLES: Final = tuple(
             " the system's log; what was committed is whole",
         ),
         (
-            r"Connection to \S+ refused|The connection attempt failed|Connection to \S+ timed out",
-            "the catalog's database can't be reached: is it running, and is"
+            r"(?P<said>Connection to \S+ (?:refused|timed out)|The connection attempt failed)",
+            "the catalog's database can't be reached ({said}): is it running, and is"
             " spark.sql.catalog.lake.uri right?",
         ),
         (

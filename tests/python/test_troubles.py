@@ -61,7 +61,7 @@ METADATA = "file:/srv/lake/warehouse/gold/orders/metadata/00003-a.metadata.json"
         (
             "Failed to connect: Connection to 10.0.0.7:5432 refused. Check that the hostname and"
             " port are correct and that the postmaster is accepting TCP/IP connections.",
-            "the catalog's database can't be reached",
+            "the catalog's database can't be reached (Connection to 10.0.0.7:5432 refused)",
         ),
         (
             "FATAL: terminating connection due to administrator command",
