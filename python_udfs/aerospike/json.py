@@ -263,9 +263,8 @@ def event_of(
         index,
         operation,
         None,
-        # An empty name says nothing.
-        key[0] or None,
-        key[1] or None,
+        key[0],
+        key[1],
         record_key(digest),
         None,
         after,

@@ -401,9 +401,8 @@ def _record(
             index,
             operation,
             None,
-            # An empty name says nothing.
-            namespace or None,
-            set_name or None,
+            namespace,
+            set_name,
             record_key(digest),
             None,
             after,

@@ -125,8 +125,8 @@ def event_columns(common: Common, writes: Writes, parts: Parts) -> EventColumns:
     return EventColumns(
         operation=UPSERT,
         source_database=None,
-        source_schema=common.namespace or None,
-        source_table=common.set_name or None,
+        source_schema=common.namespace,
+        source_table=common.set_name,
         record_key=_encode_lines(list(map(_RecordKey, digests))),
         before=None,
         after=_encode_lines(list(map(common.image, *parts.bins))),

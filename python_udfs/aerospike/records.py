@@ -240,9 +240,8 @@ def tombstone(
     return Event(
         0,
         TOMBSTONE,
-        # An empty name says nothing.
-        source_schema=namespace or None,
-        source_table=set_name or None,
+        source_schema=namespace,
+        source_table=set_name,
         record_key=record_key(digest),
         metadata=encoded,
     )

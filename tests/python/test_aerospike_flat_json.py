@@ -206,7 +206,8 @@ def test_the_member_named_metadata_comes_first() -> None:
 
 
 @pytest.mark.parametrize("kafka_key", [False, True])
-def test_an_empty_set_is_none_in_each_format(kafka_key: bool) -> None:
+def test_an_empty_set_is_told_from_none_in_each_format(kafka_key: bool) -> None:
+    """A message can be made again of its event (``test_round_trip``)."""
     key = ["test", "", b"\1" * 20, None]
     digest = b64encode(b"\1" * 20).decode()
     as_json = ["test", "", digest, None]
@@ -221,7 +222,7 @@ def test_an_empty_set_is_none_in_each_format(kafka_key: bool) -> None:
         kafka = own if type(own) is bytes else msgspec.json.encode(own)
         for payload in (text, None) if kafka_key else (text,):
             (event,) = decode_payload(format, kafka if kafka_key else None, payload)
-            assert (event.source_schema, event.source_table) == ("test", None)
+            assert (event.source_schema, event.source_table) == ("test", "")
             assert event.record_key is not None
             together = decode_batch(format, [kafka if kafka_key else None] * 20, [payload] * 20)
             assert together.payloads() == [[event]] * 20
