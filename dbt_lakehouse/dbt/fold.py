@@ -84,6 +84,14 @@ class Found:
     """The values of the first key column: all, sorted, or the least and the greatest."""
 
 
+class Rebuilt(NamedTuple):
+    """The summary of the states of a rebuild: so many keys are live, so many absent."""
+
+    live: int
+    absent: int
+    newest: Newest
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What a run does about what is known already."""

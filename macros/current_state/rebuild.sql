@@ -27,11 +27,11 @@
         states,
         'select ' ~ fold.gold_columns | join(', ') ~ ', _live, _null_position from (' ~ sql ~ ')'
     ) %}
-    {% set found = _summary_of_rebuild(deleted_keys, states) %}
+    {% set rebuilt = _summary_of_rebuild(deleted_keys, states) %}
     {% set remembers = adapter.may_have_rows(
         deleted_keys, [('scope', '=', this.schema ~ '.' ~ this.identifier)]
     ) %}
-    {% if found.absent > 0 or remembers %}
+    {% if rebuilt.absent > 0 or remembers %}
         {# States of this table that are remembered may have to go back. #}
         {% do remember_absent_keys(fold, deleted_keys, states, refolded=remembers) %}
     {% endif %}
@@ -44,16 +44,16 @@
        that it does not touch. #}
     {% set key_list = fold.key | join(', ') %}
     {% do replace_table(
-        'select /*+ repartition_by_range(' ~ adapter.ranges_to_write(found.live) ~ ', '
+        'select /*+ repartition_by_range(' ~ adapter.ranges_to_write(rebuilt.live) ~ ', '
         ~ key_list ~ ') */ ' ~ fold.gold_columns | join(', ') ~ ' from ' ~ states
         ~ ' where _live sort by ' ~ key_list,
-        {'lakehouse.as_of': as_of_text(), 'lakehouse.newest': found.newest}
+        {'lakehouse.as_of': as_of_text(), 'lakehouse.newest': rebuilt.newest}
     ) %}
 {% endmacro %}
 
 {#
-  Of the states of a rebuild: how many keys are live, how many absent, and the newest of all that is
-  known of the table (fold.Newest): states, truncates, and what is remembered from before.
+  The summary of the states of a rebuild (fold.Rebuilt); the newest is that of all that is known:
+  states, truncates, and what is remembered from before.
 #}
 {% macro _summary_of_rebuild(deleted_keys, states) %}
     {% set found = run_query('
@@ -70,11 +70,7 @@
             where scope in (' ~ table_scope(this) ~ ', ' ~ truncate_scope(this) ~ ')
         )
     ')[0] %}
-    {% do return({
-        'live': found[0] | int,
-        'absent': found[1] | int,
-        'newest': adapter.newest(found[2], found[3]),
-    }) %}
+    {% do return(adapter.rebuilt(found[0], found[1], adapter.newest(found[2], found[3]))) %}
 {% endmacro %}
 
 {#

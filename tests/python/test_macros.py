@@ -22,7 +22,7 @@ from jinja2 import nodes
 from dbt.adapters.lakehouse.impl import LakehouseAdapter
 from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.dbt import declarations
-from dbt_lakehouse.dbt.fold import Found, Newest, Plan
+from dbt_lakehouse.dbt.fold import Found, Newest, Plan, Rebuilt
 from dbt_lakehouse.dbt.log_times import LogTimes
 from dbt_lakehouse.dbt.node_run import NodeRun
 
@@ -180,14 +180,13 @@ def attributes() -> Mapping[str, frozenset[str]]:
         | {"source_schema": None, "source_database": None}
     )
     run = NodeRun(lambda name: None, "silver.t", [])
-    fold = of(declarations.fold(log))
     return {
         "run": of(run),
-        "fold": fold,
-        "keys_only": fold,
+        "fold": of(declarations.fold(log)),
         "plan": of(Plan(False, False, False, False, False)),
         "found": of(Found()),
         "newest": of(Newest(None, None)),
+        "rebuilt": of(Rebuilt(0, 0, Newest(None, None))),
         "times": of(LogTimes(False, None, None)),
         "log": frozenset(log),
         "spec": frozenset(["column", "type", "field", "encoding"]),

@@ -12,7 +12,7 @@ from dbt.adapters.lakehouse.base import told
 from dbt.adapters.lakehouse.writing import WritingAdapter
 from dbt_lakehouse.dbt import contracts, fold, project, tables
 from dbt_lakehouse.dbt.declarations import Fold, quoted
-from dbt_lakehouse.dbt.fold import Found, Newest, Plan, Truncate
+from dbt_lakehouse.dbt.fold import Found, Newest, Plan, Rebuilt, Truncate
 from dbt_lakehouse.dbt.key_ranges import arguments_of, key_ranges, ranges_of, values_sql
 from dbt_lakehouse.dbt.node_run import NodeRun
 
@@ -89,6 +89,11 @@ class FoldAdapter(WritingAdapter):
     def newest(self, log_time: Any, time: Any) -> Newest:
         """``Newest`` of what a query has found."""
         return Newest(*(None if each is None else int(each) for each in (log_time, time)))
+
+    @available.parse_none
+    def rebuilt(self, live: Any, absent: Any, newest: Newest) -> Rebuilt:
+        """``Rebuilt`` of what a query has found."""
+        return Rebuilt(int(live), int(absent), newest)
 
     @available.parse_none
     @told
