@@ -25,6 +25,7 @@ from soak_streams import SOURCES, Do, Step, episode_of
 
 from dbt_lakehouse.commands.maintain import maintain
 from dbt_lakehouse.commands.redrive import redrive
+from dbt_lakehouse.dbt.commits import note
 
 TABLES: Final = ("meters", "tickets", "visits")
 _SEED: Final = 23
@@ -32,6 +33,8 @@ _SEED: Final = 23
 _UNKNOWN: Final = "soak.visits"
 # A file may be open for so long.
 _TURNS_SECONDS: Final = 20.0
+_TO_EXPIRE: Final = ("gold.meters", "gold.tickets")
+_AS_OF: Final = "lakehouse.as_of"
 _FORGET: Final = Step(Do.PURGE, "tickets", 0.5)
 
 # How often each table is committed to by a call of each command, in the lake below.
@@ -117,6 +120,10 @@ class CrashLake:
         episode = episode_of(_SEED, sources, 2, steps, random.Random(_SEED), _UNKNOWN)
         base = SoakLake.make(folder, episode)
         assert base.do(steps[0]) == []
+        for table in _TO_EXPIRE:
+            # Behind the one of its rows, so that there is an earlier one.
+            noted = base.lake.look_at(table).noted(_AS_OF)
+            note(base.lake.spark, table, {_AS_OF: noted})
         lake = cls(base, Commits(folder / "lake" / "catalog.db"), folder / "saved")
         lake.saved.mkdir()
         lake.commits.save(lake.saved / "catalog.db")
