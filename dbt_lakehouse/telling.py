@@ -139,8 +139,8 @@ def _show(work: _Work) -> None:
     how_far = work.how_far()
     text = progress_text(work.what, how_far, time.monotonic() - work.since)
     with _line:
-        # It may have ended meanwhile.
-        if any(each is work for each in _at_work):
+        # It may have ended meanwhile, or standard error be another stream now.
+        if _is_terminal() and any(each is work for each in _at_work):
             click.echo(f"{_ERASE}{printable(text)[: _width() - 1]}", err=True, nl=False)
             _is_shown = True
 

@@ -130,6 +130,8 @@ def test_each_node_of_dbt_has_its_line() -> None:
         # As dbt makes it for a command.
         handler = logging.StreamHandler(sys.stdout)
         console.handlers[:], console.propagate = [handler], False
+        # One that was quiet has left it at errors alone.
+        console.setLevel(logging.INFO)
         flags = SimpleNamespace(QUIET=False, LOG_FORMAT="default")
         nodes = RunningNodes(flags, lambda: "3 of 4 tasks")
         model: dict[str, Any] = {
