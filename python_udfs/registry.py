@@ -7,10 +7,12 @@ is one module with ``decode(key, value) -> list[Event]`` and one row here.
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
-from python_udfs import alike_canal, alike_maxwell, canal_json, maxwell_json
 from python_udfs.aerospike import flat_json as aerospike_flat_json
 from python_udfs.aerospike import json as aerospike_json
 from python_udfs.aerospike import messagepack as aerospike_messagepack
+from python_udfs.binlog import alike_canal, alike_maxwell
+from python_udfs.binlog import canal as canal_json
+from python_udfs.binlog import maxwell as maxwell_json
 from python_udfs.core.errors import DecoderFailed, UnknownFormat
 from python_udfs.core.events import (
     INVALID,
@@ -70,6 +72,7 @@ _BATCHES: Final[dict[str, Callable[[Messages, Messages], Decoded]]] = {
     "debezium_json": debezium_json.decode_batch,
     "debezium_unwrapped_json": alike_rows.decode_batch,
     "debezium_avro": debezium_avro.decode_batch,
+    "debezium_unwrapped_avro": debezium_unwrapped_avro.decode_batch,
     "maxwell_json": alike_maxwell.decode_batch,
     "canal_json": alike_canal.decode_batch,
 }

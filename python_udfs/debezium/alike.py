@@ -50,7 +50,7 @@ _TOGETHER: Final = 32
 _FLAT_BYTES: Final = 2 * limits.MAX_DEPTH - 2
 
 
-class DebeziumFormat(Format[Shape, Layout, "_Rows"]):
+class DebeziumFormat(Format[Shape, Layout, "Rows"]):
     """How the messages of the Debezium family are told apart, and decoded together."""
 
     bytes_of_names = COMPILED_FACTOR
@@ -91,11 +91,11 @@ class DebeziumFormat(Format[Shape, Layout, "_Rows"]):
 
     def rows(
         self, layout: Layout, places: Sequence[int], keys: Messages, values: Messages
-    ) -> "_Rows | None":
+    ) -> "Rows | None":
         return _rows(layout, places, keys, values)
 
-    def columns(self, layout: Layout, rows: "_Rows") -> EventColumns | None:
-        return _columns(layout, rows)
+    def columns(self, layout: Layout, rows: "Rows") -> EventColumns | None:
+        return columns_of(layout, rows)
 
 
 def _text_behind(mark: bytes, value: bytes, start: int) -> bytes:
@@ -103,7 +103,7 @@ def _text_behind(mark: bytes, value: bytes, start: int) -> bytes:
     return value[start : value.find(b'"', start)] if start >= len(mark) else b""
 
 
-class _Rows:
+class Rows:
     """Messages of a layout that are plain as far as is known, each with a place in all lists."""
 
     __slots__ = ("changes", "keys", "places", "texts")
@@ -135,7 +135,7 @@ class _Rows:
         )
 
 
-def _rows(layout: Layout, places: Sequence[int], keys: Messages, values: Messages) -> _Rows | None:
+def _rows(layout: Layout, places: Sequence[int], keys: Messages, values: Messages) -> Rows | None:
     """The messages at those places that have the layout's names, in compact text."""
     key_prefix, prefix = layout.prefixes
     texts: list[Any] = _payloads(prefix, [values[place] for place in places])
@@ -171,7 +171,7 @@ def _rows(layout: Layout, places: Sequence[int], keys: Messages, values: Message
         ]
     else:
         row_keys = []
-    rows = _Rows(places, texts, changes, row_keys)
+    rows = Rows(places, texts, changes, row_keys)
     if False in fitting:
         rows.keep(fitting)
     return rows if rows.places else None
@@ -201,7 +201,7 @@ def _payload(prefix: bytes, message: bytes) -> bytes:
     return message[len(prefix) : -1] if prefix else message
 
 
-def _columns(layout: Layout, rows: _Rows) -> EventColumns | None:
+def columns_of(layout: Layout, rows: Rows) -> EventColumns | None:
     """The events of messages that have the layout. Those that turn out not to be plain are dropped
     from ``rows``; None if no other is left.
     """
@@ -257,14 +257,14 @@ _Columns = tuple[bytes | None, bytes | None, bytes | None]
 """The record keys and both images."""
 
 
-def _rows_of_columns(layout: Layout, rows: _Rows, unfit: set[int]) -> _Columns | None:
+def _rows_of_columns(layout: Layout, rows: Rows, unfit: set[int]) -> _Columns | None:
     """Those of rows, which lose the unfit ones; None if no other is left."""
     of_envelope = layout.of_envelope
     for name, row in layout.rows.items():
-        _convert(row.converters, rows.parts(of_envelope.get(name)), unfit)
+        convert_in_place(row.converters, rows.parts(of_envelope.get(name)), unfit)
     record_key = None
     if layout.key is not None:
-        _convert(layout.key.converters, rows.keys, unfit)
+        convert_in_place(layout.key.converters, rows.keys, unfit)
         record_key = _encode_lines(rows.keys)
         # Names in an object would have to be put in order.
         if record_key.count(b"{") > len(rows.keys):
@@ -283,7 +283,7 @@ def _rows_of_columns(layout: Layout, rows: _Rows, unfit: set[int]) -> _Columns |
     )
 
 
-def _documents(layout: Layout, rows: _Rows, unfit: set[int], types: list[Any]) -> _Columns | None:
+def _documents(layout: Layout, rows: Rows, unfit: set[int], types: list[Any]) -> _Columns | None:
     """Those of MongoDB's documents, whose types are added. As of ``_rows_of_columns``."""
     found: list[mongodb.Images] = []
     of_envelope = layout.of_envelope
@@ -324,7 +324,7 @@ def _lines(texts: Sequence[bytes | None]) -> bytes | None:
     return b"\n".join([text or b"null" for text in texts]) + b"\n"
 
 
-def _unusual(layout: Layout, rows: _Rows) -> set[int]:
+def _unusual(layout: Layout, rows: Rows) -> set[int]:
     """The places of rows that ``envelope`` has to look at. In the others' images placeholders
     become plain ones, and images without columns none.
     """
@@ -335,9 +335,10 @@ def _unusual(layout: Layout, rows: _Rows) -> set[int]:
                 _plain_images(layout, change)
     for name, row in layout.rows.items():
         attribute = layout.of_envelope.get(name)
-        # One that lacks all columns.
-        nothing = row.struct()
-        if attribute is not None and nothing in rows.parts(attribute):
+        nothing = row.nothing
+        if attribute is None or nothing is None:
+            continue
+        if nothing in rows.parts(attribute):
             for change in rows.changes:
                 if getattr(change, attribute) == nothing:
                     setattr(change, attribute, None)
@@ -379,7 +380,7 @@ def _plain_images(layout: Layout, change: msgspec.Struct) -> None:
                 setattr(image, column, UNAVAILABLE)
 
 
-def _convert(converters: Converters, rows: list[Any], unfit: set[int]) -> None:
+def convert_in_place(converters: Converters, rows: list[Any], unfit: set[int]) -> None:
     """Convert the rows' values in place; add the places of those that don't fit."""
     if not converters:
         return

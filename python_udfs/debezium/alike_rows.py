@@ -16,6 +16,8 @@ from python_udfs.core.events import DELETE, MAX_TIME_MS, UPSERT, Decoded, EventC
 from python_udfs.core.limits import MAX_DEPTH
 from python_udfs.core.short_way import Format, Messages, Names, ShortWay
 from python_udfs.debezium import unwrapped
+from python_udfs.debezium.alike import convert_in_place
+from python_udfs.debezium.layouts import Converters
 from python_udfs.debezium.types import UNAVAILABLE_MARKS
 from python_udfs.text.json_lines import FAILURES, may_be_deep, read_lines
 
@@ -33,7 +35,7 @@ _TABLE: Final = b'"__table":'
 _literal: Any = Literal
 
 
-class _Shape(NamedTuple):
+class Shape(NamedTuple):
     """What rows of one table have in common."""
 
     key: tuple[str, ...]
@@ -44,7 +46,7 @@ class _Shape(NamedTuple):
     """The fields that name its table, if it is named, with their values."""
 
 
-class _Part(NamedTuple):
+class Part(NamedTuple):
     """A field of the metadata."""
 
     name: str
@@ -53,10 +55,10 @@ class _Part(NamedTuple):
     places: list[int]
 
 
-class _Layout(NamedTuple):
+class Layout(NamedTuple):
     """The decoders of a shape's rows."""
 
-    shape: _Shape
+    shape: Shape
     decoder: msgspec.json.Decoder[Any]
     key: msgspec.json.Decoder[Any] | None
     columns: list[int]
@@ -64,11 +66,17 @@ class _Layout(NamedTuple):
     image: type[msgspec.Struct]
     added: dict[str, int]
     """The places of what was added."""
-    parts: list[_Part]
+    parts: list[Part]
     metadata: type[msgspec.Struct]
+    row: type[msgspec.Struct]
+    key_row: type[msgspec.Struct]
+    schema_name: str | None = None
+    converters: Converters = ()
+    """Attributes of rows whose values are converted, and what converts them."""
+    key_converters: Converters = ()
 
 
-class UnwrappedRows(Format[_Shape, _Layout, "_Rows"]):
+class UnwrappedRows(Format[Shape, Layout, "Rows"]):
     """How unwrapped rows are told apart, and decoded together."""
 
     def names(self, key: bytes | None, value: bytes | None) -> Names:
@@ -79,7 +87,7 @@ class UnwrappedRows(Format[_Shape, _Layout, "_Rows"]):
         name = value[max(start, 0) : end]
         return (name,) if len(name) < _MAX_NAMES_BYTES else ()
 
-    def shape(self, names: Names, key: bytes | None, value: bytes) -> _Shape | None:
+    def shape(self, names: Names, key: bytes | None, value: bytes) -> Shape | None:
         try:
             row = _load(value)
             columns = _load(key) if key else {}
@@ -95,9 +103,9 @@ class UnwrappedRows(Format[_Shape, _Layout, "_Rows"]):
             source = tuple((name, row[f"__{name}"]) for name in added if name in _NAMING)
         if not all(value is None or type(value) is str for _, value in source):
             return None
-        return _Shape(tuple(columns), tuple(row), source)
+        return Shape(tuple(columns), tuple(row), source)
 
-    def layout(self, names: Names, shape: _Shape) -> _Layout:
+    def layout(self, names: Names, shape: Shape) -> Layout:
         fields = {f"field_{place}": name for place, name in enumerate(shape.names)}
         added = {
             name[2:]: place
@@ -120,13 +128,11 @@ class UnwrappedRows(Format[_Shape, _Layout, "_Rows"]):
             ],
             rename=fields,
         )
-        key = None
-        if shape.key:
-            key = msgspec.json.Decoder(_struct("Key", shape.key), float_hook=msgspec.Raw)
+        key_row = _struct("Key", shape.key)
+        key = msgspec.json.Decoder(key_row, float_hook=msgspec.Raw) if shape.key else None
         columns = [place for place in range(len(fields)) if place not in added.values()]
         parts = _parts(added)
-        of_key = ["event_key"] if shape.key else []
-        return _Layout(
+        return Layout(
             shape,
             msgspec.json.Decoder(row, float_hook=msgspec.Raw),
             key,
@@ -134,12 +140,14 @@ class UnwrappedRows(Format[_Shape, _Layout, "_Rows"]):
             _struct("Image", [shape.names[place] for place in columns]),
             added,
             parts,
-            _struct("Metadata", [*of_key, *(part.name for part in parts)]),
+            metadata_struct(shape, parts),
+            row,
+            key_row,
         )
 
     def rows(
-        self, layout: _Layout, places: Sequence[int], keys: Messages, values: Messages
-    ) -> "_Rows | None":
+        self, layout: Layout, places: Sequence[int], keys: Messages, values: Messages
+    ) -> "Rows | None":
         fitting = [
             place
             for place in places
@@ -151,7 +159,7 @@ class UnwrappedRows(Format[_Shape, _Layout, "_Rows"]):
         read = read_lines(layout.decoder, _encode_lines, texts) if texts else None
         if read is None:
             return None
-        rows = _Rows(fitting, read[0], [])
+        rows = Rows(fitting, read[0], [])
         flags = list(map(eq, texts, read[1]))
         if layout.key is not None:
             key_texts: list[Any] = [keys[place] for place in fitting]
@@ -164,7 +172,12 @@ class UnwrappedRows(Format[_Shape, _Layout, "_Rows"]):
             rows.keep(flags)
         return rows if rows.places else None
 
-    def columns(self, layout: _Layout, rows: "_Rows") -> EventColumns | None:
+    def columns(self, layout: Layout, rows: "Rows") -> EventColumns | None:
+        unfit: set[int] = set()
+        convert_in_place(layout.converters, rows.rows, unfit)
+        convert_in_place(layout.key_converters, rows.keys, unfit)
+        if unfit:
+            rows.keep([place not in unfit for place in range(len(rows.places))])
         if not rows.places:
             return None
         added = {name: rows.field(place) for name, place in layout.added.items()}
@@ -205,7 +218,7 @@ class UnwrappedRows(Format[_Shape, _Layout, "_Rows"]):
         )
 
 
-class _Rows:
+class Rows:
     """Rows of a layout that are plain as far as is known, each with a place in all lists."""
 
     __slots__ = ("keys", "places", "rows")
@@ -254,28 +267,38 @@ def _place_of(name: str) -> tuple[str, ...]:
     return (part, *fields) if fields else (part,)
 
 
-def _parts(added: Mapping[str, int]) -> list[_Part]:
+def _parts(added: Mapping[str, int]) -> list[Part]:
     """What the metadata has of what was added, in the order that the careful way has."""
     parts: dict[str, dict[str, int]] = {}
     for name, place in added.items():
         part, *field = _place_of(name)
         parts.setdefault(part, {})[field[0] if field else ""] = place
     source = parts.get("source", {})
-    found = [_Part(n, None, [source[n]]) for n in ("connector", "snapshot") if n in source]
+    found = [Part(n, None, [source[n]]) for n in ("connector", "snapshot") if n in source]
     for part, fields in parts.items():
         if part != "op":
             struct = None if "" in fields else _struct("Part", list(fields))
-            found.append(_Part(part, struct, list(fields.values())))
+            found.append(Part(part, struct, list(fields.values())))
     return found
 
 
-def _metadata(layout: _Layout, rows: "_Rows", record_key: bytes | None) -> bytes:
+def metadata_struct(
+    shape: Shape, parts: Sequence[Part], schema_name: str | None = None
+) -> type[msgspec.Struct]:
+    """What the metadata of a shape's events consists of."""
+    names = [*["event_key"] * bool(shape.key), *(part.name for part in parts)]
+    return _struct("Metadata", names + ["schema_name"] * (schema_name is not None))
+
+
+def _metadata(layout: Layout, rows: "Rows", record_key: bytes | None) -> bytes:
     columns: list[Sequence[Any]] = []
     if record_key is not None:
         columns.append(list(map(msgspec.Raw, record_key.splitlines())))
     for part in layout.parts:
         values = list(map(rows.field, part.places))
         columns.append(values[0] if part.struct is None else list(map(part.struct, *values)))
+    if layout.schema_name is not None:
+        columns.append([layout.schema_name] * len(rows.places))
     if not columns:
         return b"null\n" * len(rows.places)
     return _encode_lines(list(map(layout.metadata, *columns)))

@@ -24,8 +24,9 @@ Policies:
 - Bytes behind the value are ``trailing_bytes``; what else is no Avro, see ``text.avro``.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import attrgetter, itemgetter
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -38,11 +39,11 @@ from python_udfs.core.errors import (
     Truncated,
     UnknownSchema,
 )
-from python_udfs.core.events import INVALID, Decoded, Event, invalid
+from python_udfs.core.events import Event, EventColumns, invalid
 from python_udfs.core.limits import MAX_PAYLOAD_BYTES
-from python_udfs.core.short_way import ShortWay
+from python_udfs.core.short_way import Format, Messages, Names, ShortWay
 from python_udfs.debezium import envelope
-from python_udfs.debezium.alike import DebeziumFormat
+from python_udfs.debezium.alike import Rows, columns_of
 from python_udfs.debezium.avro_schemas import AvroSchema, compile_schema
 from python_udfs.debezium.envelope import (
     Content,
@@ -52,13 +53,18 @@ from python_udfs.debezium.envelope import (
     read_content,
     tombstone,
 )
+from python_udfs.debezium.layouts import IMAGES, OPERATIONS, Layout, Shape, shape_of
 from python_udfs.debezium.types import Notes
-from python_udfs.text.avro import BadSchema
+from python_udfs.text import avro_columns
+from python_udfs.text.avro import BadSchema, Node
+from python_udfs.text.avro_columns import Make
 
 AVRO: Final = "AVRO"
 _FRAME: Final = 5
 # A larger one is seldom like others, and may be much larger as JSON.
 _LARGEST_SHORT: Final = 32 * 1024
+SINGLE: Final = frozenset({"null", "boolean", "int", "long", "string"})
+"""Kinds of values that metadata has as they are."""
 
 
 class Registered(NamedTuple):
@@ -119,49 +125,164 @@ def decode(key: bytes | None, value: bytes | None) -> list[Event]:
         return [invalid(error, metadata=metadata_of({}, event_key, event_key.notes))]
 
 
-_encode: Final = msgspec.json.Encoder().encode
-_SHORT_WAY: Final = ShortWay(envelope.decode, DebeziumFormat())
+def frames_of(key: bytes | None, value: bytes | None) -> Names:
+    """The frames, which name the schemas; none for a message that isn't read with others."""
+    if not value or len(value) > _LARGEST_SHORT or (key and key[0] != 0):
+        return ()
+    return (key or b"")[:_FRAME], value[:_FRAME]
 
 
-def decode_batch(keys: Sequence[bytes | None], values: Sequence[bytes | None]) -> Decoded:
-    """``decode`` for many messages, faster the more of them are alike: as the JSON that they would
-    be, by the short way of that. What it can't decode goes the careful way.
-    """
-    places: list[int] = []
-    json_keys: list[bytes | None] = []
-    json_values: list[bytes | None] = []
-    rest: list[int] = []
-    for place, (key, value) in enumerate(zip(keys, values, strict=True)):
+class FramedReader:
+    """Reads many messages with the same frames."""
+
+    def __init__(
+        self, frames: Names, makes: Mapping[avro_columns.Path, avro_columns.Make], key_row: Make
+    ) -> None:
+        """``makes`` as of ``avro_columns.reader_of``, for values; ``key_row`` makes keys of their
+        values, in the order of the schema. Raises ``ValueError`` for schemas that aren't plain.
+        """
+        self._key_frame, self._frame = frames
+        self._read = avro_columns.reader_of(schema_of(self._frame).node, makes)
+        self._read_key: avro_columns.ReadMany | None = None
+        if self._key_frame:
+            node = schema_of(self._key_frame).node
+            self._read_key = avro_columns.reader_of(node, {(): key_row})
+
+    def read(
+        self, places: Sequence[int], keys: Messages, values: Messages
+    ) -> tuple[Sequence[int], list[Any], list[Any]]:
+        """The places of those of the messages that could be read, their values, and their keys,
+        none if they have none.
+        """
+        found: list[tuple[int, bytes, bytes]] = []
+        for place in places:
+            key, value = keys[place] or b"", values[place]
+            if (
+                value is not None
+                and value.startswith(self._frame)
+                and len(value) <= _LARGEST_SHORT
+                and (key.startswith(self._key_frame) if self._key_frame else not key)
+            ):
+                found.append((place, key[_FRAME:], value[_FRAME:]))
+        if not found:
+            return (), [], []
+        places, key_texts, texts = zip(*found, strict=True)
+        read, changes = self._read(list(texts))
+        row_keys: list[Any] = []
+        if self._read_key is not None:
+            read_keys, row_keys = self._read_key([key_texts[place] for place in read])
+            changes = list(map(changes.__getitem__, read_keys))
+            read = list(map(read.__getitem__, read_keys))
+        return list(map(places.__getitem__, read)), changes, row_keys
+
+
+class _Layout(Layout):
+    """The decoders of a shape, from Avro."""
+
+    __slots__ = ("reader",)
+
+    def __init__(self, shape: Shape, frames: Names) -> None:
+        key, value = (schema_of(frame) if frame else None for frame in frames)
+        if value is None or not _has_plain_parts(value.node, shape.of_mongodb):
+            raise ValueError("fields that are no single values")
+        super().__init__(shape, key.prefix if key else b"", value.prefix, may_lack=False)
+        make_key: Make = tuple
+        if key is not None and self.key is not None:
+            make_key = _in_order(self.key.struct, [name for name, _ in key.node.fields])
+        self.reader = FramedReader(frames, self.structs, make_key)
+
+
+class AvroFormat(Format[Shape, _Layout, Rows]):
+    """How envelopes in Avro are told apart, and decoded together."""
+
+    def names(self, key: bytes | None, value: bytes | None) -> Names:
+        return frames_of(key, value)
+
+    def shape(self, names: Names, key: bytes | None, value: bytes) -> Shape | None:
         try:
-            if not value or len(value) > _LARGEST_SHORT or (key and key[0] == 0 and len(key) < 5):
-                rest.append(place)
-                continue
-            json_values.append(_json_of(value))
-            json_keys.append(_json_of(key) if key and key[0] == 0 else key)
-            places.append(place)
+            shape = shape_of(json_of(key) if key else None, json_of(value))
+            node = schema_of(value).node
         except DecodeError:
-            del json_values[len(places) :]
-            rest.append(place)
-    found = _SHORT_WAY.decode_batch(json_keys, json_values)
-    decoded = Decoded([([places[each] for each in own], columns) for own, columns in found.columns])
-    for own, events in found.events.items():
-        if events[0].operation == INVALID:
-            # Its sentence is to have Avro's paths.
-            rest.append(places[own])
+            return None
+        if shape is None:
+            return None
+        # All messages have the same names, and images that are null have none.
+        parts = {name: part.optional or part for name, part in node.fields}
+
+        def names_of(part: str, known: tuple[str, ...]) -> tuple[str, ...]:
+            return tuple(name for name, _ in parts[part].fields) if part in parts else known
+
+        return shape._replace(
+            before=names_of("before", shape.before),
+            after=names_of("after", shape.after),
+            transaction=names_of("transaction", shape.transaction),
+        )
+
+    def layout(self, names: Names, shape: Shape) -> _Layout:
+        return _Layout(shape, names)
+
+    def rows(
+        self, layout: _Layout, places: Sequence[int], keys: Messages, values: Messages
+    ) -> Rows | None:
+        places, changes, row_keys = layout.reader.read(places, keys, values)
+        rows = Rows(places, [values[place] or b"" for place in places], changes, row_keys)
+        flags = _are_of(layout, changes)
+        if False in flags:
+            rows.keep(flags)
+        return rows if rows.places else None
+
+    def columns(self, layout: _Layout, rows: Rows) -> EventColumns | None:
+        return columns_of(layout, rows)
+
+
+def _are_of(layout: _Layout, changes: Sequence[Any]) -> list[bool]:
+    """Which changes are of the layout's table, and have an operation."""
+    operations = map(attrgetter(layout.of_envelope["op"]), changes)
+    flags = [each in OPERATIONS for each in operations]
+    sources = list(map(attrgetter(layout.of_envelope["source"]), changes))
+    for name, expected in layout.shape.place:
+        found = list(map(attrgetter(layout.of_source[name]), sources))
+        if found.count(expected) < len(found):
+            flags = [flag and each == expected for flag, each in zip(flags, found, strict=True)]
+    return flags
+
+
+def _has_plain_parts(node: Node, of_mongodb: bool) -> bool:
+    """Whether all that is no column is a single value of a type that metadata has as it is."""
+    for name, field in node.fields:
+        part = field.optional or field
+        if name in IMAGES:
+            plain = part.kind == ("string" if of_mongodb else "record")
+        elif name in ("source", "transaction"):
+            plain = part.kind == "record" and all(
+                (each.optional or each).kind in SINGLE for _, each in part.fields
+            )
         else:
-            decoded.events[places[own]] = events
-    for place in rest:
-        decoded.events[place] = decode(keys[place], values[place])
-    return decoded
+            plain = part.kind in SINGLE or (of_mongodb and name == "updateDescription")
+        if not plain:
+            return False
+    return True
 
 
-def _json_of(text: bytes) -> bytes:
-    """A framed text as a JsonConverter would have shipped it. Raises ``DecodeError``."""
-    avro = schema_of(text)
-    payload, end = avro.read(text, _FRAME, Budget(len(text)))
-    if end < len(text):
-        raise TrailingBytes(_behind(end, text))
-    return b"%b%b}" % (avro.prefix, _encode(payload))
+def _in_order(struct: type[msgspec.Struct], names: Sequence[str]) -> Callable[..., Any]:
+    """Makes a key of its values, which come in this order; it has them in that of the names."""
+    if list(names) == sorted(names):
+        return struct
+    ordered = itemgetter(*sorted(range(len(names)), key=names.__getitem__))
+    return lambda *values: struct(*ordered(values))
+
+
+_encode: Final = msgspec.json.Encoder().encode
+_SHORT_WAY: Final = ShortWay(decode, AvroFormat())
+decode_batch: Final = _SHORT_WAY.decode_batch
+"""``decode`` for many messages, faster the more of them are alike."""
+
+
+def json_of(text: bytes) -> bytes:
+    """The payload of a framed text as a JsonConverter would have shipped it. Raises
+    ``DecodeError``.
+    """
+    return _encode(take_apart(text, Budget(len(text))).payload)
 
 
 def _behind(end: int, text: bytes) -> str:

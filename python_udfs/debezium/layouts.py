@@ -12,6 +12,7 @@ The images' declared types become types that their decoder checks; columns whose
 converted are so one after the other, by the converters that ``envelope`` uses.
 """
 
+from collections.abc import Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
@@ -71,7 +72,7 @@ class Shape(NamedTuple):
         return sum(map(len, self[2:]))
 
 
-Converters = list[tuple[str, Schema]]
+Converters = Sequence[tuple[str, Schema]]
 """Attributes of a row's Struct whose values are converted, and what converts them."""
 
 
@@ -80,6 +81,8 @@ class _Row(NamedTuple):
 
     struct: type[msgspec.Struct]
     converters: Converters
+    nothing: msgspec.Struct | None
+    """An image that lacks all columns; None if it may not."""
 
 
 class Layout:
@@ -96,11 +99,22 @@ class Layout:
         "rows",
         "schema_name",
         "shape",
+        "structs",
         "where",
     )
 
-    def __init__(self, shape: Shape, key_prefix: bytes, prefix: bytes, text_values: bool) -> None:
-        """Raises ``ValueError`` if messages of that shape can't be plain."""
+    def __init__(
+        self,
+        shape: Shape,
+        key_prefix: bytes,
+        prefix: bytes,
+        text_values: bool = False,
+        may_lack: bool = True,
+    ) -> None:
+        """``may_lack``: images may lack columns, and the other parts some names.
+
+        Raises ``ValueError`` if messages of that shape can't be plain.
+        """
         key_schema = _schema(key_prefix, text_values)
         schema = _schema(prefix, text_values)
         place = dict(shape.place)
@@ -112,14 +126,15 @@ class Layout:
                 if name in place
                 else (int | None if name == "ts_ms" else _SCALAR) | UnsetType
                 for name in shape.source
-            }
+            },
+            may_lack,
         )
         self.rows: dict[str, _Row] = {}
         """Of images that are rows."""
         if not shape.of_mongodb:
             self.rows = {
-                "before": _row(shape.before, schema.before, True),
-                "after": _row(shape.after, schema.after, True),
+                "before": _row(shape.before, schema.before, may_lack),
+                "after": _row(shape.after, schema.after, may_lack),
             }
         types: dict[str, Any] = dict.fromkeys(shape.envelope, _SCALAR | UnsetType)
         if shape.of_mongodb:
@@ -127,7 +142,7 @@ class Layout:
             types["updateDescription"] = _UPDATE | None | UnsetType
         types |= {name: row.struct | None | UnsetType for name, row in self.rows.items()}
         types |= {"op": Literal["r", "c", "u", "d"], "source": source}
-        transaction = struct_of(dict.fromkeys(shape.transaction, _SCALAR | UnsetType))
+        transaction = struct_of(dict.fromkeys(shape.transaction, _SCALAR | UnsetType), may_lack)
         for name, known in (("transaction", transaction | None), ("ts_ms", int | None)):
             if name in types:
                 types[name] = known | UnsetType
@@ -137,9 +152,15 @@ class Layout:
         self.key_decoder = msgspec.json.Decoder(
             Any if self.key is None else self.key.struct, float_hook=Raw
         )
-        self.change = msgspec.json.Decoder(
-            struct_of({name: types[name] for name in shape.envelope}), float_hook=Raw
-        )
+        change = struct_of({name: types[name] for name in shape.envelope}, may_lack)
+        self.change = msgspec.json.Decoder(change, float_hook=Raw)
+        self.structs: dict[tuple[str, ...], type[msgspec.Struct]] = {
+            (): change,
+            ("source",): source,
+            ("transaction",): transaction,
+            **{(name,): row.struct for name, row in self.rows.items()},
+        }
+        """Of the parts with names, by path; by place, if none may be absent."""
         self.of_envelope = {name: f"f{index}" for index, name in enumerate(shape.envelope)}
         self.of_source = {name: f"f{index}" for index, name in enumerate(shape.source)}
         self.schema_name = schema.name
@@ -230,4 +251,5 @@ def _row(columns: tuple[str, ...], schema: Schema | None, may_lack: bool) -> _Ro
             types[name] |= UnsetType
         if declared.kept is None:
             converters.append((f"f{place}", declared))
-    return _Row(struct_of(types, may_lack), converters)
+    struct = struct_of(types, may_lack)
+    return _Row(struct, converters, struct() if may_lack else None)

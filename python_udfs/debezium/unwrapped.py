@@ -225,7 +225,7 @@ def _event(key: envelope.Key, content: envelope.Content, said: dict[str, Any]) -
             f"{root}: an envelope with op, before and after: its format is debezium_json, of Avro"
             " debezium_avro"
         )
-    if (content.schema.name or "").endswith(_MESSAGES) or _is_heartbeat(key, row):
+    if is_message(content.schema.name) or _is_heartbeat(key, row):
         other = envelope.message_of(key, content, row)
         if other is not None:
             return other
@@ -270,6 +270,11 @@ def _is_envelope(row: dict[str, Any]) -> bool:
     before, after, source = (type(row.get(name)) is dict for name in ("before", "after", "source"))
     has_image = before or after
     return (has_image and source) or ((has_image or source) and row.keys() <= _ENVELOPE)
+
+
+def is_message(schema_name: str | None) -> bool:
+    """Whether what has a schema of this name is a message of the connector's own, and no row."""
+    return (schema_name or "").endswith(_MESSAGES)
 
 
 def _is_heartbeat(key: envelope.Key, row: dict[str, Any]) -> bool:

@@ -329,7 +329,7 @@ def _rescaled(text: str, scale: int) -> str:
 
 
 def _long(value: Any) -> int:
-    number = whole(value)
+    number = value if type(value) is int else whole(value)
     if _MIN_LONG <= number <= _MAX_LONG:
         return number
     raise Misfit
@@ -367,12 +367,24 @@ def _days(year: int, month: int, day: int) -> int:
     return era * 146_097 + day_of_era - 719_468
 
 
-def _clock_text(units: int, per_second: int, digits: int) -> str:
-    """A duration of at least zero as hours, minutes, seconds and a fraction."""
-    seconds, fraction = divmod(units, per_second)
-    minutes, second = divmod(seconds, 60)
-    hour, minute = divmod(minutes, 60)
-    return f"{hour:02d}:{minute:02d}:{second:02d}.{fraction:0{digits}d}"
+# Of one or two digits, with two.
+_TWO_DIGITS: Final = tuple(f"{number:02d}" for number in range(60))
+
+
+@lru_cache(4096)
+def _minutes_text(minutes: int) -> str:
+    return f"{minutes // 60:02d}:{_TWO_DIGITS[minutes % 60]}:"
+
+
+def _clock_text(units: int, per_second: int) -> str:
+    """A duration of at least zero as hours, minutes, seconds and a fraction, which has as many
+    digits as a second has zeros.
+    """
+    minutes, units = divmod(units, 60 * per_second)
+    second, fraction = divmod(units, per_second)
+    # Behind a 1 are all digits.
+    shown = str(per_second + fraction)[1:]
+    return f"{_minutes_text(minutes)}{_TWO_DIGITS[second]}.{shown}"
 
 
 @lru_cache(4096)
@@ -399,14 +411,14 @@ def _date(value: Any) -> str:
     return _INFINITE_DAYS.get(days) or date_text(days)
 
 
-def _time(digits: int, value: Any) -> str:
+def _time(per_second: int, value: Any) -> str:
     if _is_text(value, _TIME_TEXT):
         return str(value)
     units = _long(value)
-    return ("-" if units < 0 else "") + _clock_text(abs(units), 10**digits, digits)
+    return ("-" if units < 0 else "") + _clock_text(abs(units), per_second)
 
 
-def _timestamp(digits: int, infinite: dict[int, str], zone: str, value: Any) -> str:
+def _timestamp(per_second: int, infinite: dict[int, str], zone: str, value: Any) -> str:
     if type(value) is str and not INTEGER_TEXT.fullmatch(value):
         if zone:
             return _zoned_timestamp(value)
@@ -415,19 +427,20 @@ def _timestamp(digits: int, infinite: dict[int, str], zone: str, value: Any) -> 
     units = _long(value)
     if units in infinite:
         return infinite[units]
-    per_second = 10**digits
     days, rest = divmod(units, 86_400 * per_second)
-    return f"{date_text(days)}T{_clock_text(rest, per_second, digits)}{zone}"
+    return f"{date_text(days)}T{_clock_text(rest, per_second)}{zone}"
 
 
-def _duration(digits: int, value: Any) -> str:
+def _duration(per_second: int, value: Any) -> str:
     """An ISO 8601 duration in hours, minutes and seconds: a day may have other than 24 hours."""
     if type(value) is str and _DURATION_TEXT.fullmatch(value):
         return value
     units = _long(value)
-    hour, minute, second = _clock_text(abs(units), 10**digits, digits).split(":")
+    hour, minute, second = _clock_text(abs(units), per_second).split(":")
     sign = "-" if units < 0 else ""
-    return f"{sign}PT{int(hour)}H{int(minute)}M{second.lstrip('0').zfill(digits + 2)}S"
+    return (
+        f"{sign}PT{int(hour)}H{int(minute)}M{second.lstrip('0').zfill(len(str(per_second)) + 1)}S"
+    )
 
 
 def _zoned_timestamp(value: Any) -> str:
@@ -449,7 +462,7 @@ def _zoned_timestamp(value: Any) -> str:
     seconds = day * 86_400 + int(minutes[:2]) * 3600 + int(minutes[3:]) * 60 + int(second or 0)
     seconds += offset if sign == "-" else -offset
     days, rest = divmod(seconds, 86_400)
-    clock = _clock_text(rest, 1, 1).partition(".")[0]
+    clock = _clock_text(rest, 1).partition(".")[0]
     raise AsSent(f"{date_text(days)}T{clock}{fraction or ''}Z")
 
 
@@ -492,15 +505,15 @@ def _interval(value: Any) -> str:
 
 TEMPORAL: Final[dict[str | None, Leaf]] = {
     "org.apache.kafka.connect.data.Date": _date,
-    "org.apache.kafka.connect.data.Time": partial(_time, 3),
-    "org.apache.kafka.connect.data.Timestamp": partial(_timestamp, 3, _INFINITE_MILLIS, "Z"),
+    "org.apache.kafka.connect.data.Time": partial(_time, 10**3),
+    "org.apache.kafka.connect.data.Timestamp": partial(_timestamp, 10**3, _INFINITE_MILLIS, "Z"),
     "io.debezium.time.Date": _date,
-    "io.debezium.time.Time": partial(_time, 3),
-    "io.debezium.time.MicroTime": partial(_time, 6),
-    "io.debezium.time.NanoTime": partial(_time, 9),
-    "io.debezium.time.Timestamp": partial(_timestamp, 3, _INFINITE_MILLIS, ""),
-    "io.debezium.time.MicroTimestamp": partial(_timestamp, 6, _INFINITE_MICROS, ""),
-    "io.debezium.time.NanoTimestamp": partial(_timestamp, 9, _INFINITE_NANOS, ""),
+    "io.debezium.time.Time": partial(_time, 10**3),
+    "io.debezium.time.MicroTime": partial(_time, 10**6),
+    "io.debezium.time.NanoTime": partial(_time, 10**9),
+    "io.debezium.time.Timestamp": partial(_timestamp, 10**3, _INFINITE_MILLIS, ""),
+    "io.debezium.time.MicroTimestamp": partial(_timestamp, 10**6, _INFINITE_MICROS, ""),
+    "io.debezium.time.NanoTimestamp": partial(_timestamp, 10**9, _INFINITE_NANOS, ""),
     "io.debezium.time.ZonedTimestamp": _zoned_timestamp,
     "io.debezium.time.ZonedTime": _zoned_time,
     "io.debezium.time.IsoDate": partial(_local_iso, _DATE_TEXT),
@@ -508,8 +521,8 @@ TEMPORAL: Final[dict[str | None, Leaf]] = {
     "io.debezium.time.IsoTimestamp": partial(_local_iso, _LOCAL_TEXT),
     "io.debezium.time.Interval": _interval,
     # Avro's, for which Connect has no name (``avro_schemas``).
-    "timestamp-micros": partial(_timestamp, 6, _INFINITE_MICROS, "Z"),
-    "timestamp-nanos": partial(_timestamp, 9, _INFINITE_NANOS, "Z"),
-    "io.debezium.time.MicroDuration": partial(_duration, 6),
-    "io.debezium.time.NanoDuration": partial(_duration, 9),
+    "timestamp-micros": partial(_timestamp, 10**6, _INFINITE_MICROS, "Z"),
+    "timestamp-nanos": partial(_timestamp, 10**9, _INFINITE_NANOS, "Z"),
+    "io.debezium.time.MicroDuration": partial(_duration, 10**6),
+    "io.debezium.time.NanoDuration": partial(_duration, 10**9),
 }

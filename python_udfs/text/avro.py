@@ -314,7 +314,7 @@ class _Writer:
         assert items is not None
         is_map = node.kind == "map"
         # Each entry of a map has at least the length of its name.
-        least = _least(items, []) + is_map
+        least = fewest_bytes(items) + is_map
         self._begin(name)
         self._add(1, "found = {}" if is_map else "found = []")
         self._add(1, "while True:")
@@ -444,14 +444,14 @@ def _parts(node: Node) -> list[Node]:
     ]
 
 
-def _least(node: Node, within: list[Node]) -> int:
+def fewest_bytes(node: Node, within: Sequence[Node] = ()) -> int:
     """The fewest bytes that a value takes."""
     if node.kind == "null" or node in within:
         return 0
     if node.kind == "record":
-        return sum(_least(part, [*within, node]) for _, part in node.fields)
+        return sum(fewest_bytes(part, [*within, node]) for _, part in node.fields)
     if node.kind == "union":
-        return 1 + min(_least(part, [*within, node]) for part in node.branches)
+        return 1 + min(fewest_bytes(part, [*within, node]) for part in node.branches)
     return {"float": 4, "double": 8, "fixed": node.size}.get(node.kind, 1)
 
 

@@ -9,7 +9,9 @@ from typing import Any, Final
 
 import pytest
 
-from python_udfs import alike_canal, alike_maxwell, canal_json, maxwell_json
+from python_udfs.binlog import alike_canal, alike_maxwell
+from python_udfs.binlog import canal as canal_json
+from python_udfs.binlog import maxwell as maxwell_json
 from python_udfs.core.events import Decode, Event
 from python_udfs.core.pace import Learning
 from python_udfs.core.short_way import Format, ShortWay

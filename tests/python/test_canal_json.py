@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from python_udfs.canal_json import decode
+from python_udfs.binlog.canal import decode
 from python_udfs.core.events import Event
 
 # RisingWave's test of its Canal parser (src/connector/src/parser/canal), captured of Canal.

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from python_udfs.binlog.maxwell import OPERATIONS, decode
 from python_udfs.core.events import Event
-from python_udfs.maxwell_json import OPERATIONS, decode
 
 INSERT = b"""{
    "database":"test",

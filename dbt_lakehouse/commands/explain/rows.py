@@ -1,6 +1,6 @@
 """What the parts of rows without an envelope became: Maxwell's, Canal's, and unwrapped ones.
 
-Sources: the docstrings of ``python_udfs.maxwell_json``, ``python_udfs.canal_json`` and
+Sources: the docstrings of ``python_udfs.binlog.maxwell``, ``python_udfs.binlog.canal`` and
 ``python_udfs.debezium.unwrapped``.
 """
 

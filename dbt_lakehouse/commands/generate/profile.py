@@ -13,7 +13,7 @@ import msgspec
 
 from dbt_lakehouse.commands.generate.schema_blocks import Block, Declared, block_of
 from dbt_lakehouse.commands.generate.values import Values
-from python_udfs.canal_json import is_binary
+from python_udfs.binlog.canal import is_binary
 from python_udfs.core.events import (
     DELETE,
     INSERT,

@@ -1,5 +1,5 @@
 """The short way of ``maxwell_json``. A Kafka key is a table's, in either format; others are not
-plain. ``alike_changes`` does the rest.
+plain. ``alike`` does the rest.
 """
 
 from collections.abc import Sequence
@@ -9,10 +9,8 @@ from typing import Any, ClassVar, Final, NamedTuple
 import msgspec
 from msgspec import UnsetType
 
-from python_udfs.alike_changes import ChangeFormat, Layout, RecordKey, Rows, Shape
-from python_udfs.core.events import Decoded
-from python_udfs.core.short_way import ShortWay
-from python_udfs.maxwell_json import (
+from python_udfs.binlog.alike import ChangeFormat, Layout, RecordKey, Rows, Shape
+from python_udfs.binlog.maxwell import (
     COLUMNS,
     OPERATIONS,
     PK,
@@ -22,6 +20,8 @@ from python_udfs.maxwell_json import (
     milliseconds,
     name_in,
 )
+from python_udfs.core.events import Decoded
+from python_udfs.core.short_way import ShortWay
 from python_udfs.text.structs import struct_of
 
 # For types that are made while the program runs.

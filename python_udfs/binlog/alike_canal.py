@@ -1,5 +1,5 @@
 """The short way of ``canal_json``: messages of one row whose types are the same, whose values are
-all text, and whose numbers are numbers. ``alike_changes`` does the rest.
+all text, and whose numbers are numbers. ``alike`` does the rest.
 """
 
 import re
@@ -10,8 +10,8 @@ from typing import Any, ClassVar, Final
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from python_udfs.alike_changes import ChangeFormat, Layout, RecordKey, Rows, Shape
-from python_udfs.canal_json import (
+from python_udfs.binlog.alike import ChangeFormat, Layout, RecordKey, Rows, Shape
+from python_udfs.binlog.canal import (
     BYTES,
     NUMBER,
     ONLY_KEY,
@@ -21,7 +21,7 @@ from python_udfs.canal_json import (
     kinds_of,
     names_in,
 )
-from python_udfs.canal_json import decode as decode
+from python_udfs.binlog.canal import decode as decode
 from python_udfs.core.errors import DecodeError
 from python_udfs.core.events import MAX_TIME_MS, Decoded
 from python_udfs.core.short_way import ShortWay
