@@ -45,7 +45,7 @@ run: setup ## build the demo: land its captures, dbt build, print the gold table
 	@$(BIN)/lakehouse show
 
 test: setup .venv/.dev .venv/.classes ## run all tests, through dbt too (PYTEST="-k name" chooses)
-	@$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder $(PYTEST)
+	@$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder $(PYTEST)
 
 fuzz: setup .venv/.dev .venv/.fuzz ## look for payloads that break a decoder (FUZZ="--format debezium_json --seconds 600")
 	@$(BIN)/python tests/python/fuzzing.py $(FUZZ)

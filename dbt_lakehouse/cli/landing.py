@@ -167,6 +167,7 @@ def stream(
     has landed.
     """
     from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
 
     from dbt_lakehouse.landing.kafka.stream import StreamOptions, refuse_unlisted, run_stream
     from dbt_lakehouse.spark.session import has_ended
@@ -185,7 +186,7 @@ def stream(
     )
     try:
         landed = run_stream(spark, source, options, stopping)
-    except (Py4JError, OSError):
+    except (Py4JError, PySparkException, OSError):
         # systemd and timeout send the signal to Spark's JVM too.
         if not (stopping.wait(1) and has_ended(patience=5)):
             raise

@@ -58,6 +58,7 @@ def serve(
     --connect, PySpark's clients of Spark Connect are answered too, on this machine alone.
     """
     from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
 
     from dbt_lakehouse.commands.serve.access import Access
     from dbt_lakehouse.commands.serve.server import serve as answer
@@ -67,7 +68,7 @@ def serve(
     stopping = threading.Event()
     try:
         answer(project, access, lambda: set_by_signals(stopping))
-    except (Py4JError, OSError):
+    except (Py4JError, PySparkException, OSError):
         # systemd and timeout send the signal to Spark's JVM too.
         if not (stopping.wait(1) and has_ended(patience=5)):
             raise

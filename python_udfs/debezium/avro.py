@@ -26,7 +26,7 @@ Policies:
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter, itemgetter
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
@@ -39,7 +39,7 @@ from python_udfs.core.errors import (
     Truncated,
     UnknownSchema,
 )
-from python_udfs.core.events import Event, EventColumns, invalid
+from python_udfs.core.events import Decoded, Event, EventColumns, invalid
 from python_udfs.core.limits import MAX_PAYLOAD_BYTES
 from python_udfs.core.short_way import Format, Messages, Names, ShortWay
 from python_udfs.debezium import envelope
@@ -55,9 +55,10 @@ from python_udfs.debezium.envelope import (
 )
 from python_udfs.debezium.layouts import IMAGES, OPERATIONS, Layout, Shape, shape_of
 from python_udfs.debezium.types import Notes
-from python_udfs.text import avro_columns
 from python_udfs.text.avro import BadSchema, Node
-from python_udfs.text.avro_columns import Make
+
+if TYPE_CHECKING:
+    from python_udfs.text.avro_columns import Make, Path, ReadMany
 
 AVRO: Final = "AVRO"
 _FRAME: Final = 5
@@ -135,15 +136,16 @@ def frames_of(key: bytes | None, value: bytes | None) -> Names:
 class FramedReader:
     """Reads many messages with the same frames."""
 
-    def __init__(
-        self, frames: Names, makes: Mapping[avro_columns.Path, avro_columns.Make], key_row: Make
-    ) -> None:
+    def __init__(self, frames: Names, makes: "Mapping[Path, Make]", key_row: "Make") -> None:
         """``makes`` as of ``avro_columns.reader_of``, for values; ``key_row`` makes keys of their
         values, in the order of the schema. Raises ``ValueError`` for schemas that aren't plain.
         """
+        # Arrow takes a moment to load, and many commands have no use for it.
+        from python_udfs.text import avro_columns
+
         self._key_frame, self._frame = frames
         self._read = avro_columns.reader_of(schema_of(self._frame).node, makes)
-        self._read_key: avro_columns.ReadMany | None = None
+        self._read_key: ReadMany | None = None
         if self._key_frame:
             node = schema_of(self._key_frame).node
             self._read_key = avro_columns.reader_of(node, {(): key_row})
@@ -274,8 +276,11 @@ def _in_order(struct: type[msgspec.Struct], names: Sequence[str]) -> Callable[..
 
 _encode: Final = msgspec.json.Encoder().encode
 _SHORT_WAY: Final = ShortWay(decode, AvroFormat())
-decode_batch: Final = _SHORT_WAY.decode_batch
-"""``decode`` for many messages, faster the more of them are alike."""
+
+
+def decode_batch(keys: Messages, values: Messages) -> Decoded:
+    """``decode`` for many messages, faster the more of them are alike."""
+    return _SHORT_WAY.decode_batch(keys, values)
 
 
 def json_of(text: bytes) -> bytes:

@@ -26,6 +26,13 @@ SHARING: Final = {
     ),
 }
 
+# What takes minutes: begun last, it would leave a process without work.
+_LONGEST: Final = (
+    *("kafka", "demo", "test_maintenance", "rows", "test_catalogs", "test_forget"),
+    *("test_scenarios", "test_shared_catalog", "test_run_crashes", "test_composite_keys"),
+    *("test_upstreams", "test_package", "test_cluster", "test_redrive", "test_generate"),
+)
+
 # Modules of helpers, one of which each test has that opens a lake.
 _OF_LAKES: Final = (
     *("lakes", "commands", "row_lake", "built_rows", "small_project"),
@@ -58,10 +65,17 @@ def _group_of(nodeid: str) -> str:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with what opens a lake: the quick tests are what is left for the process that is done
-    first.
+    """Begin with what opens a lake, and of that with what takes longest: the quick tests are what
+    is left for the process that is done first.
     """
-    items.sort(key=lambda item: not _opens_lake(item))
+    items.sort(key=_turn)
+
+
+def _turn(item: pytest.Item) -> int:
+    group = _group_of(item.nodeid)
+    if group in _LONGEST:
+        return _LONGEST.index(group)
+    return len(_LONGEST) + (not _opens_lake(item))
 
 
 def _opens_lake(item: pytest.Item) -> bool:

@@ -124,6 +124,7 @@ class CrashLake:
         for table in _TO_EXPIRE:
             # Behind the one of its rows, so that there is an earlier one.
             noted = base.lake.look_at(table).noted(_AS_OF)
+            assert noted is not None
             note(base.lake.spark, table, {_AS_OF: noted})
         lake = cls(base, Commits(folder / "lake" / "catalog.db"), folder / "saved")
         lake.saved.mkdir()
