@@ -96,11 +96,7 @@ def is_known(number: int) -> bool:
 
 def ids_of(texts: Iterable[bytes | None]) -> set[int]:
     """The ids that keys and values name."""
-    return {
-        int.from_bytes(text[1:_FRAME], "big")
-        for text in texts
-        if text and text[0] == 0 and len(text) >= _FRAME
-    }
+    return {_id_of(text) for text in texts if text and text[0] == 0 and len(text) >= _FRAME}
 
 
 def schema_message(text: bytes | None) -> bytes | None:
@@ -144,10 +140,11 @@ class FramedReader:
         from python_udfs.text import avro_columns
 
         self._key_frame, self._frame = frames
-        self._read = avro_columns.reader_of(schema_of(self._frame).node, makes)
+        self._schemas: Final = {frame: schema_of(frame) for frame in frames if frame}
+        self._read = avro_columns.reader_of(self._schemas[self._frame].node, makes)
         self._read_key: ReadMany | None = None
         if self._key_frame:
-            node = schema_of(self._key_frame).node
+            node = self._schemas[self._key_frame].node
             self._read_key = avro_columns.reader_of(node, {(): key_row})
 
     def read(
@@ -157,6 +154,9 @@ class FramedReader:
         none if they have none.
         """
         found: list[tuple[int, bytes, bytes]] = []
+        if any(_compiled.get(_id_of(frame)) is not each for frame, each in self._schemas.items()):
+            # Of a registry that was asked before.
+            return (), [], []
         for place in places:
             key, value = keys[place] or b"", values[place]
             if (
@@ -316,6 +316,10 @@ def take_apart(text: bytes, budget: Budget) -> Content:
     return Content(payload, avro.schema, False, of_rows="debezium_unwrapped_avro")
 
 
+def _id_of(frame: bytes) -> int:
+    return int.from_bytes(frame[1:_FRAME], "big")
+
+
 def schema_of(text: bytes) -> AvroSchema:
     """The schema of a framed text, which has a byte at least. Raises ``DecodeError``."""
     if text[0] != 0:
@@ -326,7 +330,7 @@ def schema_of(text: bytes) -> AvroSchema:
         )
     if len(text) < _FRAME:
         raise Truncated(f"at byte 1: expected the 4 bytes of a schema's id, got {len(text) - 1}")
-    number = int.from_bytes(text[1:_FRAME], "big")
+    number = _id_of(text)
     avro = _compiled.get(number)
     if avro is None:
         avro = _compiled[number] = _compile(number)

@@ -19,7 +19,9 @@ from dbt_lakehouse.commands.generate.profile import Position, TopicProfile
 from python_udfs.core.budget import Budget
 from python_udfs.core.errors import DecodeError
 from python_udfs.core.events import Event
-from python_udfs.debezium import avro
+from python_udfs.core.pace import Learning
+from python_udfs.core.short_way import ShortWay
+from python_udfs.debezium import avro, unwrapped_avro
 from python_udfs.debezium import json as debezium_json
 from python_udfs.registry import decode_batch, decode_payload
 from python_udfs.text.avro import BadSchema, float_text, parse_schemas, reader_of
@@ -258,10 +260,46 @@ def test_the_same_comes_of_json_and_of_avro(data: st.DataObject) -> None:
     before, after = (
         _ordered(block["fields"][0], data.draw(each)) for each in (st.none() | rows, rows)
     )
-    in_json, in_avro = both_ways(
-        block, payload_of(after, before, data.draw(st.sampled_from("cru"))), {"id": after["id"]}
-    )
+    payload = payload_of(after, before, data.draw(st.sampled_from("cru")))
+    in_json, in_avro = both_ways(block, payload, {"id": after["id"]})
     assert in_avro == in_json
+    others = [_ordered(block["fields"][1], each) for each in data.draw(st.lists(rows, max_size=2))]
+    together([*(payload_of(each) for each in others), payload], block)
+
+
+def together(payloads: list[Any], block: Any) -> int:
+    """Read many messages of these together, and see that each gives what it gives alone; how many
+    of them were.
+    """
+    messages = [message(each, block) for each in payloads] * 12
+    keys = [Writer(KEY_ID, avro_schema(KEY_BLOCK)).write({"id": 1})] * len(messages)
+    # It always pays to learn.
+    way = ShortWay(avro.decode, avro.AvroFormat(), Learning(lambda: 0.0))
+    decoded = way.decode_batch(keys, messages)
+    assert decoded.payloads() == [*map(avro.decode, keys, messages)]
+    return len(messages) - len(decoded.events)
+
+
+def test_what_is_alike_is_read_together() -> None:
+    know(KEY_ID, avro_schema(KEY_BLOCK))
+    payloads = [payload_of(AFTER), payload_of(AFTER, AFTER, "u"), payload_of(None, AFTER, "d")]
+    assert together(payloads, ORDER) == 36
+    # That no row is before an insert is no other layout.
+    small = envelope({"field": "id", "type": "int16"}, field("at", "int64", TIME + "MicroTime"))
+    rows = [{"id": 1, "at": 5}, {"id": -(2**15), "at": None}]
+    assert together([payload_of(row) for row in rows], small) == 24
+
+
+def test_a_schema_that_has_changed_is_read_anew() -> None:
+    """Of a registry that was made anew, whose ids are others."""
+    columns = (field("one", "string"), field("two", "string"))
+    payload = payload_of({"one": "1", "two": "2"})
+    know(KEY_ID, avro_schema(KEY_BLOCK))
+    first = message(payload, envelope(*columns))
+    for block in (envelope(*columns), envelope(*reversed(columns))):
+        know(VALUE_ID, avro_schema(block))
+        found = decode_batch("debezium_avro", [None] * 40, [first] * 40).payloads()
+        assert found == [avro.decode(None, first)] * 40
 
 
 def _ordered(block: Any, value: Any) -> Any:
@@ -703,6 +741,11 @@ def test_an_unwrapped_row_is_what_it_is_in_json(more: dict[str, Any], headers: A
         both.payloads()
         == [decode_payload("debezium_unwrapped_avro", avro_key, as_avro, headers)] * 20
     )
+    way = ShortWay(unwrapped_avro.decode, unwrapped_avro.AvroRows(), Learning(lambda: 0.0))
+    decoded = way.decode_batch([avro_key] * 20, [as_avro] * 20)
+    assert decoded.payloads() == [unwrapped_avro.decode(avro_key, as_avro)] * 20
+    is_plain = more.get("__op") in (None, "d") and more.get("__deleted", "false") is not None
+    assert len(decoded.events) == (0 if is_plain else 20)
 
 
 def test_each_says_the_name_of_the_other() -> None:
