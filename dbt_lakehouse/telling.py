@@ -74,6 +74,11 @@ def show_progress(wanted: bool) -> None:
     _is_wanted = wanted
 
 
+def is_shown() -> bool:
+    """Whether a terminal shows what is at work."""
+    return _is_wanted and _is_terminal()
+
+
 class Beside:
     """A stream to the terminal that standard error is: what is written takes the line's place."""
 
@@ -97,7 +102,7 @@ def working(what: str, how_far: Callable[[], str] = str) -> Iterator[None]:
     by ``tell`` and ``Beside``.
     """
     global _is_looked_at
-    if not (_is_wanted and _is_terminal()):
+    if not is_shown():
         yield
         return
     work = _Work(what, how_far, time.monotonic())

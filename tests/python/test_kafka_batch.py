@@ -4,8 +4,10 @@ import base64
 import itertools
 import json
 import os
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -32,6 +34,7 @@ from dbt_lakehouse.cli import main
 from dbt_lakehouse.lake import bronze
 from dbt_lakehouse.lake.iceberg import ConcurrentAppendError
 from dbt_lakehouse.landing.files import LandingResult
+from dbt_lakehouse.landing.kafka import batch, progress
 from dbt_lakehouse.landing.kafka.batch import KafkaLanding, land_kafka
 
 
@@ -50,6 +53,26 @@ def capture(topic: str, record: Record) -> dict[str, Any]:
         "value_b64": text(record.value),
         "headers": record.headers and [[name, text(value)] for name, value in record.headers],
     }
+
+
+def test_a_terminal_shows_how_far_it_has_come(
+    lake: Lake, kafka: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: dict[str, str] = {}
+
+    @contextmanager
+    def working(what: str, how_far: Callable[[], str]) -> Iterator[None]:
+        yield
+        said[what] = how_far()
+
+    monkeypatch.setattr(progress, "is_shown", lambda: True)
+    monkeypatch.setattr(batch, "working", working)
+    topic = kafka.create("far", 2)
+    for place in range(2):
+        kafka.send(topic, numbered(300, 2, start=300 * place, padding=b"x" * 10_000))
+        lake.land_kafka([topic])
+        # What the first has read is not counted again. A batch that begins earlier is read whole.
+        assert re.fullmatch("300 of 300 messages, [345] MB", said["landing from Kafka"])
 
 
 def test_messages_land_once_in_one_commit_byte_for_byte(lake: Lake, kafka: Kafka) -> None:
