@@ -25,6 +25,7 @@ Policies:
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import compress
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -153,29 +154,38 @@ class FramedReader:
         """The places of those of the messages that could be read, their values, and their keys,
         none if they have none.
         """
-        found: list[tuple[int, bytes, bytes]] = []
         if any(_compiled.get(_id_of(frame)) is not each for frame, each in self._schemas.items()):
             # Of a registry that was asked before.
             return (), [], []
-        for place in places:
-            key, value = keys[place] or b"", values[place]
-            if (
-                value is not None
-                and value.startswith(self._frame)
-                and len(value) <= _LARGEST_SHORT
-                and (key.startswith(self._key_frame) if self._key_frame else not key)
-            ):
-                found.append((place, key[_FRAME:], value[_FRAME:]))
-        if not found:
+        texts = _behind_frame(self._frame, map(values.__getitem__, places))
+        key_texts = _behind_frame(self._key_frame, map(keys.__getitem__, places))
+        if None in texts or None in key_texts:
+            framed = [None not in pair for pair in zip(texts, key_texts, strict=True)]
+            places = list(compress(places, framed))
+            texts = list(compress(texts, framed))
+            key_texts = list(compress(key_texts, framed))
+        if not texts:
             return (), [], []
-        places, key_texts, texts = zip(*found, strict=True)
-        read, changes = self._read(list(texts))
+        read, changes = self._read(texts)
         row_keys: list[Any] = []
         if self._read_key is not None:
-            read_keys, row_keys = self._read_key([key_texts[place] for place in read])
-            changes = list(map(changes.__getitem__, read_keys))
-            read = list(map(read.__getitem__, read_keys))
+            if len(read) < len(texts):
+                key_texts = list(map(key_texts.__getitem__, read))
+            read_keys, row_keys = self._read_key(key_texts)
+            if len(read_keys) < len(read):
+                changes = list(map(changes.__getitem__, read_keys))
+                read = list(map(read.__getitem__, read_keys))
         return list(map(places.__getitem__, read)), changes, row_keys
+
+
+def _behind_frame(frame: bytes, texts: Iterable[bytes | None]) -> list[Any]:
+    """What follows the frame in each; None for one that has another, or is too large."""
+    if not frame:
+        return [None if text else b"" for text in texts]
+    return [
+        text[_FRAME:] if text and text.startswith(frame) and len(text) <= _LARGEST_SHORT else None
+        for text in texts
+    ]
 
 
 class _Layout(Layout):

@@ -67,6 +67,8 @@ _DATE_TEXT: Final = re.compile(_DATE)
 _TIME_TEXT: Final = re.compile(rf"-?[0-9]{{2,9}}:[0-5][0-9]:{_SECOND}")
 _LOCAL_TEXT: Final = re.compile(rf"{_DATE}T{_OF_DAY}:{_SECOND}")
 _ZONED_TEXT: Final = re.compile(rf"{_DATE}T({_OF_DAY})(?::([0-5][0-9])(\.[0-9]{{1,9}})?)?{_OFFSET}")
+# Nearly all: of these no part has to be looked at again.
+_UTC_TEXT: Final = re.compile(rf"{_DATE}T{_OF_DAY}:{_SECOND}Z")
 _ZONED_TIME_TEXT: Final = re.compile(
     rf"(?:{_OF_DAY}(?::{_SECOND})?|24:00(?::00(?:\.0{{1,9}})?)?){_OFFSET}"
 )
@@ -447,6 +449,9 @@ def _zoned_timestamp(value: Any) -> str:
     """An instant: with ``Z`` as it is, with another offset moved to ``Z`` and noted."""
     if type(value) is not str:
         raise Misfit
+    match = _UTC_TEXT.fullmatch(value)
+    if match is not None and _is_day(match[1]):
+        return value
     match = _ZONED_TEXT.fullmatch(value)
     if match is None:
         if value in _INFINITE_TIMES:
