@@ -26,7 +26,7 @@ from dbt_lakehouse.dbt.declarations import is_widening, quoted
 from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.lake.catalog import CATALOG
 from dbt_lakehouse.lake.damage import refuse_damage
-from dbt_lakehouse.lake.iceberg import load_table
+from dbt_lakehouse.lake.iceberg import catalog_of, load_table
 from dbt_lakehouse.lake.tables import NO_SNAPSHOT, Table, parse
 from dbt_lakehouse.spark.java import java_class
 from dbt_lakehouse.spark.java_errors import cause_of
@@ -255,11 +255,6 @@ def load(spark: SparkSession, name: str) -> Any:
     """The table as Iceberg's Java library has it."""
     # With the catalog: the current one is a session's own matter.
     return load_table(spark, f"{CATALOG}.{name}")
-
-
-def catalog_of(spark: SparkSession) -> Any:
-    """The lake's ``org.apache.iceberg.spark.SparkCatalog`` of a session."""
-    return spark._jsparkSession.sessionState().catalogManager().catalog(CATALOG)
 
 
 def _listed(method: Any, schema: str) -> list[str]:

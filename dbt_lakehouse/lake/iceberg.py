@@ -10,7 +10,7 @@ from pyspark.sql.functions import lit
 
 from dbt_lakehouse.lake.catalog import CATALOG
 from dbt_lakehouse.lake.damage import refuse_damage
-from dbt_lakehouse.spark.java import java_class
+from dbt_lakehouse.spark.java import activate, java_class
 from dbt_lakehouse.spark.java_errors import cause_of
 
 # What readers at work may still need of a table whose earlier states nobody asks for.
@@ -25,8 +25,14 @@ class ConcurrentAppendError(Exception):
 
 def lake_catalog(spark: SparkSession) -> Any:
     """The session's lake as Iceberg has it, ``org.apache.iceberg.catalog.Catalog``."""
+    return catalog_of(spark).icebergCatalog()
+
+
+def catalog_of(spark: SparkSession) -> Any:
+    """The lake's ``org.apache.iceberg.spark.SparkCatalog`` of a session."""
+    activate(spark)
     session: Any = spark._jsparkSession
-    return session.sessionState().catalogManager().catalog(CATALOG).icebergCatalog()
+    return session.sessionState().catalogManager().catalog(CATALOG)
 
 
 def load_table(spark: SparkSession, name: str) -> Any:

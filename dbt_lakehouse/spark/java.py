@@ -196,6 +196,13 @@ def java_class(name: str) -> Any:
     return JavaClass(name, gateway._gateway_client)
 
 
+def activate(spark: SparkSession) -> None:
+    """Make it the active session of this thread: Spark loads a catalog with the settings of that
+    one, whichever asks for it.
+    """
+    java_class("org.apache.spark.sql.classic.SparkSession").setActiveSession(spark._jsparkSession)
+
+
 def compiled(source: Path) -> Any:
     """The class in a file of Java that has its name, ``java.lang.Class``: made by the compiler that
     Spark has for its own code.

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from dbt_lakehouse.lake.damage import refuse_damage_in
 from dbt_lakehouse.spark.evaluated_views import EvaluatedViews
-from dbt_lakehouse.spark.java import java_class, settings_of
+from dbt_lakehouse.spark.java import activate, settings_of
 
 
 class LakeSession:
@@ -37,7 +37,7 @@ class LakeSession:
         """Make it the active session of this thread, whose jobs are from now on its own."""
         self._group = str(uuid.uuid4())
         self.spark.sparkContext.setJobGroup(self._group, "", interruptOnCancel=False)
-        _activate(self.spark)
+        activate(self.spark)
 
     def cancel(self) -> None:
         """End the jobs of who has the session, and those that its statements have not begun yet."""
@@ -108,13 +108,8 @@ class Sessions:
         """Let others have it; as it was new."""
         try:
             session.clear()
-            _activate(self.base)
+            activate(self.base)
         except (Py4JError, OSError):
             # Spark has ended, or is about to.
             return
         self._idle.append(session)
-
-
-def _activate(spark: SparkSession) -> None:
-    # Spark loads a catalog with the settings of the thread's active session, whichever asks for it.
-    java_class("org.apache.spark.sql.classic.SparkSession").setActiveSession(spark._jsparkSession)

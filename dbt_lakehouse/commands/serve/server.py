@@ -28,9 +28,9 @@ from dbt_lakehouse.commands.serve.rules import (
 )
 from dbt_lakehouse.config.paths import LOOPBACK, cache_folder
 from dbt_lakehouse.config.project import Project
-from dbt_lakehouse.dbt.tables import catalog_of
 from dbt_lakehouse.errors import ConfigurationError, SessionError
 from dbt_lakehouse.lake.catalog import CATALOG
+from dbt_lakehouse.lake.iceberg import catalog_of
 from dbt_lakehouse.spark.java import compiled, java_class
 from dbt_lakehouse.spark.java_errors import error_text
 from dbt_lakehouse.spark.session import has_ended, open_to_read
