@@ -183,6 +183,7 @@ def _images_of_update(found: Loaded, description: Any, id_text: str | None) -> I
 def loaded(documents: Sequence[Document]) -> Sequence[Document]:
     """The documents, those that are texts read together, if none is unusual."""
     places = [place for place, text in enumerate(documents) if type(text) is str]
+    # mypy doesn't see that those are texts.
     found = load_documents("$", [documents[place] for place in places]) if places else None  # type: ignore[misc]
     if found is None:
         return documents
