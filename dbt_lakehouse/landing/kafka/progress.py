@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from py4j.protocol import Py4JError
 from pyspark import SparkContext
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from dbt_lakehouse.spark.java import compiled
@@ -19,32 +20,46 @@ _CONSUMED: Final = Path(__file__).parent / "Consumed.java"
 
 def read_of(spark: SparkSession, total: int) -> Callable[[], str]:
     """How many of so many messages have been read: ``120,000 of 500,000 messages, 34 MB``. Where
-    the executors are other machines it is the number of tasks: their consumers are there.
+    the executors are other machines, so are their consumers: there tasks say how many messages when
+    they end, and each ten seconds, and until one has, their number is told.
     """
     if not is_shown():
         return str
     tasks = tasks_of(spark)
-    consumed = _consumed(SparkContext._gateway)
+    try:
+        consumed = _consumed(SparkContext._gateway)
+        start = _read(consumed)
+    except (Py4JError, PySparkException, OSError):
+        # No landing fails for want of this line.
+        return tasks
     # Consumers outlive a landing, and may not outlive their part of one.
-    start = _read(consumed)
     seen = dict(start)
 
     def how_far() -> str:
         try:
             seen.update(_read(consumed))
-        except (Py4JError, OSError):
+            of_tasks = _records_read(spark)
+        except (Py4JError, PySparkException, OSError):
             # Spark has ended, of which others tell.
             return ""
         messages, size = (
             sum(each[part] - start.get(name, (0, 0))[part] for name, each in seen.items())
             for part in (0, 1)
         )
-        if not messages:
+        if not (messages or of_tasks):
             return tasks()
         # Of a topic that was landed before, what bronze has is read too.
-        return f"{min(messages, total):,} of {counted(total, 'message')}, {size / 1e6:,.0f} MB"
+        how_many = f"{min(messages or of_tasks, total):,} of {counted(total, 'message')}"
+        return f"{how_many}, {size / 1e6:,.0f} MB" if messages else how_many
 
     return how_far
+
+
+def _records_read(spark: SparkSession) -> int:
+    """What the stages that are at work have read."""
+    scala: Any = spark.sparkContext._jsc.sc()
+    stages = scala.statusStore().activeStages()
+    return sum(int(stages.apply(each).inputRecords()) for each in range(stages.size()))
 
 
 @lru_cache(1)
