@@ -49,7 +49,7 @@ class EvaluatedViews:
 
     def drop(self, name: str) -> None:
         """Drop the view, if there is one, and what is held of it."""
-        self._spark.catalog.dropTempView(name)
+        drop_view(self._spark, name)
         held = self._held.pop(name, None)
         if held is not None:
             held.clearCache(False)
@@ -58,6 +58,14 @@ class EvaluatedViews:
         """Drop all views whose names begin with ``prefix``."""
         for name in [each for each in self._held if each.startswith(prefix)]:
             self.drop(name)
+
+
+def drop_view(spark: SparkSession, name: str) -> None:
+    """Drop a session's temporary view, if there is one. Spark's own method would plan its query
+    first, to look for what ``cache table`` holds of it.
+    """
+    session: Any = spark._jsparkSession
+    session.sessionState().catalog().dropTempView(name)
 
 
 def _scala_object(name: str) -> Any:

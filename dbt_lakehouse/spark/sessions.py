@@ -13,7 +13,7 @@ from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 
 from dbt_lakehouse.lake.damage import refuse_damage_in
-from dbt_lakehouse.spark.evaluated_views import EvaluatedViews
+from dbt_lakehouse.spark.evaluated_views import EvaluatedViews, drop_view
 from dbt_lakehouse.spark.java import activate, settings_of
 
 
@@ -75,7 +75,7 @@ class LakeSession:
         self.views.drop_all("")
         left = self.spark._jsparkSession.sessionState().catalog().getTempViewNames()
         for number in range(left.size()):
-            self.spark.catalog.dropTempView(left.apply(number))
+            drop_view(self.spark, left.apply(number))
         settings = settings_of(self.spark)
         if settings != self._settings:
             for name in settings.keys() - self._settings.keys():

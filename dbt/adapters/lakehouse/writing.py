@@ -92,7 +92,7 @@ class WritingAdapter(ModelAdapter):
     def _keep(self, this: BaseRelation, run: NodeRun) -> None:
         """Keep with a model's table what its run has found out for the next one."""
         observation = self._observations.pop(str(this), None)
-        observed = {} if observation is None else observation.get
+        observed = {} if observation is None else observation.get["taken"].asDict()
         before = run.table if run.is_incremental else None
         if "leaving" in observed:
             leaves = before is not None and (bool(run.to_fill) or project.may_leave(before))
@@ -168,8 +168,10 @@ class WritingAdapter(ModelAdapter):
             return query
         observation = Observation()
         name = f"{this.schema}__{this.identifier}__observed"
-        taken = [expr(sql).alias(name) for name, sql in aggregates.items()]
-        rows = self.handle.session.sql(query).observe(observation, *taken)
+        # One struct: each column of PySpark's is a dozen calls of Java.
+        fields = ", ".join(f"{sql_text(key)}, {sql}" for key, sql in aggregates.items())
+        taken = expr(f"named_struct({fields})").alias("taken")
+        rows = self.handle.session.sql(query).observe(observation, taken)
         rows.createOrReplaceTempView(name)
         self._observations[str(this)] = observation
         return f"select * from {name}"
