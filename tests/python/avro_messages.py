@@ -35,11 +35,11 @@ def avro_schema(block: Any) -> dict[str, Any]:
 
 def _schema(block: Any, names: set[str], nameless: str) -> Any:
     kind, name = block["type"], block.get("name")
-    schema: dict[str, Any] = {}
+    schema: str | dict[str, Any] = {}
     if kind == "struct":
         full = name or f"io.confluent.connect.avro.{nameless}"
         if full in names:
-            schema = full  # type: ignore[assignment]
+            schema = full
         else:
             names.add(full)
             namespace, _, short = full.rpartition(".")
