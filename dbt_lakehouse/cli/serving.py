@@ -1,5 +1,6 @@
 """The server, its users, and the jars that Spark needs."""
 
+import sys
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -78,10 +79,17 @@ def serve(
 @click.command()
 @click.argument("name")
 def password(name: str) -> None:
-    """Ask for a password of the user NAME, and print a line for the file of `serve --users`."""
-    from dbt_lakehouse.commands.serve.access import password_line
+    """Ask for a password of the user NAME, and print a line for the file of `serve --users`.
 
-    given = click.prompt("password", hide_input=True, confirmation_prompt=True, err=True)
+    Where standard input is no terminal, its first line is the password.
+    """
+    from dbt_lakehouse.commands.serve.access import check_user, password_line
+
+    check_user(name)
+    if sys.stdin.isatty():
+        given = click.prompt("password", hide_input=True, confirmation_prompt=True, err=True)
+    else:
+        given = sys.stdin.readline().rstrip("\r\n")
     say(password_line(name, given))
 
 

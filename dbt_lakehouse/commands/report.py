@@ -46,5 +46,7 @@ def report(place: Place, output: Path | None, *, show_payloads: bool) -> Path:
     if not runs and not facts.gold and not facts.others:
         raise ConfigurationError("there is nothing to report yet: `dbt build` makes the tables")
     path = output or target / _PAGE
+    if output is not None and not output.absolute().parent.is_dir():
+        raise ConfigurationError(f"{output} can't be written: there is no folder {output.parent}")
     write_page(facts, path, target)
     return path

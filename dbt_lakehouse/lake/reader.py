@@ -122,6 +122,8 @@ class Reader:
                     "only queries are answered here (select, with, from, values, describe, show,"
                     " summarize): the lake's tables are written by `dbt run`"
                 )
+            if not statements:
+                raise ConfigurationError("there is no query")
             if len(statements) != 1:
                 raise ConfigurationError(f"one query is answered at a time, not {len(statements)}")
             return self._duck.execute(statements[0])

@@ -5,7 +5,7 @@ there too for a lake that another machine has built.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -65,6 +65,8 @@ class TableFacts:
     refolded: int | None = None
     node: Node | None = None
     """Its model in the newest run that has built it."""
+    seconds: float | None = None
+    """What its model took in the run; None if that has not built it."""
     tests: list[Node] = field(default_factory=list)
 
     @property
@@ -197,10 +199,12 @@ def gather(
         reader.include(f"{silver}.quarantined_payloads")
         facts.groups = quarantine(reader, silver, show_payloads=show_payloads).groups
     nodes = _nodes(runs)
+    of_run = {} if facts.run is None else _nodes([facts.run])
     for name in tables:
         schema = name.partition(".")[0]
         if schema in (gold, silver, "bronze"):
             told = _table(name, reader, tables, nodes, since)
+            told.seconds = of_run[name].seconds if name in of_run else None
             (facts.gold if schema == gold else facts.others).append(told)
     _tell_of_tests(facts, nodes)
     _tell_of_rows(facts, reader, tables, since)
@@ -488,8 +492,14 @@ def _read_of_log(table: TableFacts, tables: Mapping[str, Table]) -> tuple[str, M
 def _tell_of_tests(facts: Facts, nodes: Mapping[str, Node]) -> None:
     for table in (*facts.gold, *facts.others):
         node = nodes.get(table.name)
-        if node is not None:
-            table.tests = [test for test in facts.tests if node.unique_id in test.of]
+        # What no model makes is a source.
+        is_it = node.unique_id.__eq__ if node else _source_of(table.name)
+        table.tests = [test for test in facts.tests if any(map(is_it, test.of))]
+
+
+def _source_of(table: str) -> Callable[[str], bool]:
+    """Whether dbt's unique id is that of a source, a table."""
+    return lambda unique_id: unique_id.startswith("source.") and unique_id.endswith(f".{table}")
 
 
 def _tell_of_logs(

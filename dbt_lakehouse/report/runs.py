@@ -45,7 +45,7 @@ class Node(msgspec.Struct, frozen=True):
     table: str | None = None
     """The table that a model makes, ``schema.name``."""
     path: str | None = None
-    """Its file, in the project."""
+    """Its file, in the project or in a package."""
     compiled: str | None = None
     """The file of its SQL, in the project."""
     message: str | None = None
@@ -101,14 +101,16 @@ def moment(naive: datetime) -> datetime:
     return naive.replace(tzinfo=UTC)
 
 
-def nodes_of(results: Iterable[Any], rows_of: Callable[[str], Rows | None]) -> list[Node]:
-    """The nodes of dbt's results; ``rows_of`` gives rows of a query, and is asked for those that
-    failed tests have found.
+def nodes_of(
+    results: Iterable[Any], project: str, rows_of: Callable[[str], Rows | None]
+) -> list[Node]:
+    """The nodes of the results of a project, by its name; ``rows_of`` gives rows of a query, and is
+    asked for those that failed tests have found.
     """
     nodes = []
     asked = 0
     for result in results:
-        node = _node(result)
+        node = _node(result, project)
         sql = getattr(result.node, "compiled_code", None)
         is_quick = node.seconds <= _SECONDS_OF_A_TEST
         if node.kind == "test" and node.failures and sql and is_quick and asked < _TESTS_ASKED:
@@ -118,8 +120,10 @@ def nodes_of(results: Iterable[Any], rows_of: Callable[[str], Rows | None]) -> l
     return nodes
 
 
-def _node(result: Any) -> Node:
+def _node(result: Any, project: str) -> Node:
     node = result.node
+    # As dbt itself names the files of packages.
+    package = "" if node.package_name == project else f"{node.package_name}://"
     kind = str(node.resource_type)
     relation = getattr(node, "relation_name", None) if kind not in TESTS else None
     meta = getattr(node.config, "meta", None) or {}
@@ -131,7 +135,7 @@ def _node(result: Any) -> Node:
         status=str(result.status),
         seconds=result.execution_time,
         table=f"{node.schema}.{node.alias}" if relation else None,
-        path=node.original_file_path,
+        path=package + node.original_file_path,
         compiled=getattr(node, "compiled_path", None),
         message=result.message,
         failures=result.failures,

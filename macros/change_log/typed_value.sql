@@ -49,10 +49,24 @@
         {%- set zone = '(?:Z|[+-][0-9]{2}(?::?[0-9]{2})?)' -%}
         {{ _if_shaped(text, date_time ~ zone, 'try_cast(' ~ text ~ ' as timestamp)') }}
     {%- elif type in ['float', 'double'] -%}
-        {#- A number beyond the type is no infinity; the texts of infinities and NaN have an n. -#}
+        {#- A number beyond the type is no infinity; the texts of infinities and NaN have an n. 17
+            digits tell each double from all others, 9 each float: a number of more is another one,
+            but for floats that are written as doubles. -#}
         {%- set value = 'try_cast(' ~ text ~ ' as ' ~ type ~ ')' -%}
+        {%- set digits = "trim(both '0' from translate(substring_index(lower(" ~ text
+            ~ "), 'e', 1), '+-. ', ''))" -%}
         case
-            when abs({{ value }}) < double('infinity') or contains(lower({{ text }}), 'n')
+            when contains(lower({{ text }}), 'n') then {{ value }}
+            when
+                abs({{ value }}) < double('infinity')
+                {%- if type == 'float' %}
+                and (
+                    length({{ digits }}) <= 9
+                    or try_cast({{ text }} as double) = cast({{ value }} as double)
+                )
+                {%- else %}
+                and (length({{ text }}) <= 17 or length({{ digits }}) <= 17)
+                {%- endif %}
                 then {{ value }}
         end
     {%- elif type in ['boolean', 'tinyint', 'smallint', 'int', 'bigint'] -%}

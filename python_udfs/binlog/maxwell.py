@@ -122,7 +122,7 @@ def decode(key: bytes | None, value: bytes | None) -> list[Event]:
 def _event(message: Any, key: _Key) -> Event:
     if type(message) is not dict:
         raise BadShape(f"$: expected an object, got {kind_of(message)}")
-    if _ENCRYPTED in message and "data" not in message:
+    if _ENCRYPTED in message and not message.get("data"):
         raise BadField(f"$.{_ENCRYPTED}: the row is {_HOW_TO_READ}")
     type_name = message.get("type")
     if type(type_name) is not str:

@@ -178,6 +178,12 @@ class UnwrappedRows(Format[Shape, Layout, "Rows"]):
         convert_in_place(layout.key_converters, rows.keys, unfit)
         if unfit:
             rows.keep([place not in unfit for place in range(len(rows.places))])
+        if {"deleted", "op"} <= layout.added.keys():
+            deleted, op = (rows.field(layout.added[name]) for name in ("deleted", "op"))
+            # One that says both that it is deleted and that it isn't goes the careful way.
+            rows.keep(
+                [not (gone == "true" and of in _LIVE) for gone, of in zip(deleted, op, strict=True)]
+            )
         if not rows.places:
             return None
         added = {name: rows.field(place) for name, place in layout.added.items()}
@@ -241,6 +247,7 @@ class Rows:
 
 
 _NAMING: Final = frozenset(chain(*unwrapped.NAMING))
+_LIVE: Final = frozenset(op for op, of in unwrapped.OPERATIONS.items() if of != DELETE)
 
 
 def _may_be_plain(value: bytes | None) -> bool:

@@ -31,10 +31,12 @@ What is not there, and the policies:
 - There is no row before an update.
 - Fields with another prefix (``add.fields.prefix``), and those with names that neither an envelope
   nor a source block has, are columns; such headers say nothing.
-- An ``__op`` that is no such letter is ``bad_type``. An envelope is ``bad_shape``: its format is
+- An ``__op`` that is no such letter is ``bad_type``, and one that is no ``d`` beside a true
+  ``__deleted`` ``bad_field``. An envelope is ``bad_shape``: its format is
   ``debezium_json``. Heartbeats, transaction markers and schema changes are told by the names of
   their schema blocks, bare heartbeats by their key, and are what they are there.
-- ``schema`` and ``payload`` are columns where they are no schema block and no row, or not alone.
+- ``schema`` and ``payload`` are columns where they are no schema block and no row, or not alone; in
+  a key, where there is no schema block or it is none.
 
 Schema blocks, types, keys and all else are as in ``debezium_json``.
 """
@@ -58,7 +60,13 @@ from python_udfs.core.events import (
     invalid,
 )
 from python_udfs.debezium import envelope, mongodb
-from python_udfs.debezium.types import NOTHING, PREFIXES_OF_VALUES, Notes, plain_placeholders
+from python_udfs.debezium.types import (
+    NOTHING,
+    PREFIXES_OF_KEYS,
+    PREFIXES_OF_VALUES,
+    Notes,
+    plain_placeholders,
+)
 from python_udfs.text.json_as_sent import canonical, encode, kind_of, load, load_whole, shown
 
 PREFIX: Final = "__"
@@ -118,7 +126,7 @@ _INTEGER: Final = re.compile(r"-?(0|[1-9][0-9]{0,18})", re.ASCII)
 def decode(key: bytes | None, value: bytes | None, headers: Headers | None = None) -> list[Event]:
     """The change event of one Kafka message: always one, ``invalid`` for a payload that is bad."""
     notes = Notes(Budget(len(key or b"") + len(value or b"")))
-    return [read(envelope.read_key(key, False, notes), value, headers, _take_apart)]
+    return [read(_read_key(key, notes), value, headers, _take_apart)]
 
 
 def read(
@@ -181,6 +189,27 @@ def _of_document(key: envelope.Key) -> envelope.Key:
         return key
     identity = mongodb.identity_of(text)
     return key if identity is None else key._replace(record_key=canonical(identity))
+
+
+def _read_key(key: bytes | None, notes: Notes) -> envelope.Key:
+    if not key or PAYLOAD not in key:
+        return envelope.read_key(key, False, notes)
+    return envelope.key_of(key, lambda: _take_apart_key(key), notes)
+
+
+def _take_apart_key(key: bytes) -> envelope.Content:
+    try:
+        content = envelope.take_apart(key, False, PREFIXES_OF_KEYS)
+        if content.schema is not NOTHING or type(content.payload) is dict:
+            return content
+    except DecodeError:
+        content = None
+    columns = load_whole(key)
+    if type(columns) is dict and type(columns.get("schema", "")) not in (dict, type(None)):
+        return envelope.Content(columns, NOTHING, False)
+    if content is None:
+        raise BadShape("$: a schema block that can't be read")
+    return content
 
 
 def _take_apart(value: bytes, budget: Budget) -> envelope.Content:
@@ -351,21 +380,19 @@ def is_added_name(name: str) -> bool:
 
 
 def _operation(root: str, added: dict[str, Any]) -> str:
-    deleted = added.get("deleted")
-    if deleted is not None:
-        is_deleted = _DELETED.get(deleted) if type(deleted) in (str, bool) else None
-        if is_deleted is None:
-            raise BadField(f'{root}.__deleted: expected "true" or "false", got {kind_of(deleted)}')
-        if is_deleted:
-            return DELETE
-    op = added.get("op")
+    deleted, op = added.get("deleted"), added.get("op")
+    is_deleted = _DELETED.get(deleted) if type(deleted) in (str, bool) else None
+    if deleted is not None and is_deleted is None:
+        raise BadField(f'{root}.__deleted: expected "true" or "false", got {kind_of(deleted)}')
     if op is None:
-        return UPSERT
+        return DELETE if is_deleted else UPSERT
     if type(op) is not str:
         raise BadField(f"{root}.__op: expected a string, got {kind_of(op)}")
     operation = OPERATIONS.get(op)
     if operation is None:
         raise BadType(f"{root}.__op: expected one of {', '.join(OPERATIONS)}, got {shown(op)}")
+    if is_deleted and operation != DELETE:
+        raise BadField(f"{root}.__op: expected d, for __deleted is true, got {shown(op)}")
     return operation
 
 

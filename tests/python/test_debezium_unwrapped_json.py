@@ -116,6 +116,8 @@ def test_a_plain_row_and_the_null_value_that_deletes_it() -> None:
         (b"{}", "one without"),
         (b"\xff", "bytes that can't be read"),
         (b'{"schema":{"type":"int32"},"payload":1003}', "a number"),
+        (b'{"schema":null,"payload":1003}', "a number"),
+        (b'{"schema":{"type":7},"payload":', "bytes that can't be read"),
     ],
 )
 def test_a_null_value_whose_key_names_no_row_is_no_lost_delete(key: bytes, found: str) -> None:
@@ -125,6 +127,14 @@ def test_a_null_value_whose_key_names_no_row_is_no_lost_delete(key: bytes, found
         detail = event.error_detail or ""
         assert f"got {found};" in detail and "ExtractField$Key" in detail
         assert "event_key" in loads(event.metadata)
+
+
+@pytest.mark.parametrize(
+    "key", [b'{"payload":1}', b'{"payload":"a","schema":"b"}', b'{"id":1,"payload":2}']
+)
+def test_a_key_has_columns_of_any_names(key: bytes) -> None:
+    assert one(None, key)[:6] == (0, "delete", None, None, None, key)
+    assert one(key, key).record_key == key
 
 
 def test_a_key_of_mongodb_is_the_id_of_its_document() -> None:
@@ -327,6 +337,8 @@ def test_each_prefix_is_truncated(value: bytes) -> None:
         (dumps(ENVELOPE), "bad_shape", "$: an envelope with op, before and after: its format"),
         (b'{"id":1,"__op":"x"}', "bad_type", "$.__op: expected one of r, c, u, d, got 'x'"),
         (b'{"id":1,"__op":1}', "bad_field", "$.__op: expected a string, got a number"),
+        (b'{"id":1,"__op":"x","__deleted":"true"}', "bad_type", "$.__op: expected one of r, c, u"),
+        (b'{"id":1,"__op":"c","__deleted":"true"}', "bad_field", "$.__op: expected d, for __delet"),
         (b'{"id":1,"__deleted":"no"}', "bad_field", '$.__deleted: expected "true" or "false", go'),
         (b'{"id":1,"__deleted":1}', "bad_field", '$.__deleted: expected "true" or "false", got a'),
         (

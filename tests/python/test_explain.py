@@ -506,9 +506,20 @@ def test_a_schema_block_is_shown_for_what_is_wrong_in_it() -> None:
         (BATCH[:-30], "aerospike_json", "its decoder accepts the most of it"),
         (FLAT, "aerospike_flat_json", "sure: no other decoder accepts it"),
         (b"null", "debezium_json", "no value, or one that stands for none"),
-        (b"\x93\x01", MESSAGEPACK, "by its first bytes: no decoder accepts any of it"),
-        (b'{"msg":1}', "aerospike_json", "by its first bytes"),
-        (b"<html>", "debezium_json", "by its first bytes"),
+        (b"\x93\x01", MESSAGEPACK, "by what it looks like: no decoder accepts any of it"),
+        (b'{"msg":1}', "aerospike_json", "by what it looks like"),
+        (b"<html>", "debezium_json", "by what it looks like"),
+        (b'{"a":1}', "debezium_unwrapped_json", "any JSON object could be such a row"),
+        (
+            b'{"database":"shop","table":"t","type":"upd","ts":1790841601,"data":{"id":1}}',
+            "maxwell_json",
+            "no decoder accepts",
+        ),
+        (
+            b'{"database":"shop","table":"t","type":"update","isDdl":false,"data":[{"id":"1"}]}',
+            "canal_json",
+            "no decoder accepts",
+        ),
     ],
 )
 def test_a_format_is_guessed_by_what_the_decoders_accept(

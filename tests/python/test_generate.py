@@ -27,7 +27,7 @@ from dbt_lakehouse.commands.generate.command import Options, generate
 from dbt_lakehouse.commands.generate.profile import Position, TableId, TopicProfile
 from dbt_lakehouse.commands.generate.project_files import ProjectFiles
 from dbt_lakehouse.commands.generate.report import GenerateError, Outcome, Report
-from dbt_lakehouse.commands.generate.schema_blocks import Declared, block_of, declared_type
+from dbt_lakehouse.commands.generate.schema_blocks import Declared, Holds, block_of, declared_type
 from dbt_lakehouse.commands.generate.types import column_type, observed_type
 from dbt_lakehouse.commands.generate.values import Values
 from dbt_lakehouse.commands.generate.writer import Writer
@@ -503,13 +503,30 @@ HOSTILE: Final = (
 )
 
 
+# Of 5,000 characters.
+LONG: Final = "Long " * 1000
+
+# Tables of such names, and what they are called in gold.
+NAMED: Final = {
+    HOSTILE: "shop_public_it_s_x_y_x_raw_env_home_s_u0041_31m_script_b_a",
+    LONG: ("long_" * 20),
+    "Cases": "shop_public_cases_9a73cbb5",
+    "cases": "shop_public_cases_dbbfeb4c",
+}
+
+
 def hostile_names() -> list[Line]:
-    """A topic, a table, a column and values of that name, and a key with it."""
+    """A topic, a table, a column and values of such a name, a key with it, and a header; the same
+    of a long one, and of two that differ by a capital letter alone.
+    """
     capture = Capture(HOSTILE)
-    key = {f"key {HOSTILE}": HOSTILE}
-    image = {**key, HOSTILE: f"value of {HOSTILE}"}
-    line = capture.json(key, change("c", source(HOSTILE), None, image))
-    return [{**line, "headers": [[HOSTILE, b64(HOSTILE.encode())]]}]
+    lines = []
+    for name in NAMED:
+        key = {f"key {name}": name}
+        image = {**key, name: f"value of {name}"}
+        line = capture.json(key, change("c", source(name), None, image))
+        lines.append({**line, "headers": [[name, b64(name.encode())]]})
+    return lines
 
 
 def named_tables() -> list[Line]:
@@ -732,8 +749,31 @@ def rows_without_envelope() -> list[Line]:
         plain.json({"id": 2}, {"id": 2, "text": "gone", "__op": "c", "__table": "notes"}),
         plain.json({"id": 1}, {"id": 1, "text": "b", "__op": "u", "__table": "notes"}),
         plain.raw(dumps({"id": 2}), None),
-        Capture("unwrapped.tags").json({"id": 1}, {"id": 1, "tag": "x"}),
+        *rows_with_their_schema(),
     ]
+    return lines
+
+
+def rows_with_their_schema() -> list[Line]:
+    """Unwrapped rows whose schema blocks say what no value does; one column has an image's name."""
+    fields = [
+        column("id", "int64"),
+        column("tag", "string"),
+        decimal_column("total", 20, 2),
+        column("day", "int32", "io.debezium.time.Date"),
+        {**column("after", "struct"), "fields": [column("ghost", "int32")]},
+        column("__op", "string"),
+    ]
+    schema = {"type": "struct", "fields": fields, "name": "shop.tags.Value"}
+    capture = Capture("unwrapped.tags")
+    lines = []
+    # The second is more than a double tells apart.
+    for number, cents in ((1, 12345), (2, 1234567890123456789)):
+        total = b64(cents.to_bytes(9, "big"))
+        row = {"id": number, "tag": "x", "total": total, "day": 20_000, "after": {"ghost": 1}}
+        lines.append(
+            capture.json({"id": number}, {"schema": schema, "payload": {**row, "__op": "c"}})
+        )
     return lines
 
 
@@ -937,7 +977,7 @@ BUILT: Final = (
     "+people",
     "+places",
     "+stock",
-    "+it_s_x_y_x_raw_env_home_s_u0041_31m_script_b_a",
+    *(f"+{name}" for name in NAMED.values()),
 )
 
 
@@ -1047,7 +1087,7 @@ def test_names(world: World) -> None:
         "inv.suppliers": "suppliers",
         "mg.people": "people",
         "shop.public.stock": "stock",
-        f"shop.public.{HOSTILE}": "it_s_x_y_x_raw_env_home_s_u0041_31m_script_b_a",
+        **{f"shop.public.{source}": name for source, name in NAMED.items()},
     }
 
 
@@ -1083,7 +1123,9 @@ def test_no_line_is_too_long(world: World) -> None:
     for report in world.reports.values():
         for name in (name for table in report.tables for name in table.files):
             lines = (world.project / name).read_text().splitlines()
-            assert not [line for line in lines if len(line) > 100]
+            too_long = [line for line in lines if len(line) > 100]
+            # A name is one word.
+            assert all(re.search("long.long", line, re.IGNORECASE) for line in too_long)
 
 
 # --- What was built -------------------------------------------------------------------------------
@@ -1120,18 +1162,18 @@ def test_columns_with_any_name_are_built(built: World) -> None:
 
 
 def test_names_are_data(built: World) -> None:
-    name = str(the_table(built.reports[HOSTILE], f"shop.public.{HOSTILE}").name)
-    column_name = "it_s_x_y_x_raw_env_HOME_s_u0041_31m_script_b_a"
-    row = {f"key_{column_name}": HOSTILE, column_name: f"value of {HOSTILE}"}
-    assert built.rows(name, f"key_{column_name}") == {HOSTILE: row}
     with built.lake.dbt_folders():
         graph = read_manifest(built.lake.load()).nodes
-    key = json.dumps({f"key_{column_name}": HOSTILE})
-    answer = why(built.lake.reader(), keyed_table(graph, name), key)
-    assert (answer.reason, answer.differences) == (Reason.LIVE, [])
-    # As a terminal gets it.
-    for text in (answer.text(), built.reports[HOSTILE].text()):
-        assert all(line.isprintable() for line in text.split("\n"))
+    for source_name, name in NAMED.items():
+        columns = list(built.contract(name))[:2]
+        (row,) = built.rows(name, columns[0]).values()
+        assert list(row.values()) == [source_name, f"value of {source_name}"]
+        key = json.dumps({columns[0]: source_name})
+        answer = why(built.lake.reader(), keyed_table(graph, name), key)
+        assert (answer.reason, answer.differences) == (Reason.LIVE, [])
+        # As a terminal gets it.
+        assert all(line.isprintable() for line in answer.text().split("\n"))
+    assert all(line.isprintable() for line in built.reports[HOSTILE].text().split("\n"))
     assert [each for each in built.lake.broken_sums() if HOSTILE in each] == []
 
 
@@ -1151,6 +1193,25 @@ def test_a_table_without_keys_takes_the_given_one(built: World) -> None:
         }
     }
     assert built.rows("members", "id") == {"1004": {"id": "1004", "name": None, "points": 13}}
+
+
+def test_unwrapped_rows_have_the_types_of_their_schema(built: World) -> None:
+    assert declared_types(built, "tags") == {
+        "id": "bigint",
+        "tag": "string",
+        "total": "decimal(20,2)",
+        "day": "date",
+        "after": "string",
+    }
+    totals = {number: row["total"] for number, row in built.rows("tags", "id").items()}
+    assert totals == {1: Decimal("123.45"), 2: Decimal("12345678901234567.89")}
+
+
+def test_unit_tests_hold_whatever_formats_topics_have(built: World) -> None:
+    # Of formats that read headers, too.
+    selection = ("-s", "change_events,test_type:unit")
+    statuses = built.lake.dbt("test", *selection, as_of=AS_OF)
+    assert len(statuses) >= 3 and set(statuses.values()) == {"pass"}
 
 
 def test_an_hbase_table_has_the_key_row(built: World) -> None:
@@ -1202,7 +1263,6 @@ def test_rows_of_canal(built: World) -> None:
 def test_unwrapped_rows(built: World) -> None:
     assert built.rows("suppliers", "id") == {1: {"id": 1, "name": "Bo"}}
     assert built.rows("notes", "id") == {1: {"id": 1, "text": "b"}}
-    assert built.rows("tags", "id") == {1: {"id": 1, "tag": "x"}}
 
 
 def test_documents_of_mongodb(built: World) -> None:
@@ -1281,7 +1341,7 @@ def test_every_column_is_described(built: World) -> None:
 def test_generate_again_changes_nothing(world: World) -> None:
     before = world.files()
     report = world.generate(*TOPICS)
-    assert len(report.tables) == 20
+    assert len(report.tables) == 23
     statuses = {each.source: each.status for each in report.tables}
     # Of two topics, which are two tables.
     nameless = next(each for each in report.tables if each.source == "(no table)")
@@ -1555,7 +1615,7 @@ def test_a_propagated_source_type_is_named() -> None:
 
 def test_a_default_beyond_all_doubles_hides_no_types() -> None:
     text = dumps(with_schema([column("x", "int32", default="?")], {})).replace(b'"?"', b"1e400")
-    block = block_of(text, is_image=True)
+    block = block_of(text, Holds.ENVELOPE)
     assert block is not None and block.columns["x"][0].type == "int"
 
 

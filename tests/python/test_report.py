@@ -212,6 +212,7 @@ def test_failed_tests_that_are_quick_are_asked_for_rows() -> None:
             name=name,
             resource_type="test",
             config=SimpleNamespace(meta={}),
+            package_name="shop" if name == "a" else "cdc_lakehouse",
             original_file_path="a.yml",
             compiled_path="b.sql",
             compiled_code=f"select {name}",
@@ -228,11 +229,13 @@ def test_failed_tests_that_are_quick_are_asked_for_rows() -> None:
         asked.append(sql)
         return rows
 
-    found = nodes_of([result("a", 1, 2), result("slow", 60, 2), result("none", 1, 0)], rows_of)
+    results = [result("a", 1, 2), result("slow", 60, 2), result("none", 1, 0)]
+    found = nodes_of(results, "shop", rows_of)
     assert asked == ["select a"]
     assert [each.rows for each in found] == [rows, None, None]
     assert rows.values == [["3 bytes", "x" * 77 + "...", None]]
     assert found[0].of == ["model.shop.a"]
+    assert [each.path for each in found[:2]] == ["a.yml", "cdc_lakehouse://a.yml"]
 
 
 def test_a_page_that_can_not_be_written(tmp_path: Path) -> None:

@@ -295,7 +295,7 @@ class LakehouseConnectionManager(SparkConnectionManager):
             if self._leaves_report():
                 from dbt_lakehouse.report.runs import nodes_of
 
-                nodes = nodes_of(results, rows_of)
+                nodes = nodes_of(results, cast(RuntimeConfig, self.profile).project_name, rows_of)
                 self._run = self._run_so_far(nodes, landed, troubles)
 
     def leave_report(self, error: BaseException | None) -> None:

@@ -6,8 +6,8 @@ from typing import Final, NamedTuple
 import msgspec
 
 from dbt_lakehouse.commands.explain.columns import fields_of
-from python_udfs.core.events import TOMBSTONE, Event, Headers
-from python_udfs.registry import FORMATS, decode_payload, shows_format
+from python_udfs.core.events import INVALID, TOMBSTONE, Event, Headers
+from python_udfs.registry import FORMATS, UNWRAPPED_FORMATS, decode_payload, shows_format
 
 # A number may be beyond all doubles.
 _DECODER: Final = msgspec.json.Decoder(float_hook=float)
@@ -41,7 +41,11 @@ def _guess(value: bytes | None, events: Mapping[str, list[Event]]) -> Guess:
     }
     if not max(good.values()):
         likely = _by_shape(value or b"")
-        return Guess(likely, "guessed by its first bytes: no decoder accepts any of it")
+        # Nearly any object could be one.
+        row = next((name for name in UNWRAPPED_FORMATS if _is_decoded(events[name])), None)
+        if row is not None and likely == _USUAL:
+            return Guess(row, "guessed: any JSON object could be such a row, this one too")
+        return Guess(likely, "guessed by what it looks like: no decoder accepts any of it")
     accepted = [name for name in FORMATS if good[name] and good[name] == len(events[name])]
     if not accepted:
         likely = max(good, key=lambda name: good[name])
@@ -63,11 +67,19 @@ def _guess(value: bytes | None, events: Mapping[str, list[Event]]) -> Guess:
 def _by_shape(value: bytes) -> str:
     text = value.removeprefix(b"\xef\xbb\xbf").lstrip()
     if text.startswith(_JSON_STARTS):
-        return "aerospike_json" if text.startswith(b"[") or b'"msg"' in text else _USUAL
+        if text.startswith(b"[") or b'"msg"' in text:
+            return "aerospike_json"
+        if all(name in text for name in (b'"database"', b'"table"', b'"type"')):
+            return "canal_json" if b'"isDdl"' in text else "maxwell_json"
+        return _USUAL
     if text[:1] == b"\0" and len(text) >= 5:
         return "debezium_avro"
     # Only MessagePack has such a beginning; and what is neither is shown best as it.
     return "aerospike_messagepack" if text[:1] > b"\x7f" else _USUAL
+
+
+def _is_decoded(events: Sequence[Event]) -> bool:
+    return all(event.operation != INVALID for event in events)
 
 
 def _closeness(format_name: str, event: Event) -> int:

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from dbt_lakehouse.commands.generate.schema_blocks import Block, Declared, block_of
+from dbt_lakehouse.commands.generate.schema_blocks import Block, Declared, Holds, block_of
 from dbt_lakehouse.commands.generate.values import Values
 from python_udfs.binlog.canal import is_binary
 from python_udfs.core.events import (
@@ -231,11 +231,12 @@ class TopicProfile:
                 _add_bins(table, event, position)
                 continue
             bson = _bson(event)
+            of_value = Holds.ROW if format_name in UNWRAPPED_FORMATS else Holds.ENVELOPE
             # The blocks of MongoDB's messages only say that documents are text.
-            for text, is_image in ((value, True), (key, False)) if bson is None else ():
+            for text, holds in ((value, of_value), (key, Holds.KEY)) if bson is None else ():
                 if format_name in AVRO_FORMATS:
                     text = schema_message(text)
-                block = block_of(text, is_image)
+                block = block_of(text, holds)
                 if block is not None:
                     table.declare(block, position)
             if event.operation != TRUNCATE:

@@ -5,11 +5,13 @@ blocks are read once.
 """
 
 import re
+from enum import Enum
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from dbt_lakehouse.commands.generate.types import decimal_type
+from python_udfs.debezium.unwrapped import is_added_name
 
 
 class Declared(NamedTuple):
@@ -148,10 +150,18 @@ class Block:
         """False for a key's."""
 
 
-_cached: dict[tuple[bytes, bool], Block] = {}
+class Holds(Enum):
+    """What a schema block is of."""
+
+    KEY = "a Kafka key"
+    ROW = "a row, and what Debezium's transform has added to it"
+    ENVELOPE = "images in an envelope"
 
 
-def block_of(text: bytes | None, is_image: bool) -> Block | None:
+_cached: dict[tuple[bytes, Holds], Block] = {}
+
+
+def block_of(text: bytes | None, holds: Holds) -> Block | None:
     """The schema block of a JsonConverter text, None if it has none."""
     if not text or not text.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
         return None
@@ -163,25 +173,27 @@ def block_of(text: bytes | None, is_image: bool) -> Block | None:
     if raw is msgspec.UNSET:
         return None
     schema = bytes(raw)
-    block = _cached.get((schema, is_image))
+    block = _cached.get((schema, holds))
     if block is None:
-        block = Block(_declared_columns(schema, is_image), is_image)
+        block = Block(_declared_columns(schema, holds), holds is not Holds.KEY)
         if len(_cached) >= _MAX_CACHED:
             _cached.clear()
-        _cached[schema, is_image] = block
+        _cached[schema, holds] = block
     return block if block.columns else None
 
 
-def _declared_columns(schema: bytes, is_image: bool) -> dict[str, tuple[Declared, ...]]:
+def _declared_columns(schema: bytes, holds: Holds) -> dict[str, tuple[Declared, ...]]:
     found: dict[str, tuple[Declared, ...]] = {}
     try:
         whole = _BLOCK.decode(schema)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return {}
-    for block in _image_blocks(whole) if is_image else [whole]:
+    for block in _image_blocks(whole) if holds is Holds.ENVELOPE else [whole]:
         for field in _fields(block):
-            declared = declared_type(field)
             name = field["field"]
+            if holds is Holds.ROW and is_added_name(name):
+                continue
+            declared = declared_type(field)
             known = found.get(name, ())
             found[name] = known if declared in known else (*known, declared)
     return found

@@ -95,13 +95,18 @@ def _check_port(host: str, port: int, option: str) -> None:
             ) from error
 
 
+def check_user(name: str) -> None:
+    """Raises ``ConfigurationError`` for what can't be a user's name."""
+    if not name or ":" in name or name != name.strip() or not name.isprintable():
+        raise ConfigurationError(f"{name!r} can't be a user's name: it has a colon, or blanks")
+
+
 def password_line(name: str, password: str) -> str:
     """A line of a file of users: name, rounds, salt and hash (PBKDF2 with HMAC-SHA-256).
 
     Raises ``ConfigurationError`` for what can't be such a name or password.
     """
-    if not name or ":" in name or name != name.strip() or not name.isprintable():
-        raise ConfigurationError(f"{name!r} can't be a user's name: it has a colon, or blanks")
+    check_user(name)
     if not password:
         raise ConfigurationError("a password can't be empty")
     salt = secrets.token_bytes(16)
