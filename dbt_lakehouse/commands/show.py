@@ -49,9 +49,18 @@ def show_tables(
     names = names or [name for name in reader.names if name.startswith(f"{gold}.")]
     if not names:
         raise ConfigurationError(f"there is no table in {gold} yet: build it with `dbt build`")
+    for name in names if choice.where is not None else ():
+        _check_condition(reader, name, choice)
     if as_json:
         return json.dumps({name: _count(reader, name, choice) for name in names})
     return "\n".join(_picture(reader, name, choice) for name in names).rstrip()
+
+
+def _check_condition(reader: Reader, name: str, choice: Choice) -> None:
+    try:
+        reader.query(f"select * from {_chosen(reader, name, choice)} limit 0")
+    except ConfigurationError as error:
+        raise ConfigurationError(f"--where {choice.where}: {error}") from None
 
 
 def _count(reader: Reader, name: str, choice: Choice) -> int:

@@ -211,7 +211,7 @@ def test_a_view_that_only_spark_understands_says_so(reader: Reader) -> None:
         ("selec 1", 'syntax error at or near "selec"'),
         ("select 'a'::int", "Could not convert string 'a' to INT32"),
         ("select 1; select 2", "one query is answered at a time, not 2"),
-        ("-- nothing", "one query is answered at a time, not 0"),
+        ("-- nothing", "there is no query"),
         *(
             (statement, "only queries are answered here")
             for statement in (
@@ -361,6 +361,8 @@ def test_show_counts_and_prints_the_first_rows(reader: Reader) -> None:
     assert counts == {"gold.regions": 2}
     with pytest.raises(ConfigurationError, match=r"gold.regions has no column r_nam: its columns"):
         show_tables(reader, ["regions"], Choice(columns=["r_nam"]))
+    with pytest.raises(ConfigurationError, match="--where r_name =: "):
+        show_tables(reader, ["regions"], Choice(where="r_name ="))
 
 
 def test_show_fits_the_terminal() -> None:
