@@ -79,8 +79,8 @@ def write_page(folder: Path) -> Path:
     page = (folder / "index.html").read_text(encoding="utf-8")
     for theirs, ours in _MENDED:
         page = page.replace(theirs, ours)
-    manifest = shown(json.loads((folder / "manifest.json").read_bytes()))
     catalog = json.loads((folder / "catalog.json").read_bytes())
+    manifest = shown(json.loads((folder / "manifest.json").read_bytes()), catalog)
     for name, content in (("MANIFEST", manifest), ("CATALOG", catalog)):
         # No text of theirs may end the script that they stand in.
         text = json.dumps(content).replace("</", "<\\/")
@@ -90,11 +90,12 @@ def write_page(folder: Path) -> Path:
     return path
 
 
-def shown(manifest: dict[str, Any]) -> dict[str, Any]:
+def shown(manifest: dict[str, Any], catalog: dict[str, Any]) -> dict[str, Any]:
     """What the page shows of a manifest.
 
     Unit tests would crowd the lineage, adapters' macros the list of projects; of ``meta``, what is
-    no plain value is for macros. The page is to ask nothing of the network.
+    no plain value is for macros. A column that is described in the lake alone, as change logs' are,
+    has that description. The page is to ask nothing of the network.
     """
     told = {**manifest, "unit_tests": {}}
     told["metadata"] = {**manifest["metadata"], "send_anonymous_usage_stats": False}
@@ -111,7 +112,20 @@ def shown(manifest: dict[str, Any]) -> dict[str, Any]:
     }
     for kind in ("nodes", "sources", "exposures"):
         told[kind] = {name: _with_plain_meta(node) for name, node in manifest[kind].items()}
+    for kind in ("nodes", "sources"):
+        for name, table in catalog[kind].items():
+            if name in told[kind]:
+                told[kind][name]["columns"] = _described(told[kind][name], table["columns"])
     return told
+
+
+def _described(node: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
+    columns = dict(node["columns"])
+    for name, column in found.items():
+        declared = columns.get(name, {"name": name, "description": ""})
+        if column["comment"] and not declared["description"]:
+            columns[name] = {**declared, "description": column["comment"]}
+    return columns
 
 
 def _with_plain_meta(node: dict[str, Any]) -> dict[str, Any]:

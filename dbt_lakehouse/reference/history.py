@@ -71,7 +71,8 @@ def history(
         if row is None or (not is_last and begin == end):
             continue
         expires_at = change.expires_at
-        if expires_at is not None and expires_at <= as_of:
+        # What the next event finds expired has ended then, though its time may be ahead of ours.
+        if expires_at is not None and (end is not None or expires_at <= as_of):
             if begin is not None and expires_at <= begin:
                 continue
             end = expires_at if end is None else min(end, expires_at)

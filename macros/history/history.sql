@@ -163,7 +163,11 @@ followed as (
 lasting as (
     select
         * except (_next),
-        least(_next.valid_from, if(_expires_at <= {{ as_of() }}, _expires_at, null)) as valid_to
+        least(
+            _next.valid_from,
+            -- What the next event finds expired has ended then, though its time may be ahead.
+            if(_next is not null or _expires_at <= {{ as_of() }}, _expires_at, null)
+        ) as valid_to
     from followed
     where
         _operation <> 'delete'

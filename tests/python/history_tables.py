@@ -243,6 +243,12 @@ EXAMPLES: Final = [
         [Version(10, 20, 0, ONE), Version(30, None, 1, ONE)],
     ),
     Example(
+        "the first run is between an expiry and a next event whose clock is ahead",
+        METERS,
+        [write(10, ONE, expires=150), write(200, ONE)],
+        [Version(10, 150, 0, ONE), Version(200, None, 1, ONE)],
+    ),
+    Example(
         "the next event comes before the expiry",
         METERS,
         [write(10, ONE, expires=40), write(30, TWO, run=1)],

@@ -36,7 +36,13 @@ def test_a_long_type_is_shown_without_its_fields(kind: str, shown: str) -> None:
 
 
 def test_the_page_shows_what_is_for_people(tmp_path: Path) -> None:
-    orders = {"meta": {"current_state": {"columns": None}, "pager": "shop"}, "description": "</b>"}
+    orders = {
+        "meta": {"current_state": {"columns": None}, "pager": "shop"},
+        "description": "</b>",
+        "columns": {"id": {"name": "id", "description": "Ours.", "data_type": "int"}},
+    }
+    in_lake = {"id": {"comment": "Theirs."}, "note": {"comment": "Its text."}, "x": {"comment": None}}
+    described = {**orders["columns"], "note": {"name": "note", "description": "Its text."}}
     manifest: dict[str, Any] = {
         "metadata": {"send_anonymous_usage_stats": True},
         "nodes": {"model.shop.orders": orders},
@@ -50,7 +56,9 @@ def test_the_page_shows_what_is_for_people(tmp_path: Path) -> None:
         "child_map": {"model.shop.orders": [UNIT_TEST, "exposure.shop.book"]},
     }
     (tmp_path / "manifest.json").write_text(json.dumps(manifest))
-    (tmp_path / "catalog.json").write_text('{"nodes": {}}')
+    tables = {"model.shop.orders": {"columns": in_lake}, "model.shop.gone": {"columns": in_lake}}
+    found: dict[str, Any] = {"nodes": tables, "sources": {}}
+    (tmp_path / "catalog.json").write_text(json.dumps(found))
     page = '<head></head><script>["MANIFEST.JSON INLINE DATA", "CATALOG.JSON INLINE DATA"]</script>'
     (tmp_path / "index.html").write_text(page)
 
@@ -58,10 +66,12 @@ def test_the_page_shows_what_is_for_people(tmp_path: Path) -> None:
     head, _, script = written.partition("<script>")
     assert head.endswith("</style></head>")
     told, catalog = json.loads(script.removesuffix("</script>"))
-    assert catalog == {"nodes": {}}
+    assert catalog == found
     assert told == {
         "metadata": {"send_anonymous_usage_stats": False},
-        "nodes": {"model.shop.orders": {"meta": {"pager": "shop"}, "description": "</b>"}},
+        "nodes": {
+            "model.shop.orders": {**orders, "meta": {"pager": "shop"}, "columns": described},
+        },
         "sources": {},
         "exposures": {},
         "unit_tests": {},

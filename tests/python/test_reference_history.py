@@ -343,6 +343,38 @@ def test_expiry_closes_a_version() -> None:
     assert versions(change(1, 10, "a", expires_at=9), as_of=8) == [(10, None, 1, ["a"])]
 
 
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 9) | st.none(),
+            st.sampled_from(["a", "b", "delete"]),
+            st.integers(0, 12) | st.none(),
+        ),
+        max_size=6,
+    ),
+    st.booleans(),
+    st.sampled_from([None, [0]]),
+)
+@settings(max_examples=300, deadline=None)
+def test_time_ends_versions_that_are_current_and_no_others(
+    events: list[tuple[int | None, str, int | None]], by_time: bool, tracked: list[int] | None
+) -> None:
+    """So a run without news looks at current rows alone, whatever clocks are ahead of it."""
+    log = [
+        delete(place, time) if what == "delete" else change(place, time, what, expires_at=expiry)
+        for place, (time, what, expiry) in enumerate(events)
+    ]
+    before: list[Version] = []
+    for as_of in range(14):
+        now = history(log, order_by_source_time=by_time, as_of=as_of, tracked=tracked)
+        ended = [each for each in before if not each.is_current]
+        assert now[: len(ended)] == ended
+        open_before = [each for each in before if each.is_current]
+        if not any(each.expires_at == as_of for each in open_before):
+            assert now[len(ended) :] == open_before or as_of == 0
+        before = now
+
+
 def test_a_truncate_is_a_delete_in_the_log() -> None:
     log = change(1, 10, "a", "x"), truncate(2, 20), change(3, 30, "b", "-")
     expected = [(10, 20, 1, ["a", "x"]), (30, None, 3, ["b", None])]

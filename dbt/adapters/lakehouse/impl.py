@@ -105,8 +105,14 @@ class LakehouseAdapter(FoldAdapter):
         return merge_tables([found, missing]), exceptions
 
     def _get_columns_for_catalog(self, relation: BaseRelation) -> Iterator[dict[str, Any]]:
+        fields = tables.columns_of(self.spark, relation.render())
+        comments = {field.name: field.metadata.get("comment") for field in fields}
         for column in super()._get_columns_for_catalog(relation):
-            yield {**column, "column_type": shown_type(column["column_type"])}
+            yield {
+                **column,
+                "column_type": shown_type(column["column_type"]),
+                "column_comment": comments.get(column["column_name"]),
+            }
 
     def cleanup_connections(self) -> None:
         """dbt calls it when a command ends, however it ends.
