@@ -36,13 +36,18 @@ def test_a_long_type_is_shown_without_its_fields(kind: str, shown: str) -> None:
 
 
 def test_the_page_shows_what_is_for_people(tmp_path: Path) -> None:
+    ours = {"id": {"name": "id", "description": "Ours.", "data_type": "int"}}
     orders = {
         "meta": {"current_state": {"columns": None}, "pager": "shop"},
         "description": "</b>",
-        "columns": {"id": {"name": "id", "description": "Ours.", "data_type": "int"}},
+        "columns": ours,
     }
-    in_lake = {"id": {"comment": "Theirs."}, "note": {"comment": "Its text."}, "x": {"comment": None}}
-    described = {**orders["columns"], "note": {"name": "note", "description": "Its text."}}
+    in_lake = {
+        "id": {"comment": "Theirs."},
+        "note": {"comment": "Its text."},
+        "x": {"comment": None},
+    }
+    described = {**ours, "note": {"name": "note", "description": "Its text."}}
     manifest: dict[str, Any] = {
         "metadata": {"send_anonymous_usage_stats": True},
         "nodes": {"model.shop.orders": orders},
