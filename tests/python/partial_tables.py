@@ -326,6 +326,16 @@ EXAMPLES: Final = [
         1,
     ),
     Example(
+        "a column that the image before alone names is what it was there",
+        PARCELS,
+        [
+            insert(10, row(1, "a", "n")),
+            update(20, {"label": "b"}, before={"note": "before"}, run=1),
+        ],
+        row(1, "b", "before"),
+        1,
+    ),
+    Example(
         "the placeholder has nothing to keep behind a delete",
         PARCELS,
         [

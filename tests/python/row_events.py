@@ -199,11 +199,17 @@ def row_changes(source: Source, events: Iterable[Event]) -> list[RowChange]:
 
 
 def _resolved(event: Event) -> Image:
-    """The image, with the values before for those that Debezium can't say."""
+    """The image, with the values before for those that Debezium can't say, and for those that a
+    partial image leaves as they were.
+    """
     before = event.before or {}
+    kept = before if event.source.partial else {}
     return {
-        column: before.get(column) if value == UNAVAILABLE else value
-        for column, value in event.named.items()
+        **kept,
+        **{
+            column: before.get(column) if value == UNAVAILABLE else value
+            for column, value in event.named.items()
+        },
     }
 
 
