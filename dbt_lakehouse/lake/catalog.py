@@ -202,7 +202,10 @@ def require_file(settings: Mapping[str, str]) -> None:
     """Raise ``ConfigurationError`` if the file of a SQLite catalog is missing."""
     file = sqlite_file(settings.get(CATALOG_URI, ""))
     if file is not None and not file.exists():
-        raise ConfigurationError(f"there is no lake yet, for {file} is missing: `dbt build`")
+        raise ConfigurationError(
+            f"there is no lake yet, for {file} is missing: `dbt build` makes it with its"
+            " tables, `lakehouse land` before there are models"
+        )
 
 
 def _of_file(uri: str) -> tuple[str | None, list[_Row]]:
@@ -234,7 +237,8 @@ def _of_postgresql(uri: str, settings: Mapping[str, str]) -> tuple[str | None, l
     except psycopg.errors.UndefinedTable as error:
         raise ConfigurationError(
             f"there is no lake yet, for the database that {CATALOG_URI} in the profile names has no"
-            " table of Iceberg's: `dbt build`"
+            " table of Iceberg's: `dbt build` makes it with its tables, `lakehouse land` before"
+            " there are models"
         ) from error
     except psycopg.Error as error:
         raise ReadError(f"the lake's catalog can't be read: {error}") from error
