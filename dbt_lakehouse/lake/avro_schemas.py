@@ -5,7 +5,7 @@ registry. A run finds those that its new messages name before it decodes them, a
 function, with which Spark ships them to its workers.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from typing import Final
 
@@ -46,18 +46,21 @@ def schemas_of(spark: SparkSession, numbers: Collection[int]) -> dict[int, Regis
         return known
     found = find_schemas(missing)
     registry = configured()
-    now = datetime.now(UTC)
-    rows = [
-        (number, each.kind, list(each.texts), registry and registry.name, now)
-        for number, each in found.items()
-        # What messages name by four bytes that are damaged, no registry knows.
-        if each is not None
-    ]
-    if rows:
-        spark.sql(f"create table if not exists {TABLE} ({_COLUMNS}) using iceberg")
-        columns = "id int, kind string, texts array<string>, registry string, found_at timestamp"
-        spark.createDataFrame(rows, columns).writeTo(TABLE).append()
+    # What messages name by four bytes that are damaged, no registry knows.
+    new = {number: each for number, each in found.items() if each is not None}
+    keep(spark, new, registry.name if registry else None)
     return known | found
+
+
+def keep(spark: SparkSession, found: Mapping[int, Registered], registry: str | None) -> None:
+    """Write schemas that the lake doesn't have, with where they were found."""
+    if not found:
+        return
+    now = datetime.now(UTC)
+    rows = [(number, each.kind, list(each.texts), registry, now) for number, each in found.items()]
+    spark.sql(f"create table if not exists {TABLE} ({_COLUMNS}) using iceberg")
+    columns = "id int, kind string, texts array<string>, registry string, found_at timestamp"
+    spark.createDataFrame(rows, columns).writeTo(TABLE).append()
 
 
 def _kept(spark: SparkSession, numbers: Collection[int]) -> dict[int, Registered | None]:

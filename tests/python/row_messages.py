@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from aerospike_encoder import pack
+from row_avro import framed, framed_key, framed_row
 from row_events import DATABASE, POISON, WRITES, Event, Value, digest, marker
 from streams import BLOB, BOOLEAN, DOUBLE, INTEGER, STRING, Message
 
@@ -173,6 +174,10 @@ def _envelope(event: Event, source: dict[str, Any]) -> dict[str, Any]:
 
 
 def _unwrapped(event: Event) -> Payload:
+    return _message_key(event), _compact(_unwrapped_row(event))
+
+
+def _unwrapped_row(event: Event) -> dict[str, Any]:
     row: dict[str, Any] = {**_key(event), **event.named, **_about(event)}
     row |= {"__deleted": "false", "__db": DATABASE, "__schema": event.source.schema}
     row |= {"__table": event.table, "__op": _DEBEZIUM_OPS[event.operation]}
@@ -180,7 +185,20 @@ def _unwrapped(event: Event) -> Payload:
         row["__deleted"] = "true"
     if event.time_ms is not None:
         row["__source_ts_ms"] = event.time_ms
-    return _message_key(event), _compact(row)
+    return row
+
+
+def _debezium_avro(event: Event) -> Payload:
+    source = {"connector": "postgresql", "db": DATABASE, "schema": event.source.schema}
+    return _framed_key(event), framed(_envelope(event, source))
+
+
+def _unwrapped_avro(event: Event) -> Payload:
+    return _framed_key(event), framed_row(_unwrapped_row(event))
+
+
+def _framed_key(event: Event) -> bytes | None:
+    return None if event.key is None else framed_key(event.key)
 
 
 def _declared(field: str, type_name: str = "string") -> dict[str, Any]:
@@ -270,6 +288,8 @@ _PAYLOADS: Final[dict[str, Callable[[Event], Payload]]] = {
     "lindorm_json": _lindorm,
     "debezium_json": _debezium,
     "debezium_unwrapped_json": _unwrapped,
+    "debezium_avro": _debezium_avro,
+    "debezium_unwrapped_avro": _unwrapped_avro,
     "maxwell_json": _maxwell,
     "canal_json": _canal,
 }

@@ -110,8 +110,11 @@ def as_told(event: Event) -> Event:
         case "lindorm_json" if event.operation == "delete":
             # No Kafka key is documented.
             return event._replace(before=NOTHING)
-        case "debezium_unwrapped_json":
+        case "debezium_unwrapped_json" | "debezium_unwrapped_avro":
             return event._replace(before=None, previous_key=None)
+        case "debezium_avro" if event.before is not None:
+            # Of a table whose log has the key alone of rows before: all else is null there.
+            return event._replace(before=NOTHING)
         case "maxwell_json" | "canal_json":
             named = {k: None if v == UNAVAILABLE else v for k, v in event.named.items()}
             event = event._replace(named=named)

@@ -14,6 +14,7 @@ from typing import Any, Final
 from expected_gold import EPOCH
 from lakes import Lake, Rows, as_of_text
 from needles import holders
+from row_avro import registered
 from row_events import COLUMNS, POISON, Event, Source, changes_by_key, key_value, marker
 from row_lake import (
     Expected,
@@ -46,6 +47,7 @@ from dbt_lakehouse.commands.redrive import redrive
 from dbt_lakehouse.commands.status.facts import Facts, Outcome
 from dbt_lakehouse.commands.status.gathering import gather
 from dbt_lakehouse.config.project import Project
+from dbt_lakehouse.lake import avro_schemas
 
 # The second target; its tables are in schemas that begin with its name.
 _OTHER: Final = "other"
@@ -89,6 +91,8 @@ class SoakLake:
         batches = [list(batch) for batch in episode.batches]
         lake = cls(Lake(folder, project), episode, to_land=batches)
         lake.unknown = episode.unknown
+        # As if a registry had been asked for all of them before.
+        avro_schemas.keep(lake.lake.spark, registered(), "soak")
         return lake
 
     @property

@@ -37,6 +37,8 @@ SOURCES: Final = (
     Source("soak.players", "game", "players", format="maxwell_json"),
     Source("soak.invoices", "erp", "invoices", format="canal_json"),
     Source("soak.pages", "site", "pages", format="debezium_unwrapped_json"),
+    Source("soak.letters", "post", "letters", order_by_source_time=True, format="debezium_avro"),
+    Source("soak.stamps", "post", "stamps", format="debezium_unwrapped_avro"),
 )
 _TRUNCATED: Final = frozenset({"debezium_json", "canal_json"})
 # Keys of the other tables stay below.
@@ -44,7 +46,7 @@ _KEYS_OF: Final = {"badges": 500}
 HISTORIES: Final = {
     f"{source.table}_history": source
     for source in SOURCES
-    if source.table in ("meters", "gauges", "tickets", "branches", "invoices")
+    if source.table in ("meters", "gauges", "tickets", "branches", "invoices", "letters")
 }
 
 

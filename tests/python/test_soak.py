@@ -6,12 +6,14 @@ import json
 
 import pytest
 import soak
+from row_avro import registered
 from row_events import POISON, TOMBSTONE, Event, Source, key_value
 from row_messages import message
 from soak_streams import SOURCES, Do, Episode, deep, wide
 
 from python_udfs.core.events import Event as Decoded
-from python_udfs.registry import AVRO_FORMATS, FORMATS, decode_payload
+from python_udfs.debezium import avro
+from python_udfs.registry import FORMATS, decode_payload
 
 
 @pytest.fixture(scope="module")
@@ -20,9 +22,7 @@ def episode() -> Episode:
 
 
 def test_every_wire_format_is_played(episode: Episode) -> None:
-    # Avro needs a registry: test_schema_registry.py takes it to gold, test_debezium_avro.py holds
-    # its events against those of JSON.
-    assert {source.format for source in SOURCES} == {*FORMATS} - {*AVRO_FORMATS}
+    assert {source.format for source in SOURCES} == {*FORMATS}
     for operation in ("delete", "truncate", POISON, TOMBSTONE):
         formats = {each.source.format for each in soak.events_of(episode)}
         having = {
@@ -33,6 +33,7 @@ def test_every_wire_format_is_played(episode: Episode) -> None:
 
 @pytest.mark.parametrize("source", SOURCES, ids=[source.table for source in SOURCES])
 def test_messages_say_what_their_events_are(episode: Episode, source: Source) -> None:
+    avro.know(registered())
     for event in (each for each in soak.events_of(episode) if each.source == source):
         sent = message(event)
         decoded, *neighbours = decode_payload(source.format, sent.key, sent.value)
