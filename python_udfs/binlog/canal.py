@@ -255,6 +255,8 @@ def _take_rows(message: dict[str, Any], operation: str) -> tuple[list[Any], list
     rows = message.get(place)
     if type(rows) is not list or not rows:
         got = "an empty one" if rows == [] else _found(message, place)
+        if rows is None and message.get("sql"):
+            got += " and the statement alone: the source's binlog_format has to be ROW"
         raise BadField(f"$.{place}: expected an array of rows, got {got}")
     for index, row in enumerate(rows):
         if type(row) is not dict or not row:

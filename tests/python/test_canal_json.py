@@ -366,6 +366,17 @@ def test_a_bad_message_says_why(old: bytes, new: bytes, code: str, detail: str) 
     assert event.metadata == b'{"event_key":"/w==","event_key_encoding":"base64"}'
 
 
+def test_a_statement_without_its_rows_says_what_the_source_lacks() -> None:
+    for kind, place in (("UPDATE", "data"), ("DELETE", "old")):
+        told = {"type": kind, "database": "demo", "table": "demo", "isDdl": False, "data": None}
+        event = one(json.dumps({**told, "old": None, "sql": "update demo set a = 1"}).encode())
+        assert event.error_code == "bad_field"
+        assert event.error_detail == (
+            f"$.{place}: expected an array of rows, got null and the statement alone: the source's"
+            " binlog_format has to be ROW"
+        )
+
+
 @settings(max_examples=150, deadline=None)
 @given(st.sampled_from([UPDATE, SEVERAL, DELETED, CREATE, DTS_DELETE_BEFORE]), st.data())
 def test_a_damaged_message_gives_events(message: bytes, data: Any) -> None:
