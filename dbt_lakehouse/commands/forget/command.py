@@ -161,14 +161,15 @@ def forget(project: Project, options: Options) -> Report:
         others = [name for name in readers.get(BRONZE.label, {}) if name not in own]
         _refuse_behind(spark, others)
         report.other_targets = sorted({name.partition(".")[0] for name in others})
+        concerned: list[str] = []
         if entity is not None:
             try:
-                _forget(spark, pipeline, entity, readers, options, report)
+                concerned = _forget(spark, pipeline, entity, readers, options, report)
             finally:
                 drop_views(spark)
         tables = [table for table in requests.unpurged(spark) if exists(spark, table)]
         if options.dry_run:
-            labels = {*(table.label for table in tables), *report.rows}
+            labels = {*(table.label for table in tables), *concerned}
             report.to_purge = sorted(labels) if options.purge else []
         elif options.purge:
             for table in tables:
@@ -188,7 +189,10 @@ def _forget(
     readers: Mapping[str, Mapping[str, Wanted]],
     options: Options,
     report: Report,
-) -> None:
+) -> list[str]:
+    """The tables that may have held something of the keys, be it in files and snapshots alone: a
+    row that was deleted at the source is in gold's earlier ones.
+    """
     _refuse_unread(spark, pipeline, entity)
     with working("looking for the key", tasks_of(spark)):
         found = find(spark, pipeline, entity, options.keys)
@@ -196,15 +200,15 @@ def _forget(
         rows = {step.table.label: spark.sql(step.counting).collect()[0][0] for step in todo}
     report.table, report.keys = options.table, len(options.keys)
     if not any(rows.values()):
-        return
+        return []
     report.linked_keys = found.linked_keys
     report.payloads, report.records = found.payloads, found.records
     report.rows = {name: count for name, count in rows.items() if count}
     report.other_tables = _other_logs(spark, pipeline, entity)
     report.dependents = [table.label for table in entity.dependents if exists(spark, table)]
     if options.dry_run:
-        return
-    report.request_id = requests.begin(spark, entity_name(entity, options), found, report.rows)
+        return [*rows]
+    report.request_id = requests.begin(spark, entity_name(entity, options), found, rows)
     for step in todo:
         name = step.table.label
         with rewriting(spark, readers.get(name, {}), name):
@@ -212,6 +216,7 @@ def _forget(
                 with working(f"forgetting in {name}", tasks_of(spark)):
                     step.run()
     requests.forgotten(spark, report.request_id)
+    return [*rows]
 
 
 def entity_name(entity: Entity, options: Options) -> str:
