@@ -20,6 +20,9 @@
     {%- do places.append(fold.columns.index(column)) -%}
 {%- endfor -%}
 {%- set compared = (fold.columns + ['_position']) -%}
+{#- Gold rejects what is late, and a history puts it in its place: what an event leaves as it was
+    may then be what another one says. -#}
+{%- set has_own_rests = fold.order_by_source_time and fold.may_leave and not fold.partial -%}
 {%- set keys = touched_keys(model, fold) -%}
 {%- set rows = rows_of_keys(model, keys, fold.key) -%}
 with all_changes as (
@@ -108,9 +111,23 @@ full join (select * from {{ rows }} where is_current) as history
         {% for column in fold.key %}
         gold.{{ column }} = history.{{ column }}{{ ' and ' if not loop.last }}
         {% endfor %}
+{%- if has_own_rests %}
+left join {{ log }} as changes on gold._position = changes._position
+{%- endif %}
 where
     gold._position is null
     or history.is_current is null
+    {%- if has_own_rests %}
+    or exists(
+        transform(
+            {{ column_texts('gold', compared) }},
+            (text, place) -> not text <=> {{ column_texts('history', compared) }}[place]
+            and not array_contains({{ unchanged_places(fold.columns) }}, place)
+        ),
+        differs -> differs
+    )
+    {%- else %}
     or not {{ column_texts('gold', compared) }} <=> {{ column_texts('history', compared) }}
+    {%- endif %}
 {%- endif -%}
 {% endtest %}
