@@ -164,8 +164,9 @@ def known_trouble(error: BaseException) -> str | None:
     """What to tell of an error of Spark's that is no mistake of ours; None if it may be one."""
     if isinstance(error, Py4JNetworkError | ConnectionRefusedError):
         return (
-            "Spark's process has ended before the command was done: it was killed, or the machine"
-            " has too little memory; what was committed is whole, start again"
+            "Spark's process has ended before the command was done: it was killed, or has too"
+            " little memory (spark.driver.memory in the profile, LAKEHOUSE_DRIVER_MEMORY in the"
+            " project's own), or the machine has; what was committed is whole, start again"
         )
     if not isinstance(error, Py4JJavaError | CapturedException):
         return None

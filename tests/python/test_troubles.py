@@ -11,10 +11,12 @@ from pathlib import Path
 
 import pytest
 from commands import program
+from dbt_common.exceptions import DbtRuntimeError
 from lakes import Lake
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JJavaError, Py4JNetworkError
 from pyspark.errors import PySparkException
 
+from dbt.adapters.lakehouse.connections import explained
 from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.errors import DamageError
 from dbt_lakehouse.lake.iceberg import load_table
@@ -174,6 +176,15 @@ def test_a_catalog_that_is_locked(
             spark.sql("create table gold.late using iceberg as select 1 as id")
     told = known_trouble(caught.value)
     assert told is not None and "is locked by another process" in told
+
+
+@pytest.mark.parametrize(
+    "error", [Py4JNetworkError("no answer"), ConnectionRefusedError(111, "no")]
+)
+def test_spark_that_has_ended_under_dbt(error: Exception) -> None:
+    with pytest.raises(DbtRuntimeError, match=r"ended before .* LAKEHOUSE_DRIVER_MEMORY"):
+        with explained("select 1"):
+            raise error
 
 
 AT_WORK = """

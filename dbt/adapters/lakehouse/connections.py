@@ -56,7 +56,8 @@ def explained(sql: str) -> Generator[None, None, None]:
         yield
     except LakehouseError as error:
         raise DbtRuntimeError(f"cdc_lakehouse\n{error}") from None
-    except (CapturedException, Py4JJavaError, Py4JNetworkError) as error:
+    # What a statement finds behind one that Spark's process has ended in is a refused connection.
+    except (CapturedException, Py4JJavaError, Py4JNetworkError, ConnectionRefusedError) as error:
         LOGGER.debug(f"Error while running:\n{sql}\n{log_text(error)}")
         # dbt logs what an error has come from, and that may tell secrets.
         raise DbtRuntimeError(statement_error_text(error)) from None
