@@ -38,13 +38,38 @@ def noting(spark: SparkSession, notes: Mapping[str, str]) -> Iterator[None]:
             spark.conf.unset(_SUMMARY + name)
 
 
-def append(rows: DataFrame, name: str, notes: Mapping[str, str], seen: str) -> None:
+def refuse_overtaken(spark: SparkSession, name: str, seen: str | None) -> None:
+    """Raise ``OvertakenError`` if a table has other rows than at the snapshot ``seen``, by which
+    new ones were chosen; None: by none of its own.
+
+    Iceberg's MERGE alone compares with what it finds when it begins: not with what a process had
+    read before it was held up, and has lost its lease meanwhile. Compaction does not count, and
+    commits that have no rows do not.
+    """
+    table = None if seen is None else tables.look_at(spark, name)
+    if table is None or table.snapshot == seen:
+        return
+    for snapshot in table.chain:
+        if snapshot.name == seen:
+            return
+        if snapshot.changes_rows:
+            break
+    else:
+        if seen == NO_SNAPSHOT:
+            return
+    raise OvertakenError(
+        f"{name} has got rows of another command since this one began, so nothing was written:"
+        " run it again"
+    )
+
+
+def append(rows: DataFrame, name: str, notes: Mapping[str, str], seen: str | None) -> None:
     """Append rows to a table, by the names of their columns, in one commit.
 
     ``seen`` is the snapshot of the table by which the rows were chosen. Raises ``OvertakenError``,
     and appends nothing, if rows have been added since; compaction does not count.
     """
-    chosen_by = None if seen == NO_SNAPSHOT else int(seen)
+    chosen_by = None if seen is None or seen == NO_SNAPSHOT else int(seen)
     try:
         with noting(rows.sparkSession, notes):
             iceberg.append(rows, f"{CATALOG}.{name}", chosen_by, {})

@@ -69,8 +69,12 @@ class NodeRun:
         self.leaves = False
         """Whether any event may leave columns as they were (macros/current_state/fold.sql)."""
         self.table: Final = None if anew else load(str(own))
-        self.seen: str = NO_SNAPSHOT if self.table is None else self.table.snapshot
-        """The snapshot of the table by which its new rows are chosen."""
+        self.seen: str | None = None if anew else NO_SNAPSHOT
+        """The snapshot of the table by which its new rows are chosen; None if it is made anew,
+        whatever it has.
+        """
+        if self.table is not None:
+            self.seen = self.table.snapshot
         self.readings: dict[str, Reading] = {}
         self.to_fill: dict[str, str | None] = {}
         self.reason: str | None = None

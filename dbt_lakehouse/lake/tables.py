@@ -46,6 +46,15 @@ class Snapshot(msgspec.Struct, frozen=True, rename="kebab"):
         counted = self.summary.get("added-records")
         return int(counted) > 0 if counted is not None else "added-data-files" in self.summary
 
+    @property
+    def changes_rows(self) -> bool:
+        """Whether it has other rows than the one before: compaction has the same, and a commit that
+        only notes something too.
+        """
+        if self.summary.get("operation") == "replace":
+            return False
+        return any(name.startswith(("added-", "deleted-", "removed-")) for name in self.summary)
+
 
 class _Field(msgspec.Struct, frozen=True):
     name: str

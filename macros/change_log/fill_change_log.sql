@@ -12,7 +12,7 @@
     {% if log.key or log.partial %}
         {% do filled.append('_unchanged_columns') %}
     {% endif %}
-    {% do adapter.fill(this, '
+    {% do adapter.change(this, '
         merge into ' ~ this ~ ' as target
         using (' ~ change_log_sql(log, _events_read_before(run, log)) ~ ') as source
         on target._position <=> source._position

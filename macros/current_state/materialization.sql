@@ -78,7 +78,7 @@
     {% endif %}
     {% do remember_truncates(deleted_keys, truncates) %}
     {% for each in truncates if each.is_new and not fold.several_sources %}
-        {% do run_query('delete from ' ~ this ~ ' where _position < ' ~ each.position) %}
+        {% do adapter.change(this, 'delete from ' ~ this ~ ' where _position < ' ~ each.position) %}
     {% endfor %}
 
     {% set states = view_of('states') %}

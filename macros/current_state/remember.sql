@@ -11,6 +11,7 @@
           can go back.
 #}
 {% macro remember_absent_keys(fold, deleted_keys, states, refolded) %}
+    {% do adapter.refuse_overtaken(this) %}
     {% do run_query('
         merge into ' ~ deleted_keys ~ ' as target
         using (

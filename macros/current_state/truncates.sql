@@ -117,6 +117,9 @@
       rebuild: whether they are all of the log.
 #}
 {% macro remember_truncates(deleted_keys, truncates, rebuild=false) %}
+    {% if truncates %}
+        {% do adapter.refuse_overtaken(this) %}
+    {% endif %}
     {% if rebuild and _may_remember_truncates(deleted_keys) %}
         {% do run_query('delete from ' ~ deleted_keys ~ ' where scope = ' ~ truncate_scope(this)) %}
     {% endif %}

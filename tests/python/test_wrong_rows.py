@@ -457,6 +457,35 @@ def test_what_the_log_declares_is_not_declared_again(
         remove_model(lake.project, "again")
 
 
+def test_a_run_that_was_held_up_leaves_what_another_has_written(
+    lake: Lake, last: dict[str, str]
+) -> None:
+    """The other one is the hook, which comes behind the moment at which a model looks at its own
+    table.
+    """
+    models: list[Gold] = [current_state(NOTES_LATER), history(NOTES_LATER, "notes_history")]
+    names = [gold.name for gold in models]
+    hook = "{{ config(pre_hook=\"update {{ this }} set title = 'theirs'\") }}\n"
+    lake.land([note(4, "u", 3, title="later", note="new").line()])
+    assert lake.dbt("run", "-s", f"+{NOTES.model}", as_of=LAST)[NOTES.model] == "success"
+    try:
+        for gold in models:
+            add_gold(lake.project, replace(gold, text=hook + gold.text))
+        outcomes = lake.outcomes("run", "-s", *names, as_of=LAST)
+        assert outcomes.keys() == {*names}
+        for outcome in outcomes.values():
+            assert outcome.status == "error"
+            assert "has got rows of another command" in outcome.message
+        for name in names:
+            assert {row["title"] for row in lake.read(f"gold.{name}")} == {"theirs"}
+    finally:
+        for gold in models:
+            add_gold(lake.project, gold)
+    assert succeeded(lake.dbt("run", "-s", *names, as_of=LAST), *names)
+    rows = {row["id"]: row["title"] for row in lake.read("gold.notes")}
+    assert rows == {2: "theirs", 3: "later"}
+
+
 def refusal(lake: Lake, *arguments: str) -> str:
     """Why a dbt command of one node does nothing, be it refused while dbt parses or later."""
     try:

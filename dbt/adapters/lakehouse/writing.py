@@ -52,8 +52,11 @@ class WritingAdapter(ModelAdapter):
     def write_table(
         self, this: BaseRelation, statement: str, notes: Mapping[str, Any] | None = None
     ) -> str:
-        """Run a statement that writes a model's table, with its run's notes and more."""
+        """Run a statement that writes a model's table, with its run's notes and more. Raises
+        ``OvertakenError`` if somebody else has, since its run began.
+        """
         run = self.run_of(this)
+        commits.refuse_overtaken(self.spark, str(this), run.seen)
         self._keep_declaration(this, run)
         with commits.noting(self.spark, run.notes(notes)):
             response, _ = self.execute(statement)
@@ -84,6 +87,7 @@ class WritingAdapter(ModelAdapter):
     ) -> str:
         """Run a statement that makes a model's table anew, as ``write_table``."""
         run = self.run_of(this)
+        commits.refuse_overtaken(self.spark, str(this), run.seen)
         with commits.noting(self.spark, run.notes(notes)):
             response, _ = self.execute(statement)
         self._keep(this, run)
@@ -135,10 +139,19 @@ class WritingAdapter(ModelAdapter):
 
     @available.parse_none
     @told
-    def fill(self, this: BaseRelation, statement: str) -> None:
-        """Run a statement that fills columns of rows that a model's table has, before others are
-        appended to it.
+    def refuse_overtaken(self, this: BaseRelation) -> None:
+        """Stop a model whose table somebody else has written since its run began, before it writes
+        to tables that it shares with other models.
         """
+        commits.refuse_overtaken(self.spark, str(this), self.run_of(this).seen)
+
+    @available.parse_none
+    @told
+    def change(self, this: BaseRelation, statement: str) -> None:
+        """Run a statement that changes rows that a model's table has, before it gets its new
+        ones.
+        """
+        commits.refuse_overtaken(self.spark, str(this), self.run_of(this).seen)
         self.execute(statement)
         table = self.look_at(this)
         if table is not None:
