@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from commands import program
@@ -178,10 +179,21 @@ def test_a_catalog_that_is_locked(
     assert told is not None and "is locked by another process" in told
 
 
+class Gone:
+    """A Java that has ended, and an exception in it."""
+
+    _target_id = "o1"
+
+    def __getattr__(self, name: str) -> Any:
+        raise ConnectionRefusedError(111)
+
+
 @pytest.mark.parametrize(
-    "error", [Py4JNetworkError("no answer"), ConnectionRefusedError(111, "no")]
+    "error",
+    [Py4JNetworkError("no answer"), ConnectionRefusedError(111), Py4JJavaError("Error", Gone())],
 )
-def test_spark_that_has_ended_under_dbt(error: Exception) -> None:
+def test_spark_that_has_ended_under_dbt(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pyspark.SparkContext._gateway", Gone())
     with pytest.raises(DbtRuntimeError, match=r"ended before .* LAKEHOUSE_DRIVER_MEMORY"):
         with explained("select 1"):
             raise error

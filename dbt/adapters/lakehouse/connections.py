@@ -58,9 +58,17 @@ def explained(sql: str) -> Generator[None, None, None]:
         raise DbtRuntimeError(f"cdc_lakehouse\n{error}") from None
     # What a statement finds behind one that Spark's process has ended in is a refused connection.
     except (CapturedException, Py4JJavaError, Py4JNetworkError, ConnectionRefusedError) as error:
-        LOGGER.debug(f"Error while running:\n{sql}\n{log_text(error)}")
         # dbt logs what an error has come from, and that may tell secrets.
-        raise DbtRuntimeError(statement_error_text(error)) from None
+        raise DbtRuntimeError(_told_of(sql, error)) from None
+
+
+def _told_of(sql: str, error: Exception) -> str:
+    try:
+        LOGGER.debug(f"Error while running:\n{sql}\n{log_text(error)}")
+        return statement_error_text(error)
+    except (Py4JNetworkError, ConnectionRefusedError) as ended:
+        # With Spark's process has ended what would have to be asked of its error.
+        return statement_error_text(ended)
 
 
 @dataclass
