@@ -38,6 +38,7 @@ from dbt_lakehouse.commands.status.report import report_of
 from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.errors import WriteError
 from dbt_lakehouse.reference.fold import Change, Position, fold
+from dbt_lakehouse.report import runs
 from dbt_lakehouse.texts import printable
 
 HOUR = 3_600_000_000
@@ -290,12 +291,33 @@ def test_the_last_run(tmp_path: Path, written: Any, is_failed: bool | None) -> N
     if written is not None:
         text = written if isinstance(written, str) else json.dumps(written)
         (tmp_path / "run_results.json").write_text(text)
-    run = read_run(tmp_path)
+    run = read_run(tmp_path, "gold")
     assert (None if run is None else run.is_failed) == is_failed
     report = report_of(Facts("2026-11-21T10:00:00Z", [], [], [], run))
     assert [each.alert for each in report.alerts] == (["run_failed"] if is_failed else [])
     if run is not None:
         assert run.statuses.keys() == {"gold.orders"}
+
+
+@pytest.mark.parametrize(
+    ("gold", "minute", "has_failed"), [("gold", 1, True), ("gold", -1, False), ("other", 1, False)]
+)
+def test_a_run_that_failed_before_its_models(
+    tmp_path: Path, gold: str, minute: int, has_failed: bool
+) -> None:
+    """dbt leaves no results of it, and those of the run before stay."""
+    moment = datetime(2026, 11, 21, 10, tzinfo=UTC)
+    metadata = {"generated_at": f"{moment:%FT%TZ}"}
+    written = {"metadata": metadata, "args": {"which": "run"}, "results": []}
+    (tmp_path / "run_results.json").write_text(json.dumps(written))
+    ended = moment + timedelta(minutes=minute)
+    runs.keep(
+        tmp_path, runs.Run("a", "build", "dev", gold, ended, ended, [], error="the disk is full")
+    )
+    alerts = report_of(Facts("any", [], [], [], read_run(tmp_path, "gold"))).alerts
+    assert [each.alert for each in alerts] == (["run_failed"] if has_failed else [])
+    for alert in alerts:
+        assert "before its models, the disk is full; `dbt build` once" in str(alert)
 
 
 # --- Which keys are live --------------------------------------------------------------------------

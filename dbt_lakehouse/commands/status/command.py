@@ -16,7 +16,7 @@ def status(project: Project, *, ask_kafka: bool) -> tuple[Report, LakehouseError
         project.reader(),
         project.silver,
         undecoded=project.variables.get("undecoded_topics") or (),
-        last_run=read_run(target_folder(project.root)),
+        last_run=read_run(target_folder(project.root), project.gold),
     )
     if not ask_kafka:
         return report_of(facts), None

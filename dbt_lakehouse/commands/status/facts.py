@@ -105,10 +105,12 @@ class Run:
     command: str
     ended_at: str
     is_failed: bool
-    failed: list[str]
+    failed: list[str] = field(default_factory=list)
     """Models and tests."""
     statuses: dict[str, str] = field(default_factory=dict)
     """Of tables, by name."""
+    error: str | None = None
+    """What has ended it before its models."""
 
 
 @dataclass(frozen=True, slots=True)

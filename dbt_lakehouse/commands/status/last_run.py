@@ -1,18 +1,39 @@
 """What the last dbt command has left of itself."""
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 from dbt_lakehouse.commands.status.facts import Run
+from dbt_lakehouse.report.runs import kept
 
 _FAILURES: Final = frozenset({"error", "fail", "runtime error"})
 # Others leave results too, and of those the lake's state is none.
 _RUNS: Final = frozenset({"run", "build", "test", "retry"})
 
 
-def read_run(target: Path) -> Run | None:
-    """What dbt has left in its target folder of the last command; None if nothing."""
+def read_run(target: Path, gold: str) -> Run | None:
+    """What the last command has left in dbt's target folder; None if nothing.
+
+    Of one that ended before its models, as a landing on a full disk does, dbt leaves nothing: the
+    report of the run tells of it, which is one of this gold.
+    """
+    run = _results(target)
+    reported = next(iter(kept(target, gold)), None)
+    if reported is None or reported.error is None:
+        return run
+    if run is not None and datetime.fromisoformat(run.ended_at) >= reported.ended_at:
+        return run
+    return Run(
+        command=f"dbt {reported.command}",
+        ended_at=f"{reported.ended_at.astimezone(UTC):%FT%TZ}",
+        is_failed=True,
+        error=reported.error,
+    )
+
+
+def _results(target: Path) -> Run | None:
     try:
         written = json.loads((target / "run_results.json").read_bytes())
         if written["args"]["which"] not in _RUNS:

@@ -125,12 +125,12 @@ def _alerts(facts: Facts) -> Iterator[Alert]:
             )
     run = facts.last_run
     if run is not None and run.is_failed:
-        yield Alert(
-            "run_failed",
-            run.command,
-            f"{run.command} has failed, {run.ended_at}: {', '.join(run.failed)}; `dbt retry` once"
-            " what dbt.log says is mended",
+        told = (
+            f"{', '.join(run.failed)}; `dbt retry` once what dbt.log says is mended"
+            if run.error is None
+            else f"before its models, {run.error}; `{run.command}` once that is mended"
         )
+        yield Alert("run_failed", run.command, f"{run.command} has failed, {run.ended_at}: {told}")
 
 
 def _stalled(partitions: Sequence[dict[str, Any]]) -> Iterator[Alert]:
