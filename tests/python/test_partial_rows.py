@@ -121,7 +121,7 @@ def test_the_log_names_the_columns_that_an_event_leaves_as_they_were(
             assert not unchanged
             continue
         before = event.before or {}
-        unsaid = [name for name in COLUMNS if name not in event.named] + [
+        unsaid = [name for name in COLUMNS if name not in {**before, **event.named}] + [
             name
             for name, value in event.named.items()
             if value == UNAVAILABLE and before.get(name) is None

@@ -29,7 +29,7 @@ def read_run(target: Path, gold: str) -> Run | None:
         command=f"dbt {reported.command}",
         ended_at=f"{reported.ended_at.astimezone(UTC):%FT%TZ}",
         is_failed=True,
-        error=reported.error,
+        error=" ".join(reported.error.split()),
     )
 
 
