@@ -113,7 +113,12 @@ TROUBLES: Final = tuple(
             "{file} is cut short or damaged{of_table}: {repair}",
         ),
         (
-            r"Permission denied|Read-only file system|Mkdirs failed|AccessDenied",
+            r"Read-only file system",
+            "the lake's storage (spark.sql.catalog.lake.warehouse) is read-only: the system's log"
+            " says why; mount it writable and start again, nothing is half written",
+        ),
+        (
+            r"Permission denied|Mkdirs failed|AccessDenied",
             "{0}: the lake's storage can't be written: let this user write"
             " spark.sql.catalog.lake.warehouse",
         ),

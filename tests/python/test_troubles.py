@@ -58,6 +58,10 @@ METADATA = "file:/srv/lake/warehouse/gold/orders/metadata/00003-a.metadata.json"
             f"Failed to create file: {DATA}: Mkdirs failed to create file:/srv/lake",
             "the lake's storage can't be written",
         ),
+        (
+            f"Job aborted: Failed to create file: {DATA} (Read-only file system)",
+            "the lake's storage (spark.sql.catalog.lake.warehouse) is read-only: the system's log",
+        ),
         (f"Failed to close: {DATA}: No space left on device", "the disk is full"),
         ("Unknown failure: [SQLITE_FULL] Insertion failed because database is full", "is full"),
         ("[SQLITE_IOERR_WRITE] Disk I/O error (disk I/O error)", "the disk of the lake's catalog"),
