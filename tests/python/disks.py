@@ -16,7 +16,7 @@ from typing import Final
 
 # What the operating system says, in the words of Java too; or what commands make of that.
 FULL: Final = ("No space left on device", "the disk is full")
-READ_ONLY: Final = ("Read-only file system", "is read-only")
+READ_ONLY: Final = ("Read-only file system", "is read-only", "the lake's storage can't be written")
 _ROOMY: Final = "size=1g,rw"
 _PAGE: Final = 4096
 
