@@ -46,6 +46,7 @@ RENEWAL_SECONDS: Final = 15.0
 
 SUMMARY: Final = "lakehouse.leases"
 _ATTEMPTS: Final = 20
+_CHECKED: Final = "What each writes is checked: one of them may have to start over"
 # What catalogs throw if the table is not, or need not be, what the commit was made from; and
 # Iceberg, if somebody else's commit has just removed that.
 _CONFLICTS: Final = (
@@ -288,15 +289,20 @@ class _Keeper:
     def _with_ours(self, leases: _Leases) -> _Leases | None:
         for name, lease in list(self._held.items()):
             there = leases.get(name)
-            # It is ours still if nobody has taken it since it ran out.
-            if there is None or there.id == lease.id:
-                leases[name] = _renewed(lease)
+            if there is not None and there.id != lease.id:
+                del self._held[name]
+                tell(
+                    f"{lease.purpose}: this process was held up for too long, and {there} has"
+                    f" taken its place. {_CHECKED}"
+                )
                 continue
-            del self._held[name]
-            tell(
-                f"{lease.purpose}: this process was held up for too long, and {there} has taken"
-                " its place. What both write is checked: one of them will have to start over"
-            )
+            if there is None:
+                # Another may have had it in the meantime: nothing would tell that.
+                tell(
+                    f"{lease.purpose}: this process or the catalog was held up for longer than a"
+                    f" lease lasts ({LEASE_SECONDS} s), and others may have been at work. {_CHECKED}"
+                )
+            leases[name] = _renewed(lease)
         return leases
 
 

@@ -209,14 +209,18 @@ def test_a_process_may_take_its_lease_again_and_give_it_back(spark: SparkSession
     assert leases.current(spark) == {}
 
 
-def test_a_lease_that_was_lost_is_told_and_not_taken_back(
+def test_a_lease_that_ran_out_is_told_and_not_taken_from_another(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(leases, "RENEWAL_SECONDS", 0.5)
     lock = lake_lock(spark, "lost")
     assert lock.take("me")
+    # As after this process was asleep for a minute, and another came and went.
+    wait_until(lambda: leases._State(spark).replace({}), "nobody has it")
+    wait_until(lambda: "me: this process or the catalog" in capfd.readouterr().err, "it is told")
+    assert set(leases.current(spark)) == {"lost"}
     other = leases.Lease("other", "another", "elsewhere", 7, "2026-11-21T00:00:00Z", 4e9)
-    # As after this process was asleep for a minute.
+    # Another is still at work.
     wait_until(lambda: leases._State(spark).replace({"lost": other}), "the other has it")
     wait_until(lambda: "me: this process was held up" in capfd.readouterr().err, "it is told")
     lock.release()
