@@ -37,12 +37,20 @@ if TYPE_CHECKING:
 @click.argument("query", required=False)
 @click.option("--as-of", metavar="TIME", help="Read the tables as they were then (UTC).")
 @click.option("--limit", type=click.IntRange(min=0), help="Print so many rows at most.")
-@click.option("--csv", "form", flag_value="csv", help="Print CSV.")
-@click.option("--json", "form", flag_value="json", help="Print JSON, a line for each row.")
-@click.option("--parquet", "form", flag_value="parquet", help="Print a Parquet file.")
+@click.option("--csv", "forms", flag_value="csv", multiple=True, help="Print CSV.")
+@click.option(
+    "--json", "forms", flag_value="json", multiple=True, help="Print JSON, a line for each row."
+)
+@click.option(
+    "--parquet", "forms", flag_value="parquet", multiple=True, help="Print a Parquet file."
+)
 @place_options
 def sql(
-    place: "Place", query: str | None, as_of: str | None, limit: int | None, form: str | None
+    place: "Place",
+    query: str | None,
+    as_of: str | None,
+    limit: int | None,
+    forms: tuple[str, ...],
 ) -> None:
     """Answer a QUERY of the lake's tables, without Spark, in DuckDB's SQL.
 
@@ -50,11 +58,13 @@ def sql(
     are named as schema.table, those of gold without schema too. Nothing can be changed, and no
     rights to write are needed.
     """
+    if len(set(forms)) > 1:
+        fail(f"{', '.join(f'--{each}' for each in forms)}: which? Rows are printed in one form")
     from dbt_lakehouse.commands.sql.command import answer, moment
     from dbt_lakehouse.lake.reader import Reader
 
     reader = Reader(place.settings, place.gold, moment(as_of))
-    form = form or "table"
+    form = forms[0] if forms else "table"
     if form == "parquet" and sys.stdout.isatty():
         fail("a Parquet file is not for the terminal: redirect it, `> rows.parquet`")
     if query is None and sys.stdin is not None and sys.stdin.isatty():

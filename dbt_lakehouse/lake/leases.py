@@ -300,7 +300,8 @@ class _Keeper:
                 # Another may have had it in the meantime: nothing would tell that.
                 tell(
                     f"{lease.purpose}: this process or the catalog was held up for longer than a"
-                    f" lease lasts ({LEASE_SECONDS} s), and others may have been at work. {_CHECKED}"
+                    f" lease lasts ({LEASE_SECONDS:.0f} s), and others may have been at work."
+                    f" {_CHECKED}"
                 )
             leases[name] = _renewed(lease)
         return leases

@@ -248,6 +248,7 @@ def test_without_packages(project: Path, capfd: pytest.CaptureFixture[str]) -> N
         (("decode", "--format", "debezium-json"), "(did you mean debezium_json?); known are"),
         (("decode", "--formt", "debezium_json"), "'--formt'. Did you mean '--format'?"),
         (("land",), "land needs either capture FILES or --kafka"),
+        (("sql", "select 1", "--csv", "--json"), "--csv, --json: which? Rows are printed in one"),
     ],
     ids=lambda each: " ".join(each) if isinstance(each, tuple) else "",
 )
