@@ -176,10 +176,19 @@ class Browser:
     def wait_for(self, condition: str) -> None:
         """Wait until a condition (JavaScript) holds."""
         deadline = time.monotonic() + _PATIENCE
-        while not self.evaluate(condition):
+        while not self._is_met(condition):
             if time.monotonic() > deadline:
                 raise BrowserError(f"this has not come true: {condition}")
             time.sleep(0.02)
+
+    def _is_met(self, condition: str) -> bool:
+        try:
+            return bool(self.evaluate(condition))
+        except BrowserError as error:
+            # Asked while a link was being followed: the page to be asked is the next one.
+            if "navigated or closed" in str(error):
+                return False
+            raise
 
     def evaluate(self, script: str) -> Any:
         """The value of an expression of JavaScript, as JSON can say it."""
