@@ -22,7 +22,7 @@ Exit codes:
     0    done
     1    the machine or a server failed: disk full, no network, a lake at work; try again
     2    the call or its input can't be used
-    3    status and doctor have found something that is not well
+    3    status, doctor and why have found something that is not well
     130  interrupted
     141  the reader of the output went away
 

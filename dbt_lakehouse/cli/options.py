@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dbt_lakehouse.commands.standard_streams import opened
+from dbt_lakehouse.commands.standard_streams import fail, opened
 from dbt_lakehouse.texts import did_you_mean
 from python_udfs.core.errors import CODES
 
@@ -90,8 +90,11 @@ def quarantine_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def names(columns: str | None) -> list[str]:
-    """The names that an option has, separated by commas."""
-    return [each.strip() for each in columns.split(",")] if columns else []
+    """The names that an option has, separated by commas; none if it is not given."""
+    found = [] if columns is None else [each.strip() for each in columns.split(",")]
+    if "" in found:
+        fail(f"{columns!r}: expected names, with a comma between two")
+    return found
 
 
 def key_lines(key: str) -> list[str]:

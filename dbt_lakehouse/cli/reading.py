@@ -17,7 +17,6 @@ from dbt_lakehouse.cli.options import (
     quarantine_options,
 )
 from dbt_lakehouse.commands.standard_streams import (
-    FAILED,
     NOT_WELL,
     Input,
     fail,
@@ -120,7 +119,7 @@ def why(project: "Project", table: str, key: str, as_json: bool) -> None:
     """Tell why a row of gold is what it is, or is absent.
 
     Prints each event of the key in log order, what became of it, and its message, without Spark.
-    What gold must be is worked out anew from them: exit code 1 if it is not.
+    What gold must be is worked out anew from them: exit code 3 if it is not.
     """
     from dbt_lakehouse.commands.why.command import why as ask
     from dbt_lakehouse.commands.why.events import keyed_table
@@ -139,7 +138,7 @@ def why(project: "Project", table: str, key: str, as_json: bool) -> None:
             f"{answer.table} is not what the events make of this key:"
             f" {'; '.join(answer.differences)}. `dbt run --full-refresh -s"
             f" {of_table.gold.partition('.')[2]}` builds it anew",
-            FAILED,
+            NOT_WELL,
         )
 
 
@@ -251,6 +250,8 @@ def status(project: "Project", as_json: bool, openmetrics: str | None, no_kafka:
     """
     from dbt_lakehouse.commands.status.command import status as look
 
+    if openmetrics is not None and not Path(openmetrics).absolute().parent.is_dir():
+        fail(f"--openmetrics {openmetrics}: there is no such folder")
     report, trouble = look(project, ask_kafka=not no_kafka)
     if openmetrics is not None:
         from dbt_lakehouse.commands.status.openmetrics import write_metrics

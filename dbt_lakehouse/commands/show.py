@@ -57,8 +57,11 @@ def show_tables(
 
 
 def _check_condition(reader: Reader, name: str, choice: Choice) -> None:
+    alone = f"(from {reader.quoted(name)} limit 0) where {choice.where}"
     try:
-        reader.query(f"select * from {_chosen(reader, name, choice)} limit 0")
+        # First as it was typed, then in brackets, out of which it must not lead.
+        for rows in (alone, f"{_chosen(reader, name, choice)} limit 0"):
+            reader.query(f"select * from {rows}")
     except ConfigurationError as error:
         raise ConfigurationError(f"--where {choice.where}: {error}") from None
 

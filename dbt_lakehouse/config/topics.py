@@ -15,6 +15,8 @@ Two more fields concern Kafka:
                         anew, whose offsets begin again
 """
 
+import re
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -180,6 +182,7 @@ def _rule(entry: Any) -> TopicRule:
             f"vars.topics in dbt_project.yml: {dict(entry)}: land_as names one topic, so it goes"
             " with `topic`, not with a pattern"
         )
+    _require_brackets(entry.get("pattern"))
     when = _condition(entry)
     return TopicRule(
         topic=entry.get("topic"),
@@ -189,6 +192,25 @@ def _rule(entry: Any) -> TopicRule:
         land_as=entry.get("land_as"),
         when=when,
     )
+
+
+def _require_brackets(pattern: str | None) -> None:
+    """Refuse a pattern whose brackets don't match, which needs no JVM to be seen; all else that
+    Java may find wrong is left to it.
+    """
+    try:
+        with warnings.catch_warnings():
+            # Of what Python will understand otherwise one day.
+            warnings.simplefilter("ignore")
+            re.compile(pattern or "")
+    except re.error as error:
+        # In Java's classes there may be classes, so that one may end elsewhere.
+        is_group = error.msg.startswith(("missing )", "unbalanced parenthesis"))
+        if error.msg == "unterminated character set" or (is_group and "[" not in str(pattern)):
+            raise ConfigurationError(
+                f"vars.topics has the pattern {pattern!r}, which is no regular expression:"
+                f" {error.msg} at position {error.pos}"
+            ) from None
 
 
 def _condition(entry: Mapping[str, Any]) -> Condition | None:

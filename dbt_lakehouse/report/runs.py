@@ -14,12 +14,12 @@ import msgspec
 # Of the files in dbt's folder of artifacts.
 _FOLDER: Final = "report"
 _RUNS_KEPT: Final = 30
-# Of a failed test: how many rows are shown, of how many tests, and how wide; a test that has taken
-# longer is not asked again.
+# Of a failed test: how many rows are shown, of how many tests; a test that has taken longer is not
+# asked again. As wide as a `_position` needs, whose offset is what one looks for.
 ROWS_SHOWN: Final = 5
 _TESTS_ASKED: Final = 10
 _SECONDS_OF_A_TEST: Final = 10.0
-_WIDTH: Final = 80
+_WIDTH: Final = 160
 
 FAILED: Final = frozenset({"error", "fail", "runtime error"})
 WARNED: Final = frozenset({"warn"})

@@ -64,6 +64,10 @@ def told(capfd: pytest.CaptureFixture[str], *arguments: str) -> str:
         (("report",), "there is no lake yet, for "),
         (("show",), "there is no lake yet, for "),
         (("why", "--table", "accounts", "--key", "1"), "there is no lake yet, for "),
+        (
+            ("land", "--kafka", "--vars", "{{topics: [{{pattern: 'a(', format: lindorm_json}}]}}"),
+            "pattern 'a(', which is no regular expression: missing ), unterminated subpattern at",
+        ),
         (("migrate-catalog", "--to", "cluster"), "is the catalog that the lake is in"),
     ],
     ids=lambda each: " ".join(each) if isinstance(each, tuple) else "",
@@ -97,6 +101,10 @@ def test_without_a_lake(
         ),
         (("maintain", "nothing"), "nothing: no table that is maintained has this name; such are"),
         (("why", "--table", "nothing", "--key", "{}"), "nothing is no table of keys; such are"),
+        (("show", "orders", "--columns", ""), "'': expected names, with a comma between two"),
+        (("show", "orders", "--where", "status ="), "--where status =: syntax error at end of"),
+        (("show", "orders", "--where", "true limit 1"), "--where true limit 1: syntax error at"),
+        (("status", "--openmetrics", "nowhere/a"), "nowhere/a: there is no such folder"),
         (("show", "accuonts"), "there is no table accuonts: is it gold.accounts"),
         (("quarantine", "--topic", "no.topic"), "bronze holds no message of the topic no.topic: "),
     ],
@@ -146,6 +154,14 @@ def test_a_topic_that_surely_is_not_streamed() -> None:
     for topic in ("shop.carts", "shop.files"):
         with pytest.raises(ConfigurationError, match=f"no entry for {topic} from Kafka"):
             refuse_unlisted(topic_rules([listed, captured]), [topic])
+
+
+def test_of_a_pattern_only_its_brackets_are_judged_without_java() -> None:
+    for pattern in (r"\p{L}+", "(?<a>x)", "[a[(]b)]", r"\Qa(\E", "[a-z&&[^b]]", "x{", "*"):
+        assert topic_rules([{"pattern": pattern, "format": "debezium_json"}])
+    for pattern in ("(a|b", "a)", "[a"):
+        with pytest.raises(ConfigurationError, match="which is no regular expression: "):
+            topic_rules([{"pattern": pattern, "format": "debezium_json"}])
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 from dbt.cli.exceptions import ExceptionExit
+from pyspark.sql import Row
 from report_pages import Page, is_sound
 
 from dbt.adapters.lakehouse.connections import ending_text
@@ -223,7 +224,7 @@ def test_failed_tests_that_are_quick_are_asked_for_rows() -> None:
         )
 
     asked: list[str] = []
-    rows = Rows(["a"], [cells([b"123", "x" * 100, None])])
+    rows = Rows(["a"], [cells([b"123", "x" * 200, None])])
 
     def rows_of(sql: str) -> Rows:
         asked.append(sql)
@@ -233,7 +234,15 @@ def test_failed_tests_that_are_quick_are_asked_for_rows() -> None:
     found = nodes_of(results, "shop", rows_of)
     assert asked == ["select a"]
     assert [each.rows for each in found] == [rows, None, None]
-    assert rows.values == [["3 bytes", "x" * 77 + "...", None]]
+    assert rows.values == [["3 bytes", "x" * 157 + "...", None]]
+    # Whole, as its offset is what one looks for.
+    place = {
+        "log_time": datetime(2026, 11, 25, 9, 46, 43, 123456),
+        "topic": "debezium.sales.orders",
+    }
+    position = Row(**place, partition=11, offset=12_345_678, event_index=0)
+    (text,) = cells([position])
+    assert text is not None and text.endswith("partition 11, offset 12345678, event_index 0")
     assert found[0].of == ["model.shop.a"]
     assert [each.path for each in found[:2]] == ["a.yml", "cdc_lakehouse://a.yml"]
 

@@ -15,6 +15,7 @@ from row_lake import LAST, expected_state, key_column
 from streams import DAY
 
 from dbt_lakehouse.cli import main
+from dbt_lakehouse.commands.standard_streams import NOT_WELL
 from dbt_lakehouse.commands.why.command import why
 from dbt_lakehouse.commands.why.events import KeyedTable, keyed_table
 from dbt_lakehouse.commands.why.report import Reason
@@ -202,7 +203,7 @@ def test_gold_that_differs_is_told_with_an_exit_code(
     statement = f"update gold.{source.table} set level = {level} where id = {row['id']}"
     with lake.dbt_folders(), lake.tampered(statement), pytest.raises(SystemExit) as ended:
         main(arguments)
-    assert ended.value.code == 1
+    assert ended.value.code == NOT_WELL
     printed = capfd.readouterr()
     must = json.dumps(row["level"]) if row["level"] is not None else "None"
     difference = f"level is {level}, and must be {must}"
