@@ -11,6 +11,7 @@ from dbt_lakehouse.commands.messages import bytes_of
 from dbt_lakehouse.commands.sql.command import rows_of, sql_literal
 from dbt_lakehouse.commands.sql.output import table_text
 from dbt_lakehouse.commands.topics import landed_topics, refuse_missing
+from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.lake.reader import Reader
 from dbt_lakehouse.texts import counted
 from python_udfs.core.errors import DecoderFailed
@@ -113,10 +114,13 @@ def quarantine(
     show_payloads: bool = False,
 ) -> Quarantine:
     """What is in quarantine of these codes and topics, all if none are named, with the newest
-    examples of each. Raises ``ConfigurationError`` for a topic that has not landed, and what
-    reading raises.
+    examples of each. Raises ``ConfigurationError`` for a topic that has not landed, and if it
+    is not built yet, and what reading raises.
     """
-    table = reader.quoted(reader.known(f"{silver}.quarantined_payloads"))
+    built = f"{silver}.quarantined_payloads"
+    if built not in reader.names:
+        raise ConfigurationError(f"{built} is not built yet: `dbt run -s +quarantined_payloads`")
+    table = reader.quoted(reader.known(built))
     where = f" where {chosen(codes, topics)}"
     groups = [
         Group(*row)

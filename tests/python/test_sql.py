@@ -409,6 +409,8 @@ def test_quarantine_is_counted_and_masked(reader: Reader) -> None:
     assert none.text() == "nothing is quarantined"
     with pytest.raises(ConfigurationError, match="bronze holds no message of the topic none"):
         quarantine(reader, "silver", topics=("none",))
+    with pytest.raises(ConfigurationError, match=r"^ada_silver\.quarantined_payloads is not built"):
+        quarantine(reader, "ada_silver")
 
 
 def test_the_shell(lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
