@@ -10,7 +10,9 @@ from typing import Any, Final
 
 from dbt_lakehouse.config.project import Project, target_folder
 from dbt_lakehouse.dbt.commands import run_dbt
-from dbt_lakehouse.telling import working
+from dbt_lakehouse.errors import ConfigurationError
+from dbt_lakehouse.lake.catalog import require_file
+from dbt_lakehouse.telling import tell, working
 
 _UNIT_TEST: Final = "unit_test."
 _ADAPTERS: Final = ("dbt", "dbt_spark", "dbt_lakehouse")
@@ -68,9 +70,19 @@ _MENDED: Final = (
 
 
 def write_docs(project: Project) -> Path:
-    """Have dbt look at project and lake, and write the page; its path. Raises ``DbtError``."""
+    """Have dbt look at project and lake, and write the page; its path. Raises ``DbtError``.
+
+    Where there is no lake yet none is made: the page then has what the project declares.
+    """
     with working("writing the documentation"):
-        run_dbt(project, "docs", "generate")
+        try:
+            require_file(project.settings)
+        except ConfigurationError as error:
+            tell(f"the page has what the project declares, and no SQL: {error}")
+            run_dbt(project, "parse")
+            run_dbt(project, "docs", "generate", "--no-compile", "--empty-catalog")
+        else:
+            run_dbt(project, "docs", "generate")
         return write_page(target_folder(project.root))
 
 

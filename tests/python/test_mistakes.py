@@ -88,6 +88,21 @@ def test_without_a_lake(
     assert not (tmp_path / "lake").exists()
 
 
+def test_documentation_without_a_lake_makes_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("LAKEHOUSE_LAKE", str(tmp_path / "lake"))
+    monkeypatch.setenv("DBT_TARGET_PATH", str(tmp_path / "target"))
+    monkeypatch.setenv("DBT_LOG_PATH", str(tmp_path / "logs"))
+    folders = ["--project-dir", str(ROOT), "--profiles-dir", str(ROOT / "profiles")]
+    with pytest.raises(SystemExit) as ended:
+        main(["docs", *folders])
+    assert not ended.value.code
+    assert "what the project declares, and no SQL: there is no lake yet" in capfd.readouterr().err
+    assert "Number of the order." in (tmp_path / "target" / "docs.html").read_text()
+    assert not (tmp_path / "lake").exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
