@@ -203,6 +203,9 @@ def _require_brackets(pattern: str | None) -> None:
             # Of what Python will understand otherwise one day.
             warnings.simplefilter("ignore")
             re.compile(pattern or "")
+    except (OverflowError, RecursionError):
+        # Of numbers and depths Python has bounds of its own.
+        return
     except re.error as error:
         # In Java's classes there may be classes, so that one may end elsewhere.
         is_group = error.msg.startswith(("missing )", "unbalanced parenthesis"))

@@ -172,7 +172,16 @@ def test_a_topic_that_surely_is_not_streamed() -> None:
 
 
 def test_of_a_pattern_only_its_brackets_are_judged_without_java() -> None:
-    for pattern in (r"\p{L}+", "(?<a>x)", "[a[(]b)]", r"\Qa(\E", "[a-z&&[^b]]", "x{", "*"):
+    for pattern in (
+        r"\p{L}+",
+        "(?<a>x)",
+        "[a[(]b)]",
+        r"\Qa(\E",
+        "[a-z&&[^b]]",
+        "x{",
+        "*",
+        "a{9999999999}",
+    ):
         assert topic_rules([{"pattern": pattern, "format": "debezium_json"}])
     for pattern in ("(a|b", "a)", "[a"):
         with pytest.raises(ConfigurationError, match="which is no regular expression: "):
