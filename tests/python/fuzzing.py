@@ -278,6 +278,7 @@ def _decoders() -> str:
 
 
 def _run(format: str, chosen: Pass, options: Sequence[str], repeated: Path | None) -> None:
+    # Only `make fuzz` installs it, and it has no types.
     import atheris  # type: ignore[import-untyped, import-not-found, unused-ignore]
 
     with atheris.instrument_imports(include=["python_udfs"]):

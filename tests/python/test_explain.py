@@ -361,7 +361,8 @@ def test_rows_of_maxwell_have_what_became_of_them() -> None:
         "m": ["before.m = 1"],
     }
     assert told.key is not None and told.key.tree.root is not None
-    assert told.key.tree.root.part("pk.id").became == ["record_key.id = 1"]  # type: ignore[union-attr]
+    part = told.key.tree.root.part("pk.id")
+    assert part is not None and part.became == ["record_key.id = 1"]
     told = taken_apart(None, MAXWELL, dumps(["d", "t", [{"id": 1}]]))
     assert "record_key.id = 1" in told.text()
 
