@@ -280,31 +280,42 @@ class _Keeper:
                     self._renewing = False
                     return
                 try:
-                    self._change(self._with_ours)
+                    self._renew_once()
                 except (Py4JError, PySparkException, LakehouseError, OSError):
                     # Once more in a while: a thread that ended here would let all leases run out.
                     # If it goes on like this, they do.
                     continue
 
-    def _with_ours(self, leases: _Leases) -> _Leases | None:
-        for name, lease in list(self._held.items()):
-            there = leases.get(name)
-            if there is not None and there.id != lease.id:
-                del self._held[name]
-                tell(
-                    f"{lease.purpose}: this process was held up for too long, and {there} has"
-                    f" taken its place. {_CHECKED}"
-                )
-                continue
-            if there is None:
+    def _renew_once(self) -> None:
+        # Those that were not there any more, and who is.
+        lost: dict[str, Lease | None] = {}
+
+        def with_ours(leases: _Leases) -> _Leases:
+            # An attempt that met another's change is made again.
+            lost.clear()
+            for name, lease in self._held.items():
+                there = leases.get(name)
+                if there is None or there.id != lease.id:
+                    lost[name] = there
+                if there is None or there.id == lease.id:
+                    leases[name] = _renewed(lease)
+            return leases
+
+        self._change(with_ours)
+        for name, other in lost.items():
+            purpose = self._held[name].purpose
+            if other is None:
                 # Another may have had it in the meantime: nothing would tell that.
                 tell(
-                    f"{lease.purpose}: this process or the catalog was held up for longer than a"
-                    f" lease lasts ({LEASE_SECONDS:.0f} s), and others may have been at work."
-                    f" {_CHECKED}"
+                    f"{purpose}: this process or the catalog was held up for longer than a lease"
+                    f" lasts ({LEASE_SECONDS:.0f} s), and others may have been at work. {_CHECKED}"
                 )
-            leases[name] = _renewed(lease)
-        return leases
+            else:
+                del self._held[name]
+                tell(
+                    f"{purpose}: this process was held up for too long, and {other} has taken its"
+                    f" place. {_CHECKED}"
+                )
 
 
 def _renewed(lease: Lease) -> Lease:
