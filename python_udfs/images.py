@@ -39,6 +39,9 @@ _decode_array = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _decode_string = msgspec.json.Decoder(str).decode
 _decode_names = msgspec.json.Decoder(tuple[tuple[str | list[str], ...], tuple[str, ...]]).decode
 _encode_object = msgspec.json.Encoder().encode
+# What they raise for text that is none, a number that is too long for a Python int, and brackets
+# that nest deeper than Python's stack: a column may hold any text.
+_FAILURES: Final = (msgspec.DecodeError, ValueError, RecursionError)
 # Numbers with a fraction or an exponent stay their text.
 _decode_flat_array = msgspec.json.Decoder(list[Any], float_hook=msgspec.Raw).decode
 _decode_flat_object = msgspec.json.Decoder(dict[str, Any], float_hook=msgspec.Raw).decode
@@ -145,8 +148,7 @@ def _columns_of_texts(
         if others := _nesting(columns):
             nesting |= others
             columns = _values_of_fields(lines, fields, nesting)
-    except (msgspec.DecodeError, ValueError):
-        # A number that is too long for a Python int.
+    except _FAILURES:
         return None
     if not columns or len(columns[0]) != len(images):
         # No fields, or a line break between tokens.
@@ -299,7 +301,7 @@ def json_elements(text: str | None) -> list[str | None] | None:
         return None
     try:
         elements: list[Any] = _decode_array(text)
-    except msgspec.DecodeError:
+    except _FAILURES:
         return None
     # In their places: a value goes as soon as its text is made.
     for place, raw in enumerate(elements):
@@ -313,7 +315,7 @@ def json_entries(text: str | None) -> dict[str, str | None] | None:
         return None
     try:
         entries: dict[str, Any] = _decode_object(text)
-    except msgspec.DecodeError:
+    except _FAILURES:
         return None
     for name, raw in entries.items():
         entries[name] = _text(raw)
@@ -356,7 +358,7 @@ def _found(
         found = [decode(each) if each and each.startswith(start) else None for each in texts]
         if _are_flat(map(type, _joined(found, values_of))):
             return found
-    except (msgspec.DecodeError, ValueError):
+    except _FAILURES:
         pass
     # Not beside the others: small values take far more than their text.
     found = []

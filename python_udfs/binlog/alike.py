@@ -174,6 +174,8 @@ class ChangeFormat(Format[Shape, Layout, Rows]):
     optional: Any = Any
     """The types of a row's columns."""
     constant_names: frozenset[str] = frozenset()
+    needed: frozenset[str] = frozenset()
+    """Fields without which a message is no change, beside those that all formats have."""
 
     def names(self, key: bytes | None, value: bytes | None) -> Names:
         if value is None or len(value) > _MAX_BYTES:
@@ -201,6 +203,7 @@ class ChangeFormat(Format[Shape, Layout, Rows]):
             and type(row) is dict
             and row
             and _TAKEN.isdisjoint(message)
+            and self.needed <= message.keys()
             and (key is None or key_shape is not None)
             and len(message) + len(row) <= _MAX_NAMES
         )

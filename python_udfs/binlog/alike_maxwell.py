@@ -42,6 +42,7 @@ class MaxwellRows(ChangeFormat):
 
     operations: ClassVar = {name: each for name, each in OPERATIONS.items() if each in ROWS}
     constant_names = frozenset({COLUMNS, camel(COLUMNS)})
+    needed = frozenset({"ts"})
     without_columns = b'"data":{}'
 
     def key_shape(self, key: Any) -> _Key | None:

@@ -2,12 +2,15 @@
 same ones each time, and for a minute in all others each time.
 """
 
+import json
 import random
 import sys
 import time
 from base64 import b64encode
 from collections.abc import Iterator
+from functools import reduce
 from itertools import islice
+from operator import getitem
 from typing import Any, Final
 
 import pytest
@@ -34,12 +37,16 @@ SECONDS_EACH: Final = 50 / len(FORMATS)
 @pytest.fixture(autouse=True)
 def short_ways_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """Which learn whenever they can; those of other tests stay as they are."""
+    learn_anew(monkeypatch)
+    without_rest()
+    know_schemas()
+
+
+def learn_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     for decode_batch in registry._BATCHES.values():
         module: Any = sys.modules[decode_batch.__module__]
         way = module._SHORT_WAY
         monkeypatch.setattr(module, "_SHORT_WAY", ShortWay(way._decode, way._format))
-    without_rest()
-    know_schemas()
 
 
 def changed(known: list[Payload], rng: random.Random) -> Iterator[Payload]:
@@ -78,6 +85,46 @@ def test_properties_hold(format: str) -> None:
         except AssertionError as error:
             error.add_note(f"seed {seed}: {b64encode(to_bytes(payload)).decode()}")
             raise
+
+
+def without_parts(value: bytes) -> Iterator[bytes]:
+    """JSON objects with each of their members gone, and with something else in its place."""
+    try:
+        whole = json.loads(value)
+    except ValueError:
+        return
+    for path in list(members(whole, ())) if isinstance(whole, dict) else ():
+        for other in (None, "", 0, [], {}, ...):
+            tree = json.loads(value)
+            inner = reduce(getitem, path[:-1], tree)
+            if other is ...:
+                del inner[path[-1]]
+            else:
+                inner[path[-1]] = other
+            yield json.dumps(tree, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def members(tree: Any, path: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
+    """The paths of what is in an object or an array, and of what is in that."""
+    inside = tree.items() if isinstance(tree, dict) else enumerate(tree)
+    for place, value in inside:
+        yield (*path, place)
+        if isinstance(value, dict | list) and len(path) < 4:
+            yield from members(value, (*path, place))
+
+
+@pytest.mark.parametrize("format", [each for each in registry.FORMATS if "json" in each])
+def test_members_that_are_missing_or_something_else(
+    format: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = SEEDS[format]
+    tried = {Payload(each.key, value) for each in known for value in without_parts(each.value)}
+    tried |= {Payload(key, each.value) for each in known for key in without_parts(each.key or b"")}
+    assert len(tried) > 100
+    for payload in sorted(tried, key=to_bytes):
+        # What all of a table's messages lack, its layout does not know.
+        learn_anew(monkeypatch)
+        check(format, payload, [])
 
 
 def test_a_payload_that_breaks_one_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
