@@ -99,6 +99,8 @@ class OrderLake:
     tables: int = 1
     events: int = 0
     """So many have landed: those of all tables, in turn."""
+    note_bytes: int = 40
+    """The length of a row's longest text."""
     _next_key: int = field(default=0, init=False)
 
     @property
@@ -231,6 +233,15 @@ class OrderLake:
             )
         """
 
+    def _note(self) -> str:
+        """SQL of a row's text, which halves when it is compressed."""
+        text = "sha1(cast(number as string))"
+        pieces = self.note_bytes // 40
+        if pieces == 1:
+            return text
+        piece = "sha1(concat(number, ':', piece))"
+        return f"array_join(transform(sequence(1, {pieces}), piece -> {piece}), '')"
+
     def _messages(self, start: int, events: int, key: str, op: str) -> str:
         """SQL of the messages of events, as bronze has them."""
         image = """format_string(
@@ -243,8 +254,8 @@ class OrderLake:
             number % 100,
             order_id % 28 + 1,
             order_id % 24,
-            sha1(cast(number as string))
-        )"""
+            NOTE
+        )""".replace("NOTE", self._note())
         envelope = f"""format_string(
             '{{"before":%s,"after":%s,"source":{{"version":"3.2.0.Final","connector":"postgresql",'
             || '"name":"shop","ts_ms":%d,"snapshot":"false","db":"shop","schema":"sales",'

@@ -1,5 +1,6 @@
-"""The memory of a first load of ten times the usual events with a driver of 4 GiB: what is spilled
-to disk, and how large the Python workers and the JVM become.
+"""The memory of two first loads: of ten times the usual events with a driver of 4 GiB, and of 100
+payloads of 7.5 MB with one of 1 GiB. What is spilled to disk, and how large the Python workers and
+the JVM become. `LAKEHOUSE_DRIVER_MEMORY` gives both another size.
 
 The load runs in a process of its own, on a lake whose messages another process has landed, so what
 is measured is the load's alone: ``dbt run`` from bronze to gold. Sizes of processes are Linux's own
@@ -25,7 +26,9 @@ BENCHMARK: Final = "memory"
 
 _Result = TypeVar("_Result")
 
-_DRIVER_MEMORY: Final = "4g"
+_DRIVER_MEMORY: Final = "LAKEHOUSE_DRIVER_MEMORY"
+_LARGE_PAYLOADS: Final = 100
+_LARGE_PAYLOAD_BYTES: Final = 7_500_000
 _MIB: Final = 2**20
 _SECONDS_BETWEEN_LOOKS: Final = 0.2
 
@@ -51,27 +54,43 @@ class Peaks(NamedTuple):
 class Load(NamedTuple):
     """What a first load took."""
 
+    events: int
     seconds: float
     spill: Spill
     peaks: Peaks
 
 
+class Size(NamedTuple):
+    """What is loaded: so many messages of a row with a text of so many bytes, in so much heap."""
+
+    events: int
+    note_bytes: int
+    driver_memory: str
+
+
 def measure(options: Options) -> list[Figure]:
     """Land, load in a process of its own, report."""
-    folder, events = options.folder, 10 * rounded(options.events)
+    given = os.environ.get(_DRIVER_MEMORY)
+    many = Size(10 * rounded(options.events), 40, given or "4g")
+    large = Size(_LARGE_PAYLOADS, _LARGE_PAYLOAD_BYTES, given or "1g")
+    return [
+        *_figures("first load", _load_of(many, options.folder / "many"), 400.0),
+        *_figures(f"{large.events} payloads of 7.5 MB", _load_of(large, options.folder / "large")),
+    ]
+
+
+def _load_of(size: Size, folder: Path) -> Load:
     project = write_orders_project(folder / "project")
-    _in_its_own_process(_land, folder, project, events)
-    load = _in_its_own_process(_load, folder, project, events)
+    _in_its_own_process(_land, folder, project, size)
+    return _in_its_own_process(_load, folder, project, size)
+
+
+def _figures(name: str, load: Load, bar: float | None = None) -> list[Figure]:
     spill, peaks = load.spill, load.peaks
-    measured = {
-        "events": float(events),
-        "s": load.seconds,
-        "events/s": events / load.seconds,
-    }
     return [
         Figure(
             BENCHMARK,
-            "first load, bytes spilled to disk against input",
+            f"{name}, bytes spilled to disk against input",
             spill.to_disk / spill.payloads,
             1.0,
             higher_is_better=False,
@@ -79,14 +98,16 @@ def measure(options: Options) -> list[Figure]:
                 "spilled MiB": spill.to_disk / _MIB,
                 "spilled MiB, in memory": spill.of_memory / _MIB,
                 "input MiB": spill.payloads / _MIB,
-                **measured,
+                "events": float(load.events),
+                "s": load.seconds,
+                "events/s": load.events / load.seconds,
             },
         ),
         Figure(
             BENCHMARK,
-            "first load, largest Python worker in MiB",
+            f"{name}, largest Python worker in MiB",
             peaks.python_worker / _MIB,
-            400.0,
+            bar,
             higher_is_better=False,
             measured={"JVM MiB": peaks.jvm / _MIB},
         ),
@@ -94,19 +115,20 @@ def measure(options: Options) -> list[Figure]:
 
 
 def _in_its_own_process(
-    job: Callable[[Path, Path, int], _Result], folder: Path, project: Path, events: int
+    job: Callable[[Path, Path, Size], _Result], folder: Path, project: Path, size: Size
 ) -> _Result:
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        return pool.submit(job, folder, project, events).result()
+        return pool.submit(job, folder, project, size).result()
 
 
-def _land(folder: Path, project: Path, events: int) -> None:
-    OrderLake(folder / "lake", project).land_inserts(events)
+def _land(folder: Path, project: Path, size: Size) -> None:
+    lake = OrderLake(folder / "lake", project, note_bytes=size.note_bytes)
+    lake.land_inserts(size.events)
 
 
-def _load(folder: Path, project: Path, events: int) -> Load:
+def _load(folder: Path, project: Path, size: Size) -> Load:
     # Before the JVM starts.
-    os.environ["LAKEHOUSE_DRIVER_MEMORY"] = _DRIVER_MEMORY
+    os.environ[_DRIVER_MEMORY] = size.driver_memory
     lake = OrderLake(folder / "lake", project)
     spark = lake.spark
     (row,) = spark.sql(
@@ -115,10 +137,10 @@ def _load(folder: Path, project: Path, events: int) -> Load:
     with Watch(spark) as watch:
         run = lake.run()
     (gold,) = spark.sql("select count(*) as number from gold.orders_0").collect()
-    if gold.number != events:
-        raise RuntimeError(f"gold has {gold.number} rows of {events} events")
+    if gold.number != size.events:
+        raise RuntimeError(f"gold has {gold.number} rows of {size.events} events")
     to_disk, of_memory = _spilled(spark)
-    return Load(run.total, Spill(to_disk, of_memory, int(row.bytes)), watch.peaks)
+    return Load(size.events, run.total, Spill(to_disk, of_memory, int(row.bytes)), watch.peaks)
 
 
 def _spilled(spark: SparkSession) -> tuple[int, int]:

@@ -73,10 +73,7 @@ def create_table(spark: SparkSession) -> None:
         partitioned by (days(landed_at))
         tblproperties (
             'write.distribution-mode' = 'none',
-            'write.spark.fanout.enabled' = 'true',
-            -- A message may have 10 MB: a hundred of them between two looks at the size of a row
-            -- group, the default, are 1 GB for each writer.
-            'write.parquet.row-group-check-min-record-count' = '10'
+            'write.spark.fanout.enabled' = 'true'
         )
         """
     )

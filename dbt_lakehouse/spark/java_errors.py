@@ -54,6 +54,11 @@ class Trouble(NamedTuple):
     sentence: str
 
 
+_ENDED: Final = (
+    "Spark's process has ended before the command was done: it was killed, or has too little memory"
+    " (spark.driver.memory in the profile, LAKEHOUSE_DRIVER_MEMORY in the project's own), or the"
+    " machine has; what was committed is whole, start again"
+)
 _FILE: Final = r"Failed to \w+(?: input stream for)?(?: file)?: (?P<file>\S+?): "
 _TABLE_FILE: Final = re.compile(r"/(?P<schema>[^/]+)/(?P<table>[^/]+)/(?P<kind>data|metadata)/")
 # The first that fits.
@@ -99,6 +104,10 @@ TROUBLES: Final = tuple(
             " system's log says so); what was committed is whole, start again",
         ),
         (
+            _FILE + r".*(?:No space left on device|Disk quota exceeded)",
+            "the disk of {file} is full: make room, and start again; nothing is half written",
+        ),
+        (
             r"No space left on device|Disk quota exceeded|\[SQLITE_FULL",
             "the disk is full: make room where the lake (spark.sql.catalog.lake.warehouse) and"
             " the cache's tmp are, and start again; nothing is half written",
@@ -127,6 +136,8 @@ TROUBLES: Final = tuple(
             "Spark has too little memory: raise spark.driver.memory in the profile"
             " (LAKEHOUSE_DRIVER_MEMORY in the project's own)",
         ),
+        # What waits for a job while Spark ends itself, for want of memory, hears no more than that.
+        (r"SparkContext was shut ?down|[Cc]annot call methods on a stopped SparkContext", _ENDED),
     )
 )
 
@@ -168,11 +179,7 @@ def error_text(error: Exception) -> str:
 def known_trouble(error: BaseException) -> str | None:
     """What to tell of an error of Spark's that is no mistake of ours; None if it may be one."""
     if isinstance(error, Py4JNetworkError | ConnectionRefusedError):
-        return (
-            "Spark's process has ended before the command was done: it was killed, or has too"
-            " little memory (spark.driver.memory in the profile, LAKEHOUSE_DRIVER_MEMORY in the"
-            " project's own), or the machine has; what was committed is whole, start again"
-        )
+        return _ENDED
     if not isinstance(error, Py4JJavaError | CapturedException):
         return None
     told = trouble_text(_messages(error))

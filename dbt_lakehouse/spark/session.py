@@ -16,7 +16,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any, Final
 
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JJavaError, Py4JNetworkError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.errors.exceptions.captured import CapturedException
@@ -54,7 +54,7 @@ FOREIGN_ENVIRONMENT: Final = ("SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_DRIVER_PY
 # PySpark's, which write an error with all of its values to standard error, beside raising it.
 _TELLTALE_LOGGERS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 
-# Those that write what an interrupt does to a call to Java, with tracebacks.
+# Those that write what an interrupt, or the end of Spark, does to a call to Java, with tracebacks.
 _LOGGERS_OF_PY4J: Final = (None, "py4j.clientserver", "py4j.java_gateway")
 
 # Settings of which spark-submit makes the JVM.
@@ -160,7 +160,7 @@ def _opened_with(settings: Mapping[str, str]) -> SparkSession:
     for name in _TELLTALE_LOGGERS:
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
     for logger in _LOGGERS_OF_PY4J:
-        logging.getLogger(logger).addFilter(_is_no_interrupt)
+        logging.getLogger(logger).addFilter(_is_not_told)
     with_ours = _with_ours(settings)
     with working("starting Spark"):
         spark = _started(with_ours)
@@ -173,8 +173,10 @@ def _opened_with(settings: Mapping[str, str]) -> SparkSession:
     return spark
 
 
-def _is_no_interrupt(record: logging.LogRecord) -> bool:
-    return record.exc_info is None or not comes_of(record.exc_info[1], KeyboardInterrupt)
+def _is_not_told(record: logging.LogRecord) -> bool:
+    """Whether who has called Java does not get the error, and tell of it."""
+    told = (KeyboardInterrupt, Py4JNetworkError)
+    return record.exc_info is None or not comes_of(record.exc_info[1], *told)
 
 
 def _with_ours(settings: Mapping[str, str]) -> dict[str, str]:
@@ -240,11 +242,26 @@ def _started(settings: Mapping[str, str]) -> SparkSession:
                     gateway.proc.kill()
                 raise
             spare_waits(context)
+            _hear_its_end_quietly(context)
         for name, value in settings.items():
             builder = builder.config(name, value)
         return builder.getOrCreate()
     except (Py4JJavaError, CapturedException) as error:
         raise SessionError(f"Spark does not start: {error_text(error)}: look {look_at}") from error
+
+
+def _hear_its_end_quietly(context: SparkContext) -> None:
+    """What a killed Spark leaves of a connection with news of its accumulators is a traceback of
+    the thread that reads them, on stderr, before the command tells of it.
+    """
+    server: Any = context._accumulatorServer
+    tell = server.handle_error
+
+    def handle_error(request: Any, address: Any) -> None:
+        if not isinstance(sys.exc_info()[1], EOFError | ConnectionError):
+            tell(request, address)
+
+    server.handle_error = handle_error
 
 
 def _end_java_without(class_path: str) -> None:

@@ -94,7 +94,8 @@ def without_parts(value: bytes) -> Iterator[bytes]:
     except ValueError:
         return
     for path in list(members(whole, ())) if isinstance(whole, dict) else ():
-        for other in (None, "", 0, [], {}, ...):
+        others: tuple[Any, ...] = (None, "", 0, [], {}, ...)
+        for other in others:
             tree = json.loads(value)
             inner = reduce(getitem, path[:-1], tree)
             if other is ...:

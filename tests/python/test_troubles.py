@@ -203,6 +203,33 @@ def test_spark_that_has_ended_under_dbt(error: Exception, monkeypatch: pytest.Mo
             raise error
 
 
+KILLED = """
+import os, signal, sys, time
+from dbt_lakehouse.cli import main
+from dbt_lakehouse.commands.generate import scan
+profile_topics = scan.profile_topics
+def twice(spark, formats):
+    profile_topics(spark, formats)
+    os.kill(spark._jvm.java.lang.ProcessHandle.current().pid(), signal.SIGKILL)
+    time.sleep(2)
+    return profile_topics(spark, formats)
+scan.profile_topics = twice
+main(["land", sys.argv[1]]) if len(sys.argv) == 2 else main(sys.argv[1:])
+"""
+
+
+def test_a_killed_spark_is_told_in_one_line(tmp_path: Path) -> None:
+    environment = {"LAKEHOUSE_LAKE": str(tmp_path / "lake")}
+    name = "debezium.sales.orders"
+    calls = [[str(ROOT / "seeds" / f"{name}.jsonl")], ["generate", "--topic", name]]
+    for arguments, code in zip(calls, (0, 1), strict=True):
+        with program(["-c", KILLED, *arguments], tmp_path, environment) as command:
+            command.end(code=code)
+            said = command.said_by_all()
+    # Python workers had told Spark of their time, and Spark this process, of each.
+    assert said.startswith("lakehouse: Spark's process has ended") and said.count("\n") == 1, said
+
+
 AT_WORK = """
 import os, signal, threading, time
 from pyspark import SparkContext

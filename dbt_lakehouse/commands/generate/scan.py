@@ -8,7 +8,7 @@ import json
 import pickle
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from itertools import chain
+from itertools import accumulate, chain
 from typing import Any
 
 import pyarrow as pa
@@ -41,7 +41,9 @@ from python_udfs.registry import (
 
 _COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
 _EVENTS = "silver.change_events"
+# What a format is suggested by, of a topic: as many payloads, in as many bytes.
 _SUGGESTION_PAYLOADS = 2000
+_SUGGESTION_BYTES = 32 * 2**20
 # Of a batch; each is decoded in every format.
 _PAYLOADS_OF_A_GUESS = 100
 _NO_TIME = -(2**63)
@@ -196,10 +198,14 @@ def suggested_format(spark: SparkSession, topic: str) -> str | None:
     The formats of the Debezium family decode each other's payloads; their source blocks differ.
     """
     landed = spark.table(bronze.TABLE)
-    rows = _payloads(landed, [topic]).select("key", "value").limit(_SUGGESTION_PAYLOADS).collect()
-    payloads = [
-        (None if row.key is None else bytes(row.key), bytes(row.value)) for row in rows if row.value
-    ]
+    payloads_of_topic = _payloads(landed, [topic]).where("length(value) > 0")
+    # All of them may be more than the driver's memory holds.
+    size = F.expr("length(value) + coalesce(length(key), 0)")
+    sizes = payloads_of_topic.select(size).limit(_SUGGESTION_PAYLOADS).collect()
+    totals = accumulate(row[0] for row in sizes)
+    fitting = sum(total <= _SUGGESTION_BYTES for total in totals)
+    rows = payloads_of_topic.select("key", "value").limit(max(fitting, 1)).collect()
+    payloads = [(None if row.key is None else bytes(row.key), bytes(row.value)) for row in rows]
     know_schemas_of(None, chain.from_iterable(payloads))
     return format_of(payloads)
 
