@@ -5,7 +5,8 @@ A few of all that `make soak SOAK="--crashes"` tries.
 
 import pytest
 from commit_points import Point
-from crashes import COMMITS, CrashLake, points
+from crashes import COMMITS, CrashLake, Trouble, points
+from disks import can_mount
 
 
 @pytest.fixture(scope="module")
@@ -34,3 +35,8 @@ def test_runs_that_are_killed(lake: CrashLake, command: str, point: Point, of: s
 
 def test_a_commit_that_fails(lake: CrashLake) -> None:
     assert lake.failed("run", Point("gold.tickets", 0)) == []
+
+
+@pytest.mark.skipif(not can_mount(), reason="this user may mount no small disk to fill")
+def test_a_disk_that_is_full_in_the_merge_of_gold(lake: CrashLake) -> None:
+    assert lake.with_bad_disk("run", Trouble("gold", 0)) == []
