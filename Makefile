@@ -73,7 +73,7 @@ bench: setup .venv/.dev .venv/.classes ## measure ratios against their bars (BEN
 bench-kafka: setup .venv/.dev ## measure landing from Kafka against a plain Spark job (BENCH="--messages 2000000")
 	@LAKEHOUSE_SMALL=false $(BIN)/python benchmarks/kafka_landing.py $(BENCH)
 
-bench-rivals: setup .venv/.dev .venv/.classes .cache/rivals/.made ## measure first load and increments against rivals (BENCH="--events 1000000")
+bench-rivals: setup .venv/.dev .venv/.classes .cache/rivals/delta/.made .cache/rivals/hudi/.made ## measure first load and increments against rivals (BENCH="--events 1000000")
 	@LAKEHOUSE_SMALL=false $(BIN)/python -m benchmarks.rivals $(BENCH)
 
 kafka: setup .venv/.dev ## run a Kafka broker with the demo's topics until Ctrl-C (PORT=9192, KAFKA="--fresh")
@@ -133,11 +133,11 @@ prerequisites:
 	@$(BIN)/lakehouse jars --archive
 	@touch $@
 
-# Another PySpark than ours.
-.cache/rivals/.made: benchmarks/rivals/requirements.txt requirements-build.txt | prerequisites
-	@$$(.ci/prerequisites) -m venv --clear .cache/rivals
-	@for file in requirements-build.txt benchmarks/rivals/requirements.txt; do \
-	    .cache/rivals/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps \
+# Other PySparks than ours.
+.cache/rivals/%/.made: benchmarks/rivals/requirements-%.txt requirements-build.txt | prerequisites
+	@$$(.ci/prerequisites) -m venv --clear $(@D)
+	@for file in requirements-build.txt $<; do \
+	    $(@D)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps \
 	        --no-build-isolation -r $$file || exit 1; \
 	done
 	@touch $@

@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from benchmarks.__main__ import table
 from benchmarks.measuring import Figure
@@ -24,8 +24,20 @@ from benchmarks.rivals.stream import INCREMENT, Rows, folded, read_rows, write_l
 from dbt_lakehouse.config.paths import CACHE, LOOPBACK, ROOT
 from dbt_lakehouse.spark.jars import Jar, ensure_jars
 
+
+class _Rival(NamedTuple):
+    """A side that is not ours."""
+
+    title: str
+    module: str
+    """Of this package; its environment has the same name."""
+    jars: tuple[Jar, ...]
+    forgets: bool
+    """Whether it forgets deleted keys, at some time: late events then bring rows back."""
+
+
 # The newest Delta that is for the newest Spark that it supports.
-JARS: Final = (
+DELTA: Final = (
     Jar(
         "io.delta:delta-spark_4.2_2.13:4.4.0",
         "27d4fd8b1f879535c573ed1c718177d6a27f24d3e626ba02e216369725721ead",
@@ -35,10 +47,18 @@ JARS: Final = (
         "c46735481fa8e326b0957be02b4420cbcab4b325bb08009b7f2045a95133f1cc",
     ),
 )
-PYTHON: Final = CACHE / "rivals" / "bin" / "python"
+HUDI: Final = (
+    Jar(
+        "org.apache.hudi:hudi-spark3.5-bundle_2.12:1.2.0",
+        "cc79fba00822f3a6c3a860df99375c2e3d4a034d037dbf4213a4966a706a7676",
+    ),
+)
 OURS: Final = "ours"
-RIVALS: Final = {"auto_cdc": "AUTO CDC's code, Delta", "merge": "foreachBatch with MERGE, Delta"}
-
+RIVALS: Final = {
+    "auto_cdc": _Rival("AUTO CDC's code, Delta", "delta", DELTA, forgets=False),
+    "merge": _Rival("foreachBatch with MERGE, Delta", "delta", DELTA, forgets=True),
+    "upsert": _Rival("foreachBatch with upsert, Hudi", "hudi", HUDI, forgets=True),
+}
 
 Measured = dict[str, float]
 
@@ -46,13 +66,16 @@ Measured = dict[str, float]
 def _command(side: str, loads: Path, folder: Path) -> list[str]:
     if side == OURS:
         return [sys.executable, "-m", "benchmarks.rivals.ours", str(loads), str(folder)]
-    jars = os.pathsep.join(map(str, ensure_jars(JARS)))
-    return [str(PYTHON), "-m", "benchmarks.rivals.delta", side, str(loads), str(folder), jars]
+    rival = RIVALS[side]
+    python = CACHE / "rivals" / rival.module / "bin" / "python"
+    program = [str(python), "-m", f"benchmarks.rivals.{rival.module}"]
+    jars = os.pathsep.join(map(str, ensure_jars(rival.jars)))
+    return [*program, side, str(loads), str(folder), jars]
 
 
 def _run(side: str, loads: Path, expected: Rows) -> dict[str, Measured]:
     """What a side's loads took. Raises ``RuntimeError`` if its rows differ from the expected ones;
-    deleted rows that ``merge`` has brought back are counted.
+    deleted rows that one which forgets has brought back are counted.
     """
     with _folder(side) as folder:
         command = _command(side, loads, folder)
@@ -70,11 +93,12 @@ def _run(side: str, loads: Path, expected: Rows) -> dict[str, Measured]:
         first, *increments = json.loads((folder / "loads.json").read_text())
     wrong = sum(rows.get(key) != row for key, row in expected.items())
     more = float(len(rows.keys() - expected.keys()))
-    if wrong or (more and side != "merge"):
+    forgets = side != OURS and RIVALS[side].forgets
+    if wrong or (more and not forgets):
         raise RuntimeError(f"{side}: {wrong} rows are wrong or missing, {more:.0f} should be gone")
     summed = {name: sum(load[name] for load in increments) for name in first}
     summed["median s"] = statistics.median(load["s"] for load in increments)
-    if more:
+    if forgets:
         summed["deleted rows brought back"] = more
     return {"first load": first, f"{INCREMENTS} increments": summed}
 
@@ -110,13 +134,13 @@ def main() -> None:
                 runs.append(_run(side, loads, expected))
                 print(runs[-1], file=sys.stderr)
     figures = []
-    for rival, title in RIVALS.items():
+    for rival, about in RIVALS.items():
         for load in results[OURS][0]:
             ours, theirs = (
                 _medians([run[load] for run in results[side]]) for side in (OURS, rival)
             )
             measured = ours | {f"rival {name}": value for name, value in theirs.items()}
-            name = f"{load}: {title}"
+            name = f"{load}: {about.title}"
             figures.append(Figure("rivals", name, theirs["s"] / ours["s"], 1.0, measured=measured))
     print(f"{len(expected):,} rows, increments of {INCREMENT:,} events")
     print(table(figures))
