@@ -159,14 +159,14 @@ class Pipelines:
         self._source = source
         project = write_project(folder / f"{source.shape}-project", source.models)
         self._lake = BenchmarkLake(folder, project, {"as_of": AS_OF})
-        self._spark = self._lake.open_session()
+        self.spark: Final = self._lake.open_session()
 
     def load(self, pieces: list[list[Path]], ours_first: bool) -> Seconds:
         """Load into an empty lake, piece by piece; who begins with a piece changes from one to the
         next. Raises ``RuntimeError`` if the results differ.
         """
         self._lake.empty()
-        self._source.create(self._spark, TABLES)
+        self._source.create(self.spark, TABLES)
         return self.go_on(pieces, ours_first)
 
     def go_on(self, pieces: list[list[Path]], ours_first: bool) -> Seconds:
@@ -192,18 +192,18 @@ class Pipelines:
         """Wall seconds of copying what our last load has made, table by table."""
         (log,) = self._source.models.silver
         return sum(
-            seconds_to_copy(self._spark, f"lake.{table}", "lake.silver.copied", same_files=True)
+            seconds_to_copy(self.spark, f"lake.{table}", "lake.silver.copied", same_files=True)
             for table in ("silver.change_events", f"silver.{log}", self._source.gold)
         )
 
     def _run_handwritten(self) -> None:
-        self._source.run(self._spark, TABLES)
+        self._source.run(self.spark, TABLES)
 
     def _compare(self) -> None:
         names = list(self._source.ours)
         theirs = {name: name for name in names}
         found = [
-            self._spark.sql(
+            self.spark.sql(
                 f"select count(*), sum(cast(xxhash64({', '.join(names)}) as decimal(38, 0))) from"
                 f" (select {', '.join(_hashable(columns, name) for name in names)} from {table})"
             ).first()

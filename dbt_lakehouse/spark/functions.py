@@ -8,7 +8,7 @@ import gc
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from itertools import accumulate, chain, repeat
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -364,13 +364,14 @@ def _decoder_with(schemas: Mapping[int, Registered | None]) -> BatchFunction:
     return decode
 
 
-_BATCH_FUNCTIONS: dict[str, BatchFunction] = {
+BATCH_FUNCTIONS: Final[dict[str, BatchFunction]] = {
     "decode_payload": decode_payload_batch,
     "row_texts": row_texts_batch,
     "json_elements": json_elements_batch,
     "json_entries": json_entries_batch,
     "decode_hbase": decode_hbase_batch,
 }
+"""What Spark calls for each function of the registry, by its SQL name."""
 
 
 def register_functions(spark: SparkSession) -> None:
@@ -378,7 +379,7 @@ def register_functions(spark: SparkSession) -> None:
     for name, sql_function in registry.SQL_FUNCTIONS.items():
         # By the functions' type hints; PySpark's own stubs know only the form that warns of it.
         make_udf: Any = arrow_udf
-        spark.udf.register(name, make_udf(_BATCH_FUNCTIONS[name], sql_function.returns))
+        spark.udf.register(name, make_udf(BATCH_FUNCTIONS[name], sql_function.returns))
 
 
 def register_decoder(spark: SparkSession, schemas: Mapping[int, Registered | None]) -> None:
