@@ -284,7 +284,7 @@ def test_the_last_run(tmp_path: Path, written: Any, is_failed: bool | None) -> N
             for name, how in written
         ]
         written = {
-            "metadata": {"generated_at": "2026-11-21T10:00:00Z"},
+            "metadata": {"generated_at": "2026-11-21T10:00:00.123456Z"},
             "args": {"which": "build"},
             "results": results,
         }
@@ -297,6 +297,7 @@ def test_the_last_run(tmp_path: Path, written: Any, is_failed: bool | None) -> N
     assert [each.alert for each in report.alerts] == (["run_failed"] if is_failed else [])
     if run is not None:
         assert run.statuses.keys() == {"gold.orders"}
+        assert run.ended_at == "2026-11-21T10:00:00Z"
 
 
 @pytest.mark.parametrize(

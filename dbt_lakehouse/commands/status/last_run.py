@@ -27,7 +27,7 @@ def read_run(target: Path, gold: str) -> Run | None:
         return run
     return Run(
         command=f"dbt {reported.command}",
-        ended_at=f"{reported.ended_at.astimezone(UTC):%FT%TZ}",
+        ended_at=_in_seconds(reported.ended_at),
         is_failed=True,
         error=" ".join(reported.error.split()),
     )
@@ -42,7 +42,7 @@ def _results(target: Path) -> Run | None:
         failed = sorted(name for name, each in results.items() if each["status"] in _FAILURES)
         return Run(
             command=f"dbt {written['args']['which']}",
-            ended_at=written["metadata"]["generated_at"],
+            ended_at=_in_seconds(datetime.fromisoformat(written["metadata"]["generated_at"])),
             is_failed=bool(failed),
             failed=failed,
             statuses={
@@ -55,3 +55,7 @@ def _results(target: Path) -> Run | None:
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         # None has run here, or one is at work on it.
         return None
+
+
+def _in_seconds(moment: datetime) -> str:
+    return f"{moment.astimezone(UTC):%FT%TZ}"
