@@ -5,6 +5,7 @@ arrays to Python values and back.
 """
 
 import gc
+from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from itertools import accumulate, chain, repeat
@@ -229,14 +230,25 @@ def _texts_array(blocks: list[bytes | None], lengths: list[int]) -> pa.Array:
     if blocks.count(None) == len(blocks):
         return pa.nulls(sum(lengths), pa.string())
     # Not as one text: all of it would have to pass through a processor's cache several times.
-    # A view of each without its last line break: copies that large cost as much as the splitting.
-    lines = [
-        memoryview(b"null\n" * rows if block is None else block)[:-1]
-        for block, rows in zip(blocks, lengths, strict=True)
-    ]
-    texts = pc.split_pattern(pa.array(lines, pa.string()), "\n").flatten()
+    lines = pa.concat_arrays(
+        [
+            _text_of(b"null\n" * rows if block is None else block)
+            for block, rows in zip(blocks, lengths, strict=True)
+        ]
+    )
+    # Spark takes for granted that it is UTF-8.
+    lines.validate(full=True)
+    texts = pc.split_pattern(lines, "\n").flatten()
     is_null = pc.equal(texts, "null")
     return pc.if_else(is_null, None, texts) if pc.any(is_null).as_py() else texts
+
+
+def _text_of(block: bytes) -> pa.Array:
+    """An array of one text, a block without its last line break, where it is: a copy costs as much
+    as splitting it, and of views as values pyarrow 26 keeps the bytes for good.
+    """
+    ends = array("i", (0, len(block) - 1))
+    return pa.Array.from_buffers(pa.string(), 1, [None, pa.py_buffer(ends), pa.py_buffer(block)])
 
 
 def _times_array(blocks: list[Sequence[int | None] | None], lengths: list[int]) -> pa.Array:
