@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 # What the operating system says, in the words of Java too; or what commands make of that.
-FULL: Final = ("No space left on device", "the disk is full")
+FULL: Final = ("No space left on device", "is full: make room")
 READ_ONLY: Final = ("Read-only file system", "is read-only", "the lake's storage can't be written")
 _ROOMY: Final = "size=1g,rw"
 _PAGE: Final = 4096

@@ -62,7 +62,9 @@ METADATA = "file:/srv/lake/warehouse/gold/orders/metadata/00003-a.metadata.json"
             f"Job aborted: Failed to create file: {DATA} (Read-only file system)",
             "the lake's storage (spark.sql.catalog.lake.warehouse) is read-only: the system's log",
         ),
-        (f"Failed to close: {DATA}: No space left on device", "the disk is full"),
+        (f"Failed to close: {DATA}: No space left on device", f"the disk of {DATA} is full"),
+        ("Failed to spill: No space left on device", "the disk is full: make room where the lake"),
+        ("Job 2 cancelled because SparkContext was shut down", "Spark's process has ended"),
         ("Unknown failure: [SQLITE_FULL] Insertion failed because database is full", "is full"),
         ("[SQLITE_IOERR_WRITE] Disk I/O error (disk I/O error)", "the disk of the lake's catalog"),
         (
