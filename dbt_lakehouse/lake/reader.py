@@ -378,6 +378,9 @@ def _connection(settings: Mapping[str, str], found: list[Entry]) -> DuckDBPyConn
         config={
             "autoinstall_known_extensions": "false",
             "autoload_known_extensions": "false",
+            # With it the extension (1.5.5, mended since) takes a deletion vector for another one of
+            # the same Puffin file: it reads from where what is cached begins.
+            "enable_external_file_cache": "false",
             # Else a name of a variable here would be one of a table.
             "python_enable_replacements": "false",
             # For what a query can't hold in memory; the current folder need not be writable.

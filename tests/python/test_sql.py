@@ -8,6 +8,7 @@ import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from random import Random
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -152,6 +153,51 @@ def test_the_rows_are_those_of_spark(lake: Lake, reader: Reader) -> None:
             (expected.num_rows,)
         ], name
     assert reader.query("select count(*) from other.deleted").fetchall() == [(33333,)]
+
+
+def test_each_commit_is_read_as_spark_reads_it(lake: Lake) -> None:
+    """Commits at random that delete rows of several files in several row groups: their deletion
+    vectors share Puffin files, and replace earlier ones.
+    """
+    lake.sql(
+        "create table lake.other.churned (id bigint, text string) using iceberg"
+        " tblproperties ('write.parquet.row-group-size-bytes' = '65536')"
+    )
+    reader = lake.reader()
+    random = Random(5)
+    for step in range(18):
+        modulus = random.randrange(2, 9)
+        some = f"pmod(xxhash64(id, {step}), {modulus}) = 0"
+        begin, length = random.randrange(60_000), random.randrange(2_000, 30_000)
+        span = f"range({begin}, {begin + length}, 1, {random.randrange(1, 5)})"
+        lake.sql(
+            random.choice(
+                [
+                    f"insert into lake.other.churned select id, sha(string(id)) from {span}",
+                    f"delete from lake.other.churned where {some}",
+                    f"""
+                    merge into lake.other.churned old
+                    using (select id, {modulus} as text from {span}) new on old.id = new.id
+                    when matched and pmod(new.id, {modulus}) = 0 then delete
+                    when matched then update set text = new.text
+                    when not matched then insert *
+                    """,
+                ]
+            )
+            if step
+            else f"insert into lake.other.churned select id, '' from {span}"
+        )
+        reader.refresh()
+        rows = texts(lake.spark.sql("from lake.other.churned").toArrow())
+        assert texts(reader.query("from other.churned").to_arrow_table()) == rows, step
+        assert texts(pa.Table.from_pylist(lake.read("other.churned"))) == rows, step
+        counted = reader.query("select count(*), count(id) from other.churned").fetchone()
+        assert counted == (len(rows), len(rows)), step
+    files = lake.sql(
+        "select data_file.file_path, max(status) = 2 as removed, count(*) as vectors"
+        " from lake.other.churned.all_entries where data_file.content = 1 group by 1"
+    )
+    assert max(file["vectors"] for file in files) > 5 and any(file["removed"] for file in files)
 
 
 def test_filters_lose_no_row(reader: Reader) -> None:
