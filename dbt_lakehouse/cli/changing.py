@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dbt_lakehouse.cli.options import OneOf, key_lines, names, project_options, quarantine_options
+from dbt_lakehouse.cli.options import (
+    OneOf,
+    TableName,
+    key_lines,
+    names,
+    project_options,
+    quarantine_options,
+)
 from dbt_lakehouse.commands.standard_streams import FAILED, fail, say
 from python_udfs.registry import FORMATS
 
@@ -92,7 +99,7 @@ def redrive(
 
 
 @click.command()
-@click.argument("tables", nargs=-1)
+@click.argument("tables", nargs=-1, type=TableName())
 @click.option("--dry-run", is_flag=True, help="Only say what there is to do.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was done as JSON, a line each.")
 @project_options
@@ -111,7 +118,7 @@ def maintain(project: "Project", tables: tuple[str, ...], dry_run: bool, as_json
 
 
 @click.command()
-@click.option("--table", help="The gold table whose key it is.")
+@click.option("--table", type=TableName(gold_only=True), help="The gold table whose key it is.")
 @click.option(
     "--key",
     "keys",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dbt_lakehouse.cli.options import OneOf, project_options, set_by_signals
+from dbt_lakehouse.cli.options import Count, OneOf, project_options, set_by_signals
 from dbt_lakehouse.commands.standard_streams import Input, fail, opened, say, write
 from dbt_lakehouse.landing.captures import CaptureError
 from dbt_lakehouse.landing.progress import Counted, Reading, size_of_stream
@@ -142,7 +142,7 @@ def _land_from_kafka(
 @click.option("--available-now", is_flag=True, help="End when all that is in Kafka now has landed.")
 @click.option(
     "--max-offsets-per-trigger",
-    type=click.IntRange(min=1),
+    type=Count(min=1),
     default=500_000,
     show_default=True,
     help="Offsets for one commit at most.",

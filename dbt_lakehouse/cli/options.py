@@ -5,17 +5,21 @@ import signal
 import threading
 from collections.abc import Callable
 from functools import wraps
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
+from click.shell_completion import CompletionItem
 
 from dbt_lakehouse.commands.standard_streams import fail, opened
+from dbt_lakehouse.errors import LakehouseError
 from dbt_lakehouse.texts import did_you_mean
 from python_udfs.core.errors import CODES
 
 if TYPE_CHECKING:
     from dbt_lakehouse.config.profile import Place
     from dbt_lakehouse.config.project import ProjectOptions
+
+_PROJECT_OPTIONS: Final = ("project_dir", "profiles_dir", "profile", "target", "variables")
 
 
 class OneOf(click.Choice[str]):
@@ -26,6 +30,43 @@ class OneOf(click.Choice[str]):
             f"{value!r} is not known{did_you_mean(str(value), self.choices)}; known are"
             f" {', '.join(self.choices)}"
         )
+
+
+class Count(click.IntRange):
+    """A whole number of some range; click would call a word no valid `integer range`."""
+
+    name = "integer"
+
+
+class TableName(click.ParamType[str]):
+    """The name of a table, which the shell completes: gold's without schema, other layers' whole
+    unless it is `gold_only`.
+    """
+
+    name = "text"
+
+    def __init__(self, *, gold_only: bool = False) -> None:
+        self._gold_only = gold_only
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        from dbt_lakehouse.config.profile import find
+        from dbt_lakehouse.config.project import ProjectOptions
+        from dbt_lakehouse.lake.catalog import entries
+
+        try:
+            place = find(ProjectOptions(*(ctx.params.get(name) for name in _PROJECT_OPTIONS)))
+            found = entries(place.settings)
+        except LakehouseError:
+            # Told by the command itself, once it is run.
+            return []
+        names = [each.name if each.schema == place.gold else str(each) for each in found]
+        return [
+            CompletionItem(name)
+            for name in names
+            if name.startswith(incomplete) and not (self._gold_only and "." in name)
+        ]
 
 
 def project_options(

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dbt_lakehouse.cli.options import (
+    Count,
     OneOf,
+    TableName,
     key_lines,
     names,
     place_options,
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("query", required=False)
 @click.option("--as-of", metavar="TIME", help="Read the tables as they were then (UTC).")
-@click.option("--limit", type=click.IntRange(min=0), help="Print so many rows at most.")
+@click.option("--limit", type=Count(min=0), help="Print so many rows at most.")
 @click.option("--csv", "forms", flag_value="csv", multiple=True, help="Print CSV.")
 @click.option(
     "--json", "forms", flag_value="json", multiple=True, help="Print JSON, a line for each row."
@@ -78,8 +80,8 @@ def sql(
 
 
 @click.command()
-@click.argument("tables", nargs=-1)
-@click.option("--limit", type=click.IntRange(min=0), help="So many rows of each (default: 5).")
+@click.argument("tables", nargs=-1, type=TableName())
+@click.option("--limit", type=Count(min=0), help="So many rows of each (default: 5).")
 @click.option("--columns", metavar="COLUMN,...", help="Only these, in this order.")
 @click.option("--where", metavar="CONDITION", help="Only rows that meet it, in DuckDB's SQL.")
 @click.option("--json", "as_json", is_flag=True, help="Print the row counts as JSON.")
@@ -106,7 +108,12 @@ def show(
 
 
 @click.command()
-@click.option("--table", required=True, help="The gold table whose key it is.")
+@click.option(
+    "--table",
+    required=True,
+    type=TableName(gold_only=True),
+    help="The gold table whose key it is.",
+)
 @click.option(
     "--key",
     required=True,
@@ -153,14 +160,14 @@ def why(project: "Project", table: str, key: str, as_json: bool) -> None:
     + ".",
 )
 @click.argument("file", required=False)
-@click.option("--line", type=click.IntRange(min=1), help="FILE holds captures: the message there.")
+@click.option("--line", type=Count(min=1), help="FILE holds captures: the message there.")
 @click.option("--hex", "hex_text", metavar="HEX", help="The payload in hexadecimal digits.")
 @click.option("--base64", "base64_text", metavar="BASE64", help="The payload in base64.")
 @click.option("--key-hex", metavar="HEX", help="The Kafka key.")
 @click.option("--key-base64", metavar="BASE64", help="The Kafka key.")
 @click.option("--topic", help="A message that has landed, with --offset.")
-@click.option("--partition", type=click.IntRange(min=0), help="Its partition, if several have it.")
-@click.option("--offset", type=click.IntRange(min=0), help="Its offset.")
+@click.option("--partition", type=Count(min=0), help="Its partition, if several have it.")
+@click.option("--offset", type=Count(min=0), help="Its offset.")
 @click.option("--kafka", "from_kafka", is_flag=True, help="Read it from Kafka, not from bronze.")
 @click.option("--all", "everything", is_flag=True, help="Elide nothing, however large it is.")
 @click.option("--json", "as_json", is_flag=True, help="Print the trees and events as JSON.")
@@ -192,7 +199,7 @@ def explain(options: "ProjectOptions", everything: bool, as_json: bool, **given:
 @click.option("--topic", required=True, help="A topic of Kafka, landed or not.")
 @click.option(
     "--limit",
-    type=click.IntRange(min=1, max=10_000),
+    type=Count(min=1, max=10_000),
     default=5,
     show_default=True,
     help="So many messages at most.",
@@ -213,7 +220,7 @@ def peek(project: "Project", topic: str, limit: int, as_json: bool) -> None:
 @quarantine_options
 @click.option(
     "--examples",
-    type=click.IntRange(min=1),
+    type=Count(min=1),
     default=1,
     show_default=True,
     help="So many of the newest of each code and topic.",

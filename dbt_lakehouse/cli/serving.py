@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dbt_lakehouse.cli.options import project_options, set_by_signals
+from dbt_lakehouse.cli.options import Count, project_options, set_by_signals
 from dbt_lakehouse.commands.standard_streams import say
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen at.")
 @click.option(
     "--port",
-    type=click.IntRange(0, 65535),
+    type=Count(0, 65535),
     default=10000,
     show_default=True,
     help="Port; 0 for any that is free.",
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--connect",
-    type=click.IntRange(0, 65535),
+    type=Count(0, 65535),
     metavar="PORT",
     help="Port of Spark Connect; 0 for any that is free. Without it there is none."
     " SPARK_CONNECT_AUTHENTICATE_TOKEN is what clients must know.",

@@ -353,7 +353,12 @@ def test_a_selection_of_nothing_is_told_without_colour_if_that_is_not_wanted(
     assert ("\x1b" in shown.partition("\n")[2]) == asked_for
 
 
-def test_names_are_completed(capfd: pytest.CaptureFixture[str]) -> None:
+def test_names_are_completed(
+    demo: Lake,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
     def completed(*words: str) -> set[str]:
         environment = {"COMP_WORDS": "\n".join(words), "COMP_CWORD": str(len(words) - 1)}
         with pytest.MonkeyPatch.context() as patch:
@@ -363,11 +368,20 @@ def test_names_are_completed(capfd: pytest.CaptureFixture[str]) -> None:
             with pytest.raises(SystemExit) as ended:
                 main([])
         assert ended.value.code == 0
-        return {line.partition(",")[2] for line in capfd.readouterr().out.splitlines()}
+        return {line.partition(",")[2] for line in capfd.readouterr().out.split()}
 
     assert completed("lakehouse", "mig") == {"migrate-catalog"}
     assert completed("lakehouse", "decode", "--format", "canal") == {"canal_json"}
     assert "bad_shape" in completed("lakehouse", "redrive", "--code", "bad_")
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setenv("LAKEHOUSE_LAKE", demo.environment["LAKEHOUSE_LAKE"])
+    assert completed("lakehouse", "show", "orders") == {"orders", "orders_history"}
+    assert completed("lakehouse", "maintain", "bronze.raw_") == {"bronze.raw_payloads"}
+    assert completed("lakehouse", "why", "--table", "prof") == {"profiles", "profiles_history"}
+    assert completed("lakehouse", "forget", "--table", "silver.") == set()
+    # Where there is no lake the command itself says so.
+    monkeypatch.setenv("LAKEHOUSE_LAKE", str(tmp_path))
+    assert completed("lakehouse", "show", "") == set()
 
 
 def test_help_tells_the_exit_codes(capfd: pytest.CaptureFixture[str]) -> None:
