@@ -83,9 +83,13 @@ def test_a_project_of_its_own_has_its_topics_in_gold(wheel: Path, tmp_path: Path
     said = run(project, environment, *DBT, "build")
     assert "ERROR=0" in said
 
-    said = run(project, environment, "-m", "dbt_lakehouse.cli", "show")
     page = (EXAMPLE / "README.md").read_text()
-    assert said in page
+    assert run(project, environment, "-m", "dbt_lakehouse.cli", "show") in page
+    # Tables are replaced whatever the project says of their format.
+    settings = project / "dbt_project.yml"
+    settings.write_text(settings.read_text().replace("    +file_format: iceberg\n", ""))
+    run(project, environment, *DBT, "run", "--full-refresh")
+    assert run(project, environment, "-m", "dbt_lakehouse.cli", "show") in page
     assert "silver.change_events" in lake.tables()
     manifest = json.loads((project / "target" / "manifest.json").read_text())
     (macro,) = (each for each in manifest["macros"].values() if each["name"] == "current_state")

@@ -1,0 +1,25 @@
+{#
+  The statement that makes a table anew. Each of the lake's is Iceberg's and is replaced, so that its
+  earlier snapshots stay: dbt-spark does so only where `file_format` says iceberg, and else wants the
+  table not to be there. What is temporary, or not of SQL, it makes.
+#}
+{% macro lakehouse__create_table_as(temporary, relation, compiled_code, language='sql') -%}
+    {%- if temporary or language != 'sql' -%}
+        {{ spark__create_table_as(temporary, relation, compiled_code, language) }}
+    {%- else -%}
+        create or replace table {{ relation }}
+        {%- if config.get('contract').enforced -%}
+            {{ get_assert_columns_equivalent(compiled_code) }}
+            {%- set compiled_code = get_select_subquery(compiled_code) -%}
+        {%- endif %}
+        using {{ config.get('file_format', 'iceberg') }}
+        {{ options_clause() }}
+        {{ tblproperties_clause() }}
+        {{ partition_cols(label='partitioned by') }}
+        {{ clustered_cols(label='clustered by') }}
+        {{ location_clause() }}
+        {{ comment_clause() }}
+        as
+        {{ compiled_code }}
+    {%- endif -%}
+{%- endmacro %}
