@@ -107,7 +107,7 @@ def row_texts_of_many(
     of_before, of_after = _texts_of_many(befores, fields), _texts_of_many(afters, fields)
     parts: list[Texts] = [None] * len(of_after)
     for place, image in enumerate(afters):
-        if image is not None and _PARTIAL_MARK in image:
+        if image is not None and _PARTIAL_MARK in image and _is_of_document(record_keys[place]):
             partial = _partial_texts(image, fields, key_fields)
             if partial is not None:
                 of_after[place], parts[place] = partial
@@ -117,6 +117,13 @@ def row_texts_of_many(
         for row, record_key in zip(map(_row_image, of_before, of_after), record_keys, strict=True)
     ]
     return of_before, of_after, _texts_of_many(lacking, key_fields), parts
+
+
+def _is_of_document(record_key: bytes | None) -> bool:
+    """Whether a key is MongoDB's, whose images alone are partial: in all others ``$partial`` is the
+    name of a column.
+    """
+    return record_key is not None and _decode_object(record_key).keys() == {"_id"}
 
 
 def _row_image(before: Texts, after: Texts) -> Texts:
@@ -225,13 +232,16 @@ def _partial_texts(
     image: bytes, fields: tuple[Field, ...], key_fields: tuple[str, ...]
 ) -> tuple[list[str | None], list[str | None]] | None:
     """The texts of a partial image, and what it says of the insides of fields; None if it is whole,
-    for only something in it has that name.
+    for only something in it has that name, or it is a column's.
     """
     values = _decode_object(image)
     raw = values.pop(PARTIAL, None)
-    if raw is None:
+    try:
+        changes = {name: _decode_object(part) for name, part in _decode_object(raw or b"").items()}
+    except _FAILURES:
         return None
-    changes = {name: _decode_object(part) for name, part in _decode_object(raw).items()}
+    if not changes.keys() <= {UPDATED, TRUNCATED}:
+        return None
     updated, truncated = changes.get(UPDATED, {}), changes.get(TRUNCATED, {})
     texts: list[str | None] = []
     parts: list[str | None] = []

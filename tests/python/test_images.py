@@ -62,11 +62,11 @@ def test_paths_lead_into_fields() -> None:
 
 def test_a_partial_image_leaves_what_it_does_not_name() -> None:
     image = (
-        '{"id":1,"n":null,"o":{"p":2},"$partial":{"updated":{"a.b":"x","a.c":null,"d.0.e":{"f":1}},'
+        '{"_id":1,"n":null,"o":{"p":2},"$partial":{"updated":{"a.b":"x","a.c":null,"d.0.e":{"f":1}},'
         '"truncated":{"t":2,"u.v":0}}}'
     )
     found = {
-        '"id"': ("1", None),
+        '"_id"': ("1", None),
         '"n"': (None, None),
         '"z"': (UNAVAILABLE, None),
         '["o","p"]': ("2", None),
@@ -82,16 +82,32 @@ def test_a_partial_image_leaves_what_it_does_not_name() -> None:
         '"u"': (UNAVAILABLE, '{"u.v":{"$truncated":0}}'),
         "[]": (UNAVAILABLE, image),
     }
-    texts = row_texts(None, image, None, f"[[{','.join(found)}],[]]")
+    texts = row_texts(None, image, '{"_id":1}', f"[[{','.join(found)}],[]]")
     assert (
         dict(zip(found, zip(texts.after or (), texts.parts or (), strict=True), strict=True))
         == found
     )
     # A key that isn't there is looked for in the message's.
-    keyed = row_texts(None, image, '{"k":5}', '[["k","id"],["k"]]')
-    assert (keyed.after, keyed.key) == ([None, "1"], ["5"])
-    # Something in a whole image may have that name too.
-    assert row_texts(None, '{"a":{"$partial":{}}}', None, '[["b"],[]]').parts is None
+    unkeyed = image.replace('"_id":1,', "")
+    keyed = row_texts(None, unkeyed, '{"_id":5}', '[["_id","n"],["_id"]]')
+    assert (keyed.after, keyed.key) == ([None, None], ["5"])
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        *(('{"id":1}', value) for value in ("{}", "5", '{"updated":{"x":7}}', '{"a":{}}', "null")),
+        *((None, value) for value in ("{}", '"text"')),
+        *(('{"_id":1}', value) for value in ("5", '"text"', "[]", '{"x":{}}', '{"updated":1}')),
+    ],
+)
+def test_a_column_may_have_the_name_of_what_says_partial(key: str | None, value: str) -> None:
+    image = f'{{"_id":1,"$partial":{value}}}'
+    texts = row_texts(None, image, key, '[["_id","x","$partial"],[]]')
+    column = {"null": None, '"text"': "text"}.get(value, value)
+    assert (texts.after, texts.parts) == (["1", None, column], None)
+    # And so may something in an image.
+    assert row_texts(None, f'{{"a":{image}}}', key, '[["b"],[]]').parts is None
 
 
 @pytest.mark.parametrize(
