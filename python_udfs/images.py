@@ -107,7 +107,7 @@ def row_texts_of_many(
     of_before, of_after = _texts_of_many(befores, fields), _texts_of_many(afters, fields)
     parts: list[Texts] = [None] * len(of_after)
     for place, image in enumerate(afters):
-        if image is not None and _PARTIAL_MARK in image and _is_of_document(record_keys[place]):
+        if image is not None and _PARTIAL_MARK in image and is_of_document(record_keys[place]):
             partial = _partial_texts(image, fields, key_fields)
             if partial is not None:
                 of_after[place], parts[place] = partial
@@ -119,7 +119,7 @@ def row_texts_of_many(
     return of_before, of_after, _texts_of_many(lacking, key_fields), parts
 
 
-def _is_of_document(record_key: bytes | None) -> bool:
+def is_of_document(record_key: bytes | None) -> bool:
     """Whether a key is MongoDB's, whose images alone are partial: in all others ``$partial`` is the
     name of a column.
     """

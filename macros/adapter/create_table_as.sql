@@ -1,7 +1,7 @@
 {#
-  The statement that makes a table anew. Each of the lake's is Iceberg's and is replaced, so that its
-  earlier snapshots stay: dbt-spark does so only where `file_format` says iceberg, and else wants the
-  table not to be there. What is temporary, or not of SQL, it makes.
+  Makes a table anew. Each of the lake's is Iceberg's and is replaced: its earlier
+  snapshots stay. dbt-spark does so only where `file_format` says iceberg, and else wants no table
+  to be there. What is temporary, or not of SQL, it makes.
 #}
 {% macro lakehouse__create_table_as(temporary, relation, compiled_code, language='sql') -%}
     {%- if temporary or language != 'sql' -%}

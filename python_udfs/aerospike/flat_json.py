@@ -70,7 +70,7 @@ KEY: Final = ("namespace", "set", "digest", "userKey")
 _KEY_PLACES: Final = tuple(f".{name}" for name in KEY)
 _NEEDED: Final = frozenset({"msg", "namespace", "digest"})
 PROPERTIES: Final = frozenset({*KEY, "msg", "gen", "exp", "lut", "durable"})
-_NAMES: Final = METADATA_NAMES | {"metadata_key"}
+_NAMES: Final = METADATA_NAMES | {"metadata_key", "beside"}
 _CONTAINERS: Final = frozenset({dict, list, Pairs})
 
 
@@ -133,8 +133,12 @@ def _record(record: Any, index: int, at: str, columns: dict[str, Any], budget: B
     if operation == UPSERT:
         _note_pairs(bins, metadata, root, budget)
         after = json_text.dumps(bins)
-    else:
+    elif name is None or bins.keys().isdisjoint(fields.keys() - PROPERTIES):
         keep_others(bins, frozenset(), metadata, _NAMES, at)
+    else:
+        # Both have something of one name.
+        metadata["beside"] = {}
+        keep_others(bins, frozenset(), metadata["beside"], frozenset(), at)
     return event_of(index, operation, key, digest, after, metadata)
 
 

@@ -202,7 +202,7 @@ def _events(message: Any, key_metadata: dict[str, Any], budget: Budget) -> list[
     del message["type"]
     metadata = metadata_of(message, key_metadata)
     if len(rows) > 1:
-        metadata["batch_size"] = len(rows)
+        metadata = _with_note(metadata, "batch_size", len(rows))
     shared = encode(metadata)
     events: list[Event] = []
     for index, row in enumerate(rows):
@@ -231,13 +231,20 @@ def _events(message: Any, key_metadata: dict[str, Any], budget: Budget) -> list[
                 None if operation == DELETE else image,
                 occurred_at,
                 None,
-                encode(metadata | {"untyped": untyped}) if untyped else shared,
+                encode(_with_note(metadata, "untyped", untyped)) if untyped else shared,
             )
         )
         if not index and len(shared) * len(rows) > budget.bytes // 2:
             metadata = {"batch_size": len(rows)}
             shared = encode(metadata)
     return events
+
+
+def _with_note(metadata: dict[str, Any], name: str, note: Any) -> dict[str, Any]:
+    """The metadata of a message and a note of ours; what has the note's name already is kept, with
+    all others, in ``message``.
+    """
+    return ({"message": metadata} if name in metadata else metadata) | {name: note}
 
 
 def _refuse_only_key(extension: Any) -> None:

@@ -80,7 +80,7 @@ class UnwrappedRows(Format[Shape, Layout, "Rows"]):
     """How unwrapped rows are told apart, and decoded together."""
 
     def names(self, key: bytes | None, value: bytes | None) -> Names:
-        if not value or len(value) > _MAX_BYTES or unwrapped.PAYLOAD in value:
+        if not value or len(value) > _MAX_BYTES or unwrapped.may_be_wrapped(value):
             return ()
         start = value.find(_TABLE)
         end = value.find(b",", start) if start > 0 else value.find(b":")
@@ -93,7 +93,7 @@ class UnwrappedRows(Format[Shape, Layout, "Rows"]):
             columns = _load(key) if key else {}
         except FAILURES:
             return None
-        if "op" in row or (key and (not columns or unwrapped.PAYLOAD in key)):
+        if "op" in row or (key and (not columns or unwrapped.may_be_wrapped(key))):
             return None
         if unwrapped.HEARTBEAT in columns:
             return None
@@ -254,7 +254,7 @@ def _may_be_plain(value: bytes | None) -> bool:
     return (
         value is not None
         and len(value) <= _MAX_BYTES
-        and unwrapped.PAYLOAD not in value
+        and not unwrapped.may_be_wrapped(value)
         and _is_flat(value)
         and not any(mark in value for mark in UNAVAILABLE_MARKS)
     )

@@ -101,7 +101,8 @@ _MESSAGES: Final = (
     ".Notification",
     ".SchemaChangeValue",
 )
-PAYLOAD: Final = b'"payload"'
+_PAYLOAD: Final = b'"payload"'
+_ESCAPED_LETTER: Final = rb"\u00"
 _DATABASE: Final = ("source_db", "db")
 _SCHEMA: Final = ("source_schema", "schema", "source_keyspace", "keyspace")
 _TABLE: Final = ("source_table", "table", "source_collection", "collection")
@@ -191,8 +192,13 @@ def _of_document(key: envelope.Key) -> envelope.Key:
     return key if identity is None else key._replace(record_key=canonical(identity))
 
 
+def may_be_wrapped(text: bytes) -> bool:
+    """Whether a payload is in it, with or without a schema block; letters may be escaped."""
+    return _PAYLOAD in text or _ESCAPED_LETTER in text
+
+
 def _read_key(key: bytes | None, notes: Notes) -> envelope.Key:
-    if not key or PAYLOAD not in key:
+    if not key or not may_be_wrapped(key):
         return envelope.read_key(key, False, notes)
     return envelope.key_of(key, lambda: _take_apart_key(key), notes)
 
@@ -215,7 +221,7 @@ def _take_apart_key(key: bytes) -> envelope.Content:
 def _take_apart(value: bytes, budget: Budget) -> envelope.Content:
     if value[0] == 0:
         raise NotJson(envelope.framed(value, "debezium_unwrapped_avro"))
-    if PAYLOAD not in value:
+    if not may_be_wrapped(value):
         return envelope.Content(load_whole(value), NOTHING, False)
     try:
         content = envelope.take_apart(value, False, PREFIXES_OF_VALUES)

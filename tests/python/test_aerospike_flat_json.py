@@ -251,6 +251,14 @@ def test_what_is_beyond_the_page_is_kept() -> None:
     assert (metadata["a"], metadata["extra"], metadata["generation"]) == (1, {"generation": 7}, 2)
 
 
+@pytest.mark.parametrize("name", ["zz", "generation", "metadata_key", "beside"])
+def test_what_a_delete_has_twice_is_kept_twice(name: str) -> None:
+    inside = f'"namespace":"ns","digest":"YWJjZGVmZ2hpamtsbW5vcHFyc3Q=","msg":"delete","{name}":1'
+    metadata = exact(one(f'{{"metadata":{{{inside}}},"{name}":2}}'.encode()).metadata)
+    assert metadata["beside"] == {name: 2}
+    assert 1 in (metadata.get(name), metadata.get("extra", {}).get(name))
+
+
 def test_a_batch_is_decoded_as_its_records_are() -> None:
     keys = b"[" + OLDER_KEY + b"," + PULSAR_KEY + b"]"
     first, second = decode(keys, b"[" + OLDER_DELETE + b"," + PULSAR + b"]")

@@ -259,6 +259,18 @@ def test_types_that_tidb_has_in_any_order() -> None:
     assert compared("canal", messages)[0] == 100
 
 
+@pytest.mark.parametrize("odd", [b'"b":"int","b":"int","z":1.0', b'"b":"int", "z":1.0000000000'])
+def test_types_that_are_as_long_and_equal_and_written_otherwise(odd: bytes) -> None:
+    usual = b'"b":"int","z":1.00000000000'
+    assert len(odd) == len(usual)
+    key, text = canal(0, mysqlType={"b": "int", "z": 0})
+    assert text is not None and b'"b":"int","z":0' in text
+    messages: list[Message] = [
+        (key, text.replace(b'"b":"int","z":0', types)) for types in [usual] * 50 + [odd]
+    ]
+    assert compared("canal", messages)[0] >= 30
+
+
 # --- Both -----------------------------------------------------------------------------------------
 
 

@@ -120,6 +120,20 @@ def test_an_update() -> None:
     )
 
 
+def test_fields_that_are_called_as_the_notes_of_ours_are_kept() -> None:
+    value = (
+        b'{"data":[{"id":"1"},{"id":"x"}],"database":"d","table":"t","type":"INSERT","es":1,'
+        b'"mysqlType":{"id":"int"},"batch_size":77,"untyped":"mine"}'
+    )
+    first, second = (loads(each.metadata) for each in decode(None, value))
+    assert first["batch_size"] == second["batch_size"] == 2
+    assert second["untyped"] == ["$.after.id"]
+    for message in (first["message"], second["message"]):
+        assert (message["batch_size"], message["untyped"]) == (77, "mine")
+    (alone,) = decode(None, value.replace(b',{"id":"x"}', b""))
+    assert (loads(alone.metadata)["batch_size"], loads(alone.metadata)["untyped"]) == (77, "mine")
+
+
 def test_an_event_for_each_row() -> None:
     first, second = decode(None, SEVERAL)
     assert (first.event_index, second.event_index) == (0, 1)

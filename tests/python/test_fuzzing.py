@@ -4,6 +4,7 @@ same ones each time, and for a minute in all others each time.
 
 import json
 import random
+import re
 import sys
 import time
 from base64 import b64encode
@@ -126,6 +127,36 @@ def test_members_that_are_missing_or_something_else(
         # What all of a table's messages lack, its layout does not know.
         learn_anew(monkeypatch)
         check(format, payload, [])
+
+
+def with_escaped_letters(value: bytes) -> bytes:
+    """The same JSON, each letter in a string written by its number."""
+
+    def escaped(string: re.Match[bytes]) -> bytes:
+        return re.sub(
+            rb"(\\(?:u....|.))|[A-Za-z]",
+            lambda found: found[1] or b"\\u%04x" % ord(found[0]),
+            string[0],
+        )
+
+    return re.sub(rb'"(?:[^"\\]|\\.)*"', escaped, value)
+
+
+@pytest.mark.parametrize("format", [each for each in registry.FORMATS if "json" in each])
+def test_letters_may_be_escaped(format: str) -> None:
+    """In what is said of an error it is told where that is, and metadata may have a key's bytes."""
+    for payload in SEEDS[format]:
+        key, value = payload.key, payload.value
+        events = registry.decode_payload(format, key, value)
+        of_value = registry.decode_payload(format, key, with_escaped_letters(value))
+        assert [each._replace(error_detail=None) for each in of_value] == [
+            each._replace(error_detail=None) for each in events
+        ]
+        of_key = registry.decode_payload(format, with_escaped_letters(key or b""), value)
+        if events[0].error_code is None:
+            assert [each._replace(metadata=None) for each in of_key] == [
+                each._replace(metadata=None) for each in events
+            ]
 
 
 def test_a_payload_that_breaks_one_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

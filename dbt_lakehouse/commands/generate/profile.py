@@ -27,7 +27,7 @@ from python_udfs.core.events import (
 )
 from python_udfs.debezium.avro import schema_message
 from python_udfs.debezium.types import UNAVAILABLE
-from python_udfs.images import PARTIAL
+from python_udfs.images import PARTIAL, is_of_document
 from python_udfs.registry import (
     AEROSPIKE_FORMATS,
     AVRO_FORMATS,
@@ -304,7 +304,7 @@ def _add_row(table: TableProfile, event: Event, position: Position) -> None:
         if image is not None:
             table.images += 1
             fields = _object(image)
-            partial = fields.pop(PARTIAL, None)
+            partial = fields.pop(PARTIAL, None) if is_of_document(event.record_key) else None
             if partial and len(table.parts) < _MAX_PARTS:
                 table.parts.update(path for part in partial.values() for path in part)
             _add_fields(table, fields, position, in_image=True)
