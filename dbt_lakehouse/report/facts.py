@@ -126,6 +126,7 @@ class Facts:
     """Why the lake can't be read."""
     landed: int = 0
     decoded: int = 0
+    """Events but for those that say what could not be decoded."""
     undecoded: int = 0
     operations: dict[str, int] | None = None
     newly_quarantined: int = 0
@@ -247,7 +248,12 @@ def _tests(runs: Sequence[Run]) -> list[Node]:
 def _tell_of_events(
     facts: Facts, tables: Mapping[str, Table], events: Table, since: datetime
 ) -> None:
-    facts.decoded = sum(rows for made, rows in commits.growth(events) if made.made_at >= since)
+    invalid = _invalid_of(events)
+    facts.decoded = sum(
+        rows - invalid.get(made.name, 0)
+        for made, rows in commits.growth(events)
+        if made.made_at >= since
+    )
     bronze = tables.get(_BRONZE)
     if bronze is None:
         return
@@ -267,6 +273,11 @@ def _tell_of_events(
     facts.undecoded = sum(
         rows for made, rows in grown if now is None or made.sequence_number > now.sequence
     )
+
+
+def _invalid_of(events: Table) -> dict[str, int]:
+    """How many events of each commit say what could not be decoded, as far back as is kept."""
+    return {each["snapshot"]: int(each["invalid"]) for each in commits_kept(events)}
 
 
 def _operations(reader: Reader, name: str, events: Table, since: datetime) -> dict[str, int] | None:
@@ -575,7 +586,7 @@ def _lag(reader: Reader) -> Lag | None:
 
 def _tell_of_history(facts: Facts, tables: Mapping[str, Table], events: Table) -> None:
     grown = commits.growth(events)[:_RUNS_SHOWN][::-1]
-    invalid = {each["snapshot"]: int(each["invalid"]) for each in commits_kept(events)}
+    invalid = _invalid_of(events)
     facts.decoded_by_run = [
         Decoded(made.made_at, rows, invalid.get(made.name)) for made, rows in grown
     ]

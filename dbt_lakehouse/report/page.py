@@ -152,7 +152,7 @@ def verdict(facts: Facts) -> Verdict:
         parts.append("the lake could not be read for this page")
     else:
         what = counted(facts.landed, "message") + " landed" if facts.landed else "nothing landed"
-        parts += [what, counted(facts.decoded, "change") + " decoded"]
+        parts += [what, counted(facts.decoded, "event") + " decoded"]
         if facts.undecoded:
             parts.append(counted(facts.undecoded, "message") + " not yet decoded")
         parts.append(_of_tables(facts.gold))
@@ -166,7 +166,9 @@ def verdict(facts: Facts) -> Verdict:
         parts.append(counted(len(bad), "test") + " failed")
     if warned:
         parts.append(counted(len(warned), "test") + " warned")
-    if facts.tests and not bad and not warned:
+    if skipped := sum(test.status == "skipped" for test in facts.tests):
+        parts.append(counted(skipped, "test") + " skipped")
+    if facts.tests and not bad and not warned and not skipped:
         parts.append(f"all {counted(len(facts.tests), 'test')} passed")
     troubles = [] if facts.run is None else facts.run.troubles
     ended = facts.run is not None and facts.run.error is not None
@@ -179,6 +181,7 @@ def verdict(facts: Facts) -> Verdict:
         word = "failed"
     elif (
         warned
+        or skipped
         or facts.trouble
         or facts.newly_quarantined
         or facts.undecoded
@@ -211,7 +214,7 @@ def trends(facts: Facts) -> list[Trend]:
         quarantined = [run.quarantined for run in runs]
         found.append(
             _trend(
-                "Changes decoded",
+                "Events decoded",
                 "per run that decoded something, from the commits of silver.change_events",
                 [run.at for run in runs],
                 {

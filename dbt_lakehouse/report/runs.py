@@ -139,9 +139,17 @@ def _node(result: Any, project: str) -> Node:
         compiled=getattr(node, "compiled_path", None),
         message=result.message,
         failures=result.failures,
-        of=list(getattr(node.depends_on, "nodes", [])) if hasattr(node, "depends_on") else [],
+        of=_looked_at(node),
         wanted=log.get("sources") if isinstance(log, dict) else None,
     )
+
+
+def _looked_at(node: Any) -> list[str]:
+    """What a node is made of, or a test looks at: a unit test at its model, whose input it makes
+    up.
+    """
+    tested = getattr(node, "tested_node_unique_id", None)
+    return [tested] if tested else list(getattr(getattr(node, "depends_on", None), "nodes", []))
 
 
 def cells(values: Sequence[Any]) -> list[str | None]:

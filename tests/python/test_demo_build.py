@@ -14,6 +14,7 @@ from report_pages import Page, is_sound
 from benchmarks.statements import asked_by
 from dbt_lakehouse.cli import lakehouse
 from dbt_lakehouse.config.paths import ROOT
+from dbt_lakehouse.report.runs import kept
 from docs.recording import PICTURE, picture
 
 # Rows that are live on that day, by a throwaway fold of the captures that whoever wrote the demo
@@ -96,8 +97,11 @@ def test_a_lake_that_others_have_built_has_a_report(demo: Lake, tmp_path: Path) 
         log = f"silver.{name.removeprefix('gold.').removesuffix('_history')}_changes"
         query = f"select count(*), count(*) filter (_operation = 'delete') from {log}"
         assert (int(row["Events"]), int(row["Deletes"])) == changes.query(query).fetchone()
-    landed, decoded = len(demo.read("bronze.raw_payloads")), len(demo.read("silver.change_events"))
-    assert f"{landed} messages landed, {decoded} changes decoded" in page.root.text
+    landed = len(demo.read("bronze.raw_payloads"))
+    events = demo.read("silver.change_events")
+    decoded = sum(event["operation"] != "invalid" for event in events)
+    assert 0 < decoded < len(events)
+    assert f"{landed} messages landed, {decoded} events decoded" in page.root.text
     quarantined = page.table("All that could not be decoded so far")
     assert quarantined.keys() >= {"unknown_format", "bad_shape"}
     assert "'***'" in quarantined["bad_shape"]["What the decoder says, of the newest"]
@@ -129,7 +133,7 @@ def test_a_run_without_news_asks_nothing_of_spark(demo: Lake) -> None:
     assert asked.jobs == 0
     drawn = Page(page.read_text())
     is_sound(drawn)
-    assert "Good. Nothing landed, 0 changes decoded, all tables up to date." in drawn.root.text
+    assert "Good. Nothing landed, 0 events decoded, all tables up to date." in drawn.root.text
     gold = drawn.table("Gold")
     counts = ("Waiting", "New", "Gone", "Events", "Deletes")
     assert {row[name] for row in gold.values() for name in counts} == {"0"}
@@ -142,7 +146,7 @@ def test_what_fails_is_in_the_report(demo: Lake, tmp_path: Path) -> None:
     """
     target = demo.folder / f"target-{demo.project.name}"
     with demo.tampered("insert into gold.regions select * from gold.regions where r_regionkey = 0"):
-        command = ("test", "--write-json", "-s", "regions,test_type:generic")
+        command = ("test", "--write-json", "-s", "regions,test_type:generic", "test_type:unit")
         statuses = demo.dbt(*command, as_of=DEMO_AS_OF)
         (name,) = (
             each for each, status in statuses.items() if status == "fail" and "unique" in each
@@ -151,6 +155,9 @@ def test_what_fails_is_in_the_report(demo: Lake, tmp_path: Path) -> None:
     (rows,) = (table for table in drawn.all("section") if table.attributes.get("id") == "tests")
     assert f"{name}: failed" in rows.text
     assert any("r_regionkey" in each.text for each in rows.all("table"))
+    units = [test for test in kept(target, "gold")[0].nodes if test.kind == "unit_test"]
+    assert len(units) > 10
+    assert all(test.of == [f"model.{test.unique_id.rpartition('.')[0][10:]}"] for test in units)
     assert demo.dbt("run", "--write-json", "-s", "regions", as_of="2020-01-01") == {
         "regions": "error"
     }

@@ -77,6 +77,25 @@ def test_a_page_runs_and_fetches_nothing(is_empty: bool, docs: str | None) -> No
     assert html.count("docs.html#!/model/") == (0 if is_empty or docs is None else 4)
 
 
+@pytest.mark.parametrize(
+    ("statuses", "shown", "total"),
+    [
+        (["pass", "pass"], "2", "All 2 tests passed."),
+        (["pass", "skipped"], "1 of 2", "1 of 2 tests passed."),
+        (["skipped", "fail"], "2 of 2", "0 of 2 tests passed."),
+    ],
+)
+def test_tests_that_were_skipped_have_not_passed(
+    statuses: list[str], shown: str, total: str
+) -> None:
+    tests = [node(f"t{n}", "test", status) for n, status in enumerate(statuses)]
+    facts = of_runs([run(*tests)], NOW)
+    facts.gold = [table("gold.a", tests=tests)]
+    drawn = Page(page(facts))
+    assert drawn.table("Gold")["gold.a"]["Tests"] == shown
+    assert total in drawn.root.text
+
+
 def test_hostile_texts_stand_as_they_are() -> None:
     drawn = Page(page(hostile_facts()))
     (group,) = (each for each in drawn.all("table") if "could not be decoded" in each.text)
@@ -95,24 +114,31 @@ def table(name: str, **more: Any) -> TableFacts:
 @pytest.mark.parametrize(
     ("nodes", "gold", "more", "word", "sentence"),
     [
-        ([], [], {}, "good", "Nothing landed, 0 changes decoded, no table in gold yet."),
+        ([], [], {}, "good", "Nothing landed, 0 events decoded, no table in gold yet."),
         (
             [node("a", "test", "pass")],
             [table("gold.a")],
             {"landed": 1, "decoded": 2},
             "good",
-            "1 message landed, 2 changes decoded, all tables up to date, all 1 test passed.",
+            "1 message landed, 2 events decoded, all tables up to date, all 1 test passed.",
         ),
         (
             [],
             [table("gold.a", waiting=True), table("gold.b")],
             {"undecoded": 4, "newly_quarantined": 3},
             "look",
-            "Nothing landed, 0 changes decoded, 4 messages not yet decoded, 1 of 2 tables not up to"
+            "Nothing landed, 0 events decoded, 4 messages not yet decoded, 1 of 2 tables not up to"
             " date (gold.a), 3 events quarantined.",
         ),
         ([node("a", "test", "warn")], [table("gold.a")], {}, "look", "1 test warned."),
         ([node("a", "test", "fail")], [table("gold.a")], {}, "failed", "1 test failed."),
+        (
+            [node("a", "test", "pass"), node("b", "test", "skipped")],
+            [table("gold.a")],
+            {},
+            "look",
+            "all tables up to date, 1 test skipped.",
+        ),
         (
             [node("a", status="error")],
             [table("gold.a", node=node("a", status="error"))],
@@ -125,7 +151,7 @@ def table(name: str, **more: Any) -> TableFacts:
             [],
             {"run": run(error="interrupted")},
             "failed",
-            "The command ended early, nothing landed, 0 changes decoded, no table in gold yet.",
+            "The command ended early, nothing landed, 0 events decoded, no table in gold yet.",
         ),
         ([], [], {"trouble": "no lake"}, "look", "The lake could not be read for this page."),
     ],
