@@ -139,11 +139,16 @@ def names(columns: str | None) -> list[str]:
 
 
 def key_lines(key: str) -> list[str]:
-    """A key, or those on standard input."""
-    if key != "-":
-        return [key]
-    with opened("-", "standard input") as stream:
-        return [line.decode(errors="replace") for line in stream.read().splitlines() if line]
+    """A key, or those on standard input. Raises ``UnusableKeyError`` for one that is no JSON."""
+    from dbt_lakehouse.commands.keys import refuse_no_json
+
+    lines = [key]
+    if key == "-":
+        with opened("-", "standard input") as stream:
+            lines = [line.decode(errors="replace") for line in stream.read().splitlines() if line]
+    for line in lines:
+        refuse_no_json(line)
+    return lines
 
 
 def set_by_signals(stopping: threading.Event) -> threading.Event:

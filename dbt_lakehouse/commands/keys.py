@@ -22,6 +22,16 @@ def key_names(columns: Sequence[str]) -> list[str]:
     return [each.lstrip("_") for each in columns]
 
 
+def refuse_no_json(text: str) -> None:
+    """Raise ``UnusableKeyError`` for a text that is no key of any table."""
+    try:
+        json.loads(text)
+    except ValueError:
+        raise UnusableKeyError(
+            '--key is no JSON: expected an object with the key columns, like {"id": 7}'
+        ) from None
+
+
 def given_key(text: str, columns: Sequence[str], types: Sequence[str]) -> tuple[str, ...]:
     """The values of a key, in the order of its columns.
 

@@ -152,8 +152,9 @@ class Project(NamedTuple):
         source = self.reachable_kafka()
         if source is None:
             raise ConfigurationError(
-                "no Kafka broker is configured: set kafka.bootstrap.servers in the profile, or the"
-                " environment variable KAFKA_BOOTSTRAP_SERVERS that the project's own reads"
+                "no Kafka broker is configured: set kafka.bootstrap.servers in the profile; the one"
+                " that comes with cdc_lakehouse takes it from the environment variable"
+                " KAFKA_BOOTSTRAP_SERVERS"
             )
         return source
 

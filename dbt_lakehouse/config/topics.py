@@ -134,7 +134,7 @@ def _compiled(jvm: Any, pattern: str | None) -> Any:
 def topic_rules(entries: Any) -> list[TopicRule]:
     """The entries of ``vars.topics``. Raises ``ConfigurationError`` for one that can't be meant."""
     if entries is not None and not isinstance(entries, list | tuple):
-        raise ConfigurationError(f"vars.topics in dbt_project.yml is {entries!r}, not a list")
+        raise ConfigurationError(f"vars.topics is {entries!r}, not a list")
     rules = [_rule(entry) for entry in entries or []]
     named: dict[str, TopicRule] = {}
     for rule in rules:

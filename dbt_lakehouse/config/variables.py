@@ -81,9 +81,7 @@ def checked(variables: Mapping[str, Any]) -> dict[str, Any]:
     topic_rules(variables.get("topics"))
     for name, (is_valid, expected) in _EXPECTED.items():
         if name in variables and not is_valid(variables[name]):
-            raise ConfigurationError(
-                f"vars.{name} in dbt_project.yml is {variables[name]!r}, not {expected}"
-            )
+            raise ConfigurationError(f"vars.{name} is {variables[name]!r}, not {expected}")
     return dict(variables)
 
 

@@ -9,6 +9,7 @@ from dbt_lakehouse.config.project import Project, lock_patience
 from dbt_lakehouse.errors import LakehouseError
 from dbt_lakehouse.landing.files import configured_captures, land_again
 from dbt_lakehouse.landing.kafka.batch import land_kafka, landing_text
+from dbt_lakehouse.texts import counted
 
 
 class Landed(NamedTuple):
@@ -28,7 +29,7 @@ def land_configured(spark: SparkSession, project: Project) -> Landed:
     if captures := configured_captures(project.variables, project.root):
         result = land_again(spark, captures, lock_patience(project.variables))
         sentences.append(
-            f"landed {result.landed} messages of {len(captures)} captures,"
+            f"landed {counted(result.landed, 'message')} of {counted(len(captures), 'capture')},"
             f" {result.skipped} were there"
         )
     if kafka is not None:

@@ -112,11 +112,14 @@ def _land(
     # By way of a file: a capture may be larger than memory, and Spark reads Parquet in parallel.
     with tempfile.TemporaryDirectory(dir=cache_folder("tmp"), prefix="landing-") as folder:
         parquet = Path(folder) / "captures.parquet"
-        messages = counted(_write_parquet(list(paths), parquet), "message")
+        messages = _write_parquet(list(paths), parquet)
+        if not messages:
+            tell("the captures hold no messages")
+            return LandingResult(0, 0), None
         spark = session()
         with (
             landing_lock(spark).held("landing captures", patience),
-            working(f"appending {messages} to bronze", tasks_of(spark)),
+            working(f"appending {counted(messages, 'message')} to bronze", tasks_of(spark)),
         ):
             return _append(spark, f"file://{parquet}")
 
@@ -151,7 +154,7 @@ def _positioned(paths: Iterable[str], reading: Reading) -> Iterator[Capture]:
         try:
             with open(path, "rb") as stream:
                 for line_number, capture in read_captures(Counted(stream, reading)):
-                    if capture.topic is None or capture.partition is None or capture.offset is None:
+                    if not capture.topic or capture.partition is None or capture.offset is None:
                         raise LandingError(
                             f"{path}: line {line_number}: landing needs topic, partition and offset"
                         )
@@ -228,13 +231,18 @@ def _choose(spark: SparkSession) -> None:
 def _append_chosen(spark: SparkSession, snapshot: int | None) -> tuple[LandingResult, int | None]:
     """Append the messages at new positions; ``snapshot`` told which those are. As ``_land``."""
     conflict = spark.sql(
-        "select topic, partition, offset from incoming_positions where is_conflict "
+        "select topic, partition, offset, variants from incoming_positions where is_conflict "
         "order by topic, partition, offset limit 1"
     ).first()
     if conflict is not None:
+        where = (
+            "comes twice in the captures, with other bytes"
+            if conflict.variants > 1
+            else "is there already with other bytes: was the topic created anew?"
+        )
         raise LandingError(
-            f"topic {conflict.topic}, partition {conflict.partition}, offset {conflict.offset} "
-            "is there already with other bytes: was the topic created anew? nothing was landed"
+            f"topic {conflict.topic}, partition {conflict.partition}, offset {conflict.offset}"
+            f" {where}{';' if conflict.variants > 1 else ''} nothing was landed"
         )
     counts = spark.sql(
         "select coalesce(sum(copies), 0) as messages, count_if(not is_landed) as new "

@@ -56,8 +56,8 @@ class Trouble(NamedTuple):
 
 _ENDED: Final = (
     "Spark's process has ended before the command was done: it was killed, or has too little memory"
-    " (spark.driver.memory in the profile, LAKEHOUSE_DRIVER_MEMORY in the project's own), or the"
-    " machine has; what was committed is whole, start again"
+    " (spark.driver.memory in the profile, LAKEHOUSE_DRIVER_MEMORY in the one that comes with"
+    " cdc_lakehouse), or the machine has; what was committed is whole, start again"
 )
 _FILE: Final = r"Failed to \w+(?: input stream for)?(?: file)?: (?P<file>\S+?): "
 _TABLE_FILE: Final = re.compile(r"/(?P<schema>[^/]+)/(?P<table>[^/]+)/(?P<kind>data|metadata)/")
@@ -134,7 +134,7 @@ TROUBLES: Final = tuple(
         (
             r"OutOfMemoryError|Java heap space|GC overhead limit",
             "Spark has too little memory: raise spark.driver.memory in the profile"
-            " (LAKEHOUSE_DRIVER_MEMORY in the project's own)",
+            " (LAKEHOUSE_DRIVER_MEMORY in the one that comes with cdc_lakehouse)",
         ),
         # What waits for a job while Spark ends itself, for want of memory, hears no more than that.
         (r"SparkContext was shut ?down|[Cc]annot call methods on a stopped SparkContext", _ENDED),

@@ -202,6 +202,8 @@ def _with_ours(settings: Mapping[str, str]) -> dict[str, str]:
     return {
         "spark.app.name": "cdc_lakehouse",
         "spark.local.dir": str(temporary),
+        # Of Spark's own catalog, which has nothing; else it makes a folder where it starts.
+        "spark.sql.warehouse.dir": str(temporary),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         **settings,
@@ -222,7 +224,7 @@ def _started(settings: Mapping[str, str]) -> SparkSession:
     """
     look_at = (
         "at spark.master and spark.driver.* in the profile (its memory is"
-        " LAKEHOUSE_DRIVER_MEMORY where the project's own profile is used)"
+        " LAKEHOUSE_DRIVER_MEMORY in the one that comes with cdc_lakehouse)"
     )
     builder = SparkSession.builder
     try:
@@ -322,7 +324,8 @@ def _folder_of(catalog: Path) -> Iterator[None]:
             raise SessionError(
                 f"the folder of the lake's catalog, {catalog.parent}, can't be made:"
                 f" {error.strerror};"
-                f" {CATALOG_URI} in the profile names it, by LAKEHOUSE_LAKE in the project's own"
+                f" {CATALOG_URI} in the profile names it, by the environment variable"
+                " LAKEHOUSE_LAKE in the one that comes with cdc_lakehouse"
             ) from error
         yield
     except BaseException:

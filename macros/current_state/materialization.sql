@@ -136,7 +136,9 @@
         expired_keys=found.expired
     )) %}
     {% do log_info(
-        this ~ ': ' ~ counts.new_events ~ ' new events, ' ~ found.keys ~ ' keys touched, '
+        this ~ ': ' ~ counts.new_events ~ ' new events, '
+        ~ ('a truncate, ' if truncates | selectattr('is_new') | list else '')
+        ~ found.keys ~ ' keys touched, '
         ~ found.late_events ~ ' late events rejected, '
         ~ counts.refolded_keys ~ ' keys refolded from the log'
     ) %}

@@ -28,7 +28,8 @@
         {% do undecoded.append('(' ~ sql_text(row.topic) ~ ', ' ~ row.payloads ~ ')') %}
         {% do exceptions.warn(
             'topic ' ~ row.topic ~ ': nothing of it could be decoded, ' ~ row.payloads
-            ~ ' payloads are quarantined. `lakehouse quarantine` says why; is its format in'
+            ~ (' payload is' if row.payloads == 1 else ' payloads are')
+            ~ ' quarantined. `lakehouse quarantine` says why; is its format in'
             ~ ' vars.topics right? vars.undecoded_topics names those that nobody misses'
         ) %}
     {% endfor %}

@@ -571,12 +571,12 @@ def test_a_capture_behind_the_logs_end_is_not_of_this_topic(lake: Lake, kafka: K
 @pytest.mark.parametrize(
     ("variables", "text"),
     [
-        ({"max_messages_per_run": 0}, "vars.max_messages_per_run in dbt_project.yml is 0"),
+        ({"max_messages_per_run": 0}, "vars.max_messages_per_run is 0"),
         (
             {"max_messages_per_run": "many"},
-            "vars.max_messages_per_run in dbt_project.yml is 'many'",
+            "vars.max_messages_per_run is 'many'",
         ),
-        ({"max_messages_per_run": True}, "vars.max_messages_per_run in dbt_project.yml is True"),
+        ({"max_messages_per_run": True}, "vars.max_messages_per_run is True"),
         ({"topics": []}, "vars.topics in dbt_project.yml no topic to land"),
         ({"topics": [{"topic": "t", "pattern": "t"}]}, "needs a topic or a pattern"),
         ({"topics": [{}]}, "needs a topic or a pattern"),

@@ -20,7 +20,7 @@ from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.errors import ConfigurationError, LandingError, WriteError
 from dbt_lakehouse.lake import bronze
 from dbt_lakehouse.lake.iceberg import ConcurrentAppendError, append, load_table
-from dbt_lakehouse.landing.files import LandingResult, configured_captures
+from dbt_lakehouse.landing.files import LandingResult, configured_captures, land_captures
 from dbt_lakehouse.landing.leftovers import leaving_no_files
 
 
@@ -98,14 +98,25 @@ def test_captures_that_are_not_there() -> None:
 
 
 def test_two_messages_of_one_position_stop_the_landing(lake: Lake) -> None:
-    with pytest.raises(LandingError, match="offset 20"):
+    with pytest.raises(LandingError, match="offset 20 comes twice in the captures, with other"):
         lake.land([line(20, b"x"), line(20, b"y")])
 
 
-@pytest.mark.parametrize("field", ["topic", "partition", "offset"])
-def test_a_message_needs_its_position(lake: Lake, field: str) -> None:
+@pytest.mark.parametrize(
+    "lacking", [{"topic": None}, {"topic": ""}, {"partition": None}, {"offset": None}]
+)
+def test_a_message_needs_its_position(lake: Lake, lacking: dict[str, Any]) -> None:
     with pytest.raises(LandingError, match="line 1: landing needs topic, partition and offset"):
-        lake.land([line(30, b"x", **{field: None})])
+        lake.land([line(30, b"x", **lacking)])
+
+
+def test_captures_without_a_message_need_no_lake(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "empty.jsonl").write_text("\n\n")
+    landed = land_captures(lambda: pytest.fail("opened"), [str(tmp_path / "empty.jsonl")], 1)
+    assert landed == LandingResult(landed=0, skipped=0)
+    assert "the captures hold no messages" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -116,6 +116,11 @@ def test_documentation_without_a_lake_makes_none(
         ),
         (("maintain", "nothing"), "nothing: no table that is maintained has this name; such are"),
         (("why", "--table", "nothing", "--key", "{}"), "nothing is no table of keys; such are"),
+        (("why", "--table", "orders", "--key", "{"), "--key is no JSON: expected an object with"),
+        (
+            ("explain", "--topic", "no.topic", "--offset", "1"),
+            "bronze holds no message of the topic no.topic: ",
+        ),
         (("show", "orders", "--columns", ""), "'': expected names, with a comma between two"),
         (("show", "orders", "--where", "status ="), "--where status =: syntax error at end of"),
         (("show", "orders", "--where", "true limit 1"), "--where true limit 1: syntax error at"),
@@ -229,7 +234,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (
             {"dbt_project.yml": "name: depot\nprofile: cdc_lakehouse\nvars: {captures: some}\n"},
             {},
-            "vars.captures in dbt_project.yml is 'some', not a list of globs",
+            "vars.captures is 'some', not a list of globs",
         ),
     ],
     ids=str,

@@ -47,7 +47,7 @@ AS_OF = "2026-12-31T10:00:00Z"
 def test_a_value_that_can_not_be_meant(name: str, value: Any) -> None:
     with pytest.raises(ConfigurationError) as caught:
         checked({name: value})
-    assert str(caught.value).startswith(f"vars.{name} in dbt_project.yml is {value!r}, not ")
+    assert str(caught.value).startswith(f"vars.{name} is {value!r}, not ")
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_a_value_that_can_not_be_meant(name: str, value: Any) -> None:
     ],
 )
 def test_topics_that_can_not_be_meant(topics: Any, message: str) -> None:
-    with pytest.raises(ConfigurationError, match=r"vars\.topics in dbt_project\.yml") as caught:
+    with pytest.raises(ConfigurationError, match=r"vars\.topics") as caught:
         checked({"topics": topics})
     assert message in str(caught.value)
 

@@ -7,6 +7,7 @@ from dbt_lakehouse.commands.explain.source import Message, UnusablePayloadError
 from dbt_lakehouse.commands.landed_schemas import know_landed_schemas
 from dbt_lakehouse.commands.messages import bytes_of, is_forgotten, pairs_of
 from dbt_lakehouse.commands.sql.command import rows_of, sql_literal
+from dbt_lakehouse.commands.topics import landed_topics, refuse_missing
 from dbt_lakehouse.lake.reader import Reader
 from python_udfs.registry import FORMATS
 
@@ -34,6 +35,7 @@ def from_bronze(
             f"{topic} has offset {offset} in partitions {partitions}: --partition says which"
         )
     if not found:
+        refuse_missing([topic], landed_topics(reader))
         of_partition = "" if partition is None else f", partition {partition}"
         raise UnusablePayloadError(
             f"{_BRONZE} has no offset {offset} of {topic}{of_partition}: has it landed? --kafka"

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from shlex import quote
 from typing import Any, Final
 
@@ -10,7 +11,7 @@ import msgspec
 
 from dbt_lakehouse.commands.sql.output import table_text
 from dbt_lakehouse.commands.status.facts import Facts, Outcome
-from dbt_lakehouse.texts import counted, printable
+from dbt_lakehouse.texts import counted, printable, time_text
 
 _TOPICS: Final = ("topic", "landed", "decoded", "invalid", "waiting", "last event", "lag")
 _TABLES: Final = (
@@ -58,7 +59,7 @@ class Report:
         document = msgspec.to_builtins(self.facts)
         document["partitions"] = self.partitions
         document["alerts"] = msgspec.to_builtins(self.alerts)
-        return json.dumps(document, default=str)
+        return json.dumps(document, default=_json_value)
 
     def text(self) -> str:
         """For people."""
@@ -102,6 +103,13 @@ class Report:
             if count := outcomes.count(outcome):
                 told += f", {count:,} {words}"
         return told
+
+
+def _json_value(value: Any) -> str:
+    """What JSON has no type for: times as everywhere in the document."""
+    if isinstance(value, datetime):
+        return time_text(round(value.timestamp() * 1_000_000))
+    return str(value)
 
 
 def report_of(facts: Facts, partitions: list[dict[str, Any]] | None = None) -> Report:

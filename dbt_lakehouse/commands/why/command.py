@@ -31,7 +31,7 @@ from dbt_lakehouse.reference.fold import (
     known_time,
     log_order,
 )
-from dbt_lakehouse.texts import time_text
+from dbt_lakehouse.texts import counted, time_text
 
 _REQUESTS: Final = "bronze.forgotten"
 _AS_OF: Final = "lakehouse.as_of"
@@ -70,6 +70,11 @@ def why(reader: Reader, table: KeyedTable, key_json: str) -> Answer:
     if missing:
         answer.notes.append(
             f"{', '.join(missing)}: not compared, for the tables were built before it was declared"
+        )
+    if answer.reason is Reason.UNKNOWN and (undecoded := _undecoded(reader, table, log)):
+        answer.notes.append(
+            f"{counted(undecoded, 'event')} of its topics could not be decoded, of whatever key:"
+            " `lakehouse quarantine` lists them"
         )
     if any(message.found is Found.FORGOTTEN for message in messages.values()):
         answer.notes.append(
@@ -224,6 +229,19 @@ def _technical(state: State) -> list[tuple[str, Any]]:
 
 
 # --- beside it ------------------------------------------------------------------------------------
+
+
+def _undecoded(reader: Reader, table: KeyedTable, log: str) -> int:
+    """How many events of the topics that the log is made of are in quarantine."""
+    quarantined = f"{table.change_events.partition('.')[0]}.quarantined_payloads"
+    if quarantined not in reader.names:
+        return 0
+    topics = f"select distinct _position.topic from {reader.quoted(log)}"
+    ((count,),) = rows_of(
+        reader,
+        f"select count(*) from {reader.quoted(quarantined)} where topic in ({topics})",
+    )
+    return int(count)
 
 
 def _requests(reader: Reader, table: KeyedTable) -> int:
