@@ -17,6 +17,8 @@ from dbt_lakehouse.config.paths import ROOT
 
 # How long to wait for what comes within a few seconds unless the machine has other work.
 SECONDS: Final = 240.0
+A_MESSAGE: Final = '{"topic": "t", "partition": 0, "offset": 0, "value_b64": null}\n'
+"""A capture: the smallest that there is something to land of."""
 DBT: Final = ("-c", "from dbt.cli.main import cli; cli()")
 
 

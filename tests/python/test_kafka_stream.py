@@ -439,6 +439,9 @@ def test_the_lag_is_told_before_and_after_a_landing(
     )
     for row, asked in zip(table, after, strict=True):
         assert asked.pop("streamed_by") is None and asked.pop("problem") is None
+        for each in (asked, row):
+            for name in ("checked_at", "landed_timestamp"):
+                each[name] = each[name] and datetime.fromisoformat(each[name])
         assert asked.pop("checked_at") >= row.pop("checked_at")
         assert asked == row
     # And so is another user told, who may write a cache of his own and nothing of the lake.

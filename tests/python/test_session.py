@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from commands import A_MESSAGE
 from lakes import Lake
 from pyspark.sql import SparkSession
 
@@ -124,9 +125,10 @@ def test_all_permissions_can_be_given_to_a_file(tmp_path: Path) -> None:
     [("4x", ") ended before it was ready"), ("64m", "INVALID_DRIVER_MEMORY")],
 )
 def test_memory_that_the_driver_can_not_have(tmp_path: Path, memory: str, reason: str) -> None:
-    (tmp_path / "capture.jsonl").touch()
+    capture = tmp_path / "capture.jsonl"
+    capture.write_text(A_MESSAGE)
     done = subprocess.run(
-        [sys.executable, "-m", "dbt_lakehouse.cli", "land", str(tmp_path / "capture.jsonl")],
+        [sys.executable, "-m", "dbt_lakehouse.cli", "land", str(capture)],
         cwd=ROOT,
         env={**os.environ, "LAKEHOUSE_LAKE": str(tmp_path), "LAKEHOUSE_DRIVER_MEMORY": memory},
         capture_output=True,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import program
+from commands import A_MESSAGE, program
 from dbt_common.exceptions import DbtRuntimeError
 from lakes import Lake
 from py4j.protocol import Py4JJavaError, Py4JNetworkError
@@ -251,7 +251,7 @@ def test_an_interrupted_command_is_told_in_one_line(tmp_path: Path, moment: str)
     if moment == "Java is at work":
         land += "threading.Thread(target=interrupt, daemon=True).start()\n"
     capture = tmp_path / "capture.jsonl"
-    capture.touch()
+    capture.write_text(A_MESSAGE)
     land += f"from dbt_lakehouse.cli import main; main(['land', {str(capture)!r}])"
     environment = {"LAKEHOUSE_LAKE": str(tmp_path / "lake"), "JAVA_TOOL_OPTIONS": "-Dany=thing"}
     with program(["-c", land], tmp_path, environment) as command:
@@ -299,7 +299,7 @@ def test_a_machine_that_is_not_ready(
     tmp_path: Path, environment: dict[str, str], sentence: str
 ) -> None:
     here = {name: value.format(folder=tmp_path) for name, value in environment.items()}
-    (tmp_path / "capture.jsonl").touch()
+    (tmp_path / "capture.jsonl").write_text(A_MESSAGE)
     capture = str(tmp_path / "capture.jsonl")
     done = lakehouse("land", capture, LAKEHOUSE_LAKE=str(tmp_path), **here)
     assert done.returncode == 1
