@@ -1,6 +1,7 @@
 """`lakehouse why`: what became of each event of a key, by the reference folds."""
 
 import json
+from base64 import b64encode
 from collections.abc import Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -228,7 +229,7 @@ def test_a_key_that_never_came(asked: Asked) -> None:
     answer = why(asked.reader, asked.table("tickets"), '{"id": 987654321}')
     assert (answer.reason, answer.row, answer.events) == (Reason.UNKNOWN, None, [])
     assert answer.text() == (
-        'gold.tickets {"id":987654321}: no row: no event of it has ever been seen'
+        'gold.tickets {"id":987654321}: no row: no event of this table has ever named it'
     )
 
 
@@ -245,6 +246,25 @@ def test_a_key_that_never_came_may_be_in_quarantine(asked: Asked) -> None:
     finally:
         lake.sql("drop table silver.quarantined_payloads purge")
     assert note.startswith("1 event of its topics could not be decoded, of whatever key")
+
+
+def test_a_key_that_only_deletes_without_a_set_name(asked: Asked) -> None:
+    lake = asked.built.lake.lake
+    source = next(each for _, each in SOURCES if each.is_aerospike)
+    table = asked.table(source.table)
+    digest = b64encode(b"\xee" * 20).decode()
+    delete = (
+        "insert into silver.set_less_deletes by name"
+        f" select * except (_digest), '{digest}' as _digest"
+        f" from silver.set_less_deletes where _namespace = '{table.fold.namespace}' limit 1"
+    )
+    key = json.dumps({"digest": digest})
+    assert not any("without a set" in note for note in why(asked.reader, table, key).notes)
+    with lake.tampered(delete):
+        answer = why(lake.reader(), table, key)
+    assert answer.reason is Reason.UNKNOWN
+    (note,) = (each for each in answer.notes if "without a set" in each)
+    assert note.startswith("silver.set_less_deletes has 1 delete of this digest, without a set: of")
 
 
 @pytest.mark.parametrize(

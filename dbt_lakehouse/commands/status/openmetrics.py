@@ -32,7 +32,10 @@ _OF_TABLES: Final = {
     "rows": ("rows", "Rows"),
     "waiting": ("waiting_rows", "Rows of what it is made of that the next run reads"),
     "absent_keys": ("absent_keys", "Keys of its log without a row, deleted or expired"),
-    "late_events": ("late_events", "Events that were rejected as late, in all runs"),
+    "late_events": (
+        "late_events",
+        "Events that were rejected as late, but in runs that make a table anew",
+    ),
     "expired_keys": ("expired_keys", "Keys that had expired, in all runs"),
     "refolded_keys": ("refolded_keys", "Keys that were folded from their whole log, in all runs"),
     "purged_keys": ("purged_keys", "Remembered keys that were forgotten for age, in all runs"),

@@ -1,6 +1,7 @@
 """What is in each table of a target, and whether that is what it has read."""
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Final
 
 from dbt_lakehouse.commands.status.facts import Kind, Link, Outcome, Run, Table
@@ -19,7 +20,8 @@ from dbt_lakehouse.dbt.marks import mark_then, marks_of
 from dbt_lakehouse.dbt.news import Wanted
 from dbt_lakehouse.dbt.node_run import AS_OF
 from dbt_lakehouse.errors import ConfigurationError
-from dbt_lakehouse.texts import sql_texts
+from dbt_lakehouse.lake.tables import Table as Metadata
+from dbt_lakehouse.texts import sql_texts, time_text
 from python_udfs.registry import AEROSPIKE_FORMATS
 
 _SET_LESS: Final = (
@@ -60,11 +62,18 @@ def table_of(
             **{each: counters.get(each, 0) for each in COUNTERS},
             last_event_at=moment_text(last_event),
             written_at=f"{metadata.chain[0].made_at:%FT%TZ}" if metadata.chain else None,
-            as_of=metadata.noted(AS_OF),
+            as_of=_as_of(metadata),
             last_run=None if last_run is None else last_run.statuses.get(name),
         ),
         link,
     )
+
+
+def _as_of(table: Metadata) -> str | None:
+    """The moment that a table was last built for, as all other times are told."""
+    noted = table.noted(AS_OF)
+    moment = noted and datetime.fromisoformat(noted).replace(tzinfo=UTC)
+    return time_text(round(moment.timestamp() * 1_000_000)) if moment else None
 
 
 def _waiting(lake: TargetTables, name: str, upstream: str, place: Sequence[str]) -> int | None:

@@ -11,6 +11,7 @@ from dbt_lakehouse.commands.why.events import (
     Event,
     Key,
     KeyedTable,
+    deletes_without_set,
     events_of,
     quoted,
     typed_key,
@@ -70,6 +71,11 @@ def why(reader: Reader, table: KeyedTable, key_json: str) -> Answer:
     if missing:
         answer.notes.append(
             f"{', '.join(missing)}: not compared, for the tables were built before it was declared"
+        )
+    if answer.reason is Reason.UNKNOWN and (deletes := deletes_without_set(reader, table, key)):
+        answer.notes.append(
+            f"{table.deletes} has {counted(deletes, 'delete')} of this digest, without a set: of"
+            " this table, or of another set of its namespace"
         )
     if answer.reason is Reason.UNKNOWN and (undecoded := _undecoded(reader, table, log)):
         answer.notes.append(

@@ -216,12 +216,20 @@ def _changes(
     return changes
 
 
+def deletes_without_set(reader: Reader, table: KeyedTable, key: Key) -> int:
+    """How many deletes name a key and no set: they may be of another table's record."""
+    if table.fold.namespace is None or table.deletes not in reader.names:
+        return 0
+    query = f"select count(*) from {reader.quoted(reader.known(table.deletes))}"
+    ((count,),) = rows_of(reader, f"{query} where {_is_of(table, key)}")
+    return int(count)
+
+
 def _without_set(
     reader: Reader, table: KeyedTable, key: Key, columns: Sequence[str], mark: Mark | None
 ) -> list[Event]:
     relation = reader.quoted(reader.known(table.deletes))
-    namespace = sql_literal(table.fold.namespace or "")
-    where = f"_namespace = {namespace} and {key.condition(['_digest'])}"
+    where = _is_of(table, key)
     rows = rows_of(
         reader,
         f"select {POSITION}, _operation, epoch_us(_occurred_at), epoch_us(_kafka_timestamp)"
@@ -236,6 +244,12 @@ def _without_set(
         change = Change(operation, occurred_at, sent_at, position, None, [None] * len(columns))
         found.append(Event(change, is_read(position), has_set=False))
     return found
+
+
+def _is_of(table: KeyedTable, key: Key) -> str:
+    """SQL that a delete without a set is of a key."""
+    namespace = sql_literal(table.fold.namespace or "")
+    return f"_namespace = {namespace} and {key.condition(['_digest'])}"
 
 
 def _read(

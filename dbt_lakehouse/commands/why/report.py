@@ -160,7 +160,7 @@ class Answer:
                 "no row: no event of it is known. It has never been seen, or was forgotten:"
                 f" bronze.forgotten has {asked} for this table, and does not say whose"
             )
-        return "no row: no event of it has ever been seen"
+        return "no row: no event of this table has ever named it"
 
 
 def _line(event: Told) -> list[Any]:
