@@ -58,5 +58,10 @@ def counted(number: int, noun: str) -> str:
 
 def time_text(micros: int) -> str:
     """A moment, in microseconds since the epoch, as ISO 8601: ``2026-11-21T10:00:00.123Z``."""
-    text = (_EPOCH + timedelta(microseconds=micros)).replace(tzinfo=None).isoformat()
+    return iso_text(_EPOCH + timedelta(microseconds=micros))
+
+
+def iso_text(moment: datetime) -> str:
+    """The same of a moment that knows its time zone."""
+    text = moment.astimezone(UTC).replace(tzinfo=None).isoformat()
     return (text.rstrip("0") if "." in text else text) + "Z"

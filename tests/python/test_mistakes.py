@@ -118,8 +118,9 @@ def test_documentation_without_a_lake_makes_none(
         (("why", "--table", "nothing", "--key", "{}"), "nothing is no table of keys; such are"),
         (("why", "--table", "orders", "--key", "{"), "--key is no JSON: expected an object with"),
         (
-            ("explain", "--topic", "no.topic", "--offset", "1"),
-            "bronze holds no message of the topic no.topic: ",
+            ("explain", "--topic", "debezium.sales.order", "--offset", "1"),
+            "bronze.raw_payloads has no message of the topic debezium.sales.order (did you mean"
+            " debezium.sales.orders?): --kafka reads it from Kafka",
         ),
         (("show", "orders", "--columns", ""), "'': expected names, with a comma between two"),
         (("show", "orders", "--where", "status ="), "--where status =: syntax error at end of"),

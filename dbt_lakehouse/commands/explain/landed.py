@@ -7,8 +7,9 @@ from dbt_lakehouse.commands.explain.source import Message, UnusablePayloadError
 from dbt_lakehouse.commands.landed_schemas import know_landed_schemas
 from dbt_lakehouse.commands.messages import bytes_of, is_forgotten, pairs_of
 from dbt_lakehouse.commands.sql.command import rows_of, sql_literal
-from dbt_lakehouse.commands.topics import landed_topics, refuse_missing
+from dbt_lakehouse.commands.topics import landed_topics
 from dbt_lakehouse.lake.reader import Reader
+from dbt_lakehouse.texts import did_you_mean
 from python_udfs.registry import FORMATS
 
 _BRONZE: Final = "bronze.raw_payloads"
@@ -35,7 +36,12 @@ def from_bronze(
             f"{topic} has offset {offset} in partitions {partitions}: --partition says which"
         )
     if not found:
-        refuse_missing([topic], landed_topics(reader))
+        landed = landed_topics(reader)
+        if topic not in landed:
+            raise UnusablePayloadError(
+                f"{_BRONZE} has no message of the topic {topic}{did_you_mean(topic, landed)}:"
+                " --kafka reads it from Kafka"
+            )
         of_partition = "" if partition is None else f", partition {partition}"
         raise UnusablePayloadError(
             f"{_BRONZE} has no offset {offset} of {topic}{of_partition}: has it landed? --kafka"

@@ -11,7 +11,7 @@ import msgspec
 
 from dbt_lakehouse.commands.sql.output import table_text
 from dbt_lakehouse.commands.status.facts import Facts, Outcome
-from dbt_lakehouse.texts import counted, printable, time_text
+from dbt_lakehouse.texts import counted, iso_text, printable
 
 _TOPICS: Final = ("topic", "landed", "decoded", "invalid", "waiting", "last event", "lag")
 _TABLES: Final = (
@@ -108,7 +108,7 @@ class Report:
 def _json_value(value: Any) -> str:
     """What JSON has no type for: times as everywhere in the document."""
     if isinstance(value, datetime):
-        return time_text(round(value.timestamp() * 1_000_000))
+        return iso_text(value)
     return str(value)
 
 

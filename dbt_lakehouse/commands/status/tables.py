@@ -21,7 +21,7 @@ from dbt_lakehouse.dbt.news import Wanted
 from dbt_lakehouse.dbt.node_run import AS_OF
 from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.lake.tables import Table as Metadata
-from dbt_lakehouse.texts import sql_texts, time_text
+from dbt_lakehouse.texts import iso_text, sql_texts
 from python_udfs.registry import AEROSPIKE_FORMATS
 
 _SET_LESS: Final = (
@@ -72,8 +72,7 @@ def table_of(
 def _as_of(table: Metadata) -> str | None:
     """The moment that a table was last built for, as all other times are told."""
     noted = table.noted(AS_OF)
-    moment = noted and datetime.fromisoformat(noted).replace(tzinfo=UTC)
-    return time_text(round(moment.timestamp() * 1_000_000)) if moment else None
+    return iso_text(datetime.fromisoformat(noted).replace(tzinfo=UTC)) if noted else None
 
 
 def _waiting(lake: TargetTables, name: str, upstream: str, place: Sequence[str]) -> int | None:
