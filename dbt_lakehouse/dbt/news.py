@@ -35,6 +35,7 @@ any.
 CONDITIONS: Final = {
     "invalid": "operation = 'invalid'",
     "set_less_deletes": "operation = 'delete' and source_table is null",
+    "truncates": "operation = 'truncate'",
 }
 """What some models read whatever the source table is, as SQL over change_events."""
 
@@ -93,12 +94,26 @@ def may_have(table: Table, reading: Reading, wanted: Wanted) -> bool:
     return True
 
 
+def may_ever_have(table: Table, wanted: str) -> bool:
+    """Whether any row of change_events may be what ``CONDITIONS`` names so."""
+    commits = {commit["snapshot"]: commit for commit in commits_kept(table)}
+    if table.chain and table.chain[-1].parent_snapshot_id is not None:
+        # Commits before it have expired.
+        return True
+    return any(
+        _may_have(commits.get(snapshot.name), wanted)
+        for snapshot in table.chain
+        if snapshot.changes_rows
+    )
+
+
 def _may_have(
     commit: Mapping[str, Any] | None, wanted: str | Sequence[Sequence[str | None]]
 ) -> bool:
     if commit is None:
         return True
     if isinstance(wanted, str):
-        return bool(commit[wanted])
+        # Older versions have not counted all.
+        return bool(commit.get(wanted, True))
     bits = int(commit["tables"], 16)
     return any(bits & _bit(source) for source in wanted)

@@ -182,6 +182,19 @@ class NodeRun:
             )
         return found
 
+    def table_of(self, upstream: Any) -> Table | None:
+        """An upstream as it was when the run began."""
+        return self._tables[str(upstream)]
+
+    def may_read(self, upstream: Any, wanted: str) -> bool:
+        """Whether the rows of change_events that are new to the table may have what
+        ``news.CONDITIONS`` names so.
+        """
+        reading, table = self.reading(upstream), self.table_of(upstream)
+        if table is None or reading.window is not Window.WHOLE:
+            return table is not None and news.may_have(table, reading, wanted)
+        return news.may_ever_have(table, wanted)
+
     def has_news_of(self, upstream: Any) -> bool:
         """Whether an upstream may have rows that are new to the table."""
         return self.reading(upstream).has_news

@@ -2,7 +2,7 @@
 columns mean, who reads the lake's own tables.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from typing import Any, Final
 
 import jinja2
@@ -134,13 +134,19 @@ def descriptions(manifest: Any, model: Any) -> dict[str, str]:
 
 def table_ddl(node: Any, relation: str) -> str:
     """The statement that makes the table of a model with the columns that its description has."""
-    columns = ", ".join(
-        f"{declarations.quoted([name])[0]} {column.data_type}"
-        for name, column in node.columns.items()
-    )
+    columns = described_columns(node)
     partitions = node.config.get("partition_by") or []
     by = f" partitioned by ({', '.join(partitions)})" if partitions else ""
     return f"create table if not exists {relation} ({columns}) using iceberg{by}"
+
+
+def described_columns(node: Any, without: Container[str] = ()) -> str:
+    """The columns of a model's description with their types, as SQL; empty for none."""
+    return ", ".join(
+        f"{declarations.quoted([name])[0]} {column.data_type}"
+        for name, column in node.columns.items()
+        if name not in without
+    )
 
 
 def refuse_other_sql(model: Any, macro: str) -> None:

@@ -103,12 +103,36 @@
 {% macro _declare_change_log(arguments) -%}
     {%- set log = adapter.declare_change_log(arguments) -%}
     {{- config(materialized='change_log', meta={'change_log': log}) -}}
-    {%- set events = ref('change_events') -%}
+    {%- set events, places = ref('change_events'), none -%}
     {%- if is_building() -%}
-        {%- set events = begin_run([events], log, wanted=log.sources).rows(events.render()) -%}
+        {%- set run = begin_run([events], log, wanted=log.sources) -%}
+        {%- set events = run.rows(events.render()) -%}
+        {%- if log.namespace is none -%}
+            {%- set places = _place_truncates(run, log) -%}
+        {%- endif -%}
     {%- endif -%}
-    {{ change_log_sql(log, events) }}
+    {{ change_log_sql(log, events, places) }}
 {%- endmacro %}
+
+{#
+  Finds the log times of new events around truncates (dbt_lakehouse/dbt/truncate_order.py): a view
+  of those that are others than in change_events, or none.
+
+  Arguments:
+      run: the NodeRun.
+      log: the declaration.
+#}
+{% macro _place_truncates(run, log) %}
+    {% set placed = adapter.place_truncates(this, run, log, view_of('places')) %}
+    {% if placed.ties %}
+        {% do log_info(
+            this ~ ': ' ~ placed.ties ~ ' rows have the Kafka timestamp of a truncate in another'
+            ~ ' partition. Their source says no order, so they count as later ones and stay'
+        ) %}
+        {% do add_counters(table_scope(this), {'truncate_ties': placed.ties}) %}
+    {% endif %}
+    {% do return(placed.view) %}
+{% endmacro %}
 
 {#
   The rows of a change log.
@@ -116,8 +140,9 @@
   Arguments:
       log: its declaration.
       change_events: the rows of change_events to make them from, as SQL of a relation.
+      places: a relation of events that get another log time (`placed_at`), or none for no such one.
 #}
-{% macro change_log_sql(log, change_events) -%}
+{% macro change_log_sql(log, change_events, places=none) -%}
     {%- set specs = log.columns -%}
     {%- set key_columns = [] if log.keyless else log.key -%}
     {%- set key_fields = specs | selectattr('column', 'in', key_columns)
@@ -131,8 +156,18 @@ with change_events as (
     select * from {{ change_events }}
 ),
 
+{% if places -%}
+placed as (
+    select
+        change_events.* except (log_time),
+        coalesce(places.placed_at, change_events.log_time) as log_time
+    from change_events
+    left join {{ places }} as places using (topic, partition, offset, event_index)
+),
+
+{% endif -%}
 relevant as (
-    select * from change_events
+    select * from {{ 'placed' if places else 'change_events' }}
     where
         operation in ('snapshot', 'insert', 'update', 'upsert', 'delete', 'truncate')
         {%- for condition in log.conditions %}

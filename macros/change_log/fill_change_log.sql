@@ -15,7 +15,12 @@
     {% do adapter.change(this, '
         merge into ' ~ this ~ ' as target
         using (' ~ change_log_sql(log, _events_read_before(run, log)) ~ ') as source
-        on target._position <=> source._position
+        on
+            -- Without the log time: a truncate nearby may have moved it.
+            target._position.topic = source._position.topic
+            and target._position.partition = source._position.partition
+            and target._position.offset = source._position.offset
+            and target._position.event_index = source._position.event_index
         when matched and ' ~ columns_differ(filled) ~ ' then update set
             ' ~ set_columns(filled)
     ) %}

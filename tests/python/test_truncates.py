@@ -1,17 +1,19 @@
 """Truncates through dbt: a random stream of one table against the reference, one partition in order
-and one not.
-
-It has a lake of its own, for a truncate empties the table for every stream in it.
+and one not, in a lake of its own, for a truncate empties the table for every stream in it; and
+topics of several partitions, whose rows and truncates are held against the source they came from.
 """
 
+import json
 import random
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from itertools import chain
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 from expected_gold import EPOCH, ORDERS, WRITES, expected_rows, log_of
 from lakes import Lake, as_of_text
+from small_project import Log, add_gold, add_log, current_state, small_project
 from streams import DAY, START, Message, stream
 from streams import ORDERS as TOPIC
 
@@ -80,3 +82,174 @@ def test_gold_equals_the_reference_with_truncates(tmp_path: Path) -> None:
     rebuilt = lake.dbt("run", "-s", "orders", "--full-refresh", as_of=as_of_text(AS_OF))
     assert set(rebuilt.values()) == {"success"}
     assert {row["order_id"]: row for row in lake.read("gold.orders")} == actual
+
+
+# --- several partitions ---------------------------------------------------------------------------
+
+TABLES: Final = 60
+RUNS: Final = 3
+PARTITIONS: Final = 3
+KEYS: Final = 4
+# What a source says of its own position; the last ones say nothing that decides.
+SAYS: Final = ("lsn", "scn", "binlog", "ts_ns", "ts_us", "replaced", "nothing")
+UNDECIDED: Final = SAYS[-2:]
+
+
+class Sent(NamedTuple):
+    """A change in the order of the source, and where Kafka has it."""
+
+    table: int
+    key: int | None
+    """None for a truncate."""
+    value: int
+    partition: int
+    offset: int
+    run: int
+    timestamp: int
+    """When the broker took it, which is later for some partitions."""
+    message: Message
+
+
+def source_position(says: str, number: int, clock: int, partition: int) -> dict[str, Any]:
+    """The source block's fields for a change of that number."""
+    says_it: dict[str, dict[str, Any]] = {
+        "lsn": {"lsn": 24_000_000 + number * 56, "sequence": f'["1","{number}"]'},
+        "scn": {"scn": str(2**54 + number), "commit_scn": None},
+        "binlog": {"file": f"mysql-bin.{9 + number // 9:06d}", "pos": 4 + number % 9, "row": 0},
+        "ts_ns": {"ts_us": clock * 1000, "ts_ns": clock * 1_000_000 + number},
+        "ts_us": {"ts_us": clock * 1000 + number},
+        # Each partition has positions of another server: they don't compare.
+        "replaced": {"file": f"{'abc'[partition]}.000001", "pos": number},
+        "nothing": {"file": None, "pos": None},
+    }
+    return says_it[says]
+
+
+def sent_by(table: int) -> list[Sent]:
+    """The changes of a table, most of them within a few milliseconds."""
+    dice = random.Random(f"truncates {table}")
+    clock, offsets, taken = START + table * DAY // 48, [0] * PARTITIONS, [0] * PARTITIONS
+    # A partition that is late, as those of a broker that is busy are.
+    lag = [dice.choice([0, 0, dice.randint(0, 4)]) for _ in range(PARTITIONS)]
+    runs = [0] * PARTITIONS
+    changes = []
+    for number in range(30):
+        clock += dice.choice([0, 0, 0, 1, 2])
+        runs = [min(run + (dice.random() < 0.08), RUNS - 1) for run in runs]
+        is_truncate = dice.random() < 0.12
+        key = None if is_truncate else table * KEYS + dice.randrange(KEYS)
+        partition = dice.randrange(PARTITIONS) if key is None else key % PARTITIONS
+        taken[partition] = max(taken[partition], clock + lag[partition])
+        row = None if key is None else {"id": key, "value": number}
+        says = SAYS[table % len(SAYS)]
+        source = {"connector": "any", "db": "shop", "table": f"emptied_{table}", "ts_ms": clock}
+        value = {
+            "op": "t" if key is None else "c",
+            "before": None,
+            "after": row,
+            "source": source | source_position(says, number, clock, partition),
+            "ts_ms": clock,
+        }
+        # Each table has partitions of its own, and so offsets.
+        place = (f"debezium.emptied_{table % 2}", table * PARTITIONS + partition)
+        message = Message(
+            *place,
+            offsets[partition],
+            taken[partition],
+            None if key is None else json.dumps({"id": key}).encode(),
+            json.dumps(value).encode(),
+        )
+        where = (partition, offsets[partition], runs[partition], taken[partition])
+        changes.append(Sent(table, key, number, *where, message))
+        offsets[partition] += 1
+    return changes
+
+
+def is_before(one: Sent, truncate: Sent) -> bool:
+    """Whether a row came before a truncate, as far as can be known."""
+    if SAYS[one.table % len(SAYS)] not in UNDECIDED:
+        return one.value < truncate.value
+    if one.partition == truncate.partition:
+        return one.offset < truncate.offset
+    return one.timestamp < truncate.timestamp
+
+
+def expected_values(changes: Iterable[Sent]) -> dict[int, int]:
+    """The rows that are left: those whose newest change no truncate has come behind."""
+    changes = list(changes)
+    truncates = [each for each in changes if each.key is None]
+    newest = {each.key: each for each in changes if each.key is not None}
+    return {
+        key: each.value
+        for key, each in newest.items()
+        if not any(is_before(each, truncate) for truncate in truncates)
+    }
+
+
+def has_no_place(changes: list[Sent], run: int) -> bool:
+    """Whether a truncate comes when earlier runs have written what is before it and what is behind
+    it into one millisecond, or into the wrong order; or there are two in a millisecond, and nobody
+    says in which order.
+    """
+    truncates = [each for each in changes if each.key is None and each.run <= run]
+    for truncate in truncates:
+        written = [each for each in changes if each.run < truncate.run]
+        before = [each.timestamp for each in written if is_before(each, truncate)]
+        behind = [each.timestamp for each in written if not is_before(each, truncate)]
+        if before and behind and max(before) >= min(behind):
+            return True
+    moments = {(each.timestamp, each.partition) for each in truncates}
+    is_said = SAYS[changes[0].table % len(SAYS)] not in UNDECIDED
+    return not is_said and len(moments) > len({moment for moment, _ in moments})
+
+
+def values_of(rows: Iterable[Mapping[str, Any]]) -> dict[int, int]:
+    return {row["id"]: row["value"] for row in rows}
+
+
+def test_the_source_decides_what_a_truncate_leaves_in_other_partitions(tmp_path: Path) -> None:
+    project = small_project(tmp_path / "project")
+    tables = [f"emptied_{table}" for table in range(TABLES)]
+    several = Log("several", tables, {"id": "bigint"}, {"value": "bigint"}, database="shop")
+    single = {
+        table: Log(
+            f"single_{table}", f"emptied_{table}", {"id": "bigint"}, {"value": "bigint"}, "shop"
+        )
+        for table in (0, 2)
+    }
+    for log in (several, *single.values()):
+        add_log(project, log)
+        add_gold(project, current_state(log))
+    lake = Lake(tmp_path, project)
+    changes = {table: sent_by(table) for table in range(TABLES)}
+
+    def expected(run: int, tables: Iterable[int]) -> dict[int, int]:
+        return {
+            key: value
+            for table in tables
+            for key, value in expected_values(
+                each for each in changes[table] if each.run <= run
+            ).items()
+        }
+
+    for run in range(RUNS):
+        lake.land(each.message.line() for each in chain(*changes.values()) if each.run == run)
+        assert set(lake.dbt("run", as_of=as_of_text(AS_OF)).values()) == {"success"}
+        placed = [table for table in changes if not has_no_place(changes[table], run)]
+        assert len(placed) > 0.7 * TABLES
+        found = values_of(lake.read("gold.several"))
+        ours = {key: value for key, value in found.items() if key // KEYS in placed}
+        assert ours == expected(run, placed)
+        for table in single:
+            if table in placed:
+                assert values_of(lake.read(f"gold.single_{table}")) == expected(run, [table])
+
+    tests = lake.dbt("test", "-s", "test_name:equals_refold", as_of=as_of_text(AS_OF))
+    assert set(tests.values()) == {"pass"}
+    ties = lake.sql("select gold_table, truncate_ties from silver.fold_counters")
+    assert any(
+        row["gold_table"] == "silver.several_changes" and row["truncate_ties"] for row in ties
+    )
+    rebuilt = lake.dbt("run", "--full-refresh", as_of=as_of_text(AS_OF))
+    assert set(rebuilt.values()) == {"success"}
+    assert values_of(lake.read("gold.several")) == expected(RUNS, changes)

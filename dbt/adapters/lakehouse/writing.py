@@ -221,15 +221,20 @@ class WritingAdapter(ModelAdapter):
     @told
     def own_table(self, name: str) -> BaseRelation:
         """The table of the running target for a model of the lake's own state, whichever target
-        reads are deferred to; made with the columns that its description has if it is not there.
+        reads are deferred to, with the columns that its description has: it is made with them if it
+        is not there, and gets those that an older version has not known.
         """
         node = project.node_named(self._nodes, name)
         relation = self.Relation.create(
             schema=node.schema, identifier=node.alias, type=RelationType.Table
         )
-        if self.look_at(relation) is None:
+        table = self.look_at(relation)
+        if table is None:
             self.handle.session.sql(f"create schema if not exists {node.schema}")
             self.handle.session.sql(project.table_ddl(node, str(relation)))
+            self.handle.looks.clear()
+        elif added := project.described_columns(node, without=table.comments):
+            self.handle.session.sql(f"alter table {relation} add columns ({added})")
             self.handle.looks.clear()
         return relation
 

@@ -18,6 +18,7 @@ select
     cast(null as bigint) as clock_ahead_events,
     cast(null as bigint) as expired_keys,
     cast(null as bigint) as late_after_purge,
-    cast(null as bigint) as purged_keys
+    cast(null as bigint) as purged_keys,
+    cast(null as bigint) as truncate_ties
 from (select 1) as nothing
 where false

@@ -1,0 +1,403 @@
+"""Where a truncate lies among rows of other partitions.
+
+A truncate has no key, so it lies in one partition of its topic, whatever rows the others have.
+Kafka orders messages within a partition only: in the same millisecond, or when a broker takes its
+time over one partition, a row that the source wrote after a truncate sorts before it by log time.
+Where the source says its own position of both (an LSN, an SCN, a place in the binlog, nanoseconds),
+that decides. Where it doesn't, a row of the truncate's millisecond is taken for a later one: it
+stays, and is counted.
+
+A change log carries the decision in its log times. A truncate moves behind the rows before it, and
+a row behind the truncates before it, by microseconds, which Kafka's timestamps don't use. Whoever
+reads the log then needs its order and nothing else. Two places can't be moved: those of rows and
+truncates that earlier runs have written. A new truncate goes between them; a new row goes before
+the earlier truncate.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cmp_to_key
+from typing import Any, Final
+
+from dbt_lakehouse.dbt.node_run import LOG_TIMES, NodeRun, kept
+from dbt_lakehouse.spark.sessions import LakeSession
+from dbt_lakehouse.texts import sql_text
+
+# Further apart in Kafka, log time decides: a source's positions start anew when it is replaced.
+# A producer gives up on a message after two minutes, if it is not told otherwise.
+NEARBY: Final = 10 * 60 * 1_000_000
+
+_EVENT: Final = ("topic", "partition", "offset", "event_index")
+_SAID: Final = "lsn string, scn string, file string, pos string, ts_ns string, ts_us string"
+
+
+@dataclass(frozen=True, slots=True)
+class Truncate:
+    """A truncate of a change log; times in microseconds since the epoch."""
+
+    topic: str
+    partition: int
+    offset: int
+    event_index: int
+    source: str
+    """The source table that it empties, as JSON."""
+    said: tuple[str, int, int] | None
+    """Its position in the source's own log: which kind of position, and the position."""
+    log_time: int
+    place: int
+    """Its log time in the change log."""
+    is_new: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """The rows around a new truncate; log times in microseconds, None for no such row."""
+
+    own_before: int | None = None
+    """Of the newest row before it in its own partition."""
+    own_written: int | None = None
+    """The same, of the rows that earlier runs have written."""
+    others_before: int | None = None
+    """The least that is behind all rows before it in other partitions."""
+    written_after: int | None = None
+    """The greatest that is before all rows after it that earlier runs have written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """What has become of the log times of new events."""
+
+    view: str | None = None
+    """Of the events with another log time than in change_events: their place (``topic``,
+    ``partition``, ``offset``, ``event_index``) and ``placed_at``. None for no such event.
+    """
+    ties: int = 0
+    """Rows that are taken for later than a truncate because nothing says their order."""
+
+
+def place(
+    session: LakeSession, run: NodeRun, log: str, conditions: Sequence[str], view: str
+) -> Placed:
+    """Find the log times of a change log's new events around truncates."""
+    events = run.upstreams[0]
+    new = events_sql(run.rows(events), conditions)
+    before = events_sql(run.rows_before(events), conditions) if run.is_incremental else None
+
+    def rows(query: str) -> list[dict[str, Any]]:
+        return [row.asDict() for row in session.sql(query).collect()]
+
+    truncates = [truncate(row) for row in rows(found_sql(new, before, log))]
+    if not truncates:
+        return Placed()
+    bounds = {
+        row.pop("index"): Bounds(**row) for row in rows(bounds_sql(truncates, new, before, log))
+    }
+    truncates = placed(truncates, bounds)
+    if session.evaluate(view, places_sql(truncates, new, before, log)) == 0:
+        return Placed()
+    (found,) = rows(f"select count_if(is_tied) as ties from {view}")
+    return Placed(view, found["ties"])
+
+
+def has_several_partitions(run: NodeRun) -> bool:
+    """Whether a topic of the events that a log reads may have several partitions."""
+    events = run.table_of(run.upstreams[0])
+    known = None if events is None else kept(events, LOG_TIMES)
+    return known is None or any('"partition":0}' not in name for name in known)
+
+
+def placed(truncates: Sequence[Truncate], bounds: Mapping[int, Bounds]) -> list[Truncate]:
+    """The truncates in the source's order, new ones with their log time in the change log.
+
+    ``bounds`` are by the truncate's index in ``truncates``.
+    """
+    around = {id(each): bounds.get(index, Bounds()) for index, each in enumerate(truncates)}
+    ordered = sorted(truncates, key=cmp_to_key(_compare))
+    places = {id(each): each.place for each in truncates}
+    # Rows between two truncates move behind the first, and must stay before the second.
+    least: dict[str, int] = {}
+    for each in ordered:
+        found = around[id(each)]
+        if each.is_new:
+            behind = (found.own_before, found.others_before, least.get(each.source))
+            places[id(each)] = _most(each.place, *behind)
+        least[each.source] = places[id(each)] + 2
+    most: dict[str, int] = {}
+    for each in reversed(ordered):
+        found, place = around[id(each)], places[id(each)]
+        if each.is_new:
+            before = [found.written_after, most.get(each.source)]
+            place = min([place, *(limit for limit in before if limit is not None)])
+            places[id(each)] = place if found.own_written is None else max(place, found.own_written)
+        most[each.source] = places[id(each)] - 2
+    return [replace(each, place=places[id(each)]) for each in ordered]
+
+
+def _most(value: int, *others: int | None) -> int:
+    return max([value, *(each for each in others if each is not None)])
+
+
+def _compare(one: Truncate, other: Truncate) -> int:
+    left: tuple[Any, ...] = (one.log_time, one.topic, one.partition, one.offset, one.event_index)
+    right: tuple[Any, ...] = (
+        *(other.log_time, other.topic, other.partition),
+        *(other.offset, other.event_index),
+    )
+    is_near = abs(one.log_time - other.log_time) <= NEARBY
+    if is_near and one.said and other.said and one.said[0] == other.said[0]:
+        if one.said != other.said:
+            left, right = one.said, other.said
+    return (left > right) - (left < right)
+
+
+def truncate(row: Mapping[str, Any]) -> Truncate:
+    """A truncate that ``found_sql`` has found."""
+    said = row["said"]
+    return Truncate(
+        **{name: row[name] for name in (*_EVENT, "source", "log_time", "place", "is_new")},
+        said=(said["kind"], int(said["major"]), int(said["minor"])) if said else None,
+    )
+
+
+def found_sql(new: str, before: str | None, log: str) -> str:
+    """The query for the truncates that new events may lie near: those among them, and earlier ones.
+
+    ``new`` and ``before`` are events, as SQL of ``events_sql``; ``log`` is the change log.
+    """
+    query = f"""
+        select
+            {", ".join(_EVENT)},
+            source,
+            said,
+            unix_micros(log_time) as log_time,
+            unix_micros(log_time) as place,
+            true as is_new
+        from ({new})
+        where operation = 'truncate' and log_time is not null"""
+    if before is None:
+        return query
+    return f"""{query}
+        union all
+        select
+            {", ".join(f"event.{name}" for name in _EVENT)},
+            event.source,
+            event.said,
+            unix_micros(event.log_time),
+            unix_micros(log._position.log_time),
+            false
+        from (select * from ({before}) where operation = 'truncate') as event
+        inner join {log} as log on {_is_same("event", "log._position")}
+        where
+            unix_micros(event.log_time)
+            >= (select unix_micros(min(log_time)) from ({new})) - {NEARBY}"""
+
+
+def events_sql(rows: str, conditions: Sequence[str]) -> str:
+    """The events of a log: place, operation, source, and what the source says of its position.
+
+    ``rows`` are of change_events.
+    """
+    wanted = "\n            and ".join(
+        [
+            "operation in ('snapshot', 'insert', 'update', 'upsert', 'delete', 'truncate')",
+            *conditions,
+        ]
+    )
+    return f"""
+        select
+            {", ".join(_EVENT)},
+            log_time,
+            operation,
+            to_json(struct(source_database, source_schema, source_table)) as source,
+            case
+                when said.major is not null and said.minor is not null then said
+            end as said
+        from (
+            select
+                *,
+                case
+                    when source.lsn is not null then {_said("'lsn'", "source.lsn", "0")}
+                    when source.scn is not null then {_said("'scn'", "source.scn", "0")}
+                    when source.pos is not null then {_binlog()}
+                    when source.ts_ns is not null then {_said("'ns'", "source.ts_ns", "0")}
+                    when source.ts_us is not null then {_said("'us'", "source.ts_us", "0")}
+                end as said
+            from (
+                select *, from_json(metadata, 'source struct<{_SAID}>').source as source
+                from {rows}
+                where
+                    {wanted}
+            )
+        )"""
+
+
+def _said(kind: str, major: str, minor: str) -> str:
+    return (
+        f"named_struct('kind', {kind},"
+        f" 'major', try_cast({major} as decimal(38, 0)),"
+        f" 'minor', try_cast({minor} as decimal(38, 0)))"
+    )
+
+
+def _binlog() -> str:
+    # mysql-bin.000003: files of another name are another server's.
+    name = "regexp_replace(source.file, '[0-9]+$', '')"
+    return _said(name, "regexp_extract(source.file, '([0-9]+)$', 1)", "source.pos")
+
+
+def _nearby_sql(new: str, before: str | None, log: str) -> str:
+    query = f"""
+            select {", ".join(_EVENT)}, operation, source, said,
+                unix_micros(log_time) as log_time, unix_micros(log_time) as place, true as is_new
+            from ({new})"""
+    if before is None:
+        return query
+    return f"""{query}
+            union all
+            select {", ".join(f"event.{name}" for name in _EVENT)},
+                event.operation, event.source, event.said,
+                unix_micros(event.log_time), unix_micros(log._position.log_time), false
+            from ({before}) as event
+            inner join {log} as log on {_is_same("event", "log._position")}"""
+
+
+def bounds_sql(truncates: Sequence[Truncate], new: str, before: str | None, log: str) -> str:
+    """The query for the ``Bounds`` of the new ones of some truncates, by their ``index``."""
+    return f"""
+        with truncates as ({_values(truncates)}),
+
+        nearby as ({_nearby_sql(new, before, log)}
+        )
+
+        select
+            truncate.index,
+            max(event.place) filter (where {_IS_BEFORE} and {_IS_OWN}) as own_before,
+            max(event.place)
+                filter (where {_IS_BEFORE} and {_IS_OWN} and not event.is_new) as own_written,
+            max(event.place + if({_SORTS_BEFORE}, 0, 1))
+                filter (where {_IS_BEFORE} and not {_IS_OWN}) as others_before,
+            min(event.place - if({_SORTS_BEFORE}, 1, 0))
+                filter (where not {_IS_BEFORE} and not {_IS_OWN} and not event.is_new)
+                as written_after
+        from truncates as truncate
+        inner join nearby as event on {_IS_NEAR}
+        where truncate.is_new and event.operation <> 'truncate'
+        group by truncate.index"""
+
+
+def places_sql(truncates: Sequence[Truncate], new: str, before: str | None, log: str) -> str:
+    """The query for the new events whose log time in the change log is another one than in
+    change_events, with that (``placed_at``), and for those whose order behind a truncate nothing
+    says (``is_tied``).
+    """
+    return f"""
+        with truncates as ({_values(truncates)}),
+
+        events as ({_nearby_sql(new, before, log)}
+        ),
+
+        held as (
+            select
+                {", ".join(f"event.{name}" for name in _EVENT)},
+                event.log_time,
+                event.place,
+                event.is_new,
+                max(case
+                    when {_IS_BEFORE} then null
+                    else truncate.place + if({_IS_OWN} or not {_SORTS_BEFORE}, 0, 1)
+                end) as at_least,
+                min(case
+                    when {_IS_BEFORE}
+                        then truncate.place - if({_IS_OWN} or {_SORTS_BEFORE}, 0, 1)
+                end) as at_most,
+                bool_or(
+                    not {_IS_OWN}
+                    and not {_IS_SAID}
+                    and event.log_time = truncate.log_time
+                ) as is_tied
+            from events as event
+            inner join truncates as truncate on {_IS_NEAR}
+            where event.operation <> 'truncate'
+            group by
+                {", ".join(f"event.{name}" for name in _EVENT)},
+                event.log_time, event.place, event.is_new
+        ),
+
+        moved as (
+            select
+                {", ".join(_EVENT)},
+                log_time,
+                is_new,
+                is_tied,
+                if(
+                    is_new,
+                    greatest(least(log_time, at_most), at_least),
+                    place
+                ) as place
+            from held
+            union all
+            select {", ".join(_EVENT)}, log_time, is_new, false, place
+            from truncates
+        ),
+
+        -- Whatever is decided, a partition stays in its order.
+        ordered as (
+            select
+                * except (place),
+                max(place) over (
+                    partition by topic, partition
+                    order by offset, event_index
+                    rows between unbounded preceding and current row
+                ) as place
+            from moved
+        )
+
+        select {", ".join(_EVENT)}, timestamp_micros(place) as placed_at, is_tied
+        from ordered
+        where is_new and (place <> log_time or is_tied)"""
+
+
+def _is_same(one: str, other: str) -> str:
+    return " and ".join(f"{one}.{name} = {other}.{name}" for name in _EVENT)
+
+
+# Of an event and a truncate, as SQL.
+_IS_NEAR: Final = (
+    "event.source = truncate.source"
+    f" and event.log_time between truncate.log_time - {NEARBY} and truncate.log_time + {NEARBY}"
+)
+_IS_OWN: Final = "(event.topic = truncate.topic and event.partition = truncate.partition)"
+_IS_SAID: Final = (
+    "coalesce(event.said.kind = truncate.said.kind and event.said <> truncate.said, false)"
+)
+_SORTS_BEFORE: Final = (
+    "(struct(event.topic, event.partition) < struct(truncate.topic, truncate.partition))"
+)
+_IS_BEFORE: Final = f"""(case
+            when {_IS_OWN}
+                then struct(event.offset, event.event_index)
+                    < struct(truncate.offset, truncate.event_index)
+            when {_IS_SAID} then event.said < truncate.said
+            else event.log_time < truncate.log_time
+        end)"""
+
+
+def _values(truncates: Sequence[Truncate]) -> str:
+    return " union all ".join(_selects(truncates))
+
+
+def _selects(truncates: Sequence[Truncate]) -> Iterator[str]:
+    for index, each in enumerate(truncates):
+        said = "null"
+        if each.said is not None:
+            kind, major, minor = each.said
+            said = _said(sql_text(kind), sql_text(str(major)), sql_text(str(minor)))
+        yield (
+            f"select {index} as index, {sql_text(each.topic)} as topic,"
+            f" {each.partition} as partition, cast({each.offset} as bigint) as offset,"
+            f" {each.event_index} as event_index, {sql_text(each.source)} as source,"
+            " cast(" + said + " as struct<kind: string, major: decimal(38, 0),"
+            " minor: decimal(38, 0)>) as said,"
+            f" cast({each.log_time} as bigint) as log_time,"
+            f" cast({each.place} as bigint) as place, {str(each.is_new).lower()} as is_new"
+        )
