@@ -57,6 +57,13 @@ _TELLTALE_LOGGERS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogge
 # Those that write what an interrupt, or the end of Spark, does to a call to Java, with tracebacks.
 _LOGGERS_OF_PY4J: Final = (None, "py4j.clientserver", "py4j.java_gateway")
 
+XML_ACCESS: Final = tuple(
+    f"javax.xml.accessExternal{kind}" for kind in ("DTD", "Schema", "Stylesheet")
+)
+"""Properties of Java, empty so that a document that it reads makes it fetch nothing: `xpath` of a
+payload would fetch the DTD that the payload names.
+"""
+
 # Settings of which spark-submit makes the JVM.
 _OF_THE_JVM: Final = (
     "spark.driver.",
@@ -187,9 +194,12 @@ def _with_ours(settings: Mapping[str, str]) -> dict[str, str]:
         for name in ("java.io.tmpdir", "org.sqlite.tmpdir", "derby.system.home")
     ]
     properties.append(f"-Dlog4j2.configurationFile={LOG4J.as_uri()}")
+    no_access = [f"-D{name}=" for name in XML_ACCESS]
     jars = [str(path) for path in ensure_jars(JARS + S3_JARS if need_s3(settings) else JARS)]
     class_path = os.pathsep.join(jars)
-    options = f"{' '.join(map(java_option, properties))} {class_archive.java_options()}"
+    options = (
+        f"{' '.join([*map(java_option, properties), *no_access])} {class_archive.java_options()}"
+    )
     ours = {
         "spark.driver.extraClassPath": (class_path, os.pathsep),
         # Of two, Java takes the latter.
@@ -198,6 +208,7 @@ def _with_ours(settings: Mapping[str, str]) -> dict[str, str]:
     if not is_local(settings):
         # Workers have none of this machine's files: Spark sends them.
         ours["spark.jars"] = (",".join(jars), ",")
+        ours["spark.executor.extraJavaOptions"] = (" ".join(no_access), " ")
         ours["spark.submit.pyFiles"] = (str(functions_archive()), ",")
     return {
         "spark.app.name": "cdc_lakehouse",

@@ -16,6 +16,7 @@ from base64 import b64decode
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
@@ -34,6 +35,15 @@ from pyspark.sql.connect import functions as f
 from pyspark.sql.connect.proto import AnalyzePlanRequest, ExecutePlanRequest
 from pyspark.sql.connect.session import SparkSession as RemoteSession
 from pyspark.sql.connect.window import Window
+from serve_statements import (
+    ANSWERED,
+    CLASS_IN_A_SCHEMA,
+    DOCUMENTS,
+    OPTION_TAKERS,
+    REACHING,
+    REACHING_IN_VAIN,
+    REFUSED,
+)
 from spark_connect_attacks import RANGE, attacks, execution, messages
 from TCLIService import ttypes
 from thrift.Thrift import TException
@@ -47,6 +57,12 @@ from dbt_lakehouse.commands.serve.access import (
     KEYSTORE_PASSWORD,
     Access,
     password_line,
+)
+from dbt_lakehouse.commands.serve.functions import (
+    FUNCTIONS,
+    FUNCTIONS_REFUSED,
+    OPTIONS,
+    OPTIONS_REFUSED,
 )
 from dbt_lakehouse.commands.serve.server import serve
 from dbt_lakehouse.config.paths import LOOPBACK, ROOT
@@ -164,6 +180,20 @@ def shell(line: str, folder: Path, said: str, code: int = 0) -> str:
     return (done.stdout + done.stderr).decode()
 
 
+def two_catalogs(folder: Path) -> str:
+    """A folder with the profile of the demo, and in it a catalog beside the lake's."""
+    profile = (ROOT / "profiles" / "profiles.yml").read_text()
+    other = f"""
+        spark.sql.catalog.other: org.apache.iceberg.spark.SparkCatalog
+        spark.sql.catalog.other.type: hadoop
+        spark.sql.catalog.other.warehouse: "{folder / "other"}"
+"""
+    line = "        spark.sql.defaultCatalog: lake\n"
+    assert line in profile
+    (folder / "profiles.yml").write_text(profile.replace(line, line + other.lstrip("\n")))
+    return str(folder)
+
+
 @pytest.fixture(scope="module")
 def server(demo: Lake, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server as docs/query.md starts one for other machines."""
@@ -184,7 +214,7 @@ def server(demo: Lake, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ser
         environment.setenv("LAKEHOUSE_DRIVER_MEMORY", "1g")
         environment.setenv(CONNECT_TOKEN, TOKEN)
         options = [str(folder / each) if (folder / each).exists() else each for each in options]
-        options += ["--port", "0", "--connect", "0"]
+        options += ["--port", "0", "--connect", "0", "--profiles-dir", two_catalogs(folder)]
         command = running.enter_context(lakehouse(demo, *options))
         command.wait_for("serving at jdbc:hive2://0.0.0.0:")
         command.wait_for("ssl=true")
@@ -222,78 +252,6 @@ def test_queries_in_spark_sql(server: Server, demo: Lake) -> None:
         assert server.ask(statement), statement
 
 
-REFUSED: Final = (
-    "insert into gold.regions select * from gold.regions",
-    "insert overwrite gold.regions select * from gold.regions",
-    "from gold.regions insert into gold.regions select *",
-    "merge into gold.regions r using gold.regions s on r.r_regionkey = s.r_regionkey"
-    " when matched then delete",
-    "update gold.regions set r_name = 'x'",
-    "delete from gold.regions",
-    "truncate table gold.regions",
-    "drop table gold.regions",
-    "drop table identifier('gold.regions')",
-    "drop view gold.regions",
-    "drop schema gold cascade",
-    "alter table gold.regions add column x int",
-    "alter table gold.regions set tblproperties ('x' = 'y')",
-    "alter table gold.regions create branch x",
-    "comment on table gold.regions is 'x'",
-    "create table gold.x (id int)",
-    "create table gold.x as select 1 as id",
-    "create or replace table gold.regions as select 1 as id",
-    "create schema x",
-    "create view gold.x as select 1 as id",
-    "create temporary view x as select 1 as id",
-    "create function x as 'java.lang.String'",
-    "create temporary function x() returns int return 1",
-    "add jar '/tmp/x.jar'",
-    "add file '/etc/passwd'",
-    "list jars",
-    "cache table gold.regions",
-    "analyze table gold.regions compute statistics",
-    "insert overwrite directory '{folder}' using csv select 1",
-    "insert overwrite local directory '{folder}' using csv select 1",
-    "call lake.system.rewrite_data_files('gold.regions')",
-    "call lake.system.remove_orphan_files('gold.regions')",
-    "explain call lake.system.rewrite_data_files('gold.regions')",
-    "execute immediate 'drop table gold.regions'",
-    "begin drop table gold.regions; end",
-    "declare variable x int",
-    "select transform(r_name) using 'touch {folder}' from gold.regions",
-    "select (select max(x) from (select transform(r_name) using 'cat' as x from gold.regions))",
-    "with x as (select transform(r_name) using 'cat' as y from gold.regions) select * from x",
-    "select reflect('java.lang.System', 'exit', 1)",
-    "select java_method('java.lang.System', 'exit', 1)",
-    "select try_reflect('java.lang.System', 'exit', 1)",
-    "select identifier('reflect')('java.lang.System', 'exit', 1)",
-    "select * from text.`/etc/passwd`",
-    "select * from iceberg.`{warehouse}/gold/regions`",
-    "select * from lake.`{warehouse}/gold/regions`",
-    "select * from spark_catalog.gold.regions",
-    "use spark_catalog",
-    "set catalog spark_catalog",
-    "set",
-    "set -v",
-    "set spark.sql.catalog.lake.uri",
-    "set spark.sql.catalog.lake.uri=jdbc:sqlite:x",
-    "set spark.sql.catalog.other=org.apache.iceberg.spark.SparkCatalog",
-    "set spark.sql.extensions=x",
-    "set spark.sql.runSQLOnFiles=true",
-    "set spark.sql.variable.substitute=true",
-    "reset",
-)
-
-
-# Spark makes one of the class that a schema names, whichever it is.
-CLASS_IN_A_SCHEMA: Final = (
-    "select from_json('{}', '"
-    '{"type": "struct", "fields": [{"name": "x", "nullable": true, "metadata": {}, "type": {"type":'
-    ' "udt", "class": "org.apache.spark.mllib.linalg.VectorUDT", "pyClass": "", "sqlType": ""}}]}'
-    "')"
-)
-
-
 def test_nothing_can_be_written(server: Server, demo: Lake, tmp_path: Path) -> None:
     folder = tmp_path / "written"
     storage = demo.folder / "lake"
@@ -314,6 +272,154 @@ def test_nothing_can_be_written(server: Server, demo: Lake, tmp_path: Path) -> N
             rows(connection, CLASS_IN_A_SCHEMA)
     assert state(demo) == before
     assert not folder.exists()
+
+
+class Listener(BaseHTTPRequestHandler):
+    """Answers whoever asks for anything, and remembers what."""
+
+    asked: Final[list[str]] = []
+
+    def do_GET(self) -> None:
+        self.asked.append(self.path)
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"<a/>")
+
+    do_HEAD = do_POST = do_GET
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+@contextmanager
+def listening() -> Iterator[str]:
+    """The address of a listener."""
+    with ThreadingHTTPServer((LOOPBACK, 0), Listener) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        Listener.asked.clear()
+        try:
+            yield f"http://{LOOPBACK}:{server.server_port}/x"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def answer(asking: Callable[[], Any]) -> str:
+    """What a statement is answered, by any of the protocols: its rows, or the error."""
+    try:
+        return f"rows: {asking()}"
+    except DatabaseError as refused:
+        return str(refused.args[0].status.errorMessage)
+    except (PySparkException, grpc.RpcError) as refused:
+        return str(refused)
+
+
+def answers(connection: Any, spark: RemoteSession, statement: str) -> list[str]:
+    """What both protocols answer."""
+    return [
+        answer(partial(rows, connection, statement)),
+        answer(lambda: spark.sql(statement).collect()),
+    ]
+
+
+def test_no_statement_reaches_a_file_or_an_address(server: Server, tmp_path: Path) -> None:
+    there, absent = tmp_path / "there.xml", tmp_path / "absent.xml"
+    there.write_text("<sesame>1</sesame>")
+    documents = [(each, False) for each in (*REACHING_IN_VAIN, *DOCUMENTS)]
+    with (
+        listening() as address,
+        closing(server.connect()) as connection,
+        closing_session(server.remote()) as spark,
+    ):
+        places = (address, str(there), str(absent))
+        for statement, is_ours in [*((each, True) for each in REACHING), *documents]:
+            told = set()
+            for place in places:
+                asked = statement.format(place=place)
+                for said in answers(connection, spark, asked):
+                    assert not Listener.asked, asked
+                    assert "sesame" not in said, asked
+                    if is_ours:
+                        assert "here, " in said or "and not " in said, (asked, said)
+                        told.add(said.replace(place, "").partition("(")[0])
+            # Nor which files there are.
+            if is_ours:
+                assert len(told) <= 2, told
+
+
+def test_every_function_of_spark_is_listed(server: Server, demo: Lake) -> None:
+    assert demo.spark
+    analysis = "org.apache.spark.sql.catalyst.analysis"
+    registries = (
+        scala_object(f"{analysis}.FunctionRegistry").builtin(),
+        scala_object(f"{analysis}.FunctionRegistry").internal(),
+        scala_object(f"{analysis}.TableFunctionRegistry").builtin(),
+    )
+    known = {name for each in registries for name in names(each.listFunction())}
+    assert FUNCTIONS.isdisjoint(FUNCTIONS_REFUSED)
+    assert known == FUNCTIONS | FUNCTIONS_REFUSED.keys()
+    catalyst = "org.apache.spark.sql.catalyst"
+    formats = ("json.JSONOptions", "csv.CSVOptions", "xml.XmlOptions")
+    options = {
+        name
+        for each in formats
+        for name in names(scala_object(f"{catalyst}.{each}").getAllOptions())
+    }
+    assert OPTIONS.isdisjoint(OPTIONS_REFUSED)
+    assert options == OPTIONS | OPTIONS_REFUSED.keys()
+
+
+def scala_object(name: str) -> Any:
+    return getattr(java_class(f"{name}$"), "MODULE$")
+
+
+def names(found: Any) -> set[str]:
+    """The texts of a collection of Scala's."""
+    return set(found.mkString("\n").split("\n"))
+
+
+def test_functions_and_options_that_are_not_listed_are_refused(server: Server) -> None:
+    with closing(server.connect()) as connection, closing_session(server.remote()) as spark:
+        for name, reason in FUNCTIONS_REFUSED.items():
+            refusal = f"are called here, and not {name}: {reason}"
+            query = f"select * from {name}('x')" if "logs" in name else f"select {name}('x')"
+            said = answer(partial(rows, connection, query))
+            # Of Spark's internal ones, SQL has none.
+            assert refusal in said or f"Cannot resolve routine `{name}`" in said, said
+            function = {"function_name": name, "arguments": [{"literal": {"string": "x"}}]}
+            columns = [{"unresolved_function": function}]
+            call: dict[str, Any] = {"project": {"input": RANGE, "expressions": columns}}
+            if "logs" in name:
+                call = {"unresolved_table_valued_function": function}
+            assert refusal in answer(partial(asked, spark, execution(root=call))), name
+        options = [(OPTION_TAKERS[0], each) for each in OPTIONS_REFUSED]
+        for taker, option in [
+            *options,
+            *((each, "rowValidationXSDPath") for each in OPTION_TAKERS),
+        ]:
+            query = "select " + taker.format(options=f"map('{option.upper()}', 'x')")
+            for said in answers(connection, spark, query):
+                assert f"are taken here, and not {option.lower()} of " in said, query
+
+
+def test_what_analysts_ask(server: Server) -> None:
+    with closing(server.connect()) as connection, closing_session(server.remote()) as spark:
+        for query, expected in ANSWERED.items():
+            assert rows(connection, query)[0][0] == expected, query
+            assert spark.sql(query).collect()[0][0] == expected, query
+
+
+def test_other_catalogs_of_the_profile_are_the_servers_own(server: Server) -> None:
+    with closing(server.connect()) as connection, closing_session(server.remote()) as spark:
+        for query in (
+            "use other",
+            "select other.system.iceberg_version()",
+            "show namespaces in other",
+            "select * from other.a.b",
+        ):
+            for said in answers(connection, spark, query):
+                assert "`other`" in said and "rows: " not in said, (query, said)
 
 
 def state(lake: Lake) -> tuple[Any, ...]:
@@ -615,6 +721,10 @@ def test_rows_that_would_fill_the_memory_are_refused(server: Server) -> None:
         pytest.raises(PySparkException, match="the rows need more memory than the server has"),
     ):
         spark.sql(many).collect()
+    # A value that is larger than the memory: Spark ends its process then, unless it is told not to.
+    assert "Java heap space" in server.refusal(
+        "select size(sequence(id, id + 1000000000)) from range(1)"
+    )
     assert server.ask("select count(*) from orders") == [(36,)]
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from commands import A_MESSAGE
 from lakes import Lake
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from dbt_lakehouse.config.paths import ROOT
@@ -152,6 +153,18 @@ def test_what_the_user_gives_to_the_jvm_takes_nothing_from_it() -> None:
         assert both[f"spark.driver.{name}"].startswith(own) and own
         assert both[f"spark.driver.{name}"].removeprefix(own).strip(" :") == value
     assert "log4j2.configurationFile" in both["spark.driver.extraJavaOptions"]
+
+
+def test_no_document_makes_java_fetch_anything(tmp_path: Path) -> None:
+    # Payloads can be XML, and a model can ask for a part of one by `xpath`.
+    spark = open_session(Lake(tmp_path).load().parameters, tmp_path)
+    for place, scheme in (("http://127.0.0.1:1/x.dtd", "http"), ("/etc/hostname", "file")):
+        document = f'<!DOCTYPE a SYSTEM "{place}"><a>1</a>'
+        with pytest.raises(Py4JJavaError, match=f"'{scheme}' access is not allowed"):
+            spark.sql(f"select xpath_string('{document}', 'a')").collect()
+    clustered = _with_ours({"spark.master": "yarn"})
+    for name in ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions"):
+        assert "-Djavax.xml.accessExternalDTD= " in clustered[name]
 
 
 def test_the_users_options_hold_while_jars_are_resolved(

@@ -1,5 +1,7 @@
 import java.lang.reflect.Field;
+import java.util.Map;
 import java.util.Set;
+import java.util.function.Consumer;
 import org.apache.spark.sql.catalyst.FunctionIdentifier;
 import org.apache.spark.sql.catalyst.TableIdentifier;
 import org.apache.spark.sql.catalyst.expressions.Expression;
@@ -11,6 +13,8 @@ import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.catalog.CatalogManager;
 import org.apache.spark.sql.connector.catalog.CatalogPlugin;
 import org.apache.spark.sql.execution.command.SetCommand;
+import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.internal.SessionState;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 import scala.Option;
@@ -28,18 +32,26 @@ import scala.runtime.AbstractFunction2;
 public final class ReadOnly extends AbstractFunction2 {
     private final Set plans;
     private final Set settings;
+    private final Consumer functions;
     private final String catalog;
     private final CatalogPlugin lake;
     private final String schema;
 
     /**
-     * What may be in a statement: plans, by the names of their classes, and settings. All sessions
-     * share the lake's catalog, for Spark closes none; `schema` is where they look for tables.
+     * What may be in a statement: plans, by the names of their classes, and settings. `functions`
+     * leaves a registry of functions what may be called. All sessions share the lake's catalog, for
+     * Spark closes none; `schema` is where they look for tables.
      */
     public ReadOnly(
-            Set plans, Set settings, String catalog, CatalogPlugin lake, String schema) {
+            Set plans,
+            Set settings,
+            Consumer functions,
+            String catalog,
+            CatalogPlugin lake,
+            String schema) {
         this.plans = plans;
         this.settings = settings;
+        this.functions = functions;
         this.catalog = catalog;
         this.lake = lake;
         this.schema = schema;
@@ -58,6 +70,11 @@ public final class ReadOnly extends AbstractFunction2 {
     private void check(Object part) {
         if (part instanceof LogicalPlan) {
             checkPlan((LogicalPlan) part);
+        }
+        if (part instanceof Map && !((Map) part).isEmpty()) {
+            throw refused(
+                "a table has no options here, and not " + ((Map) part).keySet(),
+                "`version as of` and `timestamp as of` read it as it was");
         }
         Iterator parts;
         if (part instanceof Iterable) {
@@ -139,8 +156,12 @@ public final class ReadOnly extends AbstractFunction2 {
         /** Clients that name no schema ask for Hive's, which no lake has. */
         private synchronized String begin(String sql) {
             if (isNew) {
+                SessionState state = session.sessionState();
+                share(state.catalogManager());
+                forgetOthers(state.conf());
+                functions.accept(state.functionRegistry());
+                functions.accept(state.tableFunctionRegistry());
                 isNew = false;
-                share(session.sessionState().catalogManager());
             }
             return sql.trim().replace("`", "").equalsIgnoreCase("use default")
                 ? "use `" + schema + "`"
@@ -154,6 +175,18 @@ public final class ReadOnly extends AbstractFunction2 {
                 ((scala.collection.mutable.HashMap) catalogs.get(manager)).put(catalog, lake);
             } catch (ReflectiveOperationException error) {
                 throw new IllegalStateException(error);
+            }
+        }
+
+        /** Catalogs that the profile names beside the lake's are the server's own. */
+        private void forgetOthers(SQLConf conf) {
+            Iterator names = conf.getAllConfs().keysIterator();
+            while (names.hasNext()) {
+                String name = (String) names.next();
+                if (name.startsWith("spark.sql.catalog.")
+                    && !name.startsWith("spark.sql.catalog." + catalog + ".")) {
+                    conf.unsetConf(name);
+                }
             }
         }
 

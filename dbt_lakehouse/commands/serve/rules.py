@@ -32,9 +32,6 @@ _CHOOSING: Final = "SetCatalogAndNamespace SetCommand SetNamespaceCommand"
 PLANS: Final = tuple(f"{_READING} {_TELLING} {_CHOOSING}".split())
 SETTINGS: Final = ("spark.sql.session.timeZone",)
 
-# They call any method of any Java class.
-FUNCTIONS_REFUSED: Final = ("java_method", "reflect", "try_reflect")
-
 # Of what clients of Spark Connect send, the messages and their fields: queries, and what belongs to
 # them. Not among them, and so refused: functions, jars, files, data and serialized objects of the
 # client's; data sources; commands other than SQL; extensions; plans that are compressed.

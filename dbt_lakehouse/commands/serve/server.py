@@ -5,7 +5,7 @@ can only read.
 import os
 import threading
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,12 +17,17 @@ from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.sql import SparkSession
 
 from dbt_lakehouse.commands.serve.access import CONNECT_TOKEN, KEYSTORE_PASSWORD, Access
+from dbt_lakehouse.commands.serve.functions import (
+    FUNCTIONS,
+    FUNCTIONS_REFUSED,
+    OPTIONS,
+    OPTIONS_REFUSED,
+)
 from dbt_lakehouse.commands.serve.listing import Listing
 from dbt_lakehouse.commands.serve.rules import (
     CONNECT_EXECUTED,
     CONNECT_FIELDS,
     CONNECT_SETTINGS_TOLD,
-    FUNCTIONS_REFUSED,
     PLANS,
     SETTINGS,
 )
@@ -33,7 +38,7 @@ from dbt_lakehouse.lake.catalog import CATALOG
 from dbt_lakehouse.lake.iceberg import catalog_of
 from dbt_lakehouse.spark.java import compiled, java_class
 from dbt_lakehouse.spark.java_errors import error_text
-from dbt_lakehouse.spark.session import has_ended, open_to_read
+from dbt_lakehouse.spark.session import XML_ACCESS, has_ended, open_to_read
 from dbt_lakehouse.telling import tell
 from python_udfs.registry import SQL_FUNCTIONS
 
@@ -44,6 +49,7 @@ _POOLS: Final = (
     "<allocations><pool name='default'><schedulingMode>FAIR</schedulingMode></pool></allocations>"
 )
 _OPEN_TO_ALL: Final = "org.apache.spark.sql.connect.SparkConnectPlugin"
+_ANALYSIS: Final = "org.apache.spark.sql.catalyst.analysis"
 _HIVE: Final = "org.apache.spark.sql.hive.thriftserver"
 
 
@@ -112,6 +118,8 @@ def _settings(folder: str) -> dict[str, str]:
         "spark.sql.udt.allowCreatingUDTFromString": "false",
         # Of Spark's own catalog, which holds nothing but what is listed; it makes folders.
         "spark.sql.warehouse.dir": folder,
+        # Else a value that is too large for the memory ends the server, and not its query.
+        "spark.executor.killOnFatalError.depth": "0",
         # Spark Connect has no TLS.
         "spark.connect.grpc.binding.address": LOOPBACK,
         # Its clients send plans, and no data.
@@ -124,17 +132,33 @@ def _settings(folder: str) -> dict[str, str]:
 
 def _restrict(spark: SparkSession, schema: str) -> None:
     """Have all sessions that are made of this one only read, and know its functions."""
-    registry = _scala_object("org.apache.spark.sql.catalyst.analysis.FunctionRegistry").builtin()
+    for name in XML_ACCESS:
+        # Whatever the profile lets models do, and spark-submit has started.
+        java_class("java.lang.System").setProperty(name, "")
+    registry = _scala_object(f"{_ANALYSIS}.FunctionRegistry").builtin()
     identifier = java_class("org.apache.spark.sql.catalyst.FunctionIdentifier")
-    for name in FUNCTIONS_REFUSED:
-        registry.dropFunction(identifier(name))
     ours = spark._jsparkSession.sessionState().functionRegistry()
     for name in SQL_FUNCTIONS:
         known = identifier(name)
         information = ours.lookupFunction(known).get()
         registry.registerFunction(known, information, ours.lookupFunctionBuilder(known).get())
+    functions = _made(
+        "Functions",
+        _java_set({*FUNCTIONS, *SQL_FUNCTIONS}),
+        _java_map(FUNCTIONS_REFUSED),
+        _java_set(each.lower() for each in OPTIONS),
+        _java_map({name.lower(): reason for name, reason in OPTIONS_REFUSED.items()}),
+    )
+    # Of this process alone; the others are each session's own.
+    functions.accept(_scala_object(f"{_ANALYSIS}.FunctionRegistry").internal())
     rule = _made(
-        "ReadOnly", _java_set(PLANS), _java_set(SETTINGS), CATALOG, catalog_of(spark), schema
+        "ReadOnly",
+        _java_set(PLANS),
+        _java_set(SETTINGS),
+        functions,
+        CATALOG,
+        catalog_of(spark),
+        schema,
     )
     # A session makes its parser when it begins; this one has its own already.
     spark._jsparkSession.extensions().injectParser(rule)
@@ -234,6 +258,13 @@ def _java_set(texts: Iterable[str]) -> Any:
     made = java_class("java.util.HashSet")()
     for text in texts:
         made.add(text)
+    return made
+
+
+def _java_map(texts: Mapping[str, str]) -> Any:
+    made = java_class("java.util.HashMap")()
+    for name, text in texts.items():
+        made.put(name, text)
     return made
 
 
