@@ -12,16 +12,8 @@ from pyspark.errors import AnalysisException, ParseException
 from pyspark.errors.exceptions.captured import CapturedException
 
 from dbt_lakehouse.lake import buckets
+from dbt_lakehouse.redaction import HIDDEN, without_secrets
 
-# As drivers repeat the addresses of databases, catalogs their settings, and Kafka's client its
-# login.
-_SECRET: Final = re.compile(
-    r"""(?ix)
-    (["']?\b[\w.-]*(?:password|passwd|secret|token|credential|access[.-]?key)[\w.-]*["']?\s*[=:]\s*)
-    (?:"[^"]*"|'[^']*'|[^\s&;,"']+)
-    |(//[^\s/:@]*:)[^\s/@]+(?=@)
-    """
-)
 # Values that conditions of class 22 of SQL's states, data exceptions, are about: quoted or numbers.
 # Where there is the error and not its text alone, Spark says what they are (``_about_values``).
 _DATA_EXCEPTION: Final = re.compile(r"SQLSTATE: 22")
@@ -32,17 +24,15 @@ _VALUE: Final = re.compile(
 _JAVA_VALUE: Final = re.compile(
     r"""(For input string: |Text |invalid literal for [^:]*: )("[^"]*"|'[^']*')"""
 )
-_HIDDEN: Final = "***"
 # Classes of SQL's states that are about values once a statement runs: data exceptions, constraints
 # (a map's key is there twice), texts that are not of a format.
 _OF_VALUES: Final = ("22", "23", "42")
 
 
-def without_secrets(text: str) -> str:
-    """A text with ``***`` in the place of passwords and the like, and of values of the data."""
-    text = _SECRET.sub(lambda found: f"{found[1] or found[2]}{_HIDDEN}", text)
-    text = _JAVA_VALUE.sub(rf"\1{_HIDDEN}", text)
-    return _VALUE.sub(_HIDDEN, text) if _DATA_EXCEPTION.search(text) else text
+def without_values(text: str) -> str:
+    """What Spark says, with ``***`` in the place of secrets and of values of the data."""
+    text = _JAVA_VALUE.sub(rf"\1{HIDDEN}", without_secrets(text))
+    return _VALUE.sub(HIDDEN, text) if _DATA_EXCEPTION.search(text) else text
 
 
 class Trouble(NamedTuple):
@@ -173,7 +163,7 @@ def error_text(error: Exception) -> str:
     its causes, or Python's.
     """
     message = _messages(error)
-    return without_secrets(trouble_text(message) or message)
+    return without_values(trouble_text(message) or message)
 
 
 def known_trouble(error: BaseException) -> str | None:
@@ -183,7 +173,7 @@ def known_trouble(error: BaseException) -> str | None:
     if not isinstance(error, Py4JJavaError | CapturedException):
         return None
     told = trouble_text(_messages(error))
-    return None if told is None else without_secrets(told)
+    return None if told is None else without_values(told)
 
 
 def _messages(error: Exception) -> str:
@@ -218,7 +208,7 @@ def _about_values(error: BaseException) -> str | None:
         ).startswith(_OF_VALUES):
             # Types and settings are in double quotes, functions in backticks.
             parameters = {
-                name: text if text.startswith(('"', "`")) else _HIDDEN
+                name: text if text.startswith(('"', "`")) else HIDDEN
                 for name, text in cause.getMessageParameters().items()
             }
             helper = JavaClass("org.apache.spark.SparkThrowableHelper", gateway._gateway_client)
@@ -243,16 +233,16 @@ def statement_error_text(error: Exception) -> str:
         return about_values
     if isinstance(error, ParseException):
         # The mistake is shown in its place in the SQL.
-        return without_secrets(str(error))
+        return without_values(str(error))
     if isinstance(error, AnalysisException):
         # Behind it comes the query's plan.
-        return without_secrets(str(error).partition(";\n")[0])
+        return without_values(str(error).partition(";\n")[0])
     if isinstance(error, CapturedException):
         # Behind it comes where in the statement, and in Java, it was.
-        return without_secrets(str(error).partition("\n")[0])
+        return without_values(str(error).partition("\n")[0])
     return error_text(error)
 
 
 def log_text(error: Exception) -> str:
     """All that Spark says to a statement: with the query's plan, or where Java was."""
-    return _about_values(error) or without_secrets(str(error))
+    return _about_values(error) or without_values(str(error))
