@@ -88,7 +88,7 @@ _RULES: Final = (
     (
         _PARTS_OF_NAMES,
         rf"""([(\[]["']?[\w.:-]*?{_NAME}["']?,)
-        (?:[ ]?{_QUOTED}|(?!\s)[^\n]*?(?=[)\]](?:[\s,;.)\]}}"']|\Z)|\n|\Z))""",
+        (?:[ ]?{_QUOTED}|(?!\s)[^\n]*?(?=[)\]]+(?:[,;.:!?]?(?:\s|\Z)|[,;][(\[]|["'}}])|\n|\Z))""",
         rf"\1{HIDDEN}",
     ),
     # x.password=..., -> ...: in any way to write down names and values.
