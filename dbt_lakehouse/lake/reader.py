@@ -4,7 +4,6 @@ Each table is a view ``schema.table`` of a database in memory called as Spark ca
 query can reach the files of the lake's storage and no other, and change nothing.
 """
 
-import difflib
 import gzip
 import os
 import re
@@ -30,6 +29,12 @@ from dbt_lakehouse.lake.catalog import (
     entries,
 )
 from dbt_lakehouse.lake.tables import Table, parse
+from dbt_lakehouse.lake.unknown_names import (
+    column_missed,
+    missing_column,
+    missing_table,
+    table_missed,
+)
 
 # In this order: Iceberg's manifests are Avro files.
 _EXTENSIONS: Final = ("avro", "iceberg")
@@ -38,7 +43,6 @@ _OF_BUCKETS: Final = ("httpfs", "aws")
 _OF_THE_MACHINE: Final = re.compile(
     r"^(IO|HTTP|Out of Memory|INTERNAL|FATAL|Serialization) Error: |[.](parquet|avro|puffin|json)\b"
 )
-_MISSING: Final = re.compile(r"(?:Table|View) with name (?P<name>.+?) does not exist")
 
 
 class _Representation(msgspec.Struct, frozen=True):
@@ -63,7 +67,8 @@ class Reader:
 
     ``settings`` are the profile's with absolute paths, ``schema`` is where tables are looked for
     that are named without one. A reader that is ``sparing`` can be asked of tables once they are
-    included, for each costs some milliseconds. Raises ``ConfigurationError`` and ``ReadError``.
+    included, for each costs some milliseconds. The project's folder, ``root``, tells what is
+    declared and not built yet. Raises ``ConfigurationError`` and ``ReadError``.
     """
 
     def __init__(
@@ -73,8 +78,10 @@ class Reader:
         as_of: datetime | None = None,
         *,
         sparing: bool = False,
+        root: Path | None = None,
     ) -> None:
         self._settings: Final = settings
+        self._root: Final = root
         self._schema: Final = schema
         self._as_of = as_of
         self._views: dict[str, Entry] = {}
@@ -151,8 +158,10 @@ class Reader:
             return ConfigurationError(
                 "the query failed, and DuckDB doesn't say why: a second time it mostly does"
             )
-        if kind == "Catalog" and (found := _MISSING.search(text)):
-            return self._missing(found["name"].replace('"', "").rpartition(".")[2])
+        if table := table_missed(text):
+            return self._missing(table)
+        if missed := column_missed(text):
+            return ConfigurationError(missing_column(*missed, self.columns()))
         if trouble := trouble_text(text):
             return ReadError(trouble)
         if kind == "Permission":
@@ -349,15 +358,7 @@ class Reader:
         for known, reason in self._unreadable.items():
             if known.partition(".")[2] == name:
                 return reason
-        bare = {each: each.partition(".")[2] for each in self.names}
-        like = difflib.get_close_matches(name, bare.values())
-        near = [each for each in self.names if bare[each] in like]
-        others = (
-            f": is it {' or '.join(near)}?"
-            if near
-            else "; `lakehouse sql 'show all tables'` lists those there are"
-        )
-        return ConfigurationError(f"there is no table {name}{others}")
+        return ConfigurationError(missing_table(name, self.names, self._root))
 
 
 def extension_files(of_buckets: bool = False) -> list[Path]:
