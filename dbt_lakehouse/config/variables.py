@@ -60,7 +60,7 @@ def refuse_unreadable(text: str | None) -> None:
 
 
 def require_topics(variables: Mapping[str, Any]) -> None:
-    """Raise ``ConfigurationError`` if vars.topics is missing: each macro that decodes asks for it."""
+    """Raise ``ConfigurationError`` if vars.topics is missing: all that decodes asks for it."""
     if variables.get("topics") is None:
         given = [str(name) for name in variables if name not in _SETTINGS]
         near = difflib.get_close_matches("topics", given, 1)

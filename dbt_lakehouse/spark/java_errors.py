@@ -12,6 +12,7 @@ from pyspark.errors import AnalysisException, ParseException
 from pyspark.errors.exceptions.captured import CapturedException
 
 from dbt_lakehouse.lake import buckets
+from dbt_lakehouse.lake.integrity import repair_of
 from dbt_lakehouse.redaction import HIDDEN, without_secrets
 
 # Values that conditions of class 22 of SQL's states, data exceptions, are about: quoted or numbers.
@@ -50,7 +51,12 @@ _ENDED: Final = (
     " cdc_lakehouse), or the machine has; what was committed is whole, start again"
 )
 _FILE: Final = r"Failed to \w+(?: input stream for)?(?: file)?: (?P<file>\S+?): "
-_TABLE_FILE: Final = re.compile(r"/(?P<schema>[^/]+)/(?P<table>[^/]+)/(?P<kind>data|metadata)/")
+_DAMAGED: Final = "{file} is cut short or damaged{of_table}: {repair}"
+# Where Spark was when it read a file of a table, or wrote one.
+_OF_FILES: Final = re.compile(
+    r"(?:org\.apache\.iceberg\.(?:\w+\.)*(?:[Pp]arquet|[Aa]vro|puffin|deletes|data|Manifest|Base)"
+    r"|org\.apache\.(?:parquet|avro|orc)\.|github\.luben\.zstd)"
+)
 # The first that fits.
 TROUBLES: Final = tuple(
     Trouble(re.compile(pattern, re.DOTALL), sentence)
@@ -108,8 +114,12 @@ TROUBLES: Final = tuple(
         ),
         (
             _FILE + r".*(?:EOFException|end of stream|[Ee]nd-of-input|is not a Parquet file"
-            r"|[Ii]nvalid|Not a valid|corrupt|checksum)",
-            "{file} is cut short or damaged{of_table}: {repair}",
+            r"|[Ii]nvalid|Not a valid|Not an Avro|corrupt|[Cc]hecksum)",
+            _DAMAGED,
+        ),
+        (
+            r"(?:Checksum error: |Invalid CRC for deletion vector )(?P<file>\S+?),?(?: |$)",
+            _DAMAGED,
         ),
         (
             r"Read-only file system",
@@ -138,24 +148,31 @@ def trouble_text(message: str) -> str | None:
         if found := trouble.pattern.search(message):
             groups = found.groupdict()
             if "file" in groups:
-                groups.update(_damage(groups["file"]))
+                groups["of_table"], groups["repair"] = repair_of(groups["file"])
             return trouble.sentence.format(message, **groups)
     return None
 
 
-def _damage(file: str) -> dict[str, str]:
-    """Of which table a file is, and how it is repaired."""
-    place = _TABLE_FILE.search(file)
-    restore = "restore it from a backup"
-    if place is None:
-        return {"of_table": "", "repair": restore}
-    name = f"{place['schema']}.{place['table']}"
-    can_be_built = place["kind"] == "data" and place["schema"] != "bronze"
-    rebuild = f", or build the table anew: `dbt run --full-refresh -s {place['table']}`"
-    return {
-        "of_table": f", a file of {name}",
-        "repair": restore + (rebuild if can_be_built else ""),
-    }
+def damage_text(error: BaseException, statement: str = "") -> str | None:
+    """Which file is damaged, of an error that Spark has met in files of tables without naming one;
+    None of another error, and if no file is. It is looked for in the tables that the statement
+    names, and then in all others.
+    """
+    if not isinstance(error, Py4JJavaError | CapturedException):
+        return None
+    gateway: Any = SparkContext._gateway
+    java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
+    told = (
+        ""
+        if java is None
+        else JavaClass("org.apache.spark.util.Utils", gateway._gateway_client).exceptionString(java)
+    )
+    if not _OF_FILES.search(told):
+        return None
+    from dbt_lakehouse.lake.damage import find_damage
+
+    found = find_damage(statement)
+    return None if found is None else str(found)
 
 
 def error_text(error: Exception) -> str:
@@ -163,16 +180,16 @@ def error_text(error: Exception) -> str:
     its causes, or Python's.
     """
     message = _messages(error)
-    return without_values(trouble_text(message) or message)
+    return without_values(trouble_text(message) or damage_text(error) or message)
 
 
-def known_trouble(error: BaseException) -> str | None:
+def known_trouble(error: BaseException, statement: str = "") -> str | None:
     """What to tell of an error of Spark's that is no mistake of ours; None if it may be one."""
     if isinstance(error, Py4JNetworkError | ConnectionRefusedError):
         return _ENDED
     if not isinstance(error, Py4JJavaError | CapturedException):
         return None
-    told = trouble_text(_messages(error))
+    told = trouble_text(_messages(error)) or damage_text(error, statement)
     return None if told is None else without_values(told)
 
 
@@ -225,9 +242,9 @@ def cause_of(error: Py4JJavaError, class_name: str) -> Any:
     return cause
 
 
-def statement_error_text(error: Exception) -> str:
+def statement_error_text(error: Exception, statement: str = "") -> str:
     """What a user can act on of what Spark says to a statement."""
-    if known := known_trouble(error):
+    if known := known_trouble(error, statement):
         return known
     if about_values := _about_values(error):
         return about_values

@@ -211,6 +211,8 @@ def _with_ours(settings: Mapping[str, str]) -> dict[str, str]:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.redaction.regex": _REDACTED,
+        # Iceberg writes a checksum into each page: changed bytes would make other rows.
+        "spark.hadoop.parquet.page.verify-checksum.enabled": "true",
         **settings,
         # Names and values are in our SQL: Spark would put the environment in for ${env:...}.
         "spark.sql.variable.substitute": "false",

@@ -65,7 +65,7 @@ def explained(sql: str) -> Generator[None, None, None]:
 def _told_of(sql: str, error: Exception) -> str:
     try:
         LOGGER.debug(f"Error while running:\n{sql}\n{log_text(error)}")
-        return statement_error_text(error)
+        return statement_error_text(error, sql)
     except (Py4JNetworkError, ConnectionRefusedError) as ended:
         # With Spark's process has ended what would have to be asked of its error.
         return statement_error_text(ended)
