@@ -6,13 +6,18 @@ its traceback.
 
 from typing import ClassVar
 
+from dbt_lakehouse.redaction import without_secrets
+
 
 class LakehouseError(Exception):
     """``exit_code`` is the command line's: 1, the machine or a server failed; 2, the call or what
-    it was given can't be used.
+    it was given can't be used. As text it has no secrets, whoever's message it repeats.
     """
 
     exit_code: ClassVar[int] = 2
+
+    def __str__(self) -> str:
+        return without_secrets(super().__str__())
 
 
 class ConfigurationError(LakehouseError):

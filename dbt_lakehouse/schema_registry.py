@@ -19,14 +19,17 @@ import os
 import ssl
 from base64 import b64encode
 from collections.abc import Iterable, Mapping
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any, Final
 from urllib.error import HTTPError, URLError
-from urllib.parse import quote, unquote, urlsplit
-from urllib.request import HTTPRedirectHandler, HTTPSHandler, Request, build_opener
+from urllib.parse import quote
+from urllib.request import Request
 
 from dbt_lakehouse.config.paths import cache_folder
 from dbt_lakehouse.errors import ConfigurationError, LakehouseError
+from dbt_lakehouse.http import opener, parsed
+from dbt_lakehouse.redaction import know_secrets
 from python_udfs.debezium.avro import AVRO, Registered, ids_of, is_known, know
 from python_udfs.registry import AVRO_FORMATS
 
@@ -90,13 +93,6 @@ def configured() -> "Registry | None":
     return Registry(given, os.environ) if given else None
 
 
-class _NoRedirects(HTTPRedirectHandler):
-    """A server that sends elsewhere doesn't get the password there."""
-
-    def redirect_request(self, *_: Any) -> None:
-        return None
-
-
 class Registry:
     """A schema registry, by its address or several of them.
 
@@ -108,24 +104,25 @@ class Registry:
         user = settings.get("SCHEMA_REGISTRY_USER", "")
         password = settings.get("SCHEMA_REGISTRY_PASSWORD", "")
         self._addresses = []
-        for address in filter(None, map(str.strip, addresses.split(","))):
-            parts = urlsplit(address)
-            if parts.scheme not in ("http", "https") or not parts.hostname:
+        for each in filter(None, map(str.strip, addresses.split(","))):
+            address = parsed(each)
+            if address is None:
                 raise ConfigurationError(
                     f"{_URL} has an address that is none of a registry: one is like"
-                    " https://registry:8081"
+                    " https://registry:8081; SCHEMA_REGISTRY_USER and SCHEMA_REGISTRY_PASSWORD take"
+                    " a login as it is, in an address it is percent-encoded"
                 )
-            if parts.username is not None:
-                user, password = unquote(parts.username), unquote(parts.password or "")
-            place = parts.netloc.rpartition("@")[2]
-            self._addresses.append(f"{parts.scheme}://{place}{parts.path.rstrip('/')}")
+            if address.user is not None:
+                user, password = address.user, address.password
+            self._addresses.append(address.url)
+        know_secrets({"password": password})
         self.name = ", ".join(self._addresses)
         """Its addresses, without secrets."""
         self._headers = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
         if user:
             both = b64encode(f"{user}:{password}".encode()).decode()
             self._headers["Authorization"] = f"Basic {both}"
-        self._open = build_opener(_NoRedirects(), HTTPSHandler(context=_trusted(settings))).open
+        self._open = opener(_trusted(settings)).open
 
     def find(self, number: int) -> Registered | None:
         """The schema of an id, from disk if it was found before; None if there is none."""
@@ -198,7 +195,7 @@ class Registry:
         where = f"the schema registry {address}"
         try:
             with self._open(Request(url, headers=self._headers), timeout=_SECONDS) as response:
-                found = json.loads(response.read(_MOST_BYTES))
+                content = response.read(_MOST_BYTES)
         except HTTPError as error:
             with error:
                 code, reason = _said(error)
@@ -210,9 +207,11 @@ class Registry:
                     " SCHEMA_REGISTRY_PASSWORD say who asks"
                 ) from None
             raise RegistryError(f"{where} answers {error.code}: {reason}; {_AGAIN}") from None
-        except (URLError, OSError) as error:
+        except (URLError, OSError, HTTPException) as error:
             reason = str(getattr(error, "reason", error))
             raise RegistryError(f"{where} can't be reached: {reason}; {_AGAIN}") from None
+        try:
+            found = json.loads(content)
         except ValueError:
             found = None
         if not isinstance(found, dict) or not isinstance(found.get("schema"), str):

@@ -1,6 +1,7 @@
 """The `lakehouse` command. Each failure is one line on stderr; only bugs show a traceback."""
 
 import sys
+import traceback
 from collections.abc import Sequence
 from typing import Final, NoReturn
 
@@ -15,6 +16,7 @@ from dbt_lakehouse.commands.standard_streams import (
     say,
 )
 from dbt_lakehouse.errors import LakehouseError, comes_of
+from dbt_lakehouse.redaction import without_secrets
 from dbt_lakehouse.texts import printable
 
 _EXIT_CODES: Final = """\b
@@ -75,8 +77,9 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except Exception as error:
         told, code = _told(error)
         if told is None:
-            raise
-        _print_failure(told)
+            _print_bug(error)
+        else:
+            _print_failure(told)
     sys.exit(code)
 
 
@@ -102,6 +105,11 @@ def _told_by_spark(error: Exception) -> str | None:
     return known_trouble(error)
 
 
+def _print_bug(error: Exception) -> None:
+    """Its traceback, as Python prints it, without the secrets that its messages may repeat."""
+    click.echo(without_secrets("".join(traceback.format_exception(error))), err=True, nl=False)
+
+
 def _print_failure(message: str) -> None:
     """One line, whatever the message: scripts and logs read it."""
-    click.echo("lakehouse: " + printable(" ".join(message.split())), err=True)
+    click.echo("lakehouse: " + printable(" ".join(without_secrets(message).split())), err=True)

@@ -64,7 +64,7 @@ def sql(
     from dbt_lakehouse.commands.sql.command import answer, moment
     from dbt_lakehouse.lake.reader import Reader
 
-    reader = Reader(place.settings, place.gold, moment(as_of))
+    reader = Reader(place.settings, place.gold, moment(as_of), root=place.root)
     form = forms[0] if forms else "table"
     if form == "parquet" and sys.stdout.isatty():
         fail("a Parquet file is not for the terminal: redirect it, `> rows.parquet`")
@@ -103,7 +103,7 @@ def show(
 
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     choice = Choice(ROWS if limit is None else limit, names(columns), where, width)
-    reader = Reader(place.settings, place.gold)
+    reader = Reader(place.settings, place.gold, root=place.root)
     say(show_tables(reader, tables, choice, gold=place.gold, as_json=as_json))
 
 
@@ -237,7 +237,7 @@ def quarantine(place: "Place", show_payloads: bool, as_json: bool, **chosen: Any
     from dbt_lakehouse.commands.quarantine import quarantine as look
     from dbt_lakehouse.lake.reader import Reader
 
-    reader = Reader(place.settings, place.gold)
+    reader = Reader(place.settings, place.gold, root=place.root)
     found = look(reader, place.silver, **chosen, show_payloads=show_payloads)
     say(found.json() if as_json else found.text())
 

@@ -33,9 +33,9 @@ from dbt_lakehouse.lake.buckets import need_s3
 from dbt_lakehouse.lake.catalog import CATALOG_URI, WAREHOUSE, entries, require_file, sqlite_file
 from dbt_lakehouse.lake.locks import held_beside
 from dbt_lakehouse.lake.reader import Reader
+from dbt_lakehouse.redaction import without_secrets
 from dbt_lakehouse.spark.jars import JARS, S3_JARS, digest
 from dbt_lakehouse.spark.java import OLDEST, find_java, major_of
-from dbt_lakehouse.spark.java_errors import without_secrets
 from dbt_lakehouse.texts import counted
 
 _Answer = TypeVar("_Answer")

@@ -23,8 +23,9 @@ from dbt_lakehouse.lake.iceberg import lake_catalog
 from dbt_lakehouse.lake.leases import TABLE as LEASES
 from dbt_lakehouse.lake.locks import landing_lock, run_lock, running_streams
 from dbt_lakehouse.lake.tables import Table, parse
+from dbt_lakehouse.redaction import without_secrets
 from dbt_lakehouse.spark.java import java_class
-from dbt_lakehouse.spark.java_errors import error_text, without_secrets
+from dbt_lakehouse.spark.java_errors import error_text
 from dbt_lakehouse.spark.session import start_session
 from dbt_lakehouse.telling import working
 from dbt_lakehouse.texts import counted

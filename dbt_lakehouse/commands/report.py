@@ -8,6 +8,7 @@ from dbt_lakehouse.config.profile import Place
 from dbt_lakehouse.config.project import Project, target_folder
 from dbt_lakehouse.errors import ConfigurationError, LakehouseError
 from dbt_lakehouse.lake.reader import Reader
+from dbt_lakehouse.redaction import without_secrets
 from dbt_lakehouse.report.facts import gather, of_runs
 from dbt_lakehouse.report.page import write_page
 from dbt_lakehouse.report.runs import Run, keep, kept
@@ -17,18 +18,30 @@ _PAGE: Final = "report.html"
 
 def leave(run: Run, project: Project, target: Path) -> Path:
     """Keep what is known of a run that has ended, and write its page; the path of that. A lake that
-    can't be read without Spark leaves a page of what dbt says.
+    can't be read without Spark leaves a page of what dbt says, and so does a mistake of ours: a
+    page of an earlier run never stays for one of this.
     """
-    keep(target, run)
-    runs = kept(target, project.gold)
-    now = datetime.now(UTC)
+    path = target / _PAGE
     try:
-        facts = gather(project.reader(sparing=True), project.gold, project.silver, runs, now)
-    except LakehouseError as error:
-        facts = of_runs(runs, now)
-        facts.trouble = str(error)
-    write_page(facts, target / _PAGE, target)
-    return target / _PAGE
+        keep(target, run)
+        runs = kept(target, project.gold)
+        now = datetime.now(UTC)
+        try:
+            facts = gather(project.reader(sparing=True), project.gold, project.silver, runs, now)
+        except Exception as error:
+            facts = of_runs(runs, now)
+            facts.trouble = _told(error)
+        write_page(facts, path, target)
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+    return path
+
+
+def _told(error: Exception) -> str:
+    if isinstance(error, LakehouseError):
+        return str(error)
+    return without_secrets(f"{type(error).__name__} of its report, a mistake of ours: {error}")
 
 
 def report(place: Place, output: Path | None, *, show_payloads: bool) -> Path:

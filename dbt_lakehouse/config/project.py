@@ -60,7 +60,7 @@ class Project(NamedTuple):
         """The lake without Spark, see there. Raises ``ConfigurationError`` and ``ReadError``."""
         from dbt_lakehouse.lake.reader import Reader
 
-        return Reader(self.settings, self.gold, sparing=sparing)
+        return Reader(self.settings, self.gold, sparing=sparing, root=self.root)
 
     def looked(self, ask: Callable[["Reader"], _Answer]) -> _Answer | None:
         """The answer of a lake that is asked before Spark starts, which takes longer than to find

@@ -167,7 +167,7 @@ def _rule(entry: Any) -> TopicRule:
                 f"vars.topics in dbt_project.yml: {dict(entry)}: {name} is text; put it in quotes"
             )
     named = [name for name in ("topic", "pattern") if entry.get(name)]
-    if len(named) != 1 or entry.get("format") not in FORMATS:
+    if len(named) != 1 or str(entry.get("format")) not in FORMATS:
         meant = did_you_mean(str(entry.get("format", "")), FORMATS)
         raise ConfigurationError(
             f"vars.topics in dbt_project.yml: {dict(entry)} needs a topic or a pattern, and a"

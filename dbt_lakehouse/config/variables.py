@@ -33,7 +33,14 @@ def variables_of(project: Project, given: Mapping[str, Any]) -> dict[str, Any]:
     # Through Any: dbt's method has no annotations.
     scopes: Any = project.vars
     declared: dict[str, Any] = scopes.to_dict()
-    variables = checked({**declared, **declared.get(project.project_name, {}), **given})
+    own = declared.get(project.project_name, {})
+    if not isinstance(own, Mapping):
+        raise ConfigurationError(
+            f"vars.{project.project_name} is {own!r}, not the names and values of this project's"
+            " vars"
+        )
+    variables = checked({**declared, **own, **given})
+    require_topics(variables)
     folders = [*project.all_source_paths, project.packages_install_path]
     for sentence in unknown(variables, [Path(project.project_root, each) for each in folders]):
         tell(sentence)
@@ -52,12 +59,24 @@ def refuse_unreadable(text: str | None) -> None:
         raise ConfigurationError(f"--vars {text!r} is no YAML or JSON of names and values")
 
 
+def require_topics(variables: Mapping[str, Any]) -> None:
+    """Raise ``ConfigurationError`` if vars.topics is missing: all that decodes asks for it."""
+    if variables.get("topics") is None:
+        given = [str(name) for name in variables if name not in _SETTINGS]
+        near = difflib.get_close_matches("topics", given, 1)
+        question = f" (is it meant by vars.{near[0]}?)" if near else ""
+        raise ConfigurationError(
+            f"vars.topics is missing in dbt_project.yml{question}: a list that says of each topic"
+            " which format it has, like [{topic: name, format: debezium_json}]; [] for no topics"
+        )
+
+
 def unknown(variables: Mapping[str, Any], folders: Iterable[Path]) -> list[str]:
     """A sentence for each name that is neither a setting of the lake's nor asked for by a model or
     macro in these folders: one that is misspelt has no effect. A mapping is the scope of another
     package.
     """
-    names = {name for name, value in variables.items() if not isinstance(value, Mapping)}
+    names = {str(name) for name, value in variables.items() if not isinstance(value, Mapping)}
     names -= _SETTINGS
     if not names:
         return []

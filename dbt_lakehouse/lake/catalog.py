@@ -1,6 +1,7 @@
 """The lake's catalog: its name for Spark, and its settings."""
 
 import os
+import re
 import shutil
 import sqlite3
 from collections.abc import Mapping
@@ -11,6 +12,8 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from dbt_lakehouse.errors import ConfigurationError, DamageError, ReadError, WriteError
+from dbt_lakehouse.http import parsed
+from dbt_lakehouse.redaction import know_secrets
 
 CATALOG: Final = "lake"
 _PROPERTIES: Final = f"spark.sql.catalog.{CATALOG}."
@@ -20,6 +23,10 @@ CATALOG_URI: Final = f"{_PROPERTIES}uri"
 FILE_IO: Final = f"{_PROPERTIES}io-impl"
 SQLITE: Final = "jdbc:sqlite:"
 _POSTGRESQL: Final = "jdbc:postgresql:"
+_HOST: Final = r"(?:[^\s\[\]/:?#@,]*|\[[0-9A-Fa-f:.%]+\])(?::\d{1,5})?"
+_OF_POSTGRESQL: Final = re.compile(
+    rf"{_POSTGRESQL}(?://{_HOST}(?:,{_HOST})*)?(?:/?[^\s/:?#@]*)(?:\?(?:[\w.-]+=[^&]*(?:&|\Z))*)?"
+)
 _JDBC: Final = "jdbc."
 S3: Final = "s3://"
 # Takes for each file what its address asks for: a lake that was moved has some in both.
@@ -76,12 +83,38 @@ def absolute(parameters: Mapping[str, str], root: Path) -> dict[str, str]:
     if settings.get(CATALOG_TYPE) == "jdbc" and "://" not in settings[WAREHOUSE]:
         # Not as_uri: Hadoop takes %20 for the name of a folder.
         settings[WAREHOUSE] = f"file://{root / settings[WAREHOUSE]}"
+    know_secrets(settings)
+    _refuse_addresses(settings)
     if settings[WAREHOUSE].startswith(S3):
         settings.setdefault(FILE_IO, _ANY_STORAGE)
     uri = settings.get(CATALOG_URI, "")
     if uri.startswith(SQLITE):
         settings[CATALOG_URI] = f"{SQLITE}{root / uri.removeprefix(SQLITE)}"
     return settings
+
+
+def _refuse_addresses(settings: Mapping[str, str]) -> None:
+    """Raise ``ConfigurationError`` for addresses that can't be meant. It repeats none of them: what
+    of one is a password can't be told.
+    """
+    uri = settings.get(CATALOG_URI, "")
+    of_server = [f"{_PROPERTIES}{name}" for name in ("s3.endpoint", "oauth2-server-uri")]
+    if settings.get(CATALOG_TYPE) == "rest":
+        of_server.append(CATALOG_URI)
+    for name in of_server:
+        if name in settings and ((address := parsed(settings[name])) is None or address.user):
+            raise ConfigurationError(
+                f"{name} in the profile is no address of a server as https://host:8181/path: a"
+                f" login goes to {_PROPERTIES}credential, token, header.* or s3.*, and not into it"
+                " (docs/catalogs.md)"
+            )
+    if uri.startswith(_POSTGRESQL) and not _OF_POSTGRESQL.fullmatch(uri):
+        raise ConfigurationError(
+            f"{CATALOG_URI} in the profile is no address of a database as Java's driver takes it,"
+            f" {_POSTGRESQL}//host:5432/database: user and password go to"
+            f" {_PROPERTIES}{_JDBC}user and {_PROPERTIES}{_JDBC}password, and not before the host"
+            " (docs/catalogs.md)"
+        )
 
 
 def read_only(settings: Mapping[str, str]) -> dict[str, str]:
@@ -217,8 +250,8 @@ def _of_file(uri: str) -> tuple[str | None, list[_Row]]:
 def _of_postgresql(uri: str, settings: Mapping[str, str]) -> tuple[str | None, list[_Row]]:
     import psycopg
 
-    address = urlsplit(uri.removeprefix("jdbc:"))
-    given = dict(parse_qsl(address.query))
+    address, _, query = uri.removeprefix("jdbc:").partition("?")
+    given = dict(parse_qsl(query))
     given |= {
         name.removeprefix(_JDBC): value
         for name, value in properties(settings).items()
@@ -231,7 +264,7 @@ def _of_postgresql(uri: str, settings: Mapping[str, str]) -> tuple[str | None, l
         options["options"] = f"-csearch_path={given['currentSchema']}"
     try:
         # Secrets are no part of the address, which errors tell.
-        with psycopg.connect(address._replace(query="").geturl(), **options) as lake:
+        with psycopg.connect(address, **options) as lake:
             (reason,) = lake.execute(_REASON).fetchone() or (None,)
             return reason, lake.execute(_ENTRIES).fetchall()
     except psycopg.errors.UndefinedTable as error:

@@ -6,6 +6,7 @@ asks for such a table is told at once.
 """
 
 import re
+import time
 from typing import Any, Final
 
 from py4j.java_gateway import JavaClass
@@ -20,12 +21,16 @@ from dbt_lakehouse.lake.catalog import (
     entries,
     properties,
 )
+from dbt_lakehouse.lake.integrity import refuse_table
 from dbt_lakehouse.spark.java import settings_of
 from dbt_lakehouse.telling import tell
 
 # What a parsed statement names, as Spark prints it. To drop or to replace a table, Iceberg reads it
 # too.
 _NAMED: Final = re.compile(r"Unresolved\w+ \[([^\]]+)\]")
+
+# A table of a gigabyte is looked at in these.
+_SECONDS: Final = 20.0
 
 # What was found when the lake was opened, by schema and table. Mostly there is none, and then
 # nobody looks again.
@@ -83,6 +88,27 @@ def refuse_damage_in(spark: SparkSession, statement: str) -> None:
     for name in _NAMED.findall(plan):
         if len(parts := name.split(", ")) > 1:
             refuse_damage(spark, ".".join(parts))
+
+
+def find_damage(statement: str) -> DamageError | None:
+    """The first damaged file of the tables of the lake that is open, those that a statement names
+    first; None if none is found in the time that one waits for a sentence.
+    """
+    spark = SparkSession.getActiveSession()
+    if spark is None:
+        return None
+    try:
+        tables = [each for each in entries(settings_of(spark)) if not each.is_view]
+    except LakehouseError:
+        return None
+    bare = statement.replace("`", "")
+    until = time.monotonic() + _SECONDS
+    for table in sorted(tables, key=lambda each: str(each) not in bare):
+        try:
+            refuse_table(table.metadata, until=until)
+        except DamageError as error:
+            return error
+    return None
 
 
 def _damage(spark: SparkSession) -> dict[tuple[str, ...], DamageError]:

@@ -4,15 +4,12 @@ Each table is a view ``schema.table`` of a database in memory called as Spark ca
 query can reach the files of the lake's storage and no other, and change nothing.
 """
 
-import difflib
 import gzip
-import os
 import re
-import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
-from importlib import import_module
 from pathlib import Path
 from typing import Final
 
@@ -21,24 +18,34 @@ import msgspec
 from duckdb import DuckDBPyConnection
 
 from dbt_lakehouse.errors import ConfigurationError, DamageError, LakehouseError, ReadError
-from dbt_lakehouse.lake.buckets import duckdb_secret, is_in_bucket, trouble_text
+from dbt_lakehouse.lake.buckets import is_in_bucket, trouble_text
 from dbt_lakehouse.lake.catalog import (
     CATALOG,
-    WAREHOUSE,
     Entry,
     cut_short,
     entries,
 )
+from dbt_lakehouse.lake.duckdb_connection import connected, path_of, text_of
+from dbt_lakehouse.lake.integrity import refuse_metadata, refuse_table
 from dbt_lakehouse.lake.tables import Table, parse
+from dbt_lakehouse.lake.unknown_names import (
+    column_missed,
+    missing_column,
+    missing_table,
+    table_missed,
+)
 
-# In this order: Iceberg's manifests are Avro files.
-_EXTENSIONS: Final = ("avro", "iceberg")
-_OF_BUCKETS: Final = ("httpfs", "aws")
 # Errors that are not about the query, but about the machine or files, which their texts name.
 _OF_THE_MACHINE: Final = re.compile(
     r"^(IO|HTTP|Out of Memory|INTERNAL|FATAL|Serialization) Error: |[.](parquet|avro|puffin|json)\b"
 )
-_MISSING: Final = re.compile(r"(?:Table|View) with name (?P<name>.+?) does not exist")
+
+# Kinds of errors that no damaged file makes.
+_OF_QUERIES: Final = frozenset({"Binder", "Catalog", "Parser"})
+# How long, and at how many bytes, one looks for damage before a query, and after an error.
+_BYTES_BEFORE: Final = 128 * 1024 * 1024
+_SECONDS_BEFORE: Final = 1.0
+_SECONDS_AFTER: Final = 20.0
 
 
 class _Representation(msgspec.Struct, frozen=True):
@@ -63,7 +70,8 @@ class Reader:
 
     ``settings`` are the profile's with absolute paths, ``schema`` is where tables are looked for
     that are named without one. A reader that is ``sparing`` can be asked of tables once they are
-    included, for each costs some milliseconds. Raises ``ConfigurationError`` and ``ReadError``.
+    included, for each costs some milliseconds. The project's folder, ``root``, tells what is
+    declared and not built yet. Raises ``ConfigurationError`` and ``ReadError``.
     """
 
     def __init__(
@@ -73,16 +81,22 @@ class Reader:
         as_of: datetime | None = None,
         *,
         sparing: bool = False,
+        root: Path | None = None,
     ) -> None:
         self._settings: Final = settings
+        self._root: Final = root
         self._schema: Final = schema
         self._as_of = as_of
         self._views: dict[str, Entry] = {}
+        # Of views, their SQL; of the last query; and what was found whole, as of when.
+        self._sqls: dict[str, str] = {}
+        self._asked = ""
+        self._whole: set[tuple[str, datetime | None]] = set()
         self._tables: set[str] = set()
         # Why tables that the catalog has can't be read.
         self._unreadable: dict[str, LakehouseError] = {}
         found = entries(settings)
-        self._duck: Final = _connection(settings, found)
+        self._duck: Final = connected(settings, found)
         self._refuse_bucket(found)
         self._found: Final = {str(entry): entry for entry in found}
         if not sparing:
@@ -126,6 +140,8 @@ class Reader:
                 raise ConfigurationError("there is no query")
             if len(statements) != 1:
                 raise ConfigurationError(f"one query is answered at a time, not {len(statements)}")
+            self._asked = sql
+            self._refuse_damage(_SECONDS_BEFORE, _BYTES_BEFORE)
             return self._duck.execute(statements[0])
 
     @contextmanager
@@ -142,6 +158,34 @@ class Reader:
                 raise
             raise KeyboardInterrupt from error
 
+    def _refuse_damage(self, seconds: float, most_bytes: int | None = None) -> None:
+        """Raise ``DamageError`` for a damaged file of the tables that the last query reads, as far
+        as one is found in so many seconds.
+        """
+        until = time.monotonic() + seconds
+        for entry in self._read_by(self._asked):
+            looked_at = (entry.metadata, self._as_of)
+            if most_bytes is None or looked_at not in self._whole:
+                refuse_table(entry.metadata, self._snapshot_then(entry), most_bytes, until)
+                self._whole.add(looked_at)
+
+    def _read_by(self, sql: str) -> list[Entry]:
+        """The tables that a query reads, by their names or as files."""
+        try:
+            names = self._duck.get_table_names(sql, qualified=True)
+        except duckdb.Error:
+            names = set()
+        parts = [name.replace('"', "").split(".")[-2:] for name in names]
+        found = {
+            str(entry): entry
+            for entry in self._views.values()
+            if [entry.schema, entry.name] in parts or [entry.name] in parts or entry.metadata in sql
+        }
+        tables = [each for each in found.values() if not each.is_view]
+        for view in (each for each in found.values() if each.is_view):
+            tables += self._read_by(self._sqls.get(str(view), ""))
+        return tables
+
     def _told(self, error: duckdb.Error | OSError) -> LakehouseError:
         # Behind it comes the query with a mark in it.
         text = str(error).partition("\nLINE ")[0].strip()
@@ -151,12 +195,19 @@ class Reader:
             return ConfigurationError(
                 "the query failed, and DuckDB doesn't say why: a second time it mostly does"
             )
-        if kind == "Catalog" and (found := _MISSING.search(text)):
-            return self._missing(found["name"].replace('"', "").rpartition(".")[2])
+        if table := table_missed(text):
+            return self._missing(table)
+        if missed := column_missed(text):
+            return ConfigurationError(missing_column(*missed, self.columns()))
         if trouble := trouble_text(text):
             return ReadError(trouble)
         if kind == "Permission":
             return ConfigurationError(f"a query reads tables of the lake alone: {reason}")
+        if kind not in _OF_QUERIES:
+            try:
+                self._refuse_damage(_SECONDS_AFTER)
+            except DamageError as damage:
+                return damage
         if _OF_THE_MACHINE.search(text):
             return ReadError(f"the lake can't be read: {reason or text}")
         return ConfigurationError(reason or text)
@@ -245,7 +296,10 @@ class Reader:
 
     def _add_table(self, entry: Entry) -> None:
         try:
-            scan = _scan(entry.metadata, self._snapshot_then(entry))
+            snapshot = self._snapshot_then(entry)
+            # DuckDB ends the process at some manifests, and reads others wrongly.
+            refuse_metadata(entry.metadata, snapshot)
+            scan = _scan(entry.metadata, snapshot)
             self._add(entry, f"select *{self._kept_from_bounds(scan)} from {scan}")
         except LakehouseError as error:
             self._unreadable[str(entry)] = error
@@ -284,6 +338,8 @@ class Reader:
         self._duck.execute(f"create schema if not exists {CATALOG}.{_quoted_name(entry.schema)}")
         self._duck.execute(f"create view {CATALOG}.{_quoted(entry)} as {sql}")
         self._views[str(entry)] = entry
+        if entry.is_view:
+            self._sqls[str(entry)] = sql
         self._unreadable.pop(str(entry), None)
 
     def _drop(self, name: str) -> None:
@@ -320,7 +376,7 @@ class Reader:
 
     def _metadata(self, entry: Entry) -> bytes:
         """What the file says of a table or view. Raises ``ReadError`` and ``DamageError``."""
-        file = entry.metadata if is_in_bucket(entry.metadata) else _path(entry.metadata)
+        file = entry.metadata if is_in_bucket(entry.metadata) else path_of(entry.metadata)
         try:
             content = self._bytes(file)
             content = gzip.decompress(content) if _is_zipped(entry.metadata) else content
@@ -349,73 +405,7 @@ class Reader:
         for known, reason in self._unreadable.items():
             if known.partition(".")[2] == name:
                 return reason
-        bare = {each: each.partition(".")[2] for each in self.names}
-        like = difflib.get_close_matches(name, bare.values())
-        near = [each for each in self.names if bare[each] in like]
-        others = (
-            f": is it {' or '.join(near)}?"
-            if near
-            else "; `lakehouse sql 'show all tables'` lists those there are"
-        )
-        return ConfigurationError(f"there is no table {name}{others}")
-
-
-def extension_files(of_buckets: bool = False) -> list[Path]:
-    """DuckDB's extensions that read Iceberg, in the order in which they are loaded. Packages of
-    their own bring them; DuckDB would fetch them from elsewhere.
-    """
-    names = (*_OF_BUCKETS, *_EXTENSIONS) if of_buckets else _EXTENSIONS
-    packages = [import_module(f"duckdb_extension_{name}") for name in names]
-    return [
-        next(Path(str(package.__file__)).parent.glob("extensions/*/*.duckdb_extension"))
-        for package in packages
-    ]
-
-
-def _connection(settings: Mapping[str, str], found: list[Entry]) -> DuckDBPyConnection:
-    """A database in memory from which only the files of the lake can be read."""
-    duck = duckdb.connect(
-        config={
-            "autoinstall_known_extensions": "false",
-            "autoload_known_extensions": "false",
-            # With it the extension (1.5.5, mended since) takes a deletion vector for another one of
-            # the same Puffin file: it reads from where what is cached begins.
-            "enable_external_file_cache": "false",
-            # Else a name of a variable here would be one of a table.
-            "python_enable_replacements": "false",
-            # For what a query can't hold in memory; the current folder need not be writable.
-            "temp_directory": f"{tempfile.gettempdir()}/lakehouse-sql-{os.getpid()}",
-        }
-    )
-    of_buckets = any(is_in_bucket(entry.metadata) for entry in found)
-    for file in extension_files(of_buckets):
-        duck.execute(f"load {_text(str(file))}")
-    if of_buckets:
-        given = duckdb_secret(settings).items()
-        options = "".join(f", {name} {_text(value)}" for name, value in given)
-        duck.execute(f"create secret (type s3{options})")
-    folders = {_folder(entry.metadata, above=2) for entry in found}
-    warehouse = settings[WAREHOUSE]
-    # A REST catalog's warehouse is a name.
-    if _path(warehouse).startswith("/") or is_in_bucket(warehouse):
-        folders.add(_folder(warehouse))
-    duck.execute(f"set allowed_directories = [{', '.join(map(_text, sorted(folders)))}]")
-    duck.execute("set timezone = 'UTC'")
-    duck.execute(f"attach ':memory:' as {CATALOG}")
-    duck.execute(f"use {CATALOG}")
-    duck.execute("set enable_external_access = false")
-    duck.execute("set lock_configuration = true")
-    return duck
-
-
-def _folder(address: str, above: int = 0) -> str:
-    """The folder that is so many levels above a file of the lake's storage, as DuckDB writes it."""
-    return "/".join([*_path(address).rstrip("/").split("/")[: -above or None], ""])
-
-
-def _path(address: str) -> str:
-    """An address of a file of this machine as a path."""
-    return re.sub("^file:(//)?(?=/)", "", address)
+        return ConfigurationError(missing_table(name, self.names, self._root))
 
 
 def _scan(metadata: str, snapshot: int | None) -> str:
@@ -423,15 +413,11 @@ def _scan(metadata: str, snapshot: int | None) -> str:
     options = "" if snapshot is None else f", snapshot_from_id => {snapshot}::ubigint"
     if _is_zipped(metadata):
         options += ", metadata_compression_codec => 'gzip'"
-    return f"iceberg_scan({_text(metadata)}{options})"
+    return f"iceberg_scan({text_of(metadata)}{options})"
 
 
 def _is_zipped(metadata: str) -> bool:
     return metadata.endswith(".gz.metadata.json")
-
-
-def _text(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"
 
 
 def _quoted_name(name: str) -> str:

@@ -7,12 +7,14 @@ PyIceberg asks them too, and takes a second to import.
 import json
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPException
 from typing import Any, Final
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlencode
-from urllib.request import Request, urlopen
+from urllib.request import Request
 
 from dbt_lakehouse.errors import ConfigurationError, ReadError
+from dbt_lakehouse.http import opener
 
 _SECONDS: Final = 30
 # Questions at once: each is a few milliseconds of waiting.
@@ -31,6 +33,7 @@ class Server:
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         self._uri = properties.get("uri", "").rstrip("/")
+        self._open: Final = opener().open
         self._headers: Final = {
             name.removeprefix(_HEADER): value
             for name, value in properties.items()
@@ -101,16 +104,24 @@ class Server:
 
     def _get(self, address: str, form: bytes | None = None) -> Any:
         try:
-            with urlopen(Request(address, form, self._headers), timeout=_SECONDS) as response:
-                return json.load(response)
+            with self._open(Request(address, form, self._headers), timeout=_SECONDS) as response:
+                content = response.read()
         except HTTPError as error:
             reason = _message(error.read()) or error.reason
             raise ReadError(
                 f"the lake's catalog {self._uri} refuses: {reason} ({error.code})"
             ) from error
-        except (URLError, OSError) as error:
+        except (URLError, OSError, HTTPException) as error:
             reason = str(getattr(error, "reason", error))
             raise ReadError(f"the lake's catalog {self._uri} can't be read: {reason}") from error
+        except ValueError as error:
+            # Python's own text repeats the header.
+            raise ConfigurationError(
+                f"the lake's catalog {self._uri} can't be asked: HTTP doesn't send the profile's"
+                " token, credential or headers as they are, or what it sends on to is no address"
+            ) from error
+        try:
+            return json.loads(content)
         except ValueError as error:
             raise ReadError(
                 f"{self._uri} is no REST catalog: it answers {address.partition('?')[0]} with"

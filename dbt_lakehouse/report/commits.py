@@ -1,4 +1,6 @@
-"""What the commits of tables tell of runs: how many rows there were, and when."""
+"""What the commits of tables tell of runs: how many rows there were, and when. What they don't tell
+is None, and never 0.
+"""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -8,33 +10,37 @@ from msgspec.structs import replace
 from dbt_lakehouse.lake.tables import Snapshot, Table
 
 
-def rows_in(snapshot: Snapshot) -> int:
+def rows_in(snapshot: Snapshot) -> int | None:
     """The rows of a table as of a commit: those of its files, less those that deletion vectors
     take away.
     """
-    summary = snapshot.summary
-    return int(summary.get("total-records", 0)) - int(summary.get("total-position-deletes", 0))
+    records = snapshot.summary.get("total-records")
+    if records is None:
+        return None
+    return int(records) - int(snapshot.summary.get("total-position-deletes", 0))
 
 
-def rows_now(table: Table) -> int:
+def rows_now(table: Table) -> int | None:
     """The rows of a table."""
     return rows_in(table.chain[0]) if table.chain else 0
 
 
 def growth(table: Table) -> list[tuple[Snapshot, int]]:
     """The commits of a table that has rows added alone, with how many they have added; those that
-    have added none are left out. The newest first.
+    have added none, or of which it is not known, are left out. The newest first.
     """
     found = []
     for index, snapshot in enumerate(table.chain):
-        if index + 1 < len(table.chain):
-            grown = rows_in(snapshot) - rows_in(table.chain[index + 1])
-        elif snapshot.parent_snapshot_id is None:
-            grown = rows_in(snapshot)
-        else:
+        rows, grown = rows_in(snapshot), None
+        before = rows_in(table.chain[index + 1]) if index + 1 < len(table.chain) else None
+        if snapshot.parent_snapshot_id is None:
+            before = 0
+        if rows is not None and before is not None:
+            grown = rows - before
+        elif snapshot.appends and (added := snapshot.summary.get("added-records")) is not None:
             # What was before it has expired.
-            grown = int(snapshot.summary.get("added-records", 0)) if snapshot.appends else 0
-        if grown > 0:
+            grown = int(added)
+        if grown is not None and grown > 0:
             found.append((snapshot, grown))
     return found
 
@@ -45,15 +51,16 @@ def before(table: Table, moment: datetime) -> Table:
 
 
 def rows_before(table: Table, moment: datetime) -> int | None:
-    """The rows of a table before a moment, None if that isn't known any more: it was made anew, or
-    the commits of then have expired.
+    """The rows of a table before a moment, None if that isn't known any more: it was made anew or
+    rolled back, or the commits of then have expired.
     """
+    current = [snapshot for since, snapshot in table.log if since < moment][-1:]
     earlier = before(table, moment).chain
     if earlier:
-        return rows_in(earlier[0])
+        is_current = not current or earlier[0].snapshot_id in current
+        return rows_in(earlier[0]) if is_current else None
     has_lost = bool(table.chain) and table.chain[-1].parent_snapshot_id is not None
-    was_there = bool(table.log) and table.log[0][0] < moment
-    return None if has_lost or was_there else 0
+    return None if has_lost or current else 0
 
 
 def written_at(table: Table) -> datetime | None:
@@ -67,6 +74,11 @@ def written_at(table: Table) -> datetime | None:
     return None
 
 
-def rows_over(tables: Sequence[Table], moments: Sequence[datetime]) -> list[int]:
-    """The rows of several tables together before each moment."""
-    return [sum(rows_before(table, moment) or 0 for table in tables) for moment in moments]
+def rows_over(tables: Sequence[Table], moments: Sequence[datetime]) -> list[int | None]:
+    """The rows of several tables together before each moment; None if one of them isn't known."""
+    found: list[int | None] = []
+    for moment in moments:
+        rows = [rows_before(table, moment) for table in tables]
+        known = [each for each in rows if each is not None]
+        found.append(sum(known) if len(known) == len(rows) else None)
+    return found

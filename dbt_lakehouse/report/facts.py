@@ -39,7 +39,7 @@ class TableFacts:
     """A table, as it is and as the run has left it; what is not known is None."""
 
     name: str
-    rows: int
+    rows: int | None
     rows_before: int | None
     written_at: datetime | None
     made_of: list[str] = field(default_factory=list)
@@ -106,7 +106,7 @@ class Lag:
     """How far bronze was behind Kafka when it was last asked."""
 
     messages: int
-    seconds: float
+    seconds: float | None
     partitions: int
     checked_at: datetime
 
@@ -125,19 +125,19 @@ class Facts:
     trouble: str | None = None
     """Why the lake can't be read."""
     landed: int = 0
-    decoded: int = 0
+    decoded: int | None = 0
     """Events but for those that say what could not be decoded."""
     undecoded: int = 0
     operations: dict[str, int] | None = None
     newly_quarantined: int = 0
-    quarantined: int = 0
+    quarantined: int | None = 0
     groups: list[Group] = field(default_factory=list)
     gold: list[TableFacts] = field(default_factory=list)
     others: list[TableFacts] = field(default_factory=list)
     tests: list[Node] = field(default_factory=list)
     lag: Lag | None = None
     decoded_by_run: list[Decoded] = field(default_factory=list)
-    gold_rows: list[tuple[datetime, int]] = field(default_factory=list)
+    gold_rows: list[tuple[datetime, int | None]] = field(default_factory=list)
     counters: list[Counters] = field(default_factory=list)
 
     @property
@@ -196,7 +196,7 @@ def gather(
         facts.quarantined = commits.rows_now(quarantined)
         grown = commits.growth(quarantined)
         facts.newly_quarantined = sum(rows for made, rows in grown if made.made_at >= since)
-    if facts.quarantined:
+    if facts.quarantined != 0:
         reader.include(f"{silver}.quarantined_payloads")
         facts.groups = quarantine(reader, silver, show_payloads=show_payloads).groups
     nodes = _nodes(runs)
@@ -249,11 +249,9 @@ def _tell_of_events(
     facts: Facts, tables: Mapping[str, Table], events: Table, since: datetime
 ) -> None:
     invalid = _invalid_of(events)
-    facts.decoded = sum(
-        rows - invalid.get(made.name, 0)
-        for made, rows in commits.growth(events)
-        if made.made_at >= since
-    )
+    new = [(made.name, rows) for made, rows in commits.growth(events) if made.made_at >= since]
+    is_known = all(name in invalid for name, _ in new)
+    facts.decoded = sum(rows - invalid[name] for name, rows in new) if is_known else None
     bronze = tables.get(_BRONZE)
     if bronze is None:
         return
@@ -285,7 +283,7 @@ def _operations(reader: Reader, name: str, events: Table, since: datetime) -> di
     earlier = commits.before(events, since)
     if earlier.sequence == events.sequence:
         return {}
-    if commits.rows_now(events) > _ROWS_LOOKED_AT:
+    if _is_large(events):
         return None
     reader.include(name)
     rows = reader.query(
@@ -293,6 +291,12 @@ def _operations(reader: Reader, name: str, events: Table, since: datetime) -> di
         " group by operation order by count(*) desc, operation"
     )
     return dict(rows.fetchall())
+
+
+def _is_large(table: Table) -> bool:
+    """Whether to look at all of its rows takes too long, or may."""
+    rows = commits.rows_now(table)
+    return rows is None or rows > _ROWS_LOOKED_AT
 
 
 # --- tables ---------------------------------------------------------------------------------------
@@ -425,7 +429,7 @@ def _unread_of(
             rows for made, rows in commits.growth(table) if made.sequence_number > mark.sequence
         )
     wanted = _wanted(name, tables[name], nodes)
-    if wanted is None or commits.rows_now(table) > _ROWS_LOOKED_AT:
+    if wanted is None or _is_large(table):
         return None
     reader.include(upstream)
     row = reader.query(
@@ -459,7 +463,7 @@ def _tell_of_rows(
     for table in facts.gold:
         metadata = tables[table.name]
         made = [each for each in metadata.chain if each.made_at >= since]
-        if table.rows_before is None:
+        if table.rows is None or table.rows_before is None:
             continue
         if not made or not table.rows_before:
             table.new, table.gone = table.rows - table.rows_before, 0
@@ -489,7 +493,7 @@ def _tell_of_newest(facts: Facts, reader: Reader, tables: Mapping[str, Table]) -
         table.newest_event = noted.get(read)
         name, mark = read
         if table.newest_event is None and name in tables:
-            if commits.rows_now(tables[name]) <= _ROWS_LOOKED_AT:
+            if not _is_large(tables[name]):
                 reader.include(name)
                 rows = reader.earlier(name, sequence=mark.sequence)
                 row = reader.query(f"select max(_position.log_time) from {rows}").fetchone()
@@ -535,7 +539,7 @@ def _log_counts(
     earlier = commits.before(log, since)
     if not any(made.made_at >= since for made, _ in commits.growth(log)):
         return 0, 0, 0
-    if commits.rows_now(log) > _ROWS_LOOKED_AT:
+    if _is_large(log):
         return None
     reader.include(name)
     row = reader.query(
@@ -575,8 +579,10 @@ def _tell_of_counters(facts: Facts, reader: Reader, name: str, table: Table) -> 
 def _lag(reader: Reader) -> Lag | None:
     reader.include(_PARTITIONS)
     row = reader.query(
-        "select sum(lag_messages)::bigint, coalesce(max(lag_seconds), 0), count(*),"
-        f" max(checked_at) from {reader.quoted(_PARTITIONS)} where log_end_offset is not null"
+        "select sum(lag_messages)::bigint,"
+        " if(count(lag_seconds) = count(*), max(lag_seconds), null),"
+        f" count(*), max(checked_at) from {reader.quoted(_PARTITIONS)}"
+        " where log_end_offset is not null"
     ).fetchone()
     return None if row is None or not row[2] else Lag(int(row[0] or 0), *row[1:])
 
@@ -590,6 +596,9 @@ def _tell_of_history(facts: Facts, tables: Mapping[str, Table], events: Table) -
     facts.decoded_by_run = [
         Decoded(made.made_at, rows, invalid.get(made.name)) for made, rows in grown
     ]
+    if not grown:
+        # Nothing has been decoded, or what tells of it is gone: there is no run to show.
+        return
     gold = [tables[table.name] for table in facts.gold]
     # A run has filled gold before the next one decodes.
     ends = [made.made_at for made, _ in grown[1:]] + [facts.now]

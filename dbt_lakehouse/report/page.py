@@ -152,7 +152,9 @@ def verdict(facts: Facts) -> Verdict:
         parts.append("the lake could not be read for this page")
     else:
         what = counted(facts.landed, "message") + " landed" if facts.landed else "nothing landed"
-        parts += [what, counted(facts.decoded, "event") + " decoded"]
+        parts.append(what)
+        if facts.decoded is not None:
+            parts.append(counted(facts.decoded, "event") + " decoded")
         if facts.undecoded:
             parts.append(counted(facts.undecoded, "message") + " not yet decoded")
         parts.append(_of_tables(facts.gold))
@@ -211,20 +213,26 @@ def trends(facts: Facts) -> list[Trend]:
     found = []
     runs = facts.decoded_by_run
     if runs:
-        quarantined = [run.quarantined for run in runs]
+        series: dict[str, Sequence[float | None]] = {
+            "decoded": [
+                None if run.quarantined is None else run.events - run.quarantined for run in runs
+            ],
+            "quarantined": [run.quarantined for run in runs],
+        }
+        if any(run.quarantined is None for run in runs):
+            series["not told apart"] = [
+                run.events if run.quarantined is None else None for run in runs
+            ]
         found.append(
             _trend(
                 "Events decoded",
                 "per run that decoded something, from the commits of silver.change_events",
                 [run.at for run in runs],
-                {
-                    "decoded": [run.events - (run.quarantined or 0) for run in runs],
-                    "quarantined": quarantined,
-                },
+                series,
                 is_line=False,
             )
         )
-    if facts.gold_rows:
+    if any(rows is not None for _, rows in facts.gold_rows):
         found.append(
             _trend(
                 "Rows in gold",
@@ -274,7 +282,8 @@ def _trend(
     labels = [f"{moment:%H:%M:%S}" if is_one_day else f"{moment:%d %b %H:%M}" for moment in moments]
     last = ", ".join(f"{name} {number(values[-1])}" for name, values in series.items())
     most = ", ".join(
-        f"{name} {number(max((each or 0) for each in values))}" for name, values in series.items()
+        f"{name} {number(max((each for each in values if each is not None), default=None))}"
+        for name, values in series.items()
     )
     text = f"{title}, {note}. Newest of {len(moments)}: {last}. Most: {most}."
     draw = plots.line if is_line else plots.bars

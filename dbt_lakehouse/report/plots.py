@@ -26,7 +26,7 @@ def bars(labels: Sequence[str], series: Mapping[str, Sequence[float | None]], te
 
 
 def line(labels: Sequence[str], series: Mapping[str, Sequence[float | None]], text: str) -> str:
-    """A line for each series."""
+    """A line for each series, with a gap where a value is not known."""
     return _drawn(pygal.Line, labels, series, text)
 
 
@@ -54,6 +54,7 @@ def _drawn(
         max_scale=6,
         min_scale=2,
         include_x_axis=True,
+        allow_interruptions=True,
         dots_size=2,
     )
     chart.x_labels = labels

@@ -11,6 +11,8 @@ from typing import Any, Final
 
 import msgspec
 
+from dbt_lakehouse.redaction import without_secrets
+
 # Of the files in dbt's folder of artifacts.
 _FOLDER: Final = "report"
 _RUNS_KEPT: Final = 30
@@ -137,7 +139,7 @@ def _node(result: Any, project: str) -> Node:
         table=f"{node.schema}.{node.alias}" if relation else None,
         path=package + node.original_file_path,
         compiled=getattr(node, "compiled_path", None),
-        message=result.message,
+        message=None if result.message is None else without_secrets(result.message),
         failures=result.failures,
         of=_looked_at(node),
         wanted=log.get("sources") if isinstance(log, dict) else None,

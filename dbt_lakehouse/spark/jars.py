@@ -236,7 +236,7 @@ def _gateway_at_home_in(folder: str) -> Iterator[Any]:
     proxies = map(java_option, _proxy_options(getproxies()))
     options = [*proxies, *([given] if given else []), *map(java_option, ours)]
     os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
-    with environment(SPARK_SUBMIT_OPTS=" ".join(options)):
+    with environment({"SPARK_SUBMIT_OPTS": " ".join(options)}):
         gateway = start_java()
     try:
         yield gateway

@@ -8,7 +8,7 @@ import shutil
 import signal
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -21,6 +21,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from dbt_lakehouse.errors import SessionError
+from dbt_lakehouse.redaction import is_known
 
 # Spark's machine learning alone calculates with this module, and Java warns of it in each start.
 _OF_VECTORS: Final = "--add-modules=jdk.incubator.vector"
@@ -29,6 +30,10 @@ OLDEST: Final = 17
 _MAJOR: Final = re.compile(r"(?:1\.)?(\d+)")
 _RELEASE: Final = re.compile(r'^JAVA_VERSION="(\d[^"]*)"', re.MULTILINE)
 _ARGUMENTS: Final = "PYSPARK_SUBMIT_ARGS"
+# As dbt names the variables of the environment that are secrets; and those that AWS's client reads
+# in the JVM.
+_SECRETS: Final = "DBT_ENV_SECRET_"
+_OF_AWS: Final = "AWS_"
 
 
 def java_option(option: str) -> str:
@@ -112,11 +117,13 @@ def _launched(java: str, conf: SparkConf | None) -> Any:
         "SPARK_CONNECT_MODE": "0",
         "SPARK_HOME": home,
         "SPARK_SCALA_VERSION": "2.13",
+        # What the profile takes from there, Spark is told as settings.
+        **dict.fromkeys(filter(_is_told, os.environ)),
     }
     settings = [part for each in (conf or SparkConf(False)).getAll() for part in _setting(*each)]
     given = shlex.split(os.environ.get(_ARGUMENTS, "pyspark-shell"))
     launcher = [java, "-Xmx128m", "-cp", f"{home}/jars/*", "org.apache.spark.launcher.Main"]
-    with environment(**ours):
+    with environment(ours):
         made = subprocess.run(
             [*launcher, "org.apache.spark.deploy.SparkSubmit", *settings, *given],
             stdin=subprocess.DEVNULL,
@@ -126,9 +133,16 @@ def _launched(java: str, conf: SparkConf | None) -> Any:
         ).stdout
         program, *arguments = made.partition("\0\n")[2].split("\0")[:-1]
         command = shlex.join(each for each in arguments if each != _OF_VECTORS)
-        with environment(**{_ARGUMENTS: command}):
+        with environment({_ARGUMENTS: command}):
             # PySpark's own script would be the program, and these its arguments.
             return launch_gateway(None, {"executable": shutil.which(program)})
+
+
+def _is_told(variable: str) -> bool:
+    """Whether a variable of the environment is a secret that the JVM needs not."""
+    return variable.startswith(_SECRETS) or (
+        is_known(os.environ[variable]) and not variable.startswith(_OF_AWS)
+    )
 
 
 def _setting(name: str, value: str) -> tuple[str, str]:
@@ -136,18 +150,22 @@ def _setting(name: str, value: str) -> tuple[str, str]:
 
 
 @contextmanager
-def environment(**values: str) -> Iterator[None]:
-    """Within, these variables of the environment have these values."""
+def environment(values: Mapping[str, str | None]) -> Iterator[None]:
+    """Within, these variables of the environment have these values; None: they are not there."""
     before = {name: os.environ.get(name) for name in values}
-    os.environ.update(values)
+    _set(values)
     try:
         yield
     finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
+        _set(before)
+
+
+def _set(values: Mapping[str, str | None]) -> None:
+    for name, value in values.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
 
 
 @contextmanager

@@ -12,16 +12,9 @@ from pyspark.errors import AnalysisException, ParseException
 from pyspark.errors.exceptions.captured import CapturedException
 
 from dbt_lakehouse.lake import buckets
+from dbt_lakehouse.lake.integrity import repair_of
+from dbt_lakehouse.redaction import HIDDEN, without_secrets
 
-# As drivers repeat the addresses of databases, catalogs their settings, and Kafka's client its
-# login.
-_SECRET: Final = re.compile(
-    r"""(?ix)
-    (["']?\b[\w.-]*(?:password|passwd|secret|token|credential|access[.-]?key)[\w.-]*["']?\s*[=:]\s*)
-    (?:"[^"]*"|'[^']*'|[^\s&;,"']+)
-    |(//[^\s/:@]*:)[^\s/@]+(?=@)
-    """
-)
 # Values that conditions of class 22 of SQL's states, data exceptions, are about: quoted or numbers.
 # Where there is the error and not its text alone, Spark says what they are (``_about_values``).
 _DATA_EXCEPTION: Final = re.compile(r"SQLSTATE: 22")
@@ -32,17 +25,15 @@ _VALUE: Final = re.compile(
 _JAVA_VALUE: Final = re.compile(
     r"""(For input string: |Text |invalid literal for [^:]*: )("[^"]*"|'[^']*')"""
 )
-_HIDDEN: Final = "***"
 # Classes of SQL's states that are about values once a statement runs: data exceptions, constraints
 # (a map's key is there twice), texts that are not of a format.
 _OF_VALUES: Final = ("22", "23", "42")
 
 
-def without_secrets(text: str) -> str:
-    """A text with ``***`` in the place of passwords and the like, and of values of the data."""
-    text = _SECRET.sub(lambda found: f"{found[1] or found[2]}{_HIDDEN}", text)
-    text = _JAVA_VALUE.sub(rf"\1{_HIDDEN}", text)
-    return _VALUE.sub(_HIDDEN, text) if _DATA_EXCEPTION.search(text) else text
+def without_values(text: str) -> str:
+    """What Spark says, with ``***`` in the place of secrets and of values of the data."""
+    text = _JAVA_VALUE.sub(rf"\1{HIDDEN}", without_secrets(text))
+    return _VALUE.sub(HIDDEN, text) if _DATA_EXCEPTION.search(text) else text
 
 
 class Trouble(NamedTuple):
@@ -60,7 +51,12 @@ _ENDED: Final = (
     " cdc_lakehouse), or the machine has; what was committed is whole, start again"
 )
 _FILE: Final = r"Failed to \w+(?: input stream for)?(?: file)?: (?P<file>\S+?): "
-_TABLE_FILE: Final = re.compile(r"/(?P<schema>[^/]+)/(?P<table>[^/]+)/(?P<kind>data|metadata)/")
+_DAMAGED: Final = "{file} is cut short or damaged{of_table}: {repair}"
+# Where Spark was when it read a file of a table, or wrote one.
+_OF_FILES: Final = re.compile(
+    r"(?:org\.apache\.iceberg\.(?:\w+\.)*(?:[Pp]arquet|[Aa]vro|puffin|deletes|data|Manifest|Base)"
+    r"|org\.apache\.(?:parquet|avro|orc)\.|github\.luben\.zstd)"
+)
 # The first that fits.
 TROUBLES: Final = tuple(
     Trouble(re.compile(pattern, re.DOTALL), sentence)
@@ -118,8 +114,12 @@ TROUBLES: Final = tuple(
         ),
         (
             _FILE + r".*(?:EOFException|end of stream|[Ee]nd-of-input|is not a Parquet file"
-            r"|[Ii]nvalid|Not a valid|corrupt|checksum)",
-            "{file} is cut short or damaged{of_table}: {repair}",
+            r"|[Ii]nvalid|Not a valid|Not an Avro|corrupt|[Cc]hecksum)",
+            _DAMAGED,
+        ),
+        (
+            r"(?:Checksum error: |Invalid CRC for deletion vector )(?P<file>\S+?),?(?: |$)",
+            _DAMAGED,
         ),
         (
             r"Read-only file system",
@@ -148,24 +148,31 @@ def trouble_text(message: str) -> str | None:
         if found := trouble.pattern.search(message):
             groups = found.groupdict()
             if "file" in groups:
-                groups.update(_damage(groups["file"]))
+                groups["of_table"], groups["repair"] = repair_of(groups["file"])
             return trouble.sentence.format(message, **groups)
     return None
 
 
-def _damage(file: str) -> dict[str, str]:
-    """Of which table a file is, and how it is repaired."""
-    place = _TABLE_FILE.search(file)
-    restore = "restore it from a backup"
-    if place is None:
-        return {"of_table": "", "repair": restore}
-    name = f"{place['schema']}.{place['table']}"
-    can_be_built = place["kind"] == "data" and place["schema"] != "bronze"
-    rebuild = f", or build the table anew: `dbt run --full-refresh -s {place['table']}`"
-    return {
-        "of_table": f", a file of {name}",
-        "repair": restore + (rebuild if can_be_built else ""),
-    }
+def damage_text(error: BaseException, statement: str = "") -> str | None:
+    """Which file is damaged, of an error that Spark has met in files of tables without naming one;
+    None of another error, and if no file is. It is looked for in the tables that the statement
+    names, and then in all others.
+    """
+    if not isinstance(error, Py4JJavaError | CapturedException):
+        return None
+    gateway: Any = SparkContext._gateway
+    java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
+    told = (
+        ""
+        if java is None
+        else JavaClass("org.apache.spark.util.Utils", gateway._gateway_client).exceptionString(java)
+    )
+    if not _OF_FILES.search(told):
+        return None
+    from dbt_lakehouse.lake.damage import find_damage
+
+    found = find_damage(statement)
+    return None if found is None else str(found)
 
 
 def error_text(error: Exception) -> str:
@@ -173,17 +180,17 @@ def error_text(error: Exception) -> str:
     its causes, or Python's.
     """
     message = _messages(error)
-    return without_secrets(trouble_text(message) or message)
+    return without_values(trouble_text(message) or damage_text(error) or message)
 
 
-def known_trouble(error: BaseException) -> str | None:
+def known_trouble(error: BaseException, statement: str = "") -> str | None:
     """What to tell of an error of Spark's that is no mistake of ours; None if it may be one."""
     if isinstance(error, Py4JNetworkError | ConnectionRefusedError):
         return _ENDED
     if not isinstance(error, Py4JJavaError | CapturedException):
         return None
-    told = trouble_text(_messages(error))
-    return None if told is None else without_secrets(told)
+    told = trouble_text(_messages(error)) or damage_text(error, statement)
+    return None if told is None else without_values(told)
 
 
 def _messages(error: Exception) -> str:
@@ -218,7 +225,7 @@ def _about_values(error: BaseException) -> str | None:
         ).startswith(_OF_VALUES):
             # Types and settings are in double quotes, functions in backticks.
             parameters = {
-                name: text if text.startswith(('"', "`")) else _HIDDEN
+                name: text if text.startswith(('"', "`")) else HIDDEN
                 for name, text in cause.getMessageParameters().items()
             }
             helper = JavaClass("org.apache.spark.SparkThrowableHelper", gateway._gateway_client)
@@ -235,24 +242,24 @@ def cause_of(error: Py4JJavaError, class_name: str) -> Any:
     return cause
 
 
-def statement_error_text(error: Exception) -> str:
+def statement_error_text(error: Exception, statement: str = "") -> str:
     """What a user can act on of what Spark says to a statement."""
-    if known := known_trouble(error):
+    if known := known_trouble(error, statement):
         return known
     if about_values := _about_values(error):
         return about_values
     if isinstance(error, ParseException):
         # The mistake is shown in its place in the SQL.
-        return without_secrets(str(error))
+        return without_values(str(error))
     if isinstance(error, AnalysisException):
         # Behind it comes the query's plan.
-        return without_secrets(str(error).partition(";\n")[0])
+        return without_values(str(error).partition(";\n")[0])
     if isinstance(error, CapturedException):
         # Behind it comes where in the statement, and in Java, it was.
-        return without_secrets(str(error).partition("\n")[0])
+        return without_values(str(error).partition("\n")[0])
     return error_text(error)
 
 
 def log_text(error: Exception) -> str:
     """All that Spark says to a statement: with the query's plan, or where Java was."""
-    return _about_values(error) or without_secrets(str(error))
+    return _about_values(error) or without_values(str(error))

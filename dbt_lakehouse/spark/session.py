@@ -6,7 +6,6 @@ line alike.
 
 import logging
 import os
-import re
 import sqlite3
 import subprocess
 import sys
@@ -38,6 +37,7 @@ from dbt_lakehouse.lake.catalog import (
 from dbt_lakehouse.lake.closing import refuse_closed
 from dbt_lakehouse.lake.damage import look_for_damage, refuse_bucket, refuse_damage
 from dbt_lakehouse.landing.kafka.settings import PREFIX as KAFKA_PREFIX
+from dbt_lakehouse.redaction import is_secret
 from dbt_lakehouse.spark import class_archive
 from dbt_lakehouse.spark.functions import register_functions
 from dbt_lakehouse.spark.jars import JARS, S3_JARS, ensure_jars
@@ -73,7 +73,11 @@ _OF_THE_JVM: Final = (
     "spark.submit.",
     "spark.yarn.",
 )
-_SECRET_NAME: Final = re.compile(r"(?i)password|secret|token|credential|access.?key")
+# Of names or values, for Java: what Spark itself is not to print.
+_REDACTED: Final = (
+    "(?i)pass(?:word|wd|phrase)|pwd|secret|token|credential|jaas|authorization"
+    "|(?:access|account|api|private|encryption|keystore)[._-]?key|://[^/@]*:[^@]*@"
+)
 
 # Connections to SQLite catalogs that this user can only read.
 _READERS: Final[dict[Path, sqlite3.Connection]] = {}
@@ -217,6 +221,9 @@ def _with_ours(settings: Mapping[str, str]) -> dict[str, str]:
         "spark.sql.warehouse.dir": str(temporary),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
+        "spark.redaction.regex": _REDACTED,
+        # Iceberg writes a checksum into each page: changed bytes would make other rows.
+        "spark.hadoop.parquet.page.verify-checksum.enabled": "true",
         **settings,
         # Names and values are in our SQL: Spark would put the environment in for ${env:...}.
         "spark.sql.variable.substitute": "false",
@@ -293,7 +300,7 @@ def _end_java_without(class_path: str) -> None:
 
 
 def _is_for_command_line(name: str) -> bool:
-    return name.startswith(_OF_THE_JVM) and not _SECRET_NAME.search(name)
+    return name.startswith(_OF_THE_JVM) and not is_secret(name)
 
 
 def _prepare(spark: SparkSession) -> None:

@@ -238,6 +238,10 @@ def test_a_password_is_asked_for_used_and_never_shown(
         )
 
     log_in("a-wrong-word")
+    with pytest.raises(ConfigurationError) as wrong:
+        lake.land_kafka([topic, "another", "third"])
+    # Once, and not for each topic.
+    assert str(wrong.value).count("refused to authenticate us") == 1
     with refused(lake, ConfigurationError, where, "refused to auth", "kafka.sasl.*"):
         lake.land_kafka([topic])
     log_in(PASSWORD, mechanism="SCRAM-SHA-256")

@@ -16,7 +16,7 @@ from pages import blocks, without_blanks
 from pages import lakehouse as run_lakehouse
 
 from dbt_lakehouse.config.paths import ROOT
-from dbt_lakehouse.lake.reader import extension_files
+from dbt_lakehouse.lake.duckdb_connection import extension_files
 
 PAGES: Final = [ROOT / "docs" / name for name in ("query.md", "payloads.md")]
 # When the page's second run builds; and a moment between the two, whatever time it is here.

@@ -300,7 +300,7 @@ def answering(answers: dict[str, tuple[int, Any]], asked: list[Any]) -> Iterator
             body = said if isinstance(said, bytes) else json.dumps(said).encode()
             self.send_response(status)
             if status == 302:
-                self.send_header("Location", "/schemas/ids/1")
+                self.send_header("Location", "http://localhost/schemas/ids/1")
             self.end_headers()
             self.wfile.write(body)
 
@@ -349,7 +349,7 @@ def test_who_asks_is_said_and_to_nobody_else(monkeypatch: pytest.MonkeyPatch) ->
         assert len(asked) == 4
         for number, sentence in {
             2: "refuses (401): SCHEMA_REGISTRY_USER and SCHEMA_REGISTRY_PASSWORD",
-            3: "answers 302",
+            3: "it sends on to http://localhost (302)",
             4: "answers 500: no store",
             5: "is none, by what it answers",
             6: "answers 404",

@@ -2,13 +2,36 @@
 of the data in errors.
 """
 
+import json
+import logging
 import subprocess
+import threading
+from base64 import b64encode
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
 
 import pytest
+from dbt_common.events.base_types import EventLevel
+from dbt_common.events.event_manager_client import get_event_manager
+from dbt_common.events.functions import fire_event
+from dbt_common.events.logger import LineFormat, LoggerConfig
+from dbt_common.events.types import Note
+from hypothesis import given
+from hypothesis import strategies as st
 from lakes import Lake, copy_project
 
-from dbt_lakehouse.spark.java_errors import without_secrets
+from dbt.adapters.lakehouse.terminal import hide_secrets
+from dbt_lakehouse import cli, redaction
+from dbt_lakehouse.errors import ConfigurationError, ReadError
+from dbt_lakehouse.lake.catalog import absolute
+from dbt_lakehouse.lake.rest import Server
+from dbt_lakehouse.redaction import is_secret, know_secrets, without_secrets
+from dbt_lakehouse.schema_registry import Registry, RegistryError
+from dbt_lakehouse.spark.java_errors import without_values
 
 SECRET = "hunter2"
 # What fails on a value, a text ``s`` with the secret in it, and what Spark calls that.
@@ -51,9 +74,328 @@ BAD_VALUES = {
     ],
 )
 def test_errors_show_no_secrets_and_no_values(text: str, shown: str) -> None:
-    told = without_secrets(text)
+    told = without_values(text)
     assert SECRET not in told and "12345" not in told
     assert shown.lstrip("…") in told
+
+
+@pytest.fixture(autouse=True)
+def _what_is_known() -> Iterator[None]:
+    """No test knows the secrets of another, which would hide them."""
+    before = {*redaction._known}
+    yield
+    redaction._known.clear()
+    redaction._known.update(before)
+
+
+# A secret has this before, between and behind its other characters: no part of it may be told.
+PART: Final = "qz7"
+DIVIDERS: Final = "/@:?#"
+
+
+def secrets(others: str) -> st.SearchStrategy[str]:
+    """Secrets that have any of these characters within."""
+    piece = st.text(st.sampled_from(others), max_size=3)
+    return st.lists(piece, min_size=1, max_size=4).map(lambda each: PART.join(["", *each, ""]))
+
+
+BARE: Final = secrets(DIVIDERS + "!$*+~^|%-_.=()aZ0äß€漢")
+QUOTED: Final = secrets(DIVIDERS + " ,;&={}[]()<>'\"\\\n\tä€")
+# As addresses hold one in front of a host, and everything holds a name with its value.
+ADDRESSES: Final = (
+    "http://me:{}@host:8181/catalog",
+    "https://me:{}@host/path?a=b",
+    "https://:{}@host",
+    "https://me@corp.example:{}@host",
+    "jdbc:postgresql://me:{}@host:5432/lake?ssl=true",
+    "jdbc:mysql://me:{}@host:3306,other:3306/lake",
+    "jdbc:oracle:thin:me/{}@host:1521:lake",
+    "jdbc:oracle:thin:me/{}@//host:1521/lake",
+    "jdbc:oracle:oci:me/{}@lake",
+    "mongodb+srv://me:{}@host/lake",
+    "s3://bucket/?X-Amz-Signature={}",
+    "https://host/x?token={}",
+    "https://host/x?a=1&access_token={}&b=2",
+    "https://host/x?key={}&b=2",
+    "https://account.example/x?sv=1&sig={}",
+    "https://b.example/k?X-Amz-Credential={}&X-Amz-Date=1&X-Amz-Signature=1",
+    "https://b.example/k?X-Amz-Security-Token={}&X-Amz-Date=1",
+    "https://b.example/k?AWSAccessKeyId=a&Signature={}&Expires=1",
+    "jdbc:postgresql://host/lake?user=me&password={}&ssl=true",
+    "jdbc:postgresql://host/lake?user=me&sslpassword={}",
+    "jdbc:mysql://host/lake?password={}",
+    "jdbc:sqlserver://host:1433;user=me;password={};encrypt=true",
+    "jdbc:sqlserver://host;password={}",
+)
+NAMES: Final = (
+    "password spark.sql.catalog.lake.jdbc.password sasl.password ssl.key.password PGPASSWORD"
+    " ssl.keystore.password ssl.truststore.password ssl.keystore.key passwd pwd Pwd pass DB_PASS"
+    " dbPassword passphrase private_key privateKey ssl.private.key secret client_secret"
+    " clientSecret fs.s3a.secret.key fs.s3a.access.key fs.s3a.session.token"
+    " fs.s3a.encryption.key s3.secret-access-key s3.session-token aws_session_token"
+    " AWS_SECRET_ACCESS_KEY accessKeyId token oauth2-token access_token refresh_token"
+    " spark.sql.catalog.lake.token spark.sql.catalog.lake.credential sasl.jaas.config"
+    " api_key X-Api-Key apikey X-Auth-Token Authorization header.Authorization"
+    " Proxy-Authorization Cookie basic.auth.user.info fs.azure.account.key.x.core.example"
+    " SharedAccessKey AccountKey google.credentials user_info signing_key"
+).split()
+SETTINGS: Final = (
+    *("{0}={1}", "{0} = {1}", "{0}: {1}", "{0}:{1}", "{0} -> {1}", "{0} => {1}", "({0},{1})"),
+    *("a=b, {0}={1}, c=d", "a=b;{0}={1};c=d", "-D{0}={1} -Dc=d", "--conf {0}={1}"),
+    *("Map(a -> b, {0} -> {1}, c -> d)", "{{a=b, {0}={1}, c=d}}", "{0}\t{1}", "--{0} {1}"),
+    *("<{0}>{1}</{0}>", "<name>{0}</name><value>{1}</value>", "[(a,b), ({0},{1}), (c,d)]"),
+)
+PLACES: Final = (
+    *("{}", "no answer of {}", "no answer of {}: refused", "look at {}, and again", "({})"),
+    *("first\n{}\nlast", 'no "{}"', "no '{}'."),
+)
+
+
+@given(secret=BARE, form=st.sampled_from(ADDRESSES), place=st.sampled_from(PLACES))
+def test_no_address_tells_a_secret(secret: str, form: str, place: str) -> None:
+    assert PART not in without_secrets(place.format(form.format(secret)))
+    # As they should be written.
+    assert PART not in without_secrets(place.format(form.format(quote(secret, safe=""))))
+
+
+@given(
+    secret=BARE,
+    name=st.sampled_from(NAMES),
+    form=st.sampled_from(SETTINGS),
+    place=st.sampled_from(PLACES),
+)
+def test_no_setting_tells_a_secret(secret: str, name: str, form: str, place: str) -> None:
+    assert is_secret(name)
+    assert PART not in without_secrets(place.format(form.format(name, secret)))
+
+
+@given(secret=QUOTED, name=st.sampled_from(NAMES), place=st.sampled_from(PLACES[:6]))
+def test_no_quoted_value_tells_a_secret(secret: str, name: str, place: str) -> None:
+    pair = {"a": 1, name: secret, "b": [1, 2]}
+    texts = [
+        json.dumps(pair),
+        json.dumps(pair, separators=(",", ":"), ensure_ascii=False),
+        json.dumps({"told": json.dumps(pair)}),
+        json.dumps([{"name": name, "value": secret}]),
+        repr(pair),
+        repr([*pair.items()]),
+        f"Row(key={name!r}, value={secret!r})",
+        f"set {name}={json.dumps(secret)}",
+    ]
+    for text in texts:
+        assert PART not in without_secrets(place.format(text))
+
+
+@given(secret=BARE, place=st.sampled_from(PLACES))
+def test_no_header_tells_a_secret(secret: str, place: str) -> None:
+    base64 = b64encode(secret.encode()).decode()
+    for header in (
+        f"Authorization: Bearer {secret}",
+        f"authorization: Basic {base64}",
+        f"header.Authorization=Bearer {secret}",
+        f"{{Authorization=[Bearer {secret}], Accept=[*/*]}}",
+        f"sent with Bearer {secret}",
+        f"sent with Basic {base64}",
+        f'Authorization: Digest username="me", realm="a", response="{secret}"',
+        f"Authorization: AWS4-HMAC-SHA256 Credential={secret}, Signature={secret}",
+        f"Cookie: a={secret}; b={secret}",
+    ):
+        told = without_secrets(place.format(header))
+        assert PART not in told and base64 not in told
+
+
+@given(secret=secrets(DIVIDERS + " ;,=ä"))
+def test_a_login_of_kafka_tells_no_secret(secret: str) -> None:
+    login = f'a.PlainLoginModule required username="me" password="{secret}";'
+    for text in (
+        f"sasl.jaas.config={login}",
+        f"kafka.sasl.jaas.config: {login}",
+        json.dumps({"sasl.jaas.config": login}),
+        f"no login module in {login}",
+    ):
+        assert PART not in without_secrets(text)
+
+
+def test_a_private_key_is_hidden_whole() -> None:
+    key = (
+        "-----BEGIN ENCRYPTED PRIVATE KEY-----\nMIIqz7\nqz7==\n-----END ENCRYPTED PRIVATE KEY-----"
+    )
+    told = without_secrets(f"ssl.keystore.key is no PEM: {key}, is it?")
+    assert PART not in told and told.endswith(", is it?")
+    assert PART not in without_secrets(key[:60])
+    assert PART not in without_secrets("no eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxqz7.c2lnqz7")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Done. PASS=93 WARN=0 ERROR=0 SKIP=0 NO-OP=2 TOTAL=95",
+        "https://host:8181/a/b?c=d, jdbc:postgresql://host:5432/lake, s3://bucket/x.parquet",
+        "file:///srv/lake/warehouse/gold/orders/data/00000-1.parquet",
+        "basic authentication, a Bearer token, and no token or password of the key columns",
+        'record_key={"id":1}, monkey=2, compass=3, user=me',
+    ],
+)
+def test_what_is_no_secret_is_told(text: str) -> None:
+    assert without_secrets(text) == text
+
+
+def test_what_the_profile_calls_a_secret_is_hidden_everywhere() -> None:
+    """Without a name beside it, as drivers tell a part of a setting."""
+    know_secrets(
+        {
+            "spark.sql.catalog.lake.jdbc.password": "tr0ub4dor&3",
+            "kafka.sasl.jaas.config": 'a.Login required username="me" password="corr3ct horse";',
+            "spark.sql.catalog.lake.uri": "jdbc:postgresql://host/x?password=b4ttery&ssl=true",
+            "spark.sql.catalog.lake.token": "lakehouse",
+        }
+    )
+    told = without_secrets("no tr0ub4dor&3, tr0ub4dor%263, corr3ct horse, b4ttery for `lakehouse`")
+    assert told == "no ***, ***, ***, *** for `lakehouse`"
+
+
+def test_errors_and_tracebacks_show_no_secrets(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert SECRET not in str(ReadError(f"no answer of http://me:{SECRET}@host"))
+
+    def fail(*_: object, **__: object) -> None:
+        raise ValueError(f"http://me:a/{SECRET}@host is no address")
+
+    monkeypatch.setattr(cli.lakehouse, "main", fail)
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["status"])
+    shown = capsys.readouterr()
+    assert ended.value.code == 1 and "Traceback" in shown.err and "ValueError" in shown.err
+    assert SECRET not in shown.err and "http://me:***@host" in shown.err
+
+
+@pytest.mark.parametrize("form", [LineFormat.DebugText, LineFormat.Json])
+def test_dbts_own_log_shows_no_secrets(tmp_path: Path, form: LineFormat) -> None:
+    log = tmp_path / "dbt.log"
+    manager = get_event_manager()
+    before = [*manager.loggers]
+    config = LoggerConfig(
+        name=tmp_path.name, line_format=form, level=EventLevel.DEBUG, output_file_name=str(log)
+    )
+    manager.add_logger(config)
+    try:
+        # Each command of dbt reads a profile, and some read several.
+        hide_secrets()
+        hide_secrets()
+        fire_event(Note(msg=f'(x.password,{SECRET}) and {{"token": "{SECRET}"}}, that is all'))
+    finally:
+        manager.loggers[:] = before
+        logging.getLogger(tmp_path.name).handlers.clear()
+    text = log.read_text()
+    assert "that is all" in text and SECRET not in text
+    if form == LineFormat.Json:
+        assert json.loads(text)["info"]["msg"].startswith("(x.password,***)")
+
+
+CATALOG: Final = "spark.sql.catalog.lake."
+
+
+@given(secret=BARE)
+def test_a_login_in_an_address_is_refused_without_it(secret: str) -> None:
+    """What of it is a password can't be told, so nothing of the address is repeated."""
+    login = f"me:{secret}"
+    redaction._known.clear()
+    for given_ in (
+        {"type": "rest", "uri": f"http://{login}@host:8181"},
+        {"type": "rest", "uri": f"http://host:8181/?token={secret}"},
+        {"type": "rest", "uri": "http://host", "oauth2-server-uri": f"http://{login}@host"},
+        {"type": "jdbc", "uri": f"jdbc:postgresql://{login}@host:5432/lake"},
+        {"type": "jdbc", "uri": "jdbc:sqlite:x.db", "s3.endpoint": f"http://{login}@host:9000"},
+    ):
+        settings = {CATALOG + name: value for name, value in given_.items()}
+        with pytest.raises(ConfigurationError, match="in the profile is no address") as raised:
+            absolute({f"{CATALOG}warehouse": "lake", **settings}, Path("/"))
+        assert PART not in str(raised.value) and "me:" not in str(raised.value)
+    try:
+        registry = Registry(f"http://{login}@host:8081", {})
+    except ConfigurationError as error:
+        assert PART not in str(error)
+    else:
+        assert PART not in registry.name
+
+
+def test_addresses_without_a_login_are_taken() -> None:
+    for kind, uri in (
+        ("rest", "https://host:8181/api/catalog"),
+        ("jdbc", "jdbc:postgresql://host:5432/lake?user=me&password=a/b@c:d#e&ssl=true"),
+        ("jdbc", "jdbc:postgresql://[::1]:5432,other:5433/lake"),
+        ("jdbc", "jdbc:postgresql:lake"),
+        ("jdbc", "jdbc:mysql://me:a@host/lake"),
+        ("jdbc", "jdbc:sqlite:/srv/me@host/catalog.db?journal_mode=WAL"),
+    ):
+        settings = {f"{CATALOG}warehouse": "lake", f"{CATALOG}type": kind, f"{CATALOG}uri": uri}
+        assert absolute(settings, Path("/"))[f"{CATALOG}uri"] == uri
+
+
+@contextmanager
+def serving(answers: dict[str, Any], asked: list[tuple[str, dict[str, str]]]) -> Iterator[int]:
+    """A server that answers paths with JSON, or sends on to an address; what it was asked."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append((self.path, dict(self.headers)))
+            answer = answers.get(self.path.partition("?")[0], {})
+            if isinstance(answer, str):
+                self.send_response(307)
+                self.send_header("Location", answer)
+                self.end_headers()
+                return
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(json.dumps(answer).encode())
+
+        def log_message(self, *_: Any) -> None:
+            return
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield server.server_port
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def test_no_other_server_gets_the_token_and_headers() -> None:
+    asked: list[tuple[str, dict[str, str]]] = []
+    elsewhere: list[tuple[str, dict[str, str]]] = []
+    answers: dict[str, Any] = {"/v1/config": "/config", "/config": {}}
+    with serving({}, elsewhere) as other, serving(answers, asked) as port:
+        properties = {
+            "uri": f"http://127.0.0.1:{port}",
+            "token": SECRET,
+            "header.X-Tenant": "blue",
+        }
+        # To itself, it may send on.
+        server = Server(properties)
+        assert [path.partition("?")[0] for path, _ in asked] == ["/v1/config", "/config"]
+        assert asked[-1][1]["Authorization"] == f"Bearer {SECRET}"
+        for place in (
+            # By another name, it may be another one.
+            *(f"http://127.0.0.1:{other}/", f"http://localhost:{other}/v1/namespaces"),
+            *(f"http://localhost:{port}/", "ftp://127.0.0.1/", "//127.0.0.1:1/"),
+        ):
+            answers["/v1/namespaces"] = place
+            with pytest.raises(ReadError, match=r"it sends on .*neither the login nor") as raised:
+                server.schemas()
+            assert SECRET not in str(raised.value)
+        answers["/schemas/ids/1"] = f"http://127.0.0.1:{other}/schemas/ids/1"
+        registry = Registry(f"http://me:{SECRET}@127.0.0.1:{port}", {})
+        with pytest.raises(RegistryError, match=r"it sends on to http://127\.0\.0\.1"):
+            registry.find(1)
+        assert elsewhere == []
+        # What HTTP doesn't send is no answer of the server's.
+        with pytest.raises(ConfigurationError, match="HTTP doesn't send the profile's") as refused:
+            Server({**properties, "token": f"{SECRET}\nX: y"})
+        assert SECRET not in str(refused.value)
 
 
 def test_neither_logs_nor_the_process_list_have_secrets(

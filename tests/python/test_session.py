@@ -180,13 +180,28 @@ def test_the_users_options_hold_while_jars_are_resolved(
     assert os.environ["SPARK_SUBMIT_OPTS"] == given
 
 
-def test_a_jvm_that_lacks_a_jar_gives_way_to_another(tmp_path: Path) -> None:
+def test_a_jvm_that_lacks_a_jar_gives_way_to_another_that_has_no_secrets_of_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # A lake in a bucket, opened after one that isn't.
     (tmp_path / "more.jar").touch()
     parameters = Lake(tmp_path).load().parameters
     assert open_session(parameters, tmp_path).range(1).count() == 1
     more = {**parameters, "spark.driver.extraClassPath": f"{tmp_path}/more.jar"}
     SparkSession.active().stop()
+    secrets = {"DBT_ENV_SECRET_LOGIN": "a", "MY_PASSWORD": "tr0ub4dor&3", "AWS_SECRET": "corr3ct"}
+    for name, value in {**secrets, "LAKE_OF": "me"}.items():
+        monkeypatch.setenv(name, value)
+    more["kafka.ssl.key.password"] = secrets["MY_PASSWORD"]
+    more["spark.sql.catalog.lake.s3.secret-access-key"] = secrets["AWS_SECRET"]
     spark: Any = open_session(more, tmp_path)
+    # Of AWS's client they are the settings.
+    theirs = spark.sparkContext._jvm.System.getenv()
+    assert [name for name in (*secrets, "LAKE_OF") if name in theirs] == ["AWS_SECRET", "LAKE_OF"]
+    assert os.environ["MY_PASSWORD"] == secrets["MY_PASSWORD"]
+    # Spark itself prints no secrets of its settings.
+    told = {row.key: row.value for row in spark.sql("set").collect()}
+    assert secrets["AWS_SECRET"] not in told.values()
+    assert told["spark.sql.catalog.lake.s3.secret-access-key"] == "*********(redacted)"
     assert "more.jar" in spark.sparkContext._jvm.System.getProperty("java.class.path")
     assert spark.range(1).count() == 1

@@ -8,17 +8,22 @@ from datetime import UTC, datetime, timedelta
 from io import StringIO
 from pathlib import Path
 from shlex import quote
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import duckdb
 import pytest
+from click.testing import CliRunner
+from dbt_common.exceptions import DbtRuntimeError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lakes import DEMO_AS_OF, Lake
 from prometheus_client import parser as older
 from prometheus_client.openmetrics import parser
+from report_pages import Page, is_sound
+from small_messages import row_change
+from small_project import Log, add_gold, add_log, current_state, small_project
 
-from dbt_lakehouse.cli import main
+from dbt_lakehouse.cli import lakehouse, main
 from dbt_lakehouse.commands.doctor import State, doctor
 from dbt_lakehouse.commands.standard_streams import NOT_WELL, UNUSABLE
 from dbt_lakehouse.commands.status.facts import (
@@ -204,6 +209,110 @@ def test_the_numbers_for_prometheus(demo: Lake, tmp_path: Path) -> None:
     assert {each.value for each in read["lakehouse_sum_agrees"].samples} == {1.0}
     assert read["lakehouse_topic_last_event_timestamp_seconds"].unit == "seconds"
     assert [*tmp_path.iterdir()] == [file]
+
+
+LOG: Final = Log("shops", "shops", {"id": "bigint"}, {"title": "string"}, "shop", "app")
+NOW: Final = "2026-10-01 12:00:00"
+
+
+def change(offset: int, op: str, key: int, title: str) -> dict[str, Any]:
+    source = {"connector": "postgresql", "db": "shop", "schema": "app", "table": "shops"}
+    return row_change("debezium.shops", offset, op, key, source, title=title).line()
+
+
+class States:
+    """A lake that goes through all its states: what is told of each."""
+
+    def __init__(self, folder: Path) -> None:
+        project = small_project(folder / "project", quarantine=True)
+        add_log(project, LOG)
+        add_gold(project, current_state(LOG))
+        self.lake: Final = Lake(folder, project)
+        self.target: Final = folder / "target-project"
+
+    def build(self, *arguments: str) -> set[str]:
+        return {*self.lake.dbt("run", "--write-json", *arguments, as_of=NOW).values()}
+
+    def land(self, *lines: dict[str, Any]) -> None:
+        self.lake.land(lines)
+
+    def page(self) -> Page:
+        """The page that the last command has left, and that `lakehouse report` writes then."""
+        file = self.target / "report.html"
+        left = file.read_text()
+        file.unlink()
+        options = ["--project-dir", str(self.lake.project)]
+        options += ["--profiles-dir", str(self.lake.project / "profiles")]
+        environment = {**self.lake.environment, "DBT_TARGET_PATH": str(self.target)}
+        done = CliRunner().invoke(
+            lakehouse, ["report", *options], env=environment, catch_exceptions=False
+        )
+        assert done.exit_code == 0, done.output
+        for html in (left, file.read_text()):
+            is_sound(Page(html))
+        told = status(self.lake, "--json")
+        assert "Traceback" not in told.stderr and json.loads(told.stdout)
+        return Page(file.read_text())
+
+    def rows_by_run(self) -> list[str]:
+        """What the page says of the rows of gold after each run, the newest first."""
+        name = {"aria-label": "Rows in gold"}
+        (table,) = (each for each in self.page().all("table") if each.attributes == name)
+        return [row.all("td")[0].text for row in table.all("tbody")[0].all("tr")]
+
+
+def test_each_state_of_a_lake_has_a_report_and_a_status(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    states = States(tmp_path)
+    lake = states.lake
+    # Bronze alone, and nothing in it; then tables of no rows.
+    assert states.build("-s", "quarantined_payloads") == {"error"}
+    assert "Nothing landed" in states.page().root.text
+    assert states.build() == {"success"}
+    assert states.page().table("Gold")["gold.shops"]["Rows"] == "0"
+    # Before any model: a page of this run, and not the one before.
+    with pytest.raises(DbtRuntimeError, match="nowhere"):
+        lake.dbt("run", "--write-json", as_of=NOW, captures=["nowhere.jsonl"])
+    assert "The command ended early" in states.page().root.text
+    # Runs with rows.
+    states.land(change(0, "c", 1, "one"), change(1, "c", 2, "two"))
+    assert states.build() == {"success"}
+    first = lake.current_snapshot("gold.shops")
+    states.land(change(2, "c", 3, "three"))
+    assert states.build() == {"success"}
+    assert states.rows_by_run() == ["3", "2"]
+    # Rolled back: what was there then is not what is there now.
+    lake.roll_back("gold.shops", first)
+    assert states.rows_by_run() == ["2", "2"]
+    # Made anew: how many rows there were is not known any more.
+    assert states.build("--full-refresh", "-s", "shops") == {"success"}
+    assert states.rows_by_run() == ["3", "-"]
+    assert states.build("--full-refresh") == {"success"}
+    states.page()
+    # What the commits told is gone with them.
+    forget = ["forget", "--table", "shops", "--key", '{"id": 1}', "--purge", "--yes"]
+    forget += ["--project-dir", str(lake.project), "--vars", json.dumps({"captures": []})]
+    forget += ["--profiles-dir", str(lake.project / "profiles")]
+    with lake.dbt_folders():
+        done = CliRunner().invoke(lakehouse, forget, env=lake.environment, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    monkeypatch.setenv("DBT_TARGET_PATH", str(states.target))
+    assert states.build() == {"success"}
+    assert states.page().table("Gold")["gold.shops"]["Rows"] == "2"
+    # Dropped, one after the other.
+    for table in ("gold.shops", "silver.change_events", "silver.shops_changes"):
+        lake.sql(f"drop table {table}")
+        (states.target / "report.html").touch()
+        states.page()
+    # A page that can't be made leaves one that says so; one that can't be written leaves none.
+    monkeypatch.setattr("dbt_lakehouse.commands.report.gather", lambda *_, **__: 1 / 0)
+    assert states.build() == {"success"}
+    html = (states.target / "report.html").read_text()
+    assert "ZeroDivisionError of its report, a mistake of ours" in html
+    monkeypatch.setattr("dbt_lakehouse.commands.report.write_page", lambda *_, **__: 1 / 0)
+    assert states.build() == {"success"}
+    assert not (states.target / "report.html").exists()
 
 
 def test_the_doctor_looks_at_the_lake(demo: Lake) -> None:

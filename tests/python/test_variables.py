@@ -1,19 +1,23 @@
 """The vars of dbt_project.yml: what can't be meant stops each command before it does anything."""
 
+from contextlib import suppress
 from datetime import date, datetime
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, Final
 
 import pytest
 import yaml
 from aerospike_encoder import pack
 from dbt_common.exceptions import DbtRuntimeError
+from hypothesis import given
+from hypothesis import strategies as st
 from lakes import Lake
 from small_messages import profile
 from streams import PROFILES, START, Message
 
 from dbt_lakehouse.config.paths import ROOT
-from dbt_lakehouse.config.variables import checked, unknown
+from dbt_lakehouse.config.variables import checked, unknown, variables_of
 from dbt_lakehouse.errors import ConfigurationError
 
 AS_OF = "2026-12-31T10:00:00Z"
@@ -160,3 +164,58 @@ def test_it_is_told_when_the_project_is_read(lake: Lake, capfd: pytest.CaptureFi
     assert "is it tombstone_retention_days?" in capfd.readouterr().err
     lake.dbt("parse", as_of=AS_OF, tombstone_retention=3)
     assert "is it tombstone_retention_days?" in lake.log_text()
+
+
+ANY_VALUE: Final = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.dates(),
+    lambda each: (
+        st.lists(each, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                ["topic", "pattern", "format", "kafka", "land_as", "when", "header", "is"]
+            )
+            | st.text(max_size=3)
+            | st.integers(),
+            each,
+            max_size=4,
+        )
+    ),
+    max_leaves=8,
+)
+
+
+@given(
+    name=st.sampled_from(["topics", "captures", "max_quarantine_rate", "as_of", "my_own"]),
+    value=ANY_VALUE | st.lists(ANY_VALUE, max_size=3),
+)
+def test_whatever_a_var_is_it_is_taken_or_refused_in_a_sentence(name: str, value: Any) -> None:
+    with suppress(ConfigurationError):
+        checked({name: value})
+    unknown({name: value, 1: value}, [])  # type: ignore[dict-item]
+
+
+@pytest.mark.parametrize(
+    ("declared", "sentence"),
+    [
+        ({}, "vars.topics is missing in dbt_project.yml: a list that says"),
+        ({"topcs": []}, "missing in dbt_project.yml (is it meant by vars.topcs?): a list"),
+        ({"Topics": [], 1: 2}, "(is it meant by vars.Topics?)"),
+        ({"topics": None}, "vars.topics is missing"),
+        ({"shop": {"topics": None}}, "vars.topics is missing"),
+        ({"shop": None}, "vars.shop is None, not the names and values"),
+        ({"shop": "topics"}, "vars.shop is 'topics', not the names and values"),
+        ({"topics": "orders"}, "vars.topics is 'orders', not a list"),
+        ({"topics": [{"topic": "a", "format": ["debezium_json"]}]}, "needs a topic or a pattern"),
+    ],
+)
+def test_a_project_without_its_topics(declared: dict[Any, Any], sentence: str) -> None:
+    project: Any = SimpleNamespace(
+        project_name="shop",
+        project_root=".",
+        vars=SimpleNamespace(to_dict=lambda: declared),
+        all_source_paths=[],
+        packages_install_path="none",
+    )
+    with pytest.raises(ConfigurationError) as raised:
+        variables_of(project, {})
+    assert sentence in str(raised.value) and "\n" not in str(raised.value)

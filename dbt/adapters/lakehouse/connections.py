@@ -25,7 +25,7 @@ from py4j.protocol import Py4JJavaError, Py4JNetworkError
 from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.sql import Row
 
-from dbt.adapters.lakehouse.terminal import RunningNodes, heed_no_color
+from dbt.adapters.lakehouse.terminal import RunningNodes, heed_no_color, hide_secrets
 from dbt_lakehouse.config.variables import variables_of
 from dbt_lakehouse.dbt.late_inserts import LateInserts
 from dbt_lakehouse.errors import LakehouseError
@@ -65,7 +65,7 @@ def explained(sql: str) -> Generator[None, None, None]:
 def _told_of(sql: str, error: Exception) -> str:
     try:
         LOGGER.debug(f"Error while running:\n{sql}\n{log_text(error)}")
-        return statement_error_text(error)
+        return statement_error_text(error, sql)
     except (Py4JNetworkError, ConnectionRefusedError) as ended:
         # With Spark's process has ended what would have to be asked of its error.
         return statement_error_text(ended)
@@ -90,6 +90,7 @@ class LakehouseCredentials(SparkCredentials):
         super().__post_init__()
         # The first that dbt asks of an adapter, and before it prints more than its version.
         heed_no_color()
+        hide_secrets()
 
     @property
     def type(self) -> str:

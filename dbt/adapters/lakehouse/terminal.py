@@ -1,5 +1,8 @@
-"""What dbt's own console lacks at a terminal: the line of work that takes long, and NO_COLOR."""
+"""What dbt's own console lacks: the line of work that takes long, NO_COLOR, and that neither it nor
+the log shows secrets.
+"""
 
+import json
 import logging
 import os
 import sys
@@ -12,7 +15,9 @@ from click.core import ParameterSource
 from dbt.flags import get_flags
 from dbt_common import ui
 from dbt_common.events.event_manager_client import add_callback_to_manager, get_event_manager
+from dbt_common.events.logger import PRINT_EVENT_NAMES
 
+from dbt_lakehouse.redaction import without_secrets
 from dbt_lakehouse.telling import Beside, show_progress, working
 
 # Of the logger that dbt prints with (dbt_common.events.functions.get_stdout_config).
@@ -35,6 +40,39 @@ def heed_no_color() -> None:
     for logger in get_event_manager().loggers:
         if hasattr(logger, "use_colors"):
             logger.use_colors = False
+
+
+def hide_secrets() -> None:
+    """Have dbt's console and log, of text or JSON, show none that a message of whomever repeats,
+    tracebacks among them. What the user asks to see, rows and compiled SQL, is shown as it is.
+    """
+    # A method of theirs is replaced.
+    for logger in cast(list[Any], get_event_manager().loggers):
+        if not isinstance(logger.create_line, _WithoutSecrets):
+            logger.create_line = _WithoutSecrets(logger.create_line)
+
+
+class _WithoutSecrets:
+    """What makes a logger's line of an event, without secrets."""
+
+    def __init__(self, create_line: Callable[[Any], str]) -> None:
+        self._create_line: Final = create_line
+
+    def __call__(self, event: Any) -> str:
+        line = self._create_line(event)
+        if event.info.name in PRINT_EVENT_NAMES:
+            return line
+        if not line.startswith("{"):
+            return without_secrets(line)
+        return json.dumps(_hidden_in(json.loads(line)), sort_keys=True)
+
+
+def _hidden_in(value: Any) -> Any:
+    if isinstance(value, str):
+        return without_secrets(value)
+    if isinstance(value, dict):
+        return {name: _hidden_in(each) for name, each in value.items()}
+    return [_hidden_in(each) for each in value] if isinstance(value, list) else value
 
 
 def _is_asked_for(option: str) -> bool:

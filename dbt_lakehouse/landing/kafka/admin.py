@@ -232,10 +232,10 @@ def _partitions(
                     " if it comes from captures only"
                 )
                 continue
-            explained = _explained(error, settings)
-            if not isinstance(explained, ConfigurationError):
+            if "Authorization" not in _kind(error):
+                # Nothing about this topic: of the brokers, or of the login.
                 raise
-            stalled[topic] = explained
+            stalled[topic] = _explained(error, settings)
             continue
         found = list(description.partitions())
         leaderless = [

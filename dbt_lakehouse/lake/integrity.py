@@ -1,0 +1,306 @@
+"""Files of tables whose bytes are not those that were written: found by their checksums, and by
+what Iceberg notes of one file in another.
+
+Of many files that Spark can't read it names none. DuckDB compares no checksums, makes other rows of
+the changed bytes of a Parquet page, and ends the whole process at some manifests. So a table is
+looked at before DuckDB reads it, and after an error of either the damaged file is searched.
+
+Hadoop writes a checksum of each 512 bytes into a file beside each one of this machine (``.x.crc``),
+and Parquet one into each page. Sources: "Iceberg Table Spec" (manifests, deletion vectors), "Puffin
+spec", Avro's specification ("Object Container Files"), Hadoop's ChecksumFileSystem.
+"""
+
+import json
+import re
+import time
+import zlib
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+from urllib.parse import unquote
+
+from dbt_lakehouse.errors import DamageError
+
+_LOCAL: Final = re.compile(r"(?:file:(?://)?(?=/)|(?=/))(.*)", re.DOTALL)
+_TABLE_FILE: Final = re.compile(r"/(?P<schema>[^/]+)/(?P<table>[^/]+)/(?P<kind>data|metadata)/")
+_AVRO: Final = b"Obj\x01"
+_VECTOR: Final = bytes.fromhex("d1d33964")
+_DELETED: Final = 2
+# What decoding a manifest may make, which is as large as its bytes allow.
+_MANY_BYTES: Final = 2**40
+
+
+class _Wrong(Exception):
+    """Bytes that were not written so."""
+
+
+class _Block(NamedTuple):
+    """Of an Avro file: how many values, and their bytes."""
+
+    values: int
+    content: bytes
+
+
+def repair_of(file: str) -> tuple[str, str]:
+    """Of which table a file is, as the end of a clause, and how it is repaired."""
+    place = _TABLE_FILE.search(file)
+    restore = "restore it from a backup"
+    if place is None:
+        return "", restore
+    name = f"{place['schema']}.{place['table']}"
+    can_be_built = place["kind"] == "data" and place["schema"] != "bronze"
+    rebuild = f", or build the table anew: `dbt run --full-refresh -s {place['table']}`"
+    return f", a file of {name}", restore + (rebuild if can_be_built else "")
+
+
+def refuse_metadata(metadata: str, snapshot: int | None = None) -> None:
+    """Raise ``DamageError`` if a table's metadata, at that address, or what lists the files of a
+    snapshot (the current one) is damaged. Files that are missing are for others to tell of.
+    """
+    for manifest in _manifests(metadata, snapshot):
+        file = manifest["manifest_path"]
+        if (content := _read(file)) is not None:
+            _refuse(file, _all_blocks, content)
+
+
+def refuse_table(
+    metadata: str, snapshot: int | None = None, most_bytes: int | None = None, until: float = 0
+) -> None:
+    """As ``refuse_metadata``, and of the files of rows and of deletion vectors too, so many bytes
+    of them at most, or until a moment of ``time.monotonic``.
+    """
+    left = most_bytes
+    for manifest in _manifests(metadata, snapshot):
+        file = manifest["manifest_path"]
+        if (content := _read(file)) is None:
+            continue
+        for entry in _refuse(file, _entries, content, manifest):
+            if entry["status"] == _DELETED:
+                continue
+            data = entry["data_file"]
+            if left is not None:
+                left -= data["file_size_in_bytes"]
+            if (left is not None and left < 0) or (until and time.monotonic() > until):
+                return
+            _refuse_data(data)
+
+
+def _refuse(file: str, look: Any, *of: Any) -> Any:
+    """What ``look`` says. Raises ``DamageError`` for a file that can't be what was written."""
+    try:
+        return look(*of)
+    except (_Wrong, ValueError, KeyError, IndexError, TypeError, zlib.error) as error:
+        of_table, repair = repair_of(file)
+        raise DamageError(f"{file} is cut short or damaged{of_table}: {repair}") from error
+
+
+def _manifests(metadata: str, snapshot: int | None) -> list[Mapping[str, Any]]:
+    """What the list of a snapshot's manifests says of each."""
+    content = _read(metadata)
+    if content is None:
+        return []
+    if metadata.endswith(".gz.metadata.json"):
+        content = _refuse(metadata, zlib.decompress, content, 31)
+    listed = _refuse(metadata, _list_of, content, snapshot)
+    if listed is None or (content := _read(listed)) is None:
+        return []
+    found: list[Mapping[str, Any]] = _refuse(listed, _all_values, content)
+    return found
+
+
+def _list_of(metadata: bytes, snapshot: int | None) -> str | None:
+    """Where the list of a snapshot's manifests is."""
+    known = json.loads(metadata)
+    wanted = known.get("current-snapshot-id") if snapshot is None else snapshot
+    for each in known.get("snapshots", ()):
+        if each["snapshot-id"] == wanted:
+            listed = each.get("manifest-list")
+            return None if listed is None else str(listed)
+    return None
+
+
+def _entries(content: bytes, manifest: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The entries of a manifest, held against what the list says of them."""
+    found = [*_values(content)]
+    for status, name in enumerate(("existing", "added", "deleted")):
+        files = [each["data_file"] for each in found if each["status"] == status]
+        counts = len(files), sum(each["record_count"] for each in files)
+        if counts != (manifest[f"{name}_files_count"], manifest[f"{name}_rows_count"]):
+            raise _Wrong
+    return found
+
+
+def _refuse_data(data: Mapping[str, Any]) -> None:
+    file = data["file_path"]
+    path = _local(file)
+    if path is None or not path.exists():
+        return
+    if path.stat().st_size != data["file_size_in_bytes"]:
+        _refuse(file, _fail)
+    is_checked = (content := _read(file)) is not None and _sums(path) is not None
+    if data["file_format"] == "PUFFIN" and content is not None:
+        start = data.get("content_offset")
+        if start is not None:
+            blob = content[start : start + data["content_size_in_bytes"]]
+            _refuse(file, _look_at_vector, blob)
+    elif data["file_format"] == "PARQUET" and not is_checked:
+        _refuse(file, _look_at_pages, path)
+
+
+def _look_at_vector(blob: bytes) -> None:
+    length = int.from_bytes(blob[:4], "big")
+    vector, checksum = blob[4 : 4 + length], blob[4 + length :]
+    if vector[:4] != _VECTOR or zlib.crc32(vector) != int.from_bytes(checksum, "big"):
+        raise _Wrong
+
+
+def _look_at_pages(path: Path) -> None:
+    # It takes a while to import.
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(path, page_checksum_verification=True) as opened:
+            for group in range(opened.num_row_groups):
+                opened.read_row_group(group, use_threads=False)
+    except (pa.ArrowException, OSError) as error:
+        raise _Wrong from error
+
+
+def _fail() -> None:
+    raise _Wrong
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+def _local(file: str) -> Path | None:
+    """A file of this machine; in a bucket, the server compares checksums."""
+    found = _LOCAL.fullmatch(file)
+    if found is None:
+        return None
+    path = Path(found[1])
+    return path if path.exists() else Path(unquote(found[1]))
+
+
+def _read(file: str) -> bytes | None:
+    """A file's content, None if it is not there, or not of this machine. Raises ``DamageError`` if
+    it is not as its checksums say.
+    """
+    path = _local(file)
+    try:
+        content = None if path is None else path.read_bytes()
+    except OSError:
+        return None
+    if path is not None and content is not None and (sums := _sums(path)) is not None:
+        _refuse(file, _compare, content, sums)
+    return content
+
+
+def _sums(path: Path) -> tuple[int, bytes] | None:
+    """Of how many bytes each checksum beside a file is, and these; None if there are none."""
+    try:
+        found = path.with_name(f".{path.name}.crc").read_bytes()
+    except OSError:
+        return None
+    size = int.from_bytes(found[4:8], "big")
+    return (size, found[8:]) if found[:4] == b"crc\0" and size else None
+
+
+def _compare(content: bytes, sums: tuple[int, bytes]) -> None:
+    size, wanted = sums
+    view = memoryview(content)
+    found = b"".join(
+        zlib.crc32(view[at : at + size]).to_bytes(4, "big") for at in range(0, len(content), size)
+    )
+    if found != wanted:
+        raise _Wrong
+
+
+# --- Avro -----------------------------------------------------------------------------------------
+
+
+def _head(content: bytes) -> tuple[dict[str, bytes], int]:
+    """What an Avro file says of itself, and where that ends."""
+    if content[:4] != _AVRO:
+        raise _Wrong
+    said: dict[str, bytes] = {}
+    at = 4
+    while True:
+        count, at = _long(content, at)
+        if count == 0:
+            break
+        for _ in range(count):
+            name, at = _bytes(content, at)
+            said[name.decode()], at = _bytes(content, at)
+    json.loads(said["avro.schema"])
+    return said, at
+
+
+def _blocks(content: bytes) -> Iterator[_Block]:
+    said, at = _head(content)
+    codec = said.get("avro.codec", b"null")
+    mark, at = content[at : at + 16], at + 16
+    while at < len(content):
+        count, at = _long(content, at)
+        block, at = _bytes(content, at)
+        if content[at : at + 16] != mark:
+            raise _Wrong
+        at += 16
+        if codec == b"deflate":
+            yield _Block(count, zlib.decompress(block, wbits=-15))
+        elif codec == b"null":
+            yield _Block(count, block)
+
+
+def _all_blocks(content: bytes) -> list[_Block]:
+    return [*_blocks(content)]
+
+
+def _all_values(content: bytes) -> list[Any]:
+    return [*_values(content)]
+
+
+def _values(content: bytes) -> Iterator[Any]:
+    from python_udfs.core.budget import Budget
+    from python_udfs.core.errors import DecodeError
+
+    read = _reader(_head(content)[0]["avro.schema"].decode())
+    for block in _blocks(content):
+        at, budget = 0, Budget(_MANY_BYTES)
+        for _ in range(block.values):
+            try:
+                value, at = read(block.content, at, budget)
+            except DecodeError as error:
+                raise _Wrong from error
+            yield value
+        if at != len(block.content):
+            raise _Wrong
+
+
+@cache
+def _reader(schema: str) -> Any:
+    from python_udfs.text.avro import parse_schemas, reader_of
+
+    return reader_of(parse_schemas([schema]))
+
+
+def _long(content: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = content[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            return (value >> 1) ^ -(value & 1), at
+        if shift > 63:
+            raise _Wrong
+
+
+def _bytes(content: bytes, at: int) -> tuple[bytes, int]:
+    length, at = _long(content, at)
+    if not 0 <= length <= len(content) - at:
+        raise _Wrong
+    return content[at : at + length], at + length

@@ -1,0 +1,66 @@
+"""Names in a query that no table or column has, as DuckDB tells of them, and what was meant."""
+
+import difflib
+import re
+from collections.abc import Collection, Mapping
+from itertools import chain
+from pathlib import Path
+from typing import Final
+
+from dbt_lakehouse.config.models import declared_models
+from dbt_lakehouse.texts import did_you_mean
+
+_TABLE: Final = re.compile(r"^Catalog Error: (?:Table|View) with name (?P<name>.+?) does not exist")
+_COLUMN: Final = re.compile(
+    r"^Binder Error: (?:"
+    r'(?:Values list|Table) "(?P<of>.+)" does not have a column named "(?P<name>.+)"'
+    r'|Referenced column "(?P<column>.+?)" (?:not found in FROM clause|was not found))'
+)
+
+
+def table_missed(text: str) -> str | None:
+    """The name of the table that an error of DuckDB's is about, without its schema; None of another
+    error.
+    """
+    found = _TABLE.search(text)
+    return None if found is None else found["name"].replace('"', "").rpartition(".")[2]
+
+
+def column_missed(text: str) -> tuple[str, str | None] | None:
+    """The name of a column, and what the query calls the table that should have it."""
+    found = _COLUMN.search(text)
+    return None if found is None else (found["column"] or found["name"], found["of"])
+
+
+def missing_table(name: str, there: Collection[str], root: Path | None) -> str:
+    """What to tell of a table's bare name. ``there`` are the tables that there are, ``schema.x``;
+    the project in the folder ``root`` declares more.
+    """
+    bare = {each: each.partition(".")[2] for each in there}
+    declared = {} if root is None else declared_models(root)
+    unbuilt = {
+        each: f"{file} declares {each}, which is not built yet: `dbt build -s +{each}` builds it"
+        for each, file in declared.items()
+        if each not in bare.values()
+    }
+    if name in unbuilt:
+        return unbuilt[name]
+    # In another schema, or with other letters.
+    is_there = name in bare.values()
+    like = [name] if is_there else difflib.get_close_matches(name, {*bare.values(), *unbuilt})
+    near = sorted(each for each in bare if bare[each] in like)
+    text = f"there is no table {name}"
+    if near:
+        return f"{text}: is it {' or '.join(near)}?"
+    if like:
+        return f"{text}: is it {like[0]}? {unbuilt[like[0]]}"
+    return f"{text}; `lakehouse sql 'show all tables'` lists those there are"
+
+
+def missing_column(name: str, of: str | None, columns: Mapping[str, Collection[str]]) -> str:
+    """What to tell of a column that a table, by whatever name of the query's, doesn't have;
+    ``columns`` are those of the tables that there are.
+    """
+    named = [each for table, each in columns.items() if of in (table, table.partition(".")[2])]
+    near = did_you_mean(name, dict.fromkeys(chain(*(named or columns.values()))))
+    return f"there is no column {name}{'' if of is None else f' of {of}'}{near}"
