@@ -56,8 +56,8 @@
 with events as (
     select
         *,
-        {{ _message_key() }} as message_key,
-        {{ _says_nothing() }} as says_nothing,
+        {{ message_key() }} as message_key,
+        {{ says_nothing() }} as says_nothing,
         {{ event_position('events') }} as position
     from {{ pinned(this) }} as events
     where
@@ -106,12 +106,12 @@ with tombstones as (
 events as (
     select
         *,
-        {{ _message_key() }} as message_key
+        {{ message_key() }} as message_key
     from {{ pinned(this) }}
     where
         topic in ({{ judging.names() }})
         and operation in ('snapshot', 'insert', 'update', 'upsert', 'delete')
-        and not {{ _says_nothing() }}
+        and not {{ says_nothing() }}
 ),
 
 earlier as (
@@ -234,7 +234,7 @@ where not (tombstones.operation = 'delete' and tables = 1 and source.table is nu
 {%- endmacro %}
 
 {# The key of an event's message. MongoDB's events have that of the document as their record_key. #}
-{% macro _message_key() -%}
+{% macro message_key() -%}
     coalesce(
         get_json_object(if(contains(metadata, '"bson":'), metadata, null), '$.event_key'),
         record_key
@@ -242,7 +242,7 @@ where not (tombstones.operation = 'delete' and tables = 1 and source.table is nu
 {%- endmacro %}
 
 {# Whether an event is one of a key alone: a tombstone, or a null value of unwrapped rows. #}
-{% macro _says_nothing() -%}
+{% macro says_nothing() -%}
     (
         record_key is not null
         and (

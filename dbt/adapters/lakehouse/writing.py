@@ -246,16 +246,26 @@ class WritingAdapter(ModelAdapter):
         table = tables.look_at(self.spark, str(this))
         return self._judging(table, [News(*each) for each in news])
 
-    def _judging(self, table: Table | None, news: Sequence[News]) -> Judging:
+    @available.parse_none
+    @told
+    def compaction_of(self, topics: Sequence[str]) -> dict[str, bool | None]:
+        """Whether topics count as compacted; None of one of which nobody says so or the contrary.
+
+        A word of vars.topics comes before a broker's.
+        """
         rules = topic_rules(self.connections.project().variables.get("topics"))
         matcher, by_broker = TopicMatcher(self.spark._jvm, rules), compacted_topics(self.spark)
+        said = {topic: matcher.compacted_in_bronze(topic) for topic in topics}
+        return {
+            topic: True if each is None and topic in by_broker else each
+            for topic, each in said.items()
+        }
 
-        def is_compacted(topic: str) -> bool:
-            said = matcher.compacted_in_bronze(topic)
-            return topic in by_broker if said is None else said
-
+    def _judging(self, table: Table | None, news: Sequence[News]) -> Judging:
         before = Judged() if table is None else compaction.judged(table)
-        return compaction.judging(before, news, is_compacted)
+        topics = sorted(before.topics.keys() | {each.topic for each in news})
+        found = self.compaction_of(topics)
+        return compaction.judging(before, news, lambda topic: bool(found[topic]))
 
     @available.parse_none
     @told
