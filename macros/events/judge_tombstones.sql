@@ -68,28 +68,47 @@ with events as (
         )
 ),
 
-of_keys as (
+named as (
     select
-        *,
-        lag(operation) over (
-            partition by topic, message_key
-            order by position
-        ) as operation_before
+        * except (metadata),
+        coalesce(
+            {{ _named_schema("'$.event_key_schema'") }},
+            {{ _named_schema("'$.schema_name'") }}
+        ) as schema_name
     from events
     left semi join (select topic, message_key from events where says_nothing)
         using (topic, message_key)
+),
+
+followed as (
+    select
+        *,
+        lag(named_struct(
+            'operation', operation,
+            'table', source_table,
+            'schema_name', schema_name
+        )) over (
+            partition by topic, message_key
+            order by position
+        ) as before_it
+    from named
 )
 
-select
-    *,
-    {{ _named_schema("'$.event_key_schema'") }} as schema_name
-from of_keys
+select * from followed
 left anti join (
     select topic, partition, offset from events where event_index = 1
 ) using (topic, partition, offset)
 where
     says_nothing
-    and not coalesce(operation_before in ('delete', 'tombstone'), false)
+    and not (
+        coalesce(before_it.operation in ('delete', 'tombstone'), false)
+        -- Of another table, it would be no delete of this one's row.
+        and (
+            schema_name is null
+            or schema_name <=> before_it.schema_name
+            or coalesce(endswith(schema_name, concat('.', before_it.table)), false)
+        )
+    )
 {%- endmacro %}
 
 {#
