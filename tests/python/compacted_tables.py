@@ -34,7 +34,7 @@ STREAMED: Final = (STOCK, BINS, SHELVES)
 SOURCES: Final = (*STREAMED, RACKS, TRAYS, CRATES)
 HISTORY: Final = "stock_history"
 GOLD: Final = (*(source.table for source in SOURCES), HISTORY)
-_FIRST_SEED: Final = 520
+FIRST_SEED: Final = 520
 
 
 def tombstone(run: int = 0, key: int = 0) -> Step:
@@ -91,7 +91,7 @@ def add_models(project: Path) -> None:
 
 def stream(clone: int) -> list[Event]:
     """The random events of a clone."""
-    seed = _FIRST_SEED + clone
+    seed = FIRST_SEED + clone
     compacted = [
         event
         for lane, source in enumerate(STREAMED)
