@@ -188,8 +188,8 @@ def _left_deletes(
 
 
 def _log_order(position: Position) -> tuple[bool, int, str, int, int]:
-    log_time, *place, _ = position
-    return log_time is not None, log_time or 0, *place
+    log_time, topic, partition, offset, _ = position
+    return log_time is not None, log_time or 0, topic, partition, offset
 
 
 def _change(event: Event, position: Position, deletes: bool = False) -> Change:

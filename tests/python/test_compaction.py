@@ -1,4 +1,4 @@
-"""What a run decides about tombstones of compacted topics, from what came since they were judged."""
+"""Which tombstones of compacted topics a run judges, by what has come since the last did."""
 
 from metadata import commit, row, table
 
@@ -11,7 +11,8 @@ from dbt_lakehouse.dbt.compaction import (
     judging,
     unjudged,
 )
-from dbt_lakehouse.dbt.marks import MADE, Window as Read
+from dbt_lakehouse.dbt.marks import MADE
+from dbt_lakehouse.dbt.marks import Window as Read
 from dbt_lakehouse.lake.policies import is_compacting
 
 COMPACTED = {"a": True, "b": True, "kept": False}

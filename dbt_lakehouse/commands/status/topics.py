@@ -11,8 +11,8 @@ from dbt_lakehouse.commands.status.lake import (
     TargetTables,
     moment_text,
 )
-from dbt_lakehouse.dbt import compaction
 from dbt_lakehouse.commands.status.links import link_of, rebuild, why_unknown
+from dbt_lakehouse.dbt import compaction
 
 _LAGS: Final = "bronze.topic_partitions"
 
