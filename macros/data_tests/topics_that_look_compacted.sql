@@ -17,8 +17,11 @@
         {% do return('(' ~ topics ~ ')') %}
     {% endif %}
     {% set found = run_query(topics ~ ' order by topic') %}
-    {% set said = adapter.compaction_of(found.columns['topic'].values() | list) %}
-    {% set rows = [] %}
+    {% set names, rows = [], [] %}
+    {% for row in found %}
+        {% do names.append(row.topic) %}
+    {% endfor %}
+    {% set said = adapter.compaction_of(names) %}
     {% for row in found if said[row.topic] is none %}
         {% do rows.append(
             '(' ~ [sql_text(row.topic), row.tombstones, sql_text(row.of_key)] | join(', ') ~ ')'

@@ -300,7 +300,9 @@ def read_key(key: bytes | None, text_values: bool, notes: Notes) -> Key:
     """A Kafka key. One that can't be decoded is no error: it is kept as base64."""
     if not key:
         return Key(None, {}, notes)
-    return key_of(key, lambda: take_apart(key, text_values, PREFIXES_OF_KEYS), notes)
+    found = key_of(key, lambda: take_apart(key, text_values, PREFIXES_OF_KEYS), notes)
+    # Arcion's topics are of one table each, and its page has the event of a tombstone.
+    return found._replace(schema_name=None) if text_values else found
 
 
 def key_of(key: bytes, content_of: Callable[[], Content], notes: Notes) -> Key:

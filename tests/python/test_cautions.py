@@ -17,9 +17,8 @@ def notes(messages: list[Message], format: str = "debezium_json") -> list[str]:
     profiles = [TopicProfile(), TopicProfile()]
     for offset, (key, value) in enumerate(messages):
         place = Position(offset, "topic", 0, offset)
-        profiles[offset % 2].add(
-            format, *(json.dumps(each).encode() for each in (key, value)), place
-        )
+        texts = [json.dumps(each).encode() for each in (key, value)]
+        profiles[offset % 2].add(format, texts[0], texts[1], place)
     for profile in profiles:
         profile.settle()
     profiles[0].merge(profiles[1])

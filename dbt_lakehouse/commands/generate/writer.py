@@ -229,10 +229,10 @@ class Writer:
         profile = TableProfile()
         for table in tables:
             profile.merge(self._tables[table])
+        key = [log.entries[column].field for column in log.key if column in log.entries]
         named, option = self._key_named(tables[0])
         if named:
-            asked = set(named_key(named, profile, option))
-            if asked != {log.entries[column].field for column in log.key if column in log.entries}:
+            if set(named_key(named, profile, option)) != set(key):
                 raise GenerateError(
                     f"{self._files.shown(log.path)} has the key {', '.join(log.key)}: another one"
                     " is another table; change it by hand"
@@ -243,7 +243,7 @@ class Writer:
         if gold is not None and contract is not None:
             descriptions = edit.column_descriptions(contract.read_text(), gold.model)
         guessed = {column for column, text in descriptions.items() if is_guess(text)}
-        outcome.notes += cautions(profile, [log.entries[column].field for column in log.key])
+        outcome.notes += cautions(profile, key)
         added = self._new_specs(profile, log)
         retyped = self._retyped(profile, log, guessed, outcome)
         outcome.changes += [f"+ {shown(spec)}" for spec in added]
