@@ -29,8 +29,8 @@
         {% do exceptions.warn(
             'topic ' ~ row.topic ~ ' looks compacted: ' ~ row.tombstones
             ~ (' tombstone has' if row.tombstones == 1 else ' tombstones have')
-            ~ ' no delete before, so rows stay. Say `compacted: true` in its entry in vars.topics if it is, `false` if not'
-            ~ ' (docs/kafka.md)'
+            ~ ' no delete before, so rows stay. Say `compacted: true` in its entry in'
+            ~ ' vars.topics if it is, `false` if not (docs/kafka.md)'
         ) %}
     {% endfor %}
     {# Found once: a test is asked twice otherwise. #}
