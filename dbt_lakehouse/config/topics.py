@@ -8,6 +8,12 @@ say which messages they are for:
                                                     a message without a value
     when: {header: content-type, is: "avro/binary"} by a header
 
+What has become of the topic's messages in Kafka:
+
+    compacted: true     Kafka keeps the last message of each key only, so a tombstone may be all
+                        that is left of a delete; false, that it does not, whatever a broker says.
+                        Without it the broker says it, at each landing (landing/kafka/policies.py)
+
 Two more fields concern Kafka:
 
     kafka: false        the topic's messages come from captures only
@@ -26,7 +32,7 @@ from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.texts import did_you_mean
 from python_udfs.registry import FORMATS
 
-_FIELDS = frozenset({"topic", "pattern", "when", "format", "kafka", "land_as"})
+_FIELDS = frozenset({"topic", "pattern", "when", "format", "compacted", "kafka", "land_as"})
 
 Headers = Iterable[tuple[str, bytes | None]]
 """Names and values of a message's headers."""
@@ -56,6 +62,8 @@ class TopicRule(NamedTuple):
     from_kafka: bool
     land_as: str | None
     when: Condition | None = None
+    compacted: bool | None = None
+    """None: the broker's policy tells."""
 
 
 class Formats(NamedTuple):
@@ -102,6 +110,11 @@ class TopicMatcher:
         """The formats of a topic as bronze calls it."""
         return self._formats(topic, lambda rule: topic in (rule.topic, rule.land_as))
 
+    def compacted_in_bronze(self, topic: str) -> bool | None:
+        """What is said of the compaction of a topic as bronze calls it; None if nothing is."""
+        rule = self._first(topic, lambda rule: topic in (rule.topic, rule.land_as))
+        return None if rule is None else rule.compacted
+
     def _first(self, topic: str, is_named: Callable[[TopicRule], bool]) -> TopicRule | None:
         return next(self._matching(topic, is_named), None)
 
@@ -141,12 +154,17 @@ def topic_rules(entries: Any) -> list[TopicRule]:
         if rule.topic is None:
             continue
         first = named.setdefault(rule.topic, rule)
-        if (first.from_kafka, first.land_as) != (rule.from_kafka, rule.land_as):
+        if _of_topic(first) != _of_topic(rule):
             raise ConfigurationError(
-                f"vars.topics in dbt_project.yml: the entries of {rule.topic} differ in kafka or"
-                " land_as, which are the topic's: all of them must say the same"
+                f"vars.topics in dbt_project.yml: the entries of {rule.topic} differ in compacted,"
+                " kafka or land_as, which are the topic's: all of them must say the same"
             )
     return rules
+
+
+def _of_topic(rule: TopicRule) -> tuple[bool | None, bool, str | None]:
+    """What an entry says of its topic, and not of some of its messages."""
+    return rule.compacted, rule.from_kafka, rule.land_as
 
 
 def _rule(entry: Any) -> TopicRule:
@@ -173,10 +191,11 @@ def _rule(entry: Any) -> TopicRule:
             f"vars.topics in dbt_project.yml: {dict(entry)} needs a topic or a pattern, and a"
             f" format{meant}: one of {', '.join(FORMATS)}"
         )
-    if not isinstance(entry.get("kafka", True), bool):
-        raise ConfigurationError(
-            f"vars.topics in dbt_project.yml: {dict(entry)}: kafka is true or false"
-        )
+    for name in ("compacted", "kafka"):
+        if not isinstance(entry.get(name, True), bool):
+            raise ConfigurationError(
+                f"vars.topics in dbt_project.yml: {dict(entry)}: {name} is true or false"
+            )
     if "land_as" in entry and named != ["topic"]:
         raise ConfigurationError(
             f"vars.topics in dbt_project.yml: {dict(entry)}: land_as names one topic, so it goes"
@@ -191,6 +210,7 @@ def _rule(entry: Any) -> TopicRule:
         from_kafka=entry.get("kafka", True),
         land_as=entry.get("land_as"),
         when=when,
+        compacted=entry.get("compacted"),
     )
 
 

@@ -101,6 +101,12 @@
         left semi join (
             select topic, partition, offset
             from {{ quarantine }}
+            -- What is wrong with a tombstone of a compacted topic, its bytes don't say.
+            left anti join (
+                select topic, partition, offset, event_index
+                from {{ events }}
+                where operation = 'invalid' and metadata = '{"compacted":true}'
+            ) using (topic, partition, offset, event_index)
             where
                 {{ _is_one_of('error_code', codes) }}
                 and {{ _is_one_of('topic', topics) }}

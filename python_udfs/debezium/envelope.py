@@ -18,7 +18,8 @@ page of Lindorm. ``types`` types the images by the schema block.
 
 What is no change of a row:
 
-- ``tombstone``: no value, zero bytes, JSON ``null``, ``"default"``, and either of them as payload
+- ``tombstone``: no value, zero bytes, JSON ``null``, ``"default"``, and either of them as payload;
+  ``metadata.event_key_schema`` is the name of its key's schema, which names the table
 - ``message``: op ``m``, heartbeats, transaction markers, notifications; all fields in ``metadata``
 - ``schema_change``: an object with ``ddl`` or ``tableChanges``; all fields in ``metadata``
 - ``invalid``, because they are other formats: an unwrapped row, a payload framed by Confluent's
@@ -135,6 +136,7 @@ _RESERVED: Final = frozenset(
         "schema_name",
         "event_key",
         "event_key_encoding",
+        "event_key_schema",
         "event_key_wrapper",
         "untyped",
         "as_sent",
@@ -175,6 +177,14 @@ class Key(NamedTuple):
     metadata: dict[str, Any]
     """The part of an event's metadata that the key gives; empty if there is no key."""
     notes: Notes
+    schema_name: str | None = None
+    """The name of the key's schema, as ``server.schema.table.Key``."""
+
+    def named(self) -> "Key":
+        """The key of a message without a value: nothing but its schema may name the table."""
+        if self.schema_name is None:
+            return self
+        return self._replace(metadata={**self.metadata, "event_key_schema": self.schema_name})
 
 
 _KEY_PATH: Final[Path] = (None, "event_key")
@@ -290,7 +300,9 @@ def read_key(key: bytes | None, text_values: bool, notes: Notes) -> Key:
     """A Kafka key. One that can't be decoded is no error: it is kept as base64."""
     if not key:
         return Key(None, {}, notes)
-    return key_of(key, lambda: take_apart(key, text_values, PREFIXES_OF_KEYS), notes)
+    found = key_of(key, lambda: take_apart(key, text_values, PREFIXES_OF_KEYS), notes)
+    # Arcion's topics are of one table each, and its page has the event of a tombstone.
+    return found._replace(schema_name=None) if text_values else found
 
 
 def key_of(key: bytes, content_of: Callable[[], Content], notes: Notes) -> Key:
@@ -311,7 +323,7 @@ def key_of(key: bytes, content_of: Callable[[], Content], notes: Notes) -> Key:
     metadata = {"event_key": event_key}
     if content.beside:
         metadata["event_key_wrapper"] = content.beside
-    return Key(record_key, metadata, notes)
+    return Key(record_key, metadata, notes, content.schema.name)
 
 
 # --- Values ---------------------------------------------------------------------------------------
@@ -554,6 +566,7 @@ def framed(value: bytes, format: str = "debezium_avro") -> str:
 
 def tombstone(key: Key, content: Content | None = None) -> Event:
     """The event of a message whose value is none."""
+    key = key.named()
     return Event(
         0, TOMBSTONE, record_key=key.record_key, metadata=metadata_of({}, key, key.notes, content)
     )

@@ -170,6 +170,7 @@ def _null(key: envelope.Key, said: dict[str, Any]) -> Event:
             )
         operation = TOMBSTONE
     database, schema, table = (_name("header", said, fields) for fields in NAMING)
+    key = key.named()
     return Event(
         0,
         operation,

@@ -19,6 +19,8 @@ from confluent_kafka import (
     TopicPartition,
 )
 from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
+from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 from lakes import Lake
 
@@ -88,6 +90,16 @@ class Kafka:
         grown = self._admin.create_partitions([NewPartitions(topic, total)])
         grown[topic].result(SECONDS)
         wait_until(lambda: self.partitions(topic) == total, "the new partitions are there")
+
+    def configure(self, topic: str, **config: str) -> None:
+        """Give the topic other settings, as of ``create``."""
+        entries = [
+            ConfigEntry(name.replace("_", "."), value, incremental_operation=AlterConfigOpType.SET)
+            for name, value in config.items()
+        ]
+        resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
+        for done in self._admin.incremental_alter_configs([resource]).values():
+            done.result(SECONDS)
 
     def delete(self, topic: str) -> None:
         """Delete the topic and wait until it is gone."""

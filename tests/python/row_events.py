@@ -51,6 +51,9 @@ class Source(NamedTuple):
     has_key: bool = True
     tables: tuple[str, ...] = ()
     format: str = "debezium_json"
+    is_compacted: bool = False
+    names_keys: bool = False
+    """Whether the schemas of its messages' keys name it."""
 
     @property
     def is_aerospike(self) -> bool:
@@ -146,7 +149,8 @@ def changes_by_key(source: Source, events: Iterable[Event]) -> dict[int, list[Ch
     changes: dict[int, list[Change]] = defaultdict(list)
     without_set: dict[int, list[Change]] = defaultdict(list)
     truncates = []
-    for event, position in placed(events):
+    placed_events = placed(events)
+    for event, position in placed_events:
         if event.source != source or not event.is_change:
             continue
         change = _change(event, position)
@@ -157,7 +161,35 @@ def changes_by_key(source: Source, events: Iterable[Event]) -> dict[int, list[Ch
         (changes if event.has_set else without_set)[event.key].append(change)
         if event.previous_key is not None:
             changes[event.previous_key].append(_change(event, position, deletes=True))
+    for key, position in _left_deletes(source, placed_events):
+        changes[key].append(
+            Change("delete", None, None, position, None, [None] * len(COLUMNS), source=None)
+        )
     return {key: [*own, *without_set[key], *truncates] for key, own in changes.items()}
+
+
+def _left_deletes(
+    source: Source, events: Iterable[tuple[Event, Position]]
+) -> list[tuple[int, Position]]:
+    """The keys and places of deletes of which compaction has left a tombstone: no delete and no
+    tombstone of its key stands before it, and something does.
+    """
+    found = []
+    before: dict[int, str] = {}
+    if source.is_compacted:
+        for event, position in sorted(events, key=lambda each: _log_order(each[1])):
+            if event.source != source or event.key is None or event.operation == POISON:
+                continue
+            newest = before.get(event.key, "delete")
+            if event.operation == TOMBSTONE and newest not in ("delete", TOMBSTONE):
+                found.append((event.key, position._replace(event_index=1)))
+            before[event.key] = event.operation
+    return found
+
+
+def _log_order(position: Position) -> tuple[bool, int, str, int, int]:
+    log_time, topic, partition, offset, _ = position
+    return log_time is not None, log_time or 0, topic, partition, offset
 
 
 def _change(event: Event, position: Position, deletes: bool = False) -> Change:

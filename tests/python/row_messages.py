@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from aerospike_encoder import pack
 from row_avro import framed, framed_key, framed_row
-from row_events import DATABASE, POISON, WRITES, Event, Value, digest, marker
+from row_events import DATABASE, POISON, TOMBSTONE, WRITES, Event, Value, digest, marker
 from streams import BLOB, BOOLEAN, DOUBLE, INTEGER, STRING, Message
 
 Payload = tuple[bytes | None, bytes | None]
@@ -40,6 +40,8 @@ def message(event: Event) -> Message:
     key, value = _PAYLOADS[event.source.format](event) if event.is_change else (None, event.raw)
     if event.operation == POISON:
         key = _message_key(event)
+    elif event.operation == TOMBSTONE and event.key is not None:
+        key, _ = _PAYLOADS[event.source.format](event._replace(operation="delete"))
     return Message(event.source.topic, event.partition, event.offset, event.sent_ms, key, value)
 
 
@@ -269,7 +271,14 @@ def _key_before(event: Event) -> dict[str, Value]:
 
 
 def _message_key(event: Event) -> bytes | None:
-    return None if event.key is None else _compact(_key(event))
+    if event.key is None:
+        return None
+    if not event.source.names_keys:
+        return _compact(_key(event))
+    name = f"erp.{event.source.schema}.{event.table}.Key"
+    fields = [{"type": "int64", "optional": False, "field": "id"}]
+    schema = {"type": "struct", "fields": fields, "optional": False, "name": name}
+    return _compact({"schema": schema, "payload": _key(event)})
 
 
 def _as_text(value: Value) -> str | None:

@@ -101,6 +101,41 @@ def debezium_stream(
     return list(_places(source, "update", dice, clone, make, lane))
 
 
+def compacted_stream(source: Source, seed: int, clone: int, *, lane: int = 0) -> list[Event]:
+    """Changes of a table with a key in a compacted topic: a tombstone follows each delete, and of
+    what a reader had not read yet when the topic was compacted, the last message of each key is
+    left.
+    """
+    events = with_tombstones(debezium_stream(source, seed, clone, lane=lane))
+    dice = random.Random(f"compaction {seed} {source.table}")
+    left = []
+    for partition in sorted({event.partition for event in events}):
+        own = [event for event in events if event.partition == partition]
+        read, cleaned = sorted(dice.randint(0, 2 * EVENTS) for _ in range(2))
+        last = {event.key: event.offset for event in own if event.offset < cleaned}
+        left += [
+            event
+            for event in own
+            if not read <= event.offset < cleaned or event.offset == last[event.key]
+        ]
+    return left
+
+
+def with_tombstones(events: Sequence[Event]) -> list[Event]:
+    """The events, each delete followed by its tombstone. Updates replace no keys and leave nothing
+    as it was: the last message of a key has all of its row.
+    """
+    found = []
+    for event in events:
+        named = {k: None if v == UNAVAILABLE else v for k, v in event.named.items()}
+        event = event._replace(offset=2 * event.offset, previous_key=None, named=named)
+        found.append(event)
+        if event.operation == "delete":
+            following = event._replace(operation=TOMBSTONE, offset=event.offset + 1, raw=None)
+            found.append(following)
+    return found
+
+
 def as_told(event: Event) -> Event:
     """The event as its format can tell it."""
     match event.source.format:

@@ -106,7 +106,11 @@ class SoakLake:
         return {
             "tombstone_retention_days": self.episode.retention_days,
             "topics": [
-                {"topic": source.topic, "format": source.format}
+                {
+                    "topic": source.topic,
+                    "format": source.format,
+                    "compacted": source.is_compacted,
+                }
                 for source in self.episode.sources
                 if source.topic != self.unknown
             ],

@@ -15,6 +15,7 @@ from row_streams import (
     KEYS,
     aerospike_stream,
     as_told,
+    compacted_stream,
     debezium_stream,
     in_runs,
     key_number,
@@ -39,6 +40,9 @@ SOURCES: Final = (
     Source("soak.pages", "site", "pages", format="debezium_unwrapped_json"),
     Source("soak.letters", "post", "letters", order_by_source_time=True, format="debezium_avro"),
     Source("soak.stamps", "post", "stamps", format="debezium_unwrapped_avro"),
+    Source("soak.crates", "depot", "crates", is_compacted=True),
+    Source("soak.scales", "depot", "scales", format="arcion_json", is_compacted=True),
+    Source("soak.labels", "depot", "labels", format="debezium_avro", is_compacted=True),
 )
 _TRUNCATED: Final = frozenset({"debezium_json", "canal_json"})
 # Keys of the other tables stay below.
@@ -46,7 +50,7 @@ _KEYS_OF: Final = {"badges": 500}
 HISTORIES: Final = {
     f"{source.table}_history": source
     for source in SOURCES
-    if source.table in ("meters", "gauges", "tickets", "branches", "invoices", "letters")
+    if source.table in ("meters", "gauges", "tickets", "branches", "invoices", "letters", "crates")
 }
 
 
@@ -173,6 +177,8 @@ def _stream(source: Source, seed: int, clone: int) -> list[Event]:
     stream_seed = seed * 10_000 + clone
     if source.is_aerospike:
         events = aerospike_stream(source, stream_seed, clone)
+    elif source.is_compacted:
+        events = compacted_stream(source, stream_seed, clone)
     else:
         truncates = 0.04 if source.format in _TRUNCATED and not source.order_by_source_time else 0.0
         of = debezium_stream if source.has_key else keyless_stream

@@ -33,6 +33,7 @@ from pyspark.sql import SparkSession
 from dbt_lakehouse.cli import main
 from dbt_lakehouse.lake import bronze
 from dbt_lakehouse.lake.iceberg import ConcurrentAppendError
+from dbt_lakehouse.lake.policies import compacted_topics
 from dbt_lakehouse.landing.files import LandingResult
 from dbt_lakehouse.landing.kafka import batch, progress
 from dbt_lakehouse.landing.kafka.batch import KafkaLanding, land_kafka
@@ -498,3 +499,24 @@ def test_log_compaction_leaves_holes_that_are_not_waited_for(lake: Lake, kafka: 
     assert landed(lake, topic) == records
     forget_positions(lake)
     assert lake.land_kafka([topic]) == KafkaLanding(0, 0, {})
+
+
+def test_the_lake_keeps_which_topics_were_ever_compacted(lake: Lake, kafka: Kafka) -> None:
+    topics = [
+        kafka.create("keeps-all", cleanup_policy="delete"),
+        kafka.create("keeps-last", cleanup_policy="compact,delete"),
+        kafka.create("kept-all"),
+    ]
+
+    def noted() -> list[tuple[str, str]]:
+        lake.land_kafka(topics)
+        rows = lake.sql("select * from bronze.topic_policies order by noted_at")
+        return [(row["topic"], row["cleanup_policy"]) for row in rows if row["topic"] in topics]
+
+    assert noted() == [("keeps-last", "compact,delete")]
+    assert "keeps-last" in compacted_topics(lake.spark)
+    kafka.configure("keeps-last", cleanup_policy="delete")
+    kafka.configure("kept-all", cleanup_policy="compact")
+    wait_until(lambda: len(noted()) == 3, "the broker says so")
+    assert {*noted()[1:]} == {("keeps-last", "delete"), ("kept-all", "compact")}
+    assert {*topics} & compacted_topics(lake.spark) == {"keeps-last", "kept-all"}

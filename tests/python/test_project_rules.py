@@ -33,7 +33,14 @@ _OF_THE_LAKE: Final = "the lake's own state, which every gold table reads and wr
 _BY_COMMANDS: Final = "written by commands, for people to read; no news is no fault"
 _WRITTEN_BY_COMMANDS: Final = [
     f"bronze.{name}"
-    for name in ("topic_partitions", "kafka_gaps", "maintained", "forgotten", "avro_schemas")
+    for name in (
+        "topic_partitions",
+        "topic_policies",
+        "kafka_gaps",
+        "maintained",
+        "forgotten",
+        "avro_schemas",
+    )
 ]
 _LAST_EVENTS: Final = "tells how fresh each source table is; models read bronze.raw_payloads"
 # What is meant to be so, by rule.

@@ -77,9 +77,14 @@ def test_a_value_that_can_not_be_meant(name: str, value: Any) -> None:
                     {"topic": "orders", "when": {"first_byte": 0}, "format": "debezium_avro"},
                     {"topic": "orders", "format": "debezium_json", **more},
                 ],
-                "differ in kafka or land_as",
+                "differ in compacted, kafka or land_as",
             )
-            for more in ({"kafka": False}, {"land_as": "new"})
+            for more in ({"kafka": False}, {"land_as": "new"}, {"compacted": False})
+        ),
+        *(
+            ([{"topic": "orders", "format": "debezium_json", name: value}], f"{name} is true or")
+            for name in ("kafka", "compacted")
+            for value in ("yes", 1, None)
         ),
     ],
 )

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import compacted_tables
 import history_tables
 import partial_tables
 import pytest
 import shard_tables
 from expected_gold import micros_of
 from row_events import DATABASE, Event, Source, changes_by_key, key_value
+from row_examples import example_key
 from row_lake import LAST, expected_state, key_column
 from streams import DAY
 
@@ -223,6 +225,18 @@ def test_a_log_that_lags_is_told(asked: Asked) -> None:
     with lake.tampered(repeat):
         (note,) = why(lake.reader(), table, '{"id": 1}').notes
     assert note.startswith("silver.change_events may have events of its source table")
+
+
+def test_what_compaction_has_left_of_a_delete_is_told(asked: Asked) -> None:
+    key = json.dumps({"id": example_key(0)})
+    answer = why(asked.reader, asked.table(compacted_tables.STOCK.table), key)
+    assert (answer.reason, answer.row, answer.differences) == (Reason.DELETED, None, [])
+    (made,) = [each for each in answer.events if each.decides]
+    assert made.decoded is not None
+    said = (made.operation, made.event_index, made.decoded["operation"])
+    assert said == ("delete", 1, "tombstone")
+    assert made.story == "deletes the row; a tombstone is what compaction has left of it"
+    assert ", record" not in answer.text()
 
 
 def test_a_key_that_never_came(asked: Asked) -> None:

@@ -15,11 +15,24 @@ from pyspark.sql.functions import expr
 
 from dbt.adapters.lakehouse.base import told
 from dbt.adapters.lakehouse.models import ModelAdapter
-from dbt_lakehouse.dbt import commits, contracts, log_times, news, project, readers, tables
+from dbt_lakehouse.config.topics import TopicMatcher, topic_rules
+from dbt_lakehouse.dbt import (
+    commits,
+    compaction,
+    contracts,
+    log_times,
+    news,
+    project,
+    readers,
+    tables,
+)
+from dbt_lakehouse.dbt.compaction import Judged, Judging, News
 from dbt_lakehouse.dbt.declarations import Fold
 from dbt_lakehouse.dbt.log_times import Known, LogTimes
 from dbt_lakehouse.dbt.news import Wanted
 from dbt_lakehouse.dbt.node_run import LEAVES, LOG_TIMES, NodeRun, keeping, kept
+from dbt_lakehouse.lake.policies import compacted_topics
+from dbt_lakehouse.lake.tables import Table
 from dbt_lakehouse.texts import sql_text
 
 
@@ -44,8 +57,21 @@ class WritingAdapter(ModelAdapter):
             commits.append(rows, str(this), run.notes(), run.seen)
         finally:
             self.handle.looks.clear()
-        self._keep(this, run)
+        self._keep(this, run, run.table if run.is_incremental else None)
         return "OK"
+
+    @available.parse_none
+    @told
+    def append_more(self, this: BaseRelation, query: str, aggregates: Mapping[str, str]) -> None:
+        """Append rows to a model's table that were found in those that its run has appended."""
+        run = self.run_of(this)
+        before = tables.look_at(self.spark, str(this))
+        rows = self.handle.session.sql(self.observed(this, query, aggregates))
+        try:
+            commits.append(rows, str(this), run.notes(), before.snapshot if before else None)
+        finally:
+            self.handle.looks.clear()
+        self._keep(this, run, before)
 
     @available.parse_none
     @told
@@ -90,14 +116,15 @@ class WritingAdapter(ModelAdapter):
         commits.refuse_overtaken(self.spark, str(this), run.seen)
         with commits.noting(self.spark, run.notes(notes)):
             response, _ = self.execute(statement)
-        self._keep(this, run)
+        self._keep(this, run, run.table if run.is_incremental else None)
         return str(response)
 
-    def _keep(self, this: BaseRelation, run: NodeRun) -> None:
-        """Keep with a model's table what its run has found out for the next one."""
+    def _keep(self, this: BaseRelation, run: NodeRun, before: Table | None) -> None:
+        """Keep with a model's table what its run has found out for the next one. ``before``: the
+        table before its rows, None if it is made anew.
+        """
         observation = self._observations.pop(str(this), None)
         observed = {} if observation is None else observation.get["taken"].asDict()
-        before = run.table if run.is_incremental else None
         if "leaving" in observed:
             leaves = before is not None and (bool(run.to_fill) or project.may_leave(before))
             run.keeps[LEAVES] = leaves or bool(observed["leaving"])
@@ -188,6 +215,67 @@ class WritingAdapter(ModelAdapter):
         rows.createOrReplaceTempView(name)
         self._observations[str(this)] = observation
         return f"select * from {name}"
+
+    # -- tombstones of compacted topics
+
+    @available.parse_none
+    @told
+    def unjudged(self, this: BaseRelation) -> str | None:
+        """The events of change_events whose topics' tombstones are to be judged, to select from;
+        None where no topic counts as compacted, or none has anything new.
+        """
+        rules = topic_rules(self.connections.project().variables.get("topics"))
+        said = any(rule.compacted for rule in rules)
+        if not said and not compacted_topics(self.spark):
+            return None
+        table = tables.look_at(self.spark, str(this))
+        if table is None:
+            return None
+        before, new = compaction.judged(table), compaction.unjudged(table)
+        if not new.has_news and not self._judging(table, []).windows:
+            return None
+        self.connections.log_statement(f"judged so far: {before}")
+        return new.sql(str(this))
+
+    @available.parse_none
+    @told
+    def judging(self, this: BaseRelation, news: Sequence[Sequence[Any]]) -> Judging:
+        """What is to be judged; ``news`` has a topic's name and the least log time of its new
+        events, in microseconds, or None.
+        """
+        table = tables.look_at(self.spark, str(this))
+        return self._judging(table, [News(*each) for each in news])
+
+    @available.parse_none
+    @told
+    def compaction_of(self, topics: Sequence[str]) -> dict[str, bool | None]:
+        """Whether topics count as compacted; None of one of which nobody says so or the contrary.
+
+        A word of vars.topics comes before a broker's.
+        """
+        rules = topic_rules(self.connections.project().variables.get("topics"))
+        matcher, by_broker = TopicMatcher(self.spark._jvm, rules), compacted_topics(self.spark)
+        said = {topic: matcher.compacted_in_bronze(topic) for topic in topics}
+        return {
+            topic: True if each is None and topic in by_broker else each
+            for topic, each in said.items()
+        }
+
+    def _judging(self, table: Table | None, news: Sequence[News]) -> Judging:
+        before = Judged() if table is None else compaction.judged(table)
+        topics = sorted(before.topics.keys() | {each.topic for each in news})
+        found = self.compaction_of(topics)
+        return compaction.judging(before, news, lambda topic: bool(found[topic]))
+
+    @available.parse_none
+    @told
+    def keep_judged(self, this: BaseRelation, judging: Judging) -> None:
+        """Keep that all of change_events is judged now."""
+        table = tables.look_at(self.spark, str(this))
+        if table is not None:
+            kept = {compaction.PROPERTY: judging.kept(table)}
+            tables.set_properties(self.spark, str(this), kept)
+            self.handle.looks.clear()
 
     # -- tables
 

@@ -11,7 +11,6 @@ from dbt_lakehouse.commands.generate import naming
 from dbt_lakehouse.commands.generate.columns import HBASE_KEY, is_hbase
 from dbt_lakehouse.commands.generate.profile import TableId, TableProfile
 from dbt_lakehouse.commands.generate.report import GenerateError, Outcome, listed
-from dbt_lakehouse.texts import counted
 
 
 class NoSuchTable(GenerateError):
@@ -92,7 +91,6 @@ def key_given(
     named: tuple[Sequence[str], str],
     columns: Sequence[Sequence[str]],
     profile: TableProfile,
-    outcome: Outcome,
 ) -> list[str]:
     """The fields of the key that the call gives a table, as they are spelt at the source; none if
     it gives none. ``named`` are those of this table and the option that names them, ``columns``
@@ -107,12 +105,6 @@ def key_given(
     else:
         complete = (_spelt(each, profile) for each in columns)
         found = next((each for each in complete if each), [])
-    absent = profile.afters - min((profile.columns[name].afters for name in found), default=0)
-    if found and absent:
-        outcome.notes.append(
-            f"{counted(absent, 'row')} of {profile.afters:,} have no value of {', '.join(found)}:"
-            " they are in the change log, and not in gold"
-        )
     return found
 
 

@@ -14,6 +14,7 @@ from dbt_lakehouse.commands.generate.writer import Writer
 from dbt_lakehouse.commands.topics import landed_topics, refuse_missing
 from dbt_lakehouse.config.project import Project
 from dbt_lakehouse.config.topics import Formats, TopicMatcher, topic_rules
+from dbt_lakehouse.lake.policies import compacted_topics
 from dbt_lakehouse.spark.progress import tasks_of
 from dbt_lakehouse.telling import working
 from python_udfs.registry import FORMATS
@@ -65,6 +66,7 @@ def generate(project: Project, options: Options) -> Report:
     report = Report(list(options.topics), profile.messages)
     if profile.undecodable:
         report.notes.append(profile.undecodable)
+    report.notes += _compaction(spark, matcher, formats)
 
     def other_tables() -> set[tuple[TableId, str]]:
         return scan.tables_of(
@@ -113,6 +115,32 @@ def _format_of(spark: SparkSession, topic: str, given: str | None) -> str:
             f" {given} all the same, list the topic in vars.topics of {PROJECT_FILE} yourself"
         )
     return given
+
+
+def _compaction(
+    spark: SparkSession, matcher: TopicMatcher, formats: Mapping[str, Formats]
+) -> list[str]:
+    """What is known of the compaction of the topics, and what is to be said of it."""
+    by_broker = compacted_topics(spark)
+    said = {topic: matcher.compacted_in_bronze(topic) for topic in formats}
+    notes = [
+        f"topic {topic} is compacted: a tombstone that no delete of its key stands before is a"
+        " delete"
+        for topic in formats
+        if said[topic] or (said[topic] is None and topic in by_broker)
+    ]
+    unsaid = {
+        topic: each
+        for topic, each in formats.items()
+        if said[topic] is None and topic not in by_broker
+    }
+    for topic in scan.looks_compacted(spark, unsaid) if unsaid else ():
+        notes.append(
+            f"topic {topic} looks compacted: tombstones stand behind missing offsets, without the"
+            " deletes of their keys, so rows stay. If it is, write `compacted: true` into its entry"
+            f" in vars.topics of {PROJECT_FILE}; if not, `false`"
+        )
+    return notes
 
 
 def _list_topics(

@@ -6,6 +6,7 @@ messages out (``scan``).
 """
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -38,6 +39,8 @@ from python_udfs.text import json_text
 
 # What says which tables there are.
 OPERATIONS: Final = frozenset({SNAPSHOT, INSERT, UPDATE, UPSERT, DELETE, TRUNCATE})
+ROW_OPERATIONS: Final = OPERATIONS - {DELETE, TRUNCATE}
+"""Those behind which there is a row."""
 _DECODER: Final = msgspec.json.Decoder(float_hook=msgspec.Raw)
 _MAX_PARTS: Final = 64
 
@@ -86,6 +89,8 @@ class Column:
     """In how many images after a change it has a value."""
     unavailable: int = 0
     """How many values Debezium could not read."""
+    defaulted: int = 0
+    """In how many rows after a change it may be null, and has the default of its schema."""
 
     def declare(self, declared: Declared, first: Position, last: Position) -> None:
         """Note that a schema between two positions has it."""
@@ -106,6 +111,7 @@ class Column:
         self.in_image |= other.in_image
         self.afters += other.afters
         self.unavailable += other.unavailable
+        self.defaulted += other.defaulted
 
 
 @dataclass(slots=True, eq=False)
@@ -126,6 +132,9 @@ class TableProfile:
     """The names of the keys' fields, and where such a key was last."""
     keyless: int = 0
     """How many changes of a row came without a key."""
+    snapshots_begun: int = 0
+    snapshots_ended: int = 0
+    """How many events say that they are the first of a snapshot of the table, or the last."""
     parts: set[str] = field(default_factory=set)
     """Paths of what updates have changed inside of fields, some of them."""
     schemas: dict[tuple[str, ...], Position] = field(default_factory=dict)
@@ -166,6 +175,8 @@ class TableProfile:
         self.formats |= other.formats
         self.topics |= other.topics
         self.keyless += other.keyless
+        self.snapshots_begun += other.snapshots_begun
+        self.snapshots_ended += other.snapshots_ended
         self.parts |= other.parts
         for name, column in other.columns.items():
             known = self.columns.get(name)
@@ -231,6 +242,7 @@ class TopicProfile:
                 _add_bins(table, event, position)
                 continue
             bson = _bson(event)
+            defaults: dict[str, Any] = {}
             of_value = Holds.ROW if format_name in UNWRAPPED_FORMATS else Holds.ENVELOPE
             # The blocks of MongoDB's messages only say that documents are text.
             for text, holds in ((value, of_value), (key, Holds.KEY)) if bson is None else ():
@@ -239,8 +251,9 @@ class TopicProfile:
                 block = block_of(text, holds)
                 if block is not None:
                     table.declare(block, position)
+                    defaults |= block.defaults
             if event.operation != TRUNCATE:
-                _add_row(table, event, position)
+                _add_row(table, event, position, defaults)
                 if bson is not None:
                     _declare_bson(table, bson, position)
                 if format_name == "canal_json":
@@ -299,7 +312,12 @@ def _object(text: bytes) -> dict[str, Any]:
     return fields
 
 
-def _add_row(table: TableProfile, event: Event, position: Position) -> None:
+def _add_row(
+    table: TableProfile, event: Event, position: Position, defaults: Mapping[str, Any]
+) -> None:
+    metadata = event.metadata or b""
+    table.snapshots_begun += b'"snapshot":"first' in metadata
+    table.snapshots_ended += b'"snapshot":"last' in metadata
     for image in (event.before, event.after):
         if image is not None:
             table.images += 1
@@ -312,6 +330,8 @@ def _add_row(table: TableProfile, event: Event, position: Position) -> None:
                 table.afters += 1
                 for name, value in fields.items():
                     table.columns[name].afters += value is not None
+                    if name in defaults and type(value) is not msgspec.Raw:
+                        table.columns[name].defaulted += value == defaults[name]
     if event.record_key is None:
         table.keyless += 1
         return

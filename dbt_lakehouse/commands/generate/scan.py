@@ -18,6 +18,7 @@ from pyspark.sql.pandas.functions import arrow_udf
 
 from dbt_lakehouse.commands.generate.profile import (
     OPERATIONS,
+    ROW_OPERATIONS,
     Position,
     TableId,
     TopicProfile,
@@ -35,6 +36,7 @@ from python_udfs.registry import (
     AEROSPIKE_FORMATS,
     AVRO_FORMATS,
     FORMATS,
+    UNWRAPPED_FORMATS,
     decode_payload,
     shows_format,
 )
@@ -181,6 +183,46 @@ def _profiler(
         return pa.array(parts[: len(topics)], type=pa.list_(pa.binary()))
 
     return profile_batch
+
+
+def looks_compacted(spark: SparkSession, formats: Mapping[str, Formats]) -> list[str]:
+    """Those of the topics in which a tombstone stands behind a missing offset, and the message of
+    its key before that is of a row, and no delete: Debezium writes the two one after the other.
+    """
+    landed = spark.table(bronze.TABLE).where(F.col("topic").isin(list(formats)))
+    landed.createOrReplaceTempView("_landed")
+    rows = spark.sql(
+        f"""
+        with placed as (
+            select
+                topic,
+                partition,
+                value is null and key is not null as is_tombstone,
+                offset - 1 > lag(offset) over (partition by topic, partition order by offset)
+                    as is_behind_gap,
+                lag(offset) over (partition by topic, partition, key order by offset) as offset
+            from _landed
+        )
+
+        select topic, key, value, headers
+        from _landed
+        left semi join (
+            select topic, partition, offset from placed
+            where is_tombstone and is_behind_gap
+        ) using (topic, partition, offset)
+        where value is not null
+        limit {_PAYLOADS_OF_A_GUESS}
+        """
+    ).collect()
+    found = set()
+    for topic, key, value, headers in rows:
+        pairs = [(each["key"], each["value"]) for each in headers or ()]
+        format_name = formats[topic].of(key, value, pairs)
+        if format_name is not None and format_name not in UNWRAPPED_FORMATS:
+            events = decode_payload(format_name, bytes(key), bytes(value))
+            if any(event.operation in ROW_OPERATIONS for event in events):
+                found.add(topic)
+    return sorted(found)
 
 
 def decoded_without_format(spark: SparkSession, topics: Sequence[str]) -> set[str]:

@@ -142,12 +142,19 @@ class Block:
     again is the same object.
     """
 
-    __slots__ = ("columns", "is_image")
+    __slots__ = ("columns", "defaults", "is_image")
 
-    def __init__(self, columns: dict[str, tuple[Declared, ...]], is_image: bool) -> None:
+    def __init__(
+        self,
+        columns: dict[str, tuple[Declared, ...]],
+        is_image: bool,
+        defaults: dict[str, Any] | None = None,
+    ) -> None:
         self.columns = columns
         self.is_image = is_image
         """False for a key's."""
+        self.defaults = defaults or {}
+        """Of columns that may be null, the values that the source gives to rows that name none."""
 
 
 class Holds(Enum):
@@ -175,11 +182,27 @@ def block_of(text: bytes | None, holds: Holds) -> Block | None:
     schema = bytes(raw)
     block = _cached.get((schema, holds))
     if block is None:
-        block = Block(_declared_columns(schema, holds), holds is not Holds.KEY)
+        is_image = holds is not Holds.KEY
+        defaults = _defaults(schema, holds) if is_image and b'"default"' in schema else None
+        block = Block(_declared_columns(schema, holds), is_image, defaults)
         if len(_cached) >= _MAX_CACHED:
             _cached.clear()
         _cached[schema, holds] = block
     return block if block.columns else None
+
+
+def _defaults(schema: bytes, holds: Holds) -> dict[str, Any]:
+    try:
+        whole = _BLOCK.decode(schema)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return {}
+    blocks = _image_blocks(whole) if holds is Holds.ENVELOPE else [whole]
+    fields = [field for block in blocks for field in _fields(block)]
+    return {
+        field["field"]: field["default"]
+        for field in fields
+        if field.get("optional") is True and field.get("default") is not None
+    }
 
 
 def _declared_columns(schema: bytes, holds: Holds) -> dict[str, tuple[Declared, ...]]:

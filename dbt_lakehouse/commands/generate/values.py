@@ -21,6 +21,7 @@ _DATE_TIME: Final = re.compile(
     r"([0-9]{4}-[0-9]{2}-[0-9]{2})[T ]([0-9]{2}:[0-9]{2}:[0-9]{2})(?:\.[0-9]{1,6}0*)?(Z?)"
 )
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/]*={0,2}")
+_BASE64_URL: Final = re.compile(r"[A-Za-z0-9_-]*={0,2}")
 _MAX_NAMES: Final = 64
 
 
@@ -57,12 +58,23 @@ class Values:
     """Each text is base64 ..."""
     utf8: bool = True
     """... of text without control characters."""
+    base64_url: bool = True
+    """Each text is base64 with - and _ ..."""
+    url_letters: int = 0
+    """... which so many have, ..."""
+    padded: int = 0
+    """... and so many end in =."""
     opaque: bool = False
     """Arrays or objects hold what plain JSON can't tell apart (Aerospike)."""
     elements: "Values | None" = None
     """Of arrays and objects."""
     names: set[str] = field(default_factory=set)
     """Of objects, some of them."""
+
+    @property
+    def is_base64_url(self) -> bool:
+        """Whether the texts can hardly be anything else."""
+        return self.base64_url and self.url_letters > 0 and self.padded > 0
 
     @property
     def count(self) -> int:
@@ -154,6 +166,10 @@ class Values:
                         self.locals += 1
             elif _DATE.fullmatch(text) and _is_date(text):
                 self.dates += 1
+        if self.base64_url:
+            self.base64_url = not len(text) % 4 and _BASE64_URL.fullmatch(text) is not None
+            self.url_letters += "-" in text or "_" in text
+            self.padded += text.endswith("=")
         if self.base64:
             decoded = _from_base64(text)
             if decoded is None:
@@ -191,6 +207,7 @@ class Values:
         self.canonical &= other.canonical
         self.base64 &= other.base64
         self.utf8 &= other.base64 and other.utf8
+        self.base64_url &= other.base64_url
         self.names |= other.names
         if other.elements is not None:
             if self.elements is None:
@@ -216,6 +233,8 @@ _COUNTS: Final = (
     "dates",
     "locals",
     "instants",
+    "url_letters",
+    "padded",
 )
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from dbt_lakehouse.commands.generate import edit, models, naming, sources, types
+from dbt_lakehouse.commands.generate.cautions import cautions
 from dbt_lakehouse.commands.generate.choices import (
     GivenKeys,
     NoSuchTable,
@@ -185,11 +186,12 @@ class Writer:
             key = []
         else:
             named = self._key_named(table_id)
-            given = key_given(named, self._keys.columns, profile, outcome)
+            given = key_given(named, self._keys.columns, profile)
             key = given or shipped_key(
                 table_id, profile, outcome, is_only_table=len(self._tables) == 1
             )
         table = table_of(table_id, name, profile, key, outcome)
+        outcome.notes += cautions(profile, key)
         for log in self._models.logs:
             if log.topic is not None and log.source.takes(table_id):
                 outcome.notes.append(
@@ -227,10 +229,10 @@ class Writer:
         profile = TableProfile()
         for table in tables:
             profile.merge(self._tables[table])
+        key = [log.entries[column].field for column in log.key if column in log.entries]
         named, option = self._key_named(tables[0])
         if named:
-            asked = set(named_key(named, profile, option))
-            if asked != {log.entries[column].field for column in log.key if column in log.entries}:
+            if set(named_key(named, profile, option)) != set(key):
                 raise GenerateError(
                     f"{self._files.shown(log.path)} has the key {', '.join(log.key)}: another one"
                     " is another table; change it by hand"
@@ -241,6 +243,7 @@ class Writer:
         if gold is not None and contract is not None:
             descriptions = edit.column_descriptions(contract.read_text(), gold.model)
         guessed = {column for column, text in descriptions.items() if is_guess(text)}
+        outcome.notes += cautions(profile, key)
         added = self._new_specs(profile, log)
         retyped = self._retyped(profile, log, guessed, outcome)
         outcome.changes += [f"+ {shown(spec)}" for spec in added]

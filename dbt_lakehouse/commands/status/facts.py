@@ -45,6 +45,8 @@ class Topic:
     """Whether there are invalid payloads, and beside them at most tombstones."""
     is_known_undecoded: bool
     """Whether vars.undecoded_topics names it."""
+    is_compacted: bool
+    """Whether its tombstones are read as all that compaction may have left of deletes."""
     last_event_at: str | None
     """Kafka's newest timestamp."""
     last_landed_at: str | None

@@ -13,14 +13,16 @@ from dbt_lakehouse.commands.sql.output import table_text
 from dbt_lakehouse.commands.status.facts import Facts, Outcome
 from dbt_lakehouse.texts import counted, iso_text, printable
 
-_TOPICS: Final = ("topic", "landed", "decoded", "invalid", "waiting", "last event", "lag")
+_TOPICS: Final = (
+    *("topic", "landed", "decoded", "invalid", "waiting", "compacted", "last event", "lag"),
+)
 _TABLES: Final = (
     *("table", "rows", "waiting", "absent keys", "late events", "expired", "refolded", "purged"),
     *("last event", "written", "last run"),
 )
 # Left out where they would be empty.
 _OPTIONAL: Final = frozenset(
-    {"lag", "late events", "expired", "refolded", "purged", "last run", "streamed_by"}
+    {"lag", "compacted", "late events", "expired", "refolded", "purged", "last run", "streamed_by"}
 )
 _PARTITIONS: Final = (
     "topic",
@@ -67,7 +69,7 @@ class Report:
         topics = [
             (
                 *(each.topic, each.landed, each.decoded, each.invalid, each.waiting),
-                *(each.last_event_at, each.lag_messages),
+                *("yes" if each.is_compacted else "", each.last_event_at, each.lag_messages),
             )
             for each in facts.topics
         ]

@@ -12,6 +12,7 @@ from dbt_lakehouse.commands.status.lake import (
     moment_text,
 )
 from dbt_lakehouse.commands.status.links import link_of, rebuild, why_unknown
+from dbt_lakehouse.dbt import compaction
 
 _LAGS: Final = "bronze.topic_partitions"
 
@@ -40,6 +41,7 @@ def topics_of(lake: TargetTables, undecoded: frozenset[str]) -> tuple[list[Topic
             )
         )
     lags = _lags(lake)
+    compacted = compaction.judged(lake.look_at(lake.events)).topics if lake.has(lake.events) else {}
     topics, links = [], []
     for name in sorted({*landed, *decoded, *quarantined}):
         here, last_event, last_landed = landed.get(name, (0, None, None))
@@ -55,6 +57,7 @@ def topics_of(lake: TargetTables, undecoded: frozenset[str]) -> tuple[list[Topic
                 changes=good,
                 is_all_quarantined=bad > 0 and good == 0,
                 is_known_undecoded=name in undecoded,
+                is_compacted=compacted.get(name, False),
                 last_event_at=moment_text(last_event),
                 last_landed_at=moment_text(last_landed),
                 **lags.get(name, _NO_LAG),

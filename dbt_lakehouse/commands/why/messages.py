@@ -107,6 +107,9 @@ def _message(
             return Message(Found.FORGOTTEN)
         event_index = kept.index(event_index)
     decoded = decode_payload(events[0][1], key, value, headers)
+    if event_index == len(decoded) and decoded[-1].after is decoded[-1].before is None:
+        # Judged to be the delete that a tombstone is left of: the message says no more than that.
+        event_index -= 1
     if event_index >= len(decoded):
         return Message(Found.FORGOTTEN if has_forgotten else Found.MISSING)
     return Message(Found.THERE, event_json(decoded[event_index]))

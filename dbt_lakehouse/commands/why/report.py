@@ -85,8 +85,15 @@ class Told:
     @property
     def place(self) -> str:
         """Where its message is, for people."""
-        record = f", record {self.event_index}" if self.event_index else ""
+        is_record = self.event_index and not self.is_left_over
+        record = f", record {self.event_index}" if is_record else ""
         return f"{self.topic}, partition {self.partition}, offset {self.offset}{record}"
+
+    @property
+    def is_left_over(self) -> bool:
+        """Whether it is a delete of which compaction has left a tombstone."""
+        said = None if self.decoded is None else self.decoded["operation"]
+        return self.operation == "delete" and said == "tombstone"
 
     @property
     def story(self) -> str:
@@ -96,6 +103,8 @@ class Told:
             remarks.append("the key became another")
         if not self.has_set:
             remarks.append("names no set")
+        if self.is_left_over:
+            remarks.append("a tombstone is what compaction has left of it")
         if self.is_clock_ahead:
             remarks.append("its clock is ahead: time unknown")
         return "; ".join(remarks)

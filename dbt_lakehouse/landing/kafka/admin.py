@@ -24,6 +24,7 @@ _ANSWER_SECONDS: Final = 4.0
 _KAFKA: Final = "org.apache.kafka"
 # A broker that doesn't know topic ids reports this one for each.
 _NO_TOPIC_ID: Final = "AAAAAAAAAAAAAAAAAAAAAA"
+_REFUSED: Final = ("TopicAuthorizationException", "ClusterAuthorizationException")
 _NO_SUCH_TOPIC: Final = ("UnknownTopicOrPartitionException", "InvalidTopicException")
 
 
@@ -49,10 +50,13 @@ class TopicLogs(NamedTuple):
 
     ``partitions`` are ordered by Kafka's topic and partition. ``stalled`` are the topics, by
     bronze's name, that can't be read, and why: no reason to leave the others unread.
+    ``policies`` are the topics' ``cleanup.policy``, by bronze's name; None where this user lacks
+    the right to ask for it (DescribeConfigs).
     """
 
     partitions: list[PartitionLog]
     stalled: dict[str, LakehouseError]
+    policies: dict[str, str | None]
 
 
 def probe(settings: KafkaSettings) -> None:
@@ -140,6 +144,8 @@ def read_logs(
         keys = [(kafka_topic, partition) for kafka_topic, partition, _ in partitions]
         starts = offsets.read(keys, "earliest")
         ends = offsets.read(keys, "latest")
+        readable = {kafka_topic for kafka_topic, _, _ in partitions}
+        policies = _policies(jvm, admin, sorted(readable))
     logs = [
         PartitionLog(
             kafka_topic=kafka_topic,
@@ -151,7 +157,11 @@ def read_logs(
         )
         for kafka_topic, partition, topic_id in sorted(partitions)
     ]
-    return TopicLogs(logs, {topics[kafka_topic]: error for kafka_topic, error in stalled.items()})
+    return TopicLogs(
+        logs,
+        {topics[kafka_topic]: error for kafka_topic, error in stalled.items()},
+        {topics[kafka_topic]: policy for kafka_topic, policy in policies.items()},
+    )
 
 
 def topic_ids(
@@ -252,6 +262,24 @@ def _partitions(
         topic_id = _topic_id(description)
         partitions += [(topic, each.partition(), topic_id) for each in found]
     return partitions, stalled
+
+
+def _policies(jvm: Any, admin: Any, topics: Sequence[str]) -> dict[str, str | None]:
+    """The ``cleanup.policy`` of topics, its words in order; None where asking is not allowed."""
+    config = jvm.org.apache.kafka.common.config.ConfigResource
+    kind = config.Type.TOPIC
+    resources = {topic: config(kind, topic) for topic in topics}
+    answers = admin.describeConfigs(list(resources.values())).values() if resources else {}
+    policies: dict[str, str | None] = {}
+    for topic, resource in resources.items():
+        try:
+            said = str(answers[resource].get().get("cleanup.policy").value())
+            policies[topic] = ",".join(sorted(said.replace(" ", "").split(",")))
+        except Py4JJavaError as error:
+            if _kind(error) not in (*_NO_SUCH_TOPIC, *_REFUSED):
+                raise
+            policies[topic] = None
+    return policies
 
 
 def _topic_id(description: Any) -> str | None:

@@ -10,8 +10,10 @@ from typing import NamedTuple
 
 from pyspark.sql import SparkSession
 
+from dbt_lakehouse.config.topics import TopicMatcher
 from dbt_lakehouse.errors import DataLossError, LakehouseError
 from dbt_lakehouse.lake import bronze
+from dbt_lakehouse.lake.policies import note_policies
 from dbt_lakehouse.landing.kafka.admin import PartitionLog, read_logs
 from dbt_lakehouse.landing.kafka.positions import (
     GAPS,
@@ -44,11 +46,11 @@ def prepare(spark: SparkSession, source: KafkaSource, *, accept_loss: bool) -> P
     With ``accept_loss``, messages that Kafka has deleted are recorded and stall nothing.
     """
     create_tables(spark)
-    logs, stalled = read_logs(spark, source.settings, source.rules)
+    logs, stalled, policies = read_logs(spark, source.settings, source.rules)
     positions = read_positions(spark, logs)
     if any(log.end < position.read_to for log, position in paired(logs, positions)):
         # Another host may have landed what came after the first look.
-        logs, stalled = read_logs(spark, source.settings, source.rules)
+        logs, stalled, policies = read_logs(spark, source.settings, source.rules)
         positions = read_positions(spark, logs)
     stalled.update(_other_topics(spark, source.settings, logs, positions))
     logs = [log for log in logs if log.topic not in stalled]
@@ -63,6 +65,7 @@ def prepare(spark: SparkSession, source: KafkaSource, *, accept_loss: bool) -> P
     elif lost:
         stalled.update({topic: DataLossError(_loss_text(lost[topic])) for topic in lost})
         logs = [log for log in logs if log.topic not in stalled]
+    _note_policies(spark, source, policies)
     return Prepared(logs, positions, stalled)
 
 
@@ -73,6 +76,26 @@ def raise_stalled(
     errors = [stalled[topic] for topic in sorted(stalled) if topic not in known]
     if errors:
         raise type(errors[0])("; ".join(map(str, errors)))
+
+
+def _note_policies(
+    spark: SparkSession, source: KafkaSource, policies: Mapping[str, str | None]
+) -> None:
+    """Keep whether the topics are compacted: before anything of them lands, for what lands is read
+    by it.
+    """
+    note_policies(spark, {name: policy for name, policy in policies.items() if policy is not None})
+    matcher = TopicMatcher(spark._jvm, source.rules)
+    unknown = [
+        topic
+        for topic, policy in policies.items()
+        if policy is None and matcher.compacted_in_bronze(topic) is None
+    ]
+    if unknown:
+        tell(
+            f"Kafka does not let this user ask whether {', '.join(sorted(unknown))} is compacted"
+            " (DescribeConfigs): say it by `compacted: true` or `false` in vars.topics"
+        )
 
 
 # --- Gaps -----------------------------------------------------------------------------------------

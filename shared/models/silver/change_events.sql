@@ -15,6 +15,7 @@
         materialized="append_only",
         meta={"observed": adapter.news_aggregates()},
         tblproperties=table_properties,
+        post_hook="{{ judge_tombstones() }}",
     )
 }}
 

@@ -1,0 +1,48 @@
+"""What a table's messages can't say, as far as they show it: notes for people."""
+
+from collections.abc import Iterator, Sequence
+
+from dbt_lakehouse.commands.generate.profile import TableProfile
+from dbt_lakehouse.texts import counted
+from python_udfs.registry import UNWRAPPED_FORMATS
+
+
+def cautions(profile: TableProfile, key: Sequence[str]) -> Iterator[str]:
+    """Notes on a table with these fields as its key."""
+    in_images = [name for name in key if name in profile.columns and profile.columns[name].in_image]
+    absent = profile.afters - min((profile.columns[name].afters for name in in_images), default=0)
+    if in_images and absent:
+        yield (
+            f"{counted(absent, 'row')} of {profile.afters:,} have no value of"
+            f" {', '.join(in_images)}: they are in the change log, and not in gold"
+        )
+    replaced = [
+        name
+        for name, column in profile.columns.items()
+        if column.defaulted and column.afters == profile.afters
+    ]
+    if replaced:
+        yield (
+            f"{', '.join(replaced)}: may be null by the schema, and never is, but has its default."
+            " A converter ships a null as the default unless its replace.null.with.default is"
+            " false, and nothing tells the two apart: docs/wire-formats.md"
+        )
+    url_safe = [name for name, column in profile.columns.items() if column.values.is_base64_url]
+    if url_safe:
+        yield (
+            f"{', '.join(url_safe)}: base64 as of binary.handling.mode=base64-url-safe. So shipped,"
+            " a large value that an update has left as it was comes as null, and gold loses it:"
+            " give the connector the mode bytes or base64"
+        )
+    snapshots = max(profile.snapshots_begun, profile.snapshots_ended)
+    if snapshots > 1:
+        yield (
+            f"there are {snapshots} snapshots of it: a row that was deleted between two of them"
+            " stays in gold, for no message says so: docs/wire-formats.md"
+        )
+    if profile.formats & set(UNWRAPPED_FORMATS):
+        yield (
+            "a TRUNCATE is not in the topic, for ExtractNewRecordState drops it, so rows stay. Of a"
+            " source that truncates take envelopes, without the transform, and give the connector"
+            " skipped.operations=none"
+        )

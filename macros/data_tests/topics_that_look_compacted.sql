@@ -1,0 +1,87 @@
+{#
+  The topics of which nobody has said whether they are compacted, and that look it: tombstones stand
+  behind missing offsets and no delete of their key, though the row is there. Debezium writes the
+  two one after the other. In a topic that counts as compacted such a tombstone is a delete, in all
+  others nothing, so its row stays. In a command that tests, each is told by its name.
+
+  Arguments:
+      events: change_events; what the command has added to it is looked at.
+#}
+{% macro topics_that_look_compacted(events) %}
+    {% set topics %}
+        select topic, count(*) as tombstones, min(record_key) as of_key
+        from ({{ _tombstones_without_delete_sql(events) | indent(8) }})
+        group by topic
+    {% endset %}
+    {% if not execute or flags.WHICH not in ['test', 'build', 'retry'] %}
+        {% do return('(' ~ topics ~ ')') %}
+    {% endif %}
+    {% set found = run_query(topics ~ ' order by topic') %}
+    {% set names, rows = [], [] %}
+    {% for row in found %}
+        {% do names.append(row.topic) %}
+    {% endfor %}
+    {% set said = adapter.compaction_of(names) %}
+    {% for row in found if said[row.topic] is none %}
+        {% do rows.append(
+            '(' ~ [sql_text(row.topic), row.tombstones, sql_text(row.of_key)] | join(', ') ~ ')'
+        ) %}
+        {% do exceptions.warn(
+            'topic ' ~ row.topic ~ ' looks compacted: ' ~ row.tombstones
+            ~ (' tombstone has' if row.tombstones == 1 else ' tombstones have')
+            ~ ' no delete before, so rows stay. Say `compacted: true` in its entry in'
+            ~ ' vars.topics if it is, `false` if not (docs/kafka.md)'
+        ) %}
+    {% endfor %}
+    {# Found once: a test is asked twice otherwise. #}
+    {% set values = 'values ' ~ rows | join(', ') ~ ' as found (topic, tombstones, of_key)' %}
+    {% do return('(select * from ' ~ values ~ ')' if rows else '(' ~ topics ~ ' limit 0)') %}
+{% endmacro %}
+
+{#
+  The added tombstones behind a missing offset whose key has a row as its newest event.
+
+  Arguments:
+      events: change_events.
+#}
+{% macro _tombstones_without_delete_sql(events) -%}
+with tombstones as (
+    select
+        topic,
+        partition,
+        offset,
+        record_key,
+        {{ message_key() }} as message_key,
+        {{ event_position('added') }} as position
+    from {{ added_rows(events) }} as added
+    left anti join (
+        select topic, partition, offset + 1 as offset from {{ added_rows(events) }}
+    ) using (topic, partition, offset)
+    where operation = 'tombstone' and record_key is not null
+),
+
+earlier as (
+    select
+        topic,
+        operation,
+        {{ message_key() }} as message_key,
+        {{ event_position('earlier') }} as position
+    -- Pinned: beside the rows of a range of snapshots, Spark takes the name of the table for those.
+    from {{ pinned(events) if execute else events }} as earlier
+    where operation in ('snapshot', 'insert', 'update', 'upsert', 'delete', 'tombstone')
+)
+
+select
+    tombstones.topic,
+    tombstones.partition,
+    tombstones.offset,
+    tombstones.record_key
+from tombstones
+inner join earlier
+    on
+        tombstones.topic = earlier.topic
+        and tombstones.message_key = earlier.message_key
+        and tombstones.position > earlier.position
+group by tombstones.topic, tombstones.partition, tombstones.offset, tombstones.record_key
+having max_by(earlier.operation, earlier.position) not in ('delete', 'tombstone')
+{%- endmacro %}

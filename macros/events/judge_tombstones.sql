@@ -1,0 +1,284 @@
+{#
+  Adds to change_events the deletes of which compaction has left nothing but a tombstone: behind
+  the tombstone, as event 1 of its payload, with `{"compacted":true}` as metadata.
+
+  In a topic that counts as compacted (`compacted: true` in `vars.topics`, or what a broker said at
+  a landing) a tombstone is a delete if the newest event of its key before it, in that topic, is of
+  a row that is there. So one that follows its delete is none, and what was never there is not
+  deleted. The table is that of the row; of several tables with that key, the one that the key's
+  schema names, or the only one that has the row. If that leaves more than one, the payload is
+  invalid, and nothing is deleted.
+
+  A post-hook: the tombstones of a run are in the table then, and all before them. What is judged is
+  kept with the table, so a run that was cut off is made up for by the next one, and so is what came
+  late (dbt_lakehouse/dbt/compaction.py). To judge twice adds nothing.
+#}
+{% macro judge_tombstones() %}
+    {% if not is_building() %}{% do return('') %}{% endif %}
+    {% set unjudged = adapter.unjudged(this) %}
+    {% if unjudged is none %}{% do return('') %}{% endif %}
+    {% set judging = adapter.judging(this, _news_of_topics(unjudged)) %}
+    {% if judging.windows
+        and adapter.evaluate(view_of('tombstones'), _open_tombstones_sql(judging)) > 0
+        and adapter.evaluate(view_of('deletes'), _judged_tombstones_sql(judging)) > 0 %}
+        {% do adapter.append_more(
+            this, 'select * from ' ~ view_of('deletes'), adapter.news_aggregates()
+        ) %}
+        {% do log_info(
+            this ~ ': ' ~ count_rows(view_of('deletes')) ~ ' tombstones of compacted topics judged'
+        ) %}
+    {% endif %}
+    {% do adapter.drop_evaluated(view_of('')) %}
+    {% do adapter.keep_judged(this, judging) %}
+{% endmacro %}
+
+{# The topics of events with the least of their log times in microseconds, none if one has none. #}
+{% macro _news_of_topics(events) %}
+    {% set news = [] %}
+    {% for topic, log_time in run_query('
+        select topic, if(bool_or(log_time is null), null, unix_micros(min(log_time)))
+        from ' ~ events ~ '
+        group by topic
+    ') %}
+        {% do news.append([topic, log_time]) %}
+    {% endfor %}
+    {% do return(news) %}
+{% endmacro %}
+
+{#
+  The tombstones of the windows that no delete and no tombstone of their key stands before, as far
+  as the windows tell, and that have not been judged.
+
+  Arguments:
+      judging: as of adapter.judging.
+#}
+{% macro _open_tombstones_sql(judging) -%}
+with events as (
+    select
+        *,
+        {{ message_key() }} as message_key,
+        {{ says_nothing() }} as says_nothing,
+        {{ event_position('events') }} as position
+    from {{ pinned(this) }} as events
+    where
+        ({{ judging.condition() }})
+        and (
+            operation in ('snapshot', 'insert', 'update', 'upsert', 'delete', 'tombstone')
+            or (operation = 'invalid' and event_index = 1)
+        )
+),
+
+named as (
+    select
+        * except (metadata),
+        coalesce(
+            {{ _named_schema("'$.event_key_schema'") }},
+            {{ _named_schema("'$.schema_name'") }}
+        ) as schema_name
+    from events
+    left semi join (select topic, message_key from events where says_nothing)
+        using (topic, message_key)
+),
+
+followed as (
+    select
+        *,
+        lag(named_struct(
+            'operation', operation,
+            'table', source_table,
+            'schema_name', schema_name
+        )) over (
+            partition by topic, message_key
+            order by position
+        ) as before_it
+    from named
+)
+
+select * from followed
+left anti join (
+    select topic, partition, offset from events where event_index = 1
+) using (topic, partition, offset)
+where
+    says_nothing
+    and not (
+        coalesce(before_it.operation in ('delete', 'tombstone'), false)
+        -- Of another table, it would be no delete of this one's row.
+        and (
+            schema_name is null
+            or schema_name <=> before_it.schema_name
+            or coalesce(endswith(schema_name, concat('.', before_it.table)), false)
+        )
+    )
+{%- endmacro %}
+
+{#
+  The events that tombstones stand for: a delete of the row that was there, or what is wrong.
+
+  Arguments:
+      judging: as of adapter.judging.
+#}
+{% macro _judged_tombstones_sql(judging) -%}
+with tombstones as (
+    select * from {{ view_of('tombstones') }}
+),
+
+events as (
+    select
+        *,
+        {{ message_key() }} as message_key
+    from {{ pinned(this) }}
+    where
+        topic in ({{ judging.names() }})
+        and operation in ('snapshot', 'insert', 'update', 'upsert', 'delete')
+        and not {{ says_nothing() }}
+),
+
+earlier as (
+    select
+        topic,
+        message_key,
+        named_struct(
+            'database', source_database, 'schema', source_schema, 'table', source_table
+        ) as source,
+        operation,
+        record_key,
+        {{ _named_schema("'$.schema_name'") }} as schema_name,
+        {{ event_position('events') }} as position
+    from events
+    left semi join tombstones using (topic, message_key)
+),
+
+-- The newest event of the key in each table.
+found as (
+    select
+        tombstones.topic,
+        tombstones.partition,
+        tombstones.offset,
+        earlier.source,
+        first(named_struct(
+            'database', tombstones.source_database,
+            'schema', tombstones.source_schema,
+            'table', tombstones.source_table
+        )) as named,
+        first(tombstones.schema_name) as named_schema,
+        max_by(
+            named_struct(
+                'operation', earlier.operation,
+                'record_key', earlier.record_key,
+                'schema_name', earlier.schema_name
+            ),
+            earlier.position
+        ) as newest
+    from tombstones
+    inner join earlier
+        on
+            tombstones.topic = earlier.topic
+            and tombstones.message_key = earlier.message_key
+            and tombstones.position > earlier.position
+    group by tombstones.topic, tombstones.partition, tombstones.offset, earlier.source
+),
+
+compared as (
+    select
+        *,
+        newest.operation <> 'delete' as is_there,
+        -- Null where nothing tells.
+        case
+            when named.table is not null then named <=> source
+            when endswith(named_schema, concat('.', source.table)) then true
+            else named_schema = newest.schema_name
+        end as is_meant
+    from found
+),
+
+chosen as (
+    select
+        *,
+        is_there and if(
+            coalesce(bool_or(is_meant) over (partition by topic, partition, offset), false),
+            coalesce(is_meant, false),
+            is_meant is null
+        ) as is_chosen
+    from compared
+),
+
+rows_meant as (
+    select
+        topic,
+        partition,
+        offset,
+        min(source) as source,
+        min(newest.record_key) as record_key,
+        count(*) as tables,
+        array_join(array_sort(collect_list(
+            concat_ws('.', source.database, source.schema, source.table)
+        )), ', ') as names
+    from chosen
+    where is_chosen
+    group by topic, partition, offset
+)
+
+select
+    topic,
+    partition,
+    offset,
+    1 as event_index,
+    tombstones.timestamp,
+    tombstones.log_time,
+    tombstones.format,
+    if(tables = 1, 'delete', 'invalid') as operation,
+    if(tables = 1, source.database, null) as source_database,
+    if(tables = 1, source.schema, null) as source_schema,
+    if(tables = 1, source.table, null) as source_table,
+    if(tables = 1, rows_meant.record_key, null) as record_key,
+    cast(null as string) as before,
+    cast(null as string) as after,
+    if(tables = 1, tombstones.occurred_at, null) as occurred_at,
+    cast(null as timestamp) as expires_at,
+    '{"compacted":true}' as metadata,
+    if(tables = 1, null, 'bad_field') as error_code,
+    if(
+        tables = 1,
+        null,
+        concat(
+            'a tombstone of a compacted topic, whose key rows of several tables have (', names,
+            '), and nothing tells which of them was deleted: none was. Give each table a topic of',
+            ' its own, or keys whose schemas name their tables'
+        )
+    ) as error_detail
+from tombstones
+inner join rows_meant using (topic, partition, offset)
+-- A null value of an unwrapped row is the delete of rows that name no table.
+where not (tombstones.operation = 'delete' and tables = 1 and source.table is null)
+{%- endmacro %}
+
+{# The key of an event's message. MongoDB's events have that of the document as their record_key. #}
+{% macro message_key() -%}
+    coalesce(
+        get_json_object(if(contains(metadata, '"bson":'), metadata, null), '$.event_key'),
+        record_key
+    )
+{%- endmacro %}
+
+{# Whether an event is one of a key alone: a tombstone, or a null value of unwrapped rows. #}
+{% macro says_nothing() -%}
+    (
+        record_key is not null
+        and (
+            operation = 'tombstone'
+            or (
+                operation = 'delete'
+                and format like 'debezium_unwrapped_%'
+                and before is null
+                and source_table is null
+            )
+        )
+    )
+{%- endmacro %}
+
+{# What Debezium calls a table in the name of a schema, null for another one. #}
+{% macro _named_schema(path) -%}
+    nullif(regexp_extract(
+        get_json_object(metadata, {{ path }}), '^(.+)[.](?:Key|Value|Envelope)$', 1
+    ), '')
+{%- endmacro %}

@@ -1,0 +1,9 @@
+{{ config(severity="warn") }}
+
+-- In a compacted topic a tombstone may be all that is left of a delete: where nobody says that the
+-- topic is one, its row stays.
+select
+    topic,
+    tombstones,
+    of_key
+from {{ topics_that_look_compacted(ref("change_events")) }}
