@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from dbt_common.exceptions import CompilationError
 
+from dbt_lakehouse.dbt import message_keys
 from dbt_lakehouse.texts import sql_text, sql_texts
 from python_udfs.registry import AEROSPIKE_FORMATS
 
@@ -58,6 +59,8 @@ _HISTORY_COLUMNS: Final = frozenset({"valid_from", "valid_to", "is_current"})
 _SPEC: Final = frozenset({"type", "name", "encoding", "path"})
 WHOLE_IMAGE: Final = "$"
 """The path of the whole image."""
+# What of a declaration may change without making anew what was built, or is compared by itself.
+_FOLLOWED: Final = frozenset({"columns", "fields", "technical", "message_key"})
 # Each holds all values of those before it.
 _WIDENINGS: Final = (("tinyint", "smallint", "int", "bigint"), ("float", "double"))
 
@@ -81,6 +84,7 @@ def change_log(arguments: Mapping[str, Any]) -> dict[str, Any]:
         order_by_source_time
         several_sources     whether events of several source tables can come together
         sources             which ones: database, schema and table of each; None for any
+        message_key         if declared, the names of messages' own keys (``message_keys``)
 
     Raises ``CompilationError`` for what can't be declared.
     """
@@ -118,7 +122,8 @@ def change_log(arguments: Mapping[str, Any]) -> dict[str, Any]:
             f"the change log of {title} takes several source tables, whose clocks are not one: it"
             " can't be ordered by source time"
         )
-    return {
+    said = arguments.get("message_key")
+    return ({} if said is None else {"message_key": message_keys.declared(said, title)}) | {
         "columns": specs,
         "fields": [spec["field"] for spec in specs],
         "key": list(columns) if keyless else list(key),
@@ -404,7 +409,7 @@ def changes(before: str | None, after: str) -> Changes:
             # The first names formats, as the namespace says. When one was added it has no events
             # yet, and the table needn't be made anew.
             del each["conditions"][0]
-    for name in sorted((old.keys() | new.keys()) - {"columns", "fields", "technical"}):
+    for name in sorted((old.keys() | new.keys()) - _FOLLOWED):
         if old.get(name) != new.get(name):
             return Changes({}, f"its declaration has changed ({name.replace('_', ' ')})")
     if new.get("keyless"):

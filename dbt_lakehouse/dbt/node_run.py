@@ -12,6 +12,7 @@ from dbt_lakehouse.dbt import marks, news
 from dbt_lakehouse.dbt.declarations import Changes, Fold, changes, declared, digest
 from dbt_lakehouse.dbt.fold import ROWS_OF_ONE_TASK, SMALL_TABLE, Newest, newest
 from dbt_lakehouse.dbt.marks import HistoryLost, Mark, Reading, RolledBack, Window
+from dbt_lakehouse.dbt.message_keys import TAKEN
 from dbt_lakehouse.dbt.news import Wanted
 from dbt_lakehouse.lake.tables import NO_SNAPSHOT, Table
 
@@ -292,6 +293,6 @@ def kept_anew(table: Table) -> dict[str, str]:
     """What a table keeps that speaks of an earlier snapshot, and is true of the current one: the
     properties as they have to be before that snapshot expires.
     """
-    values = {name: kept(table, name) for name in (LEAVES, LOG_TIMES)}
+    values = {name: kept(table, name) for name in (LEAVES, LOG_TIMES, TAKEN)}
     texts = {name: keeping(table, each) for name, each in values.items() if each is not None}
     return {name: text for name, text in texts.items() if table.properties[name] != text}
