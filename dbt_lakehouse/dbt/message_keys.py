@@ -117,6 +117,8 @@ select
     unix_micros(min(log_time)) as first_time,
     unix_micros(max(log_time)) as last_time,
     count_if(after is not null) as images,
+    max_by(json_object_keys(after), struct(log_time, offset)) filter (where after is not null)
+        as fields,
     count_if(after is not null and {has_key} < {len(fields)}) as without_key
 from (
     select *, json_object_keys(record_key) as names from {events}
@@ -140,6 +142,8 @@ class Verdict:
     """Names that are its author's business."""
     has_former: bool = False
     """Whether events from before the key was declared anew are among them."""
+    renamed: dict[str, str] = field(default_factory=dict)
+    """What fields of the key were called in those."""
 
 
 @dataclass(slots=True)
@@ -153,6 +157,8 @@ class _Group:
     last_time: int
     images: int
     without_key: int
+    fields: list[str] | None
+    """Of the newest image."""
 
 
 def judge(rows: Iterable[Mapping[str, Any]], log: Mapping[str, Any], owner: str) -> Verdict:
@@ -175,6 +181,7 @@ def judge(rows: Iterable[Mapping[str, Any]], log: Mapping[str, Any], owner: str)
             group = _Group(**{name: row[name] for name in _Group.__slots__})
             places[place][names].append(group)
     taken: set[Names] = set()
+    renamed: dict[str, str] = {}
     has_former = False
     for (topic, *_), keys in sorted(places.items(), key=lambda item: str(item[0])):
         matching = keys.pop(declared_names, [])
@@ -186,9 +193,11 @@ def judge(rows: Iterable[Mapping[str, Any]], log: Mapping[str, Any], owner: str)
         else:
             error = _since_declared(topic, declared_names, matching, keys)
             has_former = True
+            for names, groups in keys.items():
+                renamed |= _renamed(names, groups, declared_names, matching)
         if error is not None:
             return Verdict(f"{owner}: {error}")
-    return Verdict(None, [list(names) for names in sorted(taken)], has_former)
+    return Verdict(None, [list(names) for names in sorted(taken)], has_former, renamed)
 
 
 def _since_declared(
@@ -214,6 +223,31 @@ def _since_declared(
                     group.first_offset if is_all else group.last_offset,
                 )
     return None
+
+
+def _renamed(
+    former: Names, before: Sequence[_Group], now: Names, since: Sequence[_Group]
+) -> dict[str, str]:
+    """What the fields of a key were called, where they are the same columns under another name:
+    neither images before nor since have both.
+    """
+    had, has = _fields_of(before), _fields_of(since)
+    gone = [name for name in former if name not in now and name not in has]
+    new = [name for name in now if name not in former and name not in had]
+    if len(former) != len(now) or len(gone) != len(set(former) - set(now)) or len(gone) != len(new):
+        return {}
+    by_case = {name.lower(): name for name in gone}
+    renamed = {name: by_case[name.lower()] for name in new if name.lower() in by_case}
+    rest = [name for name in new if name not in renamed]
+    if len(rest) == 1:
+        renamed[rest[0]] = next(name for name in gone if name not in renamed.values())
+    return renamed if len(rest) < 2 else {}
+
+
+def _fields_of(groups: Sequence[_Group]) -> frozenset[str]:
+    """The fields of the newest image of some events."""
+    newest = max(groups, key=lambda group: (group.fields is not None, group.last_time))
+    return frozenset(newest.fields or ())
 
 
 def _never_declared(topic: str, fields: Names, keys: Mapping[Names, list[_Group]]) -> str | None:

@@ -123,9 +123,10 @@
       change_events: the rows of change_events to make them from, as SQL of a relation.
       keys: the names that the events' record keys may have, a list for each; the query fails on
           others. None for any.
-      has_former: whether events with other keys came before all others: see former_keys.sql.
+      former: given if events with other keys come before all others (former_keys.sql): what fields
+          of the key were called in those, by their names.
 #}
-{% macro change_log_sql(log, change_events, keys=[], has_former=false) -%}
+{% macro change_log_sql(log, change_events, keys=[], former=none) -%}
     {%- set specs = log.columns -%}
     {%- set key_columns = [] if log.keyless else log.key -%}
     {%- set key_fields = specs | selectattr('column', 'in', key_columns)
@@ -134,7 +135,12 @@
     {%- for spec in specs -%}
         {%- do fields.append(spec['path'] if 'path' in spec else spec.field) -%}
     {%- endfor -%}
-    {%- set fields = tojson([fields, key_fields, keys]) if keys else tojson([fields, key_fields]) -%}
+    {%- set has_former = former is not none -%}
+    {%- set former_fields = (former or {}).values() | list -%}
+    {%- set all_fields = fields + (former_fields | reject('in', fields) | list) -%}
+    {%- set fields = tojson(
+        [all_fields, key_fields + former_fields] + ([keys] if keys else [])
+    ) -%}
 with change_events as (
     select * from {{ change_events }}
 ),
@@ -167,7 +173,15 @@ texts as (
         {%- for spec in specs %}
         {% set shipped = _shipped_text(log, spec, loop.index0) -%}
         {% if spec.column in key_columns -%}
-        coalesce({{ shipped }}, row_texts.key[{{ key_columns.index(spec.column) }}])
+        coalesce(
+            {{ shipped }},
+            row_texts.key[{{ key_columns.index(spec.column) }}]
+            {%- if has_former and spec.field in former %}
+            {%- set name = former[spec.field] %},
+            coalesce(row_texts.after, row_texts.before)[{{ all_fields.index(name) }}],
+            row_texts.key[{{ key_columns | length + former_fields.index(name) }}]
+            {%- endif %}
+        )
         {%- elif log.key -%}
         nullif(
             case

@@ -3,6 +3,7 @@
   columns. Steps of change_log_sql, from `as_sent` to `typed`; a rebuild reads all events, so what
   an event does not say of its row is known from the ones before with the same record key.
 
+      A field of the key that was called otherwise is the one of that name.
       A delete that says the former key only is of the key that its row had last.
       An update whose row has another key now, and that has no row before, has replaced the one that
       its row had last.

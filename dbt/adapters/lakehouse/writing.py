@@ -243,7 +243,7 @@ class WritingAdapter(ModelAdapter):
         if verdict.has_former and not run.is_incremental:
             keys = message_keys.allowed(log, verdict.taken)
             events = run.rows(run.upstreams[0])
-            query = change_log_sql(log, events, keys, has_former=True)
+            query = change_log_sql(log, events, keys, former=verdict.renamed)
         write(query.replace(message_keys.REFUSAL, message_keys.UNREFUSED))
 
     def _judged(self, this: BaseRelation, log: Mapping[str, Any]) -> Verdict:
