@@ -28,13 +28,13 @@ RESERVED: Final = frozenset(
     _all _applied _before _begin _begins_life _change _change_ordinal _change_type
     _changed_columns _clock_ahead _columns _commit_snapshot_id _copies _copy _deleted _digest
     _end _epoch _events _expires_at _file _first_position _first_time _guard_time _in_time
-    _is_clock_ahead _is_consistent _is_effective _is_end _is_known_live _is_new _is_state
-    _is_there _kafka_timestamp _known_position _known_time _last _last_life _last_source
-    _last_updated_sequence_number _late_events _leaves_columns _life _live _max_occurred_at
-    _misfits _namespace _newest_before _next _null_position _occurred_at _operation
-    _operation_before _partition _pos _position _previous_key _rank _record_key _row _row_id
-    _sequence _set _source _spec_id _state _step _sum _time _truncated_at _unchanged_columns
-    _unsaid _valid_from _valid_to _version
+    _is_clock_ahead _is_consistent _is_effective _is_end _is_known_live _is_new _is_reinserted
+    _is_state _is_there _kafka_timestamp _known_position _known_time _last _last_life
+    _last_source _last_updated_sequence_number _late_events _leaves_columns _life _live
+    _max_occurred_at _misfits _namespace _newest_before _next _null_position _occurred_at
+    _operation _operation_before _partition _pos _position _previous_key _rank _record_key _row
+    _row_id _sequence _set _source _spec_id _state _step _sum _time _truncated_at
+    _unchanged_columns _unsaid _valid_from _valid_to _version
     """.split()
 )
 _SOURCE: Final = ("source_table", "source_schema", "source_database")
@@ -282,6 +282,11 @@ class Fold:
     def may_leave(self) -> bool:
         """Whether events can leave columns as they were without saying their values."""
         return bool(self.columns) and (self.partial or self.namespace is None)
+
+    @property
+    def hashable_columns(self) -> list[str]:
+        """The value columns of which Spark makes a hash: it makes none of a map."""
+        return [name for name, kind in self.typed(self.columns).items() if "map<" not in kind]
 
     @property
     def gold_columns(self) -> list[str]:

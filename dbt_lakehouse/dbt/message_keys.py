@@ -24,7 +24,7 @@ from typing import Any, Final
 
 from dbt_common.exceptions import CompilationError
 
-from dbt_lakehouse.texts import sql_texts
+from dbt_lakehouse.texts import counted, sql_texts
 
 ANY: Final = "*"
 _REFUSED: Final = "a message key of other columns than declared"
@@ -305,4 +305,20 @@ def warning(log: Mapping[str, Any], taken: Iterable[Sequence[str]], owner: str) 
         f"{owner}: the declared key is ({_shown(key_fields(log))}), and the messages' own keys are"
         f" of {shown}. If that is meant, message_key={lists if len(others) == 1 else f'[{lists}]'}"
         " in the change log says so; else `lakehouse generate` with --key declares another key"
+    )
+
+
+def doubt(log: Mapping[str, Any], found: Mapping[str, Any], owner: str) -> str:
+    """What each run says of a declared key for which rows were inserted again and again; ``found``
+    is how many ``keys`` those are, and the ``topic``, ``partition`` and ``offset`` of one.
+    """
+    fields = key_fields(log)
+    listed = ", ".join(f'"{name}"' for name in fields)
+    place = f"topic {found['topic']}, partition {found['partition']}, offset {found['offset']}"
+    return (
+        f"{owner}: ({_shown(fields)}) seems to be no key of its rows, so rows are missing here:"
+        f" {counted(found['keys'], 'key')} had another row inserted while one was there, such as"
+        f" that of {place}. Is it Debezium's message.key.columns? `lakehouse generate --topic"
+        f" {found['topic']} --key COLUMN,...` declares the key of the rows; if it is their key,"
+        f" message_key=[{listed}] in the change log says so"
     )

@@ -23,6 +23,8 @@ DECLARED: Final = "lakehouse.declared"
 AS_OF: Final = "lakehouse.as_of"
 # Of gold: the newest times of all that is known (fold.Newest).
 NEWEST: Final = "lakehouse.newest"
+# Of gold: how many keys have had several rows inserted, and where one is, as JSON.
+DOUBTS: Final = "lakehouse.key_doubts"
 # Of deleted_keys: up to when states are forgotten.
 HORIZON: Final = "lakehouse.purge_horizon"
 # The sequence number up to which a namespace's deletes without a set are forgotten.
@@ -31,7 +33,7 @@ PURGED: Final = "lakehouse.purged"
 LEAVES: Final = "lakehouse.leaves"
 # One of change_events: the last offset of each partition and its log time (``kept``).
 LOG_TIMES: Final = "lakehouse.log_times"
-_CARRIED: Final = (DECLARED, AS_OF, NEWEST, HORIZON, PURGED)
+_CARRIED: Final = (DECLARED, AS_OF, NEWEST, DOUBTS, HORIZON, PURGED)
 
 Load = Callable[[str], Table | None]
 """A table as it is now by its name (``schema.table``), None if there is none."""
@@ -67,6 +69,8 @@ class NodeRun:
         """What is to be kept with the table for the next run: properties that speak of the snapshot
         that the run commits (``kept``).
         """
+        self.doubts: str | None = None
+        """What of the new rows says that their key is none (``DOUBTS``)."""
         self.leaves = False
         """Whether any event may leave columns as they were (macros/current_state/fold.sql)."""
         self.table: Final = None if anew else load(str(own))
@@ -247,6 +251,8 @@ class NodeRun:
         notes = marks.noted(read)
         if self.declaration is not None:
             notes[DECLARED] = digest(self.declaration)
+        if self.doubts is not None:
+            notes[DOUBTS] = self.doubts
         return notes | {name: str(value) for name, value in (more or {}).items()}
 
     def properties(self) -> dict[str, str]:
