@@ -36,6 +36,8 @@ TAKEN: Final = "lakehouse.message_keys"
 # Partitions have clocks of their own: of events in two of them, only so much later is later.
 _CLOCKS_DIFFER: Final = 60_000_000
 _MOST_GROUPS: Final = 1000
+# Columns of these names are keys, if any are.
+_IDENTIFIERS: Final = frozenset({"id", "uuid", "guid", "pk"})
 
 Names = tuple[str, ...]
 
@@ -89,11 +91,33 @@ def allowed(log: Mapping[str, Any], taken: Iterable[Sequence[str]]) -> list[list
 
 
 def is_certain(log: Mapping[str, Any]) -> bool:
-    """Whether a declaration says that messages' keys of its own key's names are meant: then nothing
-    that rows say of it is told.
+    """Whether nothing that rows say of a declared key is to be told: the declaration says that
+    messages' keys of its names are meant, or it is believed.
     """
-    said = log.get("message_key") or []
-    return said == ANY or list(key_fields(log)) in said
+    said, fields = log.get("message_key") or [], key_fields(log)
+    table = next((names[-1] for names in log["sources"] or []), None)
+    columns = [spec["field"] for spec in log["columns"]]
+    return said == ANY or list(fields) in said or is_believed(fields, columns, table or "")
+
+
+def is_believed(key: Iterable[str], columns: Iterable[str], table: str) -> bool:
+    """Whether a key has a column that is called like one, and no other column is: rows that are
+    inserted again then are those whose deletes were lost, or left out (Debezium's
+    ``skipped.operations``).
+    """
+    key = {*key}
+    called = identifiers((*key, *columns), table)
+    return bool(called) and called <= key
+
+
+def identifiers(columns: Iterable[str], table: str) -> set[str]:
+    """Those of a table's columns that are called like a key: id, uuid, order_id of orders."""
+    known = _IDENTIFIERS | {f"{_plain(table).removesuffix('s')}id"}
+    return {name for name in columns if _plain(name) in known}
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("_", "")
 
 
 def question(log: Mapping[str, Any], events: str) -> str:

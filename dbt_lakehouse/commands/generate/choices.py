@@ -163,7 +163,7 @@ def shipped_key(
                 f" {_how_to_give(table_id, profile, is_only_table, newest)}. --key {own} takes the"
                 " messages' all the same"
             )
-        if note := rekey.moves(profile, newest):
+        if note := rekey.hint(profile, newest):
             outcome.notes.append(note)
         if len(profile.keys) > 1:
             others = sorted({", ".join(names) for names in profile.keys if names != newest})

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 from dbt_lakehouse.commands.generate import naming
 from dbt_lakehouse.commands.generate.columns import spec_of
 from dbt_lakehouse.commands.generate.edit import Piece, more_entries
+from dbt_lakehouse.commands.generate.key_evidence import KeyEvidence
 from dbt_lakehouse.commands.generate.models import Spec, entry_lines, message_key_text
 from dbt_lakehouse.commands.generate.profile import TableProfile
 from dbt_lakehouse.commands.generate.sources import Call, ChangeLog, Entry, Span
@@ -16,8 +17,6 @@ from dbt_lakehouse.dbt import message_keys
 from dbt_lakehouse.texts import counted
 
 _WIDTH: Final = 100
-# Columns of these names are keys, if any are.
-_IDENTIFIERS: Final = ("id", "uuid", "key", "pk", "code")
 
 
 # --- Whether it is one ----------------------------------------------------------------------------
@@ -26,44 +25,51 @@ _IDENTIFIERS: Final = ("id", "uuid", "key", "pk", "code")
 def doubt(profile: TableProfile, names: Sequence[str], entity: str) -> str | None:
     """Why columns are no key of the rows of a table, as far as its messages tell; None if they may
     be one.
+
+    Columns that are called like a key are believed, unless another one is too: deletes may have
+    been lost, or left out. Then there is a hint.
     """
+    evidence = profile.evidence.get(tuple(sorted(names)))
+    if evidence is None or message_keys.is_believed(names, profile.columns, entity):
+        return None
+    if text := _of_reinserted(profile, evidence, names):
+        return text
+    kept = message_keys.identifiers(evidence.kept or (), entity) - {*names}
+    if evidence.moved_at is None or not kept:
+        return None
+    return (
+        f"{counted(evidence.moved, 'update')} have another value of {', '.join(names)} before than"
+        f" after, and the same {', '.join(sorted(kept))}, the first time at"
+        f" {_shown(evidence.moved_at)}"
+    )
+
+
+def hint(profile: TableProfile, names: Sequence[str]) -> str | None:
+    """A note on what messages say against a key that is believed; None for nothing."""
     evidence = profile.evidence.get(tuple(sorted(names)))
     if evidence is None:
         return None
-    shown = ", ".join(names)
-    found = evidence.reinserted(profile.truncates)
-    if found.example is not None:
-        return (
-            f"{found.keys:,} of {counted(found.looked_at, 'key')} of {shown} that were looked at"
-            " have a second row inserted while the first one is there, the first time at"
-            f" {_shown(found.example)}"
+    text = _of_reinserted(profile, evidence, names)
+    if text is None and evidence.moved_at is not None:
+        text = (
+            f"{counted(evidence.moved, 'update')} have another {', '.join(names)} before than"
+            f" after, the first time at {_shown(evidence.moved_at)}: to gold that is a delete and"
+            " an insert"
         )
-    others = [
-        name for name in evidence.kept or () if _is_identifier(name, entity) and name not in names
-    ]
-    if evidence.moved_at is None or not others or any(_is_identifier(n, entity) for n in names):
+    return None if text is None else f"{text}. If the rows have another key, give it with --key"
+
+
+def _of_reinserted(
+    profile: TableProfile, evidence: KeyEvidence, names: Sequence[str]
+) -> str | None:
+    found = evidence.reinserted(profile.truncates)
+    if found.example is None:
         return None
     return (
-        f"{counted(evidence.moved, 'update')} have another value of {shown} before than after, and"
-        f" the same {', '.join(sorted(others))}, the first time at {_shown(evidence.moved_at)}"
+        f"{found.keys:,} of {counted(found.looked_at, 'key')} of {', '.join(names)} that were"
+        " looked at have a second row inserted while the first one is there, the first time at"
+        f" {_shown(found.example)}"
     )
-
-
-def moves(profile: TableProfile, names: Sequence[str]) -> str | None:
-    """A note on updates that give rows another key; None if there are none."""
-    evidence = profile.evidence.get(tuple(sorted(names)))
-    if evidence is None or evidence.moved_at is None:
-        return None
-    return (
-        f"{counted(evidence.moved, 'update')} have another {', '.join(names)} before than after,"
-        f" the first time at {_shown(evidence.moved_at)}: to gold that is a delete and an insert."
-        " If the rows have another key, give it with --key"
-    )
-
-
-def _is_identifier(name: str, entity: str) -> bool:
-    plain = naming.snake(name)
-    return plain in _IDENTIFIERS or plain == f"{naming.snake(entity).removesuffix('s')}_id"
 
 
 def _shown(position: Sequence[object]) -> str:
