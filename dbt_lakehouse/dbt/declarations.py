@@ -286,7 +286,7 @@ class Fold:
     @property
     def hashable_columns(self) -> list[str]:
         """The value columns of which Spark makes a hash: it makes none of a map."""
-        return [name for name, kind in self.typed(self.columns).items() if "map<" not in kind]
+        return [name for name in self.columns if "map<" not in self.types[name.strip("`")]]
 
     @property
     def gold_columns(self) -> list[str]:

@@ -3,6 +3,7 @@ were there before, which are meant. Without Spark; what comes of it in a lake is
 test_schema_drift.py.
 """
 
+import json
 from typing import Any, Final
 
 import pytest
@@ -11,6 +12,7 @@ from dbt_common.exceptions import CompilationError
 from dbt_lakehouse.dbt import declarations, message_keys
 from dbt_lakehouse.dbt.message_keys import judge, question
 from python_udfs.images import have_other_key
+from python_udfs.registry import decode_payload
 
 MINUTE: Final = 60_000_000
 
@@ -228,6 +230,65 @@ def test_doubts_say_where_and_what_to_do() -> None:
 )
 def test_keys_that_are_called_like_one(key: str, columns: str, table: str, believed: bool) -> None:
     assert message_keys.is_believed(key.split(), columns.split(), table) is believed
-    declared = {name: "int" for name in columns.split()}
+    declared = dict.fromkeys(columns.split(), "int")
     of_table = log(*key.split(), columns=declared, source_table=table)
     assert message_keys.is_certain(of_table) is believed
+
+
+SOURCE: Final = {"connector": "postgresql", "db": "d", "schema": "s", "table": "t"}
+
+
+def envelope(row: dict[str, int]) -> Any:
+    return {"op": "c", "before": None, "after": row, "source": SOURCE}
+
+
+def maxwell(row: dict[str, int], columns: list[str]) -> Any:
+    return {
+        "database": "d",
+        "table": "t",
+        "type": "insert",
+        "ts": 1,
+        "data": row,
+        "primary_key": [row[name] for name in columns],
+        "primary_key_columns": columns,
+    }
+
+
+def canal(row: dict[str, int], columns: list[str]) -> Any:
+    texts = {name: str(value) for name, value in row.items()}
+    types = dict.fromkeys(row, "int")
+    told = {"database": "d", "table": "t", "type": "INSERT", "isDdl": False, "es": 1, "ts": 1}
+    return told | {"pkNames": columns, "mysqlType": types, "sqlType": {}, "data": [texts]}
+
+
+@pytest.mark.parametrize("columns", [["a", "b"], ["b"], ["A"]], ids=str)
+@pytest.mark.parametrize(
+    "format_name",
+    ["debezium_json", "debezium_unwrapped_json", "arcion_json", "maxwell_json", "canal_json"],
+)
+def test_a_key_changes_in_every_format(format_name: str, columns: list[str]) -> None:
+    """In the Kafka key, and where a message names its key's columns itself."""
+    found = []
+    for names in (["a"], columns):
+        row = {"a": 1, "b": 2} | dict.fromkeys(names, 3)
+        key: Any = {name: row[name] for name in names}
+        value = envelope(row)
+        if format_name == "debezium_unwrapped_json":
+            value = {**row, "__op": "c", "__table": "t"}
+        elif format_name == "maxwell_json":
+            key, value = None, maxwell(row, names)
+        elif format_name == "canal_json":
+            key, value = None, canal(row, names)
+        texts = [None if each is None else json.dumps(each).encode() for each in (key, value)]
+        (event,) = decode_payload(format_name, texts[0], texts[1])
+        assert event.operation == "insert", event
+        found.append(event.record_key)
+    assert have_other_key(found, [("a",)]) == [False, True]
+    assert have_other_key(found, [tuple(columns)]) == [True, False]
+
+
+def test_messages_without_a_key_have_none_of_another_table() -> None:
+    """As of Lindorm, and of Arcion's tables without a key."""
+    value = json.dumps(envelope({"a": 1})).encode()
+    events = [decode_payload("arcion_json", key, value)[0] for key in (None, b'"default"')]
+    assert have_other_key([event.record_key for event in events], [("a",)]) == [False, False]

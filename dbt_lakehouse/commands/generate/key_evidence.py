@@ -98,16 +98,12 @@ class KeyEvidence:
     ) -> None:
         """Take an update with both of its images into account."""
         before, after = images
-        changed = {name for name in after if before.get(name) != after[name]}
-        if (
-            changed.isdisjoint(names)
-            or any(before.get(name) is None or after.get(name) is None for name in names)
-            or _MOVING in (event.metadata or b"")
-        ):
+        was, now = ([image.get(name) for name in names] for image in images)
+        if was == now or None in was or None in now or _MOVING in (event.metadata or b""):
             return
         self.moved += 1
         self.moved_at = min(self.moved_at or position, position)
-        unchanged = after.keys() - changed
+        unchanged = {name for name in after if before.get(name) == after[name]}
         self.kept = unchanged if self.kept is None else self.kept & unchanged
 
     def merge(self, other: "KeyEvidence") -> None:
