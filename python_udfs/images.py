@@ -37,7 +37,6 @@ _PARTIAL_MARK: Final = b'"$partial":'
 _decode_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode_array = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _decode_string = msgspec.json.Decoder(str).decode
-_decode_names = msgspec.json.Decoder(tuple[tuple[str | list[str], ...], tuple[str, ...]]).decode
 _encode_object = msgspec.json.Encoder().encode
 # What they raise for text that is none, a number that is too long for a Python int, and brackets
 # that nest deeper than Python's stack: a column may hold any text.
@@ -62,6 +61,8 @@ class RowTexts(NamedTuple):
     """Of the key fields, in the record key; None where the row image has all of them."""
     parts: Texts = None
     """What has changed inside of fields; None where the image after the change is whole."""
+    has_other_key: bool = False
+    """Whether the record key is of other columns than it may be."""
 
 
 def row_texts(
@@ -71,25 +72,50 @@ def row_texts(
     fields: str,
 ) -> RowTexts:
     """The values of fields in both images of a change, as text: strings unquoted, everything else
-    as it is written; and those of the key fields in its record key, which is looked at only where
+    as it is written; and those of the key fields in its record key, which is read only where
     the row image (``after``, else ``before``) lacks one.
 
     ``fields`` is as of ``field_names``. A field that is absent or null is None. The images are what
     a decoder made, so text that is no JSON object is a bug and raises ``msgspec.DecodeError``.
     """
-    texts = row_texts_of_many(
-        [_encoded(before)], [_encoded(after)], [_encoded(record_key)], *field_names(fields)
+    record_keys = [_encoded(record_key)]
+    names = field_names(fields)
+    (of_before,), (of_after,), (of_key,), (parts,) = row_texts_of_many(
+        [_encoded(before)], [_encoded(after)], record_keys, names.fields, names.key
     )
-    return RowTexts(*(each[0] for each in texts))
+    (has_other_key,) = have_other_key(record_keys, names.keys)
+    return RowTexts(of_before, of_after, of_key, parts, has_other_key)
 
 
-def field_names(text: str) -> tuple[tuple[Field, ...], tuple[str, ...]]:
-    """The fields of the images and, of them, the key's, from the JSON of both lists; a path is a
-    list. One text, since Spark copies even a constant for each row, and lists of texts one by one.
+class FieldNames(NamedTuple):
+    """What is asked of a change."""
+
+    fields: tuple[Field, ...] = ()
+    key: tuple[str, ...] = ()
+    """Those of the fields that are the key."""
+    keys: tuple[tuple[str, ...], ...] = ()
+    """The names that a record key may have, each a set of them; empty for any."""
+
+
+def field_names(text: str) -> FieldNames:
+    """The fields of the images, those of the key, and the names that record keys may have, from the
+    JSON of these lists; a path is a list, and the last may be left out. One text, since Spark
+    copies even a constant for each row, and lists of texts one by one.
     """
-    fields, key_fields = _decode_names(text)
-    paths = (each if isinstance(each, str) else tuple(each) for each in fields)
-    return tuple(paths), key_fields
+    asked = _decode_names(text)
+    paths = (each if isinstance(each, str) else tuple(each) for each in asked.fields)
+    return FieldNames(tuple(paths), asked.key, asked.keys)
+
+
+class _Asked(msgspec.Struct, array_like=True, gc=False):
+    """``FieldNames`` as JSON."""
+
+    fields: tuple[str | list[str], ...]
+    key: tuple[str, ...]
+    keys: tuple[tuple[str, ...], ...] = ()
+
+
+_decode_names = msgspec.json.Decoder(_Asked).decode
 
 
 def _encoded(text: str | None) -> bytes | None:
@@ -117,6 +143,44 @@ def row_texts_of_many(
         for row, record_key in zip(map(_row_image, of_before, of_after), record_keys, strict=True)
     ]
     return of_before, of_after, _texts_of_many(lacking, key_fields), parts
+
+
+def have_other_key(
+    record_keys: Sequence[bytes | None], keys: Sequence[tuple[str, ...]]
+) -> list[bool]:
+    """Of each record key, whether its names are none of these sets; none are asked for if there are
+    no sets. A change without a record key has none of another table.
+    """
+    there = [each for each in record_keys if each is not None]
+    if not there or not keys or any(_all_have(there, names) for names in keys):
+        return [False] * len(record_keys)
+    may_be = {frozenset(names) for names in keys}
+    return [
+        record_key is not None and frozenset(_decode_object(record_key)) not in may_be
+        for record_key in record_keys
+    ]
+
+
+def _all_have(record_keys: list[bytes], names: tuple[str, ...]) -> bool:
+    """Whether all of these keys have these names and no others, decoded at once."""
+    try:
+        return len(_key_decoder(names).decode_lines(b"\n".join(record_keys))) == len(record_keys)
+    except _FAILURES:
+        return False
+
+
+@lru_cache(256)
+def _key_decoder(names: tuple[str, ...]) -> msgspec.json.Decoder[Any]:
+    """Of objects that have these names and no others."""
+    fields = {f"f{place}": name for place, name in enumerate(names)}
+    key = msgspec.defstruct(
+        "Key",
+        [(field, msgspec.Raw) for field in fields],
+        rename=fields,
+        forbid_unknown_fields=True,
+        gc=False,
+    )
+    return msgspec.json.Decoder(key)
 
 
 def is_of_document(record_key: bytes | None) -> bool:

@@ -198,7 +198,8 @@ SQL_FUNCTIONS: Final[dict[str, SqlFunction]] = {
     "decode_payload": SqlFunction(decode_payload, f"array<struct<{_EVENT_FIELDS}>>"),
     "row_texts": SqlFunction(
         row_texts,
-        "struct<before:array<string>,after:array<string>,key:array<string>,parts:array<string>>",
+        "struct<before:array<string>,after:array<string>,key:array<string>,parts:array<string>,"
+        "has_other_key:boolean>",
     ),
     "json_elements": SqlFunction(json_elements, "array<string>"),
     "json_entries": SqlFunction(json_entries, "map<string,string>"),

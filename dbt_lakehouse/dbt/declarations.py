@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from dbt_common.exceptions import CompilationError
 
+from dbt_lakehouse.dbt import message_keys
 from dbt_lakehouse.texts import sql_text, sql_texts
 from python_udfs.registry import AEROSPIKE_FORMATS
 
@@ -27,13 +28,13 @@ RESERVED: Final = frozenset(
     _all _applied _before _begin _begins_life _change _change_ordinal _change_type
     _changed_columns _clock_ahead _columns _commit_snapshot_id _copies _copy _deleted _digest
     _end _epoch _events _expires_at _file _first_position _first_time _guard_time _in_time
-    _is_clock_ahead _is_consistent _is_effective _is_end _is_known_live _is_new _is_state
-    _is_there _kafka_timestamp _known_position _known_time _last _last_life _last_source
-    _last_updated_sequence_number _late_events _leaves_columns _life _live _max_occurred_at
-    _misfits _namespace _newest_before _next _null_position _occurred_at _operation
-    _operation_before _partition _pos _position _previous_key _rank _record_key _row _row_id
-    _sequence _set _source _spec_id _state _step _sum _time _truncated_at _unchanged_columns
-    _unsaid _valid_from _valid_to _version
+    _is_clock_ahead _is_consistent _is_effective _is_end _is_known_live _is_new _is_reinserted
+    _is_state _is_there _kafka_timestamp _known_position _known_time _last _last_life
+    _last_source _last_updated_sequence_number _late_events _leaves_columns _life _live
+    _max_occurred_at _misfits _namespace _newest_before _next _null_position _occurred_at
+    _operation _operation_before _partition _pos _position _previous_key _rank _record_key _row
+    _row_id _sequence _set _source _spec_id _state _step _sum _time _truncated_at
+    _unchanged_columns _unsaid _valid_from _valid_to _version
     """.split()
 )
 _SOURCE: Final = ("source_table", "source_schema", "source_database")
@@ -58,6 +59,8 @@ _HISTORY_COLUMNS: Final = frozenset({"valid_from", "valid_to", "is_current"})
 _SPEC: Final = frozenset({"type", "name", "encoding", "path"})
 WHOLE_IMAGE: Final = "$"
 """The path of the whole image."""
+# What of a declaration may change without making anew what was built, or is compared by itself.
+_FOLLOWED: Final = frozenset({"columns", "fields", "technical", "message_key"})
 # Each holds all values of those before it.
 _WIDENINGS: Final = (("tinyint", "smallint", "int", "bigint"), ("float", "double"))
 
@@ -81,6 +84,7 @@ def change_log(arguments: Mapping[str, Any]) -> dict[str, Any]:
         order_by_source_time
         several_sources     whether events of several source tables can come together
         sources             which ones: database, schema and table of each; None for any
+        message_key         if declared, the names of messages' own keys (``message_keys``)
 
     Raises ``CompilationError`` for what can't be declared.
     """
@@ -118,7 +122,8 @@ def change_log(arguments: Mapping[str, Any]) -> dict[str, Any]:
             f"the change log of {title} takes several source tables, whose clocks are not one: it"
             " can't be ordered by source time"
         )
-    return {
+    said = arguments.get("message_key")
+    return ({} if said is None else {"message_key": message_keys.declared(said, title)}) | {
         "columns": specs,
         "fields": [spec["field"] for spec in specs],
         "key": list(columns) if keyless else list(key),
@@ -279,6 +284,11 @@ class Fold:
         return bool(self.columns) and (self.partial or self.namespace is None)
 
     @property
+    def hashable_columns(self) -> list[str]:
+        """The value columns of which Spark makes a hash: it makes none of a map."""
+        return [name for name in self.columns if "map<" not in self.types[name.strip("`")]]
+
+    @property
     def gold_columns(self) -> list[str]:
         """The columns of the gold table, in order."""
         expiry = ["_expires_at"] if self.namespace is not None else []
@@ -404,7 +414,7 @@ def changes(before: str | None, after: str) -> Changes:
             # The first names formats, as the namespace says. When one was added it has no events
             # yet, and the table needn't be made anew.
             del each["conditions"][0]
-    for name in sorted((old.keys() | new.keys()) - {"columns", "fields", "technical"}):
+    for name in sorted((old.keys() | new.keys()) - _FOLLOWED):
         if old.get(name) != new.get(name):
             return Changes({}, f"its declaration has changed ({name.replace('_', ' ')})")
     if new.get("keyless"):

@@ -78,6 +78,10 @@ class Found:
     """Keys with an event that may be older than what is known of them."""
     leaving: int = 0
     """Keys with an event that leaves columns as they were without saying their values."""
+    reinserted: int = 0
+    """Keys with several rows inserted (macros/current_state/fold.sql)."""
+    reinserted_at: str | None = None
+    """The place of one of those, as JSON of topic, partition and offset."""
     log_time: int | None = None
     time: int | None = None
     key_values: tuple[Any, ...] = ()
@@ -90,6 +94,8 @@ class Rebuilt(NamedTuple):
     live: int
     absent: int
     newest: Newest
+    reinserted: int = 0
+    reinserted_at: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +165,12 @@ def summary_sql(states: str, as_of: str, is_late: str, keys: str) -> str:
             count_if(not _live) as absent,
             count_if({is_late}) as possibly_late,
             count_if(_leaves_columns) as leaving,
+            count_if(_is_reinserted) as reinserted,
+            to_json(max(if(
+                _is_reinserted,
+                struct(_position.topic, _position.partition, _position.offset),
+                null
+            ))) as reinserted_at,
             unix_micros(max(_position.log_time)) as log_time,
             unix_micros(max(_max_occurred_at)) as time,
             {keys} as key_values

@@ -12,6 +12,7 @@ from dbt_lakehouse.dbt import marks, news
 from dbt_lakehouse.dbt.declarations import Changes, Fold, changes, declared, digest
 from dbt_lakehouse.dbt.fold import ROWS_OF_ONE_TASK, SMALL_TABLE, Newest, newest
 from dbt_lakehouse.dbt.marks import HistoryLost, Mark, Reading, RolledBack, Window
+from dbt_lakehouse.dbt.message_keys import TAKEN
 from dbt_lakehouse.dbt.news import Wanted
 from dbt_lakehouse.lake.tables import NO_SNAPSHOT, Table
 
@@ -22,6 +23,8 @@ DECLARED: Final = "lakehouse.declared"
 AS_OF: Final = "lakehouse.as_of"
 # Of gold: the newest times of all that is known (fold.Newest).
 NEWEST: Final = "lakehouse.newest"
+# Of gold: how many keys have had several rows inserted, and where one is, as JSON.
+DOUBTS: Final = "lakehouse.key_doubts"
 # Of deleted_keys: up to when states are forgotten.
 HORIZON: Final = "lakehouse.purge_horizon"
 # The sequence number up to which a namespace's deletes without a set are forgotten.
@@ -30,7 +33,7 @@ PURGED: Final = "lakehouse.purged"
 LEAVES: Final = "lakehouse.leaves"
 # One of change_events: the last offset of each partition and its log time (``kept``).
 LOG_TIMES: Final = "lakehouse.log_times"
-_CARRIED: Final = (DECLARED, AS_OF, NEWEST, HORIZON, PURGED)
+_CARRIED: Final = (DECLARED, AS_OF, NEWEST, DOUBTS, HORIZON, PURGED)
 
 Load = Callable[[str], Table | None]
 """A table as it is now by its name (``schema.table``), None if there is none."""
@@ -66,6 +69,10 @@ class NodeRun:
         """What is to be kept with the table for the next run: properties that speak of the snapshot
         that the run commits (``kept``).
         """
+        self.doubts: str | None = None
+        """What of the new rows says that their key is none (``DOUBTS``)."""
+        self.places: str | None = None
+        """The view of new events that get another log time in a change log (truncate_order)."""
         self.leaves = False
         """Whether any event may leave columns as they were (macros/current_state/fold.sql)."""
         self.table: Final = None if anew else load(str(own))
@@ -259,6 +266,8 @@ class NodeRun:
         notes = marks.noted(read)
         if self.declaration is not None:
             notes[DECLARED] = digest(self.declaration)
+        if self.doubts is not None:
+            notes[DOUBTS] = self.doubts
         return notes | {name: str(value) for name, value in (more or {}).items()}
 
     def properties(self) -> dict[str, str]:
@@ -305,6 +314,6 @@ def kept_anew(table: Table) -> dict[str, str]:
     """What a table keeps that speaks of an earlier snapshot, and is true of the current one: the
     properties as they have to be before that snapshot expires.
     """
-    values = {name: kept(table, name) for name in (LEAVES, LOG_TIMES)}
+    values = {name: kept(table, name) for name in (LEAVES, LOG_TIMES, TAKEN)}
     texts = {name: keeping(table, each) for name, each in values.items() if each is not None}
     return {name: text for name, text in texts.items() if table.properties[name] != text}

@@ -24,8 +24,10 @@ from python_udfs.core.events import Decoded, Event, EventColumns, Headers, inval
 from python_udfs.debezium.avro import Registered, know
 from python_udfs.images import (
     Collections,
+    FieldNames,
     decode_hbase,
     field_names,
+    have_other_key,
     json_elements_of_many,
     json_entries_of_many,
     row_texts_of_many,
@@ -288,29 +290,34 @@ def row_texts_batch(
     befores: pa.Array, afters: pa.Array, record_keys: pa.Array, fields: pa.Array
 ) -> pa.Array:
     """Images and record keys (string) and a constant, as of ``field_names``, to a struct of four
-    lists of texts each.
+    lists of texts each, and whether the record key is another one.
 
     All are null where one of them can't be read: a change without its key, which
     ``no_misfits`` reports and no gold table takes on.
     """
-    names = field_names(fields[0].as_py()) if len(fields) else ((), ())
+    names = field_names(fields[0].as_py()) if len(fields) else FieldNames()
 
     def read(rows: list[tuple[bytes | None, ...]]) -> list[pa.Array]:
         images = list(zip(*rows, strict=True))
-        texts = row_texts_of_many(images[0], images[1], images[2], *names)
-        return [pa.array(each, _TEXTS) for each in texts]
+        texts = row_texts_of_many(images[0], images[1], images[2], names.fields, names.key)
+        others = have_other_key(images[2], names.keys)
+        return [*(pa.array(each, _TEXTS) for each in texts), pa.array(others, pa.bool_())]
 
     images = [array.cast(pa.binary()) for array in (befores, afters, record_keys)]
     at_once = _at_once(images[1])
-    parts: list[list[pa.Array]] = [[], [], [], []]
+    types = [*[_TEXTS] * 4, pa.bool_()]
+    parts: list[list[pa.Array]] = [[] for _ in types]
     for start in range(0, len(befores), at_once):
         chunk = [array.slice(start, at_once).to_pylist() for array in images]
         rows = list(zip(*chunk, strict=True))
         for part, texts in zip(parts, _read_all(read, rows, (None, None, None)), strict=True):
             part.append(texts)
     return pa.StructArray.from_arrays(
-        [pa.concat_arrays(part) if part else pa.array([], _TEXTS) for part in parts],
-        names=["before", "after", "key", "parts"],
+        [
+            pa.concat_arrays(part) if part else pa.array([], kind)
+            for part, kind in zip(parts, types, strict=True)
+        ],
+        names=["before", "after", "key", "parts", "has_other_key"],
     )
 
 

@@ -31,6 +31,9 @@
           unchanged then, and not null.
       order_by_source_time: whether an event that is older by its source time than one already
           applied to its key is rejected. Default: no; sources' times are not safe to reject by.
+      message_key: the columns of the messages' own keys where those are other ones on purpose
+          (Debezium's `message.key.columns`); a list of such lists for several, "*" for any. Without
+          it, a run stops this table when messages come with a key of other columns.
 
   Adds `_operation`, `_occurred_at`, `_position`, `_changed_columns` (columns that differ between
   before and after, null where one of them was not shipped), `_unchanged_columns` (columns that the
@@ -43,7 +46,7 @@
 #}
 {% macro change_log(
     columns, source_table, key={}, source_schema=none, source_database=none, topic=none, where=none,
-    keyless=false, partial=false, order_by_source_time=none
+    keyless=false, partial=false, order_by_source_time=none, message_key=none
 ) -%}
     {{ _declare_change_log({
         'columns': columns,
@@ -56,6 +59,7 @@
         'keyless': keyless,
         'partial': partial,
         'order_by_source_time': order_by_source_time,
+        'message_key': message_key,
     }) }}
 {%- endmacro %}
 
@@ -103,15 +107,16 @@
 {% macro _declare_change_log(arguments) -%}
     {%- set log = adapter.declare_change_log(arguments) -%}
     {{- config(materialized='change_log', meta={'change_log': log}) -}}
-    {%- set events, places = ref('change_events'), none -%}
+    {%- set events, keys, places = ref('change_events'), [], none -%}
     {%- if is_building() -%}
         {%- set run = begin_run([events], log, wanted=log.sources) -%}
         {%- set events = run.rows(events.render()) -%}
+        {%- set keys = adapter.keys_allowed(this, log) -%}
         {%- if log.namespace is none -%}
             {%- set places = _place_truncates(run, log) -%}
         {%- endif -%}
     {%- endif -%}
-    {{ change_log_sql(log, events, places) }}
+    {{ change_log_sql(log, events, keys, places) }}
 {%- endmacro %}
 
 {#
@@ -140,9 +145,13 @@
   Arguments:
       log: its declaration.
       change_events: the rows of change_events to make them from, as SQL of a relation.
+      keys: the names that the events' record keys may have, a list for each; the query fails on
+          others. None for any.
       places: a relation of events that get another log time (`placed_at`), or none for no such one.
+      former: given if events with other keys come before all others (former_keys.sql): what fields
+          of the key were called in those, by their names.
 #}
-{% macro change_log_sql(log, change_events, places=none) -%}
+{% macro change_log_sql(log, change_events, keys=[], places=none, former=none) -%}
     {%- set specs = log.columns -%}
     {%- set key_columns = [] if log.keyless else log.key -%}
     {%- set key_fields = specs | selectattr('column', 'in', key_columns)
@@ -151,7 +160,12 @@
     {%- for spec in specs -%}
         {%- do fields.append(spec['path'] if 'path' in spec else spec.field) -%}
     {%- endfor -%}
-    {%- set fields = tojson([fields, key_fields]) -%}
+    {%- set has_former = former is not none -%}
+    {%- set former_fields = (former or {}).values() | list -%}
+    {%- set all_fields = fields + (former_fields | reject('in', fields) | list) -%}
+    {%- set fields = tojson(
+        [all_fields, key_fields + former_fields] + ([keys] if keys else [])
+    ) -%}
 with change_events as (
     select * from {{ change_events }}
 ),
@@ -194,7 +208,15 @@ texts as (
         {%- for spec in specs %}
         {% set shipped = _shipped_text(log, spec, loop.index0) -%}
         {% if spec.column in key_columns -%}
-        coalesce({{ shipped }}, row_texts.key[{{ key_columns.index(spec.column) }}])
+        coalesce(
+            {{ shipped }},
+            row_texts.key[{{ key_columns.index(spec.column) }}]
+            {%- if has_former and spec.field in former %}
+            {%- set name = former[spec.field] %},
+            coalesce(row_texts.after, row_texts.before)[{{ all_fields.index(name) }}],
+            row_texts.key[{{ key_columns | length + former_fields.index(name) }}]
+            {%- endif %}
+        )
         {%- elif log.key -%}
         nullif(
             case
@@ -225,7 +247,7 @@ decoded as (
     from texts
 ),
 
-typed as (
+{{ 'as_sent' if has_former else 'typed' }} as (
     select
         *,
         {%- for spec in specs %}
@@ -234,6 +256,10 @@ typed as (
         {%- endfor %}
     from decoded
 ),
+{%- if has_former %}
+
+{{ former_keys_sql(log) }}
+{%- endif %}
 
 final as (
     select
@@ -243,7 +269,11 @@ final as (
         {%- for spec in specs %}
         `value_{{ spec.column }}` as `{{ spec.column }}`,
         {%- endfor %}
+        {% if keys and not has_former -%}
+        if(row_texts.has_other_key, {{ adapter.refusal_of_keys() }}, operation) as _operation,
+        {%- else -%}
         operation as _operation,
+        {%- endif %}
         occurred_at as _occurred_at,
         {{ event_position('typed') }} as _position,
         case
@@ -277,9 +307,12 @@ final as (
             {%- else %}
             when
                 operation = 'update'
+                {%- if has_former %}
+                and not is_apart
+                {%- endif %}
                 and (
                     {%- for spec in specs if spec.column in log.key %}
-                    not {{ _previous_value(log, spec) }} <=> `value_{{ spec.column }}`
+                    not {{ _previous_value(log, spec, has_former) }} <=> `value_{{ spec.column }}`
                     {{- ' or' if not loop.last }}
                     {%- endfor %}
                 )
@@ -287,7 +320,7 @@ final as (
                 then named_struct(
                     {%- for spec in specs if spec.column in log.key %}
                     {{ sql_text(spec.column) }},
-                    {{ _previous_value(log, spec) }}{{ ',' if not loop.last }}
+                    {{ _previous_value(log, spec, has_former) }}{{ ',' if not loop.last }}
                     {%- endfor %}
                 )
         end as _previous_key,
@@ -393,14 +426,23 @@ end
 {%- endif -%}
 {%- endmacro %}
 
-{# A key column's value before an update; that after it where the image before has none. #}
-{% macro _previous_value(log, spec) -%}
+{#
+  A key column's value before an update; where the image before has none, that of the events before
+  (has_former), else that after it.
+#}
+{% macro _previous_value(log, spec, has_former=false) -%}
     {%- set before = typed_value('row_texts.before[' ~ log.columns.index(spec) ~ ']', spec.type) -%}
     {%- if log.keyless -%}
         {{ before }}
     {%- elif spec.encoding -%}
         `value_{{ spec.column }}`
     {%- else -%}
-        coalesce({{ before }}, `value_{{ spec.column }}`)
+        coalesce(
+            {{ before }},
+            {%- if has_former %}
+            `former_{{ spec.column }}`,
+            {%- endif %}
+            `value_{{ spec.column }}`
+        )
     {%- endif -%}
 {%- endmacro %}

@@ -1,17 +1,16 @@
 {#
-  A typed change log (change_log, aerospike_change_log): append_only, and columns that are declared
-  later are filled from earlier events.
+  A typed change log (change_log, aerospike_change_log): append_only, columns that are declared
+  later are filled from earlier events, and messages with a key of other columns than declared stop
+  it before anything is written (dbt_lakehouse/dbt/message_keys.py).
 #}
 {% materialization change_log, adapter='lakehouse', supported_languages=['sql'] -%}
     {%- set run, log = adapter.run_of(this), config.get('meta').change_log -%}
     {{ run_hooks(pre_hooks) }}
     {%- do prepare_table() -%}
-    {%- set leaving = {'leaving': 'count_if(size(_unchanged_columns) > 0)'}
-        if log.key or log.partial else none -%}
     {%- if not run.is_incremental -%}
         {%- do refuse_loss(run) -%}
         {%- set had_rows = load_relation(this) is not none and adapter.may_have_rows(this, []) -%}
-        {%- do replace_table(adapter.observed(this, sql, leaving)) -%}
+        {%- do adapter.hold_to_key(this, log, sql, _replace_log, change_log_sql) -%}
         {%- if had_rows and not adapter.may_have_rows(this, []) -%}
             {%- do exceptions.warn(
                 this ~ ' had rows and has none any more: no event is of the source table,'
@@ -28,13 +27,35 @@
             {%- do fill_change_log(run, log) -%}
         {%- endif -%}
         {%- if run.has_news_of(run.upstreams[0]) -%}
-            {%- do append_rows(adapter.observed(this, sql, leaving)) -%}
-            {%- else -%}
+            {%- do adapter.hold_to_key(this, log, sql, _append_to_log, change_log_sql) -%}
+        {%- else -%}
             {%- do adapter.note(this) -%}
             {%- do nothing_to_do('columns filled') -%}
         {%- endif -%}
+    {%- endif -%}
+    {%- set doubt = adapter.doubt_of_keys(this, log) -%}
+    {%- if doubt -%}
+        {%- do exceptions.warn(doubt) -%}
     {%- endif -%}
     {%- do persist_docs(this, model) -%}
     {{ run_hooks(post_hooks) }}
     {{ return({'relations': [this]}) }}
 {%- endmaterialization %}
+
+{# Makes the running change log anew of the query of its rows. #}
+{% macro _replace_log(query) %}
+    {% do replace_table(adapter.observed(this, query, _leaving())) %}
+{% endmacro %}
+
+{# Adds the rows of a query to the running change log. #}
+{% macro _append_to_log(query) %}
+    {% do append_rows(adapter.observed(this, query, _leaving())) %}
+{% endmacro %}
+
+{# What is counted of the rows while they are written. #}
+{% macro _leaving() %}
+    {% set log = config.get('meta').change_log %}
+    {% do return(
+        {'leaving': 'count_if(size(_unchanged_columns) > 0)'} if log.key or log.partial else none
+    ) %}
+{% endmacro %}

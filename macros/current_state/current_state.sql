@@ -34,7 +34,8 @@
             fold,
             events=view_of('events'),
             truncates=view_of('truncates') if may_meet_truncates(run, fold),
-            leaves=adapter.may_leave_columns(this, changes, fold)
+            leaves=adapter.may_leave_columns(this, changes, fold),
+            doubts=adapter.may_doubt_key(changes)
         ) }}
         select * from states
     {%- else -%}

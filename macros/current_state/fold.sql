@@ -8,6 +8,8 @@
       _events, _clock_ahead, _leaves_columns      how many there are, of which so many have a time
                           ahead of Kafka's, or leave columns as they were
       _first_position, _first_time        the least of them; of the times, of those that are known
+      _is_reinserted      whether several different rows were inserted without as many deletes
+                          in between, which no key of rows has
 
   A column that an event leaves as it was keeps the value of the last event that says it; a delete
   says that there is none. Where images are partial and the table is ordered by source time, a late
@@ -19,8 +21,9 @@
       truncates: a relation of truncates (_position, _time), or none for no truncate. Of a log of
           several source tables, the events have them.
       leaves: whether any event may leave columns as they were.
+      doubts: whether to look for keys that rows are inserted for again.
 #}
-{% macro fold_sql(fold, events, truncates=none, leaves=true) -%}
+{% macro fold_sql(fold, events, truncates=none, leaves=true, doubts=false) -%}
     {%- set key_list = fold.key | join(', ') -%}
     {%- set fills = leaves and fold.may_leave -%}
     {%- set order = 'struct(_time, _position)' if fold.takes_late else '_position' -%}
@@ -135,7 +138,8 @@ folded as (
         count_if(_is_clock_ahead) as _clock_ahead,
         coalesce(bool_or(size(_unchanged_columns) > 0), false) as _leaves_columns,
         min(_position) filter (where not _is_state) as _first_position,
-        min(_guard_time) filter (where not _is_state) as _first_time
+        min(_guard_time) filter (where not _is_state) as _first_time,
+        {{ is_reinserted(fold) if doubts else 'false' }} as _is_reinserted
     from {{ 'lives' if fold.ends_lives else 'judged' }}
     group by {{ key_list }}
 ),
@@ -165,7 +169,8 @@ states as (
         _clock_ahead,
         _leaves_columns,
         _first_position,
-        _first_time
+        _first_time,
+        _is_reinserted
     from folded
 )
 {%- endmacro %}
@@ -187,6 +192,23 @@ states as (
     coalesce(
             lag(_expires_at) over (partition by {{ key_list }} order by {{ order }})
             <= coalesce(_guard_time, _position.log_time),
+            false
+        )
+{%- endmacro %}
+
+{#
+  Whether different rows of a key were inserted, more than there are deletes for. The same row twice
+  is a message that came again.
+#}
+{% macro is_reinserted(fold) -%}
+    {%- set is_insert = "_operation = 'insert' and not _is_state" -%}
+    {%- set row -%}
+        xxhash64({{ fold.hashable_columns | join(', ') or '_occurred_at' }})
+    {%- endset -%}
+    coalesce(
+            count_if({{ is_insert }}) > count_if(_operation in ('delete', 'truncate')) + 1
+            and min({{ row }}) filter (where {{ is_insert }})
+            <> max({{ row }}) filter (where {{ is_insert }}),
             false
         )
 {%- endmacro %}

@@ -34,6 +34,10 @@
         {%- do _rebuild(run, fold) -%}
     {%- endif -%}
     {%- do adapter.drop_evaluated(view_of('')) -%}
+    {%- set doubt = adapter.doubt_of_rows(this, fold) -%}
+    {%- if doubt -%}
+        {%- do exceptions.warn(doubt) -%}
+    {%- endif -%}
     {%- do persist_docs(this, model) -%}
     {{ run_hooks(post_hooks) }}
     {{ return({'relations': [this]}) }}
@@ -94,6 +98,7 @@
     {% if has_new_events %}
         {% do adapter.evaluate(states, sql) %}
         {% set found = adapter.summary(states, fold, as_of(), is_late) %}
+        {% do adapter.keep_doubts(this, found) %}
     {% endif %}
     {% set plan = adapter.plan_fold(
         run, found, truncates, hit_by_others is not none,

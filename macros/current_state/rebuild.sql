@@ -25,9 +25,11 @@
     {# Without the counters: what nobody asks for is not aggregated. #}
     {% do adapter.evaluate(
         states,
-        'select ' ~ fold.gold_columns | join(', ') ~ ', _live, _null_position from (' ~ sql ~ ')'
+        'select ' ~ fold.gold_columns | join(', ') ~ ', _live, _null_position, _is_reinserted from ('
+        ~ sql ~ ')'
     ) %}
     {% set rebuilt = _summary_of_rebuild(deleted_keys, states) %}
+    {% do adapter.keep_doubts(this, rebuilt) %}
     {% set remembers = adapter.may_have_rows(
         deleted_keys, [('scope', '=', this.schema ~ '.' ~ this.identifier)]
     ) %}
@@ -61,16 +63,26 @@
             count_if(_live),
             count_if(not _live),
             unix_micros(max(log_time)),
-            unix_micros(max(time))
+            unix_micros(max(time)),
+            count_if(_is_reinserted),
+            to_json(max(if(_is_reinserted, place, null)))
         from (
-            select _live, _position.log_time, _max_occurred_at as time from ' ~ states ~ '
+            select
+                _live,
+                _position.log_time,
+                _max_occurred_at as time,
+                _is_reinserted,
+                struct(_position.topic, _position.partition, _position.offset) as place
+            from ' ~ states ~ '
             union all
-            select cast(null as boolean), position.log_time, max_occurred_at
+            select cast(null as boolean), position.log_time, max_occurred_at, false, null
             from ' ~ deleted_keys ~ '
             where scope in (' ~ table_scope(this) ~ ', ' ~ truncate_scope(this) ~ ')
         )
     ')[0] %}
-    {% do return(adapter.rebuilt(found[0], found[1], adapter.newest(found[2], found[3]))) %}
+    {% do return(
+        adapter.rebuilt(found[0], found[1], adapter.newest(found[2], found[3]), found[4], found[5])
+    ) %}
 {% endmacro %}
 
 {#

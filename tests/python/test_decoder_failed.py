@@ -164,7 +164,7 @@ def test_the_codes_are_those_that_dbt_accepts() -> None:
 def test_one_row_of_a_change_log_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     """Images that are no JSON give nothing at all: a change without a key, which is a misfit."""
     images = ['{"id":1,"a":"x"}', "no JSON", '{"id":1', "[1]", '{"id":2,"a":null}', None]
-    nothing = {"before": None, "after": None, "key": None, "parts": None}
+    nothing = {"before": None, "after": None, "key": None, "parts": None, "has_other_key": False}
     for place in range(3):
         columns: list[list[str | None]] = [[None] * 6, ['{"id":3}'] * 6, ['{"id":3}'] * 6]
         columns[place] = list(images)

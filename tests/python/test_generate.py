@@ -1417,7 +1417,7 @@ def test_a_source_that_grows(built: World) -> None:
         (["aero.json"], {"name": "orders"}, r"--name orders: models/silver/orders_changes.sql is"),
         (["aero.json"], {"name": "change_events"}, r"project has a model of that name"),
         (["aero.json"], {"format": "lindorm_json"}, r"aero.json is aerospike_json by vars.topics"),
-        (["lindorm_members"], {"key": ["name"]}, r"has the key id: another one is another table"),
+        (["aero.json"], {"key": ["x"]}, r"declares no key that generate could change"),
         (["lindorm_members"], {"name": "m2"}, r"no key: give --key COLUMN,\.\.\. \(.* are id\)"),
         (
             ["lindorm_members"],
@@ -1802,17 +1802,22 @@ def test_keys_are_read_from_a_file(keyless: Paper, tmp_path: Path) -> None:
         "keyed": ["no"],
     }
     assert report.notes == ["--keys names tables that are not in the topic: users"]
-    file.write_text(json.dumps({"keyed": ["id"], "lines": "order_id", "clicks": ["nothing"]}))
+    file.write_text(json.dumps({"keyed": ["nobody"], "lines": "x", "clicks": ["nothing"]}))
     wrong = keyless.generate("shop.cdc", keys=GivenKeys(of_tables=keys_in(file)))
     errors = {each.source: str(each.error) for each in wrong.failed}
-    assert errors["shop.public.keyed"] == (
-        "models/silver/keyed_changes.sql has the key no: another one is another table; change it"
-        " by hand"
-    )
-    assert errors["shop.public.lines"].startswith("models/silver/lines_changes.sql has the key")
+    assert errors["shop.public.keyed"].startswith("--keys nobody: no such column. There are id")
     assert errors["shop.public.clicks"].startswith("--keys nothing: no such column. There are at")
     # Most got none.
     assert wrong.text().endswith("\nnext: generate again for these tables, then dbt build")
+    file.write_text(json.dumps({"keyed": ["id"], "lines": "order_id"}))
+    others = keyless.generate("shop.cdc", keys=GivenKeys(of_tables=keys_in(file)))
+    # One is in the place of the messages' own, the other of one that was given before.
+    assert 'key={"id": "int"},\n        message_key=["no"],' in keyless.read(
+        "silver", "keyed_changes.sql"
+    )
+    assert the_table(others, "shop.public.lines").changes == [
+        "~ key: order_id, line_no -> order_id"
+    ]
 
 
 @pytest.mark.parametrize(

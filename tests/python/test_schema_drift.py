@@ -1,12 +1,17 @@
-"""A source's table grows: what is declared later is filled from earlier events, in place."""
+"""A source's table grows: what is declared later is filled from earlier events, in place. And its
+key changes: nothing of it is folded until the key is declared anew.
+"""
 
 import json
+import re
 from base64 import b64encode
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from lakes import Lake, Rows, copy_project
+from lakes import Lake, Outcome, Rows, copy_project
+from small_project import Log, add_gold, add_log, current_state, history
 from streams import UNAVAILABLE
 
 from dbt_lakehouse.dbt.commits import note
@@ -226,3 +231,206 @@ def test_a_name_that_no_event_has_is_warned_of(stock: Stock) -> None:
     model.write_text(text)
     stock.run()
     assert stock.gold() == before
+
+
+# --- Keys that change -----------------------------------------------------------------------------
+
+INT: Final = {"id": "int"}
+WIDE: Final = {"tenant": "int", "id": "int"}
+# Of each table, the key and the columns that its model has, and what it has in the end.
+KEYED: Final = {
+    "parts": (Log("parts", "parts", INT, {"tenant": "int", "v": "string"}), WIDE, {"v": "string"}),
+    "bins": (Log("bins", "bins", WIDE, {"v": "string"}), INT, {"tenant": "int", "v": "string"}),
+    "crates": (Log("crates", "crates", INT, {"v": "string"}), {"number": "int"}, {"v": "string"}),
+    # Debezium's message.key.columns: one with the key of its rows, one with the messages'.
+    "lots": (Log("lots", "lots", INT, {"v": "string"}), None, None),
+    "deals": (Log("deals", "deals", {"tenant": "int"}, {"id": "int", "v": "string"}), None, None),
+}
+OTHER: Final = ("lots", "deals", "stock")
+FORMER: Final = ("parts", "bins", "crates")
+
+
+class Keyed:
+    """The tables whose keys change, in the lake of the stock."""
+
+    def __init__(self, lake: Lake) -> None:
+        self.lake = lake
+        self.offset = 0
+        for log, _, _ in KEYED.values():
+            self.declare(log)
+
+    def declare(self, log: Log) -> None:
+        """Write the models of a table."""
+        named = replace(log, database="keyed")
+        add_log(self.lake.project, named)
+        add_gold(self.lake.project, current_state(named))
+        add_gold(self.lake.project, history(named, f"{log.name}_history"))
+
+    def land(self, table: str, *changes: tuple[str, Any, Any, Any]) -> None:
+        """Land messages: op, key, the rows before and after."""
+        lines = []
+        for op, key, before, after in changes:
+            source = {"connector": "mysql", "db": "keyed", "table": table}
+            value = {"op": op, "before": before, "after": after, "source": source}
+            lines.append(
+                {
+                    "topic": f"debezium.keyed.{table}",
+                    "partition": 0,
+                    "offset": self.offset,
+                    "timestamp_ms": NOW + 1000 * self.offset,
+                    "key_b64": _base64(key),
+                    "value_b64": _base64(value),
+                }
+            )
+            self.offset += 1
+        self.lake.land(lines)
+
+    def run(self, *arguments: str) -> dict[str, Outcome]:
+        """What has become of each of the tables' models."""
+        chosen = [f"+{each}" for name in KEYED for each in (name, f"{name}_history")]
+        return self.lake.outcomes("run", *arguments, "-s", "+stock", *chosen, as_of=AS_OF)
+
+    def rows(self, table: str) -> list[tuple[Any, ...]]:
+        """The rows of a gold table, in order, without technical columns."""
+        return sorted(
+            tuple(row[name] for name in sorted(row) if name[:1] != "_")
+            for row in self.lake.read(f"gold.{table}")
+        )
+
+    def warned(self, text: str) -> int:
+        """How many warnings have had a text."""
+        return len(re.findall(rf"\[warn \].*{text}", self.lake.log_text()))
+
+
+def part(id: int, tenant: int | None = None, v: str | None = None, key: str = "id") -> Any:
+    return {key: id, **({} if tenant is None else {"tenant": tenant}), "v": v}
+
+
+@pytest.fixture(scope="module")
+def keyed(stock: Stock) -> Keyed:
+    """Tables whose models have the keys that their messages came with at first, and those after."""
+    keyed = Keyed(stock.lake)
+    keyed.land(
+        "parts",
+        ("c", {"id": 1}, None, part(1, 7, "a")),
+        ("c", {"id": 2}, None, part(2, 7, "b")),
+        ("c", {"id": 3}, None, part(3, 7, "c")),
+        # It says no more than the key that the row had then.
+        ("d", {"id": 3}, {"id": 3, "tenant": None, "v": None}, None),
+        # Of one key then, of another one now, and no row before.
+        ("u", {"id": 2}, None, part(2, 9, "b")),
+    )
+    keyed.land(
+        "bins",
+        ("c", {"tenant": 7, "id": 1}, None, part(1, 7, "a")),
+        ("c", {"tenant": 8, "id": 1}, None, part(1, 8, "b")),
+        ("u", {"tenant": 8, "id": 1}, part(1, 8, "b"), part(1, 8, "B")),
+        ("d", {"tenant": 8, "id": 1}, part(1, 8), None),
+        ("c", {"tenant": 8, "id": 2}, None, part(2, 8, "n")),
+    )
+    keyed.land(
+        "crates",
+        ("c", {"id": 1}, None, part(1, v="a")),
+        ("c", {"id": 2}, None, part(2, v="b")),
+        ("d", {"id": 2}, None, None),
+    )
+    for table in ("lots", "deals"):
+        keyed.land(
+            table,
+            ("c", {"tenant": 7}, None, part(1, 7, "a")),
+            ("c", {"tenant": 7}, None, part(2, 7, "b")),
+        )
+    return keyed
+
+
+def test_a_key_that_changes_stops_its_table_alone(keyed: Keyed, stock: Stock) -> None:
+    assert {each.status for each in keyed.run().values()} == {"success"}
+    assert keyed.rows("parts") == [(1, 7, "a"), (2, 9, "b")]
+    assert keyed.rows("bins") == [(1, 7, "a"), (2, 8, "n")]
+    assert keyed.rows("crates") == [(1, "a")]
+    assert keyed.rows("lots") == [(1, "a"), (2, "b")]
+    meant = r"silver.lots_changes: the declared key is \(id\), and the messages' own keys"
+    doubted = r"gold.deals: \(tenant\) seems to be no key of its rows, .*offset 14"
+    assert (keyed.warned(meant), keyed.warned(doubted)) == (1, 1)
+
+    keyed.land(
+        "parts",
+        ("u", {"tenant": 7, "id": 1}, None, part(1, 7, "A")),
+        ("c", {"tenant": 8, "id": 1}, None, part(1, 8, "x")),
+        ("d", {"tenant": 9, "id": 2}, {"tenant": 9, "id": 2, "v": None}, None),
+    )
+    keyed.land(
+        "bins",
+        ("u", {"id": 2}, part(2, 8, "n"), part(2, 8, "N")),
+        ("c", {"id": 5}, None, part(5, 8, "z")),
+    )
+    keyed.land("crates", ("c", {"number": 3}, None, part(3, v="c", key="number")))
+    keyed.land("lots", ("c", {"tenant": 7}, None, part(3, 7, "c")))
+    stock.change("c", None, {"id": 9, "shelf": "Z"})
+    tables = [f"gold.{each}" for each in FORMER]
+    tables += [f"silver.{each}_changes" for each in FORMER]
+    before = {table: keyed.lake.current_snapshot(table) for table in tables}
+    # The next run says it again, and one that makes all anew.
+    for arguments in ((), ("--full-refresh",)):
+        outcomes = keyed.run(*arguments)
+        for table in FORMER:
+            error = outcomes[f"{table}_changes"]
+            assert error.status == "error"
+            assert f"`lakehouse generate --topic debezium.keyed.{table}`" in error.message
+            assert outcomes[table].status == outcomes[f"{table}_history"].status == "skipped"
+        assert "offset 17 has a key of (id, tenant)" in outcomes["parts_changes"].message
+        assert "offset 20 has a key of (id)" in outcomes["bins_changes"].message
+        assert "offset 22 has a key of (number)" in outcomes["crates_changes"].message
+        assert {outcomes[table].status for table in OTHER} == {"success"}
+        assert {each: keyed.lake.current_snapshot(each) for each in tables} == before
+    assert keyed.rows("lots")[-1] == (3, "c") and stock.gold()[-1] == {"id": 9, "shelf": "Z"}
+    # Each run says it, though nothing new does.
+    assert (keyed.warned(meant), keyed.warned(doubted)) == (3, 3)
+
+
+def test_a_key_that_is_declared_anew_makes_the_table_anew(keyed: Keyed) -> None:
+    for log, key, columns in KEYED.values():
+        if key is not None and columns is not None:
+            keyed.declare(replace(log, key=key, columns=columns))
+    for file, said in (("lots", '["tenant"]'), ("deals", '"*"')):
+        path = keyed.lake.project / "models" / "silver" / f"{file}_changes.sql"
+        path.write_text(path.read_text().replace("key=", f"message_key={said}, key=", 1))
+    marks = {table: keyed.lake.build(f"silver.{table}_changes") for table in OTHER}
+    warnings = keyed.warned("seems to be no key"), keyed.warned("own keys are")
+    assert {each.status for each in keyed.run().values()} == {"success"}
+    right: dict[str, list[Any]] = {
+        "parts": [(1, 7, "A"), (1, 8, "x")],
+        "bins": [(1, 7, "a"), (2, 8, "N"), (5, 8, "z")],
+        "crates": [(1, "a"), (3, "c")],
+    }
+    assert {table: keyed.rows(table) for table in FORMER} == right
+    # What is said of messages' keys makes nothing anew, and ends the warnings.
+    assert {table: keyed.lake.build(f"silver.{table}_changes") for table in OTHER} == marks
+    assert (keyed.warned("seems to be no key"), keyed.warned("own keys are")) == warnings
+    changes = keyed.lake.sql(
+        "select tenant, id, _operation, _previous_key from silver.parts_changes order by _position"
+    )
+    assert [tuple(row.values()) for row in changes[3:5]] == [
+        (7, 3, "delete", None),
+        (9, 2, "update", {"tenant": 7, "id": 2}),
+    ]
+    versions = keyed.lake.sql(
+        "select tenant, id, v from gold.parts_history order by tenant, id, valid_from"
+    )
+    assert [tuple(row.values()) for row in versions] == [
+        (7, 1, "a"),
+        (7, 1, "A"),
+        (7, 2, "b"),
+        (7, 3, "c"),
+        (8, 1, "x"),
+        (9, 2, "b"),
+    ]
+    # It goes on from there, and a rebuild gives the same.
+    keyed.land("parts", ("c", {"tenant": 7, "id": 4}, None, part(4, 7, "d")))
+    right["parts"].append((4, 7, "d"))
+    for arguments in ((), ("--full-refresh",)):
+        assert {each.status for each in keyed.run(*arguments).values()} == {"success"}
+        assert {table: keyed.rows(table) for table in FORMER} == right
+    tests = [f"{table}_equals_refold" for table in KEYED]
+    tests += [f"{table}_history_is_history" for table in KEYED]
+    assert set(keyed.lake.dbt("test", "-s", *tests, as_of=AS_OF).values()) == {"pass"}

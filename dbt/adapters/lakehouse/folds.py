@@ -2,6 +2,7 @@
 events, and what it has to look up.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,11 +11,11 @@ from dbt.adapters.base.relation import BaseRelation
 
 from dbt.adapters.lakehouse.base import told
 from dbt.adapters.lakehouse.writing import WritingAdapter
-from dbt_lakehouse.dbt import contracts, fold, project, tables, truncate_order
+from dbt_lakehouse.dbt import contracts, fold, message_keys, project, tables, truncate_order
 from dbt_lakehouse.dbt.declarations import Fold, quoted
 from dbt_lakehouse.dbt.fold import Found, Newest, Plan, Rebuilt, Truncate
 from dbt_lakehouse.dbt.key_ranges import arguments_of, key_ranges, ranges_of, values_sql
-from dbt_lakehouse.dbt.node_run import NodeRun
+from dbt_lakehouse.dbt.node_run import DOUBTS, NodeRun
 from dbt_lakehouse.dbt.truncate_order import Placed
 
 
@@ -92,9 +93,35 @@ class FoldAdapter(WritingAdapter):
         return Newest(*(None if each is None else int(each) for each in (log_time, time)))
 
     @available.parse_none
-    def rebuilt(self, live: Any, absent: Any, newest: Newest) -> Rebuilt:
+    def rebuilt(
+        self, live: Any, absent: Any, newest: Newest, reinserted: Any, reinserted_at: str | None
+    ) -> Rebuilt:
         """``Rebuilt`` of what a query has found."""
-        return Rebuilt(int(live), int(absent), newest)
+        return Rebuilt(int(live), int(absent), newest, int(reinserted), reinserted_at)
+
+    @available.parse_none
+    def may_doubt_key(self, changes: BaseRelation) -> bool:
+        """Whether to look for rows that say that the key of a log is none."""
+        log = project.log_of(self._nodes, changes)
+        return bool(message_keys.key_fields(log)) and not message_keys.is_certain(log)
+
+    @available.parse_none
+    def keep_doubts(self, this: BaseRelation, found: Found | Rebuilt) -> None:
+        """Have a model's table note what its new rows say of their key."""
+        if found.reinserted and found.reinserted_at is not None:
+            place = json.loads(found.reinserted_at)
+            self.run_of(this).doubts = json.dumps({"keys": found.reinserted, **place})
+
+    @available.parse_none
+    @told
+    def doubt_of_rows(self, this: BaseRelation, of: Fold) -> str | None:
+        """What a run says of a key that seems to be none, None for nothing."""
+        run = self.run_of(this)
+        noted = run.doubts or run.noted(DOUBTS)
+        if noted is None or of.keyless or not self.may_doubt_key(run.upstreams[0]):
+            return None
+        log = project.log_of(self._nodes, run.upstreams[0])
+        return message_keys.doubt(log, json.loads(noted), str(this))
 
     @available.parse_none
     @told
@@ -121,7 +148,9 @@ class FoldAdapter(WritingAdapter):
                 self.spark, str(this), conditions
             ):
                 return Placed()
-        return truncate_order.place(self.handle.session, run, str(this), log["conditions"], name)
+        found = truncate_order.place(self.handle.session, run, str(this), log["conditions"], name)
+        run.places = found.view
+        return found
 
     @available.parse_none
     def hold_key_ranges(self, name: str, found: Found) -> int:

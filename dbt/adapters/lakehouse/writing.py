@@ -3,13 +3,14 @@ tables that follow what their models say.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from dbt.adapters.base.meta import available
 from dbt.adapters.base.relation import BaseRelation
 from dbt.adapters.contracts.connection import AdapterRequiredConfig
 from dbt.adapters.contracts.relation import RelationType
+from dbt_common.exceptions import CompilationError, DbtRuntimeError
 from pyspark.sql import Observation
 from pyspark.sql.functions import expr
 
@@ -21,6 +22,7 @@ from dbt_lakehouse.dbt import (
     compaction,
     contracts,
     log_times,
+    message_keys,
     news,
     project,
     readers,
@@ -29,6 +31,7 @@ from dbt_lakehouse.dbt import (
 from dbt_lakehouse.dbt.compaction import Judged, Judging, News
 from dbt_lakehouse.dbt.declarations import Fold
 from dbt_lakehouse.dbt.log_times import Known, LogTimes
+from dbt_lakehouse.dbt.message_keys import Verdict
 from dbt_lakehouse.dbt.news import Wanted
 from dbt_lakehouse.dbt.node_run import LEAVES, LOG_TIMES, NodeRun, keeping, kept
 from dbt_lakehouse.lake.policies import compacted_topics
@@ -276,6 +279,77 @@ class WritingAdapter(ModelAdapter):
             kept = {compaction.PROPERTY: judging.kept(table)}
             tables.set_properties(self.spark, str(this), kept)
             self.handle.looks.clear()
+
+    # -- the keys of messages
+
+    @available.parse_none
+    @told
+    def keys_allowed(self, this: BaseRelation, log: Mapping[str, Any]) -> list[list[str]]:
+        """The names that the keys of a log's events may have, see ``message_keys.allowed``."""
+        return message_keys.allowed(log, self._keys_taken(this))
+
+    @available
+    def refusal_of_keys(self) -> str:
+        """SQL that fails, in place of an event's operation, see ``message_keys``."""
+        return message_keys.REFUSAL
+
+    @available.parse_none
+    @told
+    def hold_to_key(
+        self,
+        this: BaseRelation,
+        log: Mapping[str, Any],
+        query: str,
+        write: Callable[[str], Any],
+        change_log_sql: Callable[..., str],
+    ) -> None:
+        """Write the rows of a change log, which a query gives, unless messages have another key
+        than it declares: then nothing is written, or what is meant by it, see ``message_keys``.
+        """
+        run = self.run_of(this)
+        taken = self._keys_taken(this)
+        try:
+            if taken:
+                run.keeps[message_keys.TAKEN] = taken
+            write(query)
+        except DbtRuntimeError as error:
+            if message_keys.is_refusal(str(error)):
+                verdict = self._judged(this, log)
+            else:
+                raise
+        else:
+            return
+        run.keeps[message_keys.TAKEN] = verdict.taken
+        if verdict.has_former and not run.is_incremental:
+            keys = message_keys.allowed(log, verdict.taken)
+            events = run.rows(run.upstreams[0])
+            query = change_log_sql(log, events, keys, run.places, verdict.renamed)
+        write(query.replace(message_keys.REFUSAL, message_keys.UNREFUSED))
+
+    def _judged(self, this: BaseRelation, log: Mapping[str, Any]) -> Verdict:
+        """What is to become of other keys. Raises ``CompilationError`` if they are an error."""
+        run = self.run_of(this)
+        events = run.upstreams[0]
+        query = message_keys.question(log, f"{events} version as of {run.snapshot_of(events)}")
+        self.connections.log_statement(query)
+        rows = self.handle.session.sql(query).toArrow().to_pylist()
+        verdict = message_keys.judge(rows, log, str(this))
+        if verdict.error is not None:
+            raise CompilationError(verdict.error)
+        return verdict
+
+    def _keys_taken(self, this: BaseRelation) -> list[list[str]]:
+        """The names of keys that earlier runs have taken."""
+        run = self.run_of(this)
+        taken = kept(run.table, message_keys.TAKEN) if run.table and run.is_incremental else None
+        return taken or []
+
+    @available.parse_none
+    @told
+    def doubt_of_keys(self, this: BaseRelation, log: Mapping[str, Any]) -> str | None:
+        """What a run says of the keys of a log's messages, None for nothing."""
+        taken = self.run_of(this).keeps.get(message_keys.TAKEN) or self._keys_taken(this)
+        return message_keys.warning(log, taken, str(this))
 
     # -- tables
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
-from dbt_lakehouse.commands.generate import naming
+from dbt_lakehouse.commands.generate import naming, rekey
 from dbt_lakehouse.commands.generate.columns import HBASE_KEY, is_hbase
 from dbt_lakehouse.commands.generate.profile import TableId, TableProfile
 from dbt_lakehouse.commands.generate.report import GenerateError, Outcome, listed
@@ -91,15 +91,17 @@ def key_given(
     named: tuple[Sequence[str], str],
     columns: Sequence[Sequence[str]],
     profile: TableProfile,
+    entity: str,
 ) -> list[str]:
     """The fields of the key that the call gives a table, as they are spelt at the source; none if
     it gives none. ``named`` are those of this table and the option that names them, ``columns``
     what --key-column names.
     """
     names, option = named
+    own = rekey.newest_key(profile)
     if names:
         found = named_key(names, profile, option)
-    elif profile.keys or is_hbase(profile):
+    elif is_hbase(profile) or (own is not None and rekey.doubt(profile, own, entity) is None):
         # Their own.
         return []
     else:
@@ -138,11 +140,23 @@ def named_key(names: Sequence[str], profile: TableProfile, option: str) -> list[
 def shipped_key(
     table_id: TableId, profile: TableProfile, outcome: Outcome, *, is_only_table: bool
 ) -> list[str]:
-    """The fields of the messages' own keys. Raises ``GenerateError`` if they have none, with
-    columns that may do.
+    """The fields of the messages' own keys. Raises ``GenerateError`` if they have none, or those
+    are no keys of the rows, with columns that may do.
     """
-    if profile.keys:
-        newest = max(profile.keys, key=lambda names: profile.keys[names])
+    newest = rekey.newest_key(profile)
+    if newest is not None:
+        entity = table_id.table or ""
+        doubt = rekey.doubt(profile, newest, entity)
+        if doubt is not None:
+            own = ",".join(newest)
+            raise GenerateError(
+                f"its messages have the key {', '.join(newest)}, which seems to be none of its"
+                f" rows: {doubt}. Say which key its rows have:"
+                f" {_how_to_give(table_id, profile, is_only_table, newest)}. --key {own} takes the"
+                " messages' all the same"
+            )
+        if note := rekey.hint(profile, newest):
+            outcome.notes.append(note)
         if len(profile.keys) > 1:
             others = sorted({", ".join(names) for names in profile.keys if names != newest})
             outcome.notes.append(
@@ -158,11 +172,21 @@ def shipped_key(
         return sorted(newest, key=lambda name: place[name])
     if is_hbase(profile):
         return [HBASE_KEY]
+    raise GenerateError(
+        f"its messages have no key: give {_how_to_give(table_id, profile, is_only_table)}. Of a"
+        " table without any, write the change log by hand, with keyless=true: docs/add-a-table.md"
+    )
+
+
+def _how_to_give(
+    table_id: TableId, profile: TableProfile, is_only_table: bool, but: Sequence[str] = ()
+) -> str:
+    """The options that name a table's key, with columns that may be it."""
     candidates = sorted(
         (
             name
             for name, column in profile.columns.items()
-            if profile.afters == column.afters and not column.unavailable
+            if profile.afters == column.afters and not column.unavailable and [name] != [*but]
         ),
         key=lambda name: _key_likeness(name, table_id),
     )
@@ -171,10 +195,7 @@ def shipped_key(
         hint = listed("columns that always have a value are", candidates)
     which = "" if is_only_table else f"--table {table_id} "
     many = "" if is_only_table else ", or --key-column or --keys for many tables"
-    raise GenerateError(
-        f"its messages have no key: give {which}--key COLUMN,... ({hint}){many}. Of a table without"
-        " any, write the change log by hand, with keyless=true: docs/add-a-table.md"
-    )
+    return f"{which}--key COLUMN,... ({hint}){many}"
 
 
 def _key_likeness(name: str, table: TableId) -> tuple[int, str]:

@@ -19,8 +19,11 @@ def table_of(
     profile: TableProfile,
     key: Sequence[str],
     outcome: Outcome,
+    message_key: Sequence[Sequence[str]] = (),
 ) -> Table:
-    """A new table from its profile, with these fields as its key."""
+    """A new table from its profile, with these fields as its key; ``message_key`` is what it is to
+    say of the messages' own keys.
+    """
     fields = [each for each in profile.ordered_columns() if each not in key]
     value_fields = [
         each for each in fields if profile.columns[each].in_image or table_id.is_aerospike
@@ -46,6 +49,7 @@ def table_of(
         sorted(profile.formats),
         [spec_of(each, names[each], profile.columns[each], of_hbase, is_key=True) for each in key],
         [spec_of(each, names[each], profile.columns[each], of_hbase) for each in value_fields],
+        message_key=message_key,
     )
 
 

@@ -142,6 +142,20 @@ def described(
     return documents.changed(text, change)
 
 
+def regrained(text: str, model: str, before: str, after: str) -> str:
+    """The YAML text with another beginning of a model's description, if it begins so. Raises
+    ``LookupError`` if the text does not describe the model.
+    """
+
+    def change(document: Any) -> None:
+        node = _model(document, model)
+        words = " ".join(str(node.get("description") or "").split())
+        if words.startswith(before):
+            node["description"] = description_node(after + words.removeprefix(before), 4)
+
+    return documents.changed(text, change)
+
+
 # --- vars.topics ----------------------------------------------------------------------------------
 
 

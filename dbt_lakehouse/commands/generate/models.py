@@ -44,6 +44,8 @@ class Table(NamedTuple):
     columns: Sequence[Spec]
     several_sources: bool = False
     """Whether the change log takes events of several source tables."""
+    message_key: Sequence[Sequence[str]] = ()
+    """The names of the messages' own keys, where they are others on purpose."""
 
     @property
     def fold(self) -> Fold:
@@ -122,6 +124,8 @@ def changes_sql(table: Table) -> str:
         lines.append(f"        {name}={'none' if value is None else quoted(value)},")
     if not source.is_aerospike:
         lines += _key_lines(table.key)
+        if table.message_key:
+            lines.append(f"        message_key={message_key_text(table.message_key)},")
     lines += _dict_lines("columns", table.columns)
     return "\n".join([*lines, "    )", "}}", ""])
 
@@ -134,6 +138,12 @@ def _pattern_lines(topics: Sequence[str]) -> list[str]:
     parts.append(quoted(topic_pattern(topics[-1:])))
     # Literals beside each other are one, in Jinja as in Python.
     return ["        topic=(", *(f"            {part}" for part in parts), "        ),"]
+
+
+def message_key_text(keys: Sequence[Sequence[str]]) -> str:
+    """Names of messages' own keys as a model says them."""
+    lists = [f"[{', '.join(map(quoted, names))}]" for names in keys]
+    return lists[0] if len(lists) == 1 else f"[{', '.join(lists)}]"
 
 
 def _key_lines(specs: Sequence[Spec]) -> list[str]:
@@ -277,14 +287,19 @@ def _describe_changes(table: Table) -> str:
     )
 
 
+def grain(key: Iterable[str]) -> str:
+    """How the description of a gold table begins."""
+    columns = " and ".join(f"`{_prose(column)}`" for column in key) or "row of the source"
+    return f"One row per {columns} that exists now"
+
+
 def _describe_gold(table: Table) -> str:
     if table.source.is_aerospike:
         return (
             f"One row per record that exists now: {_source_text(table.source)}, {_origin(table)}. "
             "Deleted and expired records are absent."
         )
-    key = " and ".join(f"`{_prose(spec.column)}`" for spec in table.key) or "row of the source"
     return (
-        f"One row per {key} that exists now: {_source_text(table.source)}, {_origin(table)}. "
-        "The order of the log decides."
+        f"{grain(spec.column for spec in table.key)}: {_source_text(table.source)},"
+        f" {_origin(table)}. The order of the log decides."
     )

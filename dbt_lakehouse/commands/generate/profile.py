@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from dbt_lakehouse.commands.generate.key_evidence import KeyEvidence, add_truncate
 from dbt_lakehouse.commands.generate.schema_blocks import Block, Declared, Holds, block_of
 from dbt_lakehouse.commands.generate.values import Values
 from python_udfs.binlog.canal import is_binary
@@ -43,6 +44,9 @@ ROW_OPERATIONS: Final = OPERATIONS - {DELETE, TRUNCATE}
 """Those behind which there is a row."""
 _DECODER: Final = msgspec.json.Decoder(float_hook=msgspec.Raw)
 _MAX_PARTS: Final = 64
+_MAX_EVIDENCE: Final = 8
+# Of these an update never gives a row another key.
+_KEYS_STAY: Final = frozenset({"debezium_json", "debezium_avro"})
 
 
 class Position(NamedTuple):
@@ -130,6 +134,9 @@ class TableProfile:
     columns: dict[str, Column] = field(default_factory=dict)
     keys: dict[tuple[str, ...], Position] = field(default_factory=dict)
     """The names of the keys' fields, and where such a key was last."""
+    evidence: dict[tuple[str, ...], KeyEvidence] = field(default_factory=dict)
+    truncates: list[tuple[Any, ...]] = field(default_factory=list)
+    """The first positions at which the table was emptied."""
     keyless: int = 0
     """How many changes of a row came without a key."""
     snapshots_begun: int = 0
@@ -184,6 +191,11 @@ class TableProfile:
                 self.columns[name] = column
             else:
                 known.merge(column)
+        for names, evidence in other.evidence.items():
+            if names in self.evidence or len(self.evidence) < _MAX_EVIDENCE:
+                self.evidence.setdefault(names, KeyEvidence()).merge(evidence)
+        for position in other.truncates:
+            add_truncate(self.truncates, position)
         for mine, theirs in ((self.keys, other.keys), (self.schemas, other.schemas)):
             for names, position in theirs.items():
                 mine[names] = max(mine.get(names, position), position)
@@ -252,8 +264,10 @@ class TopicProfile:
                 if block is not None:
                     table.declare(block, position)
                     defaults |= block.defaults
-            if event.operation != TRUNCATE:
-                _add_row(table, event, position, defaults)
+            if event.operation == TRUNCATE:
+                add_truncate(table.truncates, (*position, event.event_index))
+            else:
+                _add_row(table, event, position, format_name, defaults)
                 if bson is not None:
                     _declare_bson(table, bson, position)
                 if format_name == "canal_json":
@@ -313,15 +327,21 @@ def _object(text: bytes) -> dict[str, Any]:
 
 
 def _add_row(
-    table: TableProfile, event: Event, position: Position, defaults: Mapping[str, Any]
+    table: TableProfile,
+    event: Event,
+    position: Position,
+    format_name: str,
+    defaults: Mapping[str, Any],
 ) -> None:
     metadata = event.metadata or b""
     table.snapshots_begun += b'"snapshot":"first' in metadata
     table.snapshots_ended += b'"snapshot":"last' in metadata
+    images = []
     for image in (event.before, event.after):
         if image is not None:
             table.images += 1
             fields = _object(image)
+            images.append(fields)
             partial = fields.pop(PARTIAL, None) if is_of_document(event.record_key) else None
             if partial and len(table.parts) < _MAX_PARTS:
                 table.parts.update(path for part in partial.values() for path in part)
@@ -339,6 +359,12 @@ def _add_row(
     names = tuple(key)
     table.keys[names] = max(table.keys.get(names, position), position)
     _add_fields(table, key, position, in_image=False)
+    if names in table.evidence or len(table.evidence) < _MAX_EVIDENCE:
+        evidence = table.evidence.setdefault(names, KeyEvidence())
+        place = (*position, event.event_index)
+        evidence.add(event, place)
+        if event.operation == UPDATE and len(images) == 2 and format_name in _KEYS_STAY:
+            evidence.add_update(event, names, (images[0], images[1]), place)
 
 
 def _declare_binary(table: TableProfile, event: Event, position: Position) -> None:

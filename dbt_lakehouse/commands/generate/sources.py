@@ -13,9 +13,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from dbt_common.exceptions import CompilationError
 from jinja2 import Environment, TemplateSyntaxError
 
 from dbt_lakehouse.commands.generate.profile import TableId
+from dbt_lakehouse.dbt import message_keys
 from dbt_lakehouse.dbt.declarations import ANY
 
 SUFFIX: Final = "_changes"
@@ -24,7 +26,7 @@ _ARGUMENTS: Final[dict[str, frozenset[str]]] = {
     "change_log": frozenset(
         """
         source_database source_schema source_table topic where key columns keyless partial
-        order_by_source_time
+        order_by_source_time message_key
         """.split()
     ),
     "aerospike_change_log": frozenset(
@@ -188,6 +190,13 @@ class ChangeLog:
     entries: dict[str, Entry] = field(default_factory=dict)
     key: list[str] = field(default_factory=list)
     """Names of key columns."""
+    message_key: str | list[list[str]] | None = None
+    """What it says of the messages' own keys, as ``message_keys.declared``."""
+
+    @property
+    def key_fields(self) -> list[str]:
+        """The names of the key at the source."""
+        return [self.entries[column].field for column in self.key if column in self.entries]
 
     @property
     def entity(self) -> str:
@@ -278,6 +287,12 @@ def _change_log(path: Path, call: Call) -> ChangeLog:
                 log.key.append(entry.column)
     if call.macro == "aerospike_change_log":
         log.key = ["_digest"]
+    said = call.literal("message_key")
+    if said is not None:
+        try:
+            log.message_key = message_keys.declared(said, log.entity)
+        except CompilationError as error:
+            raise Unreadable(error.msg) from None
     return log
 
 

@@ -3,13 +3,12 @@
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from dbt_lakehouse.commands.generate import edit, models, naming, sources, types
+from dbt_lakehouse.commands.generate import edit, models, naming, rekey, sources, types
 from dbt_lakehouse.commands.generate.cautions import cautions
 from dbt_lakehouse.commands.generate.choices import (
     GivenKeys,
     NoSuchTable,
     key_given,
-    named_key,
     named_table,
     shipped_key,
 )
@@ -25,6 +24,7 @@ from dbt_lakehouse.commands.generate.columns import (
 from dbt_lakehouse.commands.generate.models import Spec, Table
 from dbt_lakehouse.commands.generate.profile import TableId, TableProfile, TopicProfile
 from dbt_lakehouse.commands.generate.project_files import ProjectFiles
+from dbt_lakehouse.commands.generate.rekeying import Rekeying
 from dbt_lakehouse.commands.generate.report import GenerateError, Outcome, Report, listed
 from dbt_lakehouse.commands.generate.sources import ChangeLog, Entry, GoldModel
 from dbt_lakehouse.dbt import declarations
@@ -182,15 +182,19 @@ class Writer:
 
     def _create(self, table_id: TableId, name: str, outcome: Outcome) -> None:
         profile = self._tables[table_id]
+        said: list[list[str]] = []
         if table_id.is_aerospike:
             key = []
         else:
-            named = self._key_named(table_id)
-            given = key_given(named, self._keys.columns, profile)
+            named, entity = self._key_named(table_id), table_id.table or ""
+            given = key_given(named, self._keys.columns, profile, entity)
+            if given:
+                is_doubtful = rekey.doubt(profile, given, entity) is not None
+                said = rekey.beside(profile, given, is_doubtful=is_doubtful)
             key = given or shipped_key(
                 table_id, profile, outcome, is_only_table=len(self._tables) == 1
             )
-        table = table_of(table_id, name, profile, key, outcome)
+        table = table_of(table_id, name, profile, key, outcome, said)
         outcome.notes += cautions(profile, key)
         for log in self._models.logs:
             if log.topic is not None and log.source.takes(table_id):
@@ -229,21 +233,16 @@ class Writer:
         profile = TableProfile()
         for table in tables:
             profile.merge(self._tables[table])
-        key = [log.entries[column].field for column in log.key if column in log.entries]
-        named, option = self._key_named(tables[0])
-        if named:
-            if set(named_key(named, profile, option)) != set(key):
-                raise GenerateError(
-                    f"{self._files.shown(log.path)} has the key {', '.join(log.key)}: another one"
-                    " is another table; change it by hand"
-                )
         gold = next((each for each in self._models.gold if each.changes == log.model), None)
         contract = None if gold is None else self._files.description_of(gold.model, gold.path)
+        rekeying = Rekeying(self._files, tables[0], profile, gold, contract)
+        log, key_added = rekeying.keyed_anew(log, self._key_named(tables[0]), outcome)
         descriptions = {}
         if gold is not None and contract is not None:
             descriptions = edit.column_descriptions(contract.read_text(), gold.model)
         guessed = {column for column, text in descriptions.items() if is_guess(text)}
-        outcome.notes += cautions(profile, key)
+        # Of another key its own note says so.
+        outcome.notes += cautions(profile, [] if key_added else log.key_fields)
         added = self._new_specs(profile, log)
         retyped = self._retyped(profile, log, guessed, outcome)
         outcome.changes += [f"+ {shown(spec)}" for spec in added]
@@ -256,9 +255,9 @@ class Writer:
             if added:
                 pieces.append(edit.more_entries(log.call, added))
             self._files.rewrite(log.path, edit.edited(log.call.text, pieces), outcome)
-            if gold is not None and contract is not None:
-                now = [self._now(log.entries[each], retyped[each], profile) for each in retyped]
-                self._redescribe(gold, contract, log, added, now, guessed, outcome)
+        if (added or retyped or key_added) and gold is not None and contract is not None:
+            now = [self._now(log.entries[each], retyped[each], profile) for each in retyped]
+            self._redescribe(gold, contract, log, (key_added, added), now, guessed, outcome)
         self._fill_gaps(tables[0], profile, log, gold, outcome)
         if outcome.files:
             outcome.status = "changed"
@@ -345,12 +344,15 @@ class Writer:
         gold: GoldModel,
         contract: Path,
         log: ChangeLog,
-        added: Sequence[Spec],
+        new: tuple[Sequence[Spec], Sequence[Spec]],
         retyped: Sequence[Spec],
         guessed: set[str],
         outcome: Outcome,
     ) -> None:
-        """Bring a gold table's contract up to its columns."""
+        """Bring a gold table's contract up to its columns; the new ones are those of its key, and
+        the others.
+        """
+        key_added, added = new
         if gold.columns is not None and added:
             path, names = self._files.shown(gold.path), ", ".join(spec.column for spec in added)
             outcome.notes.append(f"{path} chooses its columns: {names} is in {log.model} only")
@@ -359,7 +361,7 @@ class Writer:
             text = edit.described(
                 contract.read_text(),
                 gold.model,
-                added,
+                [*key_added, *added],
                 [*log.entries, "_namespace", "_set", "_digest"],
                 retyped,
                 [spec for spec in retyped if spec.column in guessed],

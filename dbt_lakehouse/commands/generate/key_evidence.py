@@ -1,0 +1,193 @@
+"""Whether the keys of messages are keys of their rows, as the messages themselves tell.
+
+Debezium's ``message.key.columns`` lets messages have any columns for a key. Of a key of rows, no
+row is inserted while one is there, and no update gives a row another key: Debezium ships those as
+a delete and an insert.
+
+    {"customer":7}  c  {"id":1,"customer":7}
+    {"customer":7}  c  {"id":2,"customer":7}      two rows of one key
+
+Messages come at least once, so an insert that was there before says nothing. Nor does one of a
+source whose inserts are upserts. Rows of a snapshot are compared within one: with the same place in
+the source's log.
+
+Some keys are looked at, those of the least digests, and the first of their events: what is kept
+does not grow with the topic, and profiles of parts add up to that of the whole.
+"""
+
+from bisect import insort
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from python_udfs.core.events import DELETE, INSERT, SNAPSHOT, Event
+
+KEYS_KEPT: Final = 512
+EVENTS_KEPT: Final = 16
+_TRUNCATES_KEPT: Final = 64
+# The connectors of databases in which an insert replaces the row that is there; and one that ships
+# a row's new key in an update.
+_UPSERTING: Final = tuple(
+    b'"connector":"%b"' % name for name in (b"cassandra", b"scylla", b"yugabytedb")
+)
+_MOVING: Final = b'"connector":"TiCDC"'
+# Where in the source's log a row was read.
+_PLACES: Final = ("lsn", "file", "pos", "scn", "commit_scn", "change_lsn", "commit_lsn")
+
+
+class KeyEvent(NamedTuple):
+    """What an event says of its key."""
+
+    position: tuple[Any, ...]
+    operation: str
+    image: int
+    """A digest of the row; 0 of a delete."""
+    place: str
+    """Of a row of a snapshot, where that was taken."""
+
+
+@dataclass(slots=True)
+class Reinserted:
+    """What keys say that have rows inserted again."""
+
+    keys: int = 0
+    looked_at: int = 0
+    example: tuple[Any, ...] | None = None
+    """The position of the first of those events."""
+
+
+@dataclass(slots=True, eq=False)
+class KeyEvidence:
+    """What the events say of keys of some names."""
+
+    events: dict[int, list[KeyEvent]] = field(default_factory=dict)
+    """By digests of keys: the least, with their first events."""
+    moved: int = 0
+    """Updates whose rows have another key before than after."""
+    moved_at: tuple[Any, ...] | None = None
+    kept: set[str] | None = None
+    """The columns that none of those has changed."""
+    _limit: int = 2**64
+
+    def add(self, event: Event, position: tuple[Any, ...]) -> None:
+        """Take an event with a key into account."""
+        if event.operation not in (INSERT, SNAPSHOT, DELETE) or event.record_key is None:
+            return
+        key = _digest(event.record_key)
+        if key > self._limit:
+            return
+        image, place = 0, ""
+        if event.operation != DELETE:
+            metadata = event.metadata or b""
+            if event.after is None or any(each in metadata for each in _UPSERTING):
+                return
+            image = _digest(event.after)
+            if event.operation == SNAPSHOT and not (place := _place(metadata)):
+                return
+        self._keep(key, [KeyEvent(position, event.operation, image, place)])
+
+    def add_update(
+        self,
+        event: Event,
+        names: Sequence[str],
+        images: tuple[Mapping[str, Any], Mapping[str, Any]],
+        position: tuple[Any, ...],
+    ) -> None:
+        """Take an update with both of its images into account."""
+        before, after = images
+        was, now = ([image.get(name) for name in names] for image in images)
+        if was == now or None in was or None in now or _MOVING in (event.metadata or b""):
+            return
+        self.moved += 1
+        self.moved_at = min(self.moved_at or position, position)
+        unchanged = {name for name in after if before.get(name) == after[name]}
+        self.kept = unchanged if self.kept is None else self.kept & unchanged
+
+    def merge(self, other: "KeyEvidence") -> None:
+        """Take over what was seen elsewhere."""
+        for key, events in other.events.items():
+            self._keep(key, events)
+        self.moved += other.moved
+        if other.moved_at is not None:
+            self.moved_at = min(self.moved_at or other.moved_at, other.moved_at)
+        if other.kept is not None:
+            self.kept = other.kept if self.kept is None else self.kept & other.kept
+
+    def _keep(self, key: int, events: Iterable[KeyEvent]) -> None:
+        kept = self.events.setdefault(key, [])
+        for event in events:
+            insort(kept, event)
+        del kept[EVENTS_KEPT:]
+        if len(self.events) > KEYS_KEPT:
+            del self.events[max(self.events)]
+            self._limit = max(self.events)
+
+    def reinserted(self, truncates: Sequence[tuple[Any, ...]]) -> Reinserted:
+        """What keys there are that have a row inserted while another one is there; ``truncates``
+        are the positions at which there was none.
+        """
+        found = Reinserted(looked_at=len(self.events))
+        for events in self.events.values():
+            at = _second_row(events, truncates)
+            if at is not None:
+                found.keys += 1
+                found.example = min(found.example or at, at)
+        return found
+
+
+def _second_row(
+    events: Sequence[KeyEvent], truncates: Sequence[tuple[Any, ...]]
+) -> tuple[Any, ...] | None:
+    """The position of the first event that brings a row where another one is."""
+    seen: set[int] = set()
+    last: KeyEvent | None = None
+    for event in events:
+        if event.operation == DELETE:
+            last = None
+            continue
+        if last is not None and any(last.position < each < event.position for each in truncates):
+            last = None
+        is_new = event.image not in seen
+        seen.add(event.image)
+        # A snapshot reads again what is there.
+        is_second = (
+            last is not None
+            and is_new
+            and (event.operation == INSERT or last.place == event.place)
+            and (event.operation == SNAPSHOT or last.operation == INSERT)
+        )
+        if is_second:
+            return event.position
+        last = event
+    return None
+
+
+def add_truncate(truncates: list[tuple[Any, ...]], position: tuple[Any, ...]) -> None:
+    """Keep the position of a truncate, of the first ones."""
+    insort(truncates, position)
+    del truncates[_TRUNCATES_KEPT:]
+
+
+def _digest(text: bytes) -> int:
+    return int.from_bytes(blake2b(text, digest_size=8).digest(), "big")
+
+
+class _Metadata(msgspec.Struct):
+    source: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
+
+
+_metadata_of = msgspec.json.Decoder(_Metadata, float_hook=str).decode
+
+
+def _place(metadata: bytes) -> str:
+    """Where in its log the source has taken a snapshot, empty if that isn't said."""
+    try:
+        source = _metadata_of(metadata or b"{}").source
+    except (msgspec.DecodeError, ValueError, RecursionError):
+        return ""
+    if isinstance(source, msgspec.UnsetType):
+        return ""
+    return ",".join(f"{name}={source[name]}" for name in _PLACES if source.get(name) is not None)

@@ -1,0 +1,348 @@
+"""The keys of messages, held against the key that a change log declares.
+
+A message says its key by names and values (``record_key``). As long as the names are those of the
+declared key, or messages have none, nothing is asked: the log's own query compares them, and fails
+on the first that differ (``REFUSAL``). Then one question over all of the log's events tells what
+has happened (``judge``):
+
+    the names have changed      since events with the declared names, others have come: an error,
+                                for rows would fall together, or deletes would miss theirs
+    they had others before      and all since are of the declared ones: the key was declared anew.
+                                The events before that are typed by the keys that they had
+                                (macros/change_log/former_keys.sql)
+    they were never those       and always the same: the key is its author's own. The log takes
+                                them, and each run says so until the declaration does
+
+A declaration says it by ``message_key``: the names that messages' keys may have beside the declared
+ones, or ``"*"`` for any.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from dbt_common.exceptions import CompilationError
+
+from dbt_lakehouse.texts import counted, sql_texts
+
+ANY: Final = "*"
+_REFUSED: Final = "a message key of other columns than declared"
+REFUSAL: Final = f"raise_error('{_REFUSED}')"
+"""What the query of a change log's rows says in place of the operation of such an event."""
+UNREFUSED: Final = "operation"
+# A property of a change log: names of keys that its runs take though it does not declare them.
+TAKEN: Final = "lakehouse.message_keys"
+# Partitions have clocks of their own: of events in two of them, only so much later is later.
+_CLOCKS_DIFFER: Final = 60_000_000
+_MOST_GROUPS: Final = 1000
+# Columns of these names are keys, if any are.
+_IDENTIFIERS: Final = frozenset({"id", "uuid", "guid", "pk"})
+
+Names = tuple[str, ...]
+
+
+def is_refusal(message: str) -> bool:
+    """Whether an error's message is what ``REFUSAL`` says."""
+    return _REFUSED in message
+
+
+def declared(given: Any, title: str) -> str | list[list[str]]:
+    """``message_key`` as a declaration keeps it: "*", or lists of names.
+
+    Raises ``CompilationError`` if it is anything else.
+    """
+    if given == ANY:
+        return ANY
+    keys = [given] if _is_names(given) else given
+    if not isinstance(keys, Sequence) or isinstance(keys, str) or not keys:
+        keys = [None]
+    if not all(map(_is_names, keys)):
+        raise CompilationError(
+            f"the change log of {title} has message_key={given!r}: it is a list of the names in the"
+            ' messages\' keys, like ["customer"], a list of such lists, or "*" for any'
+        )
+    return [sorted(set(names)) for names in keys]
+
+
+def _is_names(given: Any) -> bool:
+    return (
+        isinstance(given, Sequence)
+        and not isinstance(given, str)
+        and len(given) > 0
+        and all(isinstance(name, str) for name in given)
+    )
+
+
+def key_fields(log: Mapping[str, Any]) -> Names:
+    """The names that the declared key has in messages; none of a log without a key of its own."""
+    if log["keyless"] or log["namespace"] is not None:
+        return ()
+    key = log["key"]
+    return tuple(sorted({spec["field"] for spec in log["columns"] if spec["column"] in key}))
+
+
+def allowed(log: Mapping[str, Any], taken: Iterable[Sequence[str]]) -> list[list[str]]:
+    """The names that the keys of a log's events may have; none for whatever they are."""
+    fields, said = key_fields(log), log.get("message_key") or []
+    if not fields or said == ANY:
+        return []
+    return [list(names) for names in dict.fromkeys(map(tuple, [fields, *said, *taken]))]
+
+
+def is_certain(log: Mapping[str, Any]) -> bool:
+    """Whether nothing that rows say of a declared key is to be told: the declaration says that
+    messages' keys of its names are meant, or it is believed.
+    """
+    said, fields = log.get("message_key") or [], key_fields(log)
+    table = next((names[-1] for names in log["sources"] or []), None)
+    columns = [spec["field"] for spec in log["columns"]]
+    return said == ANY or list(fields) in said or is_believed(fields, columns, table or "")
+
+
+def is_believed(key: Iterable[str], columns: Iterable[str], table: str) -> bool:
+    """Whether a key has a column that is called like one, and no other column is: rows that are
+    inserted again then are those whose deletes were lost, or left out (Debezium's
+    ``skipped.operations``).
+    """
+    key = {*key}
+    called = identifiers((*key, *columns), table)
+    return bool(called) and called <= key
+
+
+def identifiers(columns: Iterable[str], table: str) -> set[str]:
+    """Those of a table's columns that are called like a key: id, uuid, order_id of orders."""
+    known = _IDENTIFIERS | {f"{_plain(table).removesuffix('s')}id"}
+    return {name for name in columns if _plain(name) in known}
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("_", "")
+
+
+def question(log: Mapping[str, Any], events: str) -> str:
+    """SQL that tells which names the keys of a log's events have, where and when.
+
+    ``events`` is SQL of change_events, all that the log has read or is to read.
+    """
+    conditions = "".join(f"\n    and {condition}" for condition in log["conditions"])
+    fields = key_fields(log)
+    has_key = f"size(array_intersect(json_object_keys(after), array({sql_texts(fields)})))"
+    return f"""
+select
+    topic,
+    partition,
+    source_database,
+    source_schema,
+    source_table,
+    names,
+    min(offset) as first_offset,
+    max(offset) as last_offset,
+    unix_micros(min(log_time)) as first_time,
+    unix_micros(max(log_time)) as last_time,
+    count_if(after is not null) as images,
+    max_by(json_object_keys(after), struct(log_time, offset)) filter (where after is not null)
+        as fields,
+    count_if(after is not null and {has_key} < {len(fields)}) as without_key
+from (
+    select *, json_object_keys(record_key) as names from {events}
+) as events
+where
+    operation in ('snapshot', 'insert', 'update', 'upsert', 'delete')
+    and record_key is not null{conditions}
+group by topic, partition, source_database, source_schema, source_table, names
+order by count(*) desc
+limit {_MOST_GROUPS}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What is to become of a log that has events with other keys than it declares."""
+
+    error: str | None = None
+    """Why nothing can be folded."""
+    taken: list[list[str]] = field(default_factory=list)
+    """Names that are its author's business."""
+    has_former: bool = False
+    """Whether events from before the key was declared anew are among them."""
+    renamed: dict[str, str] = field(default_factory=dict)
+    """What fields of the key were called in those."""
+
+
+@dataclass(slots=True)
+class _Group:
+    """The events of a partition whose keys have some names."""
+
+    partition: int
+    first_offset: int
+    last_offset: int
+    first_time: int
+    last_time: int
+    images: int
+    without_key: int
+    fields: list[str] | None
+    """Of the newest image."""
+
+
+def judge(rows: Iterable[Mapping[str, Any]], log: Mapping[str, Any], owner: str) -> Verdict:
+    """The verdict on what ``question`` has found of a log, whose table is ``owner``."""
+    declared_names = key_fields(log)
+    said = {tuple(names) for names in log.get("message_key") or []} - {declared_names}
+    # Each table of each topic has a history of its own.
+    places: dict[tuple[Any, ...], dict[Names, list[_Group]]] = defaultdict(
+        lambda: defaultdict(list)
+    )
+    for row in rows:
+        names = tuple(sorted(row["names"]))
+        if names not in said:
+            place = (
+                row["topic"],
+                row["source_database"],
+                row["source_schema"],
+                row["source_table"],
+            )
+            group = _Group(**{name: row[name] for name in _Group.__slots__})
+            places[place][names].append(group)
+    taken: set[Names] = set()
+    renamed: dict[str, str] = {}
+    has_former = False
+    for (topic, *_), keys in sorted(places.items(), key=lambda item: str(item[0])):
+        matching = keys.pop(declared_names, [])
+        if not keys:
+            continue
+        if not matching:
+            error = _never_declared(topic, declared_names, keys)
+            taken |= keys.keys()
+        else:
+            error = _since_declared(topic, declared_names, matching, keys)
+            has_former = True
+            for names, groups in keys.items():
+                renamed |= _renamed(names, groups, declared_names, matching)
+        if error is not None:
+            return Verdict(f"{owner}: {error}")
+    return Verdict(None, [list(names) for names in sorted(taken)], has_former, renamed)
+
+
+def _since_declared(
+    topic: str, fields: Names, matching: Sequence[_Group], keys: Mapping[Names, list[_Group]]
+) -> str | None:
+    """What is wrong with other names of a topic that has had the declared ones; None if all of them
+    came before those.
+    """
+    first = {group.partition: group.first_offset for group in matching}
+    begin = min(group.first_time for group in matching)
+    end = max(group.last_time for group in matching)
+    for names, groups in keys.items():
+        for group in groups:
+            is_behind = group.last_offset > first.get(group.partition, group.last_offset)
+            if is_behind or group.last_time > min(end, begin + _CLOCKS_DIFFER):
+                is_all = group.first_offset > first.get(group.partition, -1)
+                return _sentence(
+                    f"its messages' keys were of the declared columns ({_shown(fields)}), and"
+                    " others have come since",
+                    topic,
+                    names,
+                    group.partition,
+                    group.first_offset if is_all else group.last_offset,
+                )
+    return None
+
+
+def _renamed(
+    former: Names, before: Sequence[_Group], now: Names, since: Sequence[_Group]
+) -> dict[str, str]:
+    """What the fields of a key were called, where they are the same columns under another name:
+    neither images before nor since have both.
+    """
+    had, has = _fields_of(before), _fields_of(since)
+    gone = [name for name in former if name not in now and name not in has]
+    new = [name for name in now if name not in former and name not in had]
+    if len(former) != len(now) or len(gone) != len(set(former) - set(now)) or len(gone) != len(new):
+        return {}
+    by_case = {name.lower(): name for name in gone}
+    renamed = {name: by_case[name.lower()] for name in new if name.lower() in by_case}
+    rest = [name for name in new if name not in renamed]
+    if len(rest) == 1:
+        renamed[rest[0]] = next(name for name in gone if name not in renamed.values())
+    return renamed if len(rest) < 2 else {}
+
+
+def _fields_of(groups: Sequence[_Group]) -> frozenset[str]:
+    """The fields of the newest image of some events."""
+    newest = max(groups, key=lambda group: (group.fields is not None, group.last_time))
+    return frozenset(newest.fields or ())
+
+
+def _never_declared(topic: str, fields: Names, keys: Mapping[Names, list[_Group]]) -> str | None:
+    """What is wrong with names of a topic that has never had the declared ones."""
+    names, groups = next(iter(keys.items()))
+    images = sum(group.images for group in groups)
+    if len(keys) > 1:
+        newest = max(keys, key=lambda each: max(group.last_time for group in keys[each]))
+        last = max(keys[newest], key=lambda group: group.last_time)
+        others = "; ".join(f"({_shown(each)})" for each in sorted(keys) if each != newest)
+        return _sentence(
+            f"the declared key is ({_shown(fields)}), and its messages' keys have changed from"
+            f" {others} to others",
+            topic,
+            newest,
+            last.partition,
+            last.last_offset,
+        )
+    if images and images == sum(group.without_key for group in groups):
+        return _sentence(
+            f"the declared key is ({_shown(fields)}), and no row has all of these columns",
+            topic,
+            names,
+            groups[0].partition,
+            groups[0].first_offset,
+        )
+    return None
+
+
+def _shown(names: Sequence[str]) -> str:
+    return ", ".join(names)
+
+
+def _sentence(what: str, topic: str, names: Names, partition: int, offset: int) -> str:
+    listed = ", ".join(f'"{name}"' for name in names)
+    return (
+        f"{what}: topic {topic}, partition {partition}, offset {offset} has a key of"
+        f" ({_shown(names)}). By the declared key rows could fall together and deletes miss theirs,"
+        " so nothing of this table was written, and each run says so until the key is declared:"
+        f" `lakehouse generate --topic {topic}` writes the new key, and the next build makes the"
+        f" table anew. If the declared key is right, message_key=[{listed}] in the change log says"
+        " that such keys are meant"
+    )
+
+
+def warning(log: Mapping[str, Any], taken: Iterable[Sequence[str]], owner: str) -> str | None:
+    """What each run says of names that a log takes and does not declare; None for none."""
+    said = {tuple(names) for names in log.get("message_key") or []}
+    others = [names for names in map(tuple, taken) if names not in said]
+    if not others:
+        return None
+    shown = "; ".join(f"({_shown(names)})" for names in others)
+    lists = ", ".join("[" + ", ".join(f'"{name}"' for name in names) + "]" for names in others)
+    return (
+        f"{owner}: the declared key is ({_shown(key_fields(log))}), and the messages' own keys are"
+        f" of {shown}. If that is meant, message_key={lists if len(others) == 1 else f'[{lists}]'}"
+        " in the change log says so; else `lakehouse generate` with --key declares another key"
+    )
+
+
+def doubt(log: Mapping[str, Any], found: Mapping[str, Any], owner: str) -> str:
+    """What each run says of a declared key for which rows were inserted again and again; ``found``
+    is how many ``keys`` those are, and the ``topic``, ``partition`` and ``offset`` of one.
+    """
+    fields = key_fields(log)
+    listed = ", ".join(f'"{name}"' for name in fields)
+    place = f"topic {found['topic']}, partition {found['partition']}, offset {found['offset']}"
+    return (
+        f"{owner}: ({_shown(fields)}) seems to be no key of its rows, so rows are missing here:"
+        f" {counted(found['keys'], 'key')} had another row inserted while one was there, such as"
+        f" that of {place}. Is it Debezium's message.key.columns? `lakehouse generate --topic"
+        f" {found['topic']} --key COLUMN,...` declares the key of the rows; if it is their key,"
+        f" message_key=[{listed}] in the change log says so"
+    )
