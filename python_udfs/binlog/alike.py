@@ -20,6 +20,7 @@ from python_udfs.core.events import DELETE, UPDATE, EventColumns
 from python_udfs.core.limits import MAX_DEPTH
 from python_udfs.core.short_way import Format, Messages, Names
 from python_udfs.text.json_lines import FAILURES, may_be_deep, read_lines
+from python_udfs.text.numbers import plain_number
 from python_udfs.text.structs import merged_names, struct_of
 
 _load = msgspec.json.Decoder(dict[str, Any], float_hook=Raw).decode
@@ -373,6 +374,10 @@ class ChangeFormat(Format[Shape, Layout, Rows]):
             parts = [
                 list(map(attrgetter(layout.of_row[name]), rows.images)) for name in where.columns
             ]
+        parts = [
+            list(map(plain_number, values)) if Raw in map(_type_of, values) else values
+            for values in parts
+        ]
         return _encode_lines(list(map(layout.record_key_struct, *parts)))
 
     def unfit(self, layout: Layout, rows: Rows) -> set[int]:

@@ -77,6 +77,7 @@ from python_udfs.text.json_as_sent import (
     metadata_of,
     shown,
 )
+from python_udfs.text.numbers import plain_numbers
 
 OPERATIONS: Final = {
     "INSERT": INSERT,
@@ -217,7 +218,7 @@ def _events(message: Any, key_metadata: dict[str, Any], budget: Budget) -> list[
         if names:
             in_row = names if names <= row.keys() else names_in(row, names)
             if in_row <= row.keys():
-                record_key = canonical({name: row[name] for name in in_row})
+                record_key = canonical(plain_numbers({name: row[name] for name in in_row}))
         image = encode(row)
         events.append(
             Event(

@@ -67,6 +67,7 @@ from python_udfs.text.json_as_sent import (
     metadata_of,
     shown,
 )
+from python_udfs.text.numbers import plain_numbers
 
 OPERATIONS: Final = {
     "insert": INSERT,
@@ -186,7 +187,7 @@ def _record_key(message: dict[str, Any], row: dict[str, Any], key: _Key) -> byte
         columns = key.columns
         if not columns.keys() <= row.keys():
             columns = {name_in(row, name) or name: each for name, each in columns.items()}
-        return canonical(columns)
+        return _key_text(columns)
     is_camel = COLUMNS not in message and camel(COLUMNS) in message
     field, field_of_values = map(camel, (COLUMNS, VALUES)) if is_camel else (COLUMNS, VALUES)
     names, values = message.get(field), message.get(field_of_values)
@@ -208,7 +209,11 @@ def _record_key(message: dict[str, Any], row: dict[str, Any], key: _Key) -> byte
                 f"$.{field}: {shown(name)} is no column in data: if exclude_columns takes it out,"
                 " set Maxwell's output_primary_keys"
             )
-    return canonical(columns)
+    return _key_text(columns)
+
+
+def _key_text(columns: dict[str, Any]) -> bytes:
+    return canonical(plain_numbers(columns))
 
 
 def name_in(row: dict[str, Any], name: str) -> str | None:
@@ -279,7 +284,7 @@ def _read_key(key: bytes | None) -> _Key:
 
 
 def _tombstone(key: _Key) -> Event:
-    record_key = canonical(key.columns) if key.columns else None
+    record_key = _key_text(key.columns) if key.columns else None
     metadata = _metadata({}, key)
     return Event(0, TOMBSTONE, key.database, None, key.table, record_key, metadata=metadata)
 

@@ -59,7 +59,7 @@ from python_udfs.core.events import (
     Headers,
     invalid,
 )
-from python_udfs.debezium import envelope, mongodb
+from python_udfs.debezium import cells, envelope, mongodb
 from python_udfs.debezium.types import (
     NOTHING,
     PREFIXES_OF_KEYS,
@@ -67,7 +67,8 @@ from python_udfs.debezium.types import (
     Notes,
     plain_placeholders,
 )
-from python_udfs.text.json_as_sent import canonical, encode, kind_of, load, load_whole, shown
+from python_udfs.text.json_as_sent import encode, kind_of, load, load_whole, shown
+from python_udfs.text.numbers import plain_numbers
 
 PREFIX: Final = "__"
 OPERATIONS: Final = {"r": SNAPSHOT, "c": INSERT, "u": UPDATE, "d": DELETE}
@@ -189,7 +190,7 @@ def _of_document(key: envelope.Key) -> envelope.Key:
     if len(columns) != 1 or type(text) is not str or not _EXTENDED.match(text):
         return key
     identity = mongodb.identity_of(text)
-    return key if identity is None else key._replace(record_key=canonical(identity))
+    return key if identity is None else key._replace(record_key=encode(plain_numbers(identity)))
 
 
 def may_be_wrapped(text: bytes) -> bool:
@@ -280,6 +281,7 @@ def _event(key: envelope.Key, content: envelope.Content, said: dict[str, Any]) -
         if content.schema is not NOTHING:
             notes = notes.to_go_on()
             content.schema.convert(row, (None, "before" if operation == DELETE else "after"), notes)
+        cells.of_row(row, is_after=operation != DELETE)
         image = encode(row)
     elif operation != DELETE:
         raise BadShape(f"{root}: expected a row, got an object without columns")

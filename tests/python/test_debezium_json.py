@@ -1,7 +1,9 @@
 """Debezium's envelope: its forms and operations, and what is refused with which words."""
 
 import base64
+import json
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -536,7 +538,12 @@ JSON_VALUES = st.recursive(
 def test_rows_without_a_schema_stay_as_they_are(row: dict[str, Any]) -> None:
     event = decode(dumps(row), changed(after=row))
     assert loads(event.after) == row
-    assert loads(event.record_key) == row
+    assert exactly(event.record_key) == exactly(dumps(row))
+
+
+def exactly(text: bytes | None) -> Any:
+    """JSON with all digits: in a key a number is the same one, and may be written otherwise."""
+    return json.loads(text or b"null", parse_int=Decimal, parse_float=Decimal)
 
 
 @settings(max_examples=150, deadline=None)

@@ -202,7 +202,7 @@ def test_a_bootstrap() -> None:
         (b'["db1","users",{"id":123}]', {"id": 123}, b'{"id":123}'),
         (b'["MyDatabase","MyTable",[{"id":"9001"},{"n":["x"]}]]', {}, b'{"id":"9001","n":["x"]}'),
         (b'{"database":"a","table":"b","_uuid":"468f5ef7"}', {"id": 1}, None),
-        (b'{"database":"a","table":"b","pk.id":1.50}', {"id": 1}, b'{"id":1.50}'),
+        (b'{"database":"a","table":"b","pk.id":1.50}', {"id": 1}, b'{"id":1.5}'),
         (b"4", {"id": 1}, None),
         (b'{"pk.id":1}', {"id": 1}, None),
     ],
