@@ -6,13 +6,16 @@ of change logs a number has the text that ``canonical_number`` gives; in all oth
 inside of objects and arrays, it stays as it was sent.
 """
 
+import re
 from typing import Any, Final
 
 from msgspec import Raw
 
-_MOST_ZEROS: Final = 38
-"""A number with more zeros than Spark's decimals have digits, before or behind its own, is written
-with an exponent."""
+_MOST_ZEROS: Final = 400
+"""A number with more zeros at its end is written with an exponent: no database has one, and no
+double is so large."""
+_MOST_ZEROS_BEFORE: Final = 38
+"""One with more zeros behind the point is, too: so many digits have Spark's decimals."""
 
 
 def canonical_number(text: str) -> str:
@@ -32,7 +35,7 @@ def canonical_number(text: str) -> str:
     scale = len(fraction) - int(exponent or 0) - (len(written) - len(digits))
     if -_MOST_ZEROS <= scale <= 0:
         return sign + digits + "0" * -scale
-    if 0 < scale <= len(digits) + _MOST_ZEROS:
+    if 0 < scale <= len(digits) + _MOST_ZEROS_BEFORE:
         digits = digits.zfill(scale + 1)
         return f"{sign}{digits[:-scale]}.{digits[-scale:]}"
     rest = f".{digits[1:]}" if len(digits) > 1 else ""
@@ -40,6 +43,12 @@ def canonical_number(text: str) -> str:
 
 
 _LONGEST_EXPONENT: Final = 4000
+_NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?", re.ASCII)
+
+
+def is_canonical_number(text: str) -> bool:
+    """Whether a text is what ``canonical_number`` makes of some number."""
+    return _NUMBER.fullmatch(text) is not None and canonical_number(text) == text
 
 
 def plain_number(value: Any) -> Any:
