@@ -53,8 +53,8 @@ _literal: Any = Literal
 class Shape(NamedTuple):
     """What changes of one table have in common."""
 
-    database: str
-    table: str
+    database: str | None
+    table: str | None
     key: Any
     """What the Kafka key is like; None without one."""
     constants: tuple[tuple[str, bytes], ...]
@@ -182,13 +182,13 @@ class ChangeFormat(Format[Shape, Layout, Rows]):
         if value is None or len(value) > _MAX_BYTES:
             return ()
         names = tuple(_text_behind(mark, value) for mark in (_DATABASE, _TABLE))
-        return names if all(0 < len(name) < _MAX_NAMES_BYTES for name in names) else ()
+        return names if all(len(name) < _MAX_NAMES_BYTES for name in names) else ()
 
     def shape(self, names: Names, key: bytes | None, value: bytes) -> Shape | None:
         try:
             message = _load(value)
             event_key = None if key is None else _load_any(key)
-            database, table = message["database"], message["table"]
+            database, table = message.get("database"), message.get("table")
             row = self.row_of(message["data"])
             constants = tuple(
                 (name, msgspec.json.encode(message[name]))
@@ -200,7 +200,7 @@ class ChangeFormat(Format[Shape, Layout, Rows]):
             return None
         is_plain = (
             message.get("type") in tuple(self.operations)
-            and all(name and type(name) is str for name in (database, table))
+            and all(name is None or (name and type(name) is str) for name in (database, table))
             and type(row) is dict
             and row
             and _TAKEN.isdisjoint(message)

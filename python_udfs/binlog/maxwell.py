@@ -37,7 +37,8 @@ Policies:
 - What Maxwell writes to its dead letter topic in place of a message (``reason``, and in ``data``
   only the key) is ``bad_field``: the rest of the row is not there. So is an encrypted row or
   message (``encrypted``; of older versions, ``data`` that is text).
-- A row that names no database or table is ``bad_field``: nobody would miss it.
+- A row may name no database and no table: it is of none, as Debezium's without ``source``.
+- ENUM and SET are labels, of a SET in an array; the empty label of an ENUM is null.
 - Other types are ``bad_type``; a name that comes twice in one object is ``bad_field``.
 """
 
@@ -253,11 +254,11 @@ def milliseconds(time: int) -> int | None:
     return found if 0 < found <= MAX_TIME_MS else None
 
 
-def _text(message: dict[str, Any], name: str) -> str:
+def _text(message: dict[str, Any], name: str) -> str | None:
     text = message.get(name)
-    if type(text) is not str or not text:
+    if type(text) is not str and text is not None:
         raise BadField(f"$.{name}: expected a name, got {_found(message, name)}")
-    return text
+    return text or None
 
 
 def _found(message: dict[str, Any], name: str) -> str:
