@@ -96,7 +96,7 @@ class UnwrappedRows(Format[Shape, Layout, "Rows"]):
             return None
         if "op" in row or (key and (not columns or unwrapped.may_be_wrapped(key))):
             return None
-        if unwrapped.HEARTBEAT in columns:
+        if unwrapped.HEARTBEAT in columns or unwrapped.may_be_no_row(row):
             return None
         added = [name[2:] for name in row if unwrapped.is_added_name(name)]
         source: tuple[tuple[str, Any], ...] = ()

@@ -144,6 +144,7 @@ _NOTIFICATION: Final = frozenset({"id", "aggregate_type", "type", "additional_da
 _CLOUD_EVENT: Final = frozenset({"specversion", "id", "source", "type"})
 # CockroachDB's: where rows without an envelope have what else a message says; a hybrid timestamp.
 _CHANGEFEED: Final = "__crdb__"
+_RESOLVED: Final = "resolved"
 _HLC: Final = re.compile(r"[0-9]+\.[0-9]{10}", re.ASCII)
 _RESERVED: Final = frozenset(
     {
@@ -601,8 +602,13 @@ def is_resolved(message: dict[str, Any]) -> bool:
     """Whether a message says up to when CockroachDB's changefeed has shipped all changes."""
     if message.keys() == {_CHANGEFEED} and type(message[_CHANGEFEED]) is dict:
         message = message[_CHANGEFEED]
-    time = message.get("resolved")
+    time = message.get(_RESOLVED)
     return len(message) == 1 and type(time) is str and _HLC.fullmatch(time) is not None
+
+
+def may_be_resolved(message: dict[str, Any]) -> bool:
+    """Whether ``is_resolved`` of a message by its names."""
+    return len(message) == 1 and (_RESOLVED in message or _CHANGEFEED in message)
 
 
 def _read_other(key: Key, content: Content, envelope: dict[str, Any]) -> Event:
@@ -640,6 +646,11 @@ def _unwrapped(root: str, row: dict[str, Any], format: str) -> str:
         "as the transform ExtractNewRecordState makes it, "
         f"whose format is {format}"
     )
+
+
+def is_cloud_event(row: dict[str, Any]) -> bool:
+    """Whether Debezium's CloudEventsConverter has written it; rows of others may look like one."""
+    return _CLOUD_EVENT <= row.keys() and any(name.startswith("iodebezium") for name in row)
 
 
 def cloud_event(root: str) -> str:

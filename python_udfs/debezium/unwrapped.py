@@ -261,7 +261,10 @@ def _event(key: envelope.Key, content: envelope.Content, said: dict[str, Any]) -
             f"{root}: an envelope with op, before and after: its format is debezium_json, of Avro"
             " debezium_avro"
         )
-    if is_message(content.schema.name) or _is_heartbeat(key, row):
+    if envelope.is_cloud_event(row):
+        raise BadShape(envelope.cloud_event(root))
+    is_resolved = key.record_key is None and envelope.is_resolved(row)
+    if is_resolved or is_message(content.schema.name) or _is_heartbeat(key, row):
         other = envelope.message_of(key, content, row)
         if other is not None:
             return other
@@ -376,6 +379,11 @@ def is_likely(event: Event) -> bool:
         return True
     key, row = load(event.record_key or b"{}"), load(event.after or b"{}")
     return bool(key) and key.keys() <= row.keys()
+
+
+def may_be_no_row(row: dict[str, Any]) -> bool:
+    """Whether an object may be a message of a writer that has no rows like this one."""
+    return envelope.is_cloud_event(row) or envelope.may_be_resolved(row)
 
 
 def is_added_name(name: str) -> bool:

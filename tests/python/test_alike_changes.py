@@ -258,7 +258,11 @@ def test_labels_of_canal(sql_types: Any) -> None:
     values = ["0", "1", "2", "it's, 1", "9", None, "", "5", "x"]
     messages = []
     for n in range(200):
-        row = {"id": f"{n}", "state": values[n % 9], "tags": ["0", "5", "a,b", None, "", "9"][n % 6]}
+        row = {
+            "id": f"{n}",
+            "state": values[n % 9],
+            "tags": ["0", "5", "a,b", None, "", "9"][n % 6],
+        }
         old = [{"state": values[n % 5]}] if n % 4 == 1 else None
         messages.append(canal(n, data=[row], old=old, mysqlType=LABELS, sqlType=sql_types))
     short, events = compared("canal", messages)
