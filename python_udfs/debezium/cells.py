@@ -50,9 +50,9 @@ MARK: Final = b'"set":'
 NO_DATABASE: Final = "NULL"
 """What Cassandra's connector has as database's name, for there are none."""
 
-_VALUE: Final = "value"
+VALUE: Final = "value"
 _SET: Final = "set"
-_WITH_SET: Final = (frozenset({_VALUE, _SET}), frozenset({_VALUE, _SET, "deletion_ts"}))
+_WITH_SET: Final = (frozenset({VALUE, _SET}), frozenset({VALUE, _SET, "deletion_ts"}))
 _RANGE: Final = ("_range_start", "_range_end")
 _CELL: Final = ".Cell"
 
@@ -74,6 +74,16 @@ def has_names(names: Iterable[str]) -> bool:
     return frozenset(names) in _WITH_SET
 
 
+def is_named_cell(name: Any) -> bool:
+    """Whether a schema of this name is of one of ScyllaDB's cells."""
+    return type(name) is str and name.endswith(_CELL)
+
+
+def is_bound(name: str, names: Iterable[str]) -> bool:
+    """Whether a field of a row, with parts of these names, is a bound of a range, and no column."""
+    return name in _RANGE and set(names) == {"method", "values"}
+
+
 def are_cells(row: Mapping[str, Any]) -> bool:
     """Whether all columns of a row or key that are not null are cells with ``set``."""
     found = [is_cell(value) for name, value in row.items() if value is not None]
@@ -83,7 +93,7 @@ def are_cells(row: Mapping[str, Any]) -> bool:
 def of_key(columns: Any) -> Any:
     """The columns of a key that may be of cells, as plain values."""
     if type(columns) is dict and are_cells(columns):
-        return {name: None if cell is None else cell[_VALUE] for name, cell in columns.items()}
+        return {name: None if cell is None else cell[VALUE] for name, cell in columns.items()}
     return columns
 
 
@@ -110,15 +120,13 @@ def form_of(
         if value is not None and name not in _RANGE
     ]
     if connector == SCYLLA:
-        names = [
-            part.name or "" for each in schemas if each is not None for part in each.fields.values()
-        ]
+        names = [part.name for each in schemas if each is not None for part in each.fields.values()]
         if names:
-            return Form.VALUE_ALONE if any(name.endswith(_CELL) for name in names) else None
+            return Form.VALUE_ALONE if any(map(is_named_cell, names)) else None
         others = [value for name, value in values if name not in key]
         if not key:
             others = [value for value in others if type(value) is dict]
-        is_legacy = all(type(each) is dict and each.keys() == {_VALUE} for each in others)
+        is_legacy = all(type(each) is dict and each.keys() == {VALUE} for each in others)
         return Form.VALUE_ALONE if is_legacy else None
     found = [is_cell(value) for _, value in values]
     if connector in CONNECTORS:
@@ -170,10 +178,10 @@ def plain(
     for name, cell in list(image.items()):
         value, is_said = cell, cell is not None
         if form is Form.VALUE_ALONE:
-            if type(cell) is dict and cell.keys() == {_VALUE} and name not in key:
-                value = cell[_VALUE]
+            if type(cell) is dict and cell.keys() == {VALUE} and name not in key:
+                value = cell[VALUE]
         elif is_cell(cell):
-            value, is_said = cell[_VALUE], cell[_SET]
+            value, is_said = cell[VALUE], cell[_SET]
             if not is_said:
                 told[name] = cell
             elif cell.get("deletion_ts") is not None:
