@@ -44,11 +44,7 @@ Policies where the documents say nothing:
 
 - A name that comes twice in one object is ``bad_field``: neither value may be dropped.
 - ``op`` missing or no string is ``bad_field``, an unknown one ``bad_type``.
-- Names in ``source`` are those of the first field that has one (``DATABASES``, ``SCHEMAS``,
-  ``TABLES``): Lindorm's schema is ``namespace``, Vitess's and Cassandra's ``keyspace``, the table
-  of MongoDB ``collection``; CockroachDB and ScyllaDB have ``table_name`` and the like. Empty text
-  says nothing: null. So does the ``NULL`` that Cassandra's connector has for a database.
-- A source without ``ts_ms`` changed the row at its ``ts_ns`` (CockroachDB).
+- What ``source`` says: ``source_block``.
 - A key that is no JSON object (``"default"``, ``1001``) gives no ``record_key``, nor does ``{}``.
   A number in a ``record_key`` has one text, however it was sent (``keys``); ``event_key`` has it as
   it was sent.
@@ -56,7 +52,7 @@ Policies where the documents say nothing:
 
 import re
 from base64 import b64encode
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -73,9 +69,7 @@ from python_udfs.core.errors import (
 from python_udfs.core.events import (
     DELETE,
     INSERT,
-    MAX_TIME_MS,
     MESSAGE,
-    MIN_TIME_MS,
     SCHEMA_CHANGE,
     SNAPSHOT,
     TOMBSTONE,
@@ -88,6 +82,7 @@ from python_udfs.core.limits import MAX_DEPTH, MAX_PAYLOAD_BYTES
 from python_udfs.core.paths import Path, path_text
 from python_udfs.debezium import cells, mongodb
 from python_udfs.debezium.keys import key_text
+from python_udfs.debezium.source_block import location, milliseconds_of, text_of
 from python_udfs.debezium.types import (
     NOTHING,
     PREFIXES_OF_KEYS,
@@ -106,7 +101,6 @@ from python_udfs.text.json_as_sent import count_names as _count_names
 from python_udfs.text.json_as_sent import encode as _encode
 from python_udfs.text.json_as_sent import has_names as _has_names
 from python_udfs.text.json_as_sent import has_space as _has_space
-from python_udfs.text.json_as_sent import is_number as _is_number
 from python_udfs.text.json_as_sent import kind_of as _kind
 from python_udfs.text.json_as_sent import load as _load
 from python_udfs.text.json_as_sent import refuse_twice
@@ -122,19 +116,10 @@ OPERATIONS: Final = {
 }
 _NEED_AFTER: Final = frozenset({SNAPSHOT, INSERT, UPDATE})
 
-# MySQL has databases and no schemas; Arcion ships the field, null.
-_WITHOUT_SCHEMAS: Final = frozenset({"mysql", "mariadb"})
-
 _WRAPPER: Final = frozenset({"schema", "payload"})
 # One moment: Debezium has added the finer ones to one kind of message after the other.
 _TIMES: Final = frozenset({"ts_ms", "ts_us", "ts_ns"})
 _ENVELOPE: Final = frozenset({"op", "before", "after", "source", "transaction", "ts_ms"})
-DATABASES: Final = ("db", "database_name")
-SCHEMAS: Final = ("schema", "namespace", "keyspace", "schema_name", "keyspace_name")
-TABLES: Final = ("table", "table_name")
-COLLECTION: Final = "collection"
-"""Fields of a source block that say which table it is. A collection is one of a document."""
-
 # What an envelope may have that has neither images nor a source.
 _BARE: Final = _ENVELOPE | _TIMES
 _BARE_MESSAGE: Final = _BARE | {"message"}
@@ -491,63 +476,6 @@ def _converted(
     return image
 
 
-def location(root: str, source: Any) -> tuple[str | None, str | None, str | None, int | None]:
-    """Database, schema and table of a source block, and when the source changed the row.
-
-    ``root`` is the path of what it is in. Raises ``BadField``.
-    """
-    if type(source) is not dict:
-        if source is None:
-            return None, None, None, None
-        raise BadField(f"{root}.source: expected an object or null, got {_kind(source)}")
-    where = f"{root}.source"
-    connector = (_text(where, source, "connector") or "").lower()
-    database, schema_name, table = (
-        _first_text(where, source, names) for names in (DATABASES, SCHEMAS, TABLES)
-    )
-    if COLLECTION in source and "table" not in source:
-        table = _text(where, source, COLLECTION)
-    if connector in _WITHOUT_SCHEMAS:
-        schema_name = None
-    if connector == cells.CASSANDRA and database == cells.NO_DATABASE:
-        database = None
-    if "ts_ms" in source or type(source.get("ts_ns")) is not int:
-        milliseconds = milliseconds_of(f"{where}.ts_ms", source.get("ts_ms"))
-    else:
-        milliseconds = source["ts_ns"] // 1_000_000
-    if not milliseconds or not MIN_TIME_MS <= milliseconds <= MAX_TIME_MS:
-        milliseconds = None
-    return database, schema_name, table, milliseconds
-
-
-def _first_text(where: str, fields: dict[str, Any], names: Sequence[str]) -> str | None:
-    """The first of the fields that says something."""
-    texts = [_text(where, fields, name) for name in names if name in fields]
-    return next(filter(None, texts), None)
-
-
-def _text(where: str, fields: dict[str, Any], name: str) -> str | None:
-    value = fields.get(name)
-    if type(value) is str:
-        return value or None
-    if value is None:
-        return None
-    raise BadField(f"{where}.{name}: expected a string or null, got {_kind(value)}")
-
-
-def milliseconds_of(where: str, value: Any) -> int | None:
-    """An integer, also as text or as a number with nothing behind the point; None for null."""
-    if type(value) is int or value is None:
-        return value
-    text = value if type(value) is str else bytes(value).decode() if _is_number(value) else ""
-    digits = text.removeprefix("-")
-    if type(value) is not str:
-        digits = digits.removesuffix(".0")
-    if digits.isdecimal() and digits.isascii() and len(digits) < 20:
-        return -int(digits) if text.startswith("-") else int(digits)
-    raise BadField(f"{where}: expected milliseconds, got {_kind(value)} {_shown(text)}".rstrip())
-
-
 def _check_types(root: str, envelope: dict[str, Any]) -> None:
     milliseconds_of(f"{root}.ts_ms", envelope.get("ts_ms"))
     transaction = envelope.get("transaction")
@@ -572,8 +500,8 @@ def message_of(key: Key, content: Content, envelope: dict[str, Any]) -> Event | 
         return Event(
             0,
             SCHEMA_CHANGE,
-            _text(root, envelope, "databaseName") or database,
-            _text(root, envelope, "schemaName") or schema,
+            text_of(root, envelope, "databaseName") or database,
+            text_of(root, envelope, "schemaName") or schema,
             table,
             key.record_key,
             occurred_at=occurred_at,

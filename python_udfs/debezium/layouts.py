@@ -20,7 +20,7 @@ from msgspec import Raw, UnsetType
 
 from python_udfs.core.events import DELETE, INSERT, SNAPSHOT, UPDATE
 from python_udfs.debezium import cells
-from python_udfs.debezium.envelope import COLLECTION, DATABASES, SCHEMAS, TABLES, location
+from python_udfs.debezium.source_block import COLLECTION, DATABASES, SCHEMAS, TABLES, location
 from python_udfs.debezium.types import NOTHING, Schema, schema_of
 from python_udfs.text.json_lines import FAILURES
 from python_udfs.text.structs import merged_names, struct_of

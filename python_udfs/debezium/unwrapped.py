@@ -60,6 +60,7 @@ from python_udfs.core.events import (
     invalid,
 )
 from python_udfs.debezium import cells, envelope, mongodb
+from python_udfs.debezium.source_block import milliseconds_of
 from python_udfs.debezium.types import (
     NOTHING,
     PREFIXES_OF_KEYS,
@@ -425,7 +426,7 @@ def _name(root: str, added: dict[str, Any], fields: Sequence[str]) -> str | None
 def _occurred_at(root: str, added: dict[str, Any]) -> int | None:
     time = added.get("source_ts_ms")
     if type(time) is not int:
-        time = envelope.milliseconds_of(f"{root}.__source_ts_ms", time)
+        time = milliseconds_of(f"{root}.__source_ts_ms", time)
     return time if time and 0 < time <= MAX_TIME_MS else None
 
 

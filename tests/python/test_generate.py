@@ -500,7 +500,7 @@ OBSERVED: Final = _observed_samples()
 
 
 def all_types() -> list[Line]:
-    """A table of 78 columns with schema blocks, two rows; and one of 44 without."""
+    """A table of 78 columns with schema blocks, two rows; and one of 43 without."""
     capture = Capture("types.with.schema")
     columns = [column("pk", "int32"), *(each.block for each in DECLARED)]
     lines = []
@@ -1089,7 +1089,7 @@ def test_declared_types_become_spark_types(world: World) -> None:
 
 def test_values_that_nobody_declares_get_the_narrowest_type(world: World) -> None:
     expected = {"pk": "int", **{each.name: each.type for each in OBSERVED}}
-    assert len(expected) == 42
+    assert len(expected) == 43
     assert declared_types(world, "untyped") == expected
 
 
