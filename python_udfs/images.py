@@ -14,6 +14,7 @@ knows what they are now.
 
 Spark's own ``from_json`` and ``get_json_object`` pass numbers through a double (``1.10`` becomes
 ``1.1``, thirty digits become seventeen), so the text is cut out of the JSON here and typed in SQL.
+A number in a column of the key has one text, however it was sent (``text.numbers``).
 """
 
 import struct
@@ -27,7 +28,9 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from msgspec import structs
 
+from python_udfs.debezium.keys import key_value
 from python_udfs.debezium.types import UNAVAILABLE
+from python_udfs.text.numbers import plain_number
 
 PARTIAL: Final = "$partial"
 UPDATED: Final = "updated"
@@ -42,6 +45,7 @@ _encode_object = msgspec.json.Encoder().encode
 # that nest deeper than Python's stack: a column may hold any text.
 _FAILURES: Final = (msgspec.DecodeError, ValueError, RecursionError)
 # Numbers with a fraction or an exponent stay their text.
+_decode_number = msgspec.json.Decoder(float_hook=msgspec.Raw).decode
 _decode_flat_array = msgspec.json.Decoder(list[Any], float_hook=msgspec.Raw).decode
 _decode_flat_object = msgspec.json.Decoder(dict[str, Any], float_hook=msgspec.Raw).decode
 
@@ -130,7 +134,9 @@ def row_texts_of_many(
     key_fields: tuple[str, ...],
 ) -> tuple[list[Texts], list[Texts], list[Texts], list[Texts]]:
     """``row_texts`` of each change, with images in UTF-8: the parts of ``RowTexts`` for all."""
-    of_before, of_after = _texts_of_many(befores, fields), _texts_of_many(afters, fields)
+    keys = frozenset(key_fields)
+    of_before = _texts_of_many(befores, fields, keys)
+    of_after = _texts_of_many(afters, fields, keys)
     parts: list[Texts] = [None] * len(of_after)
     for place, image in enumerate(afters):
         if image is not None and _PARTIAL_MARK in image and is_of_document(record_keys[place]):
@@ -142,7 +148,7 @@ def row_texts_of_many(
         record_key if row is None or any(row[place] is None for place in places) else None
         for row, record_key in zip(map(_row_image, of_before, of_after), record_keys, strict=True)
     ]
-    return of_before, of_after, _texts_of_many(lacking, key_fields), parts
+    return of_before, of_after, _texts_of_many(lacking, key_fields, keys), parts
 
 
 def have_other_key(
@@ -194,21 +200,23 @@ def _row_image(before: Texts, after: Texts) -> Texts:
     return before if after is None else after
 
 
-def _texts_of_many(images: Sequence[bytes | None], fields: tuple[Field, ...]) -> list[Texts]:
-    """The texts of each image."""
+def _texts_of_many(
+    images: Sequence[bytes | None], fields: tuple[Field, ...], keys: frozenset[Field]
+) -> list[Texts]:
+    """The texts of each image. ``keys`` are the fields whose numbers have one text each."""
     there = [image for image in images if image is not None]
     if not there:
         return [None] * len(images)
     names = tuple(each for each in fields if isinstance(each, str))
-    columns = _columns_of_texts(there, names) if len(names) == len(fields) else None
+    columns = _columns_of_texts(there, names, keys) if len(names) == len(fields) else None
     if columns is None:
-        return [None if image is None else _exact_texts(image, fields) for image in images]
+        return [None if image is None else _exact_texts(image, fields, keys) for image in images]
     rows = map(list, zip(*columns, strict=True))
     return [None if image is None else next(rows) for image in images]
 
 
 def _columns_of_texts(
-    images: list[bytes], fields: tuple[str, ...]
+    images: list[bytes], fields: tuple[str, ...], keys: frozenset[Field]
 ) -> list[Sequence[str | None]] | None:
     """The texts of each field, all images decoded at once; None if these images can't be."""
     lines = b"\n".join(images)
@@ -224,12 +232,14 @@ def _columns_of_texts(
     if not columns or len(columns[0]) != len(images):
         # No fields, or a line break between tokens.
         return None
-    return [
-        [None if raw is None else _text(raw) for raw in column]
-        if place in nesting
-        else _flat_texts(column)
-        for place, column in enumerate(columns)
-    ]
+    texts: list[Sequence[str | None]] = []
+    for place, column in enumerate(columns):
+        is_key = fields[place] in keys
+        if place in nesting:
+            texts.append([_key_text(raw) if is_key else _text(raw) for raw in column])
+        else:
+            texts.append(_flat_texts(list(map(plain_number, column)) if is_key else column))
+    return texts
 
 
 def _values_of_fields(
@@ -265,13 +275,16 @@ def _decoder_of(fields: tuple[str, ...], nesting: frozenset[int]) -> msgspec.jso
     return msgspec.json.Decoder(row, float_hook=msgspec.Raw)
 
 
-def _exact_texts(image: bytes, fields: tuple[Field, ...]) -> list[str | None]:
+def _exact_texts(
+    image: bytes, fields: tuple[Field, ...], keys: frozenset[Field]
+) -> list[str | None]:
     """The texts of one image, a third as fast, whatever is in it."""
     values = _decode_object(image)
-    return [
-        _text(values.get(field) if isinstance(field, str) else _inside(msgspec.Raw(image), field))
-        for field in fields
-    ]
+    texts = []
+    for field in fields:
+        raw = values.get(field) if isinstance(field, str) else _inside(msgspec.Raw(image), field)
+        texts.append(_key_text(raw) if field in keys else _text(raw))
+    return texts
 
 
 def _inside(raw: msgspec.Raw | None, path: Iterable[str]) -> msgspec.Raw | None:
@@ -312,7 +325,12 @@ def _partial_texts(
     for field in fields:
         name, *path = (field,) if isinstance(field, str) else field or (PARTIAL,)
         if name in values:
-            found: tuple[str | None, str | None] = _text(_inside(values[name], path)), None
+            raw_field = _inside(values[name], path)
+            is_key = field in key_fields
+            found: tuple[str | None, str | None] = (
+                _key_text(raw_field) if is_key else _text(raw_field),
+                None,
+            )
         elif field in key_fields:
             found = None, None
         elif name == PARTIAL:
@@ -469,6 +487,21 @@ def _text(raw: msgspec.Raw | None) -> str | None:
 
 
 _WRITTEN: Final = {"null": None, "-0": "0"}
+
+
+def _key_text(raw: msgspec.Raw | None) -> str | None:
+    """``_text`` of a key's field: a number has one text, however it was sent."""
+    if raw is None or bytes(memoryview(raw)[:1]) not in _MAY_BE_NUMBER:
+        return _text(raw)
+    try:
+        value = key_value(_decode_number(raw))
+    except _FAILURES:
+        # Deeper than an object that is a number.
+        return _text(raw)
+    return _text(raw) if type(value) in (dict, list) else _scalar_text(value)
+
+
+_MAY_BE_NUMBER: Final = frozenset(bytes((each,)) for each in b"{-0123456789")
 
 
 def _unpack(layout: str) -> Callable[[bytes], str]:

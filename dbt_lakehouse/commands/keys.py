@@ -1,4 +1,8 @@
-"""Keys as the command line is given them: ``{"id": 7}``. No error repeats one."""
+"""Keys as the command line is given them: ``{"id": 7}``. No error repeats one.
+
+A number means the one number, however it is written: a key column of text that holds numbers has
+each of them in one form (``text.numbers``), and so has the given key. Text means itself.
+"""
 
 import json
 import re
@@ -8,6 +12,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
 from dbt_lakehouse.errors import LakehouseError
+from python_udfs.text.numbers import canonical_number
 
 MICROSECONDS: Final = 6
 """The digits behind the point that a time has in the tables."""
@@ -75,7 +80,7 @@ def _key_texts(text: str, names: Sequence[str]) -> tuple[str, ...]:
             value = "true" if value else "false"
         if not isinstance(value, str):
             raise UnusableKeyError(f"--key: expected text, a number or true or false as {name}")
-        values.append(str(value))
+        values.append(canonical_number(value) if isinstance(value, _Number) else value)
     return tuple(values)
 
 

@@ -20,6 +20,7 @@ from python_udfs.core.events import DELETE, UPDATE, EventColumns
 from python_udfs.core.limits import MAX_DEPTH
 from python_udfs.core.short_way import Format, Messages, Names
 from python_udfs.text.json_lines import FAILURES, may_be_deep, read_lines
+from python_udfs.text.numbers import plain_number
 from python_udfs.text.structs import merged_names, struct_of
 
 _load = msgspec.json.Decoder(dict[str, Any], float_hook=Raw).decode
@@ -52,8 +53,8 @@ _literal: Any = Literal
 class Shape(NamedTuple):
     """What changes of one table have in common."""
 
-    database: str
-    table: str
+    database: str | None
+    table: str | None
     key: Any
     """What the Kafka key is like; None without one."""
     constants: tuple[tuple[str, bytes], ...]
@@ -181,13 +182,13 @@ class ChangeFormat(Format[Shape, Layout, Rows]):
         if value is None or len(value) > _MAX_BYTES:
             return ()
         names = tuple(_text_behind(mark, value) for mark in (_DATABASE, _TABLE))
-        return names if all(0 < len(name) < _MAX_NAMES_BYTES for name in names) else ()
+        return names if all(len(name) < _MAX_NAMES_BYTES for name in names) else ()
 
     def shape(self, names: Names, key: bytes | None, value: bytes) -> Shape | None:
         try:
             message = _load(value)
             event_key = None if key is None else _load_any(key)
-            database, table = message["database"], message["table"]
+            database, table = message.get("database"), message.get("table")
             row = self.row_of(message["data"])
             constants = tuple(
                 (name, msgspec.json.encode(message[name]))
@@ -199,7 +200,7 @@ class ChangeFormat(Format[Shape, Layout, Rows]):
             return None
         is_plain = (
             message.get("type") in tuple(self.operations)
-            and all(name and type(name) is str for name in (database, table))
+            and all(name is None or (name and type(name) is str) for name in (database, table))
             and type(row) is dict
             and row
             and _TAKEN.isdisjoint(message)
@@ -373,6 +374,10 @@ class ChangeFormat(Format[Shape, Layout, Rows]):
             parts = [
                 list(map(attrgetter(layout.of_row[name]), rows.images)) for name in where.columns
             ]
+        parts = [
+            list(map(plain_number, values)) if Raw in map(_type_of, values) else values
+            for values in parts
+        ]
         return _encode_lines(list(map(layout.record_key_struct, *parts)))
 
     def unfit(self, layout: Layout, rows: Rows) -> set[int]:

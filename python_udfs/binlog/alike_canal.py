@@ -5,23 +5,26 @@ all text, and whose numbers are numbers. ``alike`` does the rest.
 import re
 from base64 import b64encode
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, ClassVar, Final
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from python_udfs.binlog.alike import ChangeFormat, Layout, RecordKey, Rows, Shape
+from python_udfs.binlog.alike import ChangeFormat, Convert, Layout, RecordKey, Rows, Shape
 from python_udfs.binlog.canal import (
     BYTES,
     NUMBER,
     ONLY_KEY,
     OPERATIONS,
     ROWS,
+    Kind,
     key_names,
     kinds_of,
     names_in,
 )
 from python_udfs.binlog.canal import decode as decode
+from python_udfs.binlog.labels import Labels
 from python_udfs.core.errors import DecodeError
 from python_udfs.core.events import MAX_TIME_MS, Decoded
 from python_udfs.core.short_way import ShortWay
@@ -54,7 +57,7 @@ class CanalRows(ChangeFormat):
         except DecodeError as error:
             raise ValueError(error) from None
         layout.converters = [
-            (attribute, _base64 if kinds[name] == BYTES else _numbers)
+            (attribute, _converter(kinds[name]))
             for name, attribute in layout.of_row.items()
             if name in kinds
         ]
@@ -120,6 +123,20 @@ class CanalRows(ChangeFormat):
 def _parts(text: bytes) -> list[bytes]:
     """What stands between the commas of an object, in an order of its own."""
     return sorted(text[1:-1].split(b","))
+
+
+def _converter(kind: Kind) -> Convert:
+    if type(kind) is Labels:
+        return partial(_labels, kind)
+    return _base64 if kind == BYTES else _numbers
+
+
+def _labels(labels: Labels, texts: list[Any]) -> tuple[Sequence[Any], set[int]]:
+    known = {text: labels.text(text) for text in set(texts)}
+    found = list(map(known.__getitem__, texts))
+    if None not in found:
+        return found, set()
+    return found, {place for place, text in enumerate(found) if text is None}
 
 
 def _numbers(texts: list[Any]) -> tuple[Sequence[Any], set[int]]:

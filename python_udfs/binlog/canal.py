@@ -24,7 +24,8 @@ All values are text. Their types are those of ``mysqlType``; where that is none 
 
 - Integers, decimals, floats, BIT, YEAR and BOOLEAN become numbers with the digits that were sent.
 - Binary and spatial columns are text in ISO 8859-1, a character for a byte, and become base64.
-- All else stays text: times as MySQL writes them, without a zone; JSON; an ENUM may be its index.
+- ENUM and SET, shipped as places, become labels, those of a SET with commas between (``labels``).
+- All else stays text: times as MySQL writes them, without a zone; JSON.
 - Text that is no such value (``00012`` of a ZEROFILL) stays text, and is in ``metadata.untyped``.
   So does what is not text, but without a note.
 
@@ -38,7 +39,8 @@ Policies:
 - Of a row that is too large TiCDC may send only the key (``_tidb.onlyHandleKey``), and where the
   rest is (``_tidb.claimCheckLocation``). But for a delete, that is ``bad_field``: as a row, it
   would make all other columns null.
-- Rows and truncates that name no database or table are ``bad_field``: nobody would miss them.
+- Rows and truncates may name no database and no table, as those of Flink's ``canal-json``: they are
+  of none, as Debezium's without ``source``.
 - A row that is wrong makes the whole message ``invalid``: its rows are one change.
 - A DELETE without ``data`` has its rows in ``old`` (DTS before March 2022; its updates of that time
   have both the other way round, which can't be told).
@@ -52,6 +54,7 @@ from typing import Any, Final
 
 import msgspec
 
+from python_udfs.binlog.labels import Labels, has_labels, labels_of
 from python_udfs.core.budget import Budget
 from python_udfs.core.errors import BadField, BadShape, BadType, DecodeError
 from python_udfs.core.events import (
@@ -77,6 +80,7 @@ from python_udfs.text.json_as_sent import (
     metadata_of,
     shown,
 )
+from python_udfs.text.numbers import plain_numbers
 
 OPERATIONS: Final = {
     "INSERT": INSERT,
@@ -123,8 +127,6 @@ _MYSQL_TYPES: Final = (
                 "nchar",
                 "nvarchar",
                 "national",
-                "enum",
-                "set",
                 "json",
             ),
             *(
@@ -146,10 +148,14 @@ _MYSQL_TYPES: Final = (
 _JDBC_TYPES: Final = dict.fromkeys((-7, -6, -5, 2, 3, 4, 5, 6, 7, 8, 16), NUMBERS) | dict.fromkeys(
     (-4, -3, -2, 2004), BYTES
 )
-# Of a type more than its first word is of no use, and it is remembered.
+# Of other types more than the first word is of no use, and it is remembered.
 _LONGEST_TYPE: Final = 64
 # What an event takes beside its texts.
 _EVENT_BYTES: Final = 256
+
+
+Kind = str | Labels
+"""What values of a column become: ``NUMBERS``, ``BYTES``, or labels."""
 
 
 def decode(key: bytes | None, value: bytes | None) -> list[Event]:
@@ -180,8 +186,8 @@ def _events(message: Any, key_metadata: dict[str, Any], budget: Budget) -> list[
         known = ", ".join(OPERATIONS)
         raise BadType(f"$.type: expected one of {known}, or isDdl, got {shown(type_name)}")
     is_row = operation in ROWS
-    database = _take_name(message, "database", is_row)
-    table = _take_name(message, "table", is_row or operation == TRUNCATE)
+    database = _take_name(message, "database")
+    table = _take_name(message, "table")
     occurred_at = _occurred_at(message)
     if not is_row:
         metadata = metadata_of(message, key_metadata)
@@ -217,7 +223,7 @@ def _events(message: Any, key_metadata: dict[str, Any], budget: Budget) -> list[
         if names:
             in_row = names if names <= row.keys() else names_in(row, names)
             if in_row <= row.keys():
-                record_key = canonical({name: row[name] for name in in_row})
+                record_key = canonical(plain_numbers({name: row[name] for name in in_row}))
         image = encode(row)
         events.append(
             Event(
@@ -304,9 +310,9 @@ def names_in(row: dict[str, Any], names: frozenset[str]) -> frozenset[str]:
     return frozenset(name if name in row else in_row.get(name.lower()) or name for name in names)
 
 
-def kinds_of(message: dict[str, Any]) -> dict[str, str]:
+def kinds_of(message: dict[str, Any]) -> dict[str, Kind]:
     """The columns whose values are more than text. What ``mysqlType`` says is surer."""
-    kinds: dict[str, str] = {}
+    kinds: dict[str, Kind] = {}
     for field in ("sqlType", "mysqlType"):
         types = message.get(field)
         if types is None:
@@ -316,8 +322,12 @@ def kinds_of(message: dict[str, Any]) -> dict[str, str]:
         for name, declared in types.items():
             if declared == "":
                 continue
+            kind: Kind | None
             if type(declared) is str:
-                kind = _kind_of_type(declared[:_LONGEST_TYPE])
+                if has_labels(declared):
+                    kind = labels_of(declared, (message.get("sqlType") or {}).get(name))
+                else:
+                    kind = _kind_of_type(declared[:_LONGEST_TYPE])
             else:
                 kind = _JDBC_TYPES.get(declared) if type(declared) is int else None
             if kind is _TEXT:
@@ -340,7 +350,7 @@ def _kind_of_type(declared: str) -> str | None:
 
 
 def _convert(
-    row: dict[str, Any], kinds: dict[str, str], image: str, untyped: list[str], budget: Budget
+    row: dict[str, Any], kinds: dict[str, Kind], image: str, untyped: list[str], budget: Budget
 ) -> None:
     """Give the values of a row their types; what has another stays as it was sent, and is told."""
     for name, value in row.items():
@@ -350,7 +360,14 @@ def _convert(
         if kind is NUMBERS and NUMBER.fullmatch(value):
             row[name] = msgspec.Raw(value.encode())
             continue
-        if kind is BYTES:
+        if type(kind) is Labels:
+            text = kind.text(value)
+            if text is not None:
+                if text is not value:
+                    budget.spend_text(text)
+                row[name] = text
+                continue
+        elif kind is BYTES:
             try:
                 row[name] = value.encode("latin-1")
                 continue
@@ -361,9 +378,9 @@ def _convert(
         untyped.append(path)
 
 
-def _take_name(message: dict[str, Any], field: str, is_needed: bool) -> str | None:
+def _take_name(message: dict[str, Any], field: str) -> str | None:
     name = message.get(field)
-    if (type(name) is not str and name is not None) or (is_needed and not name):
+    if type(name) is not str and name is not None:
         raise BadField(f"$.{field}: expected a name, got {_found(message, field)}")
     message.pop(field, None)
     return name or None

@@ -37,7 +37,8 @@ Policies:
 - What Maxwell writes to its dead letter topic in place of a message (``reason``, and in ``data``
   only the key) is ``bad_field``: the rest of the row is not there. So is an encrypted row or
   message (``encrypted``; of older versions, ``data`` that is text).
-- A row that names no database or table is ``bad_field``: nobody would miss it.
+- A row may name no database and no table: it is of none, as Debezium's without ``source``.
+- ENUM and SET are labels, of a SET in an array; the empty label of an ENUM is null.
 - Other types are ``bad_type``; a name that comes twice in one object is ``bad_field``.
 """
 
@@ -67,6 +68,7 @@ from python_udfs.text.json_as_sent import (
     metadata_of,
     shown,
 )
+from python_udfs.text.numbers import plain_numbers
 
 OPERATIONS: Final = {
     "insert": INSERT,
@@ -186,7 +188,7 @@ def _record_key(message: dict[str, Any], row: dict[str, Any], key: _Key) -> byte
         columns = key.columns
         if not columns.keys() <= row.keys():
             columns = {name_in(row, name) or name: each for name, each in columns.items()}
-        return canonical(columns)
+        return _key_text(columns)
     is_camel = COLUMNS not in message and camel(COLUMNS) in message
     field, field_of_values = map(camel, (COLUMNS, VALUES)) if is_camel else (COLUMNS, VALUES)
     names, values = message.get(field), message.get(field_of_values)
@@ -208,7 +210,11 @@ def _record_key(message: dict[str, Any], row: dict[str, Any], key: _Key) -> byte
                 f"$.{field}: {shown(name)} is no column in data: if exclude_columns takes it out,"
                 " set Maxwell's output_primary_keys"
             )
-    return canonical(columns)
+    return _key_text(columns)
+
+
+def _key_text(columns: dict[str, Any]) -> bytes:
+    return canonical(plain_numbers(columns))
 
 
 def name_in(row: dict[str, Any], name: str) -> str | None:
@@ -248,11 +254,11 @@ def milliseconds(time: int) -> int | None:
     return found if 0 < found <= MAX_TIME_MS else None
 
 
-def _text(message: dict[str, Any], name: str) -> str:
+def _text(message: dict[str, Any], name: str) -> str | None:
     text = message.get(name)
-    if type(text) is not str or not text:
+    if type(text) is not str and text is not None:
         raise BadField(f"$.{name}: expected a name, got {_found(message, name)}")
-    return text
+    return text or None
 
 
 def _found(message: dict[str, Any], name: str) -> str:
@@ -279,7 +285,7 @@ def _read_key(key: bytes | None) -> _Key:
 
 
 def _tombstone(key: _Key) -> Event:
-    record_key = canonical(key.columns) if key.columns else None
+    record_key = _key_text(key.columns) if key.columns else None
     metadata = _metadata({}, key)
     return Event(0, TOMBSTONE, key.database, None, key.table, record_key, metadata=metadata)
 

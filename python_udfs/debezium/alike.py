@@ -20,7 +20,8 @@ from python_udfs.core import limits
 from python_udfs.core.errors import DecodeError
 from python_udfs.core.events import MAX_TIME_MS, MIN_TIME_MS, EventColumns
 from python_udfs.core.short_way import Format, Messages, Names
-from python_udfs.debezium import mongodb
+from python_udfs.debezium import cells, mongodb
+from python_udfs.debezium.keys import key_rows
 from python_udfs.debezium.layouts import (
     IMAGES,
     OPERATIONS,
@@ -73,10 +74,10 @@ class DebeziumFormat(Format[Shape, Layout, "Rows"]):
         return (
             b"" if key is None else self._key_prefixes.of(key),
             prefix,
-            _text_behind(b'"db":"', value, start),
-            _text_behind(b'"schema":"', value, start),
-            _text_behind(b'"table":"', value, start)
-            or _text_behind(b'"collection":"', value, start),
+            *(
+                next(filter(None, (_text_behind(mark, value, start) for mark in marks)), b"")
+                for marks in _NAMING
+            ),
         )
 
     def shape(self, names: Names, key: bytes | None, value: bytes) -> Shape | None:
@@ -96,6 +97,17 @@ class DebeziumFormat(Format[Shape, Layout, "Rows"]):
 
     def columns(self, layout: Layout, rows: "Rows") -> EventColumns | None:
         return columns_of(layout, rows)
+
+
+_NAMING: Final = tuple(
+    tuple(b'"%b":"' % name.encode() for name in names)
+    for names in (
+        ("db", "database_name"),
+        ("schema", "schema_name"),
+        ("table", "collection", "table_name"),
+    )
+)
+"""What is in front of a database's, a schema's and a table's name, as a rule."""
 
 
 def _text_behind(mark: bytes, value: bytes, start: int) -> bytes:
@@ -220,8 +232,8 @@ def columns_of(layout: Layout, rows: Rows) -> EventColumns | None:
     changes = rows.changes
     sources = list(map(attrgetter(of_envelope["source"]), changes))
     times: Sequence[int | None] = [None] * len(changes)
-    if "ts_ms" in of_source:
-        times = _known_times(list(map(attrgetter(of_source["ts_ms"]), sources)))
+    if "ts_ms" in of_source or "ts_ns" in of_source:
+        times = _known_times(_times(sources, of_source))
     parts: list[Any] = [] if layout.key is None else [rows.keys]
     parts += [
         map(attrgetter(of_source[name]), sources)
@@ -276,6 +288,10 @@ def _rows_of_columns(layout: Layout, rows: Rows, unfit: set[int]) -> _Columns | 
             return None
         if layout.key is not None:
             record_key = _encode_lines(rows.keys)
+    if layout.key is not None:
+        keys = key_rows(layout.key.struct, rows.keys)
+        if keys is not rows.keys:
+            record_key = _encode_lines(keys)
     return (
         record_key,
         _images(rows.parts(of_envelope.get("before"))),
@@ -343,12 +359,14 @@ def _unusual(layout: Layout, rows: Rows) -> set[int]:
                 if getattr(change, attribute) == nothing:
                     setattr(change, attribute, None)
     unfit: set[int] = set()
+    if cells.MARK in texts and not layout.shape.connector:
+        unfit = {place for place, text in enumerate(rows.texts) if cells.MARK in text}
     # Each has those of the envelope, the source and an image: most often there are few others.
     if (
         max(map(len, rows.texts)) > _FLAT_BYTES
         and texts.count(b"{") + texts.count(b"[") - 3 * len(rows.texts) >= limits.MAX_DEPTH - 3
     ):
-        unfit = {
+        unfit |= {
             place
             for place, text in enumerate(rows.texts)
             if len(text) > _FLAT_BYTES and may_be_deep(text)
@@ -398,6 +416,19 @@ def convert_in_place(converters: Converters, rows: list[Any], unfit: set[int]) -
         for row, value in zip(some, declared.convert_column(values, misfits), strict=True):
             setattr(row, attribute, value)
         unfit.update(map(there.__getitem__, misfits))
+
+
+def _times(sources: list[Any], of_source: dict[str, str]) -> list[Any]:
+    """When the source changed each row, in milliseconds."""
+    times: list[Any] = [UNSET] * len(sources)
+    if "ts_ms" in of_source:
+        times = list(map(attrgetter(of_source["ts_ms"]), sources))
+    if "ts_ns" in of_source and UNSET in times:
+        finer = list(map(attrgetter(of_source["ts_ns"]), sources))
+        for place, (time, sent) in enumerate(zip(times, finer, strict=True)):
+            if time is UNSET and type(sent) is int:
+                times[place] = sent // 1_000_000
+    return times
 
 
 def _known_times(times: list[Any]) -> Sequence[int | None]:

@@ -2,7 +2,7 @@
 
 Rows without a schema block whose names are the same, in the same order; their keys too. Decoded and
 encoded again, row and key must give the bytes that were sent. Rows that may hold an unavailable
-value go the careful way.
+value, or cells, go the careful way.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,8 +15,9 @@ import msgspec
 from python_udfs.core.events import DELETE, MAX_TIME_MS, UPSERT, Decoded, EventColumns
 from python_udfs.core.limits import MAX_DEPTH
 from python_udfs.core.short_way import Format, Messages, Names, ShortWay
-from python_udfs.debezium import unwrapped
+from python_udfs.debezium import cells, unwrapped
 from python_udfs.debezium.alike import convert_in_place
+from python_udfs.debezium.keys import key_rows
 from python_udfs.debezium.layouts import Converters
 from python_udfs.debezium.types import UNAVAILABLE_MARKS
 from python_udfs.text.json_lines import FAILURES, may_be_deep, read_lines
@@ -95,7 +96,7 @@ class UnwrappedRows(Format[Shape, Layout, "Rows"]):
             return None
         if "op" in row or (key and (not columns or unwrapped.may_be_wrapped(key))):
             return None
-        if unwrapped.HEARTBEAT in columns:
+        if unwrapped.HEARTBEAT in columns or unwrapped.may_be_no_row(row):
             return None
         added = [name[2:] for name in row if unwrapped.is_added_name(name)]
         source: tuple[tuple[str, Any], ...] = ()
@@ -202,7 +203,11 @@ class UnwrappedRows(Format[Shape, Layout, "Rows"]):
             pairs = list(zip(lines, operations, strict=True))
             before = _lines(line if operation == DELETE else None for line, operation in pairs)
             after = _lines(None if operation == DELETE else line for line, operation in pairs)
-        record_key = _canonical_lines(rows.keys) if layout.key is not None else None
+        record_key = event_key = None
+        if layout.key is not None:
+            event_key = _canonical_lines(rows.keys)
+            keys = key_rows(layout.key_row, rows.keys)
+            record_key = event_key if keys is rows.keys else _canonical_lines(keys)
         source = dict(layout.shape.source)
         database, schema, table = (
             next(filter(None, map(source.get, fields)), None) for fields in unwrapped.NAMING
@@ -220,7 +225,7 @@ class UnwrappedRows(Format[Shape, Layout, "Rows"]):
                 for time in added.get("source_ts_ms", nothing)
             ],
             None,
-            _metadata(layout, rows, record_key),
+            _metadata(layout, rows, event_key),
         )
 
 
@@ -256,7 +261,7 @@ def _may_be_plain(value: bytes | None) -> bool:
         and len(value) <= _MAX_BYTES
         and not unwrapped.may_be_wrapped(value)
         and _is_flat(value)
-        and not any(mark in value for mark in UNAVAILABLE_MARKS)
+        and not any(mark in value for mark in (cells.MARK, *UNAVAILABLE_MARKS))
     )
 
 
@@ -265,7 +270,7 @@ def _is_flat(text: Any) -> bool:
 
 
 def _is_plain_key(text: Any) -> bool:
-    return unwrapped.EXTENDED not in text and _is_flat(text)
+    return unwrapped.EXTENDED not in text and cells.MARK not in text and _is_flat(text)
 
 
 def _place_of(name: str) -> tuple[str, ...]:
@@ -297,10 +302,10 @@ def metadata_struct(
     return _struct("Metadata", names + ["schema_name"] * (schema_name is not None))
 
 
-def _metadata(layout: Layout, rows: "Rows", record_key: bytes | None) -> bytes:
+def _metadata(layout: Layout, rows: "Rows", event_key: bytes | None) -> bytes:
     columns: list[Sequence[Any]] = []
-    if record_key is not None:
-        columns.append(list(map(msgspec.Raw, record_key.splitlines())))
+    if event_key is not None:
+        columns.append(list(map(msgspec.Raw, event_key.splitlines())))
     for part in layout.parts:
         values = list(map(rows.field, part.places))
         columns.append(values[0] if part.struct is None else list(map(part.struct, *values)))

@@ -43,7 +43,7 @@ from python_udfs.core.errors import (
 from python_udfs.core.events import Decoded, Event, EventColumns, invalid
 from python_udfs.core.limits import MAX_PAYLOAD_BYTES
 from python_udfs.core.short_way import Format, Messages, Names, ShortWay
-from python_udfs.debezium import envelope
+from python_udfs.debezium import cells, envelope
 from python_udfs.debezium.alike import Rows, columns_of
 from python_udfs.debezium.avro_schemas import AvroSchema, compile_schema
 from python_udfs.debezium.envelope import (
@@ -220,6 +220,10 @@ class AvroFormat(Format[Shape, _Layout, Rows]):
             return None
         # All messages have the same names, and images that are null have none.
         parts = {name: part.optional or part for name, part in node.fields}
+        if shape.connector is None and any(
+            has_cells(parts[name]) for name in IMAGES if name in parts
+        ):
+            return None
 
         def names_of(part: str, known: tuple[str, ...]) -> tuple[str, ...]:
             return tuple(name for name, _ in parts[part].fields) if part in parts else known
@@ -245,6 +249,14 @@ class AvroFormat(Format[Shape, _Layout, Rows]):
 
     def columns(self, layout: _Layout, rows: Rows) -> EventColumns | None:
         return columns_of(layout, rows)
+
+
+def has_cells(node: Node) -> bool:
+    """Whether a record may be a row of cells."""
+    return any(
+        part.kind == "record" and cells.has_names(name for name, _ in part.fields)
+        for part in (field.optional or field for _, field in node.fields)
+    )
 
 
 def _are_of(layout: _Layout, changes: Sequence[Any]) -> list[bool]:

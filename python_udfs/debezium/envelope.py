@@ -20,12 +20,14 @@ What is no change of a row:
 
 - ``tombstone``: no value, zero bytes, JSON ``null``, ``"default"``, and either of them as payload;
   ``metadata.event_key_schema`` is the name of its key's schema, which names the table
-- ``message``: op ``m``, heartbeats, transaction markers, notifications; all fields in ``metadata``
+- ``message``: op ``m``, heartbeats, transaction markers, notifications, CockroachDB's ``resolved``;
+  all fields in ``metadata``
 - ``schema_change``: an object with ``ddl`` or ``tableChanges``; all fields in ``metadata``
-- ``invalid``, because they are other formats: an unwrapped row, a payload framed by Confluent's
-  schema registry
+- ``invalid``, because they are other formats: an unwrapped row, a CloudEvents message, a payload
+  framed by Confluent's schema registry
 
-``mongodb`` reads the images of MongoDB's envelopes, which are texts.
+``mongodb`` reads the images of MongoDB's envelopes, which are texts; ``cells`` those of Cassandra,
+ScyllaDB and YugabyteDB, whose columns are objects.
 
 ``metadata``: ``connector``, ``snapshot``, ``source``, ``transaction``, ``ts_ms``, ``schema_name``
 and ``event_key`` (where the message has them), every other field of the envelope under its own
@@ -33,6 +35,7 @@ name, and
 
     event_key_encoding  "base64" if the key could not be decoded
     bson                of MongoDB's documents: the types of their values
+    cells               of rows of cells: what cells say beside their values
     untyped             paths of values that don't fit the type the schema declares: kept as sent
     as_sent             path -> the text of a zoned timestamp with another offset than Z
     envelope            fields of the envelope whose names are taken by one of the above
@@ -42,12 +45,13 @@ Policies where the documents say nothing:
 
 - A name that comes twice in one object is ``bad_field``: neither value may be dropped.
 - ``op`` missing or no string is ``bad_field``, an unknown one ``bad_type``.
-- Empty text in ``source.db``, ``schema``, ``namespace``, ``keyspace`` and ``table`` says nothing:
-  null. The schema is ``schema``, else Lindorm's ``namespace``, else Vitess's ``keyspace``. The
-  table of MongoDB is the ``collection``.
+- What ``source`` says: ``source_block``.
 - A key that is no JSON object (``"default"``, ``1001``) gives no ``record_key``, nor does ``{}``.
+  A number in a ``record_key`` has one text, however it was sent (``keys``); ``event_key`` has it as
+  it was sent.
 """
 
+import re
 from base64 import b64encode
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
@@ -66,9 +70,7 @@ from python_udfs.core.errors import (
 from python_udfs.core.events import (
     DELETE,
     INSERT,
-    MAX_TIME_MS,
     MESSAGE,
-    MIN_TIME_MS,
     SCHEMA_CHANGE,
     SNAPSHOT,
     TOMBSTONE,
@@ -79,7 +81,9 @@ from python_udfs.core.events import (
 )
 from python_udfs.core.limits import MAX_DEPTH, MAX_PAYLOAD_BYTES
 from python_udfs.core.paths import Path, path_text
-from python_udfs.debezium import mongodb
+from python_udfs.debezium import cells, mongodb
+from python_udfs.debezium.keys import key_text
+from python_udfs.debezium.source_block import location, milliseconds_of, text_of
 from python_udfs.debezium.types import (
     NOTHING,
     PREFIXES_OF_KEYS,
@@ -98,7 +102,6 @@ from python_udfs.text.json_as_sent import count_names as _count_names
 from python_udfs.text.json_as_sent import encode as _encode
 from python_udfs.text.json_as_sent import has_names as _has_names
 from python_udfs.text.json_as_sent import has_space as _has_space
-from python_udfs.text.json_as_sent import is_number as _is_number
 from python_udfs.text.json_as_sent import kind_of as _kind
 from python_udfs.text.json_as_sent import load as _load
 from python_udfs.text.json_as_sent import refuse_twice
@@ -112,10 +115,7 @@ OPERATIONS: Final = {
     "t": TRUNCATE,
     "m": MESSAGE,
 }
-_NEEDS_AFTER: Final = frozenset("rcu")
-
-# MySQL has databases and no schemas; Arcion ships the field, null.
-_WITHOUT_SCHEMAS: Final = frozenset({"mysql", "mariadb"})
+_NEED_AFTER: Final = frozenset({SNAPSHOT, INSERT, UPDATE})
 
 _WRAPPER: Final = frozenset({"schema", "payload"})
 # One moment: Debezium has added the finer ones to one kind of message after the other.
@@ -126,6 +126,12 @@ _BARE: Final = _ENVELOPE | _TIMES
 _BARE_MESSAGE: Final = _BARE | {"message"}
 _TRANSACTION_MARKER: Final = _TIMES | {"status", "id", "event_count", "data_collections"}
 _NOTIFICATION: Final = frozenset({"id", "aggregate_type", "type", "additional_data"})
+# What a CloudEvents message always has.
+_CLOUD_EVENT: Final = frozenset({"specversion", "id", "source", "type"})
+# CockroachDB's: where rows without an envelope have what else a message says; a hybrid timestamp.
+_CHANGEFEED: Final = "__crdb__"
+_RESOLVED: Final = "resolved"
+_HLC: Final = re.compile(r"[0-9]+\.[0-9]{10}", re.ASCII)
 _RESERVED: Final = frozenset(
     {
         "connector",
@@ -141,6 +147,7 @@ _RESERVED: Final = frozenset(
         "untyped",
         "as_sent",
         "bson",
+        "cells",
         "envelope",
         "wrapper",
     }
@@ -190,6 +197,7 @@ class Key(NamedTuple):
 _KEY_PATH: Final[Path] = (None, "event_key")
 _BEFORE_PATH: Final[Path] = (None, "before")
 _AFTER_PATH: Final[Path] = (None, "after")
+_IMAGES: Final = ("before", "after")
 
 
 def decode(key: bytes | None, value: bytes | None, *, text_values: bool = False) -> list[Event]:
@@ -312,15 +320,12 @@ def key_of(key: bytes, content_of: Callable[[], Content], notes: Notes) -> Key:
         columns = content.schema.convert(content.payload, _KEY_PATH, notes)
     except DecodeError:
         encoded = b64encode(key).decode()
-        metadata: dict[str, Any] = {"event_key": encoded, "event_key_encoding": "base64"}
-        return Key(None, metadata, Notes(notes.budget))
+        told: dict[str, Any] = {"event_key": encoded, "event_key_encoding": "base64"}
+        return Key(None, told, Notes(notes.budget))
+    metadata: dict[str, Any] = {"event_key": msgspec.Raw(_canonical(columns))}
+    record_key = None
     if type(columns) is dict and columns:
-        record_key = _canonical(columns)
-        event_key = msgspec.Raw(record_key)
-    else:
-        record_key = None
-        event_key = msgspec.Raw(_canonical(columns))
-    metadata = {"event_key": event_key}
+        record_key = key_text(columns)
     if content.beside:
         metadata["event_key_wrapper"] = content.beside
     return Key(record_key, metadata, notes, content.schema.name)
@@ -355,6 +360,18 @@ def _read_change(key: Key, content: Content, envelope: dict[str, Any]) -> Event:
     after = envelope.get("after")
     source = envelope.get("source")
     operation = OPERATIONS.get(op) if type(op) is str else None
+    connector = source.get("connector") if type(source) is dict else None
+    connector = connector.lower() if type(connector) is str else None
+    key_columns: dict[str, Any] = {}
+    form = None
+    if connector is None or connector in cells.CONNECTORS:
+        images = [image for image in (before, after) if type(image) is dict]
+        key_columns = _load(key.record_key) if key.record_key else {}
+        form = cells.form_of(
+            connector, images, (content.schema.before, content.schema.after), key_columns
+        )
+        if op == "i" and (form is not None or connector == cells.CASSANDRA):
+            operation = INSERT
     of_mongodb = (
         operation is None
         or type(after) is str
@@ -377,8 +394,13 @@ def _read_change(key: Key, content: Content, envelope: dict[str, Any]) -> Event:
     _check_types(root, envelope)
 
     notes = key.notes.to_go_on()
-    types = None
-    if of_mongodb:
+    types = told = None
+    if form is not None:
+        cells.refuse_ranges(root, op, connector, after, key_columns)
+        before_text, after_text, told = _read_cells(
+            root, envelope, content, form, connector, key_columns, notes
+        )
+    elif of_mongodb:
         record_key, before_text, after_text, types = mongodb.read(
             root, op, envelope, key.record_key, notes.budget
         )
@@ -387,7 +409,7 @@ def _read_change(key: Key, content: Content, envelope: dict[str, Any]) -> Event:
         before_text = _image(root, before, content.schema.before, _BEFORE_PATH, notes)
         after_text = _image(root, after, content.schema.after, _AFTER_PATH, notes)
     if after_text is None:
-        if op in _NEEDS_AFTER:
+        if operation in _NEED_AFTER:
             raise BadField(f"{root}.after: missing, although op is {op!r} ({operation})")
         if op == "d" and before_text is None and key.record_key is None:
             raise BadField(
@@ -404,12 +426,55 @@ def _read_change(key: Key, content: Content, envelope: dict[str, Any]) -> Event:
         after_text,
         occurred_at,
         None,
-        metadata_of(envelope, key, notes, content, types),
+        metadata_of(envelope, key, notes, content, types, told),
     )
 
 
+def _read_cells(
+    root: str,
+    envelope: dict[str, Any],
+    content: Content,
+    form: cells.Form,
+    connector: str | None,
+    key_columns: dict[str, Any],
+    notes: Notes,
+) -> tuple[bytes | None, bytes | None, dict[str, Any]]:
+    """The images of a change of cells, before and after it, and what else the cells say."""
+    images: dict[str, dict[str, Any]] = {}
+    told: dict[str, Any] = {}
+    is_delete = envelope["op"] == "d"
+    for name, path in (("before", _BEFORE_PATH), ("after", _AFTER_PATH)):
+        image = envelope.get(name)
+        for cell in image.values() if type(image) is dict else ():
+            if type(cell) is dict:
+                plain_placeholders(cell)
+        image = _converted(root, image, content.schema.fields.get(name), path, notes)
+        if image is None:
+            continue
+        cells.without_range(image, connector)
+        is_after = name == "after" and not is_delete
+        more = cells.plain(image, form, key_columns, is_after=is_after, is_deleted=is_delete)
+        if more:
+            told[name] = more
+        images[name] = image
+    if is_delete and "before" not in images and "after" in images:
+        images["before"] = images.pop("after")
+    before, after = (_encode(images[name]) if images.get(name) else None for name in _IMAGES)
+    return before, after, told
+
+
 def _image(root: str, image: Any, schema: Schema | None, path: Path, notes: Notes) -> bytes | None:
-    """A row image as JSON text. Null, absent and ``{}`` mean the same in this family: None."""
+    """A row image as JSON text."""
+    converted = _converted(root, image, schema, path, notes)
+    return None if converted is None else _encode(converted)
+
+
+def _converted(
+    root: str, image: Any, schema: Schema | None, path: Path, notes: Notes
+) -> dict[str, Any] | None:
+    """A row image, its values converted in place. Null, absent and ``{}`` mean the same in this
+    family: None.
+    """
     if type(image) is not dict:
         if image is None:
             return None
@@ -420,55 +485,7 @@ def _image(root: str, image: Any, schema: Schema | None, path: Path, notes: Note
     plain_placeholders(image)
     if schema is not None:
         schema.convert(image, path, notes)
-    return _encode(image)
-
-
-def location(root: str, source: Any) -> tuple[str | None, str | None, str | None, int | None]:
-    """Database, schema and table of a source block, and when the source changed the row.
-
-    ``root`` is the path of what it is in. Raises ``BadField``.
-    """
-    if type(source) is not dict:
-        if source is None:
-            return None, None, None, None
-        raise BadField(f"{root}.source: expected an object or null, got {_kind(source)}")
-    where = f"{root}.source"
-    connector = _text(where, source, "connector")
-    schema_name = _text(where, source, "schema")
-    # Lindorm's, and Vitess's: none of them ships two of the three.
-    namespace = _text(where, source, "namespace")
-    keyspace = _text(where, source, "keyspace")
-    if connector is not None and connector.lower() in _WITHOUT_SCHEMAS:
-        schema_name = None
-    else:
-        schema_name = schema_name or namespace or keyspace
-    milliseconds = milliseconds_of(f"{where}.ts_ms", source.get("ts_ms"))
-    if not milliseconds or not MIN_TIME_MS <= milliseconds <= MAX_TIME_MS:
-        milliseconds = None
-    table = _text(where, source, "table" if "table" in source else "collection")
-    return _text(where, source, "db"), schema_name, table, milliseconds
-
-
-def _text(where: str, fields: dict[str, Any], name: str) -> str | None:
-    value = fields.get(name)
-    if type(value) is str:
-        return value or None
-    if value is None:
-        return None
-    raise BadField(f"{where}.{name}: expected a string or null, got {_kind(value)}")
-
-
-def milliseconds_of(where: str, value: Any) -> int | None:
-    """An integer, also as text or as a number with nothing behind the point; None for null."""
-    if type(value) is int or value is None:
-        return value
-    text = value if type(value) is str else bytes(value).decode() if _is_number(value) else ""
-    digits = text.removeprefix("-")
-    if type(value) is not str:
-        digits = digits.removesuffix(".0")
-    if digits.isdecimal() and digits.isascii() and len(digits) < 20:
-        return -int(digits) if text.startswith("-") else int(digits)
-    raise BadField(f"{where}: expected milliseconds, got {_kind(value)} {_shown(text)}".rstrip())
+    return image
 
 
 def _check_types(root: str, envelope: dict[str, Any]) -> None:
@@ -495,8 +512,8 @@ def message_of(key: Key, content: Content, envelope: dict[str, Any]) -> Event | 
         return Event(
             0,
             SCHEMA_CHANGE,
-            _text(root, envelope, "databaseName") or database,
-            _text(root, envelope, "schemaName") or schema,
+            text_of(root, envelope, "databaseName") or database,
+            text_of(root, envelope, "schemaName") or schema,
             table,
             key.record_key,
             occurred_at=occurred_at,
@@ -510,6 +527,7 @@ def message_of(key: Key, content: Content, envelope: dict[str, Any]) -> Event | 
             and {"status", "id"} <= names <= _TRANSACTION_MARKER
         )
         or (names >= _NOTIFICATION and names <= _NOTIFICATION | {"timestamp"})
+        or is_resolved(envelope)
     ):
         return Event(
             0,
@@ -518,6 +536,19 @@ def message_of(key: Key, content: Content, envelope: dict[str, Any]) -> Event | 
             metadata=metadata_of(envelope, key, key.notes, content),
         )
     return None
+
+
+def is_resolved(message: dict[str, Any]) -> bool:
+    """Whether a message says up to when CockroachDB's changefeed has shipped all changes."""
+    if message.keys() == {_CHANGEFEED} and type(message[_CHANGEFEED]) is dict:
+        message = message[_CHANGEFEED]
+    time = message.get(_RESOLVED)
+    return len(message) == 1 and type(time) is str and _HLC.fullmatch(time) is not None
+
+
+def may_be_resolved(message: dict[str, Any]) -> bool:
+    """Whether ``is_resolved`` of a message by its names."""
+    return len(message) == 1 and (_RESOLVED in message or _CHANGEFEED in message)
 
 
 def _read_other(key: Key, content: Content, envelope: dict[str, Any]) -> Event:
@@ -546,12 +577,27 @@ def _looks_like_envelope(envelope: dict[str, Any]) -> bool:
 
 
 def _unwrapped(root: str, row: dict[str, Any], format: str) -> str:
+    if _CLOUD_EVENT <= row.keys():
+        return cloud_event(root)
     names = sorted(row)
     shown = ", ".join(_shown(name) for name in names[:5]) + (", ..." if len(names) > 5 else "")
     return (
         f"{root}: an unwrapped row ({shown}) instead of an envelope with op, before and after: "
         "as the transform ExtractNewRecordState makes it, "
         f"whose format is {format}"
+    )
+
+
+def is_cloud_event(row: dict[str, Any]) -> bool:
+    """Whether Debezium's CloudEventsConverter has written it; rows of others may look like one."""
+    return _CLOUD_EVENT <= row.keys() and any(name.startswith("iodebezium") for name in row)
+
+
+def cloud_event(root: str) -> str:
+    """The sentence for a message of CloudEvents."""
+    return (
+        f"{root}: a CloudEvents message, which has the envelope in its data: set the connector's"
+        " value.converter to JsonConverter or Avro's instead of CloudEventsConverter"
     )
 
 
@@ -581,9 +627,10 @@ def metadata_of(
     notes: Notes,
     content: Content | None = None,
     bson: Any = None,
+    told: dict[str, Any] | None = None,
 ) -> bytes | None:
     """The metadata column: all that a message carries besides what has a column of its own.
-    ``bson`` has the types of MongoDB's documents.
+    ``bson`` has the types of MongoDB's documents, ``told`` what cells say beside their values.
     """
     metadata = dict(key.metadata)
     source = envelope.get("source")
@@ -610,6 +657,8 @@ def metadata_of(
             metadata["wrapper"] = content.beside
     if bson is not None:
         metadata["bson"] = bson
+    if told:
+        metadata["cells"] = told
     if notes.untyped:
         metadata["untyped"] = notes.untyped
     if notes.as_sent:

@@ -19,7 +19,8 @@ import msgspec
 from msgspec import Raw, UnsetType
 
 from python_udfs.core.events import DELETE, INSERT, SNAPSHOT, UPDATE
-from python_udfs.debezium.envelope import location
+from python_udfs.debezium import cells
+from python_udfs.debezium.source_block import COLLECTION, DATABASES, SCHEMAS, TABLES, location
 from python_udfs.debezium.types import NOTHING, Schema, schema_of
 from python_udfs.text.json_lines import FAILURES
 from python_udfs.text.structs import merged_names, struct_of
@@ -29,12 +30,13 @@ IMAGES: Final = ("before", "after")
 # No set: what is sent as an op may be an object, which has no hash.
 _OPS: Final = tuple(OPERATIONS)
 # Fields of a source block that say which table it is.
-_PLACE: Final = ("connector", "db", "schema", "namespace", "keyspace", "table", "collection")
+_PLACE: Final = ("connector", *DATABASES, *SCHEMAS, *TABLES, COLLECTION)
 # What metadata has of its own, beside the envelope's fields.
 _TAKEN: Final = frozenset(
     {
         *("connector", "snapshot", "event_key", "event_key_encoding", "event_key_wrapper"),
         *("untyped", "as_sent", "envelope", "wrapper", "schema_name", "schema", "payload", "bson"),
+        "cells",
     }
 )
 # Of fields that are not columns. An object or array is not plain there: it may be too deep.
@@ -66,6 +68,11 @@ class Shape(NamedTuple):
     def of_mongodb(self) -> bool:
         """Whether the images are documents as texts, which have no names here."""
         return any(name == "collection" for name, _ in self.place)
+
+    @property
+    def connector(self) -> str | None:
+        """The source's connector; None if it names none."""
+        return dict(self.place).get("connector")
 
     @property
     def names(self) -> int:
@@ -196,6 +203,7 @@ def shape_of(key: bytes | None, value: bytes) -> Shape | None:
         return None
     of_mongodb = "collection" in source
     image = str if of_mongodb else dict
+    table = (COLLECTION,) if of_mongodb else TABLES
     if (
         not _TAKEN.isdisjoint(fields)
         or fields.get("op") not in _OPS
@@ -206,8 +214,9 @@ def shape_of(key: bytes | None, value: bytes) -> Shape | None:
             of_mongodb
             and ("table" in source or tuple(key_fields or _KEY_OF_DOCUMENT) != _KEY_OF_DOCUMENT)
         )
-        or type(source.get("collection" if of_mongodb else "table")) is not str
+        or not any(type(source.get(name)) is str for name in table)
         or any(source.get(name) is not None and type(source[name]) is not str for name in _PLACE)
+        or _may_have_cells(source.get("connector"), before, after)
     ):
         return None
     return Shape(
@@ -219,6 +228,13 @@ def shape_of(key: bytes | None, value: bytes) -> Shape | None:
         () if of_mongodb else tuple(before or ()),
         () if of_mongodb else tuple(after or ()),
     )
+
+
+def _may_have_cells(connector: str | None, *images: Any) -> bool:
+    """Whether a message may be of cells, which are no single values."""
+    if connector is not None:
+        return connector.lower() in cells.CONNECTORS
+    return any(type(image) is dict and cells.are_cells(image) for image in images)
 
 
 def merged(known: Shape, seen: Shape) -> Shape | None:

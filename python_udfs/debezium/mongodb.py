@@ -51,6 +51,7 @@ from python_udfs.debezium.extended_json import (
 )
 from python_udfs.images import PARTIAL, TRUNCATED, UPDATED
 from python_udfs.text.json_as_sent import encode, kind_of, shown
+from python_udfs.text.numbers import plain_number, plain_numbers
 
 OPS: Final = ("r", "c", "u", "d")
 """What happens to documents; of a collection that is dropped nothing is said."""
@@ -123,7 +124,7 @@ def read(
             applied = None if before is None else update.applied_to(before, budget)
             after = applied or update.image(root, identity)
     return Images(
-        encode(identity) if identity else None,
+        encode(plain_numbers(identity)) if identity else None,
         None if before is None else encode(before),
         None if after is None else encode(after),
         types,
@@ -177,7 +178,8 @@ def _images_of_update(found: Loaded, description: Any, id_text: str | None) -> I
     image[PARTIAL] = {UPDATED: parts} if parts else {}
     told = {} if types is None else {"updatedFields": types}
     # In half the time that Images() takes.
-    return tuple.__new__(Images, (encode({_ID: identity}), None, encode(image), told))
+    key = encode({_ID: plain_number(identity)})
+    return tuple.__new__(Images, (key, None, encode(image), told))
 
 
 def loaded(documents: Sequence[Document]) -> Sequence[Document]:

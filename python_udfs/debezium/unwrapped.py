@@ -59,7 +59,8 @@ from python_udfs.core.events import (
     Headers,
     invalid,
 )
-from python_udfs.debezium import envelope, mongodb
+from python_udfs.debezium import cells, envelope, mongodb
+from python_udfs.debezium.source_block import milliseconds_of
 from python_udfs.debezium.types import (
     NOTHING,
     PREFIXES_OF_KEYS,
@@ -67,7 +68,8 @@ from python_udfs.debezium.types import (
     Notes,
     plain_placeholders,
 )
-from python_udfs.text.json_as_sent import canonical, encode, kind_of, load, load_whole, shown
+from python_udfs.text.json_as_sent import encode, kind_of, load, load_whole, shown
+from python_udfs.text.numbers import plain_numbers
 
 PREFIX: Final = "__"
 OPERATIONS: Final = {"r": SNAPSHOT, "c": INSERT, "u": UPDATE, "d": DELETE}
@@ -190,7 +192,7 @@ def _of_document(key: envelope.Key) -> envelope.Key:
     if len(columns) != 1 or type(text) is not str or not _EXTENDED.match(text):
         return key
     identity = mongodb.identity_of(text)
-    return key if identity is None else key._replace(record_key=canonical(identity))
+    return key if identity is None else key._replace(record_key=encode(plain_numbers(identity)))
 
 
 def may_be_wrapped(text: bytes) -> bool:
@@ -261,7 +263,10 @@ def _event(key: envelope.Key, content: envelope.Content, said: dict[str, Any]) -
             f"{root}: an envelope with op, before and after: its format is debezium_json, of Avro"
             " debezium_avro"
         )
-    if is_message(content.schema.name) or _is_heartbeat(key, row):
+    if envelope.is_cloud_event(row):
+        raise BadShape(envelope.cloud_event(root))
+    is_resolved = key.record_key is None and envelope.is_resolved(row)
+    if is_resolved or is_message(content.schema.name) or _is_heartbeat(key, row):
         other = envelope.message_of(key, content, row)
         if other is not None:
             return other
@@ -281,6 +286,7 @@ def _event(key: envelope.Key, content: envelope.Content, said: dict[str, Any]) -
         if content.schema is not NOTHING:
             notes = notes.to_go_on()
             content.schema.convert(row, (None, "before" if operation == DELETE else "after"), notes)
+        cells.of_row(row, is_after=operation != DELETE)
         image = encode(row)
     elif operation != DELETE:
         raise BadShape(f"{root}: expected a row, got an object without columns")
@@ -377,6 +383,11 @@ def is_likely(event: Event) -> bool:
     return bool(key) and key.keys() <= row.keys()
 
 
+def may_be_no_row(row: dict[str, Any]) -> bool:
+    """Whether an object may be a message of a writer that has no rows like this one."""
+    return envelope.is_cloud_event(row) or envelope.may_be_resolved(row)
+
+
 def is_added_name(name: str) -> bool:
     """Whether the transform has added the field of this name."""
     if name[:2] != PREFIX:
@@ -416,7 +427,7 @@ def _name(root: str, added: dict[str, Any], fields: Sequence[str]) -> str | None
 def _occurred_at(root: str, added: dict[str, Any]) -> int | None:
     time = added.get("source_ts_ms")
     if type(time) is not int:
-        time = envelope.milliseconds_of(f"{root}.__source_ts_ms", time)
+        time = milliseconds_of(f"{root}.__source_ts_ms", time)
     return time if time and 0 < time <= MAX_TIME_MS else None
 
 

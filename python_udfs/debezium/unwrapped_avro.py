@@ -76,6 +76,8 @@ class AvroRows(Format[alike_rows.Shape, _Layout, alike_rows.Rows]):
         key, value = (avro.schema_of(frame) if frame else None for frame in names)
         if value is None or not all(_is_plain(part, name) for name, part in value.node.fields):
             raise ValueError("what was added is no single value")
+        if any(avro.has_cells(each.node) for each in (key, value) if each is not None):
+            raise ValueError("rows that may be of cells")
         rows = rows._replace(
             metadata=alike_rows.metadata_struct(shape, rows.parts, value.schema.name),
             schema_name=value.schema.name,

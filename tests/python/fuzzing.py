@@ -159,9 +159,11 @@ def check_image(image: bytes) -> None:
 
     names = tuple(msgspec.json.decode(image, type=dict[str, msgspec.Raw]))[:50]
     other = b'{"id":1}'
-    exact = _exact_texts(image, names)
-    together, *_ = row_texts_of_many([image, other, image], [None] * 3, [None] * 3, names, ())
-    assert together[0] == together[2] == exact, (together, exact)
+    for keys in ((), names):
+        exact = _exact_texts(image, names, frozenset(keys))
+        images = [image, other, image]
+        together, *_ = row_texts_of_many(images, [None] * 3, [None] * 3, names, keys)
+        assert together[0] == together[2] == exact, (together, exact)
 
 
 def check_column_texts(text: bytes) -> None:

@@ -250,6 +250,39 @@ def test_odd_messages_of_canal(odd: str) -> None:
         assert compared("canal", messages)[0] >= 30
 
 
+LABELS: Final = {"id": "int", "state": "enum('0','it''s, 1')", "tags": "set('a','b','c')"}
+
+
+@pytest.mark.parametrize("sql_types", [{"state": 4, "tags": -7}, {"state": 12, "tags": 12}, None])
+def test_labels_of_canal(sql_types: Any) -> None:
+    values = ["0", "1", "2", "it's, 1", "9", None, "", "5", "x"]
+    messages = []
+    for n in range(200):
+        row = {
+            "id": f"{n}",
+            "state": values[n % 9],
+            "tags": ["0", "5", "a,b", None, "", "9"][n % 6],
+        }
+        old = [{"state": values[n % 5]}] if n % 4 == 1 else None
+        messages.append(canal(n, data=[row], old=old, mysqlType=LABELS, sqlType=sql_types))
+    short, events = compared("canal", messages)
+    assert 100 < short < 200
+    assert any(b'"tags":"a,c"' in (event.after or b"") for event in events)
+    assert any(b'"tags":"9"' in (event.after or b"") for event in events)
+
+
+@pytest.mark.parametrize("names", [{}, {"database": None, "table": None}, {"database": None}])
+def test_rows_without_a_table(names: dict[str, Any]) -> None:
+    nothing = {"database": "absent", "table": "absent"}
+    messages = [canal(n, **(nothing | names)) for n in range(60)]
+    assert compared("canal", messages)[0] == 60
+    mixed = [canal(n, **(nothing | names if n % 3 else {})) for n in range(60)]
+    assert compared("canal", mixed)[0] == 60
+    for key in ("hash", "columns"):
+        rows = [maxwell(n, key, **(nothing | names if n % 3 else {})) for n in range(60)]
+        assert compared("maxwell", rows)[0] == 60
+
+
 def test_types_that_tidb_has_in_any_order() -> None:
     """Go's maps have none."""
     dice = random.Random(3)

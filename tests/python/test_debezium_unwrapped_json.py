@@ -494,6 +494,36 @@ def test_captures_have_headers() -> None:
     assert (told.format, told.events[0].source_table) == (FORMAT, "orders")
 
 
+RESOLVED = b'{"resolved":"1681240120058450985.0000000000"}'
+
+
+@pytest.mark.parametrize(
+    "value", [RESOLVED, b'{"__crdb__":' + RESOLVED + b"}", b'{"payload":' + RESOLVED + b"}"]
+)
+def test_what_cockroachdb_has_resolved_is_a_message(value: bytes) -> None:
+    (event,) = decode(None, value)
+    assert (event.operation, event.after) == ("message", None)
+    # A table may have such a column, and rows of it a key.
+    (row,) = decode(b'{"resolved":1}', value)
+    assert row.operation == "upsert"
+    (row,) = decode(None, b'{"resolved":"yes"}')
+    assert row.operation == "upsert"
+    keys = [None, b'{"resolved":1}', None]
+    values = [b'{"resolved":"yes"}', value, value]
+    decoded_twice(list(zip(keys * 20, values * 20, strict=True)))
+
+
+def test_cloud_events_are_no_rows() -> None:
+    event = {"id": "a", "source": "/debezium/x", "specversion": "1.0", "type": "t", "data": {}}
+    (row,) = decode(None, dumps(event))
+    assert row.operation == "upsert"
+    (refused,) = decode(None, dumps(event | {"iodebeziumop": "c"}))
+    assert refused.error_code == "bad_shape"
+    assert "a CloudEvents message" in str(refused.error_detail)
+    texts = [dumps(event), dumps(event | {"iodebeziumop": "c"})]
+    decoded_twice([(None, texts[number % 2]) for number in range(40)])
+
+
 def test_heartbeats_together_are_messages() -> None:
     assert decoded_twice([(b'{"serverName":"a"}', b'{"ts_ms":%d}' % n) for n in range(40)]) == 0
     oid = '{"$oid":"67ab0000000000000000%04d"}'

@@ -118,7 +118,7 @@ def key_of(columns: list[Row], payload: Row) -> Row:
 
 def unscaled(number: str, scale: int) -> str:
     """A Decimal as Connect ships it."""
-    with localcontext(prec=200):
+    with localcontext(prec=200 + abs(scale)):
         value = int(Decimal(number).scaleb(scale))
     return b64(value.to_bytes((value.bit_length() + 8) // 8, "big", signed=True))
 
@@ -167,6 +167,25 @@ def _declared_samples() -> list[Sample]:
         same(column("c_int64", "int64"), "bigint", -(2**63), 2**63 - 1),
         same(column("c_float32", "float32"), "double", 3.14, -0.1),
         same(column("c_float64", "float64"), "double", 5e-324, 1.7976931348623157e308),
+        # As Java writes doubles and floats: not always as short as can be.
+        sample(
+            column("c_java", "float64"),
+            "double",
+            (msgspec.Raw("4.9E-324"), 5e-324),
+            (msgspec.Raw("1.9999999999999998E23"), 2e23),
+        ),
+        sample(
+            column("c_java32", "float32"),
+            "double",
+            (msgspec.Raw("1.17549435E-38"), 1.17549435e-38),
+            (msgspec.Raw("3.4028235E38"), 3.4028235e38),
+        ),
+        sample(
+            column("c_java_zero", "float64"),
+            "double",
+            (msgspec.Raw("-0.0"), -0.0),
+            (msgspec.Raw("0.12345678901234567"), 0.12345678901234567),
+        ),
         sample(column("c_nan", "double"), "double", ("Infinity", float("inf")), (0.5, 0.5)),
         same(column("c_boolean", "boolean"), "boolean", True, False),
         same(column("c_string", "string"), "string", "", "Łódź 😀 \\ \" ' \n\t{{ x }} {% y %}"),
@@ -209,6 +228,26 @@ def _declared_samples() -> list[Sample]:
             "decimal(7,0)",
             (unscaled("1500", -2), Decimal(1500)),
             (unscaled("9999900", -2), Decimal(9999900)),
+        ),
+        # PostgreSQL's numeric(3,6) and numeric(5,-2), of which its connector ships so many zeros.
+        sample(
+            decimal_column("c_decimal_small", 3, 6),
+            "decimal(6,6)",
+            (unscaled("0.000999", 6), Decimal("0.000999")),
+            (unscaled("-0.000001", 6), Decimal("-0.000001")),
+        ),
+        sample(
+            decimal_column("c_decimal_2046", 5, 2046),
+            "decimal(7,0)",
+            (unscaled("1500", 2046), Decimal(1500)),
+            (unscaled("-9999900", 2046), Decimal(-9999900)),
+        ),
+        # CockroachDB's.
+        sample(
+            column("c_number", "float64", "decimal", parameters={"precision": "10", "scale": "2"}),
+            "decimal(10,2)",
+            (msgspec.Raw("120.50"), Decimal("120.50")),
+            (msgspec.Raw("-99999999.99"), Decimal("-99999999.99")),
         ),
         sample(
             column("c_variable", "struct", f"{data}.VariableScaleDecimal"),
@@ -392,6 +431,12 @@ def _observed_samples() -> list[Sample]:
         ("double", "double", (1.5, 2), (1.5, 2.0)),
         ("small", "double", (1e-300, 12345678.9), (1e-300, 12345678.9)),
         ("nan", "double", ("NaN", 1.25), (float("nan"), 1.25)),
+        (
+            "java",
+            "double",
+            (msgspec.Raw("4.9E-324"), msgspec.Raw("1.9999999999999998E23")),
+            (5e-324, 2e23),
+        ),
         ("price", "decimal(9,2)", (msgspec.Raw("120.50"), 3), (Decimal("120.50"), Decimal("3.00"))),
         (
             "exact",
@@ -455,7 +500,7 @@ OBSERVED: Final = _observed_samples()
 
 
 def all_types() -> list[Line]:
-    """A table of 78 columns with schema blocks, two rows; and one of 42 without."""
+    """A table of 78 columns with schema blocks, two rows; and one of 43 without."""
     capture = Capture("types.with.schema")
     columns = [column("pk", "int32"), *(each.block for each in DECLARED)]
     lines = []
@@ -1044,7 +1089,7 @@ def test_declared_types_become_spark_types(world: World) -> None:
 
 def test_values_that_nobody_declares_get_the_narrowest_type(world: World) -> None:
     expected = {"pk": "int", **{each.name: each.type for each in OBSERVED}}
-    assert len(expected) == 42
+    assert len(expected) == 43
     assert declared_types(world, "untyped") == expected
 
 
@@ -1559,6 +1604,17 @@ def test_values_add_up_in_any_parts() -> None:
         (["int"], [2**31], "bigint"),
         (["int"], ["abc"], "string"),
         (["double"], [msgspec.Raw("0.12345678901234567890")], "decimal(38,20)"),
+        # So many digits tell each double from all others.
+        (["double"], [msgspec.Raw("0.12345678901234567")], "double"),
+        ([], [msgspec.Raw("0.12345678901234567")], "decimal(18,17)"),
+        (["double"], [msgspec.Raw("4.9E-324"), 1, "NaN"], "double"),
+        (["int", "double"], [msgspec.Raw("1.9999999999999998E23")], "double"),
+        (["double"], [msgspec.Raw("1E400")], "string"),
+        ([], [msgspec.Raw("4.9E-324"), msgspec.Raw("0.5")], "double"),
+        ([], [msgspec.Raw("1E400")], "string"),
+        ([], [msgspec.Raw("1.234567890123456789E-50")], "string"),
+        (["array<double>"], [[msgspec.Raw("4.9E-324")]], "array<double>"),
+        ([], [[msgspec.Raw("4.9E-324")]], "array<double>"),
         (["array<int>", "array<bigint>"], [[1]], "array<bigint>"),
         (["array<int>", "array<string>"], [[1]], "string"),
         (["map<string,int>"], [{"a": "x"}], "string"),
@@ -2150,6 +2206,126 @@ def test_a_description_that_is_no_yaml_is_named(paper: Paper) -> None:
     assert contract.read_text().endswith(broken)
 
 
+YUGABYTE: Final[Row] = {"connector": "yugabytedb", "db": "y", "schema": "public", "table": "cells"}
+
+
+def cell(value: Any, **more: Any) -> Row:
+    return {"value": value, "set": True, **more}
+
+
+@pytest.mark.parametrize("has_schema", [True, False])
+def test_rows_of_cells_have_the_types_of_their_values(paper: Paper, has_schema: bool) -> None:
+    capture = Capture("cells")
+    at = "io.debezium.time.MicroTimestamp"
+    values = [column("id", "int32"), column("a", "int64"), column("at", "int64", at)]
+    columns = [
+        column(
+            each["field"],
+            "struct",
+            fields=[{**each, "field": "value"}, column("set", "boolean")],
+        )
+        for each in values
+    ]
+    lines = []
+    for after in (
+        {"id": cell(1), "a": cell(2), "at": cell(0)},
+        {"id": cell(1), "a": None, "at": cell(None)},
+    ):
+        key, payload = {"id": after["id"]}, change("u", YUGABYTE, None, after)
+        if has_schema:
+            lines.append(capture.json(key_of(columns, key), with_schema(columns, payload)))
+        else:
+            lines.append(capture.json(key, payload))
+    paper.topics["cells"] = lines
+    (outcome,) = paper.generate("cells").tables
+    types = ["id int, key", "a bigint", "at timestamp_ntz"]
+    assert outcome.changes == (types if has_schema else ["id int, key", "a int", "at int"])
+    assert "some changes leave a as they were" in outcome.notes[0]
+    # What is said of Cassandra's rows beside their columns.
+    assert paper.generate("cells").tables[0].changes == []
+
+
+def test_cassandra_s_bounds_and_scylla_s_cells_are_no_columns(paper: Paper) -> None:
+    bound = [column("method", "string"), column("values", "array", items=column("x", "string"))]
+    of_cassandra = [
+        *(
+            column(
+                name,
+                "struct",
+                "cell_value",
+                fields=[
+                    column("value", kind),
+                    column("deletion_ts", "int64"),
+                    column("set", "boolean"),
+                ],
+            )
+            for name, kind in (("id", "int32"), ("a", "string"))
+        ),
+        *(column(name, "struct", name, fields=bound) for name in ("_range_start", "_range_end")),
+    ]
+    row: Row = {"id": cell(1, deletion_ts=None), "a": None}
+    row |= {"_range_start": None, "_range_end": None}
+    block = {"connector": "cassandra", "db": "NULL", "keyspace": "shop", "table": "users"}
+    key = {"schema": {"type": "struct", "fields": [column("id", "int32")]}, "payload": {"id": 1}}
+    payload = with_schema(of_cassandra, change("i", block, None, row))
+    of_scylla = [
+        column("id", "int32"),
+        column("a", "struct", "s.ks.t.a.Cell", fields=[column("value", "int64")]),
+    ]
+    other = {"connector": "scylla", "db": "ks", "keyspace_name": "ks", "table_name": "t"}
+    changed = with_schema(of_scylla, change("c", other, None, {"id": 1, "a": {"value": 2}}))
+    paper.topics["cells"] = [
+        Capture("cells").json(key, payload),
+        Capture("cells").json(key, changed),
+    ]
+    outcomes = paper.generate("cells").tables
+    assert {each.source: each.changes for each in outcomes} == {
+        "shop.users": ["id int, key", "a string"],
+        "ks.ks.t": ["id int, key", "a bigint"],
+    }
+
+
+def canal_row(mysql_type: str, sql_type: int, value: str) -> Row:
+    return {
+        "data": [{"id": "1", "state": value}],
+        "database": "shop",
+        "table": "orders",
+        "type": "INSERT",
+        "pkNames": ["id"],
+        "mysqlType": {"id": "int", "state": mysql_type},
+        "sqlType": {"id": 4, "state": sql_type},
+    }
+
+
+@pytest.mark.parametrize(
+    ("mysql_type", "sql_type", "told"),
+    [
+        ("enum('new','done')", 4, None),
+        ("enum('7','8')", 4, None),
+        (
+            "enum('1','2')",
+            4,
+            "labels of state are digits: values that are digits are taken for the",
+        ),
+        ("enum('1','2')", 12, "labels of state are digits, and whether its values are labels or"),
+        ("set('a','3')", 12, "labels of state are digits, and whether"),
+        ("enum", 4, "state has the places of labels, which the messages don't list"),
+        ("enum", 12, None),
+    ],
+)
+def test_what_is_not_known_of_labels_is_told(
+    paper: Paper, mysql_type: str, sql_type: int, told: str | None
+) -> None:
+    lines = [Capture("canal.shop").json(None, canal_row(mysql_type, sql_type, "1"))]
+    paper.topics["canal.shop"] = lines
+    for status in ("created", "unchanged"):
+        (outcome,) = paper.generate("canal.shop").tables
+        assert outcome.status == status
+        assert outcome.notes == [] if told is None else outcome.notes[0].startswith(told)
+    assert outcome.changes == []
+    assert '"state": "string"' in paper.read("silver", "orders_changes.sql")
+
+
 def test_payloads_tell_dialects_apart() -> None:
     arcion = {"connector": "MYSQL", "db": "d", "schema": None, "table": "t", "ts_ms": None}
     lindorm_block = {"db": "ld", "namespace": "default", "table": "t", "version": "v1.0"}
@@ -2169,6 +2345,8 @@ def test_payloads_tell_dialects_apart() -> None:
     assert scan.format_of([(None, unwrapped[1])]) is None
     assert scan.format_of(list(payloads.values())) is None
     assert scan.format_of([]) is None
+    enriched = {"after": {"id": 1}, "op": "c", "source": {"database_name": "d", "table_name": "t"}}
+    assert scan.format_of([(b'{"id":1}', dumps(enriched))]) == "debezium_json"
 
 
 # --- Editing --------------------------------------------------------------------------------------

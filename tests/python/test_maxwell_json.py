@@ -166,6 +166,15 @@ def test_a_delete_has_the_row_that_was() -> None:
     assert (event.operation, event.before, event.after) == ("delete", ROW, None)
 
 
+@pytest.mark.parametrize("name", [b"null", b'""', None])
+def test_a_row_without_a_table(name: bytes | None) -> None:
+    message = loads(UPDATE)
+    names = {} if name is None else {"database": json.loads(name), "table": json.loads(name)}
+    message = {each: message[each] for each in message if each not in ("database", "table")}
+    event = one(json.dumps(message | names).encode())
+    assert (event.operation, *event[2:5]) == ("update", None, None, None)
+
+
 def test_a_definition() -> None:
     event = one(TABLE_ALTER)
     assert (event.operation, event.source_database, event.source_table) == (
@@ -202,7 +211,7 @@ def test_a_bootstrap() -> None:
         (b'["db1","users",{"id":123}]', {"id": 123}, b'{"id":123}'),
         (b'["MyDatabase","MyTable",[{"id":"9001"},{"n":["x"]}]]', {}, b'{"id":"9001","n":["x"]}'),
         (b'{"database":"a","table":"b","_uuid":"468f5ef7"}', {"id": 1}, None),
-        (b'{"database":"a","table":"b","pk.id":1.50}', {"id": 1}, b'{"id":1.50}'),
+        (b'{"database":"a","table":"b","pk.id":1.50}', {"id": 1}, b'{"id":1.5}'),
         (b"4", {"id": 1}, None),
         (b'{"pk.id":1}', {"id": 1}, None),
     ],
@@ -330,9 +339,8 @@ def test_each_prefix_is_truncated(value: bytes) -> None:
         ),
         (b'"update"', b"1", "bad_field", "$.type: expected a string, got a number"),
         (b'"type":"update",', b"", "bad_field", "$.type: expected a string, got nothing"),
-        (b'"database":"test"', b'"database":""', "bad_field", "$.database: expected a name, got"),
+        (b'"database":"test"', b'"database":{}', "bad_field", "$.database: expected a name, got"),
         (b'"table":"e"', b'"table":7', "bad_field", "$.table: expected a name, got a number"),
-        (b'"table":"e",', b"", "bad_field", "$.table: expected a name, got nothing"),
         (b'"data"', b'"date"', "bad_field", "$.data: expected an object with the columns of a r"),
         (
             UPDATE,

@@ -20,6 +20,10 @@ _OF_SOURCE: Final = {
     "keyspace": ("source_schema",),
     "table": ("source_table",),
     "collection": ("source_table",),
+    "database_name": ("source_database",),
+    "schema_name": ("source_schema",),
+    "keyspace_name": ("source_schema",),
+    "table_name": ("source_table",),
     "ts_ms": ("occurred_at",),
     "connector": ("metadata.connector",),
     "snapshot": ("metadata.snapshot",),
@@ -65,9 +69,11 @@ def fill(part: Node, columns: Columns) -> None:
     if name == "op":
         columns.fill(part, "operation")
     elif name in _IMAGES:
-        image = columns.before if name == "before" else columns.after
+        # The key of a delete may stand in "after" (Cassandra).
+        is_before = name == "before" or not columns.after
+        column, image = ("before", columns.before) if is_before else ("after", columns.after)
         for value in part.children:
-            columns.fill(value, f"{name}.{value.step}")
+            columns.fill(value, f"{column}.{value.step}")
             tell_notes(value, name, columns)
         # MongoDB's documents are texts.
         if part.kind == "string" or (not image and part.kind != ELIDED):

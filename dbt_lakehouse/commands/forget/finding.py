@@ -5,8 +5,10 @@ that they come from are about to change.
 """
 
 from collections.abc import Sequence
+from itertools import product
 from typing import Any, Final, NamedTuple
 
+from msgspec import Raw
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col, udf
 
@@ -15,6 +17,8 @@ from dbt_lakehouse.commands.forget.payloads import BATCH_FORMATS, without_record
 from dbt_lakehouse.commands.keys import MICROSECONDS, UnusableKeyError, given_key, key_names
 from dbt_lakehouse.errors import LakehouseError
 from dbt_lakehouse.texts import sql_text, sql_texts
+from python_udfs.text.json_as_sent import canonical, load
+from python_udfs.text.numbers import is_canonical_number, plain_number
 
 KEYS: Final = "forget_keys"
 """The key columns, in the change log's types."""
@@ -27,7 +31,8 @@ REWORDED: Final = "forget_reworded"
 _POSITION: Final = "topic, partition, offset"
 # Of times in message keys, by their logical types.
 _SHIPPED_DIGITS: Final = (3, MICROSECONDS, 9)
-_VIEWS: Final = (KEYS, EVENTS, PAYLOADS, REWORDED)
+_SHIPPED_KEYS: Final = "forget_shipped_keys"
+_VIEWS: Final = (KEYS, EVENTS, PAYLOADS, REWORDED, _SHIPPED_KEYS)
 
 
 class OutdatedError(LakehouseError):
@@ -216,6 +221,7 @@ def _own_events(spark: SparkSession, pipeline: Pipeline, entity: Entity) -> Data
         for each in sorted(entity.key, key=lambda each: entity.fields[each])
     )
     shipped = [_exact_json(f"named_struct({fields})", digits) for digits in _SHIPPED_DIGITS]
+    _keep(_shipped_keys(spark, shipped), _SHIPPED_KEYS)
     # Tombstones name no table: they are known by the key of the messages in front of them.
     tombstones = f"""
         with known as (
@@ -235,9 +241,7 @@ def _own_events(spark: SparkSession, pipeline: Pipeline, entity: Entity) -> Data
                 select distinct topic from {pipeline.change_events.path}
                 where {" and ".join(entity.conditions)}
             ) as topics
-            cross join (
-                select explode(array({", ".join(shipped)})) as record_key from {KEYS}
-            ) as keys
+            cross join {_SHIPPED_KEYS} as keys
         )
 
         select {_POSITION}, event_index from forget_logged
@@ -248,6 +252,26 @@ def _own_events(spark: SparkSession, pipeline: Pipeline, entity: Entity) -> Data
     """
     spark.sql(tombstones).localCheckpoint().createOrReplaceTempView("forget_logged")
     return _with_message_keys(spark, pipeline, entity)
+
+
+def _shipped_keys(spark: SparkSession, shipped: Sequence[str]) -> DataFrame:
+    """The record keys that the keys may have been shipped as: ``shipped`` is SQL of their JSON.
+
+    A number has one text in a record key. A column of text may hold numbers: then it was shipped as
+    one of both.
+    """
+    found = set()
+    for row in spark.sql(f"select explode(array({', '.join(shipped)})) from {KEYS}").collect():
+        columns = load(row[0].encode())
+        for forms in product(*map(_forms, columns.values())):
+            found.add((canonical(dict(zip(columns, forms, strict=True))).decode(),))
+    return spark.createDataFrame(sorted(found), "record_key string")
+
+
+def _forms(value: Any) -> list[Any]:
+    if type(value) is not str:
+        return [plain_number(value)]
+    return [value, Raw(value.encode())] if is_canonical_number(value) else [value]
 
 
 def _is_row_key(entity: Entity) -> str:

@@ -7,6 +7,7 @@ from dbt_lakehouse.commands.generate import naming, types
 from dbt_lakehouse.commands.generate.models import Spec, Table
 from dbt_lakehouse.commands.generate.profile import Column, TableId, TableProfile
 from dbt_lakehouse.commands.generate.report import Outcome, listed
+from python_udfs.binlog.labels import Labels
 
 HBASE_KEY: Final = "ROW"
 _GUESSED: Final = "the type is guessed from its values."
@@ -33,9 +34,10 @@ def table_of(
     unavailable = [each for each in value_fields if profile.columns[each].unavailable]
     if unavailable:
         outcome.notes.append(
-            f"Debezium could not read all values of {', '.join(unavailable)}: gold keeps the last"
-            " one that it could"
+            f"some changes leave {', '.join(unavailable)} as they were without saying the value:"
+            " gold keeps the last one that was said"
         )
+    outcome.notes += doubts(profile)
     if profile.parts:
         outcome.notes.append(
             "some updates say only what has changed inside of a field:"
@@ -50,6 +52,31 @@ def table_of(
         [spec_of(each, names[each], profile.columns[each], of_hbase, is_key=True) for each in key],
         [spec_of(each, names[each], profile.columns[each], of_hbase) for each in value_fields],
         message_key=message_key,
+    )
+
+
+def doubts(profile: TableProfile) -> list[str]:
+    """What is not known of values, for people."""
+    return sorted({text for each in profile.labels if (text := _doubt(*each)) is not None})
+
+
+def _doubt(name: str, labels: Labels) -> str | None:
+    """What is not known of an ENUM's or a SET's values, for people; None if all is."""
+    if labels.are_places and not labels.texts:
+        return (
+            f"{name} has the places of labels, which the messages don't list: of TiCDC, set"
+            " content-compatible=true for the labels themselves"
+        )
+    if not labels.may_be_places:
+        return None
+    if labels.are_places:
+        return (
+            f"labels of {name} are digits: values that are digits are taken for the places of"
+            " labels, for sqlType says so"
+        )
+    return (
+        f"labels of {name} are digits, and whether its values are labels or their places the"
+        " messages don't say: they are taken for labels"
     )
 
 

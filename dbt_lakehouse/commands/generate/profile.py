@@ -16,6 +16,7 @@ from dbt_lakehouse.commands.generate.key_evidence import KeyEvidence, add_trunca
 from dbt_lakehouse.commands.generate.schema_blocks import Block, Declared, Holds, block_of
 from dbt_lakehouse.commands.generate.values import Values
 from python_udfs.binlog.canal import is_binary
+from python_udfs.binlog.labels import Labels, has_labels, labels_of
 from python_udfs.core.events import (
     DELETE,
     INSERT,
@@ -92,7 +93,7 @@ class Column:
     afters: int = 0
     """In how many images after a change it has a value."""
     unavailable: int = 0
-    """How many values Debezium could not read."""
+    """How many changes leave it as it was without saying its value."""
     defaulted: int = 0
     """In how many rows after a change it may be null, and has the default of its schema."""
 
@@ -142,6 +143,8 @@ class TableProfile:
     snapshots_begun: int = 0
     snapshots_ended: int = 0
     """How many events say that they are the first of a snapshot of the table, or the last."""
+    labels: dict[tuple[str, Labels], None] = field(default_factory=dict)
+    """Columns of labels, with what is known of them."""
     parts: set[str] = field(default_factory=set)
     """Paths of what updates have changed inside of fields, some of them."""
     schemas: dict[tuple[str, ...], Position] = field(default_factory=dict)
@@ -184,6 +187,7 @@ class TableProfile:
         self.keyless += other.keyless
         self.snapshots_begun += other.snapshots_begun
         self.snapshots_ended += other.snapshots_ended
+        self.labels |= other.labels
         self.parts |= other.parts
         for name, column in other.columns.items():
             known = self.columns.get(name)
@@ -271,7 +275,7 @@ class TopicProfile:
                 if bson is not None:
                     _declare_bson(table, bson, position)
                 if format_name == "canal_json":
-                    _declare_binary(table, event, position)
+                    _declare_types(table, event, position)
 
     def _table(
         self, event: Event, format_name: str, position: Position, is_aerospike: bool
@@ -367,12 +371,17 @@ def _add_row(
             evidence.add_update(event, names, (images[0], images[1]), place)
 
 
-def _declare_binary(table: TableProfile, event: Event, position: Position) -> None:
-    """Note which of Canal's columns are base64: their values look like text."""
-    types = _object(event.metadata or b"{}").get("mysqlType") or {}
+def _declare_types(table: TableProfile, event: Event, position: Position) -> None:
+    """Note which of Canal's columns are base64, which looks like text, and which have labels."""
+    metadata = _object(event.metadata or b"{}")
+    types, sql_types = (metadata.get(name) or {} for name in ("mysqlType", "sqlType"))
     for name, declared in types.items():
-        if name in table.columns and type(declared) is str and is_binary(declared):
+        if name not in table.columns or type(declared) is not str:
+            continue
+        if is_binary(declared):
             table.columns[name].declare(Declared(declared, "binary"), position, position)
+        elif has_labels(declared):
+            table.labels[name, labels_of(declared, sql_types.get(name))] = None
 
 
 # What MongoDB's types become; of decimals the values tell.

@@ -285,4 +285,7 @@ def _dialect(value: bytes) -> str | None:
     if isinstance(connector, str):
         # Debezium's own are in lower case.
         return "arcion_json" if connector.isupper() else "debezium_json"
+    if "table_name" in source:
+        # CockroachDB's.
+        return "debezium_json"
     return "lindorm_json" if "namespace" in source else None

@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from dbt_lakehouse.commands.generate.types import decimal_type
+from python_udfs.debezium import cells
 from python_udfs.debezium.unwrapped import is_added_name
 
 
@@ -57,6 +58,10 @@ _LOGICAL_TYPES: Final[dict[str, str]] = {
     "io.debezium.time.NanoDuration": "string",
     "io.debezium.data.VariableScaleDecimal": "string",
 }
+# PostgreSQL's scales are from -1000 to 1000, in eleven bits.
+_LEAST_SCALE_OF_11_BITS: Final = 2048 - 1000
+# CockroachDB's, whose values are JSON numbers.
+_DECIMAL_OF_COCKROACHDB: Final = "decimal"
 _PLAIN_TYPES: Final[dict[str, str]] = {
     "int8": "int",
     "int16": "int",
@@ -103,6 +108,9 @@ def _type_of_block(
         return _type_of_decimal(parameters)
     if type(name) is str and name in _LOGICAL_TYPES:
         return _LOGICAL_TYPES[name]
+    if name == _DECIMAL_OF_COCKROACHDB and type_name == "float64":
+        precision, scale = (_whole(parameters.get(each)) for each in ("precision", "scale"))
+        return None if precision is None or scale is None else decimal_type(precision, scale)
     if type_name == "array":
         return _type_of_parts("array<{}>", block.get("items"))
     if type_name == "map":
@@ -119,6 +127,9 @@ def _type_of_decimal(parameters: dict[str, Any]) -> str | None:
     precision = _whole(parameters.get("connect.decimal.precision"))
     if scale is None:
         return None
+    if _LEAST_SCALE_OF_11_BITS <= scale < 2048:
+        # PostgreSQL's connector reads numeric(5,-2) so.
+        scale -= 2048
     if scale < 0:
         return "string" if precision is None else decimal_type(precision - scale, 0)
     return decimal_type(38 if precision is None else precision, scale)
@@ -212,10 +223,7 @@ def _declared_columns(schema: bytes, holds: Holds) -> dict[str, tuple[Declared, 
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return {}
     for block in _image_blocks(whole) if holds is Holds.ENVELOPE else [whole]:
-        for field in _fields(block):
-            name = field["field"]
-            if holds is Holds.ROW and is_added_name(name):
-                continue
+        for name, field in _columns(block, holds):
             declared = declared_type(field)
             known = found.get(name, ())
             found[name] = known if declared in known else (*known, declared)
@@ -224,6 +232,25 @@ def _declared_columns(schema: bytes, holds: Holds) -> dict[str, tuple[Declared, 
 
 def _image_blocks(schema: Any) -> list[Any]:
     return [field for field in _fields(schema) if field["field"] in ("before", "after")]
+
+
+def _columns(block: Any, holds: Holds) -> list[tuple[str, Any]]:
+    """The columns of a row or a key, by their names; of cells, those of their values."""
+    fields = [
+        (field["field"], field)
+        for field in _fields(block)
+        if holds is not Holds.ROW or not is_added_name(field["field"])
+    ]
+    parts = {name: {each["field"]: each for each in _fields(field)} for name, field in fields}
+    own = [name for name, _ in fields if not cells.is_bound(name, parts[name])]
+    if own and all(cells.has_names(parts[name]) for name in own):
+        return [(name, parts[name][cells.VALUE]) for name in own]
+    return [
+        (name, parts[name].get(cells.VALUE, field))
+        if cells.is_named_cell(field.get("name"))
+        else (name, field)
+        for name, field in fields
+    ]
 
 
 def _fields(block: Any) -> list[Any]:

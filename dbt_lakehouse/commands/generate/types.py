@@ -35,8 +35,11 @@ _COMPOSITES: Final = (frozenset({"wkb", "srid"}), frozenset({"scale", "value"}))
 
 
 def decimal_type(precision: int, scale: int) -> str:
-    """decimal(p,s), or string for a precision that Spark hasn't."""
-    if 0 <= scale <= precision and 1 <= precision <= MAX_PRECISION:
+    """decimal(p,s), or string for a precision that Spark hasn't. PostgreSQL's ``numeric(3,6)`` has
+    fewer digits than a decimal of that scale has.
+    """
+    precision = max(precision, scale)
+    if 0 <= scale and 1 <= precision <= MAX_PRECISION:
         return f"decimal({precision},{scale})"
     return "string"
 
@@ -50,16 +53,21 @@ def precision_of(type_name: str) -> tuple[int, int] | None:
 # --- Does a type hold the values ------------------------------------------------------------------
 
 
-def fits(type_name: str, values: Values) -> bool:
-    """Whether the type holds every value, none rounded, cut or turned into null."""
+def fits(type_name: str, values: Values, *, is_declared: bool = False) -> bool:
+    """Whether the type holds every value, none rounded, cut or turned into null.
+
+    ``is_declared``: the source says that its numbers are doubles. Then the nearest double of a text
+    is the number that it stands for.
+    """
     if type_name == "string" or not values.count:
         return True
     if values.opaque:
         return False
     if type_name.startswith("array<"):
-        return values.count == values.arrays and _parts_fit(type_name[6:-1], values)
+        return values.count == values.arrays and _parts_fit(type_name[6:-1], values, is_declared)
     if type_name.startswith("map<string,"):
-        return values.count == values.objects and _parts_fit(type_name[11:-1].strip(), values)
+        part = type_name[11:-1].strip()
+        return values.count == values.objects and _parts_fit(part, values, is_declared)
     if type_name == "boolean":
         return values.count == values.booleans
     if type_name in _WHOLE:
@@ -67,7 +75,12 @@ def fits(type_name: str, values: Values) -> bool:
         return values.count == values.integers and -limit <= values.low <= values.high < limit
     if type_name in ("double", "float"):
         finite = values.integers + values.numbers
-        return values.exact and values.count == finite + values.not_finite
+        return values.count == finite + values.not_finite and (
+            values.exact
+            or (values.doubles and is_declared)
+            # Java's text of a double, which no decimal holds.
+            or (values.doubles and values.exponents and _decimal_of(values) is None)
+        )
     decimal = precision_of(type_name)
     if decimal is not None:
         precision, scale = decimal
@@ -91,8 +104,8 @@ def fits(type_name: str, values: Values) -> bool:
 _WHOLE: Final = {"tinyint": 2**7, "smallint": 2**15, "int": INT, "bigint": BIGINT}
 
 
-def _parts_fit(type_name: str, values: Values) -> bool:
-    return values.elements is None or fits(type_name, values.elements)
+def _parts_fit(type_name: str, values: Values, is_declared: bool) -> bool:
+    return values.elements is None or fits(type_name, values.elements, is_declared=is_declared)
 
 
 # --- The type of values that nobody has declared --------------------------------------------------
@@ -126,6 +139,11 @@ def observed_type(values: Values, *, temporal: bool = True) -> str:
         return "string"
     if values.canonical and fits("double", values):
         return "double"
+    return _decimal_of(values) or "string"
+
+
+def _decimal_of(values: Values) -> str | None:
+    """The decimal type that holds all values, if one does."""
     needed = values.digits_before_point() + values.written_scale
     # What takes the same room in a file costs nothing, and the next value may have more digits.
     for precision in (9, 18, MAX_PRECISION):
@@ -133,7 +151,7 @@ def observed_type(values: Values, *, temporal: bool = True) -> str:
             type_name = decimal_type(precision, values.written_scale)
             if fits(type_name, values):
                 return type_name
-    return "string"
+    return None
 
 
 def _of_parts(form: str, values: Values) -> str:
@@ -194,12 +212,13 @@ def column_type(declared: Iterable[str | None], values: Values, *, is_key: bool 
     if not known:
         return seen
     merged = reduce(wider, known)
-    if fits(merged, values) and (merged != "string" or "string" in known):
+    if fits(merged, values, is_declared=True) and (merged != "string" or "string" in known):
         return merged
     if merged == "string":
         # No type holds a bigint and a double, whatever they are; those that were seen may fit.
         is_numeric = "double" in known and all(map(_is_numeric, known))
-        return "double" if is_numeric and fits("double", values) else "string"
+        is_double = is_numeric and fits("double", values, is_declared=True)
+        return "double" if is_double else "string"
     # Values that don't fit their own schema: more digits than it says.
     both = seen if merged == "double" and precision_of(seen) else wider(merged, seen)
     return both if _is_numeric(both) and fits(both, values) else "string"

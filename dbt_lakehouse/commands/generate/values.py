@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from decimal import Decimal, DecimalException
 from functools import lru_cache
+from math import isfinite
 from typing import Any, Final
 
 from msgspec import Raw
@@ -23,6 +24,7 @@ _DATE_TIME: Final = re.compile(
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/]*={0,2}")
 _BASE64_URL: Final = re.compile(r"[A-Za-z0-9_-]*={0,2}")
 _MAX_NAMES: Final = 64
+_DIGITS_OF_DOUBLES: Final = 17
 
 
 @dataclass(slots=True, eq=False)
@@ -50,6 +52,9 @@ class Values:
     """Each number is the value of a double, as a double is written."""
     canonical: bool = True
     """... and has no zeros at its end: 1.50 is more than a double says."""
+    doubles: bool = True
+    """Each number is text that tells one double from all others, if not as short as it can be: Java
+    writes 4.9E-324."""
     not_finite: int = 0
     dates: int = 0
     locals: int = 0
@@ -113,13 +118,14 @@ class Values:
             self.high = value
         self.integers += 1
         if not -(2**53) <= value <= 2**53 and int(Decimal(repr(_float(str(value))))) != value:
-            self.exact = False
+            self.exact = self.doubles = False
 
     def _add_number(self, text: str) -> None:
         match = _NUMBER.fullmatch(text)
         if match is None or (match[3] and abs(int(match[3])) > 10_000):
             # Digits beyond any type: text.
             self.opaque = True
+            self.doubles = False
             self.numbers += 1
             return
         if match[2] is None and match[3] is None:
@@ -147,6 +153,8 @@ class Values:
             exact = False
         if not exact:
             self.exact = False
+            digits = (whole + fraction).strip("0")
+            self.doubles &= len(digits) <= _DIGITS_OF_DOUBLES and isfinite(_float(text))
 
     def _add_scale(self, needed: int, written: int) -> None:
         self.scale = max(self.scale, needed)
@@ -204,6 +212,7 @@ class Values:
         self.exponents |= other.exponents
         self.opaque |= other.opaque
         self.exact &= other.exact
+        self.doubles &= other.doubles
         self.canonical &= other.canonical
         self.base64 &= other.base64
         self.utf8 &= other.base64 and other.utf8

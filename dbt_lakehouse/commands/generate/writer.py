@@ -15,6 +15,7 @@ from dbt_lakehouse.commands.generate.choices import (
 from dbt_lakehouse.commands.generate.columns import (
     describe,
     describe_hbase,
+    doubts,
     is_guess,
     is_hbase,
     shown,
@@ -240,6 +241,7 @@ class Writer:
         descriptions = {}
         if gold is not None and contract is not None:
             descriptions = edit.column_descriptions(contract.read_text(), gold.model)
+        outcome.notes += doubts(profile)
         guessed = {column for column, text in descriptions.items() if is_guess(text)}
         # Of another key its own note says so.
         outcome.notes += cautions(profile, [] if key_added else log.key_fields)
@@ -303,7 +305,7 @@ class Writer:
             declared = [each for each in seen.types() if each is not None]
             wanted = types.column_type(seen.types(), seen.values, is_key=is_key)
             has = entry.type.lower().replace(" ", "")
-            fits = types.fits(has, seen.values)
+            fits = types.fits(has, seen.values, is_declared=has in declared)
             both = types.wider(has, wanted)
             if fits and (both == has or not declared):
                 continue

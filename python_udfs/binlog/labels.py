@@ -1,0 +1,110 @@
+"""The labels of MySQL's ENUM and SET, of which Canal ships the places.
+
+MySQL's log has the place of an ENUM's label, from 1 on, and a bit for each label of a SET. Canal
+and TiCDC pass those on as they are (``sqlType`` 4 and -7), and the list of labels with them:
+
+    {"state": "2", "tags": "5"}     with mysqlType    {"state": "enum('new','done')",
+    {"state": "done", "tags": "a,c"}                   "tags": "set('a','b','c')"}
+
+In the list a quote in a label is written twice, and a backslash before what would not be seen.
+Sources: LogEventConvert and RowsLogBuffer of Canal; ``content-compatible`` of TiCDC, without which
+it has no list; "The ENUM Type" and "The SET Type" of MySQL's manual.
+
+- Place 0 is the empty label that MySQL has for a value that was none. A SET of none is empty too.
+- Text that is no digits is a label. Digits are a place where ``sqlType`` says so; else they are a
+  label if there is such a one, and only then a place.
+- Without a list a value stays as it is. Digits that have no place in the list stay too, and are
+  noted.
+"""
+
+import re
+from typing import Any, Final, NamedTuple
+
+from python_udfs.core.recent import Recent
+
+_LABELLED: Final = re.compile(r"\s*(?:enum|set)\b", re.IGNORECASE | re.ASCII)
+_LABEL: Final = re.compile(
+    r"""\s*(?:'((?:[^'\\]|''|\\.)*+)'|"((?:[^"\\]|""|\\.)*+)")\s*""", re.DOTALL
+)
+_ESCAPED: Final = re.compile(r"\\(.)|''|\"\"", re.DOTALL)
+_ESCAPES: Final = {"n": "\n", "r": "\r", "t": "\t", "0": "\0", "Z": "\x1a"}
+_PLACE: Final = re.compile(r"0|[1-9][0-9]{0,19}", re.ASCII)
+# What sqlType says of places: INTEGER of an ENUM; BIT of a SET, and what Canal has for null there.
+_OF_ENUM: Final = frozenset({4})
+_OF_SET: Final = frozenset({-7, -2, -3, -4, 2004})
+_MOST_OF_SET: Final = 64
+# Of a longer type the labels are not read. With their texts they take so many times its bytes.
+_LONGEST_LIST: Final = 64 * 1024
+_LABEL_BYTES: Final = 40
+
+
+class Labels(NamedTuple):
+    """What is known of the values of an ENUM or a SET."""
+
+    texts: tuple[str, ...]
+    """Empty if they are not listed."""
+    known: frozenset[str]
+    is_set: bool
+    are_places: bool
+    """Whether values that are digits are places, by ``sqlType``."""
+
+    def text(self, value: str) -> str | None:
+        """The label of a value, or the labels of a SET; None for digits that have no place."""
+        if not self.texts or not _PLACE.fullmatch(value):
+            return value
+        if value in self.known and not self.are_places:
+            return value
+        place = int(value)
+        if not self.is_set and place <= len(self.texts):
+            return self.texts[place - 1] if place else ""
+        if self.is_set and place >> len(self.texts) == 0:
+            return ",".join(text for bit, text in enumerate(self.texts) if place >> bit & 1)
+        return value if value in self.known else None
+
+    @property
+    def may_be_places(self) -> bool:
+        """Whether a label could be taken for a place."""
+        most = 2 ** len(self.texts) - 1 if self.is_set else len(self.texts)
+        return any(_PLACE.fullmatch(text) and int(text) <= most for text in self.texts)
+
+
+_lists: Final[Recent[str, tuple[tuple[str, ...], frozenset[str]]]] = Recent(256, 16 * 1024 * 1024)
+
+
+def has_labels(mysql_type: str) -> bool:
+    """Whether a type of MySQL's is ENUM or SET."""
+    return _LABELLED.match(mysql_type) is not None
+
+
+def labels_of(mysql_type: str, sql_type: Any) -> Labels:
+    """What both types of a column say of its values, of an ENUM or a SET."""
+    is_set = mysql_type.lstrip()[:1] in "sS"
+    listed = _lists.get(mysql_type)
+    if listed is None:
+        texts = _list(mysql_type) if len(mysql_type) <= _LONGEST_LIST else ()
+        if is_set and len(texts) > _MOST_OF_SET:
+            texts = ()
+        listed = texts, frozenset(texts)
+        _lists.add(mysql_type, listed, _LABEL_BYTES * len(mysql_type))
+    of_places = _OF_SET if is_set else _OF_ENUM
+    return Labels(*listed, is_set, type(sql_type) is int and sql_type in of_places)
+
+
+def _list(mysql_type: str) -> tuple[str, ...]:
+    """The labels of a type; none if it has no list."""
+    texts: list[str] = []
+    end = mysql_type.find("(")
+    while end >= 0 and (found := _LABEL.match(mysql_type, end + 1)):
+        texts.append(_ESCAPED.sub(_unescaped, found[1] if found[2] is None else found[2]))
+        end = found.end()
+        if mysql_type[end : end + 1] == ")":
+            return tuple(texts)
+        if mysql_type[end : end + 1] != ",":
+            break
+    return ()
+
+
+def _unescaped(escape: re.Match[str]) -> str:
+    if escape[1] is None:
+        return escape[0][0]
+    return _ESCAPES.get(escape[1], escape[1])

@@ -1,0 +1,197 @@
+"""Rows of cells: what the connectors of Cassandra, ScyllaDB and YugabyteDB have in their images.
+
+A column is no value but a cell, an object that has it. A column without a cell (null) is one that
+the change does not touch, so an image says some columns only:
+
+    YugabyteDB   {"id": {"value": 1, "set": true}, "a": {"value": null, "set": true}, "b": null}
+    Cassandra    {"id": {"value": 1, "deletion_ts": null, "set": true}, "a": null,
+                  "_range_start": null, "_range_end": null}
+    ScyllaDB     {"id": 1, "a": {"value": null}, "b": null}
+
+They become the rows of all other formats: ``id`` is 1, ``a`` is null, and ``b`` is unavailable,
+which means unchanged. Sources: the documentation of Debezium's connector for Cassandra and of
+YugabyteDB's gRPC connector; ScyllaDB's CDC Source Connector (legacy output format); for what they
+leave unsaid, the sources of all three.
+
+- After a change, a column without a cell, or with one that is not set, is the placeholder of an
+  unavailable value. Before it, it is absent: what it was is not known.
+- Of a delete, Cassandra's connector ships the key in ``after``: that is the row before. Cells of
+  what a delete takes away say nothing of what it was.
+- Keys are cells in YugabyteDB's messages (``of_key``); of ScyllaDB the key's columns in the image
+  are plain values, as all columns are in its advanced output format.
+- ``metadata.cells`` has what else cells say: the ``deletion_ts`` of one that expires, in
+  microseconds, and one that is not set. Values stay in the table when their time to live is over,
+  for nothing is shipped then.
+
+What a table can't do is ``bad_type``: Cassandra's deletes of a range of rows (op ``r``, and ``t``
+behind Debezium's EnvelopeTransformation), and changes whose key lacks columns: a delete of a whole
+partition, an update of its static columns.
+
+By what they are told: the connector's name in ``source``, and the shape of the images. Without a
+connector, all columns that are not null must be cells with ``set``; another connector has none, for
+any table may have a column ``{"value": ..., "set": ...}``. ScyllaDB's are told by the name of their
+schema, which ends in ``.Cell``; without a schema by their shape, and where no column says anything
+(all are null, and the key), they are cells: the legacy format is the default.
+"""
+
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from typing import Any, Final
+
+from python_udfs.core.errors import BadType
+from python_udfs.debezium.types import UNAVAILABLE, Schema
+from python_udfs.text.json_as_sent import shown
+
+CASSANDRA: Final = "cassandra"
+SCYLLA: Final = "scylla"
+CONNECTORS: Final = frozenset({CASSANDRA, SCYLLA, "yugabytedb"})
+MARK: Final = b'"set":'
+"""Compact text without it has no cells of unknown connectors."""
+NO_DATABASE: Final = "NULL"
+"""What Cassandra's connector has as database's name, for there are none."""
+
+VALUE: Final = "value"
+_SET: Final = "set"
+_WITH_SET: Final = (frozenset({VALUE, _SET}), frozenset({VALUE, _SET, "deletion_ts"}))
+_RANGE: Final = ("_range_start", "_range_end")
+_CELL: Final = ".Cell"
+
+
+class Form(Enum):
+    """How cells are written."""
+
+    WITH_SET = "value and set"
+    VALUE_ALONE = "value"
+
+
+def is_cell(value: Any) -> bool:
+    """Whether a value is a cell with ``set``."""
+    return type(value) is dict and value.keys() in _WITH_SET and type(value[_SET]) is bool
+
+
+def has_names(names: Iterable[str]) -> bool:
+    """Whether those are the fields of a cell with ``set``."""
+    return frozenset(names) in _WITH_SET
+
+
+def is_named_cell(name: Any) -> bool:
+    """Whether a schema of this name is of one of ScyllaDB's cells."""
+    return type(name) is str and name.endswith(_CELL)
+
+
+def is_bound(name: str, names: Iterable[str]) -> bool:
+    """Whether a field of a row, with parts of these names, is a bound of a range, and no column."""
+    return name in _RANGE and set(names) == {"method", "values"}
+
+
+def are_cells(row: Mapping[str, Any]) -> bool:
+    """Whether all columns of a row or key that are not null are cells with ``set``."""
+    found = [is_cell(value) for name, value in row.items() if value is not None]
+    return bool(found) and all(found)
+
+
+def of_key(columns: Any) -> Any:
+    """The columns of a key that may be of cells, as plain values."""
+    if type(columns) is dict and are_cells(columns):
+        return {name: None if cell is None else cell[VALUE] for name, cell in columns.items()}
+    return columns
+
+
+def of_row(row: dict[str, Any], *, is_after: bool) -> None:
+    """Makes plain a row that is no part of an envelope, if it is of cells."""
+    if are_cells(row):
+        without_range(row, None)
+        plain(row, Form.WITH_SET, (), is_after=is_after)
+
+
+def form_of(
+    connector: str | None,
+    images: Iterable[dict[str, Any]],
+    schemas: Iterable[Schema | None],
+    key: Mapping[str, Any],
+) -> Form | None:
+    """How the images of an envelope have cells; None if they have none. ``key`` are the columns of
+    the Kafka key, as plain values.
+    """
+    values = [
+        (name, value)
+        for image in images
+        for name, value in image.items()
+        if value is not None and name not in _RANGE
+    ]
+    if connector == SCYLLA:
+        names = [part.name for each in schemas if each is not None for part in each.fields.values()]
+        if names:
+            return Form.VALUE_ALONE if any(map(is_named_cell, names)) else None
+        others = [value for name, value in values if name not in key]
+        if not key:
+            others = [value for value in others if type(value) is dict]
+        is_legacy = all(type(each) is dict and each.keys() == {VALUE} for each in others)
+        return Form.VALUE_ALONE if is_legacy else None
+    found = [is_cell(value) for _, value in values]
+    if connector in CONNECTORS:
+        return Form.WITH_SET if any(found) or not found else None
+    return Form.WITH_SET if connector is None and found and all(found) else None
+
+
+def refuse_ranges(
+    root: str, op: Any, connector: str | None, after: Any, key: Mapping[str, Any]
+) -> None:
+    """Raise ``BadType`` for a change of other than one row."""
+    has_range = type(after) is dict and any(type(after.get(name)) is dict for name in _RANGE)
+    if has_range or (connector == CASSANDRA and op in ("r", "t")):
+        raise BadType(
+            f"{root}.op: {shown(op)} is a delete of a range of rows in Cassandra, which doesn't"
+            " name them: delete them one by one at the source, or fill the table anew"
+        )
+    lacking = [name for name, value in key.items() if value is None]
+    if lacking and op != "t":
+        raise BadType(
+            f"{root}.op: {shown(op)} is a change of more than one row, for {shown(lacking[0])} of"
+            " the key is null: a delete of a whole partition, or an update of its static columns,"
+            " names no row"
+        )
+
+
+def without_range(image: dict[str, Any], connector: str | None) -> None:
+    """Drop the bounds of a range, which Cassandra's schema has beside the columns."""
+    if connector in (CASSANDRA, None):
+        for name in _RANGE:
+            if name in image and image[name] is None:
+                del image[name]
+
+
+def plain(
+    image: dict[str, Any],
+    form: Form,
+    key: Iterable[str],
+    *,
+    is_after: bool,
+    is_deleted: bool = False,
+) -> dict[str, Any]:
+    """Give the columns of an image their cells' values, in place; what else the cells say.
+
+    ``key`` names the columns that are never unchanged. ``is_deleted``: cells without a value are of
+    what a delete takes away.
+    """
+    told: dict[str, Any] = {}
+    for name, cell in list(image.items()):
+        value, is_said = cell, cell is not None
+        if form is Form.VALUE_ALONE:
+            if type(cell) is dict and cell.keys() == {VALUE} and name not in key:
+                value = cell[VALUE]
+        elif is_cell(cell):
+            value, is_said = cell[VALUE], cell[_SET]
+            if not is_said:
+                told[name] = cell
+            elif cell.get("deletion_ts") is not None:
+                told[name] = {"deletion_ts": cell["deletion_ts"]}
+        if is_deleted and value is None:
+            is_said = False
+        if is_said or name in key:
+            image[name] = value
+        elif is_after:
+            image[name] = UNAVAILABLE
+        else:
+            del image[name]
+    return told
