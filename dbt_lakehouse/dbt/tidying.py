@@ -6,7 +6,6 @@ go on with the snapshot that they began with, and files of who is at work are yo
 deleted.
 """
 
-import re
 import time
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
@@ -14,7 +13,7 @@ from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
-from dbt_lakehouse.dbt import commits, tables
+from dbt_lakehouse.dbt import commits, orphans, tables
 from dbt_lakehouse.dbt.maintenance import (
     Candidate,
     Figures,
@@ -22,7 +21,6 @@ from dbt_lakehouse.dbt.maintenance import (
     Policy,
     is_worth_merging,
 )
-from dbt_lakehouse.lake.beginning import lake_begun_at
 from dbt_lakehouse.lake.catalog import CATALOG
 from dbt_lakehouse.lake.tables import NO_SNAPSHOT, Table
 from dbt_lakehouse.spark.progress import tasks_of
@@ -56,7 +54,7 @@ def maintain(
 
 def _looked(spark: SparkSession, name: str, table: Table, policy: Policy) -> Maintained:
     figures = _figures(spark, name, table, policy)
-    orphans, older = _delete_orphans(spark, name, policy, dry_run=True)
+    unnamed, older = _delete_orphans(spark, name, policy, dry_run=True)
     return Maintained(
         table_name=name,
         data_files_before=figures.data_files,
@@ -64,7 +62,7 @@ def _looked(spark: SparkSession, name: str, table: Table, policy: Policy) -> Mai
         rewritten_files=figures.to_rewrite,
         merged_manifests=figures.manifests if is_worth_merging(figures) else 0,
         expired_snapshots=_expiring(table, _ago(days=policy.snapshot_retention_days)),
-        orphan_files=orphans,
+        orphan_files=unnamed,
         older_files=older,
     )
 
@@ -96,7 +94,7 @@ def _maintained(spark: SparkSession, name: str, table: Table, policy: Policy) ->
         counts = _call(spark, "expire_snapshots", name, f"older_than => {_sql(oldest)}")
         expired = _snapshots(before) - _snapshots(_known(spark, name))
         deleted = sum(count or 0 for count in counts.asDict().values())
-    orphans, older = _delete_orphans(spark, name, policy, dry_run=False)
+    unnamed, older = _delete_orphans(spark, name, policy, dry_run=False)
     return Maintained(
         table_name=name,
         data_files_before=figures.data_files,
@@ -106,7 +104,7 @@ def _maintained(spark: SparkSession, name: str, table: Table, policy: Policy) ->
         merged_manifests=merged,
         expired_snapshots=expired,
         deleted_files=deleted,
-        orphan_files=orphans,
+        orphan_files=unnamed,
         older_files=older,
         seconds=round(time.monotonic() - started, 3),
     )
@@ -155,39 +153,12 @@ def _delete_orphans(
     spark: SparkSession, name: str, policy: Policy, *, dry_run: bool
 ) -> tuple[int, int]:
     """How many files no snapshot names, which are deleted but in a dry run; and how many more are
-    from before the lake was begun, which are another lake's and stay.
+    another lake's and stay.
     """
-    oldest = _sql(_ago(hours=policy.orphan_retention_hours))
-    rows = spark.sql(
-        f"call {CATALOG}.system.remove_orphan_files(table => {sql_text(name)},"
-        # By Iceberg's file access: Hadoop's has none to buckets.
-        f" older_than => {oldest}, dry_run => true, prefix_listing => true)"
-    ).collect()
-    found = [str(row["orphan_file_location"]) for row in rows]
-    storage = tables.load(spark, name).io()
-    ours = _written_since(storage, found, lake_begun_at(spark)) if found else found
+    found = orphans.find(spark, name, _ago(hours=policy.orphan_retention_hours))
     if not dry_run:
-        for location in ours:
-            storage.deleteFile(location)
-    return len(ours), len(found) - len(ours)
-
-
-def _written_since(storage: Any, files: Sequence[str], moment: datetime | None) -> list[str]:
-    """Those of the files that were written since the moment; all if it is not known."""
-    if moment is None:
-        return [*files]
-    first = moment.timestamp() * 1_000
-    young = set()
-    for folder in {file.rpartition("/")[0] for file in files}:
-        for each in list(storage.listPrefix(f"{folder}/").iterator()):
-            if each.createdAtMillis() >= first:
-                young.add(_path(str(each.location())))
-    return [file for file in files if _path(file) in young]
-
-
-def _path(location: str) -> str:
-    """A file's address, which tables and file systems spell differently (file:/, file:///)."""
-    return re.sub("^file:/+", "/", location)
+        orphans.delete(spark, name, found.ours)
+    return len(found.ours), len(found.older)
 
 
 def _call(spark: SparkSession, procedure: str, name: str, *arguments: str) -> Any:
