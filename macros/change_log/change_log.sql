@@ -31,6 +31,9 @@
           unchanged then, and not null.
       order_by_source_time: whether an event that is older by its source time than one already
           applied to its key is rejected. Default: no; sources' times are not safe to reject by.
+      follow: "widening" lets value columns of numbers follow values that have outgrown their types:
+          integers to bigint, float to double, decimals to more digits and a greater scale, in
+          the log and in what is made of it. None for types as declared: such values are misfits.
 
   Adds `_operation`, `_occurred_at`, `_position`, `_changed_columns` (columns that differ between
   before and after, null where one of them was not shipped), `_unchanged_columns` (columns that the
@@ -43,7 +46,7 @@
 #}
 {% macro change_log(
     columns, source_table, key={}, source_schema=none, source_database=none, topic=none, where=none,
-    keyless=false, partial=false, order_by_source_time=none
+    keyless=false, partial=false, order_by_source_time=none, follow=none
 ) -%}
     {{ _declare_change_log({
         'columns': columns,
@@ -56,6 +59,7 @@
         'keyless': keyless,
         'partial': partial,
         'order_by_source_time': order_by_source_time,
+        'follow': follow,
     }) }}
 {%- endmacro %}
 
@@ -76,12 +80,14 @@
       topic, where: as in change_log.
       partial: as in change_log: for connectors that ship changed bins only (`bin-policy`).
       order_by_source_time: as in change_log. Default: yes, for such connectors can re-order.
+      follow: as in change_log.
 
   Adds what change_log adds, but for `_previous_key`, and `_unchanged_columns` only if partial; and
   `_namespace`, `_set`, `_digest` and `_expires_at`.
 #}
 {% macro aerospike_change_log(
-    namespace, set, columns, topic=none, where=none, partial=false, order_by_source_time=none
+    namespace, set, columns, topic=none, where=none, partial=false, order_by_source_time=none,
+    follow=none
 ) -%}
     {{ _declare_change_log({
         'columns': columns,
@@ -93,6 +99,7 @@
         'keyless': false,
         'partial': partial,
         'order_by_source_time': order_by_source_time,
+        'follow': follow,
     }) }}
 {%- endmacro %}
 
@@ -105,6 +112,7 @@
     {{- config(materialized='change_log', meta={'change_log': log}) -}}
     {%- set events = ref('change_events') -%}
     {%- if is_building() -%}
+        {%- set log = adapter.followed(log, this) -%}
         {%- set events = begin_run([events], log, wanted=log.sources).rows(events.render()) -%}
     {%- endif -%}
     {{ change_log_sql(log, events) }}

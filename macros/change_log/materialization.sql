@@ -1,9 +1,11 @@
 {#
   A typed change log (change_log, aerospike_change_log): append_only, and columns that are declared
-  later are filled from earlier events.
+  later are filled from earlier events. A wider type is declared by hand, or follows what the rows
+  had no place for.
 #}
 {% materialization change_log, adapter='lakehouse', supported_languages=['sql'] -%}
-    {%- set run, log = adapter.run_of(this), config.get('meta').change_log -%}
+    {%- set run = adapter.run_of(this) -%}
+    {%- set log = adapter.followed(config.get('meta').change_log, this) -%}
     {{ run_hooks(pre_hooks) }}
     {%- do prepare_table() -%}
     {%- set leaving = {'leaving': 'count_if(size(_unchanged_columns) > 0)'}
@@ -34,6 +36,7 @@
             {%- do nothing_to_do('columns filled') -%}
         {%- endif -%}
     {%- endif -%}
+    {%- do follow_widening(log, run.upstreams[0]) -%}
     {%- do persist_docs(this, model) -%}
     {{ run_hooks(post_hooks) }}
     {{ return({'relations': [this]}) }}
