@@ -26,7 +26,9 @@ def check(
         found = given.pop(name, None)
         if found is None:
             wrong.append(f"{name} is declared {expected}, and the model has none")
-        elif not (is_same(found, expected) or (follows and is_widening(_normal(expected), found))):
+        elif not (follows and is_widening(expected.lower(), found)) and not is_same(
+            found, expected
+        ):
             wrong.append(f"{name} is declared {expected}, and the model makes it {found}")
     wrong += [f"{name} is made by the model, and not declared" for name in given]
     if wrong:
