@@ -116,6 +116,11 @@ def backup(project: Project, target: Path) -> Backup:
     catalog = _catalog(settings, "lakehouse backup")
     entries(settings)
     folder = Path(os.path.abspath(target))
+    warehouse = path_of(settings[WAREHOUSE])
+    if warehouse is not None and folder.is_relative_to(warehouse):
+        raise ConfigurationError(
+            f"{folder} is in the lake's own warehouse, whose folders are schemas: take another one"
+        )
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if any(folder.iterdir()):

@@ -142,6 +142,8 @@ def test_where_a_backup_can_not_go(demo: Lake, saved: Lake) -> None:
     assert "is not empty: a backup takes a folder of its own" in told(
         lambda: backup(demo.load(), saved.folder / "lake")
     )
+    inside = demo.folder / "lake" / "warehouse" / "copy"
+    assert "is in the lake's own warehouse" in told(lambda: backup(demo.load(), inside))
     (saved.folder / "file").touch()
     with pytest.raises(WriteError, match=r"can't be written: .*delete it"):
         backup(demo.load(), saved.folder / "file" / "lake")
