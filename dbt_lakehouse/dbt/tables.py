@@ -23,6 +23,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructField
 
 from dbt_lakehouse.dbt.declarations import quoted
+from dbt_lakehouse.dbt.marks import REWRITTEN
 from dbt_lakehouse.dbt.widening import is_in_place, is_widening
 from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.lake.catalog import CATALOG
@@ -41,6 +42,9 @@ _OPERATORS: Final = {
 
 # Types that Iceberg has not: it keeps them as int.
 _SMALL: Final = re.compile(r"\b(tinyint|smallint)\b")
+
+# Settings of a session, which Iceberg writes into the summary of each snapshot that it makes.
+SUMMARY: Final = "spark.sql.iceberg.snapshot-property."
 
 # Metadata by the files that it is in, which are never written again: a run looks at each table many
 # times, and a table's is up to some hundred kB of JSON.
@@ -229,10 +233,16 @@ def _rewrite_column(spark: SparkSession, name: str, column: str, now: str) -> No
     beside = f"_wider_{column}"
     if beside not in {field.name for field in columns_of(spark, name)}:
         spark.sql(f"alter table {name} add column {_quoted(beside)} {now}")
-    spark.sql(
-        f"update {name} set {_quoted(beside)} = {_quoted(column)}"
-        f" where not {_quoted(beside)} <=> cast({_quoted(column)} as {now})"
-    )
+    # Said before the values go where they are to be: who reads what was appended needs to know.
+    setting = f"{SUMMARY}{REWRITTEN}"
+    spark.conf.set(setting, column)
+    try:
+        spark.sql(
+            f"update {name} set {_quoted(beside)} = {_quoted(column)}"
+            f" where not {_quoted(beside)} <=> cast({_quoted(column)} as {now})"
+        )
+    finally:
+        spark.conf.unset(setting)
     table = load(spark, name)
     described = {each["name"]: each.get("doc") for each in _columns(table)}
     names = [each for each in described if each != beside]

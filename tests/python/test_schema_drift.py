@@ -265,12 +265,22 @@ def test_columns_follow_what_outgrows_them(stock: Stock) -> None:
     insert(stock, 22, "much")
     insert(stock, 23, "123456789012.5", pieces=2**40, weight=1.00000000001)
     stock.change("u", None, {"id": 20, "price": 7, "pieces": 70_000, "weight": 0.5, "shelf": "E"})
+    # These have fitted all the time.
+    insert(stock, 24, "2.5")
+    stock.change("u", None, {"id": 24, "price": 3, "pieces": 2, "weight": 0.5, "shelf": "F"})
+    # And gold is not there yet, as one that lags behind the log.
+    assert stock.lake.dbt("run", "-s", "stock_changes", "+change_events", as_of=AS_OF)
+    insert(stock, 25, "4.75")
+    insert(stock, 26, "0.00005")
     stock.run()
     expected = {
-        20: ("7.000", 70_000, 0.5),
-        21: ("1.125", 1, 0.5),
+        20: ("7.00000", 70_000, 0.5),
+        21: ("1.12500", 1, 0.5),
         22: ("None", 1, 0.5),
-        23: ("123456789012.500", 2**40, 1.00000000001),
+        23: ("123456789012.50000", 2**40, 1.00000000001),
+        24: ("3.00000", 2, 0.5),
+        25: ("4.75000", 1, 0.5),
+        26: ("0.00005", 1, 0.5),
     }
     assert numbers() == expected
     for table in TABLES:
@@ -278,7 +288,7 @@ def test_columns_follow_what_outgrows_them(stock: Stock) -> None:
         assert now.uuid == before[table].uuid
         assert now.chain[-1] == before[table].chain[-1], table
         types = {row["col_name"]: row["data_type"] for row in lake.sql(f"describe {table}")}
-        assert [types[name] for name in NUMBERS] == ["decimal(15,3)", "bigint", "double"], table
+        assert [types[name] for name in NUMBERS] == ["decimal(17,5)", "bigint", "double"], table
     misfits = lake.sql(
         "select id, _misfits.text from silver.stock_changes where size(_misfits) > 0"
     )
@@ -287,11 +297,15 @@ def test_columns_follow_what_outgrows_them(stock: Stock) -> None:
         "select id, price, pieces from gold.stock_history where id >= 20 order by id, valid_from"
     )
     assert [(row["id"], str(row["price"]), row["pieces"]) for row in versions] == [
-        (20, "10.250", 1),
-        (20, "7.000", 70_000),
-        (21, "1.125", 1),
+        (20, "10.25000", 1),
+        (20, "7.00000", 70_000),
+        (21, "1.12500", 1),
         (22, "None", 1),
-        (23, "123456789012.500", 2**40),
+        (23, "123456789012.50000", 2**40),
+        (24, "2.50000", 1),
+        (24, "3.00000", 2),
+        (25, "4.75000", 1),
+        (26, "0.00005", 1),
     ]
     # Nothing is left to do, and a table that is made anew is the same one.
     state = {table: lake.current_snapshot(table) for table in TABLES}
@@ -309,7 +323,7 @@ def test_what_does_not_fit_is_told_in_a_sentence(stock: Stock) -> None:
     outcomes = stock.lake.outcomes("test", "-s", "stock_changes", as_of=AS_OF)
     assert outcomes["no_misfits_stock_changes_"].status == "warn"
     assert outcomes["no_misfits_stock_changes_"].message == (
-        "silver.stock_changes.price: 1 value does not fit decimal(15,3), 'much', and is null in"
+        "silver.stock_changes.price: 1 value does not fit decimal(17,5), 'much', and is null in"
         f" what is made of it (the log keeps the text); `lakehouse generate --topic {TOPIC}` writes"
         " a type that holds it, or says why not"
     )
