@@ -58,7 +58,7 @@ def lakehouse() -> None:
 for _command in (
     *(landing.decode, landing.land, landing.stream),
     *(changing.generate, changing.redrive, changing.maintain, changing.forget),
-    changing.migrate_catalog,
+    *(changing.migrate_catalog, changing.backup, changing.recover),
     *(reading.sql, reading.show, reading.why, reading.explain, reading.peek, reading.quarantine),
     *(reading.status, reading.doctor, reading.report, reading.docs),
     *(serving.serve, serving.password, serving.jars),

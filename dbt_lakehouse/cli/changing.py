@@ -179,3 +179,37 @@ def migrate_catalog(project: "Project", to: str, as_json: bool) -> None:
 
     done = migrate(project, to)
     say(done.json() if as_json else done.text())
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print what was copied as JSON.")
+@project_options
+def backup(project: "Project", folder: Path, as_json: bool) -> None:
+    """Copy the lake to FOLDER, which is a lake itself then.
+
+    All tables are as they are at one moment, with all snapshots that are kept. Landings and queries
+    go on, what builds or maintains waits. LAKEHOUSE_LAKE=FOLDER opens the copy; `backup` from there
+    to a folder of the lake's old name restores it. For a SQLite catalog with its warehouse in a
+    folder.
+    """
+    from dbt_lakehouse.commands.backup import backup as copy_lake
+
+    done = copy_lake(project, folder)
+    say(done.json() if as_json else done.text())
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print what was recovered as JSON.")
+@project_options
+def recover(project: "Project", as_json: bool) -> None:
+    """Make a lost catalog anew from the files of its tables, or bring an older one up to them.
+
+    For a SQLite catalog whose file was lost, or restored from before the last commits: the
+    warehouse's newest metadata of each table is what the catalog names afterwards. A table that was
+    dropped and whose files are there comes back with a lost catalog.
+    """
+    from dbt_lakehouse.commands.backup import recover as recover_catalog
+
+    done = recover_catalog(project)
+    say(done.json() if as_json else done.text())

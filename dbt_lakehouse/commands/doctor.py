@@ -30,7 +30,14 @@ from dbt_lakehouse.config.topics import topic_rules
 from dbt_lakehouse.errors import LakehouseError
 from dbt_lakehouse.lake import leases
 from dbt_lakehouse.lake.buckets import need_s3
-from dbt_lakehouse.lake.catalog import CATALOG_URI, WAREHOUSE, entries, require_file, sqlite_file
+from dbt_lakehouse.lake.catalog import (
+    CATALOG_URI,
+    WAREHOUSE,
+    entries,
+    refuse_unfit_to_write,
+    require_file,
+    sqlite_file,
+)
 from dbt_lakehouse.lake.locks import held_beside
 from dbt_lakehouse.lake.reader import Reader
 from dbt_lakehouse.redaction import without_secrets
@@ -257,6 +264,11 @@ def _of_lake(project: Project) -> Iterator[Check]:
         return
     uri = settings.get(CATALOG_URI, "")
     yield _storage(settings[WAREHOUSE])
+    try:
+        refuse_unfit_to_write(settings)
+    except LakehouseError as error:
+        yield _fail("catalog", str(error))
+        return
     try:
         require_file(settings)
     except LakehouseError as error:

@@ -23,6 +23,7 @@ from dbt_lakehouse.lake.iceberg import lake_catalog
 from dbt_lakehouse.lake.leases import TABLE as LEASES
 from dbt_lakehouse.lake.locks import landing_lock, run_lock, running_streams
 from dbt_lakehouse.lake.tables import Table, parse
+from dbt_lakehouse.lake.wholeness import BEGUN, LAKE
 from dbt_lakehouse.redaction import without_secrets
 from dbt_lakehouse.spark.java import java_class
 from dbt_lakehouse.spark.java_errors import error_text
@@ -247,5 +248,6 @@ def _described(catalog: Any, schema: Any) -> dict[str, str]:
     return {
         name: value
         for name, value in found.items()
-        if name not in ("location", "exists") and not name.startswith("lakehouse.")
+        if name in (BEGUN, LAKE)
+        or (name not in ("location", "exists") and not name.startswith("lakehouse."))
     }

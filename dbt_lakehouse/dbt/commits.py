@@ -6,7 +6,7 @@ of each snapshot that the session's statements make; each thread of dbt has a se
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -16,8 +16,6 @@ from dbt_lakehouse.errors import LakehouseError
 from dbt_lakehouse.lake import iceberg
 from dbt_lakehouse.lake.catalog import CATALOG
 from dbt_lakehouse.lake.tables import NO_SNAPSHOT
-
-_SUMMARY: Final = "spark.sql.iceberg.snapshot-property."
 
 
 class OvertakenError(LakehouseError):
@@ -30,12 +28,12 @@ class OvertakenError(LakehouseError):
 def noting(spark: SparkSession, notes: Mapping[str, str]) -> Iterator[None]:
     """Have the commits of a session note these."""
     for name, value in notes.items():
-        spark.conf.set(_SUMMARY + name, value)
+        spark.conf.set(tables.SUMMARY + name, value)
     try:
         yield
     finally:
         for name in notes:
-            spark.conf.unset(_SUMMARY + name)
+            spark.conf.unset(tables.SUMMARY + name)
 
 
 def refuse_overtaken(spark: SparkSession, name: str, seen: str | None) -> None:

@@ -7,12 +7,17 @@ from typing import Any
 from dbt_common.exceptions import CompilationError
 from pyspark.sql.types import DataType
 
+from dbt_lakehouse.dbt.widening import is_widening
 
-def check(model: str, declared: Mapping[str, Any], made: Mapping[str, str]) -> None:
+
+def check(
+    model: str, declared: Mapping[str, Any], made: Mapping[str, str], follows: bool = False
+) -> None:
     """Hold the columns that a contract declares against those that the model makes.
 
-    ``declared`` has dbt's columns by name, ``made`` the types (Spark's DDL) by name. Raises
-    ``CompilationError`` with all differences.
+    ``declared`` has dbt's columns by name, ``made`` the types (Spark's DDL) by name. If it
+    ``follows`` its source, types can be wider than declared. Raises ``CompilationError`` with all
+    differences.
     """
     given = dict(made)
     wrong = []
@@ -21,7 +26,9 @@ def check(model: str, declared: Mapping[str, Any], made: Mapping[str, str]) -> N
         found = given.pop(name, None)
         if found is None:
             wrong.append(f"{name} is declared {expected}, and the model has none")
-        elif not is_same(found, expected):
+        elif not (follows and is_widening(expected.lower(), found)) and not is_same(
+            found, expected
+        ):
             wrong.append(f"{name} is declared {expected}, and the model makes it {found}")
     wrong += [f"{name} is made by the model, and not declared" for name in given]
     if wrong:

@@ -15,6 +15,7 @@ from typing import Any, Final
 from dbt_common.exceptions import CompilationError
 
 from dbt_lakehouse.dbt import message_keys
+from dbt_lakehouse.dbt.widening import WIDENING, is_in_place, is_widening
 from dbt_lakehouse.texts import sql_text, sql_texts
 from python_udfs.registry import AEROSPIKE_FORMATS
 
@@ -61,8 +62,6 @@ WHOLE_IMAGE: Final = "$"
 """The path of the whole image."""
 # What of a declaration may change without making anew what was built, or is compared by itself.
 _FOLLOWED: Final = frozenset({"columns", "fields", "technical", "message_key"})
-# Each holds all values of those before it.
-_WIDENINGS: Final = (("tinyint", "smallint", "int", "bigint"), ("float", "double"))
 
 
 def quoted(names: Iterable[str]) -> list[str]:
@@ -85,6 +84,7 @@ def change_log(arguments: Mapping[str, Any]) -> dict[str, Any]:
         several_sources     whether events of several source tables can come together
         sources             which ones: database, schema and table of each; None for any
         message_key         if declared, the names of messages' own keys (``message_keys``)
+        follow              "widening" if its columns follow values that have outgrown them
 
     Raises ``CompilationError`` for what can't be declared.
     """
@@ -112,6 +112,17 @@ def change_log(arguments: Mapping[str, Any]) -> dict[str, Any]:
         )
     if partial and any(spec["field"] == WHOLE_IMAGE for spec in specs if "path" in spec):
         raise CompilationError(f"the images of {title} are partial: no column can have a whole one")
+    follow = arguments.get("follow")
+    if follow not in (None, WIDENING):
+        raise CompilationError(
+            f"the change log of {title} has follow={json.dumps(follow)}: it is {WIDENING} or left"
+            " out"
+        )
+    if follow and keyless:
+        raise CompilationError(
+            f"the change log of {title} is keyless, so its columns can't follow the source: a row"
+            " is told by all of its values"
+        )
     by_time = arguments["order_by_source_time"]
     several = namespace is None and any(
         arguments[name] == ANY or not (arguments[name] is None or isinstance(arguments[name], str))
@@ -135,6 +146,7 @@ def change_log(arguments: Mapping[str, Any]) -> dict[str, Any]:
         "order_by_source_time": (namespace is not None) if by_time is None else by_time,
         "several_sources": several,
         "sources": _sources(arguments),
+        "follow": follow,
     }
 
 
@@ -382,7 +394,9 @@ def declared(of: Fold | Mapping[str, Any]) -> str:
             for name in (column.strip("`") for column in [*of.key, *of.columns])
         ]
         return json.dumps(values, sort_keys=True)
-    return json.dumps(of, sort_keys=True)
+    # Whether its types follow says nothing of the rows that it has.
+    rows = {name: value for name, value in of.items() if name != "follow"}
+    return json.dumps(rows, sort_keys=True)
 
 
 def digest(declaration: str) -> str:
@@ -427,7 +441,8 @@ def changes(before: str | None, after: str) -> Changes:
         if before_it is None:
             to_fill[name] = None
         elif before_it != column:
-            if not _is_widened(before_it, column):
+            is_key = name in {each.strip("`") for each in new["key"]}
+            if not _is_widened(before_it, column, is_key):
                 return Changes({}, f"column {name} is declared otherwise")
             to_fill[name] = before_it["type"]
     if held:
@@ -435,14 +450,7 @@ def changes(before: str | None, after: str) -> Changes:
     return Changes(to_fill)
 
 
-def _is_widened(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
-    return {**old, "type": new["type"]} == new and is_widening(old["type"], new["type"])
-
-
-def is_widening(old: str, new: str) -> bool:
-    """Whether Iceberg can change a column from one type (in Spark's DDL) to another in place."""
-    if old.startswith("decimal(") and new.startswith("decimal("):
-        digits, scale = old[8:-1].split(",")
-        new_digits, new_scale = new[8:-1].split(",")
-        return int(scale) == int(new_scale) and int(digits) <= int(new_digits)
-    return any(old in types[: types.index(new)] for types in _WIDENINGS if new in types)
+def _is_widened(old: Mapping[str, Any], new: Mapping[str, Any], is_key: bool) -> bool:
+    # A key's values stand in what is remembered of it too.
+    holds = is_in_place if is_key else is_widening
+    return {**old, "type": new["type"]} == new and holds(old["type"], new["type"])

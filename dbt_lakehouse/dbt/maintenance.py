@@ -138,6 +138,8 @@ class Maintained(msgspec.Struct, frozen=True, kw_only=True):
     deleted_files: int = 0
     """With the snapshots."""
     orphan_files: int = 0
+    older_files: int = 0
+    """Files of no snapshot that were there before the lake was begun; they stay."""
     seconds: float = 0.0
 
     def json(self) -> str:
@@ -167,6 +169,11 @@ class Maintained(msgspec.Struct, frozen=True, kw_only=True):
                 self.orphan_files,
                 f"{counted(self.orphan_files, 'file')} of no snapshot",
                 "to delete" if is_plan else "deleted",
+            ),
+            (
+                self.older_files,
+                f"{counted(self.older_files, 'file')} from before this lake was begun",
+                "left alone",
             ),
         ]
         done = ", ".join(f"{noun} {verb}" for number, noun, verb in what if number)

@@ -23,6 +23,9 @@ PREFIX: Final = "lakehouse.read."
 # A property that is another one each time that a table is made anew. Iceberg's uuid stays when a
 # table is replaced, and the snapshots that would tell it expire.
 MADE: Final = "lakehouse.made"
+# In the summary of a commit: the column whose values it has written anew, under the same name. The
+# files before it have none of that name any more, so what was appended is no longer read from them.
+REWRITTEN: Final = "lakehouse.rewritten"
 
 
 class Mark(NamedTuple):
@@ -92,7 +95,9 @@ class Window(Enum):
     WHOLE = "whole"
     SINCE_SNAPSHOT = "since snapshot"
     SINCE_SEQUENCE = "since sequence number"
-    """By the rows' own numbers: the snapshots in between have expired."""
+    """By the numbers of the commits that rows are of: the snapshots in between have expired."""
+    SINCE_ROW = "since row"
+    """By the rows' own numbers: a column was written anew since."""
 
 
 class Reading(NamedTuple):
@@ -101,6 +106,8 @@ class Reading(NamedTuple):
     window: Window
     until: Mark
     since: Mark | None = None
+    first_row: int | None = None
+    """The least ``_row_id`` of rows that were appended since, of ``SINCE_ROW``."""
 
     @property
     def has_news(self) -> bool:
@@ -122,10 +129,10 @@ class Reading(NamedTuple):
                 f"(select * from {relation} with ('start-snapshot-id' = '{self.since.snapshot}',"
                 f" 'end-snapshot-id' = '{self.until.snapshot}'))"
             )
-        return (
-            f"(select * from {relation} version as of {self.until.snapshot}"
-            f" where _last_updated_sequence_number > {self.since.sequence})"
-        )
+        is_new = f"_last_updated_sequence_number > {self.since.sequence}"
+        if self.window is Window.SINCE_ROW:
+            is_new = f"_row_id >= {self.first_row}"
+        return f"(select * from {relation} version as of {self.until.snapshot} where {is_new})"
 
 
 def is_trimmed(mark: Mark, table: Table) -> bool:
@@ -156,11 +163,20 @@ def reading(mark: Mark | None, table: Table) -> Reading:
         raise HistoryLost("was replaced" if is_same else "was dropped and made anew")
     if mark.snapshot == NO_SNAPSHOT:
         return Reading(Window.WHOLE if table.chain else Window.NOTHING, until)
-    news = False
+    news = rewritten = False
+    first_row: int | None = None
     for snapshot in table.chain:
         if snapshot.name == mark.snapshot:
-            return Reading(Window.SINCE_SNAPSHOT if news else Window.NOTHING, until, mark)
+            if not news:
+                return Reading(Window.NOTHING, until, mark)
+            if not rewritten:
+                return Reading(Window.SINCE_SNAPSHOT, until, mark)
+            if first_row is None:
+                return Reading(Window.SINCE_SEQUENCE, until, mark)
+            return Reading(Window.SINCE_ROW, until, mark, first_row)
         news = news or snapshot.appends
+        rewritten = rewritten or REWRITTEN in snapshot.summary
+        first_row = snapshot.first_row_id
     oldest = table.chain[-1] if table.chain else None
     if oldest is None or (
         oldest.parent_snapshot_id is None and oldest.sequence_number > mark.sequence

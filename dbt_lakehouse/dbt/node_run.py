@@ -275,7 +275,7 @@ class NodeRun:
         if self.declaration is None:
             return {}
         found = {f"{DECLARED}.{digest(self.declaration)}": self.declaration}
-        if self.to_fill and self.fold is None:
+        if None in self.to_fill.values() and self.fold is None:
             # Nobody has asked of the columns that earlier events are filled with.
             found[LEAVES] = ""
         return found

@@ -72,9 +72,13 @@ def is_of_log(node: Any) -> bool:
     return not node.config.meta.keys().isdisjoint({"current_state", "history"})
 
 
-def fold_of_model(graph: Mapping[str, Any], node: Any) -> Fold:
-    """The fold of the model of a gold table or history."""
-    log = log_node(graph, node).config.meta["change_log"]
+def fold_of_model(
+    graph: Mapping[str, Any], node: Any, declared: Mapping[str, Any] | None = None
+) -> Fold:
+    """The fold of the model of a gold table or history, by what its change log declares or, where
+    its columns follow the source, is ``declared`` to be by now.
+    """
+    log = declared or log_node(graph, node).config.meta["change_log"]
     meta = node.config.meta
     if "history" in meta:
         of = meta["history"]

@@ -22,7 +22,9 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructField
 
-from dbt_lakehouse.dbt.declarations import is_widening, quoted
+from dbt_lakehouse.dbt.declarations import quoted
+from dbt_lakehouse.dbt.marks import REWRITTEN
+from dbt_lakehouse.dbt.widening import is_in_place, is_widening
 from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.lake.catalog import CATALOG
 from dbt_lakehouse.lake.damage import refuse_damage
@@ -40,6 +42,9 @@ _OPERATORS: Final = {
 
 # Types that Iceberg has not: it keeps them as int.
 _SMALL: Final = re.compile(r"\b(tinyint|smallint)\b")
+
+# Settings of a session, which Iceberg writes into the summary of each snapshot that it makes.
+SUMMARY: Final = "spark.sql.iceberg.snapshot-property."
 
 # Metadata by the files that it is in, which are never written again: a run looks at each table many
 # times, and a table's is up to some hundred kB of JSON.
@@ -187,9 +192,10 @@ def follow_schema(
     spark: SparkSession, name: str, given: Sequence[StructField]
 ) -> list[tuple[str, str, str]]:
     """Bring the columns of a table up to those of rows that are to be written: new ones are added,
-    and a type is widened where Iceberg can do so without touching a file (int to bigint, float to
-    double, a decimal to more digits of the same scale). Returns what was widened: the column, its
-    type before and its type now.
+    and a type is widened, by Iceberg without touching a file (int to bigint, float to double, a
+    decimal to more digits of the same scale), or in one commit that writes the values anew (a
+    decimal to a greater scale). Returns what was widened: the column, its type before and its type
+    now.
 
     Raises ``ConfigurationError`` for any other change of a type, which would cast in silence or
     fail.
@@ -210,9 +216,42 @@ def follow_schema(
             widened.append((field.name, before, now))
     if added:
         spark.sql(f"alter table {name} add columns ({', '.join(added)})")
-    for column, _, now in widened:
-        spark.sql(f"alter table {name} alter column {_quoted(column)} type {now}")
+    for column, before, now in widened:
+        if is_in_place(before, now):
+            spark.sql(f"alter table {name} alter column {_quoted(column)} type {now}")
+        else:
+            _rewrite_column(spark, name, column, now)
     return widened
+
+
+def _rewrite_column(spark: SparkSession, name: str, column: str, now: str) -> None:
+    """Give a column another type that holds its values: a column beside it gets them, and then its
+    name and place. The table stays the same one, with its history, its rows with their numbers.
+
+    What breaks off is repeated: readers find the column as it was until the last step.
+    """
+    beside = f"_wider_{column}"
+    if beside not in {field.name for field in columns_of(spark, name)}:
+        spark.sql(f"alter table {name} add column {_quoted(beside)} {now}")
+    # Said before the values go where they are to be: who reads what was appended needs to know.
+    setting = f"{SUMMARY}{REWRITTEN}"
+    spark.conf.set(setting, column)
+    try:
+        spark.sql(
+            f"update {name} set {_quoted(beside)} = {_quoted(column)}"
+            f" where not {_quoted(beside)} <=> cast({_quoted(column)} as {now})"
+        )
+    finally:
+        spark.conf.unset(setting)
+    table = load(spark, name)
+    described = {each["name"]: each.get("doc") for each in _columns(table)}
+    names = [each for each in described if each != beside]
+    place = names.index(column)
+    update = table.updateSchema().deleteColumn(column).renameColumn(beside, column)
+    if described[column]:
+        update.updateColumnDoc(beside, described[column])
+    update = update.moveAfter(beside, names[place - 1]) if place else update.moveFirst(beside)
+    update.commit()
 
 
 def pinned_with_all_columns(spark: SparkSession, name: str, table: Table | None) -> str:

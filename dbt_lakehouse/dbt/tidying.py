@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
-from dbt_lakehouse.dbt import commits, tables
+from dbt_lakehouse.dbt import commits, orphans, tables
 from dbt_lakehouse.dbt.maintenance import (
     Candidate,
     Figures,
@@ -54,6 +54,7 @@ def maintain(
 
 def _looked(spark: SparkSession, name: str, table: Table, policy: Policy) -> Maintained:
     figures = _figures(spark, name, table, policy)
+    unnamed, older = _delete_orphans(spark, name, policy, dry_run=True)
     return Maintained(
         table_name=name,
         data_files_before=figures.data_files,
@@ -61,7 +62,8 @@ def _looked(spark: SparkSession, name: str, table: Table, policy: Policy) -> Mai
         rewritten_files=figures.to_rewrite,
         merged_manifests=figures.manifests if is_worth_merging(figures) else 0,
         expired_snapshots=_expiring(table, _ago(days=policy.snapshot_retention_days)),
-        orphan_files=_delete_orphans(spark, name, policy, dry_run=True),
+        orphan_files=unnamed,
+        older_files=older,
     )
 
 
@@ -92,7 +94,7 @@ def _maintained(spark: SparkSession, name: str, table: Table, policy: Policy) ->
         counts = _call(spark, "expire_snapshots", name, f"older_than => {_sql(oldest)}")
         expired = _snapshots(before) - _snapshots(_known(spark, name))
         deleted = sum(count or 0 for count in counts.asDict().values())
-    orphans = _delete_orphans(spark, name, policy, dry_run=False)
+    unnamed, older = _delete_orphans(spark, name, policy, dry_run=False)
     return Maintained(
         table_name=name,
         data_files_before=figures.data_files,
@@ -102,7 +104,8 @@ def _maintained(spark: SparkSession, name: str, table: Table, policy: Policy) ->
         merged_manifests=merged,
         expired_snapshots=expired,
         deleted_files=deleted,
-        orphan_files=orphans,
+        orphan_files=unnamed,
+        older_files=older,
         seconds=round(time.monotonic() - started, 3),
     )
 
@@ -146,15 +149,16 @@ def _figures(spark: SparkSession, name: str, table: Table, policy: Policy) -> Fi
     return Figures(files, to_rewrite, len(sizes), sum(sizes))
 
 
-def _delete_orphans(spark: SparkSession, name: str, policy: Policy, *, dry_run: bool) -> int:
-    """How many files no snapshot names, which are deleted but in a dry run."""
-    oldest = _sql(_ago(hours=policy.orphan_retention_hours))
-    rows = spark.sql(
-        f"call {CATALOG}.system.remove_orphan_files(table => {sql_text(name)},"
-        # By Iceberg's file access: Hadoop's has none to buckets.
-        f" older_than => {oldest}, dry_run => {str(dry_run).lower()}, prefix_listing => true)"
-    )
-    return rows.count()
+def _delete_orphans(
+    spark: SparkSession, name: str, policy: Policy, *, dry_run: bool
+) -> tuple[int, int]:
+    """How many files no snapshot names, which are deleted but in a dry run; and how many more are
+    another lake's and stay.
+    """
+    found = orphans.find(spark, name, _ago(hours=policy.orphan_retention_hours))
+    if not dry_run:
+        orphans.delete(spark, name, found.ours)
+    return len(found.ours), len(found.older)
 
 
 def _call(spark: SparkSession, procedure: str, name: str, *arguments: str) -> Any:

@@ -5,14 +5,15 @@ import re
 import shutil
 import sqlite3
 from collections.abc import Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final, NamedTuple
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from dbt_lakehouse.errors import ConfigurationError, DamageError, ReadError, WriteError
 from dbt_lakehouse.http import parsed
+from dbt_lakehouse.lake import wholeness
 from dbt_lakehouse.redaction import know_secrets
 
 CATALOG: Final = "lake"
@@ -42,9 +43,9 @@ _CONNECTION_OPTIONS: Final = frozenset(
 CLOSED: Final = "lakehouse.closed"
 """A property of the schema ``bronze``: why this catalog is closed (dbt_lakehouse.lake.closing)."""
 # Of Iceberg's JDBC catalog.
-_REASON: Final = (
-    "select property_value from iceberg_namespace_properties"
-    f" where catalog_name = '{CATALOG}' and namespace = 'bronze' and property_key = '{CLOSED}'"
+_NOTES: Final = (
+    "select property_key, property_value from iceberg_namespace_properties"
+    f" where catalog_name = '{CATALOG}' and namespace = 'bronze'"
 )
 _ENTRIES: Final = (
     "select table_namespace, table_name, metadata_location, iceberg_type from iceberg_tables"
@@ -54,6 +55,14 @@ _ENTRIES: Final = (
 
 _Row = tuple[str, str, str, str]
 """Of a table or view: schema, name, address of its metadata, ``TABLE`` or ``VIEW``."""
+
+
+class Contents(NamedTuple):
+    """What a catalog has."""
+
+    notes: dict[str, str]
+    """The properties of its schema ``bronze``; none in a catalog in which no lake was begun."""
+    entries: "list[Entry]"
 
 
 class Entry(NamedTuple):
@@ -164,8 +173,56 @@ def entries(settings: Mapping[str, str]) -> list[Entry]:
     """The tables and views of the lake with these settings, whose paths are absolute; dbt's
     temporary ones left out. Writes nothing, and needs no right to.
 
-    Raises ``ConfigurationError``, also for a lake that has moved to another catalog, and
-    ``ReadError``.
+    Raises ``ConfigurationError``, also for a lake that has moved to another catalog or is not
+    whole, ``DamageError`` and ``ReadError``.
+    """
+    found = contents(settings)
+    refuse_unfit(settings, found)
+    return found.entries
+
+
+def refuse_unfit(settings: Mapping[str, str], found: Contents) -> None:
+    """Raise ``ConfigurationError`` if the lake has moved to another catalog, or its catalog and its
+    warehouse don't belong together (``dbt_lakehouse.lake.wholeness``).
+    """
+    if (reason := found.notes.get(CLOSED)) is not None:
+        raise ConfigurationError(reason)
+    file = sqlite_file(settings.get(CATALOG_URI, ""))
+    if found.notes:
+        wholeness.refuse_half(file, found.notes, found.entries)
+    elif settings.get(CATALOG_TYPE) == "jdbc":
+        wholeness.refuse_filled(catalog_name(settings), settings[WAREHOUSE])
+
+
+def refuse_unfit_to_write(settings: Mapping[str, str]) -> None:
+    """The same for who is about to begin a lake or to write to one, in a SQLite catalog; one that
+    can't be read is told of by Spark. Raises ``DamageError`` too.
+    """
+    file = sqlite_file(settings.get(CATALOG_URI, ""))
+    if file is None:
+        return
+    try:
+        found = contents(settings) if file.exists() else Contents({}, [])
+    except ReadError:
+        return
+    refuse_unfit(settings, found)
+    wholeness.refuse_older(str(file), found.notes, found.entries)
+
+
+def catalog_name(settings: Mapping[str, str]) -> str:
+    """The file of a SQLite catalog, the address of another one; without what may be a secret."""
+    uri = settings.get(CATALOG_URI, "")
+    file = sqlite_file(uri)
+    if file is not None:
+        return str(file)
+    address = urlsplit(uri.removeprefix("jdbc:").partition("?")[0])
+    return f"{address.hostname}{address.path}"
+
+
+def contents(settings: Mapping[str, str]) -> Contents:
+    """What the catalog of these settings has, whatever that is worth.
+
+    Raises ``ConfigurationError``, ``DamageError`` and ``ReadError``.
     """
     uri = settings.get(CATALOG_URI, "")
     file = sqlite_file(uri)
@@ -176,18 +233,17 @@ def entries(settings: Mapping[str, str]) -> list[Entry]:
             f" {CATALOG_URI} in the profile names another"
         )
     if settings.get(CATALOG_TYPE) == "rest":
-        closed, rows = _of_rest(settings)
+        notes, rows = _of_rest(settings)
     elif file is not None:
-        closed, rows = _of_sqlite(file)
+        notes, rows = _of_sqlite(file)
     else:
-        closed, rows = _of_postgresql(uri, settings)
-    if closed is not None:
-        raise ConfigurationError(closed)
-    return [
+        notes, rows = _of_postgresql(uri, settings)
+    found = [
         Entry(schema, name, metadata, kind == "VIEW")
         for schema, name, metadata, kind in rows
         if not name.endswith(_TEMPORARY)
     ]
+    return Contents(notes, found)
 
 
 def properties(settings: Mapping[str, str]) -> dict[str, str]:
@@ -199,7 +255,7 @@ def properties(settings: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _of_rest(settings: Mapping[str, str]) -> tuple[str | None, list[_Row]]:
+def _of_rest(settings: Mapping[str, str]) -> tuple[dict[str, str], list[_Row]]:
     # Few need what it imports.
     from dbt_lakehouse.lake.rest import Server
 
@@ -210,25 +266,42 @@ def _of_rest(settings: Mapping[str, str]) -> tuple[str | None, list[_Row]]:
         for kind in ("TABLE", "VIEW")
         for name, metadata in server.metadata(schema, kind)
     ]
-    return server.schema_properties("bronze").get(CLOSED), rows
+    return server.schema_properties("bronze"), rows
 
 
-def _of_sqlite(file: Path) -> tuple[str | None, list[_Row]]:
+def _of_sqlite(file: Path) -> tuple[dict[str, str], list[_Row]]:
     try:
-        return _of_file(f"{file.as_uri()}?mode=ro")
+        return _of_file(file, f"{file.as_uri()}?mode=ro")
     except sqlite3.Error as error:
+        if error.sqlite_errorname.startswith("SQLITE_CORRUPT"):
+            raise _damaged(file, str(error)) from error
         if not error.sqlite_errorname.startswith(_NO_RIGHTS):
             raise ReadError(f"the lake's catalog {file} can't be read: {error}") from error
     # Who may write nothing beside it can take part in its log of changes (WAL) only while another
     # has it open; else nobody changes it now.
     with TemporaryDirectory() as folder:
         try:
-            for each in (file, file.with_name(f"{file.name}-wal")):
+            for each in (file, log_of_changes(file)):
                 if each.exists():
                     shutil.copyfile(each, Path(folder) / each.name)
-            return _of_file((Path(folder) / file.name).as_uri())
+            return _of_file(file, (Path(folder) / file.name).as_uri())
         except (OSError, sqlite3.Error) as error:
             raise ReadError(f"the lake's catalog {file} can't be read: {error}") from error
+
+
+def log_of_changes(file: Path) -> Path:
+    """SQLite's log of the changes (WAL) that a catalog's file doesn't have yet."""
+    return file.with_name(f"{file.name}-wal")
+
+
+def checkpoint(file: Path) -> None:
+    """Put into a catalog's file what is in its log of changes, so that a copy of the file is whole.
+    While another process reads or writes, it is that one's, or the next command's.
+    """
+    with suppress(OSError, sqlite3.Error):
+        if log_of_changes(file).stat().st_size:
+            with closing(sqlite3.connect(f"{file.as_uri()}?mode=rw", uri=True, timeout=1)) as lake:
+                lake.execute("pragma wal_checkpoint(truncate)")
 
 
 def require_file(settings: Mapping[str, str]) -> None:
@@ -241,13 +314,25 @@ def require_file(settings: Mapping[str, str]) -> None:
         )
 
 
-def _of_file(uri: str) -> tuple[str | None, list[_Row]]:
+def _of_file(file: Path, uri: str) -> tuple[dict[str, str], list[_Row]]:
     with closing(sqlite3.connect(uri, uri=True, timeout=30)) as lake:
-        (reason,) = lake.execute(_REASON).fetchone() or (None,)
-        return reason, lake.execute(_ENTRIES).fetchall()
+        (whole,) = lake.execute("pragma quick_check(1)").fetchone()
+        if whole != "ok":
+            raise _damaged(file, whole)
+        tables = {name for (name,) in lake.execute("select name from sqlite_master")}
+        if not {"iceberg_tables", "iceberg_namespace_properties"} <= tables:
+            return {}, []
+        return dict(lake.execute(_NOTES).fetchall()), lake.execute(_ENTRIES).fetchall()
 
 
-def _of_postgresql(uri: str, settings: Mapping[str, str]) -> tuple[str | None, list[_Row]]:
+def _damaged(file: Path, what: str) -> DamageError:
+    return DamageError(
+        f"the lake's catalog {file} is damaged ({' '.join(what.split())}): restore it together with"
+        f" the {log_of_changes(file).name} that was beside it, or without one if there was none"
+    )
+
+
+def _of_postgresql(uri: str, settings: Mapping[str, str]) -> tuple[dict[str, str], list[_Row]]:
     import psycopg
 
     address, _, query = uri.removeprefix("jdbc:").partition("?")
@@ -265,8 +350,7 @@ def _of_postgresql(uri: str, settings: Mapping[str, str]) -> tuple[str | None, l
     try:
         # Secrets are no part of the address, which errors tell.
         with psycopg.connect(address, **options) as lake:
-            (reason,) = lake.execute(_REASON).fetchone() or (None,)
-            return reason, lake.execute(_ENTRIES).fetchall()
+            return dict(lake.execute(_NOTES).fetchall()), lake.execute(_ENTRIES).fetchall()
     except psycopg.errors.UndefinedTable as error:
         raise ConfigurationError(
             f"there is no lake yet, for the database that {CATALOG_URI} in the profile names has no"
@@ -285,15 +369,16 @@ def sqlite_file(uri: str) -> Path | None:
 
 
 def cut_short(entry: Entry) -> DamageError | None:
-    """What is wrong if a table's metadata is cut short, as after a crash of the machine. It can be
-    told of files of this machine; an object store writes a file whole or not at all.
+    """What is wrong if a table's metadata is missing, or cut short as after a crash of the machine.
+    It can be told of files of this machine; an object store writes a file whole or not at all.
     """
-    location = urlsplit(entry.metadata)
-    if location.scheme not in ("", "file"):
+    file = wholeness.local_path(entry.metadata)
+    if file is None:
         return None
-    file = Path(unquote(location.path))
-    # One that is missing is told by Iceberg at once. Compressed ones have other ends.
-    if file.suffix != ".json" or ".gz." in file.name or not file.exists() or _ends_an_object(file):
+    if not file.exists():
+        return DamageError(f"{file} is missing, a file of {entry}: restore it from a backup")
+    # Compressed ones have other ends.
+    if file.suffix != ".json" or ".gz." in file.name or _ends_an_object(file):
         return None
     return DamageError(f"{file} is cut short, a file of {entry}: restore it from a backup")
 

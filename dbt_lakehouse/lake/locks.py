@@ -18,9 +18,10 @@ import json
 import os
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import ClassVar, Final
 
@@ -28,7 +29,7 @@ from pyspark.sql import SparkSession
 
 from dbt_lakehouse.errors import LockedError, WriteError
 from dbt_lakehouse.lake import leases
-from dbt_lakehouse.lake.catalog import CATALOG_URI, sqlite_file
+from dbt_lakehouse.lake.catalog import CATALOG_URI, checkpoint, sqlite_file
 from dbt_lakehouse.lake.closing import refuse_closed
 from dbt_lakehouse.telling import tell
 
@@ -41,8 +42,9 @@ class LakeLock(ABC):
 
     _retry_seconds: ClassVar[float]
 
-    def __init__(self, spark: SparkSession) -> None:
-        self._spark: Final = spark
+    def __init__(self, check: Callable[[], object]) -> None:
+        """``check`` raises ``ConfigurationError`` if the lake can't be written any more."""
+        self._check: Final = check
 
     @abstractmethod
     def _take(self, purpose: str) -> bool:
@@ -96,7 +98,7 @@ class LakeLock(ABC):
                 f"gave up after {patience:g} s: {self.holder()} is at work on this lake"
             )
         try:
-            refuse_closed(self._spark)
+            self._check()
         except BaseException:
             self.release()
             raise
@@ -108,7 +110,16 @@ def lake_lock(spark: SparkSession, name: str) -> LakeLock:
     catalog = sqlite_file(uri)
     if catalog is None:
         return _LeasedLock(spark, name)
-    return _FileLock(spark, catalog.parent / _FOLDER / f"{name}.lock")
+    return _FileLock(partial(refuse_closed, spark), catalog, name)
+
+
+def locks_beside(
+    catalog: Path, names: Sequence[str], check: Callable[[], object]
+) -> list[LakeLock]:
+    """The locks of those names of a SQLite catalog's lake, for who has no session; ``check`` raises
+    ``ConfigurationError`` if the lake has moved to another catalog.
+    """
+    return [_FileLock(check, catalog, name) for name in names]
 
 
 def run_lock(spark: SparkSession) -> LakeLock:
@@ -178,9 +189,10 @@ class _FileLock(LakeLock):
     # Open files by path: what this process holds, and how often.
     _held: ClassVar[dict[Path, tuple[int, int]]] = {}
 
-    def __init__(self, spark: SparkSession, path: Path) -> None:
-        super().__init__(spark)
-        self._path: Final = path
+    def __init__(self, check: Callable[[], object], catalog: Path, name: str) -> None:
+        super().__init__(check)
+        self._catalog: Final = catalog
+        self._path: Final = catalog.parent / _FOLDER / f"{name}.lock"
 
     def _take(self, purpose: str) -> bool:
         if self._path in self._held:
@@ -214,6 +226,8 @@ class _FileLock(LakeLock):
         if count > 1:
             self._held[self._path] = (descriptor, count - 1)
         else:
+            # A process that goes on, a stream say, ends each piece of its work here.
+            checkpoint(self._catalog)
             os.close(descriptor)
 
     def held_elsewhere(self) -> bool:
@@ -232,7 +246,8 @@ class _LeasedLock(LakeLock):
     _held: ClassVar[dict[tuple[str, str], tuple[leases.HeldLease, int]]] = {}
 
     def __init__(self, spark: SparkSession, name: str) -> None:
-        super().__init__(spark)
+        super().__init__(partial(refuse_closed, spark))
+        self._spark: Final = spark
         self._name: Final = name
         self._key: Final = (leases.catalog_of(spark), name)
 

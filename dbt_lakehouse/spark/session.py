@@ -4,6 +4,7 @@ It is opened with the profile's ``server_side_parameters``, for dbt's adapter an
 line alike.
 """
 
+import atexit
 import logging
 import os
 import sqlite3
@@ -25,13 +26,16 @@ from pyspark.sql import SparkSession
 from dbt_lakehouse.config.paths import LOG4J, LOOPBACK, cache_folder
 from dbt_lakehouse.errors import SessionError, comes_of
 from dbt_lakehouse.lake import bronze
+from dbt_lakehouse.lake.beginning import begin
 from dbt_lakehouse.lake.buckets import need_s3
 from dbt_lakehouse.lake.catalog import (
     CATALOG,
     CATALOG_URI,
     SQLITE,
     absolute,
+    checkpoint,
     read_only,
+    refuse_unfit_to_write,
     sqlite_file,
 )
 from dbt_lakehouse.lake.closing import refuse_closed
@@ -81,6 +85,8 @@ _REDACTED: Final = (
 
 # Connections to SQLite catalogs that this user can only read.
 _READERS: Final[dict[Path, sqlite3.Connection]] = {}
+# SQLite catalogs that this process may write to.
+_WRITTEN: Final[set[Path]] = set()
 
 _opened: Sessions | None = None
 
@@ -115,6 +121,8 @@ def open_session(parameters: Mapping[str, str], root: Path) -> SparkSession:
     a lake that has moved to another catalog, and ``SessionError``.
     """
     with working("opening the lake"):
+        # Before Spark starts, which takes longer.
+        refuse_unfit_to_write(_absolute(parameters, root))
         spark = start_session(parameters, root)
         _prepare(spark)
     return spark
@@ -129,6 +137,10 @@ def start_session(parameters: Mapping[str, str], root: Path) -> SparkSession:
     with _folder_of(catalog):
         if catalog.exists() and not os.access(catalog.parent, os.W_OK):
             settings[CATALOG_URI] = _for_readers(catalog)
+        elif catalog not in _WRITTEN:
+            # However the process ends, but by a signal: also with an error, or by Ctrl-C.
+            _WRITTEN.add(catalog)
+            atexit.register(checkpoint, catalog)
         return _start(settings)
 
 
@@ -310,7 +322,8 @@ def _prepare(spark: SparkSession) -> None:
     refuse_damage(spark, bronze.TABLE)
     try:
         refuse_closed(spark)
-        for schema in ("bronze", "silver", "gold"):
+        begin(spark)
+        for schema in ("silver", "gold"):
             spark.sql(f"create schema if not exists {CATALOG}.{schema}")
         bronze.create_table(spark)
     except (AnalysisException, ParseException):

@@ -34,6 +34,9 @@
       message_key: the columns of the messages' own keys where those are other ones on purpose
           (Debezium's `message.key.columns`); a list of such lists for several, "*" for any. Without
           it, a run stops this table when messages come with a key of other columns.
+      follow: "widening" lets value columns of numbers follow values that have outgrown their types:
+          integers to bigint, float to double, decimals to more digits and a greater scale, in
+          the log and in what is made of it. None for types as declared: such values are misfits.
 
   Adds `_operation`, `_occurred_at`, `_position`, `_changed_columns` (columns that differ between
   before and after, null where one of them was not shipped), `_unchanged_columns` (columns that the
@@ -46,7 +49,7 @@
 #}
 {% macro change_log(
     columns, source_table, key={}, source_schema=none, source_database=none, topic=none, where=none,
-    keyless=false, partial=false, order_by_source_time=none, message_key=none
+    keyless=false, partial=false, order_by_source_time=none, message_key=none, follow=none
 ) -%}
     {{ _declare_change_log({
         'columns': columns,
@@ -60,6 +63,7 @@
         'partial': partial,
         'order_by_source_time': order_by_source_time,
         'message_key': message_key,
+        'follow': follow,
     }) }}
 {%- endmacro %}
 
@@ -80,12 +84,14 @@
       topic, where: as in change_log.
       partial: as in change_log: for connectors that ship changed bins only (`bin-policy`).
       order_by_source_time: as in change_log. Default: yes, for such connectors can re-order.
+      follow: as in change_log.
 
   Adds what change_log adds, but for `_previous_key`, and `_unchanged_columns` only if partial; and
   `_namespace`, `_set`, `_digest` and `_expires_at`.
 #}
 {% macro aerospike_change_log(
-    namespace, set, columns, topic=none, where=none, partial=false, order_by_source_time=none
+    namespace, set, columns, topic=none, where=none, partial=false, order_by_source_time=none,
+    follow=none
 ) -%}
     {{ _declare_change_log({
         'columns': columns,
@@ -97,6 +103,7 @@
         'keyless': false,
         'partial': partial,
         'order_by_source_time': order_by_source_time,
+        'follow': follow,
     }) }}
 {%- endmacro %}
 
@@ -109,6 +116,7 @@
     {{- config(materialized='change_log', meta={'change_log': log}) -}}
     {%- set events, keys, places = ref('change_events'), [], none -%}
     {%- if is_building() -%}
+        {%- set log = adapter.followed(log, this) -%}
         {%- set run = begin_run([events], log, wanted=log.sources) -%}
         {%- set events = run.rows(events.render()) -%}
         {%- set keys = adapter.keys_allowed(this, log) -%}

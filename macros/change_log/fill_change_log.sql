@@ -1,13 +1,20 @@
 {#
-  Fills columns that the running change log has declared since its rows were written: from the
-  same change events, into the rows that have something to say of them. All other rows and files
-  stay as they are.
+  Fills columns that the running change log has declared since its rows were written, or with a
+  wider type: from the same change events, or from the texts that are kept of what did not fit, into
+  the rows that have something to say of them. All other rows and files stay as they are.
 
   Arguments:
       run: the NodeRun.
       log: the declaration.
 #}
 {% macro fill_change_log(run, log) %}
+    {% set encoded = log.columns | selectattr('encoding') | map(attribute='column') | list %}
+    {% set widened = run.to_fill.keys() | reject('in', log.key + encoded) | list %}
+    {% if widened | length == run.to_fill | length and none not in run.to_fill.values() | list %}
+        {% do _fill_from_misfits(widened, log) %}
+        {% do log_info(this ~ ': filled ' ~ widened | join(', ') ~ ' from misfits') %}
+        {% do return(none) %}
+    {% endif %}
     {% set filled = quoted(run.to_fill) + ['_changed_columns', '_misfits'] %}
     {% if log.key or log.partial %}
         {% do filled.append('_unchanged_columns') %}
@@ -25,6 +32,38 @@
             ' ~ set_columns(filled)
     ) %}
     {% do log_info(this ~ ': filled ' ~ run.to_fill | join(', ') ~ ' from earlier events') %}
+{% endmacro %}
+
+{#
+  Puts what did not fit into its columns where it does by now. What has changed inside of a column
+  is no value of it.
+#}
+{% macro _fill_from_misfits(columns, log) %}
+    {% set values, set_values, filled = {}, [], [] %}
+    {% for spec in log.columns if spec.column in columns %}
+        {% set text -%}
+            try_element_at(
+                filter(_misfits, misfit -> misfit.column = {{ sql_text(spec.column) }}), 1
+            ).text
+        {%- endset %}
+        {% set value = '(' ~ typed_value(text, spec.type) ~ ')' %}
+        {% if log.key or log.partial %}
+            {% set value = 'if(array_contains(_unchanged_columns, ' ~ sql_text(spec.column)
+                ~ '), null, ' ~ value ~ ')' %}
+        {% endif %}
+        {% set column = adapter.quote(spec.column) %}
+        {% do set_values.append(column ~ ' = coalesce(' ~ value ~ ', ' ~ column ~ ')') %}
+        {% do values.update({spec.column: value ~ ' is not null'}) %}
+        {% do filled.append(
+            'misfit.column = ' ~ sql_text(spec.column) ~ ' and ' ~ values[spec.column]
+        ) %}
+    {% endfor %}
+    {% do adapter.change(this, '
+        update ' ~ this ~ ' set
+            ' ~ set_values | join(', ') ~ ',
+            _misfits = filter(_misfits, misfit -> not (' ~ filled | join(' or ') ~ '))
+        where size(_misfits) > 0 and (' ~ values.values() | join(' or ') ~ ')'
+    ) %}
 {% endmacro %}
 
 {# The change events that earlier runs have read, those that may say something of the columns. #}

@@ -1,10 +1,12 @@
 {#
   A typed change log (change_log, aerospike_change_log): append_only, columns that are declared
   later are filled from earlier events, and messages with a key of other columns than declared stop
-  it before anything is written (dbt_lakehouse/dbt/message_keys.py).
+  it before anything is written (dbt_lakehouse/dbt/message_keys.py). A wider type is declared by
+  hand, or follows what the rows had no place for.
 #}
 {% materialization change_log, adapter='lakehouse', supported_languages=['sql'] -%}
-    {%- set run, log = adapter.run_of(this), config.get('meta').change_log -%}
+    {%- set run = adapter.run_of(this) -%}
+    {%- set log = adapter.followed(config.get('meta').change_log, this) -%}
     {{ run_hooks(pre_hooks) }}
     {%- do prepare_table() -%}
     {%- if not run.is_incremental -%}
@@ -37,6 +39,7 @@
     {%- if doubt -%}
         {%- do exceptions.warn(doubt) -%}
     {%- endif -%}
+    {%- do follow_widening(log, run.upstreams[0]) -%}
     {%- do persist_docs(this, model) -%}
     {{ run_hooks(post_hooks) }}
     {{ return({'relations': [this]}) }}

@@ -150,9 +150,15 @@ class Commits:
             lake.backup(saved)
 
     def restore(self, copy: Path) -> None:
-        """Make the catalog what it was, for those too that have it open."""
+        """Make the catalog what it was, for those too that have it open. Of the files, saved beside
+        the copy, what tells of later commits goes: a catalog that is older than them is refused.
+        """
         with closing(sqlite3.connect(copy)) as saved, self._opened() as lake:
             saved.backup(lake)
+        warehouse = self._catalog.parent / "warehouse"
+        for file in warehouse.rglob("*.metadata.json"):
+            if not (copy.parent / "warehouse" / file.relative_to(warehouse)).exists():
+                file.unlink()
 
 
 def kill(command: Command, of: str = "both") -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 SHARING: Final = {
     "demo": (
         *("test_demo_build", "test_mistakes", "test_notebook", "test_pages_in_browser"),
-        *("test_query_page", "test_serve", "test_sql", "test_status"),
+        *("test_lake_copies", "test_query_page", "test_serve", "test_sql", "test_status"),
     ),
     "kafka": ("test_kafka_batch", "test_kafka_stream", "test_kafka_trouble"),
     "rows": (

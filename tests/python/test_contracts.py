@@ -4,6 +4,7 @@ import pytest
 from dbt_common.exceptions import CompilationError
 
 from dbt_lakehouse.dbt import contracts
+from dbt_lakehouse.dbt.widening import is_widening
 
 MADE = {"id": "int", "note": "string"}
 
@@ -24,3 +25,10 @@ def test_all_differences_are_told() -> None:
         "orders: title is declared string, and the model has none; tax is declared int, and the"
         " model has none; note is made by the model, and not declared. Correct the contract"
     ) in str(caught.value)
+
+
+def test_types_that_follow_the_source_may_be_wider() -> None:
+    made = {"id": "bigint", "amount": "decimal(14,3)"}
+    yml = declared(id="bigint", amount="decimal(12, 2)")
+    contracts.check("orders", yml, made, follows=True)
+    assert not is_widening("decimal(12,2)", "decimal(11,2)")

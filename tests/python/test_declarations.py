@@ -1,5 +1,6 @@
 """What change logs declare, what gold tables and histories take of it, and what has changed."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -7,8 +8,18 @@ from dbt_common.exceptions import CompilationError
 
 from dbt_lakehouse.commands.status.tables import _SET_LESS
 from dbt_lakehouse.config.paths import ROOT
-from dbt_lakehouse.dbt import declarations
-from dbt_lakehouse.dbt.declarations import RESERVED, Fold, changes, declared, is_widening
+from dbt_lakehouse.dbt import declarations, misfits
+from dbt_lakehouse.dbt.declarations import RESERVED, Fold, changes, declared
+from dbt_lakehouse.dbt.widening import (
+    Kind,
+    followed,
+    following,
+    is_widening,
+    looked_at,
+    may_follow,
+    outgrown,
+    wider,
+)
 from dbt_lakehouse.texts import printable, sql_text, text_of
 
 OTHERS = "format not in ('aerospike_messagepack', 'aerospike_json', 'aerospike_flat_json')"
@@ -71,6 +82,7 @@ def test_a_log() -> None:
         "order_by_source_time": False,
         "several_sources": False,
         "sources": [[None, None, "orders"]],
+        "follow": None,
     }
 
 
@@ -312,6 +324,14 @@ def test_types_of_columns_that_are_not_taken_do_not_matter() -> None:
     assert declared(note(amount="int")) == declared(note(amount="string", tax="int"))
 
 
+def test_whether_columns_follow_says_nothing_of_the_rows() -> None:
+    assert declared(log(follow="widening")) == declared(log())
+    with pytest.raises(CompilationError, match='has follow="all": it is widening or left out'):
+        log(follow="all")
+    with pytest.raises(CompilationError, match="is keyless, so its columns can't follow"):
+        log(follow="widening", key={}, keyless=True)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "expected"),
     [
@@ -320,7 +340,9 @@ def test_types_of_columns_that_are_not_taken_do_not_matter() -> None:
         ("int", "smallint", False),
         ("float", "double", True),
         ("decimal(10,2)", "decimal(12, 2)", True),
-        ("decimal(10,2)", "decimal(12,3)", False),
+        ("decimal(10,2)", "decimal(12,3)", True),
+        ("decimal(10,2)", "decimal(12,5)", False),
+        ("decimal(10)", "decimal(12,2)", True),
         ("decimal(12,2)", "decimal(10,2)", False),
         ("bigint", "int", False),
         ("double", "float", False),
@@ -332,6 +354,80 @@ def test_types_of_columns_that_are_not_taken_do_not_matter() -> None:
 )
 def test_types_that_hold_all_values_of_others(old: str, new: str, expected: bool) -> None:
     assert is_widening(old, new) is expected
+
+
+def numbers(whole: int, fraction: int = 0, *, bigint: bool = True, double: bool = True) -> Kind:
+    return Kind("amount", whole, fraction, bigint, double)
+
+
+@pytest.mark.parametrize(
+    ("declared_type", "kinds", "expected"),
+    [
+        ("decimal(12,2)", [numbers(1, 3)], "decimal(13,3)"),
+        ("decimal(12,2)", [numbers(11, 3), numbers(3, 4)], "decimal(15,4)"),
+        ("decimal(12, 2)", [numbers(14)], "decimal(16,2)"),
+        # One that no type holds beside the others stays a misfit, and the others don't.
+        ("decimal(12,2)", [numbers(38), numbers(10, 5)], "decimal(15,5)"),
+        ("decimal(38,2)", [numbers(2, 3)], "decimal(38,2)"),
+        ("decimal(12, 2)", [numbers(39)], "decimal(12, 2)"),
+        ("tinyint", [numbers(3)], "bigint"),
+        ("int", [numbers(10), numbers(20, bigint=False)], "bigint"),
+        ("int", [numbers(20, bigint=False)], "int"),
+        ("int", [numbers(1, 2, bigint=False)], "int"),
+        ("bigint", [numbers(20, bigint=False)], "bigint"),
+        ("float", [numbers(1, 12)], "double"),
+        ("float", [numbers(1, 40, double=False)], "float"),
+    ],
+)
+def test_types_that_numbers_widen(declared_type: str, kinds: list[Kind], expected: str) -> None:
+    assert wider(declared_type, kinds) == expected
+    assert declared_type == expected or is_widening(declared_type, expected)
+
+
+def test_the_types_of_a_log_that_follows() -> None:
+    columns = {"amount": "decimal(12,2)", "pieces": "int", "note": "string", "at": "timestamp"}
+    follows = log(columns=columns, follow="widening")
+    assert may_follow(follows) == ["amount", "pieces"]
+    assert outgrown(follows, [numbers(1, 3), numbers(12, 1)]) == {"amount": "decimal(15,3)"}
+    kept = following({"amount": "decimal(13,3)", "pieces": "bigint", "gone": "bigint"}, 7)
+    assert looked_at(kept)[1] == 7
+
+    def now(of: Mapping[str, Any]) -> dict[str, str]:
+        types = {each["column"]: each["type"] for each in followed(of, kept)["columns"]}
+        return {name: types[name] for name in ("amount", "pieces")}
+
+    assert now(follows) == {"amount": "decimal(13,3)", "pieces": "bigint"}
+    # What is declared by now, by generate say, holds what was met before too.
+    declared_now = log(columns={**columns, "amount": "decimal(16,2)"}, follow="widening")
+    assert now(declared_now) == {"amount": "decimal(17,3)", "pieces": "bigint"}
+    retyped = log(columns={**columns, "amount": "string"}, follow="widening")
+    assert now(retyped)["amount"] == "string"
+    assert followed(log(columns=columns), kept) == log(columns=columns)
+
+
+def test_what_is_told_of_misfits() -> None:
+    declared_log = log(columns={"amount": "decimal(12,2)", "at": "date"})
+
+    def said(column: str, number: int, *examples: str) -> str:
+        return misfits.told(
+            "silver.orders_changes",
+            declared_log,
+            [misfits.Misfits(column, number, examples, ["shop.orders"])],
+        )
+
+    assert said("amount", 9, "1.125", "2.375") == (
+        "silver.orders_changes.amount: 9 values do not fit decimal(12,2), such as '1.125', '2.375',"
+        " and are null in what is made of it (the log keeps the text); `lakehouse generate --topic"
+        ' shop.orders` writes a type that holds them, or says why not, and follow="widening" in'
+        " the log's model lets builds do so"
+    )
+    assert "1 value does not fit date, 'soon', and is null in" in said("at", 1, "soon")
+    assert "follow" not in said("at", 1, "soon")
+    key = said("id", 1, "no key", "x")
+    assert ".id: 1 value does not fit int, 'x', so the row is in no gold table" in key
+    assert said("id", 2, "no key") == (
+        "silver.orders_changes: 2 changes without id, a key, and so in no gold table"
+    )
 
 
 def test_any_text_is_a_literal() -> None:

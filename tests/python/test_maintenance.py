@@ -5,19 +5,20 @@ incremental runs that go on as if nothing had happened.
 import itertools
 import json
 import os
+import shutil
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
 import pytest
 from lakes import Lake, Rows
-from msgspec.structs import astuple
 from small_messages import order
 from streams import MINUTE, ORDERS, START, Message
 
+from dbt_lakehouse.commands.backup import backup
 from dbt_lakehouse.commands.maintain import maintain as lakehouse_maintain
 from dbt_lakehouse.dbt import tidying
 from dbt_lakehouse.dbt.commands import run_dbt
@@ -27,6 +28,7 @@ from dbt_lakehouse.dbt.node_run import AS_OF as AS_OF_NOTE
 from dbt_lakehouse.dbt.node_run import DECLARED, LEAVES, LOG_TIMES, NEWEST, kept, kept_anew
 from dbt_lakehouse.lake import iceberg
 from dbt_lakehouse.lake.tables import NO_SNAPSHOT, Snapshot, Table
+from dbt_lakehouse.lake.wholeness import BEGUN
 
 AS_OF: Final = "2026-10-03 00:00:00"
 MODELS: Final = ("-s", "+orders", "orders_history", "quarantined_payloads")
@@ -42,6 +44,10 @@ LOGS: Final = (BRONZE, "silver.change_events", "silver.orders_changes")
 TABLES: Final = (*LOGS, "gold.orders", "gold.orders_history", "silver.deleted_keys")
 ORDER_NUMBERS: Final = range(12)
 UPDATES: Final = 4
+FIGURES: Final = (
+    *("data_files_before", "rewritten_files", "expired_snapshots"),
+    *("orphan_files", "older_files"),
+)
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +58,9 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
     lake = Lake(tmp_path_factory.mktemp("maintenance"))
     with lake.dbt_folders():
         land(lake, [change(number, "c", number, "new") for number in ORDER_NUMBERS])
+        # As if it had been so for long: what was there before it stays.
+        begun = f"{datetime.now(UTC) - timedelta(days=30):%FT%TZ}"
+        lake.sql(f"alter schema lake.bronze set dbproperties ('{BEGUN}' = '{begun}')")
         run(lake)
         for number in range(UPDATES):
             place = len(ORDER_NUMBERS) + 2 * number
@@ -147,6 +156,8 @@ def test_files_are_rewritten_and_rows_stay(lake: Lake) -> None:
 
     old = [leave_file(lake, table, hours=27) for table in ("bronze.raw_payloads", "gold.orders")]
     young = [leave_file(lake, table, hours=25) for table in ("bronze.raw_payloads", "gold.orders")]
+    # Of a lake that was there before this one.
+    another = leave_file(lake, "gold.orders", hours=31 * 24)
     planned = told(lake, dry_run=True)
     assert all(path.exists() for path in old)
     assert {table: lake.snapshots(table) for table in TABLES} == snapshots
@@ -155,12 +166,17 @@ def test_files_are_rewritten_and_rows_stay(lake: Lake) -> None:
     assert not any(path.exists() for path in old)
     for name, was in done.items():
         assert was.data_files_after == files(lake, name), name
-        for figure in ("data_files_before", "rewritten_files", "orphan_files", "expired_snapshots"):
+        for figure in FIGURES:
             assert getattr(was, figure) == getattr(planned[name], figure), (name, figure)
     assert done["gold.orders"].rewritten_files == many["gold.orders"]
     assert done["gold.orders"].orphan_files == done[BRONZE].orphan_files == 1
+    assert another.exists() and done["gold.orders"].older_files == 1
+    assert "1 file from before this lake was begun left alone" in done["gold.orders"].text()
     kept_rows = lake.sql("select * except (maintained_at) from bronze.maintained")
-    assert [tuple(row.values()) for row in kept_rows] == [astuple(each) for each in done.values()]
+    columns = [*kept_rows[0]]
+    assert [tuple(row.values()) for row in kept_rows] == [
+        tuple(getattr(each, name) for name in columns) for each in done.values()
+    ]
     # Whoever is at work has not named these yet.
     assert all(path.exists() for path in young)
     for table in TABLES:
@@ -174,6 +190,7 @@ def test_files_are_rewritten_and_rows_stay(lake: Lake) -> None:
     for table in (*LOGS, "gold.orders"):
         assert files(lake, table) < many[table], table
 
+    another.unlink()
     again = told(lake, dry_run=True)
     assert {name for name, each in again.items() if "nothing to do" not in each.text()} == set()
     assert set(again) == {*done, "bronze.maintained"}
@@ -328,3 +345,41 @@ def test_what_tables_say_of_themselves_outlives_their_snapshots(lake: Lake) -> N
         maintain(lake, 0)
         assert said() == before
         assert len(lake.snapshots("silver.change_events")) == 1
+
+
+def test_a_backup_goes_on_as_the_lake_and_is_restored(lake: Lake, tmp_path: Path) -> None:
+    """With deletion vectors, files that maintenance has rewritten, and what is landed and not yet
+    built.
+    """
+    places = itertools.count(400)
+    land(lake, [change(next(places), "u", 3, "saved"), change(next(places), "d", 4)])
+    run(lake)
+    land(lake, [change(next(places), "u", 5, "unread")])
+    before = {table: rows_with_lineage(lake, table) for table in TABLES}
+    assert files(lake, "gold.orders", "delete_files") > 0
+    without_spark, said = statuses(lake), {table: lake.look_at(table) for table in TABLES}
+    there = set((lake.folder / "lake" / "warehouse").rglob("*"))
+    copy = Lake(tmp_path / "copy")
+    backup(lake.load(), copy.folder / "lake")
+    assert statuses(copy) == without_spark
+    with copy.dbt_folders():
+        assert {table: rows_with_lineage(copy, table) for table in TABLES} == before
+        assert {table: copy.look_at(table) for table in TABLES} == said
+        # It goes on from what its tables have read, and leaves the original alone.
+        land(copy, [change(next(places), "u", 6, "in the copy")])
+        run(copy)
+        expected = {**without_spark, 5: "unread", 6: "in the copy"}
+        assert statuses(copy) == expected
+        for table in TABLES:
+            chain = copy.look_at(table).chain
+            assert chain[-1] == said[table].chain[-1] and len(chain) >= len(said[table].chain)
+        consistent(copy)
+        maintain(copy, 0)
+    assert set((lake.folder / "lake" / "warehouse").rglob("*")) == there
+    # Back to where it was, as after the loss of a disk.
+    shutil.rmtree(lake.folder / "lake")
+    backup(copy.load(), lake.folder / "lake")
+    shutil.rmtree(copy.folder)
+    assert statuses(lake) == expected
+    run(lake)
+    consistent(lake)

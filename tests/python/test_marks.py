@@ -8,6 +8,7 @@ from metadata import UUID, commit, metadata, row, table
 
 from dbt_lakehouse.dbt.marks import (
     MADE,
+    REWRITTEN,
     HistoryLost,
     Mark,
     Reading,
@@ -123,6 +124,28 @@ CASES: dict[str, tuple[list[dict[str, Any]], Window]] = {
     "its snapshot has expired": ([NEWS], Window.SINCE_SEQUENCE),
     "those behind it, too": ([commit(5, 4), commit(6, 5)], Window.SINCE_SEQUENCE),
 }
+
+
+def test_what_was_appended_before_a_column_was_written_anew_is_told_by_its_rows() -> None:
+    """Its files have the column under another number, and would be read without it."""
+    rewritten = commit(4, 3, "overwrite", rows=9, notes={REWRITTEN: "amount"})
+    then_appended = [{**rewritten, "parent-snapshot-id": 2000}, commit(5, 4)]
+    for behind in ([NEWS, rewritten], then_appended):
+        snapshots = [*row(1, 2), *behind]
+        later = [{**each, "first-row-id": 10 * each["sequence-number"]} for each in snapshots]
+        upstream = table(later)
+        first = later[2]["first-row-id"]
+        found = reading(read_up_to(2), upstream)
+        assert found == Reading(Window.SINCE_ROW, mark_of(upstream), read_up_to(2), first)
+        until = upstream.chain[0].name
+        assert found.sql("a.b") == (
+            f"(select * from a.b version as of {until} where _row_id >= {first})"
+        )
+    # A table of an earlier format numbers no rows.
+    unnumbered = [{**each, "first-row-id": None} for each in [*row(1, 2), NEWS, rewritten]]
+    assert reading(read_up_to(2), table(unnumbered)).window is Window.SINCE_SEQUENCE
+    # Rows that were there before are none that are new.
+    assert reading(read_up_to(3), table([*row(1, 2), NEWS, rewritten])).window is Window.NOTHING
 
 
 @pytest.mark.parametrize(("snapshots", "window"), CASES.values(), ids=CASES.keys())

@@ -4,8 +4,10 @@ import json
 import os
 import resource
 import shutil
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
@@ -39,6 +41,7 @@ from dbt_lakehouse.errors import (
 from dbt_lakehouse.lake.catalog import CATALOG_URI, SQLITE
 from dbt_lakehouse.lake.locks import run_lock
 from dbt_lakehouse.lake.reader import Reader
+from dbt_lakehouse.lake.wholeness import PLACE
 
 # What tables can be, beside the demo's, in a schema of their own.
 STATEMENTS: Final = (
@@ -544,7 +547,19 @@ def test_completion(reader: Reader) -> None:
 def test_a_user_who_may_write_nothing(lake: Lake, tmp_path: Path) -> None:
     # A copy, as of a disk that can't be written, of a catalog that others have open.
     copied = Lake(tmp_path)
-    shutil.copytree(lake.folder / "lake", tmp_path / "lake", ignore=shutil.ignore_patterns("locks"))
+    there = tmp_path / "lake"
+    shutil.copytree(
+        lake.folder / "lake", tmp_path / "first", ignore=shutil.ignore_patterns("locks")
+    )
+    with closing(sqlite3.connect(tmp_path / "first" / "catalog.db")) as catalog:
+        # It says so of itself, in what is in its log of changes alone.
+        catalog.execute(
+            "update iceberg_namespace_properties set property_value = ? where property_key = ?",
+            [str(there / "catalog.db"), PLACE],
+        )
+        catalog.commit()
+        shutil.copytree(tmp_path / "first", there)
+    shutil.rmtree(tmp_path / "first")
     files = sorted(tmp_path.rglob("*"))
     for each in [tmp_path, *files]:
         each.chmod(0o555 if each.is_dir() else 0o444)

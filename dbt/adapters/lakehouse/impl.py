@@ -20,7 +20,7 @@ from pyspark.errors.exceptions.captured import CapturedException
 from dbt.adapters.lakehouse.base import told
 from dbt.adapters.lakehouse.connections import COMMANDS_THAT_LAND, LOGGER
 from dbt.adapters.lakehouse.folds import FoldAdapter
-from dbt_lakehouse.dbt import commits, maintenance, tables, tidying
+from dbt_lakehouse.dbt import commits, maintenance, misfits, tables, tidying
 from dbt_lakehouse.dbt.catalog import columns_to_come, shown_type
 from dbt_lakehouse.errors import LakehouseError
 from dbt_lakehouse.lake.catalog import CATALOG
@@ -253,8 +253,25 @@ class LakehouseAdapter(FoldAdapter):
 
         stalled, self._stalled = self._stalled, {}
         troubles = [str(error) for error in stalled.values()]
+        self._tell_misfits(results)
         self.connections.keep_results(results, self._landed, troubles, self._rows_found)
         raise_stalled(stalled)
+
+    def _tell_misfits(self, results: Sequence[Any]) -> None:
+        """Have results of the test no_misfits say what it has found, in place of how many rows that
+        are: dbt prints it when the command ends.
+        """
+        for result in results:
+            metadata = getattr(result.node, "test_metadata", None)
+            if metadata is None or metadata.name != misfits.TEST or not result.failures:
+                continue
+            log = self._nodes[result.node.attached_node]
+            # What can't be asked once more keeps dbt's own message.
+            with suppress(CapturedException, Py4JJavaError, DbtRuntimeError):
+                table = self.Relation.create(schema=log.schema, identifier=log.alias)
+                rows = self.spark.sql(misfits.summary_sql(result.node.compiled_code)).collect()
+                found = [misfits.Misfits(*row) for row in rows]
+                result.message = misfits.told(str(table), self.declaration_of(table), found)
 
     def _rows_found(self, sql: str) -> "Rows | None":
         """The first rows of a test's query, None if it can't be asked once more."""

@@ -19,6 +19,7 @@ from dbt_lakehouse.dbt import (
     marks,
     project,
     tables,
+    widening,
 )
 from dbt_lakehouse.dbt.declarations import Fold
 from dbt_lakehouse.dbt.news import Wanted
@@ -56,18 +57,41 @@ class ModelAdapter(SessionAdapter):
         is_history: bool = False,
     ) -> Fold:
         """What a gold table or a history takes of the declaration of its log."""
-        log = project.log_of(self._nodes, changes)
+        log = self.followed(project.log_of(self._nodes, changes), changes)
         return declarations.fold(log, columns, track_columns, is_history=is_history)
 
     @available.parse_none
     def fold_of_model(self, model: BaseRelation) -> Fold:
         """The same of a gold table or history that is there, for its tests."""
-        return project.fold_of_model(self._nodes, project.node_of(self._nodes, model))
+        node = project.node_of(self._nodes, model)
+        log = project.log_node(self._nodes, node)
+        declared = self.followed(log.config.meta["change_log"], self._relation(log))
+        return project.fold_of_model(self._nodes, node, declared)
 
     @available.parse_none
     def declaration_of(self, log: BaseRelation) -> dict[str, Any]:
         """The declaration of a change log, for its tests."""
-        return dict(project.log_of(self._nodes, log))
+        return dict(self.followed(project.log_of(self._nodes, log), log))
+
+    @available.parse(lambda _, log, __: log)
+    def followed(self, log: Mapping[str, Any], relation: BaseRelation) -> Mapping[str, Any]:
+        """A change log's declaration with the types that its columns have by now, see
+        ``dbt_lakehouse.dbt.widening``.
+        """
+        if not log.get("follow"):
+            return log
+        # This command may have widened them since.
+        self.handle.looks.pop(str(relation), None)
+        table = self.look_at(relation)
+        return log if table is None else widening.followed(log, table.properties)
+
+    @available.parse(lambda *_: False)
+    def follows(self, model: Any) -> bool:
+        """Whether a gold table or history is of a change log whose columns follow the source."""
+        node = self._nodes.get(model["unique_id"])
+        if node is None or not project.is_of_log(node):
+            return False
+        return bool(project.log_node(self._nodes, node).config.meta["change_log"].get("follow"))
 
     @available.parse_none
     @told

@@ -27,6 +27,7 @@ from dbt_lakehouse.dbt import (
     project,
     readers,
     tables,
+    widening,
 )
 from dbt_lakehouse.dbt.compaction import Judged, Judging, News
 from dbt_lakehouse.dbt.declarations import Fold
@@ -37,6 +38,9 @@ from dbt_lakehouse.dbt.node_run import LEAVES, LOG_TIMES, NodeRun, keeping, kept
 from dbt_lakehouse.lake.policies import compacted_topics
 from dbt_lakehouse.lake.tables import Table
 from dbt_lakehouse.texts import sql_text
+
+# In the summary of a snapshot: which column has which type since, and had which.
+WIDENED: Final = "lakehouse.widened"
 
 
 class WritingAdapter(ModelAdapter):
@@ -129,7 +133,8 @@ class WritingAdapter(ModelAdapter):
         observation = self._observations.pop(str(this), None)
         observed = {} if observation is None else observation.get["taken"].asDict()
         if "leaving" in observed:
-            leaves = before is not None and (bool(run.to_fill) or project.may_leave(before))
+            is_filled = None in run.to_fill.values()
+            leaves = before is not None and (is_filled or project.may_leave(before))
             run.keeps[LEAVES] = leaves or bool(observed["leaving"])
         table = self.look_at(this) if run.keeps or observed else None
         if table is not None:
@@ -358,8 +363,59 @@ class WritingAdapter(ModelAdapter):
     def follow_schema(self, this: BaseRelation, query: str) -> None:
         """Bring the columns of a table up to those of a query, see ``tables.follow_schema``."""
         given = self.handle.session.sql(query).schema.fields
+        run = self.run_of(this)
+        commits.refuse_overtaken(self.spark, str(this), run.seen)
         for column, before, now in tables.follow_schema(self.spark, str(this), given):
             self.connections.tell(f"{this}.{column}: widened from {before} to {now}")
+            # Snapshots are read by the schema that they have been made with.
+            commits.note(self.spark, str(this), {WIDENED: f"{column} {before} {now}"})
+        self.handle.looks.clear()
+        table = self.look_at(this)
+        if table is not None:
+            run.seen = table.snapshot
+
+    @available.parse_none
+    @told
+    def misfits_to_follow(self, this: BaseRelation, log: Mapping[str, Any]) -> str | None:
+        """The rows of a change log whose misfits may widen its columns, to select from; None if all
+        have been looked at, or its columns don't follow.
+        """
+        table = self.look_at(this) if log.get("follow") else None
+        if table is None or not widening.may_follow(log):
+            return None
+        _, sequence = widening.looked_at(table.properties)
+        if sequence >= table.sequence:
+            return None
+        since = f" where _last_updated_sequence_number > {sequence}" if sequence else ""
+        return f"(select * from {this}{since})"
+
+    @available.parse_none
+    @told
+    def follow(self, this: BaseRelation, log: Mapping[str, Any], query: str) -> dict[str, Any]:
+        """Keep the types with a change log's table that a query's numbers (``widening.Kind``) take;
+        its declaration with those types, the same one if there is nothing to follow.
+        """
+        self.connections.log_statement(query)
+        kinds = [widening.Kind(*row) for row in self.handle.session.sql(query).collect()]
+        types = widening.outgrown(log, kinds)
+        if not types:
+            return dict(log)
+        table = self.look_at(this)
+        assert table is not None
+        known, sequence = widening.looked_at(table.properties)
+        now = widening.following({**known, **types}, sequence)
+        tables.set_properties(self.spark, str(this), now)
+        self.handle.looks.clear()
+        return dict(widening.followed(log, now))
+
+    @available.parse_none
+    @told
+    def has_followed(self, this: BaseRelation) -> None:
+        """Keep with a change log's table that all of its misfits have been looked at."""
+        table = self.look_at(this)
+        assert table is not None
+        known, _ = widening.looked_at(table.properties)
+        tables.set_properties(self.spark, str(this), widening.following(known, table.sequence))
         self.handle.looks.clear()
 
     @available.parse_none
@@ -367,7 +423,7 @@ class WritingAdapter(ModelAdapter):
     def check_contract(self, model: Any, of: Fold, columns: Sequence[str]) -> None:
         """Stop a model whose contract is enforced if it has other columns, or of other types."""
         if model["config"]["contract"]["enforced"]:
-            contracts.check(model["name"], model["columns"], of.typed(columns))
+            contracts.check(model["name"], model["columns"], of.typed(columns), self.follows(model))
 
     @available.parse_none
     @told

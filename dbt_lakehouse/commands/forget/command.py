@@ -112,6 +112,11 @@ class Report:
                 f" {counted(done['expired_snapshots'], 'snapshot')} expired,"
                 f" {counted(done['deleted_files'], 'file')} without a name deleted"
             )
+            if done["older_files"]:
+                lines.append(
+                    f"note: {counted(done['older_files'], 'file')} of {name} are from before this"
+                    " lake was begun, of another one, and stay: look into them yourself"
+                )
         if self.to_purge and self.dry_run:
             lines.append(
                 f"would rewrite files of {', '.join(self.to_purge)}, and expire all their earlier"

@@ -9,12 +9,13 @@ delete the files that nothing names.
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final, NamedTuple
+from datetime import UTC, datetime, timedelta
+from typing import Final, NamedTuple
 
 from pyspark.sql import SparkSession
 
 from dbt_lakehouse.commands.forget.entities import Table
-from dbt_lakehouse.dbt import commits, tables
+from dbt_lakehouse.dbt import commits, orphans, tables
 from dbt_lakehouse.dbt.news import Wanted
 from dbt_lakehouse.dbt.readers import rewriting
 from dbt_lakehouse.errors import LakehouseError
@@ -35,6 +36,8 @@ class Purged(NamedTuple):
     rewritten_files: int
     expired_snapshots: int
     deleted_files: int
+    older_files: int
+    """Without a name too, from before the lake was begun: another lake's, which stay."""
 
 
 def purge(spark: SparkSession, table: Table, readers: Mapping[str, Wanted]) -> Purged:
@@ -64,9 +67,12 @@ def purge(spark: SparkSession, table: Table, readers: Mapping[str, Wanted]) -> P
         f"call lake.system.expire_snapshots(table => '{table.label}', retain_last => 1,"
         f" older_than => timestamp_millis({_now_ms() + _DAY_MS}))"
     )
-    deleted = _delete_unnamed(spark, table)
+    unnamed = _delete_unnamed(spark, table)
     return Purged(
-        rewritten["rewritten_data_files_count"], before - _snapshots(spark, table), deleted
+        rewritten["rewritten_data_files_count"],
+        before - _snapshots(spark, table),
+        len(unnamed.ours),
+        len(unnamed.older),
     )
 
 
@@ -99,23 +105,18 @@ def _snapshots(spark: SparkSession, table: Table) -> int:
     return int(tables.load(spark, table.label).snapshots().size())
 
 
-def _delete_unnamed(spark: SparkSession, table: Table) -> int:
-    """Delete the files that nothing names, such as those of commits that failed.
+def _delete_unnamed(spark: SparkSession, table: Table) -> orphans.Orphans:
+    """Delete the files that nothing names, such as those of commits that failed; those of another
+    lake stay.
 
     With a catalog of this host alone, all: nobody else is writing, for we hold the locks. Else only
     those of more than a day: another host's files have no name until it commits.
     """
-    context: Any = spark.sparkContext
-    session: Any = spark
     is_local = (spark.conf.get(CATALOG_URI, "") or "").startswith(SQLITE)
-    result = (
-        context._jvm.org.apache.iceberg.spark.actions.SparkActions.get(session._jsparkSession)
-        .deleteOrphanFiles(tables.load(spark, table.label))
-        .usePrefixListing(True)
-        .olderThan(_now_ms() + (1000 if is_local else -_DAY_MS))
-        .execute()
-    )
-    return sum(1 for _ in result.orphanFileLocations())
+    span = timedelta(seconds=1) if is_local else -timedelta(days=1)
+    found = orphans.find(spark, table.label, datetime.now(UTC) + span)
+    orphans.delete(spark, table.label, found.ours)
+    return found
 
 
 def _now_ms() -> int:

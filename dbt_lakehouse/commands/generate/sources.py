@@ -26,11 +26,11 @@ _ARGUMENTS: Final[dict[str, frozenset[str]]] = {
     "change_log": frozenset(
         """
         source_database source_schema source_table topic where key columns keyless partial
-        order_by_source_time message_key
+        order_by_source_time message_key follow
         """.split()
     ),
     "aerospike_change_log": frozenset(
-        "namespace set topic where columns partial order_by_source_time".split()
+        "namespace set topic where columns partial order_by_source_time follow".split()
     ),
     "current_state": frozenset({"columns"}),
 }

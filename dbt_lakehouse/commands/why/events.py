@@ -270,7 +270,7 @@ def _read(
         return lambda position: True
     if todo.since is None or todo.window is Window.WHOLE:
         return lambda position: False
-    if todo.window is Window.SINCE_SNAPSHOT:
+    if todo.window in (Window.SINCE_SNAPSHOT, Window.SINCE_ROW):
         earlier = reader.earlier(upstream, snapshot=int(todo.since.snapshot))
     else:
         earlier = reader.earlier(upstream, sequence=todo.since.sequence)

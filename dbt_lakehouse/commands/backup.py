@@ -1,0 +1,256 @@
+"""`lakehouse backup`: a copy of a lake that is a lake itself, and `lakehouse recover`: a catalog
+from the files of its tables.
+
+Both are for a lake on one host's disk: a SQLite catalog, and a warehouse in a folder. They start no
+Spark.
+"""
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from dbt_lakehouse.config.project import Project, lock_patience
+from dbt_lakehouse.errors import ConfigurationError, WriteError
+from dbt_lakehouse.lake.catalog import (
+    CATALOG,
+    CATALOG_TYPE,
+    CATALOG_URI,
+    CLOSED,
+    WAREHOUSE,
+    Entry,
+    contents,
+    cut_short,
+    entries,
+    require_file,
+    sqlite_file,
+)
+from dbt_lakehouse.lake.copying import copy_table, path_of
+from dbt_lakehouse.lake.locks import locks_beside
+from dbt_lakehouse.lake.wholeness import PLACE, known_later, metadata_files
+from dbt_lakehouse.telling import working
+from dbt_lakehouse.texts import counted
+
+_ELSEWHERE: Final = (
+    "is for a lake on one host's disk, a SQLite catalog with its warehouse in a folder; docs/"
+    "maintenance.md, Backups, has what to do with others"
+)
+# As Iceberg's JDBC catalog makes them.
+_TABLES: Final = (
+    """
+    create table iceberg_tables (
+        catalog_name varchar(255) not null,
+        table_namespace varchar(255) not null,
+        table_name varchar(255) not null,
+        metadata_location varchar(1000),
+        previous_metadata_location varchar(1000),
+        iceberg_type varchar(5),
+        primary key (catalog_name, table_namespace, table_name)
+    )
+    """,
+    """
+    create table iceberg_namespace_properties (
+        catalog_name varchar(255) not null,
+        namespace varchar(255) not null,
+        property_key varchar(255),
+        property_value varchar(1000),
+        primary key (catalog_name, namespace, property_key)
+    )
+    """,
+)
+
+
+class Backup(NamedTuple):
+    """What was copied."""
+
+    folder: str
+    """Of the copy, a lake: LAKEHOUSE_LAKE names it."""
+    tables: int
+    files: int
+    bytes: int
+    as_of: str
+    """The moment that all tables in it are of."""
+
+    def json(self) -> str:
+        """For scripts."""
+        return json.dumps(self._asdict())
+
+    def text(self) -> str:
+        """For people."""
+        return (
+            f"{self.folder}: {counted(self.tables, 'table')} as of {self.as_of},"
+            f" {counted(self.files, 'file')}, {self.bytes:,} bytes. it is a lake itself:"
+            f" LAKEHOUSE_LAKE={self.folder} opens it, and `lakehouse backup` from there to the"
+            " lake's own folder restores it"
+        )
+
+
+class Recovered(NamedTuple):
+    """What the catalog has of tables that it didn't know, or only as they were."""
+
+    tables: dict[str, str]
+    """The metadata that each has now, by ``schema.name``."""
+
+    def json(self) -> str:
+        """For scripts."""
+        return json.dumps(self._asdict())
+
+    def text(self) -> str:
+        """For people."""
+        lines = [f"{name}: {metadata}" for name, metadata in self.tables.items()]
+        return "\n".join([*lines, f"{counted(len(lines), 'table')} recovered"])
+
+
+def backup(project: Project, target: Path) -> Backup:
+    """Copy the lake to a folder that is not there yet or is empty, all tables as they are at one
+    moment. Landings wait for that moment alone, what builds or maintains until the copy is done.
+
+    Raises ``ConfigurationError``, ``DamageError`` and ``LockedError``, and ``WriteError`` if the
+    copy can't be written.
+    """
+    settings = project.settings
+    catalog = _catalog(settings, "lakehouse backup")
+    entries(settings)
+    folder = Path(os.path.abspath(target))
+    warehouse = path_of(settings[WAREHOUSE])
+    if warehouse is not None and folder.is_relative_to(warehouse):
+        raise ConfigurationError(
+            f"{folder} is in the lake's own warehouse, whose folders are schemas: take another one"
+        )
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if any(folder.iterdir()):
+            raise ConfigurationError(f"{folder} is not empty: a backup takes a folder of its own")
+        return _backup(project, settings, catalog, folder)
+    except OSError as error:
+        raise WriteError(
+            f"the backup {folder} can't be written: {error.strerror or error}; what is there of it"
+            " is no lake, delete it"
+        ) from error
+
+
+def _backup(project: Project, settings: dict[str, str], catalog: Path, folder: Path) -> Backup:
+    patience = lock_patience(project.variables)
+    unfinished = folder / f"{catalog.name}.unfinished"
+    run, landing = locks_beside(catalog, ("run", "landing"), lambda: entries(settings))
+    with run.held("lakehouse backup", patience):
+        with landing.held("lakehouse backup", patience):
+            as_of = f"{datetime.now(UTC):%FT%TZ}"
+            found = entries(settings)
+            with (
+                closing(sqlite3.connect(f"{catalog.as_uri()}?mode=ro", uri=True)) as lake,
+                closing(sqlite3.connect(unfinished)) as copy,
+            ):
+                lake.backup(copy)
+        done: list[str] = []
+        copied = []
+        with (
+            working("copying", lambda: f"{len(done):,} of {counted(len(found), 'table')}"),
+            closing(sqlite3.connect(unfinished)) as copy,
+            copy,
+        ):
+            # The original may have a reader's log of changes beside it; this one is alone.
+            copy.execute("pragma journal_mode=delete")
+            copy.execute("delete from iceberg_tables")
+            for entry in found:
+                copied.append(copy_table(entry, folder / "warehouse" / entry.schema / entry.name))
+                _point(copy, entry, copied[-1].metadata)
+                done.append(str(entry))
+            _note(copy, PLACE, str((folder / catalog.name).resolve()))
+    # Last: what has no catalog yet is no lake.
+    unfinished.rename(folder / catalog.name)
+    return Backup(
+        str(folder),
+        len(found),
+        sum(each.files for each in copied),
+        sum(each.bytes for each in copied),
+        as_of,
+    )
+
+
+def recover(project: Project) -> Recovered:
+    """Have the catalog name each table's newest metadata that the warehouse has: those that it only
+    knows as they were, or, if it knows none, all that there are.
+
+    Raises ``ConfigurationError`` if there is nothing to recover, ``DamageError`` and
+    ``LockedError``.
+    """
+    settings = project.settings
+    catalog = _catalog(settings, "lakehouse recover", must_exist=False)
+    patience = lock_patience(project.variables)
+    run, landing = locks_beside(catalog, ("run", "landing"), lambda: None)
+    with run.held("lakehouse recover", patience), landing.held("lakehouse recover", patience):
+        found = contents(settings) if catalog.exists() else None
+        if found is not None and CLOSED in found.notes:
+            raise ConfigurationError(found.notes[CLOSED])
+        if found is not None and found.notes:
+            newer = known_later({}, found.entries)
+            wanted = [(entry, str(path)) for entry, path in newer]
+        else:
+            wanted = [*_in_warehouse(Path(str(path_of(settings[WAREHOUSE]))))]
+        if not wanted:
+            raise ConfigurationError(
+                f"there is nothing to recover: {catalog} has all that is in {settings[WAREHOUSE]}"
+            )
+        with closing(sqlite3.connect(catalog)) as lake, lake:
+            if found is None or not found.notes:
+                _make(lake, {entry.schema for entry, _ in wanted}, catalog)
+            for entry, metadata in wanted:
+                _point(lake, entry, f"file://{metadata}")
+    return Recovered({str(entry): metadata for entry, metadata in wanted})
+
+
+def _catalog(settings: dict[str, str], command: str, *, must_exist: bool = True) -> Path:
+    """The file of a lake that the command is for."""
+    catalog = sqlite_file(settings.get(CATALOG_URI, ""))
+    is_here = settings.get(CATALOG_TYPE) == "jdbc" and path_of(settings[WAREHOUSE]) is not None
+    if catalog is None or not is_here:
+        raise ConfigurationError(f"`{command}` {_ELSEWHERE}")
+    if must_exist:
+        require_file(settings)
+    return catalog
+
+
+def _in_warehouse(warehouse: Path) -> Iterator[tuple[Entry, str]]:
+    """The tables of a warehouse, as their newest metadata that is whole has them."""
+    for folder in sorted(warehouse.glob("*/*/metadata")):
+        schema, name = folder.parts[-3:-1]
+        for file in metadata_files(folder):
+            entry = Entry(schema, name, f"file://{file}", is_view=False)
+            if cut_short(entry) is None:
+                yield entry, str(file)
+                break
+
+
+def _make(lake: sqlite3.Connection, schemas: set[str], catalog: Path) -> None:
+    there = {name for (name,) in lake.execute("select name from sqlite_master")}
+    for statement in _TABLES:
+        if statement.split()[2] not in there:
+            lake.execute(statement)
+    lake.executemany(
+        "insert into iceberg_namespace_properties values (?, ?, 'exists', 'true')",
+        [(CATALOG, schema) for schema in sorted(schemas | {"bronze", "silver", "gold"})],
+    )
+    _note(lake, PLACE, str(catalog.resolve()))
+
+
+def _point(lake: sqlite3.Connection, entry: Entry, metadata: str) -> None:
+    """Have a catalog name a table's metadata."""
+    kind = "VIEW" if entry.is_view else "TABLE"
+    lake.execute(
+        "insert or replace into iceberg_tables (catalog_name, table_namespace, table_name,"
+        " metadata_location, iceberg_type) values (?, ?, ?, ?, ?)",
+        (CATALOG, entry.schema, entry.name, metadata, kind),
+    )
+
+
+def _note(lake: sqlite3.Connection, name: str, value: str) -> None:
+    lake.execute(
+        "insert or replace into iceberg_namespace_properties"
+        " (catalog_name, namespace, property_key, property_value) values (?, 'bronze', ?, ?)",
+        (CATALOG, name, value),
+    )

@@ -1,0 +1,72 @@
+"""What a build says of values that don't fit: of which column, which values, and what to do.
+
+dbt says of the test ``no_misfits`` how many rows it has found, and no more.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from dbt_lakehouse.dbt.widening import may_follow
+from dbt_lakehouse.texts import counted
+
+TEST: Final = "no_misfits"
+NO_KEY: Final = "no key"
+"""Instead of a value: the key is missing."""
+_WIDTH: Final = 40
+
+
+class Misfits(NamedTuple):
+    """Those of one column."""
+
+    column: str
+    number: int
+    examples: Sequence[str]
+    topics: Sequence[str]
+
+
+def summary_sql(found: str) -> str:
+    """The query for ``Misfits`` of what the test has found, by its own query."""
+    return f"""
+        select
+            column,
+            count(distinct _position) as number,
+            array_distinct(array(min(short), max(short), any_value(short))) as examples,
+            slice(array_sort(collect_set(_position.topic)), 1, 3) as topics
+        from (select *, left(text, {_WIDTH}) as short from ({found}))
+        group by column
+        order by column
+    """
+
+
+def told(table: str, log: Mapping[str, Any], found: Iterable[Misfits]) -> str:
+    """A sentence for each column of a change log's table."""
+    return "; ".join(_told(table, log, each) for each in found)
+
+
+def _told(table: str, log: Mapping[str, Any], misfits: Misfits) -> str:
+    # A key that does not fit is missing too.
+    texts = [each for each in misfits.examples if each != NO_KEY]
+    if not texts:
+        return (
+            f"{table}: {counted(misfits.number, 'change')} without {misfits.column}, a key, and so"
+            " in no gold table"
+        )
+    types = {each["column"]: each["type"] for each in log["columns"]}
+    is_key = misfits.column in log["key"] and not log["keyless"]
+    examples = ", ".join(repr(each) for each in texts)
+    one = misfits.number == 1
+    such = "" if one or len(texts) == misfits.number else "such as "
+    topics = "".join(f" --topic {topic}" for topic in misfits.topics)
+    lost = (
+        "so the row is in no gold table"
+        if is_key
+        else f"and {'is' if one else 'are'} null in what is made of it"
+    )
+    follows = misfits.column in may_follow(log) and not log.get("follow") and not log["keyless"]
+    return (
+        f"{table}.{misfits.column}: {counted(misfits.number, 'value')}"
+        f" {'does' if one else 'do'} not fit {types.get(misfits.column, 'its type')}, {such}"
+        f"{examples}, {lost} (the log keeps the text); `lakehouse generate{topics}` writes a type"
+        f" that holds {'it' if one else 'them'}, or says why not"
+        + (', and follow="widening" in the log\'s model lets builds do so' if follows else "")
+    )

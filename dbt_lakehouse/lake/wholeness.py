@@ -1,0 +1,188 @@
+"""Lakes whose catalog and files don't belong together: copied, restored or saved by half.
+
+Iceberg names every file by its whole address, so a catalog's file that was copied elsewhere goes on
+writing to the files of the original, and a lake that is begun over the files of another one would
+have them deleted by maintenance. A lake therefore notes, as properties of its schema ``bronze``,
+when it was begun and by which catalog's file, and whoever opens it looks whether that still fits.
+"""
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote, urlsplit
+from uuid import uuid4
+
+import msgspec
+
+from dbt_lakehouse.errors import ConfigurationError
+from dbt_lakehouse.texts import counted
+
+if TYPE_CHECKING:
+    from dbt_lakehouse.lake.catalog import Entry
+
+BEGUN: Final = "lakehouse.begun"
+"""The moment from which on files are this lake's own, in ISO 8601."""
+LAKE: Final = "lakehouse.id"
+"""A UUID, of the lake and its copies."""
+PLACE: Final = "lakehouse.catalog"
+"""The path of the SQLite catalog that the lake has been opened by."""
+ANEW: Final = "LAKEHOUSE_BEGIN_ANEW"
+_STEPS: Final = "docs/maintenance.md, Backups"
+# Iceberg's names of metadata files: a number that grows by one with each commit.
+_METADATA: Final = re.compile(r"(\d{5,})-[0-9a-fA-F-]{36}\.(?:gz\.)?metadata\.json")
+# A commit that was killed leaves a metadata file of the next number, and no catalog knows it.
+_NEXT: Final = 1
+
+
+class _Identity(msgspec.Struct, rename="kebab"):
+    table_uuid: str
+
+
+def begins_anew() -> bool:
+    """Whether the user has asked to begin here, whatever files are there."""
+    return os.environ.get(ANEW, "").lower() == "true"
+
+
+def beginning(place: Path | None) -> dict[str, str]:
+    """What a lake notes that begins now."""
+    noted = {BEGUN: f"{datetime.now(UTC):%FT%T.%fZ}", LAKE: str(uuid4())}
+    return noted if place is None else {**noted, PLACE: str(place.resolve())}
+
+
+def begun_at(notes: Mapping[str, str]) -> datetime | None:
+    """When the lake was begun; None for one from before that was noted."""
+    return None if BEGUN not in notes else datetime.fromisoformat(notes[BEGUN])
+
+
+def local_path(address: str) -> Path | None:
+    """The path of a file of this machine by its address; None for one in other storage."""
+    location = urlsplit(address)
+    return Path(unquote(location.path)) if location.scheme in ("", "file") else None
+
+
+def refuse_filled(catalog: str, warehouse: str) -> None:
+    """Raise ``ConfigurationError`` if a folder has tables that a catalog without any knows nothing
+    of, unless that was asked for.
+    """
+    folder = local_path(warehouse)
+    if folder is None or begins_anew():
+        return
+    found = [*islice(_tables_in(folder), 1_000)]
+    if found:
+        raise filled(catalog, str(folder), f"{counted(len(found), 'table')}, {min(found)} for one")
+
+
+def filled(catalog: str, warehouse: str, what: str) -> ConfigurationError:
+    """What is told of a catalog that has no lake, over a warehouse that has one's files."""
+    return ConfigurationError(
+        f"the catalog {catalog} has no lake, but the warehouse {warehouse} has the files of one"
+        f" ({what}): restore the catalog's own content (of SQLite, catalog.db and, if there was"
+        f" one, catalog.db-wal beside it), or read `lakehouse recover --help`; {ANEW}=true begins"
+        f" another lake over these files ({_STEPS})"
+    )
+
+
+def _tables_in(warehouse: Path) -> Iterator[str]:
+    with suppress(OSError):
+        for schema in warehouse.iterdir():
+            for table in schema.iterdir() if schema.is_dir() else ():
+                if metadata_files(table / "metadata"):
+                    yield f"{schema.name}.{table.name}"
+
+
+def refuse_half(file: Path | None, notes: Mapping[str, str], tables: "Sequence[Entry]") -> None:
+    """Raise ``ConfigurationError`` if the tables of a catalog have their files elsewhere, or
+    nowhere. ``file`` is a SQLite catalog's.
+    """
+    home = notes.get(PLACE)
+    if file is not None and home is not None and not is_same(file, Path(home)):
+        if Path(home).exists():
+            raise ConfigurationError(
+                f"{file} is a copy of the catalog {home}, and its tables' files are the original's,"
+                " which each of the two would write and delete without the other: take the lake of"
+                f" {home}; `lakehouse backup` makes a copy with files of its own ({_STEPS})"
+            )
+        moved = f"; the lake was at {home} when it was last written"
+    else:
+        moved = ""
+    local = [path for each in tables if (path := local_path(each.metadata)) is not None]
+    if local and not any(path.exists() for path in local):
+        raise ConfigurationError(
+            f"the catalog {file or ''} names {counted(len(local), 'table')}, and the files of none"
+            f" are there ({local[0]} is missing){moved}: Iceberg names files by their whole"
+            f" addresses, so put the warehouse back where it was, or restore a backup ({_STEPS})"
+        )
+
+
+def is_same(one: Path, other: Path) -> bool:
+    """Whether two paths are of one file."""
+    with suppress(OSError):
+        return one.samefile(other)
+    return one.resolve() == other
+
+
+def refuse_older(catalog: str, notes: Mapping[str, str], tables: "Sequence[Entry]") -> None:
+    """Raise ``ConfigurationError`` if tables have commits on this machine's disk that their catalog
+    doesn't know: it is a copy from before them, and whoever writes by it loses them.
+    """
+    older = known_later(notes, tables)
+    if older and not begins_anew():
+        entry, newest = older[0]
+        raise ConfigurationError(
+            f"the catalog {catalog} is older than the files of its tables: {entry} has"
+            f" {Path(entry.metadata).name} in it and {newest.name} on disk"
+            f" ({counted(len(older), 'table')} alike). Restore the newest catalog.db together with"
+            " the catalog.db-wal that was beside it, or let `lakehouse recover` take the tables as"
+            f" they are on disk; {ANEW}=true goes on from the older state ({_STEPS})"
+        )
+
+
+def known_later(notes: Mapping[str, str], tables: "Sequence[Entry]") -> "list[tuple[Entry, Path]]":
+    """The tables that have later commits on this machine's disk, with their newest metadata."""
+    begun = begun_at(notes)
+    found = ((each, newer_metadata(each, begun)) for each in tables)
+    return [(each, newest) for each, newest in found if newest is not None]
+
+
+def newer_metadata(entry: "Entry", begun: datetime | None = None) -> Path | None:
+    """The newest metadata file of a table if it was committed after the one that the catalog has,
+    and not before ``begun``. One that a killed commit has left doesn't count.
+    """
+    current = local_path(entry.metadata)
+    if current is None or (number := _number(current)) < 0:
+        return None
+    newest = next(iter(metadata_files(current.parent)), current)
+    if _number(newest) <= number + _NEXT:
+        return None
+    if begun is not None and newest.stat().st_mtime < begun.timestamp():
+        return None
+    # A table that was dropped leaves its files, and its successor numbers its own anew.
+    return newest if _uuid(newest) == _uuid(current) else None
+
+
+def metadata_files(folder: Path) -> list[Path]:
+    """The metadata files of a table's folder of metadata, the newest first."""
+    found = []
+    with suppress(OSError), os.scandir(folder) as files:
+        for file in files:
+            if numbered := _METADATA.fullmatch(file.name):
+                found.append((int(numbered[1]), file.name))
+    return [folder / name for _, name in sorted(found, reverse=True)]
+
+
+def _number(file: Path) -> int:
+    found = _METADATA.fullmatch(file.name)
+    return -1 if found is None else int(found[1])
+
+
+def _uuid(metadata: Path) -> str | None:
+    try:
+        return msgspec.json.decode(metadata.read_bytes(), type=_Identity).table_uuid
+    except (OSError, ValueError):
+        # Compressed or cut short: not known.
+        return None
