@@ -126,7 +126,7 @@ OPTIONS: Final = frozenset(
     comment dateFormat declaration delimiter dropFieldIfAllNull emptyValue
     enableDateTimeParsingFallback encoding enforceSchema escape escapeQuotes excludeAttribute header
     ignoreLeadingWhiteSpace ignoreNamespace ignoreNullFields ignoreSurroundingSpaces
-    ignoreTrailingWhiteSpace indent inferSchema inferTimestamp lineSep locale maxCharsPerColumn mode
+    ignoreTrailingWhiteSpace indent inferSchema inferTimestamp lineSep locale mode
     multiLine nanValue negativeInf nullValue positiveInf preferDate prefersDecimal pretty
     primitivesAsString quote quoteAll rootTag rowTag samplingRatio sep singleVariantColumn timeZone
     timestampFormat timestampNTZFormat unescapedQuoteHandling validateName valueTag wildcardColName
@@ -139,6 +139,7 @@ OPTIONS_REFUSED: Final = {
     "compression": "it names a class",
     "extension": "it is of files",
     "inputBufferSize": "it takes memory at once",
+    "maxCharsPerColumn": "it takes memory at once",
     "maxColumns": "it takes memory at once",
     "rowValidationXSDPath": "it names a file or an address",
     "useLegacyXMLParser": "it names another parser",
