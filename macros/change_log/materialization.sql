@@ -1,6 +1,6 @@
 {#
-  A typed change log (change_log, aerospike_change_log): append_only, and columns that are declared
-  later are filled from earlier events.
+  A typed change log (change_log, aerospike_change_log): append_only, but columns that are declared
+  later are filled from earlier events, and rows of key updates get values of the old key's row.
 #}
 {% materialization change_log, adapter='lakehouse', supported_languages=['sql'] -%}
     {%- set run, log = adapter.run_of(this), config.get('meta').change_log -%}
@@ -25,6 +25,7 @@
             {%- do adapter.follow_schema(this, sql) -%}
         {%- endif -%}
         {%- if run.to_fill -%}
+            {%- do adapter.begin_key_updates_anew(this) -%}
             {%- do fill_change_log(run, log) -%}
         {%- endif -%}
         {%- if run.has_news_of(run.upstreams[0]) -%}
@@ -34,6 +35,7 @@
             {%- do nothing_to_do('columns filled') -%}
         {%- endif -%}
     {%- endif -%}
+    {%- do take_over_values(log) -%}
     {%- do persist_docs(this, model) -%}
     {{ run_hooks(post_hooks) }}
     {{ return({'relations': [this]}) }}
