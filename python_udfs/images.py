@@ -32,6 +32,7 @@ from python_udfs.debezium.keys import key_value
 from python_udfs.debezium.types import UNAVAILABLE
 from python_udfs.text.numbers import plain_number
 
+_NOT_SAID: Final = (None, UNAVAILABLE)
 PARTIAL: Final = "$partial"
 UPDATED: Final = "updated"
 TRUNCATED: Final = "truncated"
@@ -62,7 +63,7 @@ class RowTexts(NamedTuple):
     before: Texts
     after: Texts
     key: Texts
-    """Of the key fields, in the record key; None where the row image has all of them."""
+    """Of the key fields, in the record key; None where the row image says all of them."""
     parts: Texts = None
     """What has changed inside of fields; None where the image after the change is whole."""
     has_other_key: bool = False
@@ -76,8 +77,8 @@ def row_texts(
     fields: str,
 ) -> RowTexts:
     """The values of fields in both images of a change, as text: strings unquoted, everything else
-    as it is written; and those of the key fields in its record key, which is read only where
-    the row image (``after``, else ``before``) lacks one.
+    as it is written; and those of the key fields in its record key, which is looked at only where
+    the row image (``after``, else ``before``) does not say one.
 
     ``fields`` is as of ``field_names``. A field that is absent or null is None. The images are what
     a decoder made, so text that is no JSON object is a bug and raises ``msgspec.DecodeError``.
@@ -145,7 +146,7 @@ def row_texts_of_many(
                 of_after[place], parts[place] = partial
     places = [fields.index(field) for field in key_fields]
     lacking = [
-        record_key if row is None or any(row[place] is None for place in places) else None
+        record_key if row is None or any(row[place] in _NOT_SAID for place in places) else None
         for row, record_key in zip(map(_row_image, of_before, of_after), record_keys, strict=True)
     ]
     return of_before, of_after, _texts_of_many(lacking, key_fields, keys), parts

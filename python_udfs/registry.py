@@ -30,6 +30,7 @@ from python_udfs.debezium import json as debezium_json
 from python_udfs.debezium import lindorm as lindorm_json
 from python_udfs.debezium import unwrapped as debezium_unwrapped_json
 from python_udfs.debezium import unwrapped_avro as debezium_unwrapped_avro
+from python_udfs.debezium.envelope import names_other_key
 from python_udfs.images import decode_hbase, json_elements, json_entries, row_texts
 
 Messages = Sequence[bytes | None]
@@ -57,6 +58,8 @@ UNWRAPPED_FORMATS: Final = ("debezium_unwrapped_json", "debezium_unwrapped_avro"
 """Those of rows, of which a null value may be a delete."""
 
 HEADED: Final[dict[str, DecodeHeaded]] = {
+    "debezium_json": debezium_json.decode,
+    "debezium_avro": debezium_avro.decode,
     "debezium_unwrapped_json": debezium_unwrapped_json.decode,
     "debezium_unwrapped_avro": debezium_unwrapped_avro.decode,
 }
@@ -119,7 +122,8 @@ def _decode_headed(
     format: str, keys: Messages, values: Messages, headers: Sequence[Headers | None]
 ) -> Decoded:
     """Messages whose headers say nothing are decoded as if they had none: together."""
-    saying = [place for place, each in enumerate(headers) if debezium_unwrapped_json.has_said(each)]
+    has_said = debezium_unwrapped_json.has_said if format in UNWRAPPED_FORMATS else names_other_key
+    saying = [place for place, each in enumerate(headers) if has_said(each)]
     if not saying:
         return decode_batch(format, keys, values)
     others = sorted(set(range(len(values))).difference(saying))

@@ -29,13 +29,13 @@ RESERVED: Final = frozenset(
     _all _applied _before _begin _begins_life _change _change_ordinal _change_type
     _changed_columns _clock_ahead _columns _commit_snapshot_id _copies _copy _deleted _digest
     _end _epoch _events _expires_at _file _first_position _first_time _guard_time _in_time
-    _is_clock_ahead _is_consistent _is_effective _is_end _is_known_live _is_new _is_reinserted
-    _is_state _is_there _kafka_timestamp _known_position _known_time _last _last_life
-    _last_source _last_updated_sequence_number _late_events _leaves_columns _life _live
-    _max_occurred_at _misfits _namespace _newest_before _next _null_position _occurred_at
-    _operation _operation_before _partition _pos _position _previous_key _rank _record_key _row
-    _row_id _sequence _set _source _spec_id _state _step _sum _time _truncated_at
-    _unchanged_columns _unsaid _valid_from _valid_to _version
+    _is_clock_ahead _is_consistent _is_effective _is_end _is_known_live _is_new _is_probe
+    _is_reinserted _is_resting _is_state _is_there _kafka_timestamp _key_before _key_update _known
+    _known_position _known_time _last _last_life _last_source _last_updated_sequence_number
+    _late_events _leaves_columns _life _live _max_occurred_at _misfits _namespace _newest_before
+    _next _null_position _occurred_at _operation _operation_before _partition _place _pos _position
+    _previous_key _rank _record_key _row _row_id _sequence _set _source _spec_id _state _step _sum
+    _time _truncated_at _unchanged_columns _unknown _unsaid _valid_from _valid_to _version
     """.split()
 )
 _SOURCE: Final = ("source_table", "source_schema", "source_database")
@@ -139,7 +139,7 @@ def change_log(arguments: Mapping[str, Any]) -> dict[str, Any]:
         "fields": [spec["field"] for spec in specs],
         "key": list(columns) if keyless else list(key),
         "conditions": _conditions(arguments),
-        "technical": _technical(namespace is not None, several),
+        "technical": _technical(namespace is not None, several, bool(key) and not keyless),
         "keyless": keyless,
         "partial": partial,
         "namespace": namespace,
@@ -242,7 +242,7 @@ def _sources(arguments: Mapping[str, Any]) -> list[list[str | None]] | None:
     return [list(source) for source in product(*named)]
 
 
-def _technical(is_aerospike: bool, several_sources: bool) -> list[str]:
+def _technical(is_aerospike: bool, several_sources: bool, has_key: bool) -> list[str]:
     if is_aerospike:
         return [
             "source_schema as _namespace",
@@ -250,12 +250,15 @@ def _technical(is_aerospike: bool, several_sources: bool) -> list[str]:
             "get_json_object(record_key, '$.digest') as _digest",
             "expires_at as _expires_at",
         ]
+    technical = []
     if several_sources:
-        return [
+        technical.append(
             "named_struct('database', source_database, 'schema', source_schema,"
             " 'table', source_table) as _source"
-        ]
-    return []
+        )
+    if has_key:
+        technical.append("key_update as _key_update")
+    return technical
 
 
 @dataclass(frozen=True, slots=True)

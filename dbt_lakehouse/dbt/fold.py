@@ -114,11 +114,22 @@ class Plan:
     """Whether a truncate may lie before what is known."""
     filled: bool
     """Whether columns are to be filled from earlier events."""
+    resting: bool
+    """Whether events have got values of another key's row, since its key became theirs."""
 
     @property
     def looks_up(self) -> bool:
         """Whether anything is looked up."""
-        return any((self.all_keys, self.late_keys, self.hit_keys, self.truncated, self.filled))
+        return any(
+            (
+                self.all_keys,
+                self.late_keys,
+                self.hit_keys,
+                self.truncated,
+                self.filled,
+                self.resting,
+            )
+        )
 
 
 def plan(
@@ -130,11 +141,13 @@ def plan(
     may_be_hit: bool,
     has_set_less_deletes: bool,
     to_fill: bool,
+    resting: bool,
 ) -> Plan:
     """What has to be looked up.
 
     ``may_be_hit``: whether the table may have rows that have expired, or that a delete without a
-    set hits. ``has_set_less_deletes``: whether any is remembered of the namespace.
+    set hits. ``has_set_less_deletes``: whether any is remembered of the namespace. ``resting``:
+    whether any event may have got values of another key's row.
     """
     has_events = found.keys > 0
     leaves = fold.may_leave and (fold.partial or found.leaving > 0)
@@ -146,6 +159,7 @@ def plan(
         hit_keys=may_be_hit,
         truncated=new_truncate,
         filled=to_fill,
+        resting=resting,
     )
 
 

@@ -31,6 +31,8 @@ HORIZON: Final = "lakehouse.purge_horizon"
 PURGED: Final = "lakehouse.purged"
 # A property of a change log: whether any of its events leaves columns as they were (``kept``).
 LEAVES: Final = "lakehouse.leaves"
+# One of a change log: the mark on itself up to which rows of key updates have their values.
+KEY_UPDATES: Final = "lakehouse.key_updates"
 # One of change_events: the last offset of each partition and its log time (``kept``).
 LOG_TIMES: Final = "lakehouse.log_times"
 _CARRIED: Final = (DECLARED, AS_OF, NEWEST, DOUBTS, HORIZON, PURGED)
@@ -75,6 +77,8 @@ class NodeRun:
         """The view of new events that get another log time in a change log (truncate_order)."""
         self.leaves = False
         """Whether any event may leave columns as they were (macros/current_state/fold.sql)."""
+        self.key_updates: Mark | None = None
+        """The mark on a change log's own rows that is noted when its key updates are done."""
         self.table: Final = None if anew else load(str(own))
         self.seen: str | None = None if anew else NO_SNAPSHOT
         """The snapshot of the table by which its new rows are chosen; None if it is made anew,

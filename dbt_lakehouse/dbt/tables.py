@@ -39,6 +39,8 @@ _OPERATORS: Final = {
     "<=": "lessThanOrEqual",
     "not starting with": "notStartsWith",
 }
+# Those that ask for no value.
+_UNARY: Final = {"is null": "isNull", "is not null": "notNull"}
 
 # Types that Iceberg has not: it keeps them as int.
 _SMALL: Final = re.compile(r"\b(tinyint|smallint)\b")
@@ -106,17 +108,18 @@ def may_have_rows(
     value of each column. Where that leaves few and small files, they are read.
 
     A condition is a column, one of the operators ``=``, ``<=``, ``not starting with``, ``is null``,
-    and a value; null meets none of them but the last. For columns of instants the value is text in
-    ISO 8601, in UTC unless it says otherwise, or a pair of such a text and the number of days that
-    the instant lies before it.
+    ``is not null``, and a value; null meets none of them but ``is null``. For columns of instants
+    the value is text in ISO 8601, in UTC unless it says otherwise, or a pair of such a text and the
+    number of days that the instant lies before it.
     """
     table = load(spark, name)
     expressions = java_class("org.apache.iceberg.expressions.Expressions")
     instants = {column["name"] for column in _columns(table) if column["type"] == "timestamptz"}
     filters = expressions.alwaysTrue()
     for column, operator, value in conditions:
-        if operator == "is null":
-            filters = getattr(expressions, "and")(filters, expressions.isNull(column))
+        if operator in _UNARY:
+            condition = getattr(expressions, _UNARY[operator])(column)
+            filters = getattr(expressions, "and")(filters, condition)
             continue
         if column in instants:
             text, days = (value, 0) if isinstance(value, str) else value

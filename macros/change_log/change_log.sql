@@ -41,9 +41,11 @@
   Adds `_operation`, `_occurred_at`, `_position`, `_changed_columns` (columns that differ between
   before and after, null where one of them was not shipped), `_unchanged_columns` (columns that the
   change leaves as they were and whose value it does not say, as Debezium does with large values),
-  `_previous_key` (the key that an update has replaced; of a keyless table, the row), `_misfits`
-  (values that don't fit their declared type, as text: their columns are null; and what has changed
-  inside of columns of which the rest is not known: those are in `_unchanged_columns` too) and
+  `_previous_key` (the key that an update has replaced; of a keyless table, the row), `_key_update`
+  (of a table with a key, what ties the delete and the insert of a key update together: see
+  key_updates.sql), `_misfits` (values that don't fit their declared type, as text: their columns
+  are null; what has changed inside of columns of which the rest is not known: those are in
+  `_unchanged_columns` too; and values that nothing says, as Debezium's placeholder) and
   `_kafka_timestamp`; a log of several source tables has `_source` too, which one the event is of.
   Of a delete, the values are those before it, where shipped.
 #}
@@ -86,8 +88,8 @@
       order_by_source_time: as in change_log. Default: yes, for such connectors can re-order.
       follow: as in change_log.
 
-  Adds what change_log adds, but for `_previous_key`, and `_unchanged_columns` only if partial; and
-  `_namespace`, `_set`, `_digest` and `_expires_at`.
+  Adds what change_log adds, but for `_previous_key`, `_key_update`, and `_unchanged_columns` only if
+  partial; and `_namespace`, `_set`, `_digest` and `_expires_at`.
 #}
 {% macro aerospike_change_log(
     namespace, set, columns, topic=none, where=none, partial=false, order_by_source_time=none,
@@ -174,12 +176,14 @@
     {%- set fields = tojson(
         [all_fields, key_fields + former_fields] + ([keys] if keys else [])
     ) -%}
+    {%- set updates_keys = log.key and not log.keyless -%}
+    {%- set rows = 'told' if updates_keys else 'compared' if log.key else 'typed' -%}
 with change_events as (
     select * from {{ change_events }}
 ),
 
 {% if places -%}
-placed as (
+moved as (
     select
         change_events.* except (log_time),
         coalesce(places.placed_at, change_events.log_time) as log_time
@@ -189,7 +193,21 @@ placed as (
 
 {% endif -%}
 relevant as (
-    select * from {{ 'placed' if places else 'change_events' }}
+    select
+        *
+        {%- if updates_keys %},
+        if(
+            operation in ('insert', 'upsert') and contains(metadata, '"old_key":'),
+            get_json_object(metadata, '$.old_key'),
+            null
+        ) as old_key,
+        if(
+            operation = 'delete' and contains(metadata, '"new_key":'),
+            get_json_object(metadata, '$.new_key'),
+            null
+        ) as new_key
+        {%- endif %}
+    from {{ 'moved' if places else 'change_events' }}
     where
         operation in ('snapshot', 'insert', 'update', 'upsert', 'delete', 'truncate')
         {%- for condition in log.conditions %}
@@ -202,7 +220,12 @@ relevant as (
 parsed as (
     select
         *,
-        row_texts(before, after, record_key, {{ sql_text(fields) }}) as row_texts
+        row_texts(
+            {{ 'coalesce(before, old_key)' if updates_keys else 'before' }},
+            after,
+            record_key,
+            {{ sql_text(fields) }}
+        ) as row_texts
         {%- if log.partial %},
         json_object_keys(after) as after_names,
         json_object_keys(before) as before_names
@@ -217,8 +240,12 @@ texts as (
         {% set shipped = _shipped_text(log, spec, loop.index0) -%}
         {% if spec.column in key_columns -%}
         coalesce(
-            {{ shipped }},
-            row_texts.key[{{ key_columns.index(spec.column) }}]
+            {{ _said(shipped) }},
+            case
+                when before is not null and {{ _is_unavailable('row_texts.after', loop.index0) }}
+                    then {{ _said('row_texts.before[' ~ loop.index0 ~ ']') }}
+            end,
+            {{ _said('row_texts.key[' ~ key_columns.index(spec.column) ~ ']') }}
             {%- if has_former and spec.field in former %}
             {%- set name = former[spec.field] %},
             coalesce(row_texts.after, row_texts.before)[{{ all_fields.index(name) }}],
@@ -226,14 +253,11 @@ texts as (
             {%- endif %}
         )
         {%- elif log.key -%}
-        nullif(
-            case
-                when {{ _is_unavailable('row_texts.after', loop.index0) }}
-                    then row_texts.before[{{ loop.index0 }}]
-                else {{ shipped }}
-            end,
-            '__debezium_unavailable_value'
-        )
+        case
+            when {{ _is_unavailable('row_texts.after', loop.index0) }}
+                then {{ _said('row_texts.before[' ~ loop.index0 ~ ']') }}
+            else {{ _said(shipped) }}
+        end
         {%- else -%}
         {{ shipped }}
         {%- endif %} as `shipped_{{ spec.column }}`{{ ',' if not loop.last }}
@@ -269,6 +293,28 @@ decoded as (
 {{ former_keys_sql(log) }}
 {%- endif %}
 
+{% if log.key -%}
+compared as (
+    select
+        *,
+        {{ _unchanged_columns(log) | indent(8) }} as unchanged_columns,
+        {{ _previous_key(log, has_former) | indent(8) }} as previous_key
+        {%- if updates_keys %},
+        {{ _key_before(log) | indent(8) }} as key_before
+        {%- endif %}
+    from typed
+),
+
+{% if updates_keys -%}
+told as (
+    select
+        *,
+        {{ _key_update(log) | indent(8) }} as key_update
+    from compared
+),
+
+{% endif -%}
+{% endif -%}
 final as (
     select
         {%- for column in log.technical %}
@@ -283,9 +329,9 @@ final as (
         operation as _operation,
         {%- endif %}
         occurred_at as _occurred_at,
-        {{ event_position('typed') }} as _position,
+        {{ event_position(rows) }} as _position,
         case
-            when row_texts.before is not null and row_texts.after is not null then array_remove(
+            when before is not null and row_texts.after is not null then array_remove(
                 array(
                     {%- for spec in specs %}
                     if(
@@ -305,33 +351,11 @@ final as (
                 ''
             )
         end as _changed_columns,
-        {%- if log.key or log.partial %}
-        {{ _unchanged_columns(log) | indent(8) }} as _unchanged_columns,
-        {%- endif %}
         {%- if log.key %}
-        case
-            {%- if log.keyless %}
-            when operation = 'update' and row_texts.before is not null
-            {%- else %}
-            when
-                operation = 'update'
-                {%- if has_former %}
-                and not is_apart
-                {%- endif %}
-                and (
-                    {%- for spec in specs if spec.column in log.key %}
-                    not {{ _previous_value(log, spec, has_former) }} <=> `value_{{ spec.column }}`
-                    {{- ' or' if not loop.last }}
-                    {%- endfor %}
-                )
-            {%- endif %}
-                then named_struct(
-                    {%- for spec in specs if spec.column in log.key %}
-                    {{ sql_text(spec.column) }},
-                    {{ _previous_value(log, spec, has_former) }}{{ ',' if not loop.last }}
-                    {%- endfor %}
-                )
-        end as _previous_key,
+        unchanged_columns as _unchanged_columns,
+        previous_key as _previous_key,
+        {%- elif log.partial %}
+        {{ _unchanged_columns(log) | indent(8) }} as _unchanged_columns,
         {%- endif %}
         -- Asked first whether there is any: to filter takes longer than to type the values.
         case
@@ -341,6 +365,11 @@ final as (
                 and `value_{{ spec.column }}` is null or
                 {%- endfor %}
                 row_texts.parts is not null
+                {%- if updates_keys %}
+                or array_contains(row_texts.after, '__debezium_unavailable_value')
+                or array_contains(row_texts.before, '__debezium_unavailable_value')
+                or key_update.key_before is not null
+                {%- endif %}
                 then filter(
                     array(
                         {%- for spec in specs %}
@@ -358,6 +387,13 @@ final as (
                                     'column', {{ sql_text(spec.column) }},
                                     'text', row_texts.parts[{{ loop.index0 }}]
                                 )
+                            {%- if updates_keys %}
+                            when {{ _is_unknown(log, spec, loop.index0) }}
+                                then named_struct(
+                                    'column', {{ sql_text(spec.column) }},
+                                    'text', '__debezium_unavailable_value'
+                                )
+                            {%- endif %}
                         end{{ ',' if not loop.last }}
                         {%- endfor %}
                     ),
@@ -366,7 +402,7 @@ final as (
             else cast(array() as array<struct<column: string, text: string>>)
         end as _misfits,
         timestamp as _kafka_timestamp
-    from typed
+    from {{ rows }}
 )
 
 select * from final
@@ -378,6 +414,11 @@ select * from final
 #}
 {% macro _is_unavailable(texts, index) -%}
     {{ texts }}[{{ index }}] <=> '__debezium_unavailable_value'
+{%- endmacro %}
+
+{# A text, or null where it is the placeholder. #}
+{% macro _said(text) -%}
+    nullif({{ text }}, '__debezium_unavailable_value')
 {%- endmacro %}
 
 {# The text of a column in the image that says it: of a full image, one that lacks it says null. #}
@@ -434,12 +475,107 @@ end
 {%- endif -%}
 {%- endmacro %}
 
+{# The key that an update has replaced; of a keyless table, the row. #}
+{% macro _previous_key(log, has_former) -%}
+{%- set specs = log.columns | selectattr('column', 'in', log.key) | list -%}
+case
+    {%- if log.keyless %}
+    when operation = 'update' and row_texts.before is not null
+    {%- else %}
+    when
+        operation = 'update'
+        {%- if has_former %}
+        and not is_apart
+        {%- endif %}
+        and (
+            {%- for spec in specs %}
+            not {{ _previous_value(log, spec, has_former) }} <=> `value_{{ spec.column }}`
+            {{- ' or' if not loop.last }}
+            {%- endfor %}
+        )
+    {%- endif %}
+        then named_struct(
+            {%- for spec in specs %}
+            {{ sql_text(spec.column) }},
+            {{ _previous_value(log, spec, has_former) }}{{ ',' if not loop.last }}
+            {%- endfor %}
+        )
+end
+{%- endmacro %}
+
+{# The key that an insert's row had before a key update, as a header names it. #}
+{% macro _key_before(log) -%}
+{%- set specs = log.columns | selectattr('column', 'in', log.key) | list -%}
+case
+    when
+        old_key is not null
+        {%- for spec in specs %}
+        and {{ _old_value(log, spec) }} is not null
+        {%- endfor %}
+        then named_struct(
+            {%- for spec in specs %}
+            {{ sql_text(spec.column) }}, {{ _old_value(log, spec) }}{{ ',' if not loop.last }}
+            {%- endfor %}
+        )
+end
+{%- endmacro %}
+
+{# A key column's value in the header that names the old key. #}
+{% macro _old_value(log, spec) -%}
+    {{ typed_value(_said('row_texts.before[' ~ log.columns.index(spec) ~ ']'), spec.type) }}
+{%- endmacro %}
+
+{#
+  What an event says of a key update (macros/change_log/key_updates.sql): `id`, which its delete and
+  its insert share, and of a source's change `change`; of the insert, the `key_before` that its row
+  had, and the `columns` that are as they were there. Null for all other events.
+#}
+{% macro _key_update(log) -%}
+case
+    when key_before is not null or new_key is not null then named_struct(
+        'id',
+        md5(concat_ws(' ', coalesce(old_key, record_key), coalesce(new_key, record_key))),
+        'change',
+        -- What the transform adds to a row, a null value of the same change lacks.
+        if(
+            format like 'debezium_unwrapped_%',
+            null,
+            md5(get_json_object(metadata, '$.source'))
+        ),
+        'key_before', key_before,
+        'columns', if(key_before is not null, unchanged_columns, null)
+    )
+end
+{%- endmacro %}
+
+{#
+  Whether nothing is known of a column: of the key, since nothing says it; of a row that is new or
+  has a new key, since no row before it is known, or none has been looked up yet.
+#}
+{% macro _is_unknown(log, spec, index) -%}
+    {%- set unavailable = _is_unavailable('row_texts.after', index) -%}
+    {%- if spec.column in log.key -%}
+    `shipped_{{ spec.column }}` is null
+    and ({{ unavailable }} or {{ _is_unavailable('row_texts.before', index) }})
+    {%- else -%}
+    array_contains(unchanged_columns, {{ sql_text(spec.column) }})
+    and (
+        key_update.key_before is not null
+        or (
+            {{ unavailable }}
+            and (operation in ('snapshot', 'insert') or previous_key is not null)
+        )
+    )
+    {%- endif -%}
+{%- endmacro %}
+
 {#
   A key column's value before an update; where the image before has none, that of the events before
   (has_former), else that after it.
 #}
-{% macro _previous_value(log, spec, has_former=false) -%}
-    {%- set before = typed_value('row_texts.before[' ~ log.columns.index(spec) ~ ']', spec.type) -%}
+{% macro _previous_value(log, spec, has_former) -%}
+    {%- set text = 'row_texts.before[' ~ log.columns.index(spec) ~ ']' -%}
+    {%- set before = typed_value(text if log.keyless else _said(text), spec.type) -%}
     {%- if log.keyless -%}
         {{ before }}
     {%- elif spec.encoding -%}

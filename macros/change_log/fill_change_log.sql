@@ -19,6 +19,9 @@
     {% if log.key or log.partial %}
         {% do filled.append('_unchanged_columns') %}
     {% endif %}
+    {% if log.key and not log.keyless %}
+        {% do filled.append('_key_update') %}
+    {% endif %}
     {% do adapter.change(this, '
         merge into ' ~ this ~ ' as target
         using (' ~ change_log_sql(log, _events_read_before(run, log)) ~ ') as source

@@ -1,8 +1,9 @@
 {#
-  A typed change log (change_log, aerospike_change_log): append_only, columns that are declared
-  later are filled from earlier events, and messages with a key of other columns than declared stop
-  it before anything is written (dbt_lakehouse/dbt/message_keys.py). A wider type is declared by
-  hand, or follows what the rows had no place for.
+  A typed change log (change_log, aerospike_change_log): append_only, but columns that are declared
+  later are filled from earlier events, rows of key updates get values of the old key's row, and
+  messages with a key of other columns than declared stop it before anything is written
+  (dbt_lakehouse/dbt/message_keys.py). A wider type is declared by hand, or follows what the rows
+  had no place for.
 #}
 {% materialization change_log, adapter='lakehouse', supported_languages=['sql'] -%}
     {%- set run = adapter.run_of(this) -%}
@@ -26,6 +27,7 @@
             {%- do adapter.follow_schema(this, sql) -%}
         {%- endif -%}
         {%- if run.to_fill -%}
+            {%- do adapter.begin_key_updates_anew(this) -%}
             {%- do fill_change_log(run, log) -%}
         {%- endif -%}
         {%- if run.has_news_of(run.upstreams[0]) -%}
@@ -39,6 +41,7 @@
     {%- if doubt -%}
         {%- do exceptions.warn(doubt) -%}
     {%- endif -%}
+    {%- do take_over_values(log) -%}
     {%- do follow_widening(log, run.upstreams[0]) -%}
     {%- do persist_docs(this, model) -%}
     {{ run_hooks(post_hooks) }}

@@ -11,11 +11,12 @@
       truncates: as of find_truncates.
       remembered: `deleted_keys` as it is to be read.
       hit_by_others: SQL of keys that a delete without a set hits or that have expired, or none.
+      resting: SQL of keys as of keys_with_values_of_others, or none.
       is_late: as of possibly_late_sql.
       horizon: up to when remembered states were forgotten, or none.
 #}
 {% macro look_up(
-    run, fold, found, plan, truncates, remembered, hit_by_others, is_late, horizon
+    run, fold, found, plan, truncates, remembered, hit_by_others, resting, is_late, horizon
 ) %}
     {% set key_list, log = fold.key | join(', '), pinned(run.upstreams[0], run.snapshot_of(
         run.upstreams[0]
@@ -49,6 +50,9 @@
                 ~ ' max(_position) from ' ~ view_of('truncates') ~ ')'
             ) %}
         {% endif %}
+    {% endif %}
+    {% if plan.resting %}
+        {% do refolded.append(resting) %}
     {% endif %}
     {% if plan.filled %}
         {% do refolded.append(

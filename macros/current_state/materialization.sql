@@ -65,7 +65,9 @@
     {% set remembered = pinned(deleted_keys, run.snapshot_of(deleted_keys)) %}
     {% set has_new_deletes = _has_new_deletes(run, fold, remembered) %}
     {% set hit_by_others = _hit_by_others(run, fold, remembered, has_new_deletes) %}
+    {% set resting = keys_with_values_of_others(run, fold) %}
     {% if not has_new_events and not run.is_declared_anew
+        and not (resting and is_not_empty('(' ~ resting ~ ')'))
         and not (hit_by_others and is_not_empty('(' ~ hit_by_others ~ ')')) %}
         {% if has_new_deletes %}
             {# It has seen them: they would be kept for it for good. #}
@@ -101,7 +103,7 @@
         {% do adapter.keep_doubts(this, found) %}
     {% endif %}
     {% set plan = adapter.plan_fold(
-        run, found, truncates, hit_by_others is not none,
+        run, found, truncates, hit_by_others is not none, resting is not none,
         fold.namespace and adapter.may_have_rows(
             deleted_keys, [('scope', '=', 'aerospike:' ~ fold.namespace)]
         )
@@ -115,7 +117,7 @@
     } %}
     {% if plan.looks_up %}
         {% do counts.update(look_up(
-            run, fold, found, plan, truncates, remembered, hit_by_others, is_late, horizon
+            run, fold, found, plan, truncates, remembered, hit_by_others, resting, is_late, horizon
         )) %}
         {% do adapter.evaluate(states, sql) %}
         {% set found = adapter.summary(states, fold, as_of(), 'false') %}

@@ -48,22 +48,37 @@
 #}
 {% macro know_schemas(payloads, format) %}
     {% do adapter.know_schemas("
-        select explode(array(key, value)) as text
+        select explode(array(key, value) || if(" ~ _names_other_key() ~ ", headers.value, array()))
+            as text
         from (select *, " ~ format ~ " as format from " ~ payloads ~ ")
         where format in ('debezium_avro', 'debezium_unwrapped_avro')
     ") %}
 {% endmacro %}
 
 {#
-  What `decode_payload` takes of a payload. Headers go to Python only where a format reads them: of
-  topics that have no such format they would cost more than they say.
+  What `decode_payload` takes of a payload. Headers go to Python only where they may be read: of
+  unwrapped rows, and of the two messages of a key update. All others would cost more than they say.
 
   Arguments:
       format: SQL for the wire format of a payload.
 #}
 {% macro _message_of(format) -%}
     format, key, value
-    {%- if "'debezium_unwrapped_" in format -%}
-        , if(format like 'debezium_unwrapped_%', headers, null)
+    {%- if "'debezium_" in format -%}
+        , if(
+            format like 'debezium_unwrapped_%'
+            or (format like 'debezium_%' and {{ _names_other_key() }}),
+            headers,
+            null
+        )
     {%- endif -%}
+{%- endmacro %}
+
+{# Whether a payload's headers name the other key of a key update. #}
+{% macro _names_other_key() -%}
+    coalesce(
+        array_contains(headers.key, '__debezium.oldkey')
+        or array_contains(headers.key, '__debezium.newkey'),
+        false
+    )
 {%- endmacro %}

@@ -40,14 +40,15 @@
     {% set may_expire = fold.namespace and adapter.may_have_rows(
         this, [('is_current', '=', true), ('_expires_at', '<=', as_of_text())]
     ) %}
-    {% if not run.has_news and not may_expire %}
+    {% set resting = keys_with_values_of_others(run, fold) if not fold.keyless %}
+    {% if not run.has_news and not may_expire and not resting %}
         {% do nothing_to_do() %}
         {% do return(none) %}
     {% endif %}
     {% set touched, folded = view_of('touched'), view_of('folded') %}
     {% set touched_keys = adapter.evaluate(
         touched,
-        _touched_rows(run, fold) if fold.keyless else _touched_by_history(run, fold)
+        _touched_rows(run, fold) if fold.keyless else _touched_by_history(run, fold, resting)
     ) %}
     {# The columns of the model's SQL, which selects from what is touched. #}
     {% set rows = current_rows_sql(
@@ -71,10 +72,14 @@
 {% endmacro %}
 
 {# The keys whose versions a run has to make anew. #}
-{% macro _touched_by_history(run, fold) -%}
+{% macro _touched_by_history(run, fold, resting) -%}
     {%- set key_list = fold.key | join(', ') -%}
     {%- set log, own = run.rows(run.upstreams[0]), adapter.pinned_own(this) -%}
 select {{ key_list }} from ({{ log_events_sql(fold, log) }})
+    {%- if resting %}
+union
+{{ resting }}
+    {%- endif %}
     {%- if run.to_fill %}
 union
 {#- Pinned: beside a part of a table, Spark would take that part for the whole of it. #}

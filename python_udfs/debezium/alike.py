@@ -34,8 +34,8 @@ from python_udfs.debezium.layouts import (
 from python_udfs.debezium.types import (
     COMPILED_FACTOR,
     UNAVAILABLE,
-    UNAVAILABLE_MARKS,
     Prefixes,
+    has_placeholder,
     is_unavailable,
 )
 from python_udfs.text.json_lines import may_be_deep, read_lines
@@ -154,6 +154,8 @@ def _rows(layout: Layout, places: Sequence[int], keys: Messages, values: Message
     key_texts: list[Any] = []
     if layout.key is not None:
         key_texts = _payloads(key_prefix, [keys[place] for place in places])
+        if has_placeholder(b"\n".join(filter(None, key_texts))):
+            key_texts = [None if text and has_placeholder(text) else text for text in key_texts]
     elif keys.count(None) < len(keys):
         # They are looked for as texts that are there, if of no use.
         key_texts = [b"" if keys[place] is None else None for place in places]
@@ -345,9 +347,9 @@ def _unusual(layout: Layout, rows: Rows) -> set[int]:
     become plain ones, and images without columns none.
     """
     texts = b"\n".join(rows.texts)
-    if any(mark in texts for mark in UNAVAILABLE_MARKS):
+    if has_placeholder(texts):
         for text, change in zip(rows.texts, rows.changes, strict=True):
-            if any(mark in text for mark in UNAVAILABLE_MARKS):
+            if has_placeholder(text):
                 _plain_images(layout, change)
     for name, row in layout.rows.items():
         attribute = layout.of_envelope.get(name)

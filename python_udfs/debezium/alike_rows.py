@@ -19,7 +19,7 @@ from python_udfs.debezium import cells, unwrapped
 from python_udfs.debezium.alike import convert_in_place
 from python_udfs.debezium.keys import key_rows
 from python_udfs.debezium.layouts import Converters
-from python_udfs.debezium.types import UNAVAILABLE_MARKS
+from python_udfs.debezium.types import has_placeholder
 from python_udfs.text.json_lines import FAILURES, may_be_deep, read_lines
 
 _load = msgspec.json.Decoder(dict[str, Any]).decode
@@ -261,7 +261,8 @@ def _may_be_plain(value: bytes | None) -> bool:
         and len(value) <= _MAX_BYTES
         and not unwrapped.may_be_wrapped(value)
         and _is_flat(value)
-        and not any(mark in value for mark in (cells.MARK, *UNAVAILABLE_MARKS))
+        and cells.MARK not in value
+        and not has_placeholder(value)
     )
 
 
@@ -270,7 +271,12 @@ def _is_flat(text: Any) -> bool:
 
 
 def _is_plain_key(text: Any) -> bool:
-    return unwrapped.EXTENDED not in text and cells.MARK not in text and _is_flat(text)
+    return (
+        unwrapped.EXTENDED not in text
+        and cells.MARK not in text
+        and _is_flat(text)
+        and not has_placeholder(text)
+    )
 
 
 def _place_of(name: str) -> tuple[str, ...]:

@@ -40,7 +40,7 @@ from python_udfs.core.errors import (
     Truncated,
     UnknownSchema,
 )
-from python_udfs.core.events import Decoded, Event, EventColumns, invalid
+from python_udfs.core.events import Decoded, Event, EventColumns, Headers, invalid
 from python_udfs.core.limits import MAX_PAYLOAD_BYTES
 from python_udfs.core.short_way import Format, Messages, Names, ShortWay
 from python_udfs.debezium import cells, envelope
@@ -55,7 +55,7 @@ from python_udfs.debezium.envelope import (
     tombstone,
 )
 from python_udfs.debezium.layouts import IMAGES, OPERATIONS, Layout, Shape, shape_of
-from python_udfs.debezium.types import Notes
+from python_udfs.debezium.types import Notes, has_placeholder
 from python_udfs.text.avro import BadSchema, Node
 
 if TYPE_CHECKING:
@@ -110,12 +110,14 @@ def schema_message(text: bytes | None) -> bytes | None:
         return None
 
 
-def decode(key: bytes | None, value: bytes | None) -> list[Event]:
+def decode(key: bytes | None, value: bytes | None, headers: Headers | None = None) -> list[Event]:
     """The change event of one Kafka message: always one, ``invalid`` for a payload that is bad."""
     notes = Notes(Budget(len(key or b"") + len(value or b"")))
     event_key = Key(None, {}, notes)
     try:
         event_key = read_key(key, notes)
+        if headers:
+            event_key = with_other_key(event_key, headers, notes.budget)
         if not value:
             return [tombstone(event_key)]
         return [read_content(event_key, take_apart(value, notes.budget))]
@@ -159,6 +161,8 @@ class FramedReader:
             return (), [], []
         texts = _behind_frame(self._frame, map(values.__getitem__, places))
         key_texts = _behind_frame(self._key_frame, map(keys.__getitem__, places))
+        if has_placeholder(b"\n".join(filter(None, key_texts))):
+            key_texts = [None if text and has_placeholder(text) else text for text in key_texts]
         if None in texts or None in key_texts:
             framed = [None not in pair for pair in zip(texts, key_texts, strict=True)]
             places = list(compress(places, framed))
@@ -325,6 +329,15 @@ def read_key(key: bytes | None, notes: Notes) -> Key:
     except UnknownSchema as error:
         raise UnknownSchema(f"the key: {error}") from None
     return key_of(key, lambda: take_apart(key, notes.budget), notes)
+
+
+def with_other_key(key: Key, headers: Headers | None, budget: Budget) -> Key:
+    """``envelope.with_other_key``: a header's value can be JSON too."""
+
+    def take_apart_key(text: bytes) -> Content:
+        return take_apart(text, budget) if text[0] == 0 else envelope.take_apart_key(text)
+
+    return envelope.with_other_key(key, headers, take_apart_key)
 
 
 def take_apart(text: bytes, budget: Budget) -> Content:

@@ -38,8 +38,16 @@ name, and
     cells               of rows of cells: what cells say beside their values
     untyped             paths of values that don't fit the type the schema declares: kept as sent
     as_sent             path -> the text of a zoned timestamp with another offset than Z
+    old_key, new_key    of a key update, see below: the JSON text of a record key
     envelope            fields of the envelope whose names are taken by one of the above
     wrapper             fields beside ``schema`` and ``payload``; event_key_wrapper: in the key
+
+Where a row's key changes, Debezium's connectors write a delete of the old key, with its tombstone,
+and an insert of the new one. Each names the other's key in a Kafka header, ``__debezium.newkey``
+and ``__debezium.oldkey``. The insert has placeholders for what the source did not log: values of
+the old key's row. A header's value is what its converter made of the key: JSON text without schema,
+in which control characters stand as they are (SimpleHeaderConverter, the default), or what is
+written for keys. One that can't be read says nothing.
 
 Policies where the documents say nothing:
 
@@ -77,6 +85,7 @@ from python_udfs.core.events import (
     TRUNCATE,
     UPDATE,
     Event,
+    Headers,
     invalid,
 )
 from python_udfs.core.limits import MAX_DEPTH, MAX_PAYLOAD_BYTES
@@ -144,6 +153,8 @@ _RESERVED: Final = frozenset(
         "event_key_encoding",
         "event_key_schema",
         "event_key_wrapper",
+        "old_key",
+        "new_key",
         "untyped",
         "as_sent",
         "bson",
@@ -186,6 +197,7 @@ class Key(NamedTuple):
     notes: Notes
     schema_name: str | None = None
     """The name of the key's schema, as ``server.schema.table.Key``."""
+    schema: Schema = NOTHING
 
     def named(self) -> "Key":
         """The key of a message without a value: nothing but its schema may name the table."""
@@ -195,12 +207,22 @@ class Key(NamedTuple):
 
 
 _KEY_PATH: Final[Path] = (None, "event_key")
+OTHER_KEYS: Final = {"__debezium.oldkey": "old_key", "__debezium.newkey": "new_key"}
+"""What metadata calls the other key of a key update, by the name of its header."""
+# SimpleHeaderConverter writes them into JSON as they are.
+_CONTROL: Final = re.compile(rb"[\x00-\x1f]")
 _BEFORE_PATH: Final[Path] = (None, "before")
 _AFTER_PATH: Final[Path] = (None, "after")
 _IMAGES: Final = ("before", "after")
 
 
-def decode(key: bytes | None, value: bytes | None, *, text_values: bool = False) -> list[Event]:
+def decode(
+    key: bytes | None,
+    value: bytes | None,
+    *,
+    text_values: bool = False,
+    headers: Headers | None = None,
+) -> list[Event]:
     """The one change event of a message of the Debezium family.
 
     ``text_values``: the producer ships values as text, so a Decimal in a string is its digits
@@ -208,6 +230,8 @@ def decode(key: bytes | None, value: bytes | None, *, text_values: bool = False)
     """
     notes = Notes(Budget(len(key or b"") + len(value or b"")))
     event_key = read_key(key, text_values, notes)
+    if headers:
+        event_key = with_other_key(event_key, headers, take_apart_key)
     try:
         if not value:
             return [tombstone(event_key)]
@@ -308,16 +332,21 @@ def read_key(key: bytes | None, text_values: bool, notes: Notes) -> Key:
     """A Kafka key. One that can't be decoded is no error: it is kept as base64."""
     if not key:
         return Key(None, {}, notes)
-    found = key_of(key, lambda: take_apart(key, text_values, PREFIXES_OF_KEYS), notes)
+    found = key_of(key, lambda: take_apart_key(key, text_values), notes)
     # Arcion's topics are of one table each, and its page has the event of a tombstone.
     return found._replace(schema_name=None) if text_values else found
+
+
+def take_apart_key(key: bytes, text_values: bool = False) -> Content:
+    """``take_apart`` for keys."""
+    return take_apart(key, text_values, PREFIXES_OF_KEYS)
 
 
 def key_of(key: bytes, content_of: Callable[[], Content], notes: Notes) -> Key:
     """``read_key`` of one that is there, by what takes it apart."""
     try:
         content = content_of()
-        columns = content.schema.convert(content.payload, _KEY_PATH, notes)
+        columns = _columns(content, content.schema, notes)
     except DecodeError:
         encoded = b64encode(key).decode()
         told: dict[str, Any] = {"event_key": encoded, "event_key_encoding": "base64"}
@@ -328,7 +357,48 @@ def key_of(key: bytes, content_of: Callable[[], Content], notes: Notes) -> Key:
         record_key = key_text(columns)
     if content.beside:
         metadata["event_key_wrapper"] = content.beside
-    return Key(record_key, metadata, notes, content.schema.name)
+    return Key(record_key, metadata, notes, content.schema.name, content.schema)
+
+
+def _columns(content: Content, schema: Schema, notes: Notes) -> Any:
+    """What a key's schema makes of its payload."""
+    if type(content.payload) is dict:
+        plain_placeholders(content.payload)
+    return schema.convert(content.payload, _KEY_PATH, notes)
+
+
+# --- Key updates ----------------------------------------------------------------------------------
+
+
+def names_other_key(headers: Headers | None) -> bool:
+    """Whether headers name the other key of a key update."""
+    return any(name in OTHER_KEYS for name, _ in headers or ())
+
+
+def with_other_key(
+    key: Key, headers: Headers | None, take_apart: Callable[[bytes], Content]
+) -> Key:
+    """A message's key with the other one of a key update, if its headers name one.
+
+    ``take_apart`` is that of keys. A header has its schema, or else that of the message's key.
+    """
+    found: dict[str, str] = {}
+    for name, value in headers or ():
+        if name not in OTHER_KEYS or not value:
+            continue
+        try:
+            content = take_apart(value if value[0] == 0 else _CONTROL.sub(_escaped, value))
+            schema = key.schema if content.schema is NOTHING else content.schema
+            columns = _columns(content, schema, Notes(key.notes.budget))
+        except DecodeError:
+            continue
+        if type(columns) is dict and columns:
+            found[OTHER_KEYS[name]] = _canonical(columns).decode()
+    return key._replace(metadata=key.metadata | found) if found else key
+
+
+def _escaped(match: re.Match[bytes]) -> bytes:
+    return b"\\u%04x" % match[0][0]
 
 
 # --- Values ---------------------------------------------------------------------------------------

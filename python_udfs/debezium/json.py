@@ -18,15 +18,15 @@ with a sentence that says what they are.
 
 from collections.abc import Sequence
 
-from python_udfs.core.events import Decoded, Event
+from python_udfs.core.events import Decoded, Event, Headers
 from python_udfs.core.short_way import ShortWay
 from python_udfs.debezium import envelope
 from python_udfs.debezium.alike import DebeziumFormat
 
 
-def decode(key: bytes | None, value: bytes | None) -> list[Event]:
+def decode(key: bytes | None, value: bytes | None, headers: Headers | None = None) -> list[Event]:
     """The change event of one Kafka message: always one, ``invalid`` for a payload that is bad."""
-    return envelope.decode(key, value)
+    return envelope.decode(key, value, headers=headers)
 
 
 _SHORT_WAY = ShortWay(decode, DebeziumFormat())

@@ -100,7 +100,7 @@ _UNAVAILABLE_ARRAYS: Final[tuple[list[Any], ...]] = (
     [Raw(f"{byte}.0") for byte in _UNAVAILABLE_BYTES],
 )
 # Compact text without any of these has no unavailable value.
-UNAVAILABLE_MARKS: Final = (
+_UNAVAILABLE_MARKS: Final = (
     _UNAVAILABLE_BYTES,
     *map(str.encode, _UNAVAILABLE_BINARY),
     _UNAVAILABLE_UUID.encode(),
@@ -599,6 +599,11 @@ def plain_placeholders(image: dict[str, Any]) -> None:
     for name, value in image.items():
         if is_unavailable(value):
             image[name] = UNAVAILABLE
+
+
+def has_placeholder(text: bytes) -> bool:
+    """Whether a compact text may have an unavailable value, in any of its forms."""
+    return any(mark in text for mark in _UNAVAILABLE_MARKS)
 
 
 def is_unavailable(value: Any) -> bool:

@@ -129,7 +129,8 @@ _INTEGER: Final = re.compile(r"-?(0|[1-9][0-9]{0,18})", re.ASCII)
 def decode(key: bytes | None, value: bytes | None, headers: Headers | None = None) -> list[Event]:
     """The change event of one Kafka message: always one, ``invalid`` for a payload that is bad."""
     notes = Notes(Budget(len(key or b"") + len(value or b"")))
-    return [read(_read_key(key, notes), value, headers, _take_apart)]
+    event_key = envelope.with_other_key(_read_key(key, notes), headers, _take_apart_key)
+    return [read(event_key, value, headers, _take_apart)]
 
 
 def read(
@@ -333,7 +334,9 @@ def _is_heartbeat(key: envelope.Key, row: dict[str, Any]) -> bool:
 
 def has_said(headers: Headers | None) -> bool:
     """Whether headers say something of a row."""
-    return any(is_added_name(_field_name(name)) for name, _ in headers or ())
+    return envelope.names_other_key(headers) or any(
+        is_added_name(_field_name(name)) for name, _ in headers or ()
+    )
 
 
 def said_by(headers: Headers) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from python_udfs.debezium import alike_rows, avro, unwrapped
 from python_udfs.debezium.avro_schemas import AvroSchema
 from python_udfs.debezium.envelope import Content
 from python_udfs.debezium.layouts import Converters
-from python_udfs.debezium.types import UNAVAILABLE_MARKS, Notes
+from python_udfs.debezium.types import Notes, has_placeholder
 from python_udfs.text.avro import Node
 
 
@@ -30,7 +30,7 @@ def decode(key: bytes | None, value: bytes | None, headers: Headers | None = Non
     """The change event of one Kafka message: always one, ``invalid`` for a payload that is bad."""
     notes = Notes(Budget(len(key or b"") + len(value or b"")))
     try:
-        event_key = avro.read_key(key, notes)
+        event_key = avro.with_other_key(avro.read_key(key, notes), headers, notes.budget)
     except DecodeError as error:
         return [invalid(error)]
     return [unwrapped.read(event_key, value, headers, _take_apart)]
@@ -93,8 +93,7 @@ class AvroRows(Format[alike_rows.Shape, _Layout, alike_rows.Rows]):
         places = [
             place
             for place in places
-            if not any(mark in (values[place] or b"") for mark in UNAVAILABLE_MARKS)
-            and _EXTENDED not in (keys[place] or b"")
+            if not has_placeholder(values[place] or b"") and _EXTENDED not in (keys[place] or b"")
         ]
         places, found, row_keys = layout.reader.read(places, keys, values)
         rows = alike_rows.Rows(places, found, row_keys)

@@ -1,5 +1,5 @@
-"""The lake of test_history, test_partial_rows, test_keyless, test_pictures, test_shards and
-test_compacted, for a dbt run is dear.
+"""The lake of test_history, test_partial_rows, test_keyless, test_key_updates, test_pictures,
+test_shards and test_compacted, for a dbt run is dear.
 
 A plugin of those tests: random streams in several batchings and the examples by hand have come in
 three runs, and what was seen on the way is kept.
@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import compacted_tables
 import history_tables
+import key_update_tables
 import keyless_tables
 import partial_tables
 import pictured
@@ -23,7 +24,14 @@ from small_project import small_project
 
 from dbt_lakehouse.report.facts import TableFacts, gather
 
-MODULES = (history_tables, partial_tables, keyless_tables, shard_tables, compacted_tables)
+MODULES = (
+    history_tables,
+    partial_tables,
+    keyless_tables,
+    shard_tables,
+    compacted_tables,
+    key_update_tables,
+)
 
 
 class Built(NamedTuple):

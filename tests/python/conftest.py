@@ -21,7 +21,8 @@ SHARING: Final = {
     ),
     "kafka": ("test_kafka_batch", "test_kafka_stream", "test_kafka_trouble"),
     "rows": (
-        *("test_compacted", "test_history", "test_keyless", "test_partial_rows"),
+        *("test_compacted", "test_history", "test_key_updates", "test_keyless"),
+        "test_partial_rows",
         *("test_pictures", "test_shards", "test_why"),
     ),
 }

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from streams import UNAVAILABLE
 
-from dbt_lakehouse.reference.fold import Change, Position
+from dbt_lakehouse.reference.fold import Change, Position, log_order
 from dbt_lakehouse.reference.history import RowChange
 from python_udfs.registry import AEROSPIKE_FORMATS
 
@@ -71,8 +71,10 @@ class Event(NamedTuple):
 
     ``named`` is what the image names: with None for null, with UNAVAILABLE for what Debezium can't
     say. ``before`` is the image before, ``previous_key`` the key that an update has replaced,
-    ``of_table`` the one of several source tables, ``raw`` the bytes of what changes no row. One
-    that ``is_marked`` has its key's ``marker`` wherever its message has room for one.
+    ``of_table`` the one of several source tables, ``raw`` the bytes of what changes no row. Of a
+    key update's delete and insert, ``other_key`` is the key that a header names, ``lsn`` the place
+    of the source's change. One that ``is_marked`` has its key's ``marker`` wherever its message has
+    room for one.
     """
 
     source: Source
@@ -90,6 +92,8 @@ class Event(NamedTuple):
     of_table: str | None = None
     raw: bytes | None = None
     is_marked: bool = False
+    other_key: int | None = None
+    lsn: int | None = None
 
     @property
     def is_change(self) -> bool:
@@ -144,9 +148,11 @@ def changes_by_key(source: Source, events: Iterable[Event]) -> dict[int, list[Ch
     """The changes of each key of a source table, from all events that have landed.
 
     An update that replaces its key deletes the old one too; a truncate is a change of every key; a
-    delete that doesn't say its set is one of the keys that the set is known to hold.
+    delete that doesn't say its set is one of the keys that the set is known to hold; an insert that
+    a key update has made has the values that it leaves as they were from the old key's row.
     """
     changes: dict[int, list[Change]] = defaultdict(list)
+    updates: dict[int, list[tuple[Event, Change]]] = defaultdict(list)
     without_set: dict[int, list[Change]] = defaultdict(list)
     truncates = []
     placed_events = placed(events)
@@ -159,8 +165,14 @@ def changes_by_key(source: Source, events: Iterable[Event]) -> dict[int, list[Ch
             continue
         assert event.key is not None
         (changes if event.has_set else without_set)[event.key].append(change)
+        updates[event.key].append((event, change))
         if event.previous_key is not None:
             changes[event.previous_key].append(_change(event, position, deletes=True))
+    for key, own in updates.items():
+        for event, change in own:
+            if event.operation == "insert" and event.other_key is not None and change.unchanged:
+                changes[key].remove(change)
+                changes[key].append(_with_old_values(updates, event, change))
     for key, position in _left_deletes(source, placed_events):
         changes[key].append(
             Change("delete", None, None, position, None, [None] * len(COLUMNS), source=None)
@@ -190,6 +202,44 @@ def _left_deletes(
 def _log_order(position: Position) -> tuple[bool, int, str, int, int]:
     log_time, topic, partition, offset, _ = position
     return log_time is not None, log_time or 0, topic, partition, offset
+
+
+Updates = Mapping[int, list[tuple[Event, Change]]]
+
+
+def _with_old_values(updates: Updates, event: Event, change: Change) -> Change:
+    values = list(change.values)
+    unknown = []
+    for place in change.unchanged:
+        known = _old_value(updates, event, change, place)
+        values[place] = known[0] if known else None
+        if not known:
+            unknown.append(place)
+    return change._replace(values=values, unchanged=unknown)
+
+
+def _old_value(updates: Updates, insert: Event, change: Change, place: int) -> list[str | None]:
+    """A column's value in the old key's row before the delete of the same change of the source, or
+    before the insert if there is no such delete; empty if nothing is known of it.
+    """
+    assert insert.other_key is not None
+    own = sorted(updates.get(insert.other_key, []), key=lambda each: log_order(each[1]))
+    deletes = [
+        log_order(each)
+        for event, each in own
+        if event.operation == "delete"
+        and (event.other_key, event.lsn) == (insert.key, insert.lsn)
+        and insert.lsn is not None
+    ]
+    end = min(deletes, default=log_order(change))
+    for event, each in reversed([pair for pair in own if log_order(pair[1]) < end]):
+        if each.operation == "delete":
+            break
+        if place not in each.unchanged:
+            return [each.values[place]]
+        if event.operation == "insert":
+            return [] if event.other_key is None else _old_value(updates, event, each, place)
+    return []
 
 
 def _change(event: Event, position: Position, deletes: bool = False) -> Change:

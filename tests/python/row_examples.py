@@ -39,6 +39,8 @@ class Step(NamedTuple):
     previous_key: int | None = None
     has_set: bool = True
     of_table: str | None = None
+    other_key: int | None = None
+    lsn: int | None = None
 
 
 def write(time: int | None, named: Image = NOTHING, **details: Any) -> Step:
@@ -100,6 +102,8 @@ def events_of(source: Source, number: int, steps: Sequence[Step]) -> list[tuple[
             expires_s=None if step.expires is None else (START + step.expires * MINUTE) // 1000,
             has_set=step.has_set,
             of_table=step.of_table,
+            other_key=None if step.other_key is None else example_key(number, step.other_key),
+            lsn=step.lsn,
         )
         events.append((step.run, event))
     return events

@@ -22,7 +22,7 @@ from row_events import (
     key_value,
     row_changes,
 )
-from row_messages import message
+from row_messages import line
 from small_project import Log, add_gold, add_log, current_state, history
 from streams import DAY, HOUR, START
 
@@ -94,7 +94,7 @@ class RowLake:
         events = list(events)
         if events:
             again = self.landed[-20:]
-            result = self.lake.land(message(event).line() for event in [*again, *events])
+            result = self.lake.land(line(event) for event in [*again, *events])
             assert result == (len(events), len(again))
             self.landed += events
             self.batches.append(events)

@@ -46,11 +46,17 @@ def message(event: Event) -> Message:
 
 
 def line(event: Event) -> dict[str, Any]:
-    """The capture line of an event, with a header if it is marked."""
+    """The capture line of an event, with headers if it is marked or of a key update."""
     sent = message(event).line()
-    if (text := _marker(event)) is None:
+    headers = {}
+    if (text := _marker(event)) is not None:
+        headers[f"of {text}"] = text.encode()
+    if event.other_key is not None:
+        name = "oldkey" if event.operation == "insert" else "newkey"
+        headers[f"__debezium.{name}"] = _compact({"id": event.other_key})
+    if not headers:
         return sent
-    return {**sent, "headers": [[f"of {text}", b64encode(text.encode()).decode()]]}
+    return {**sent, "headers": [[name, b64encode(each).decode()] for name, each in headers.items()]}
 
 
 # --- Aerospike ------------------------------------------------------------------------------------
@@ -170,6 +176,8 @@ def _envelope(event: Event, source: dict[str, Any]) -> dict[str, Any]:
     if event.before is not None or event.previous_key is not None:
         about = _about(event, event.previous_key)
         value["before"] = {**_key_before(event), **(event.before or {}), **about}
+    if event.lsn is not None:
+        value["source"]["lsn"] = event.lsn
     if (text := _marker(event)) is not None:
         value["source"]["query"] = f"update {event.table} set about = '{text}'"
     return value

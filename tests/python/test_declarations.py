@@ -75,7 +75,7 @@ def test_a_log() -> None:
             "source_schema is null",
             "source_database is null",
         ],
-        "technical": [],
+        "technical": ["key_update as _key_update"],
         "keyless": False,
         "partial": False,
         "namespace": None,

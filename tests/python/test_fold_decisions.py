@@ -39,12 +39,13 @@ def planned(of: Fold, found: Found, **but: Any) -> Plan:
         "may_be_hit": False,
         "has_set_less_deletes": False,
         "to_fill": False,
+        "resting": False,
     }
     return plan(of, found, **(known | but))
 
 
 def names(found: Plan) -> set[str]:
-    fields = ("all_keys", "late_keys", "hit_keys", "truncated", "filled")
+    fields = ("all_keys", "late_keys", "hit_keys", "truncated", "filled", "resting")
     return {name for name in fields if getattr(found, name)}
 
 

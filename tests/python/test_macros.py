@@ -183,7 +183,7 @@ def attributes() -> Mapping[str, frozenset[str]]:
     return {
         "run": of(run),
         "fold": of(declarations.fold(log)),
-        "plan": of(Plan(False, False, False, False, False)),
+        "plan": of(Plan(False, False, False, False, False, False)),
         "found": of(Found()),
         "newest": of(Newest(None, None)),
         "rebuilt": of(Rebuilt(0, 0, Newest(None, None))),

@@ -73,6 +73,7 @@ class FoldAdapter(WritingAdapter):
         found: Found | None,
         truncates: Sequence[Truncate],
         may_be_hit: bool,
+        resting: bool,
         has_set_less_deletes: bool,
     ) -> Plan:
         """What a run has to look up, see ``fold.plan``."""
@@ -83,6 +84,7 @@ class FoldAdapter(WritingAdapter):
             newest_known=run.newest,
             truncates=truncates,
             may_be_hit=may_be_hit,
+            resting=resting,
             has_set_less_deletes=bool(has_set_less_deletes),
             to_fill=bool(run.to_fill),
         )

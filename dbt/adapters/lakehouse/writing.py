@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+import pyarrow as pa
 from dbt.adapters.base.meta import available
 from dbt.adapters.base.relation import BaseRelation
 from dbt.adapters.contracts.connection import AdapterRequiredConfig
@@ -21,7 +22,9 @@ from dbt_lakehouse.dbt import (
     commits,
     compaction,
     contracts,
+    key_updates,
     log_times,
+    marks,
     message_keys,
     news,
     project,
@@ -32,9 +35,10 @@ from dbt_lakehouse.dbt import (
 from dbt_lakehouse.dbt.compaction import Judged, Judging, News
 from dbt_lakehouse.dbt.declarations import Fold
 from dbt_lakehouse.dbt.log_times import Known, LogTimes
+from dbt_lakehouse.dbt.marks import HistoryLost
 from dbt_lakehouse.dbt.message_keys import Verdict
 from dbt_lakehouse.dbt.news import Wanted
-from dbt_lakehouse.dbt.node_run import LEAVES, LOG_TIMES, NodeRun, keeping, kept
+from dbt_lakehouse.dbt.node_run import KEY_UPDATES, LEAVES, LOG_TIMES, NodeRun, keeping, kept
 from dbt_lakehouse.lake.policies import compacted_topics
 from dbt_lakehouse.lake.tables import Table
 from dbt_lakehouse.texts import sql_text
@@ -191,6 +195,110 @@ class WritingAdapter(ModelAdapter):
         table = self.look_at(this)
         if table is not None:
             self.run_of(this).seen = table.snapshot
+
+    # -- key updates
+
+    @available.parse_none
+    @told
+    def key_update_news(self, this: BaseRelation) -> str | None:
+        """The rows of a change log that are new to its key updates, to select from; None if there
+        are no such rows, or no key updates.
+        """
+        table = self.look_at(this)
+        if table is None or not self._may_have_key_updates(this):
+            return None
+        run, text = self.run_of(this), table.properties.get(KEY_UPDATES)
+        try:
+            reading = marks.reading(marks.parsed(text) if text else None, table)
+        except HistoryLost:
+            reading = marks.reading(None, table)
+        run.key_updates = reading.until
+        # What the run has appended is no other command's.
+        run.seen = table.snapshot
+        return reading.sql(str(this)) if reading.has_news else None
+
+    @available.parse_none
+    @told
+    def key_updates_done(self, this: BaseRelation) -> None:
+        """Note that the rows of key updates have their values."""
+        tables.set_properties(
+            self.spark, str(this), {KEY_UPDATES: str(self.run_of(this).key_updates)}
+        )
+        self.handle.looks.clear()
+
+    @available.parse_none
+    @told
+    def begin_key_updates_anew(self, this: BaseRelation) -> None:
+        """Have all rows of key updates looked at again, before they are filled anew."""
+        if self._may_have_key_updates(this):
+            tables.set_properties(self.spark, str(this), {KEY_UPDATES: ""})
+            self.handle.looks.clear()
+
+    @available.parse_none
+    @told
+    def has_key_updates(self, run: NodeRun, log: BaseRelation) -> bool:
+        """Whether a change log may have rows of key updates that a model has not read as they are
+        now.
+        """
+        return run.is_incremental and self._may_have_key_updates(log, run.sequence_read(log))
+
+    @available.parse_none
+    @told
+    def find_resting(self, name: str, first: str, more: str, most: int) -> int:
+        """Make a temporary view of rows of key updates: those of one query and then, as long as
+        there are more, those of another one, which reads the view. How many there are.
+
+        ``most``: so many there can be.
+        """
+        rows = self._hold_query(name, first)
+        while 0 < rows < most:
+            found = self._hold_query(name, more)
+            if found == rows:
+                break
+            rows = found
+        return rows
+
+    def _hold_query(self, name: str, query: str) -> int:
+        self.connections.log_statement(f"hold {name} as {query}")
+        # By this process: an evaluated view can't be made of itself.
+        return self._hold(name, self.handle.session.sql(query).toArrow())
+
+    @available.parse_none
+    @told
+    def follow_key_updates(self, name: str, query: str) -> None:
+        """Make a temporary view of where rows of key updates have values from (``key_updates``), of
+        a query that says on which others they rest: place, source, and the columns.
+        """
+        self.connections.log_statement(query)
+        rows = self.handle.session.sql(query).toArrow().to_pylist()
+        found = key_updates.sources(
+            {row["_place"]: (row["rests_on"], row["columns"]) for row in rows}
+        )
+        columns = [[each[place] for each in found] for place in range(3)]
+        types = (pa.string(), pa.string(), pa.list_(pa.string()))
+        self._hold(
+            name,
+            pa.table(
+                {
+                    field: pa.array(values, kind)
+                    for field, values, kind in zip(
+                        ("place", "source", "columns"), columns, types, strict=True
+                    )
+                }
+            ),
+        )
+
+    def _hold(self, name: str, rows: pa.Table) -> int:
+        self.handle.session.spark.createDataFrame(rows).createOrReplaceTempView(name)
+        return len(rows)
+
+    def _may_have_key_updates(self, log: BaseRelation, since: int = 0) -> bool:
+        name = str(log)
+        # One that no run has brought up to its declaration lacks the column.
+        if all(field.name != "_key_update" for field in tables.columns_of(self.spark, name)):
+            return False
+        is_one = ("_key_update.id", "is not null", None)
+        return tables.may_have_rows(self.spark, name, [is_one], since=since)
 
     def _keep_declaration(self, this: BaseRelation, run: NodeRun) -> None:
         if run.is_declared_anew:

@@ -135,6 +135,13 @@ def _follow_key_changes(spark: SparkSession, entity: Entity) -> int:
         select {key}, {previous.replace(" as `", " as `_previous_")}
         from {entity.log.path} where _previous_key is not null
     """
+    # One that no run has brought up to its declaration lacks the column.
+    if "_key_update" in spark.table(entity.log.path).columns:
+        links += f"""
+            union all
+            select {key}, {previous.replace("_previous_key", "_key_update.key_before")}
+            from {entity.log.path} where _key_update.key_before is not null
+        """
     before = spark.table(KEYS).count()
     known = before
     while True:

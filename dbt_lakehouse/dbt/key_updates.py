@@ -1,0 +1,43 @@
+"""Where the rows of key updates have their values from, see macros/change_log/key_updates.sql."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+
+class Source(NamedTuple):
+    """A row of a key update, another one whose values it has, and of which columns."""
+
+    place: str
+    source: str
+    columns: list[str]
+
+
+def sources(resting: Mapping[str, tuple[str, Sequence[str]]]) -> list[Source]:
+    """The row that says the value of each column, or of which nothing is known.
+
+    ``resting``: by the place of a row, that of the row that it rests on, and the columns that both
+    have the same value of. A row may rest on one that rests on another in turn: k1 became k2, and
+    k2 became k3. Rows that rest on each other have no source.
+    """
+    found: dict[str, dict[str, str]] = {}
+    for place in resting:
+        path: list[str] = []
+        there = place
+        while there in resting and there not in found:
+            # Until it is known: one that comes up again rests on itself.
+            found[there] = {}
+            path.append(there)
+            there = resting[there][0]
+        for each in reversed(path):
+            rests_on, columns = resting[each]
+            others = resting.get(rests_on, ("", ()))[1]
+            found[each] = {
+                column: found[rests_on].get(column, "") if column in others else rests_on
+                for column in columns
+            }
+    rows: dict[tuple[str, str], list[str]] = {}
+    for place, by_column in found.items():
+        for column, source in by_column.items():
+            if source:
+                rows.setdefault((place, source), []).append(column)
+    return [Source(place, source, columns) for (place, source), columns in rows.items()]
