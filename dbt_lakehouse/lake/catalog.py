@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from dbt_lakehouse.errors import ConfigurationError, DamageError, ReadError, WriteError
 from dbt_lakehouse.http import parsed
+from dbt_lakehouse.lake.integrity import damage_of
 from dbt_lakehouse.redaction import know_secrets
 
 CATALOG: Final = "lake"
@@ -285,17 +286,21 @@ def sqlite_file(uri: str) -> Path | None:
 
 
 def cut_short(entry: Entry) -> DamageError | None:
-    """What is wrong if a table's metadata is cut short, as after a crash of the machine. It can be
-    told of files of this machine; an object store writes a file whole or not at all.
+    """What is wrong if a table's metadata is cut short, as after a crash of the machine, or isn't
+    as it was written. It can be told of files of this machine; an object store compares checksums,
+    and writes a file whole or not at all.
     """
     location = urlsplit(entry.metadata)
     if location.scheme not in ("", "file"):
         return None
     file = Path(unquote(location.path))
-    # One that is missing is told by Iceberg at once. Compressed ones have other ends.
-    if file.suffix != ".json" or ".gz." in file.name or not file.exists() or _ends_an_object(file):
+    # One that is missing is told by Iceberg at once.
+    if file.suffix != ".json" or not file.exists():
         return None
-    return DamageError(f"{file} is cut short, a file of {entry}: restore it from a backup")
+    # Compressed ones have other ends.
+    if ".gz." not in file.name and not _ends_an_object(file):
+        return DamageError(f"{file} is cut short, a file of {entry}: restore it from a backup")
+    return damage_of(entry.metadata)
 
 
 def _ends_an_object(file: Path) -> bool:
