@@ -17,7 +17,8 @@ HIDDEN: Final = "***"
 _WORD: Final = r"""(?ix:
     passw(?:or)?d | passphrase | passcode | (?-i:(?<=[a-z])Pass(?![a-z])) | pwd
     | (?-i:(?<![^\W_])[Pp]ass|(?<=[_.-])PASS)(?![^\W_]) | (?<![^\W_])pw(?![^\W_])
-    | secret | token | credential | jaas | authori[sz]ation | cookie | signature | assertion
+    | secret | (?:token|credential)(?!s?[._-]provider) | jaas | authori[sz]ation | cookie
+    | signature | assertion
     | user[._-]?info | session[._-]?id | (?<![^\W_])sas(?![^\W_])
     | (?:access|account|api|auth|encryption|hmac|keystore|master|private|shared|signing|storage
         |subscription)[._-]?key

@@ -40,7 +40,6 @@ def variables_of(project: Project, given: Mapping[str, Any]) -> dict[str, Any]:
             " vars"
         )
     variables = checked({**declared, **own, **given})
-    require_topics(variables)
     folders = [*project.all_source_paths, project.packages_install_path]
     for sentence in unknown(variables, [Path(project.project_root, each) for each in folders]):
         tell(sentence)
@@ -60,14 +59,16 @@ def refuse_unreadable(text: str | None) -> None:
 
 
 def require_topics(variables: Mapping[str, Any]) -> None:
-    """Raise ``ConfigurationError`` if vars.topics is missing: all that decodes asks for it."""
+    """Raise ``ConfigurationError`` if vars.topics is missing, which `lakehouse generate`
+    can write and all that decodes asks for."""
     if variables.get("topics") is None:
         given = [str(name) for name in variables if name not in _SETTINGS]
         near = difflib.get_close_matches("topics", given, 1)
         question = f" (is it meant by vars.{near[0]}?)" if near else ""
         raise ConfigurationError(
             f"vars.topics is missing in dbt_project.yml{question}: a list that says of each topic"
-            " which format it has, like [{topic: name, format: debezium_json}]; [] for no topics"
+            " which format it has, like [{topic: name, format: debezium_json}], which"
+            " `lakehouse generate --topic name` writes; [] for no topics"
         )
 
 

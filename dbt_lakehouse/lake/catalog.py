@@ -14,6 +14,7 @@ from urllib.parse import parse_qsl, urlsplit
 from dbt_lakehouse.errors import ConfigurationError, DamageError, ReadError, WriteError
 from dbt_lakehouse.http import parsed
 from dbt_lakehouse.lake import wholeness
+from dbt_lakehouse.lake.integrity import damage_of
 from dbt_lakehouse.redaction import know_secrets
 
 CATALOG: Final = "lake"
@@ -369,18 +370,21 @@ def sqlite_file(uri: str) -> Path | None:
 
 
 def cut_short(entry: Entry) -> DamageError | None:
-    """What is wrong if a table's metadata is missing, or cut short as after a crash of the machine.
-    It can be told of files of this machine; an object store writes a file whole or not at all.
+    """What is wrong if a table's metadata is missing, or cut short as after a crash of the machine,
+    or isn't as it was written. It can be told of files of this machine; an object store compares
+    checksums, and writes a file whole or not at all.
     """
     file = wholeness.local_path(entry.metadata)
     if file is None:
         return None
     if not file.exists():
         return DamageError(f"{file} is missing, a file of {entry}: restore it from a backup")
-    # Compressed ones have other ends.
-    if file.suffix != ".json" or ".gz." in file.name or _ends_an_object(file):
+    if file.suffix != ".json":
         return None
-    return DamageError(f"{file} is cut short, a file of {entry}: restore it from a backup")
+    # Compressed ones have other ends.
+    if ".gz." not in file.name and not _ends_an_object(file):
+        return DamageError(f"{file} is cut short, a file of {entry}: restore it from a backup")
+    return damage_of(entry.metadata)
 
 
 def _ends_an_object(file: Path) -> bool:

@@ -54,6 +54,17 @@ def repair_of(file: str) -> tuple[str, str]:
     return f", a file of {name}", restore + (rebuild if can_be_built else "")
 
 
+def damage_of(file: str) -> DamageError | None:
+    """What is wrong with a file that is not as the checksums beside it say; None if there is
+    nothing, or no checksums.
+    """
+    try:
+        _read(file)
+    except DamageError as error:
+        return error
+    return None
+
+
 def refuse_metadata(metadata: str, snapshot: int | None = None) -> None:
     """Raise ``DamageError`` if a table's metadata, at that address, or what lists the files of a
     snapshot (the current one) is damaged. Files that are missing are for others to tell of.

@@ -40,6 +40,7 @@ _OF_THE_MACHINE: Final = re.compile(
     r"^(IO|HTTP|Out of Memory|INTERNAL|FATAL|Serialization) Error: |[.](parquet|avro|puffin|json)\b"
 )
 
+_WORD: Final = re.compile(r"\w+")
 # Kinds of errors that no damaged file makes.
 _OF_QUERIES: Final = frozenset({"Binder", "Catalog", "Parser"})
 # How long, and at how many bytes, one looks for damage before a query, and after an error.
@@ -170,21 +171,18 @@ class Reader:
                 self._whole.add(looked_at)
 
     def _read_by(self, sql: str) -> list[Entry]:
-        """The tables that a query reads, by their names or as files."""
-        try:
-            names = self._duck.get_table_names(sql, qualified=True)
-        except duckdb.Error:
-            names = set()
-        parts = [name.replace('"', "").split(".")[-2:] for name in names]
-        found = {
-            str(entry): entry
-            for entry in self._views.values()
-            if [entry.schema, entry.name] in parts or [entry.name] in parts or entry.metadata in sql
-        }
-        tables = [each for each in found.values() if not each.is_view]
-        for view in (each for each in found.values() if each.is_view):
-            tables += self._read_by(self._sqls.get(str(view), ""))
-        return tables
+        """The tables that a query may read, itself or by views: each whose name stands in it, or
+        the address of its metadata.
+        """
+        texts, found = [sql], dict[str, Entry]()
+        for text in texts:
+            words = {*_WORD.findall(text.lower())}
+            for name, entry in self._views.items():
+                named = words.issuperset(_WORD.findall(entry.name.lower()))
+                if name not in found and (named or entry.metadata in text):
+                    found[name] = entry
+                    texts += [self._sqls[name]] if entry.is_view else []
+        return [entry for entry in found.values() if not entry.is_view]
 
     def _told(self, error: duckdb.Error | OSError) -> LakehouseError:
         # Behind it comes the query with a mark in it.

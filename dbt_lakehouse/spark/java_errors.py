@@ -118,7 +118,7 @@ TROUBLES: Final = tuple(
             _DAMAGED,
         ),
         (
-            r"(?:Checksum error: |Invalid CRC for deletion vector )(?P<file>\S+?),?(?: |$)",
+            r"(?:Checksum error: |Invalid CRC for deletion vector )(?P<file>\S+?)[,:]?(?: |$)",
             _DAMAGED,
         ),
         (

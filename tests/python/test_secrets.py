@@ -232,6 +232,8 @@ def test_a_private_key_is_hidden_whole() -> None:
         "Done. PASS=93 WARN=0 ERROR=0 SKIP=0 NO-OP=2 TOTAL=95",
         "https://host:8181/a/b?c=d, jdbc:postgresql://host:5432/lake, s3://bucket/x.parquet",
         "file:///srv/lake/warehouse/gold/orders/data/00000-1.parquet",
+        "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0 is missing",
+        "fs.s3a.aws.credentials.provider=org.apache.hadoop.fs.s3a.Simple",
         "basic authentication, a Bearer token, and no token or password of the key columns",
         'record_key={"id":1}, monkey=2, compass=3, user=me',
     ],

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from commands import A_MESSAGE, program
@@ -19,9 +19,10 @@ from pyspark.errors import PySparkException
 
 from dbt.adapters.lakehouse.connections import explained
 from dbt_lakehouse.config.paths import ROOT
-from dbt_lakehouse.errors import DamageError
+from dbt_lakehouse.errors import DamageError, LakehouseError
+from dbt_lakehouse.lake.damage import look_for_damage
 from dbt_lakehouse.lake.iceberg import load_table
-from dbt_lakehouse.spark.java_errors import known_trouble, trouble_text
+from dbt_lakehouse.spark.java_errors import known_trouble, statement_error_text, trouble_text
 from dbt_lakehouse.spark.sessions import LakeSession
 
 DATA = "file:/srv/lake/warehouse/gold/orders/data/00000-1.parquet"
@@ -61,6 +62,19 @@ METADATA = "file:/srv/lake/warehouse/gold/orders/metadata/00003-a.metadata.json"
         (
             f"Job aborted: Failed to create file: {DATA} (Read-only file system)",
             "the lake's storage (spark.sql.catalog.lake.warehouse) is read-only: the system's log",
+        ),
+        (
+            f"Job aborted: Failed to fetch file: {DATA.replace('gold', 'bronze')}: Checksum error",
+            "is cut short or damaged, a file of bronze.orders: restore it from a backup",
+        ),
+        (
+            f"Lost task: org.apache.hadoop.fs.ChecksumException: Checksum error: {METADATA} at 512"
+            " exp: 1 got: 2",
+            f"{METADATA} is cut short or damaged, a file of gold.orders: restore it from a backup",
+        ),
+        (
+            f"Invalid CRC for deletion vector {METADATA}: 0xcf37ad14, expected 0x3c775f0a",
+            f"{METADATA} is cut short or damaged, a file of gold.orders",
         ),
         (f"Failed to close: {DATA}: No space left on device", f"the disk of {DATA} is full"),
         ("Failed to spill: No space left on device", "the disk is full: make room where the lake"),
@@ -159,6 +173,98 @@ def test_metadata_that_is_cut_short_is_told_by_our_own_look(lake: Lake, ask: str
         else:
             LakeSession(spark).sql(ask.format("gold.half_metadata"))
     assert LakeSession(spark).sql("select id as half_metadata from gold.whole").count() == 1
+
+
+ASK: Final = "select id, concat('name ', id) as name, id * 1.5 as half"
+FILES: Final = ("data/*.parquet", "data/*.puffin", "metadata/snap-*.avro", "metadata/[!s]*-m?.avro")
+
+
+@pytest.fixture(scope="module")
+def written(lake: Lake) -> list[tuple[Any, ...]]:
+    """The rows of a table with deletion vectors, of whose files each is changed in tests."""
+    lake.sql(f"create table gold.changed using iceberg as {ASK} from range(1, 2000)")
+    lake.sql("delete from gold.changed where id % 7 = 0")
+    return asked_of_spark(lake)
+
+
+def asked_of_spark(lake: Lake) -> list[tuple[Any, ...]]:
+    rows = LakeSession(lake.spark).sql("select id, name, half from gold.changed order by id")
+    return [(row.id, row.name, float(row.half)) for row in rows.collect()]
+
+
+def asked_without_spark(lake: Lake) -> list[tuple[Any, ...]]:
+    rows = lake.reader().query("select id, name, half from gold.changed order by id").fetchall()
+    return [(number, name, float(half)) for number, name, half in rows]
+
+
+def changed_files(lake: Lake) -> Iterator[tuple[Path, bool]]:
+    """The files of the table's current snapshot, and whether the checksums beside it are there."""
+    folder = lake.folder / "lake" / "warehouse" / "gold" / "changed"
+    newest = {max(folder.glob("metadata/snap-*.avro"), key=lambda file: file.stat().st_mtime)}
+    for pattern in FILES:
+        files = {*folder.glob(pattern)}
+        for file in sorted(files & newest or files):
+            yield file, True
+            yield file, False
+
+
+def test_changed_bytes_are_told_with_the_files_name_or_change_no_rows(
+    lake: Lake, written: list[tuple[Any, ...]]
+) -> None:
+    """By Spark and without, with the checksums that Hadoop writes beside each file, or by those
+    within: those of pages, of deletion vectors, and what lists say of manifests.
+    """
+    assert asked_without_spark(lake) == written
+    told = 0
+    for file, has_sums in changed_files(lake):
+        content, sums = file.read_bytes(), file.with_name(f".{file.name}.crc")
+        kept = sums.read_bytes()
+        # Its head, its middle, what is behind it.
+        for place in (4, len(content) // 3, len(content) - 70):
+            damaged = bytearray(content)
+            damaged[place] ^= 0xFF
+            file.write_bytes(damaged)
+            if not has_sums:
+                sums.unlink()
+            for ask in (asked_of_spark, asked_without_spark):
+                try:
+                    rows = ask(lake)
+                except (LakehouseError, Py4JJavaError, PySparkException) as error:
+                    text = str(error)
+                    if not isinstance(error, LakehouseError):
+                        text = statement_error_text(error, "select * from gold.changed")
+                    assert f"{file.name} is cut short or damaged, a file of gold.changed" in text
+                    told += 1
+                else:
+                    assert rows == written, (file.name, place, has_sums, ask.__name__)
+                    # What no checksum beside it covers, and nobody reads.
+                    assert not has_sums or ask is asked_of_spark, (file.name, place)
+            file.write_bytes(content)
+            sums.write_bytes(kept)
+    assert told > 40
+    assert asked_of_spark(lake) == written
+
+
+def test_changed_metadata_is_told_at_once(lake: Lake, written: list[tuple[Any, ...]]) -> None:
+    """Iceberg alone tries for a minute and a half to read it."""
+    metadata = lake.reader().look_at("gold.changed").snapshot
+    folder = lake.folder / "lake" / "warehouse" / "gold" / "changed" / "metadata"
+    (file,) = (
+        each
+        for each in folder.glob("*.json")
+        if f'"current-snapshot-id":{metadata}' in each.read_text()
+    )
+    content = file.read_text()
+    # As if another column had this name: no other look would find it.
+    file.write_text(content.replace('"half"', '"harf"'))
+    told = f"{file.name} is cut short or damaged, a file of gold.changed"
+    with pytest.raises(DamageError, match=told):
+        asked_without_spark(lake)
+    look_for_damage(lake.spark)
+    with pytest.raises(DamageError, match=told):
+        asked_of_spark(lake)
+    file.write_text(content)
+    assert asked_of_spark(lake) == asked_without_spark(lake) == written
 
 
 def test_metadata_that_is_compressed_is_not_cut_short(lake: Lake) -> None:

@@ -17,7 +17,7 @@ from small_messages import profile
 from streams import PROFILES, START, Message
 
 from dbt_lakehouse.config.paths import ROOT
-from dbt_lakehouse.config.variables import checked, unknown, variables_of
+from dbt_lakehouse.config.variables import checked, require_topics, unknown, variables_of
 from dbt_lakehouse.errors import ConfigurationError
 
 AS_OF = "2026-12-31T10:00:00Z"
@@ -222,5 +222,5 @@ def test_a_project_without_its_topics(declared: dict[Any, Any], sentence: str) -
         packages_install_path="none",
     )
     with pytest.raises(ConfigurationError) as raised:
-        variables_of(project, {})
+        require_topics(variables_of(project, {}))
     assert sentence in str(raised.value) and "\n" not in str(raised.value)

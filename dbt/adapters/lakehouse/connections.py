@@ -26,7 +26,7 @@ from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.sql import Row
 
 from dbt.adapters.lakehouse.terminal import RunningNodes, heed_no_color, hide_secrets
-from dbt_lakehouse.config.variables import variables_of
+from dbt_lakehouse.config.variables import require_topics, variables_of
 from dbt_lakehouse.dbt.late_inserts import LateInserts
 from dbt_lakehouse.errors import LakehouseError
 from dbt_lakehouse.lake.tables import Table
@@ -182,6 +182,7 @@ class LakehouseConnectionManager(SparkConnectionManager):
             # Checked before dbt parses the project.
             with self.exception_handler("reading vars"), telling(LOGGER.warning):
                 self._variables = variables_of(profile, profile.cli_vars)
+                require_topics(self._variables)
         self._sessions: Sessions | None = None
         self._run_lock: LakeLock | None = None
         self._run: Run | None = None
