@@ -25,8 +25,8 @@
     {# Without the counters: what nobody asks for is not aggregated. #}
     {% do adapter.evaluate(
         states,
-        'select ' ~ fold.gold_columns | join(', ') ~ ', _live, _null_position, _is_reinserted from ('
-        ~ sql ~ ')'
+        'select ' ~ fold.gold_columns | join(', ')
+        ~ ', _live, _null_position, _is_reinserted from (' ~ sql ~ ')'
     ) %}
     {% set rebuilt = _summary_of_rebuild(deleted_keys, states) %}
     {% do adapter.keep_doubts(this, rebuilt) %}
