@@ -121,7 +121,7 @@
     {% endif %}
     {% set ranges = adapter.hold_key_ranges(view_of('merge'), found) %}
     {% set merge = _merge_states_sql(
-        run, fold, states, is_in_key_ranges('target.' ~ fold.key[0], view_of('merge'), ranges),
+        run, fold, states, is_in_key_ranges('target.' ~ fold.key[0], ranges),
         refolded, truncates | length > 0
     ) %}
     {% set newest = newest_known or newest_of_table(deleted_keys) %}
