@@ -1,17 +1,18 @@
 """Statements of macros: views that are evaluated once, and ranges of keys that no log may have."""
 
 import random
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Callable, Iterator
+from typing import Any, Final
 
 import pytest
 from lakes import Lake
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException
+from pyspark.errors.exceptions.captured import CapturedException
 
 from dbt_lakehouse.dbt import tables
 from dbt_lakehouse.dbt.key_ranges import key_ranges
-from dbt_lakehouse.spark.java_errors import statement_error_text
+from dbt_lakehouse.spark.java_errors import error_text, statement_error_text
 from dbt_lakehouse.spark.session import opened_sessions
 from dbt_lakehouse.spark.sessions import LakeSession
 
@@ -81,6 +82,27 @@ def test_what_spark_refuses_is_told_without_plans_and_stack_traces(
     assert sentence in told
     assert not any(mark in told for mark in ("Project", "Relation", "\tat ", ".java:"))
     assert ("^^^" in told) == ("PARSE_SYNTAX_ERROR" in told)
+
+
+@pytest.mark.parametrize(
+    ("of_java", "told"),
+    [
+        # What PySpark calls for a date before the year 1000.
+        (lambda java: java.sql.Date.valueOf("1-01-01"), "IllegalArgumentException"),
+        (lambda java: java.util.ArrayDeque().pop(), "NoSuchElementException"),
+    ],
+)
+def test_an_error_without_a_message_tells_its_class(
+    session: LakeSession, of_java: Callable[[Any], Any], told: str
+) -> None:
+    java: Any = session.spark._jvm
+    with pytest.raises((CapturedException, Py4JJavaError)) as caught:
+        of_java(java.java)
+    assert statement_error_text(caught.value) == told
+    assert error_text(caught.value).startswith(told)
+    assert (
+        error_text(AssertionError()) == statement_error_text(AssertionError()) == "AssertionError"
+    )
 
 
 def test_sessions_are_apart_and_new_again_when_given_back(lake: Lake) -> None:
@@ -290,7 +312,8 @@ def test_a_merge_hands_the_range_to_iceberg(
 ) -> None:
     session.sql(
         "create or replace table gold.wide using iceberg tblproperties"
-        f" ('write.merge.mode' = 'merge-on-read') as select {key} as id, 0 as n from range(100, 110)"
+        " ('write.merge.mode' = 'merge-on-read')"
+        f" as select {key} as id, 0 as n from range(100, 110)"
     )
     session.sql(f"insert into gold.wide select {key}, 0 from range(200, 210)")
     session.evaluate("small", f"select {key} as id, 1 as n from range(105, 112)")

@@ -160,7 +160,8 @@ def ending_text(error: BaseException) -> str:
     """What a command has ended by; dbt's exit of one that has failed has no text of its own."""
     if isinstance(error, KeyboardInterrupt):
         return "interrupted"
-    return str(getattr(error, "exception", None) or error)
+    ended_by = getattr(error, "exception", None) or error
+    return str(ended_by) or type(ended_by).__name__
 
 
 class LakehouseConnectionManager(SparkConnectionManager):
