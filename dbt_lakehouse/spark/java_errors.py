@@ -122,6 +122,12 @@ TROUBLES: Final = tuple(
             "{file} is cut short or damaged{of_table}: {repair}",
         ),
         (
+            r"Invalid update timestamp \d+: before|Expected sorted (?:snapshot|previous) ",
+            "this machine's clock is behind that of the table's newest commit, by more than the"
+            " minute that Iceberg lets pass: set the clock right and start again; what was"
+            " committed is whole",
+        ),
+        (
             r"Read-only file system",
             "the lake's storage (spark.sql.catalog.lake.warehouse) is read-only: the system's log"
             " says why; mount it writable and start again, nothing is half written",

@@ -41,7 +41,7 @@
 
 {# An expired row is gone from gold, so judging it at an earlier moment takes a rebuild. #}
 {% macro refuse_earlier_moment(run) %}
-    {% set last = run.noted('lakehouse.as_of') %}
+    {% set last = run.noted('lakehouse.as_of') if run.fold.namespace %}
     {% if last and as_of_text() < last %}
         {% do exceptions.raise_compiler_error(
             'vars.as_of is ' ~ as_of_text() ~ ', but ' ~ this ~ ' has been built as of ' ~ last

@@ -1,7 +1,9 @@
 """Statements of macros: views that are evaluated once, and ranges of keys that no log may have."""
 
 import random
+import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -102,6 +104,26 @@ def test_an_error_without_a_message_tells_its_class(
     assert error_text(caught.value).startswith(told)
     assert (
         error_text(AssertionError()) == statement_error_text(AssertionError()) == "AssertionError"
+    )
+
+
+def test_a_clock_that_is_behind_a_table_is_told(session: LakeSession, tmp_path: Path) -> None:
+    """As it is where the clock was set back by hours: the times of the table are ahead."""
+    session.sql("create table gold.ahead using iceberg as select 1 as id")
+    written = tables.load(session.spark, "gold.ahead").operations().current()
+    text = Path(written.metadataFileLocation().removeprefix("file:")).read_text()
+    moved = re.sub(
+        r'("(?:timestamp|last-updated)-ms" *: *)(\d+)',
+        lambda found: f"{found[1]}{int(found[2]) + 3 * 3_600_000}",
+        text,
+    )
+    (tmp_path / "v9.metadata.json").write_text(moved)
+    session.sql("drop table gold.ahead")
+    session.sql(f"call lake.system.register_table('gold.ahead', '{tmp_path}/v9.metadata.json')")
+    with pytest.raises((CapturedException, Py4JJavaError)) as caught:
+        session.sql("insert into gold.ahead values (2)")
+    assert statement_error_text(caught.value).startswith(
+        "this machine's clock is behind that of the table's newest commit"
     )
 
 

@@ -21,8 +21,9 @@ from dbt_lakehouse.dbt import (
     tables,
 )
 from dbt_lakehouse.dbt.declarations import Fold
+from dbt_lakehouse.dbt.moments import given_moment
 from dbt_lakehouse.dbt.news import Wanted
-from dbt_lakehouse.dbt.node_run import NodeRun
+from dbt_lakehouse.dbt.node_run import AS_OF, NodeRun
 
 RAW_PAYLOADS: Final = "bronze.raw_payloads"
 
@@ -101,6 +102,29 @@ class ModelAdapter(SessionAdapter):
         project.refuse_other_sql(model, macro)
 
     # -- what is new
+
+    @available.parse(lambda *_: "")
+    @told
+    def moment(self, given: Any) -> str:
+        """The moment of this command as text, see ``moments``; ``given`` is ``vars.as_of``."""
+        if given is not None:
+            return given_moment(given).text
+        return self.connections.moment(self._built_as_of)
+
+    def _built_as_of(self) -> dict[str, str | None]:
+        """As of when the tables with rows that expire were built, but for those that this command
+        makes anew, by their models.
+        """
+        makes_anew = getattr(self.config.args, "full_refresh", False)
+        anew = selected_resources.SELECTED_RESOURCES if makes_anew else ()
+        found: dict[str, str | None] = {}
+        for model in project.of_namespaces(self._nodes):
+            if model.unique_id not in anew:
+                table = self.look_at(
+                    self.Relation.create(schema=model.schema, identifier=model.alias)
+                )
+                found[model.name] = None if table is None else table.noted(AS_OF)
+        return found
 
     @available.parse_none
     @told
