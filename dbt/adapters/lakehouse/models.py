@@ -15,6 +15,7 @@ from dbt_common.exceptions import CompilationError
 from dbt import selected_resources
 from dbt.adapters.lakehouse.base import SessionAdapter, told
 from dbt_lakehouse.dbt import (
+    data_tests,
     declarations,
     marks,
     project,
@@ -61,14 +62,22 @@ class ModelAdapter(SessionAdapter):
         return declarations.fold(log, columns, track_columns, is_history=is_history)
 
     @available.parse_none
-    def fold_of_model(self, model: BaseRelation) -> Fold:
-        """The same of a gold table or history that is there, for its tests."""
-        return project.fold_of_model(self._nodes, project.node_of(self._nodes, model))
+    def fold_to_test(
+        self, model: BaseRelation, test: str, current: BaseRelation | None = None
+    ) -> Fold:
+        """The same of a table that is there, for a test of that name; ``current`` is the gold table
+        that a history is held against. Stops a test of another kind of tables.
+        """
+        node = data_tests.node_to_test(self._nodes, model, test)
+        if current is not None:
+            data_tests.refuse_other_gold(self._nodes, node, current)
+        return project.fold_of_model(self._nodes, node)
 
     @available.parse_none
-    def declaration_of(self, log: BaseRelation) -> dict[str, Any]:
-        """The declaration of a change log, for its tests."""
-        return dict(project.log_of(self._nodes, log))
+    def log_to_test(self, log: BaseRelation, test: str) -> dict[str, Any]:
+        """The declaration of a change log, as ``fold_to_test``."""
+        node = data_tests.node_to_test(self._nodes, log, test)
+        return dict(node.config.meta["change_log"])
 
     @available.parse_none
     @told
@@ -227,7 +236,9 @@ class ModelAdapter(SessionAdapter):
         """The rows that this command has added to an append-only table, to select from; None for
         all (``run_to_test``).
         """
-        run, now = self.run_to_test(relation), self.look_at(relation)
+        run = self.run_to_test(relation)
+        # Not of what dbt makes of a model for a test with a condition, which is no table.
+        now = None if run is None else self.look_at(relation)
         if run is None or run.table is None or now is None:
             return None
         before = run.table.snapshot
