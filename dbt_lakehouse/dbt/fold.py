@@ -85,7 +85,9 @@ class Found:
     log_time: int | None = None
     time: int | None = None
     key_values: tuple[Any, ...] = ()
-    """The values of the first key column: all, sorted, or the least and the greatest."""
+    """The values of the first key column, as they leave Spark (``key_ranges.values_sql``)."""
+    key_type: str = ""
+    """The type of that column."""
 
 
 class Rebuilt(NamedTuple):
@@ -167,7 +169,7 @@ def summary_sql(states: str, as_of: str, is_late: str, keys: str) -> str:
     """The query for ``Found`` of a relation of folded states.
 
     ``as_of``, ``is_late`` and ``keys`` are SQL: the moment at which rows expire, whether a state
-    may have an event older than what is known, and an array of values of the first key column.
+    may have an event older than what is known, and ``key_values``.
     """
     return f"""
         select
@@ -192,9 +194,9 @@ def summary_sql(states: str, as_of: str, is_late: str, keys: str) -> str:
     """
 
 
-def found_in(row: Mapping[str, Any]) -> Found:
-    """What that query has found."""
-    return Found(**{**row, "key_values": tuple(row["key_values"] or ())})
+def found_in(row: Mapping[str, Any], key_type: str) -> Found:
+    """What that query has found; ``key_type`` is the type of the first key column."""
+    return Found(**{**row, "key_values": tuple(row["key_values"] or ()), "key_type": key_type})
 
 
 def truncate(row: Mapping[str, Any]) -> Truncate:

@@ -4,9 +4,13 @@ By such ranges Iceberg passes over files, and over parts of files, without any o
 personal data as often as not, and dbt writes each statement to its log. So statements have markers
 in the place of the values, and Spark gets the values beside the statement:
 
-    adapter.hold_key_ranges(name, relation, column)     keeps the ranges under that name, say two
+    adapter.hold_key_ranges(name, found)        keeps the ranges under that name, say two
     ... where order_id between :name_low_0 and :name_high_0
            or order_id between :name_low_1 and :name_high_1
+
+Python has other dates, times and texts than Spark: none before the year 1 or after 9999, and what
+PySpark hands over of those before 1582 is of another calendar. So an end of a range leaves Spark as
+a number or as hexadecimal text, and only Spark makes a value of its type of that again.
 """
 
 import re
@@ -14,13 +18,35 @@ from collections.abc import Sequence
 from decimal import Decimal
 from heapq import nlargest
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pyspark.sql import SparkSession
 
-# Types whose statistics Iceberg can compare with a value.
-_NUMERIC: Final = re.compile(r"tinyint|smallint|int|bigint|decimal\(.*")
-_WITH_RANGE: Final = re.compile(r"string|date|timestamp")
+from dbt_lakehouse.spark.sessions import Argument
+
+
+class _Form(NamedTuple):
+    """How values of a type leave Spark, and how they are made of an argument; SQL of ``{}``."""
+
+    leaving: str
+    coming: str
+    has_gaps: bool = True
+    """Whether what leaves are numbers, so that it is known how far apart they are."""
+
+
+# Of the types whose statistics Iceberg compares with a value as Spark does. Floats have none: NaN
+# is in no statistics, and -0.0 is less than 0.0 there. (Sessions run in UTC.)
+_FORMS: Final = (
+    (re.compile(r"tinyint|smallint|int|bigint"), _Form("{}", "{}")),
+    (re.compile(r"decimal\(.*"), _Form("{}", "cast({} as {type})")),
+    (re.compile(r"date"), _Form("unix_date({})", "date_from_unix_date({})")),
+    (re.compile(r"timestamp"), _Form("unix_micros({})", "timestamp_micros({})")),
+    (
+        re.compile(r"timestamp_ntz"),
+        _Form("unix_micros(cast({} as timestamp))", "cast(timestamp_micros({}) as {type})"),
+    ),
+    (re.compile(r"string"), _Form("hex({})", "cast(unhex({}) as {type})", has_gaps=False)),
+)
 # New keys are often far from those that change: one range of both would have most keys in it. A gap
 # counts if it is wider than all of them divided by this, so that there can be no more.
 _MOST_GAPS: Final = 100
@@ -30,20 +56,59 @@ _KEYS_TO_SORT: Final = 1_000_000
 
 Range = tuple[Any, Any]
 """The least and the greatest value; both None where there is no value."""
+_ENDS: Final = ("low", "high")
 
 
-def values_sql(spark: SparkSession, relation: str, column: str, rows: int) -> str:
+class KeyRanges(NamedTuple):
+    """Ranges of a column of a type."""
+
+    type_name: str
+    ranges: Sequence[Range]
+
+    def arguments(self, name: str) -> dict[str, Argument]:
+        """The ends of the ranges, by the names of their markers."""
+        return {
+            f"{name}_{end}_{number}": _argument(value)
+            for number, ends in enumerate(self.ranges)
+            for end, value in zip(_ENDS, ends, strict=True)
+        }
+
+    def sql(self, name: str) -> list[list[str]]:
+        """The two ends of each range, as SQL of the markers."""
+        form = _form(self.type_name)
+        if form is None:
+            return []
+        return [
+            [form.coming.format(f":{name}_{end}_{number}", type=self.type_name) for end in _ENDS]
+            for number in range(len(self.ranges))
+        ]
+
+
+def _argument(value: Any) -> Argument:
+    # A number with all of its digits, whatever its exponent.
+    return format(value, "f") if isinstance(value, Decimal) else value
+
+
+def _form(type_name: str) -> _Form | None:
+    return next((form for types, form in _FORMS if types.fullmatch(type_name)), None)
+
+
+def type_of(spark: SparkSession, relation: str, column: str) -> str:
+    """The type of a relation's column. As a schema: to ask for it takes no query."""
+    return spark.sql(f"select {column} from {relation}").schema[0].dataType.simpleString()
+
+
+def values_sql(column: str, type_name: str, rows: int) -> str:
     """An aggregate for what ``ranges_of`` takes: an array of a column's values, all of them sorted,
     or the least and the greatest; empty if its type has no ranges, or a null array without rows.
     """
-    # As a schema: to ask for a column's type takes no query.
-    type_name = spark.sql(f"select {column} from {relation}").schema[0].dataType.simpleString()
-    is_numeric = _NUMERIC.fullmatch(type_name) is not None
-    if not is_numeric and _WITH_RANGE.fullmatch(type_name) is None:
-        return f"cast(array() as array<{type_name}>)"
-    if is_numeric and rows <= _KEYS_TO_SORT:
-        return f"array_sort(collect_list({column}))"
-    return f"array(min({column}), max({column}))"
+    form = _form(type_name)
+    if form is None:
+        return "cast(array() as array<string>)"
+    if form.has_gaps and rows <= _KEYS_TO_SORT:
+        return f"array_sort(collect_list({form.leaving.format(column)}))"
+    least, greatest = (form.leaving.format(f"{end}({column})") for end in ("min", "max"))
+    return f"array({least}, {greatest})"
 
 
 def ranges_of(values: Sequence[Any]) -> list[Range]:
@@ -57,19 +122,13 @@ def ranges_of(values: Sequence[Any]) -> list[Range]:
     return _ranges(values)
 
 
-def key_ranges(spark: SparkSession, relation: str, column: str, rows: int) -> list[Range]:
+def key_ranges(spark: SparkSession, relation: str, column: str, rows: int) -> KeyRanges:
     """The ranges in which the values of a relation's column are, of so many rows."""
-    query = f"select {values_sql(spark, relation, column, rows)} as values from {relation}"
-    return ranges_of(spark.sql(query).toArrow().column(0).to_pylist()[0] or [])
-
-
-def arguments_of(name: str, ranges: Sequence[Range]) -> dict[str, Any]:
-    """The ends of the ranges, by the names of their markers."""
-    arguments = {}
-    for number, (least, most) in enumerate(ranges):
-        arguments[f"{name}_low_{number}"] = least
-        arguments[f"{name}_high_{number}"] = most
-    return arguments
+    type_name = type_of(spark, relation, column)
+    query = f"select {values_sql(column, type_name, rows)} as values from {relation}"
+    return KeyRanges(
+        type_name, ranges_of(spark.sql(query).toArrow().column(0).to_pylist()[0] or [])
+    )
 
 
 def _ranges(keys: Sequence[Any]) -> list[Range]:

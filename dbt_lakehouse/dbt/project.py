@@ -60,11 +60,15 @@ def log_of(graph: Mapping[str, Any], relation: Any) -> Mapping[str, Any]:
 
 def log_node(graph: Mapping[str, Any], node: Any) -> Any:
     """The model of the change log of a gold table or history."""
-    for unique_id in node.depends_on.nodes:
-        upstream = graph.get(unique_id)
-        if upstream is not None and "change_log" in upstream.config.meta:
-            return upstream
+    for log in _logs(graph, node):
+        return log
     raise CompilationError(f"{node.name} is of no change log")
+
+
+def _logs(graph: Mapping[str, Any], node: Any) -> Iterator[Any]:
+    """The change logs that a model reads."""
+    upstreams = (graph.get(unique_id) for unique_id in node.depends_on.nodes)
+    return (each for each in upstreams if each is not None and "change_log" in each.config.meta)
 
 
 def is_of_log(node: Any) -> bool:
@@ -86,14 +90,21 @@ def fold_of_model(
     return declarations.fold(log, meta["current_state"]["columns"])
 
 
-def gold_of_namespaces(graph: Mapping[str, Any]) -> list[Any]:
-    """The models of gold tables of Aerospike sets."""
+def of_namespaces(graph: Mapping[str, Any]) -> list[Any]:
+    """The models of gold tables and histories of Aerospike sets, whose rows can expire."""
     return [
         node
         for node in _models(graph)
-        if "current_state" in node.config.meta
-        and log_node(graph, node).config.meta["change_log"]["namespace"] is not None
+        if is_of_log(node)
+        and any(
+            log.config.meta["change_log"]["namespace"] is not None for log in _logs(graph, node)
+        )
     ]
+
+
+def gold_of_namespaces(graph: Mapping[str, Any]) -> list[Any]:
+    """The models of gold tables of Aerospike sets."""
+    return [node for node in of_namespaces(graph) if "current_state" in node.config.meta]
 
 
 def mark_on(table: Table, upstream: str) -> Mark | None:

@@ -122,6 +122,12 @@ TROUBLES: Final = tuple(
             _DAMAGED,
         ),
         (
+            r"Invalid update timestamp \d+: before|Expected sorted (?:snapshot|previous) ",
+            "this machine's clock is behind that of the table's newest commit, by more than the"
+            " minute that Iceberg lets pass: set the clock right and start again; what was"
+            " committed is whole",
+        ),
+        (
             r"Read-only file system",
             "the lake's storage (spark.sql.catalog.lake.warehouse) is read-only: the system's log"
             " says why; mount it writable and start again, nothing is half written",
@@ -197,13 +203,23 @@ def _messages(error: Exception) -> str:
     """The messages of a Java error and its causes, or Python's, in one line."""
     if about_values := _about_values(error):
         return about_values
-    cause = error.java_exception if isinstance(error, Py4JJavaError) else None
-    if cause is None:
-        return " ".join(str(error).split())
+    if isinstance(error, Py4JJavaError) and error.java_exception is not None:
+        return _reasons(error.java_exception)
+    return " ".join(str(error).split()) or _class_text(error)
+
+
+def _class_text(error: Exception) -> str:
+    """What there is to tell of an error without a message: its class, and what Java says behind."""
+    origin = getattr(error, "_origin", None)
+    return type(error).__name__ if origin is None else _reasons(origin)
+
+
+def _reasons(cause: Any) -> str:
+    """The messages of a Java error and of its causes, the class of each without one."""
     reasons: list[str] = []
     while cause is not None:
-        lines = (cause.getMessage() or cause.getClass().getSimpleName()).splitlines()
-        reason = " ".join(lines[0].split()) if lines else ""
+        lines = (cause.getMessage() or "").strip().splitlines()
+        reason = " ".join(lines[0].split()) if lines else cause.getClass().getSimpleName()
         if not any(reason in other or other in reason for other in reasons):
             reasons.append(reason)
         cause = cause.getCause()
@@ -248,16 +264,18 @@ def statement_error_text(error: Exception, statement: str = "") -> str:
         return known
     if about_values := _about_values(error):
         return about_values
-    if isinstance(error, ParseException):
-        # The mistake is shown in its place in the SQL.
-        return without_values(str(error))
-    if isinstance(error, AnalysisException):
-        # Behind it comes the query's plan.
-        return without_values(str(error).partition(";\n")[0])
-    if isinstance(error, CapturedException):
-        # Behind it comes where in the statement, and in Java, it was.
-        return without_values(str(error).partition("\n")[0])
-    return error_text(error)
+    text = str(error)
+    # The mistake is shown in its place in the SQL.
+    if not isinstance(error, ParseException):
+        if isinstance(error, AnalysisException):
+            # Behind it comes the query's plan.
+            text = text.partition(";\n")[0]
+        elif isinstance(error, CapturedException):
+            # Behind it comes where in the statement, and in Java, it was.
+            text = text.partition("\n")[0]
+        else:
+            return error_text(error)
+    return without_values(text.strip() or _class_text(error))
 
 
 def log_text(error: Exception) -> str:

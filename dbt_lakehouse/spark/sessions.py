@@ -7,7 +7,7 @@ catalog; what was left in it is gone.
 """
 
 import uuid
-from typing import Any, Final
+from typing import Final
 
 from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
@@ -16,17 +16,21 @@ from dbt_lakehouse.lake.damage import refuse_damage_in
 from dbt_lakehouse.spark.evaluated_views import EvaluatedViews, drop_view
 from dbt_lakehouse.spark.java import activate, settings_of
 
+Argument = int | str | None
+"""The value of a marker: what Python and Spark both have, in the same range."""
+
 
 class LakeSession:
     """A Spark session that one thread has at a time.
 
     ``arguments`` are values for markers (``:name``) in its statements: whatever a statement has no
-    marker for is passed over. Values that no log may have are handed to Spark so.
+    marker for is passed over. Values that no log may have are handed to Spark so, as numbers and
+    texts: PySpark's way of a date or a time before 1582 leads to another one.
     """
 
     def __init__(self, spark: SparkSession) -> None:
         self.spark: Final = spark
-        self.arguments: Final[dict[str, Any]] = {}
+        self.arguments: Final[dict[str, Argument]] = {}
         self.views: Final = EvaluatedViews(spark)
         self.has_references = False
         self._settings: Final = settings_of(spark)

@@ -170,7 +170,7 @@ where scope = {{ namespace_scope(sql_text(fold.namespace)) }}
   is either replaced as a whole or not at all.
 
   Arguments:
-      ranges: how many ranges of the keys are held.
+      ranges: the ranges of the keys, as of adapter.hold_key_ranges.
 #}
 {% macro _known_states(run, fold, unsettled, gold, remembered, ranges, truncates) -%}
 {%- set columns = fold.columns if run.leaves else
@@ -195,7 +195,7 @@ from (select *, {{ record_key(fold.key) }} as _record_key from {{ unsettled }}) 
 left join (
     select * from {{ gold }}
     left semi join {{ unsettled }} using ({{ fold.key | join(', ') }})
-    where {{ is_in_key_ranges(fold.key[0], view_of('known'), ranges) }}
+    where {{ is_in_key_ranges(fold.key[0], ranges) }}
 ) as gold
     on
         {% for column in fold.key %}

@@ -45,7 +45,7 @@
 
 {# An expired row is gone from gold, so judging it at an earlier moment takes a rebuild. #}
 {% macro refuse_earlier_moment(run) %}
-    {% set last = run.noted('lakehouse.as_of') %}
+    {% set last = run.noted('lakehouse.as_of') if run.fold.namespace %}
     {% if last and as_of_text() < last %}
         {% do exceptions.raise_compiler_error(
             'vars.as_of is ' ~ as_of_text() ~ ', but ' ~ this ~ ' has been built as of ' ~ last
@@ -128,7 +128,7 @@
     {% endif %}
     {% set ranges = adapter.hold_key_ranges(view_of('merge'), found) %}
     {% set merge = _merge_states_sql(
-        run, fold, states, is_in_key_ranges('target.' ~ fold.key[0], view_of('merge'), ranges),
+        run, fold, states, is_in_key_ranges('target.' ~ fold.key[0], ranges),
         refolded, truncates | length > 0
     ) %}
     {% set newest = newest_known or newest_of_table(deleted_keys) %}

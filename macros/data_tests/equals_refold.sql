@@ -6,7 +6,7 @@
 {% test equals_refold(model) %}
 {{- config(tags=['nightly']) -}}
 {%- if execute -%}
-{%- set fold = adapter.fold_of_model(model) -%}
+{%- set fold = adapter.fold_to_test(model, 'equals_refold') -%}
 {#- Pinned: beside a part of a table, Spark would take the one for the other. -#}
 {%- set log = pinned(adapter.log_of_model(model)) -%}
 {%- set deletes = pinned(adapter.relation_of('set_less_deletes')) if fold.namespace -%}

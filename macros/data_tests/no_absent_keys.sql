@@ -5,7 +5,7 @@
 {% test no_absent_keys(model) %}
 {{- config(tags=['nightly']) -}}
 {%- if execute -%}
-{%- set fold = adapter.fold_of_model(model) -%}
+{%- set fold = adapter.fold_to_test(model, 'no_absent_keys') -%}
 {%- set deleted_keys = adapter.relation_of('deleted_keys') -%}
 with gold as (
     select *, {{ record_key(fold.key) }} as _record_key

@@ -6,7 +6,7 @@
 {% test no_misfits(model) %}
 {{- config(severity='warn', tags=['nightly']) -}}
 {%- if execute -%}
-{%- set log = adapter.declaration_of(model) -%}
+{%- set log = adapter.log_to_test(model, 'no_misfits') -%}
 {%- set key = log.key or ['_digest'] -%}
 select _position, misfit.column, misfit.text
 from {{ added_rows(model) }}

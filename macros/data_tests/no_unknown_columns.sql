@@ -10,7 +10,7 @@
 {% test no_unknown_columns(model) %}
 {{- config(severity='warn', tags=['nightly']) -}}
 {%- if execute -%}
-{%- set log = adapter.declaration_of(model) -%}
+{%- set log = adapter.log_to_test(model, 'no_unknown_columns') -%}
 {%- set events = adapter.relation_of('change_events') -%}
 {%- set fields = [] -%}
 {#- `$partial` says that an image is not whole. -#}

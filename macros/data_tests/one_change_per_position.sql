@@ -9,7 +9,7 @@
 {{- config(tags=['nightly']) -}}
 {%- if execute -%}
 {%- set operations = operations or (
-    ['upsert', 'delete'] if adapter.declaration_of(model).namespace
+    ['upsert', 'delete'] if adapter.log_to_test(model, 'one_change_per_position').namespace
     else ['snapshot', 'insert', 'update', 'upsert', 'delete', 'truncate']
 ) -%}
 {%- set added = adapter.added_rows(model) -%}

@@ -2,7 +2,7 @@
 {% test unique_key(model) %}
 {{- config(tags=['nightly']) -}}
 {%- if execute -%}
-{%- set fold = adapter.fold_of_model(model) -%}
+{%- set fold = adapter.fold_to_test(model, 'unique_key') -%}
 {%- set key = fold.key -%}
 select {{ key | join(', ') }}, count(*) as copies
 from {{ rows_of_keys(model, touched_keys(model, fold), key) }}

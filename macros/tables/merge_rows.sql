@@ -47,13 +47,12 @@
 
   Arguments:
       column: the column, as SQL.
-      name: the name under which the ranges are held.
-      ranges: how many there are; none, and the condition is true.
+      ranges: as of adapter.hold_key_ranges; without any, the condition is true.
 #}
-{% macro is_in_key_ranges(column, name, ranges) -%}
+{% macro is_in_key_ranges(column, ranges) -%}
     (
-    {%- for number in range(ranges) -%}
-        {{ column }} between :{{ name }}_low_{{ number }} and :{{ name }}_high_{{ number }}
+    {%- for low, high in ranges -%}
+        {{ column }} between {{ low }} and {{ high }}
         {{- ' or ' if not loop.last }}
     {%- else -%}
         true

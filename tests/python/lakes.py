@@ -182,7 +182,7 @@ class Lake:
         raise_stalled(landing.stalled)
         return landing
 
-    def dbt(self, *arguments: str, as_of: str, **variables: Any) -> dict[str, str]:
+    def dbt(self, *arguments: str, as_of: str | None, **variables: Any) -> dict[str, str]:
         """Run a dbt command; the status of each node by its name.
 
         Failed nodes are for the caller to judge; a command that can't run at all (a bad call, a
@@ -191,7 +191,7 @@ class Lake:
         outcomes = self.outcomes(*arguments, as_of=as_of, **variables)
         return {name: outcome.status for name, outcome in outcomes.items()}
 
-    def outcomes(self, *arguments: str, as_of: str, **variables: Any) -> dict[str, Outcome]:
+    def outcomes(self, *arguments: str, as_of: str | None, **variables: Any) -> dict[str, Outcome]:
         """``dbt`` with what it says of each node."""
         os.environ.update(self.environment)
         options = {

@@ -1,15 +1,24 @@
-"""`vars.as_of` in every form that it may have."""
+"""The moment as of which rows have expired: `vars.as_of` in every form that it may have, and the
+clock, which may be behind, or ahead of that of an earlier run.
+"""
 
+import threading
 from collections.abc import Iterator
-from typing import Final
+from datetime import UTC, datetime, tzinfo
+from typing import Final, Self
 
 import pytest
 from aerospike_encoder import pack
+from commands import wait_until
 from lakes import Lake
 from small_messages import profile
 from streams import MINUTE, PROFILES, START, Message
+from test_locks import held_elsewhere
 
-MODELS: Final = ("run", "-s", "+profiles")
+from dbt.adapters.lakehouse import connections
+
+# One with rows that expire, and one without.
+MODELS: Final = ("run", "-s", "+profiles", "+regions")
 
 
 def write(offset: int, number: int) -> Message:
@@ -41,8 +50,11 @@ def test_a_later_moment_in_another_form_is_later(lake: Lake, as_of: str) -> None
     "as_of", ["2026-12-31T09:00:00", "2026-12-31", "2026-12-31 10:15:00+01:00"]
 )
 def test_an_earlier_moment_takes_a_rebuild(lake: Lake, as_of: str) -> None:
-    assert lake.dbt(*MODELS, as_of=as_of)["profiles"] == "error"
-    assert "can only come back with --full-refresh" in log_of(lake)
+    outcomes = lake.outcomes(*MODELS, as_of=as_of)
+    assert outcomes["profiles"].status == "error"
+    assert "can only come back with --full-refresh" in outcomes["profiles"].message
+    # No row of it expires.
+    assert outcomes["regions"].status == "success"
 
 
 def test_rows_expire_at_a_moment_in_another_zone(lake: Lake) -> None:
@@ -50,5 +62,62 @@ def test_rows_expire_at_a_moment_in_another_zone(lake: Lake) -> None:
     assert lake.read("gold.profiles") == []
 
 
-def log_of(lake: Lake) -> str:
-    return (lake.folder / "logs" / "dbt.log").read_text()
+def noted(lake: Lake) -> str:
+    """As of when the profiles are built."""
+    text = lake.look_at("gold.profiles").noted("lakehouse.as_of")
+    assert text is not None
+    return text
+
+
+@pytest.mark.parametrize(
+    ("offset", "behind", "told"),
+    [
+        # What clocks may differ by, and one that was set back.
+        (2, datetime(2026, 12, 31, 23, 59, 30, tzinfo=UTC), False),
+        (3, datetime(2026, 12, 31, 21, tzinfo=UTC), True),
+    ],
+)
+def test_a_clock_that_is_behind_brings_nothing_back(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, offset: int, behind: datetime, told: bool
+) -> None:
+    class Clock(datetime):
+        """What the adapter asks for the time."""
+
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> Self:
+            return cls.fromtimestamp(behind.timestamp(), tz)
+
+    monkeypatch.setattr(connections, "datetime", Clock)
+    before = lake.log_text()
+    lake.land([write(offset, 3).line()])
+    assert set(lake.dbt(*MODELS, as_of=None).values()) == {"success"}
+    assert lake.read("gold.profiles") == []
+    assert noted(lake) == "2027-01-01 00:00:00.000000"
+    said = lake.log_text().removeprefix(before)
+    sentence = (
+        f"the clock says {behind:%F %T}, but profiles was built as of up to 2027-01-01 00:00:00,"
+        " and rows that had expired by then are gone: rows expire as of that moment in this run"
+        " too. If it was wrong, `dbt run --full-refresh -s profiles` builds by the clock"
+    )
+    assert (sentence in said) == told
+    assert ("the clock says" in said) == told
+
+
+def test_the_moment_is_when_the_lock_is_held(lake: Lake) -> None:
+    """A run that waits for another has a later moment than that one. Made anew, a table is built by
+    the clock, whatever it was built as of.
+    """
+    got: list[str] = []
+    with held_elsewhere(lake, "run") as holder:
+
+        def let_go() -> None:
+            wait_until(lambda: "waiting for `a test`" in lake.log_text(), "the run")
+            got.append(f"{datetime.now(UTC):%F %T}")
+            holder.kill()
+
+        other = threading.Thread(target=let_go)
+        other.start()
+        statuses = lake.dbt(*MODELS, "--full-refresh", as_of=None)
+        other.join()
+    assert set(statuses.values()) == {"success"}
+    assert got[0] <= noted(lake) <= f"{datetime.now(UTC):%F %T.%f}"

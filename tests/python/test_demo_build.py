@@ -158,14 +158,14 @@ def test_what_fails_is_in_the_report(demo: Lake, tmp_path: Path) -> None:
     units = [test for test in kept(target, "gold")[0].nodes if test.kind == "unit_test"]
     assert len(units) > 10
     assert all(test.of == [f"model.{test.unique_id.rpartition('.')[0][10:]}"] for test in units)
-    assert demo.dbt("run", "--write-json", "-s", "regions", as_of="2020-01-01") == {
-        "regions": "error"
+    assert demo.dbt("run", "--write-json", "-s", "profiles", as_of="2020-01-01") == {
+        "profiles": "error"
     }
     drawn = Page((target / "report.html").read_text())
     is_sound(drawn)
-    assert "Failed." in drawn.root.text and "gold.regions: error" in drawn.root.text
+    assert "Failed." in drawn.root.text and "gold.profiles: error" in drawn.root.text
     assert "vars.as_of is 2020-01-01" in drawn.root.text
-    assert drawn.table("Gold")["gold.regions"]["State"] == "failed"
+    assert drawn.table("Gold")["gold.profiles"]["State"] == "failed"
     capture = tmp_path / "bad.jsonl"
     capture.write_text("no JSON\n")
     with pytest.raises(DbtRuntimeError, match="line 1: not a JSON object"):

@@ -1,6 +1,5 @@
 """What a run of a gold table looks up, by what it has found, and how a first load is divided."""
 
-from datetime import date
 from decimal import Decimal
 from typing import Any
 
@@ -21,7 +20,7 @@ from dbt_lakehouse.dbt.fold import (
     ranges_to_write,
     truncate,
 )
-from dbt_lakehouse.dbt.key_ranges import Range, arguments_of, ranges_of
+from dbt_lakehouse.dbt.key_ranges import KeyRanges, Range, ranges_of, values_sql
 
 FOLD = declarations.fold(log())
 SET = declarations.fold(aerospike_log())
@@ -114,8 +113,8 @@ def test_the_newest_times() -> None:
 
 def test_what_a_summary_says() -> None:
     row = {"keys": 2, "late_events": 1, "log_time": None, "key_values": [1, 2]}
-    assert found_in(row) == Found(keys=2, late_events=1, key_values=(1, 2))
-    assert found_in({**row, "key_values": None}).key_values == ()
+    assert found_in(row, "int") == Found(keys=2, late_events=1, key_values=(1, 2), key_type="int")
+    assert found_in({**row, "key_values": None}, "int").key_values == ()
 
 
 def test_a_truncate_is_sql() -> None:
@@ -154,8 +153,7 @@ def test_how_a_first_load_is_divided(keys: int, cores: int, ranges: int) -> None
         ([7], [(7, 7)]),
         # The least and the greatest.
         ([1, 10_000], [(1, 10_000)]),
-        (["a", "q"], [("a", "q")]),
-        ([date(2026, 1, 1), date(2026, 2, 1)], [(date(2026, 1, 1), date(2026, 2, 1))]),
+        (["61", "71"], [("61", "71")]),
         ([None, None], [(None, None)]),
         # No gap is wide.
         ([1, 2, 3], [(1, 3)]),
@@ -176,10 +174,56 @@ def test_ranges_of_keys(values: list[Any], ranges: list[Range]) -> None:
 
 
 def test_ranges_are_arguments() -> None:
-    assert arguments_of("v", [(1, 2), (5, 5)]) == {
+    assert KeyRanges("int", [(1, 2), (5, 5)]).arguments("v") == {
         "v_low_0": 1,
         "v_high_0": 2,
         "v_low_1": 5,
         "v_high_1": 5,
     }
-    assert arguments_of("v", []) == {}
+    assert KeyRanges("int", []).arguments("v") == {}
+
+
+def test_a_number_is_an_argument_with_all_of_its_digits() -> None:
+    """Python writes the first with an exponent, and computes with 28 digits."""
+    ends = (Decimal("1E-38"), Decimal("0.12345678901234567890123456789012345678"))
+    assert KeyRanges("decimal(38,38)", [ends]).arguments("v") == {
+        "v_low_0": "0." + "0" * 37 + "1",
+        "v_high_0": "0.12345678901234567890123456789012345678",
+    }
+
+
+@pytest.mark.parametrize(
+    ("type_name", "low"),
+    [
+        ("smallint", ":v_low_0"),
+        ("decimal(7,2)", "cast(:v_low_0 as decimal(7,2))"),
+        ("date", "date_from_unix_date(:v_low_0)"),
+        ("timestamp", "timestamp_micros(:v_low_0)"),
+        ("timestamp_ntz", "cast(timestamp_micros(:v_low_0) as timestamp_ntz)"),
+        ("string", "cast(unhex(:v_low_0) as string)"),
+    ],
+)
+def test_values_are_made_of_arguments_by_spark(type_name: str, low: str) -> None:
+    (ends,) = KeyRanges(type_name, [(1, 2)]).sql("v")
+    assert ends == [low, low.replace("low", "high")]
+
+
+@pytest.mark.parametrize(
+    "type_name", ["double", "float", "boolean", "binary", "string collate UTF8_LCASE", ""]
+)
+def test_types_without_ranges(type_name: str) -> None:
+    """Iceberg's statistics leave NaN out, and compare other texts than Spark."""
+    assert values_sql("k", type_name, 7) == "cast(array() as array<string>)"
+    assert KeyRanges(type_name, []).sql("v") == []
+
+
+@pytest.mark.parametrize(
+    ("type_name", "rows", "values"),
+    [
+        ("date", 1_000_000, "array_sort(collect_list(unix_date(k)))"),
+        ("date", 1_000_001, "array(unix_date(min(k)), unix_date(max(k)))"),
+        ("string", 1, "array(hex(min(k)), hex(max(k)))"),
+    ],
+)
+def test_values_leave_spark_as_numbers_and_texts(type_name: str, rows: int, values: str) -> None:
+    assert values_sql("k", type_name, rows) == values

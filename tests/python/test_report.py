@@ -295,3 +295,4 @@ def test_what_a_command_has_ended_by() -> None:
     assert ending_text(KeyboardInterrupt()) == "interrupted"
     assert ending_text(ExceptionExit(ValueError("no packages"))) == "no packages"
     assert ending_text(ValueError("no packages")) == "no packages"
+    assert ending_text(AssertionError()) == "AssertionError"

@@ -1,6 +1,6 @@
 """Connections to the lake: each thread of dbt has a Spark session of its own."""
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -28,6 +28,7 @@ from pyspark.sql import Row
 from dbt.adapters.lakehouse.terminal import RunningNodes, heed_no_color, hide_secrets
 from dbt_lakehouse.config.variables import require_topics, variables_of
 from dbt_lakehouse.dbt.late_inserts import LateInserts
+from dbt_lakehouse.dbt.moments import moment_of
 from dbt_lakehouse.errors import LakehouseError
 from dbt_lakehouse.lake.tables import Table
 from dbt_lakehouse.spark.java_errors import log_text, statement_error_text
@@ -161,7 +162,8 @@ def ending_text(error: BaseException) -> str:
     """What a command has ended by; dbt's exit of one that has failed has no text of its own."""
     if isinstance(error, KeyboardInterrupt):
         return "interrupted"
-    return str(getattr(error, "exception", None) or error)
+    ended_by = getattr(error, "exception", None) or error
+    return str(ended_by) or type(ended_by).__name__
 
 
 class LakehouseConnectionManager(SparkConnectionManager):
@@ -185,6 +187,9 @@ class LakehouseConnectionManager(SparkConnectionManager):
                 require_topics(self._variables)
         self._sessions: Sessions | None = None
         self._run_lock: LakeLock | None = None
+        # When the lake was open, and the lock held.
+        self._began: datetime | None = None
+        self._moment: str | None = None
         self._run: Run | None = None
         self._has_reported = False
         self._running: RunningNodes | None = None
@@ -272,7 +277,22 @@ class LakehouseConnectionManager(SparkConnectionManager):
             lock = run_lock(spark)
             lock.wait(f"dbt {self.command}", lock_patience(project.variables))
             self._run_lock = lock
+        self._began = datetime.now(UTC)
         return opened_sessions()
+
+    def moment(self, built: Callable[[], Mapping[str, str | None]]) -> str:
+        """The moment of this command, one for all of its nodes, see ``moments.moment_of``. Commands
+        that build nothing take the clock's.
+        """
+        with self.lock:
+            if self._moment is None:
+                # First: to look at them opens the lake.
+                tables = built() if self.command in COMMANDS_THAT_BUILD else {}
+                found = moment_of(self._began or datetime.now(UTC), tables)
+                if found.warning:
+                    LOGGER.warning(found.warning)
+                self._moment = found.text
+            return self._moment
 
     def end_command(self) -> None:
         """Insert what models have kept for the end, and let others build."""

@@ -14,7 +14,7 @@ from dbt.adapters.lakehouse.writing import WritingAdapter
 from dbt_lakehouse.dbt import contracts, fold, message_keys, project, tables, truncate_order
 from dbt_lakehouse.dbt.declarations import Fold, quoted
 from dbt_lakehouse.dbt.fold import Found, Newest, Plan, Rebuilt, Truncate
-from dbt_lakehouse.dbt.key_ranges import arguments_of, key_ranges, ranges_of, values_sql
+from dbt_lakehouse.dbt.key_ranges import KeyRanges, key_ranges, ranges_of, type_of, values_sql
 from dbt_lakehouse.dbt.node_run import DOUBTS, NodeRun
 from dbt_lakehouse.dbt.truncate_order import Placed
 
@@ -60,10 +60,12 @@ class FoldAdapter(WritingAdapter):
         older than what is known.
         """
         session = self.handle.session
-        keys = values_sql(self.spark, states, of.key[0], session.views.rows(states))
+        key = of.key[0]
+        key_type = type_of(self.spark, states, key)
+        keys = values_sql(key, key_type, session.views.rows(states))
         query = fold.summary_sql(states, as_of, is_late, keys)
         self.connections.log_statement(query)
-        return fold.found_in(session.sql(query).toArrow().to_pylist()[0])
+        return fold.found_in(session.sql(query).toArrow().to_pylist()[0], key_type)
 
     @available.parse_none
     @told
@@ -155,22 +157,22 @@ class FoldAdapter(WritingAdapter):
         return found
 
     @available.parse_none
-    def hold_key_ranges(self, name: str, found: Found) -> int:
-        """Hold the ranges of the keys of folded states, as ``:name_low_0`` and ``:name_high_0`` and
-        so on of this model's statements that follow; how many: 0 if their type has none.
+    def hold_key_ranges(self, name: str, found: Found) -> list[list[str]]:
+        """Hold the ranges of the keys of folded states as arguments of this model's statements that
+        follow, under names that begin so; the two ends of each as SQL, none if their type has none.
         """
-        ranges = ranges_of(found.key_values)
-        self.handle.session.arguments.update(arguments_of(name, ranges))
-        return len(ranges)
+        return self._hold(name, KeyRanges(found.key_type, ranges_of(found.key_values)))
 
     @available.parse_none
     @told
-    def hold_key_ranges_of(self, name: str, relation: str, column: str) -> int:
+    def hold_key_ranges_of(self, name: str, relation: str, column: str) -> list[list[str]]:
         """The same for a view's column."""
         rows = self.handle.session.views.rows(relation)
-        ranges = key_ranges(self.spark, relation, column, rows)
-        self.handle.session.arguments.update(arguments_of(name, ranges))
-        return len(ranges)
+        return self._hold(name, key_ranges(self.spark, relation, column, rows))
+
+    def _hold(self, name: str, ranges: KeyRanges) -> list[list[str]]:
+        self.handle.session.arguments.update(ranges.arguments(name))
+        return ranges.sql(name)
 
     @available.parse_none
     def ranges_to_write(self, keys: int) -> int:

@@ -271,7 +271,8 @@ class LakehouseAdapter(FoldAdapter):
                 table = self.Relation.create(schema=log.schema, identifier=log.alias)
                 rows = self.spark.sql(misfits.summary_sql(result.node.compiled_code)).collect()
                 found = [misfits.Misfits(*row) for row in rows]
-                result.message = misfits.told(str(table), self.declaration_of(table), found)
+                declared = self.followed(log.config.meta["change_log"], table)
+                result.message = misfits.told(str(table), declared, found)
 
     def _rows_found(self, sql: str) -> "Rows | None":
         """The first rows of a test's query, None if it can't be asked once more."""

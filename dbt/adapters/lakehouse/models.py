@@ -15,6 +15,7 @@ from dbt_common.exceptions import CompilationError
 from dbt import selected_resources
 from dbt.adapters.lakehouse.base import SessionAdapter, told
 from dbt_lakehouse.dbt import (
+    data_tests,
     declarations,
     marks,
     project,
@@ -22,8 +23,9 @@ from dbt_lakehouse.dbt import (
     widening,
 )
 from dbt_lakehouse.dbt.declarations import Fold
+from dbt_lakehouse.dbt.moments import given_moment
 from dbt_lakehouse.dbt.news import Wanted
-from dbt_lakehouse.dbt.node_run import NodeRun
+from dbt_lakehouse.dbt.node_run import AS_OF, NodeRun
 
 RAW_PAYLOADS: Final = "bronze.raw_payloads"
 
@@ -61,17 +63,24 @@ class ModelAdapter(SessionAdapter):
         return declarations.fold(log, columns, track_columns, is_history=is_history)
 
     @available.parse_none
-    def fold_of_model(self, model: BaseRelation) -> Fold:
-        """The same of a gold table or history that is there, for its tests."""
-        node = project.node_of(self._nodes, model)
+    def fold_to_test(
+        self, model: BaseRelation, test: str, current: BaseRelation | None = None
+    ) -> Fold:
+        """The same of a table that is there, for a test of that name; ``current`` is the gold table
+        that a history is held against. Stops a test of another kind of tables.
+        """
+        node = data_tests.node_to_test(self._nodes, model, test)
+        if current is not None:
+            data_tests.refuse_other_gold(self._nodes, node, current)
         log = project.log_node(self._nodes, node)
         declared = self.followed(log.config.meta["change_log"], self._relation(log))
         return project.fold_of_model(self._nodes, node, declared)
 
     @available.parse_none
-    def declaration_of(self, log: BaseRelation) -> dict[str, Any]:
-        """The declaration of a change log, for its tests."""
-        return dict(self.followed(project.log_of(self._nodes, log), log))
+    def log_to_test(self, log: BaseRelation, test: str) -> dict[str, Any]:
+        """The declaration of a change log, as ``fold_to_test``."""
+        node = data_tests.node_to_test(self._nodes, log, test)
+        return dict(self.followed(node.config.meta["change_log"], log))
 
     @available.parse(lambda _, log, __: log)
     def followed(self, log: Mapping[str, Any], relation: BaseRelation) -> Mapping[str, Any]:
@@ -125,6 +134,29 @@ class ModelAdapter(SessionAdapter):
         project.refuse_other_sql(model, macro)
 
     # -- what is new
+
+    @available.parse(lambda *_: "")
+    @told
+    def moment(self, given: Any) -> str:
+        """The moment of this command as text, see ``moments``; ``given`` is ``vars.as_of``."""
+        if given is not None:
+            return given_moment(given).text
+        return self.connections.moment(self._built_as_of)
+
+    def _built_as_of(self) -> dict[str, str | None]:
+        """As of when the tables with rows that expire were built, but for those that this command
+        makes anew, by their models.
+        """
+        makes_anew = getattr(self.config.args, "full_refresh", False)
+        anew = selected_resources.SELECTED_RESOURCES if makes_anew else ()
+        found: dict[str, str | None] = {}
+        for model in project.of_namespaces(self._nodes):
+            if model.unique_id not in anew:
+                table = self.look_at(
+                    self.Relation.create(schema=model.schema, identifier=model.alias)
+                )
+                found[model.name] = None if table is None else table.noted(AS_OF)
+        return found
 
     @available.parse_none
     @told
@@ -227,7 +259,9 @@ class ModelAdapter(SessionAdapter):
         """The rows that this command has added to an append-only table, to select from; None for
         all (``run_to_test``).
         """
-        run, now = self.run_to_test(relation), self.look_at(relation)
+        run = self.run_to_test(relation)
+        # Not of what dbt makes of a model for a test with a condition, which is no table.
+        now = None if run is None else self.look_at(relation)
         if run is None or run.table is None or now is None:
             return None
         before = run.table.snapshot

@@ -261,7 +261,7 @@ class WritingAdapter(ModelAdapter):
     def _hold_query(self, name: str, query: str) -> int:
         self.connections.log_statement(f"hold {name} as {query}")
         # By this process: an evaluated view can't be made of itself.
-        return self._hold(name, self.handle.session.sql(query).toArrow())
+        return self._hold_rows(name, self.handle.session.sql(query).toArrow())
 
     @available.parse_none
     @told
@@ -276,7 +276,7 @@ class WritingAdapter(ModelAdapter):
         )
         columns = [[each[place] for each in found] for place in range(3)]
         types = (pa.string(), pa.string(), pa.list_(pa.string()))
-        self._hold(
+        self._hold_rows(
             name,
             pa.table(
                 {
@@ -288,7 +288,7 @@ class WritingAdapter(ModelAdapter):
             ),
         )
 
-    def _hold(self, name: str, rows: pa.Table) -> int:
+    def _hold_rows(self, name: str, rows: pa.Table) -> int:
         self.handle.session.spark.createDataFrame(rows).createOrReplaceTempView(name)
         return len(rows)
 
