@@ -749,8 +749,10 @@ def rows_without_envelope() -> list[Line]:
 
     def rows(kind: str, data: list[Row] | None, old: list[Row] | None = None, **more: Any) -> Line:
         types = {"id": "int(11)", "price": "decimal(10,2)", "name": "varchar(9)", "raw": "blob"}
+        types["state"] = "enum('new','it''s done')"
         message: Row = {"database": "cn", "table": "wares", "type": kind, "isDdl": data is None}
-        message |= {"data": data, "old": old, "mysqlType": types, "sqlType": {"id": 4}}
+        message |= {"data": data, "old": old, "mysqlType": types}
+        message["sqlType"] = {"id": 4, "state": 4}
         return canal.json(None, message | {"pkNames": ["id"], "es": NOW_MS, "sql": ""} | more)
 
     lines += [
@@ -759,15 +761,15 @@ def rows_without_envelope() -> list[Line]:
         rows(
             "INSERT",
             [
-                {"id": str(n), "price": f"{n}.50", "name": f"n{n}", "raw": "\x00\xff"}
+                {"id": f"{n}", "price": f"{n}.50", "name": f"n{n}", "raw": "\x00\xff", "state": "2"}
                 for n in range(1, 5)
             ],
         ),
         rows(
             "UPDATE",
             [
-                {"id": "1", "price": "12345678.90", "name": "007", "raw": None},
-                {"id": "22", "price": "2.50", "name": "n2", "raw": None},
+                {"id": "1", "price": "12345678.90", "name": "007", "raw": None, "state": "1"},
+                {"id": "22", "price": "2.50", "name": "n2", "raw": None, "state": "0"},
             ],
             [{"price": "1.50", "name": "n1"}, {"id": "2"}],
         ),
@@ -819,6 +821,43 @@ def rows_with_their_schema() -> list[Line]:
         lines.append(
             capture.json({"id": number}, {"schema": schema, "payload": {**row, "__op": "c"}})
         )
+    return lines
+
+
+def cell(value: Any, **more: Any) -> Row:
+    return {"value": value, "set": True, **more}
+
+
+def cells_with_numbers_as_keys() -> list[Line]:
+    """A table of YugabyteDB whose key brings its scale."""
+    scaled = "io.debezium.data.VariableScaleDecimal"
+    number = [column("scale", "int32"), column("value", "bytes")]
+    columns = [
+        column(name, "struct", fields=[{**value, "field": "value"}, column("set", "boolean")])
+        for name, value in (
+            ("id", column("", "struct", scaled, fields=number)),
+            ("a", column("", "int32")),
+            ("b", column("", "string")),
+        )
+    ]
+    capture = Capture("shop.cells")
+    block = {"connector": "yugabytedb", "db": "y", "schema": "public", "table": "parts"}
+    lines = []
+    for op, (digits, scale), a, b in (
+        ("c", ("10", 0), cell(2), cell("x")),
+        ("c", ("2.5", 1), cell(2), None),
+        ("c", ("3", 0), cell(1), cell("old")),
+        ("u", ("10", -1), None, cell(None)),
+        ("d", ("2.50", 2), None, None),
+        ("d", ("3.0", 1), None, None),
+        ("c", ("3.00", 2), None, cell("new")),
+    ):
+        key = {"id": cell({"scale": scale, "value": unscaled(digits, scale)})}
+        images = (key | {"a": a, "b": b}, None) if op == "d" else (None, key | {"a": a, "b": b})
+        payload = with_schema(columns, change(op, block, *images))
+        lines.append(capture.json(key_of(columns, key), payload))
+        if op == "d":
+            lines.append(capture.raw(dumps(key_of(columns, key)), None))
     return lines
 
 
@@ -999,6 +1038,7 @@ TOPICS: Final = {
     "unwrapped.tags": "debezium_unwrapped_json",
     "mongo.people": "debezium_json",
     "shop.stock": "debezium_json",
+    "shop.cells": "debezium_json",
     HOSTILE: "debezium_json",
 }
 KEYS: Final[dict[str, list[str]]] = {"arcion_geo": ["code"], "lindorm_members": ["id"]}
@@ -1020,6 +1060,7 @@ BUILT: Final = (
     "+notes",
     "+tags",
     "+people",
+    "+parts",
     "+places",
     "+stock",
     *(f"+{name}" for name in NAMED.values()),
@@ -1033,6 +1074,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     world = World(Lake(folder, copy_project(folder / "project")))
     lines = [*all_types(), *named_tables(), *keyless_arcion(), *lindorm(), *aerospike()]
     lines += [*rows_without_envelope(), *documents_of_mongodb(), *hostile_names()]
+    lines += cells_with_numbers_as_keys()
     world.lake.land([*lines, *evolving(world.stock, 1)])
     for topic, format_name in TOPICS.items():
         world.reports[topic] = world.generate(topic, format=format_name, key=KEYS.get(topic, ()))
@@ -1131,6 +1173,7 @@ def test_names(world: World) -> None:
         "cn.wares": "wares",
         "inv.suppliers": "suppliers",
         "mg.people": "people",
+        "y.public.parts": "parts",
         "shop.public.stock": "stock",
         **{f"shop.public.{source}": name for source, name in NAMED.items()},
     }
@@ -1299,9 +1342,25 @@ def test_rows_of_maxwell(built: World) -> None:
 
 def test_rows_of_canal(built: World) -> None:
     assert built.rows("wares", "id") == {
-        1: {"id": 1, "price": Decimal("12345678.90"), "name": "007", "raw": None},
-        22: {"id": 22, "price": Decimal("2.50"), "name": "n2", "raw": None},
-        4: {"id": 4, "price": Decimal("4.50"), "name": "n4", "raw": b"\x00\xff"},
+        1: {"id": 1, "price": Decimal("12345678.90"), "name": "007", "raw": None, "state": "new"},
+        22: {"id": 22, "price": Decimal("2.50"), "name": "n2", "raw": None, "state": ""},
+        4: {
+            "id": 4,
+            "price": Decimal("4.50"),
+            "name": "n4",
+            "raw": b"\x00\xff",
+            "state": "it's done",
+        },
+    }
+
+
+def test_rows_of_cells_whose_key_is_a_number(built: World) -> None:
+    """A column that a change does not name stays; 10 and 1E+1 are one key, and so are 2.5 and 2.50,
+    and 3 and 3.0.
+    """
+    assert built.rows("parts", "id") == {
+        "10": {"id": "10", "a": 2, "b": None},
+        "3": {"id": "3", "a": None, "b": "new"},
     }
 
 
@@ -1386,7 +1445,7 @@ def test_every_column_is_described(built: World) -> None:
 def test_generate_again_changes_nothing(world: World) -> None:
     before = world.files()
     report = world.generate(*TOPICS)
-    assert len(report.tables) == 23
+    assert len(report.tables) == 24
     statuses = {each.source: each.status for each in report.tables}
     # Of two topics, which are two tables.
     nameless = next(each for each in report.tables if each.source == "(no table)")
@@ -2207,10 +2266,6 @@ def test_a_description_that_is_no_yaml_is_named(paper: Paper) -> None:
 
 
 YUGABYTE: Final[Row] = {"connector": "yugabytedb", "db": "y", "schema": "public", "table": "cells"}
-
-
-def cell(value: Any, **more: Any) -> Row:
-    return {"value": value, "set": True, **more}
 
 
 @pytest.mark.parametrize("has_schema", [True, False])
