@@ -88,8 +88,8 @@
       order_by_source_time: as in change_log. Default: yes, for such connectors can re-order.
       follow: as in change_log.
 
-  Adds what change_log adds, but for `_previous_key`, `_key_update`, and `_unchanged_columns` only if
-  partial; and `_namespace`, `_set`, `_digest` and `_expires_at`.
+  Adds what change_log adds, but for `_previous_key`, `_key_update`, and, if not partial,
+  `_unchanged_columns`; and `_namespace`, `_set`, `_digest` and `_expires_at`.
 #}
 {% macro aerospike_change_log(
     namespace, set, columns, topic=none, where=none, partial=false, order_by_source_time=none,
