@@ -17,6 +17,8 @@ leave unsaid, the sources of all three.
   unavailable value. Before it, it is absent: what it was is not known.
 - Of a delete, Cassandra's connector ships the key in ``after``: that is the row before. Cells of
   what a delete takes away say nothing of what it was.
+- An insert of Cassandra's (op ``i``) or ScyllaDB's is an ``upsert``: the row may be there, and what
+  it does not name stays.
 - Keys are cells in YugabyteDB's messages (``of_key``); of ScyllaDB the key's columns in the image
   are plain values, as all columns are in its advanced output format.
 - ``metadata.cells`` has what else cells say: the ``deletion_ts`` of one that expires, in
@@ -45,6 +47,8 @@ from python_udfs.text.json_as_sent import shown
 CASSANDRA: Final = "cassandra"
 SCYLLA: Final = "scylla"
 CONNECTORS: Final = frozenset({CASSANDRA, SCYLLA, "yugabytedb"})
+UPSERTING: Final = frozenset({CASSANDRA, SCYLLA})
+"""Connectors of databases whose INSERT may meet a row that is there."""
 MARK: Final = b'"set":'
 """Compact text without it has no cells of unknown connectors."""
 NO_DATABASE: Final = "NULL"

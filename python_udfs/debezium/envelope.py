@@ -84,6 +84,7 @@ from python_udfs.core.events import (
     TOMBSTONE,
     TRUNCATE,
     UPDATE,
+    UPSERT,
     Event,
     Headers,
     invalid,
@@ -124,7 +125,7 @@ OPERATIONS: Final = {
     "t": TRUNCATE,
     "m": MESSAGE,
 }
-_NEED_AFTER: Final = frozenset({SNAPSHOT, INSERT, UPDATE})
+_NEED_AFTER: Final = frozenset({SNAPSHOT, INSERT, UPDATE, UPSERT})
 
 _WRAPPER: Final = frozenset({"schema", "payload"})
 # One moment: Debezium has added the finer ones to one kind of message after the other.
@@ -441,7 +442,9 @@ def _read_change(key: Key, content: Content, envelope: dict[str, Any]) -> Event:
             connector, images, (content.schema.before, content.schema.after), key_columns
         )
         if op == "i" and (form is not None or connector == cells.CASSANDRA):
-            operation = INSERT
+            operation = UPSERT
+        elif op == "c" and connector in cells.UPSERTING:
+            operation = UPSERT
     of_mongodb = (
         operation is None
         or type(after) is str

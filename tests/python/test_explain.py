@@ -424,9 +424,44 @@ def test_documents_of_mongodb_have_what_became_of_them() -> None:
     assert taken_apart("debezium_json", deep).wrong[0].code == "too_deep"
 
 
+CELLS = (
+    b'{"op":"u","before":null,"after":{"id":{"value":1,"set":true},"a":null},'
+    b'"source":{"connector":"yugabytedb","db":"d","schema":"s","table":"t"}}'
+)
+DELETED_CELLS = (
+    b'{"op":"d","after":{"id":{"value":1,"deletion_ts":null,"set":true},"a":null},'
+    b'"source":{"connector":"cassandra","db":"NULL","keyspace":"k","table":"t"}}'
+)
+ENRICHED = (
+    b'{"op":"c","after":{"id":1},"source":{"database_name":"d","schema_name":"s",'
+    b'"table_name":"t","origin":"cockroachdb"}}'
+)
+
+
+def test_rows_of_cells_have_what_became_of_them() -> None:
+    told = taken_apart("debezium_json", CELLS, b'{"id":{"value":1,"set":true}}')
+    assert told.key is not None and told.key.tree.root is not None
+    assert told.key.tree.root.children[0].became == ["record_key.id = 1"]
+    found = became(told)
+    assert (found["id"], found["a"]) == (
+        ["after.id = 1"],
+        ['after.a = "__debezium_unavailable_value"'],
+    )
+    # Cassandra has the key of a delete in "after".
+    found = became(taken_apart("debezium_json", DELETED_CELLS))
+    assert (found["id"], found["op"]) == (["before.id = 1"], ["operation = delete"])
+    found = became(taken_apart("debezium_json", ENRICHED))
+    assert [found[each] for each in ("database_name", "schema_name", "table_name")] == [
+        ["source_database = d"],
+        ["source_schema = s"],
+        ["source_table = t"],
+    ]
+
+
 @pytest.mark.parametrize(
     ("format_name", "value"),
     [
+        ("debezium_json", CELLS),
         ("maxwell_json", MAXWELL),
         ("canal_json", CANAL),
         ("debezium_unwrapped_json", UNWRAPPED),

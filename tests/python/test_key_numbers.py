@@ -9,9 +9,11 @@ from debezium_messages import changed, dumps
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dbt_lakehouse.commands.generate.key_evidence import KeyEvidence
 from dbt_lakehouse.commands.keys import given_key
 from python_udfs.images import row_texts
 from python_udfs.registry import decode_batch, decode_payload
+from python_udfs.text.json_as_sent import load
 from python_udfs.text.numbers import canonical_number, is_canonical_number
 
 WRITTEN = [
@@ -226,6 +228,17 @@ def test_keys_of_canal_and_maxwell() -> None:
             together = decode_batch(name, [of_message] * 99, [value] * 99).payloads()
             assert together == [[event]] * 99
     assert of_keys == {b'{"id":2.5}'}
+
+
+def test_another_scale_is_no_other_key_to_generate() -> None:
+    evidence = KeyEvidence()
+    (event,) = decode_payload("debezium_json", b'{"id":10}', changed(op="u"))
+    for was, now in (("10", "1E+1"), ("2.5", "2.50"), ('{"scale":0,"value":"Cg=="}', "10")):
+        images = [{"id": load(text.encode())} for text in (was, now)]
+        evidence.add_update(event, ["id"], (images[0], images[1]), (1,))
+    assert evidence.moved == 0
+    evidence.add_update(event, ["id"], ({"id": 10}, {"id": 11}), (1,))
+    assert evidence.moved == 1
 
 
 # --- Keys that people give ------------------------------------------------------------------------

@@ -24,6 +24,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from python_udfs.core.events import DELETE, INSERT, SNAPSHOT, Event
+from python_udfs.debezium.keys import key_text
 
 KEYS_KEPT: Final = 512
 EVENTS_KEPT: Final = 16
@@ -98,8 +99,11 @@ class KeyEvidence:
     ) -> None:
         """Take an update with both of its images into account."""
         before, after = images
-        was, now = ([image.get(name) for name in names] for image in images)
-        if was == now or None in was or None in now or _MOVING in (event.metadata or b""):
+        was, now = ({name: image.get(name) for name in names} for image in images)
+        if None in (*was.values(), *now.values()) or _MOVING in (event.metadata or b""):
+            return
+        # A number is the same one, whatever its scale.
+        if was == now or key_text(was) == key_text(now):
             return
         self.moved += 1
         self.moved_at = min(self.moved_at or position, position)
