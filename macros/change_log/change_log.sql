@@ -118,7 +118,9 @@
     {{- config(materialized='change_log', meta={'change_log': log}) -}}
     {%- set events, keys, places = ref('change_events'), [], none -%}
     {%- if is_building() -%}
-        {%- set log = adapter.followed(log, this) -%}
+        {%- if not should_full_refresh() -%}
+            {%- set log = adapter.followed(log, this) -%}
+        {%- endif -%}
         {%- set run = begin_run([events], log, wanted=log.sources) -%}
         {%- set events = run.rows(events.render()) -%}
         {%- set keys = adapter.keys_allowed(this, log) -%}

@@ -14,7 +14,7 @@
     {% endif %}
     {% set wider = adapter.follow(this, log, outgrown_numbers_sql(rows)) %}
     {% if wider != log %}
-        {# It finds the log declared anew; a run that breaks off here leaves that to the next one. #}
+        {# It finds the log declared anew; after a break-off the next run does. #}
         {% set run = begin_run([events], wider, wanted=wider.sources) %}
         {% if run.is_incremental %}
             {% do adapter.follow_schema(

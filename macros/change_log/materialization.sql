@@ -7,7 +7,12 @@
 #}
 {% materialization change_log, adapter='lakehouse', supported_languages=['sql'] -%}
     {%- set run = adapter.run_of(this) -%}
-    {%- set log = adapter.followed(config.get('meta').change_log, this) -%}
+    {%- set log = config.get('meta').change_log -%}
+    {%- if should_full_refresh() -%}
+        {%- do adapter.forget_followed(this) -%}
+    {%- else -%}
+        {%- set log = adapter.followed(log, this) -%}
+    {%- endif -%}
     {{ run_hooks(pre_hooks) }}
     {%- do prepare_table() -%}
     {%- if not run.is_incremental -%}

@@ -518,6 +518,15 @@ class WritingAdapter(ModelAdapter):
 
     @available.parse_none
     @told
+    def forget_followed(self, this: BaseRelation) -> None:
+        """Have the types of a change log be as declared again: it is about to be made anew."""
+        table = self.look_at(this)
+        if table is not None and widening.looked_at(table.properties) != ({}, 0):
+            tables.set_properties(self.spark, str(this), widening.following({}, 0))
+            self.handle.looks.clear()
+
+    @available.parse_none
+    @told
     def has_followed(self, this: BaseRelation) -> None:
         """Keep with a change log's table that all of its misfits have been looked at."""
         table = self.look_at(this)
