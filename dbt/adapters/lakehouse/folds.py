@@ -3,23 +3,22 @@ events, and what it has to look up.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from dbt.adapters.base.meta import available
 from dbt.adapters.base.relation import BaseRelation
 
 from dbt.adapters.lakehouse.base import told
-from dbt.adapters.lakehouse.writing import WritingAdapter
-from dbt_lakehouse.dbt import contracts, fold, message_keys, project, tables, truncate_order
+from dbt.adapters.lakehouse.logs import LogAdapter
+from dbt_lakehouse.dbt import contracts, fold, message_keys, project, tables
 from dbt_lakehouse.dbt.declarations import Fold, quoted
 from dbt_lakehouse.dbt.fold import Found, Newest, Plan, Rebuilt, Truncate
 from dbt_lakehouse.dbt.key_ranges import KeyRanges, key_ranges, ranges_of, type_of, values_sql
 from dbt_lakehouse.dbt.node_run import DOUBTS, NodeRun
-from dbt_lakehouse.dbt.truncate_order import Placed
 
 
-class FoldAdapter(WritingAdapter):
+class FoldAdapter(LogAdapter):
     """Methods for the macros that fold events."""
 
     @available.parse_none
@@ -133,28 +132,6 @@ class FoldAdapter(WritingAdapter):
         """The truncates that a query finds, see macros/current_state/truncates.sql."""
         self.connections.log_statement(query)
         return [fold.truncate(row) for row in self.handle.session.sql(query).toArrow().to_pylist()]
-
-    @available.parse_none
-    @told
-    def place_truncates(
-        self, this: BaseRelation, run: NodeRun, log: Mapping[str, Any], name: str
-    ) -> Placed:
-        """Evaluate a view of the new events that get another log time in a change log than in
-        change_events, see ``dbt_lakehouse.dbt.truncate_order``.
-        """
-        events = run.upstreams[0]
-        if not (run.has_news_of(events) and truncate_order.has_several_partitions(run)):
-            return Placed()
-        if not run.may_read(events, "truncates"):
-            # A truncate has no key; by that, statistics spare the files without any.
-            conditions = [] if log["keyless"] else [(log["key"][0], "is null", None)]
-            if not run.is_incremental or not tables.may_have_rows(
-                self.spark, str(this), conditions
-            ):
-                return Placed()
-        found = truncate_order.place(self.handle.session, run, str(this), log["conditions"], name)
-        run.places = found.view
-        return found
 
     @available.parse_none
     def hold_key_ranges(self, name: str, found: Found) -> list[list[str]]:

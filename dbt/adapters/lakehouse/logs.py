@@ -1,0 +1,350 @@
+"""What the events and the change logs ask of the adapter: which rows a truncate, a tombstone, a key
+update or a key that has changed makes other ones, and which columns follow the source.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+from dbt.adapters.base.meta import available
+from dbt.adapters.base.relation import BaseRelation
+from dbt_common.exceptions import CompilationError, DbtRuntimeError
+
+from dbt.adapters.lakehouse.base import told
+from dbt.adapters.lakehouse.writing import WritingAdapter
+from dbt_lakehouse.config.topics import TopicMatcher, topic_rules
+from dbt_lakehouse.dbt import (
+    compaction,
+    key_updates,
+    marks,
+    message_keys,
+    tables,
+    truncate_order,
+    widening,
+)
+from dbt_lakehouse.dbt.compaction import Judged, Judging, News
+from dbt_lakehouse.dbt.marks import HistoryLost
+from dbt_lakehouse.dbt.message_keys import Verdict
+from dbt_lakehouse.dbt.node_run import KEY_UPDATES, NodeRun, kept
+from dbt_lakehouse.dbt.truncate_order import Placed
+from dbt_lakehouse.lake.policies import compacted_topics
+from dbt_lakehouse.lake.tables import Table
+
+
+class LogAdapter(WritingAdapter):
+    """Methods for the macros of events and change logs."""
+
+    # -- truncates
+
+    @available.parse_none
+    @told
+    def place_truncates(
+        self, this: BaseRelation, run: NodeRun, log: Mapping[str, Any], name: str
+    ) -> Placed:
+        """Evaluate a view of the new events that get another log time in a change log than in
+        change_events, see ``dbt_lakehouse.dbt.truncate_order``.
+        """
+        events = run.upstreams[0]
+        if not (run.has_news_of(events) and truncate_order.has_several_partitions(run)):
+            return Placed()
+        if not run.may_read(events, "truncates"):
+            # A truncate has no key; by that, statistics spare the files without any.
+            conditions = [] if log["keyless"] else [(log["key"][0], "is null", None)]
+            if not run.is_incremental or not tables.may_have_rows(
+                self.spark, str(this), conditions
+            ):
+                return Placed()
+        found = truncate_order.place(self.handle.session, run, str(this), log["conditions"], name)
+        run.places = found.view
+        return found
+
+    # -- key updates
+
+    @available.parse_none
+    @told
+    def key_update_news(self, this: BaseRelation) -> str | None:
+        """The rows of a change log that are new to its key updates, to select from; None if there
+        are no such rows, or no key updates.
+        """
+        table = self.look_at(this)
+        if table is None or not self._may_have_key_updates(this):
+            return None
+        run, text = self.run_of(this), table.properties.get(KEY_UPDATES)
+        try:
+            reading = marks.reading(marks.parsed(text) if text else None, table)
+        except HistoryLost:
+            reading = marks.reading(None, table)
+        run.key_updates = reading.until
+        # What the run has appended is no other command's.
+        run.seen = table.snapshot
+        return reading.sql(str(this)) if reading.has_news else None
+
+    @available.parse_none
+    @told
+    def key_updates_done(self, this: BaseRelation) -> None:
+        """Note that the rows of key updates have their values."""
+        tables.set_properties(
+            self.spark, str(this), {KEY_UPDATES: str(self.run_of(this).key_updates)}
+        )
+        self.handle.looks.clear()
+
+    @available.parse_none
+    @told
+    def begin_key_updates_anew(self, this: BaseRelation) -> None:
+        """Have all rows of key updates looked at again, before they are filled anew."""
+        if self._may_have_key_updates(this):
+            tables.set_properties(self.spark, str(this), {KEY_UPDATES: ""})
+            self.handle.looks.clear()
+
+    @available.parse_none
+    @told
+    def has_key_updates(self, run: NodeRun, log: BaseRelation) -> bool:
+        """Whether a change log may have rows of key updates that a model has not read as they are
+        now.
+        """
+        return run.is_incremental and self._may_have_key_updates(log, run.sequence_read(log))
+
+    @available.parse_none
+    @told
+    def find_resting(self, name: str, first: str, more: str, most: int) -> int:
+        """Make a temporary view of rows of key updates: those of one query and then, as long as
+        there are more, those of another one, which reads the view. How many there are.
+
+        ``most``: so many there can be.
+        """
+        rows = self._hold_query(name, first)
+        while 0 < rows < most:
+            found = self._hold_query(name, more)
+            if found == rows:
+                break
+            rows = found
+        return rows
+
+    def _hold_query(self, name: str, query: str) -> int:
+        self.connections.log_statement(f"hold {name} as {query}")
+        # By this process: an evaluated view can't be made of itself.
+        return self._hold_rows(name, self.handle.session.sql(query).toArrow())
+
+    @available.parse_none
+    @told
+    def follow_key_updates(self, name: str, query: str) -> None:
+        """Make a temporary view of where rows of key updates have values from (``key_updates``), of
+        a query that says on which others they rest: place, source, and the columns.
+        """
+        self.connections.log_statement(query)
+        rows = self.handle.session.sql(query).toArrow().to_pylist()
+        found = key_updates.sources(
+            {row["_place"]: (row["rests_on"], row["columns"]) for row in rows}
+        )
+        columns = [[each[place] for each in found] for place in range(3)]
+        types = (pa.string(), pa.string(), pa.list_(pa.string()))
+        self._hold_rows(
+            name,
+            pa.table(
+                {
+                    field: pa.array(values, kind)
+                    for field, values, kind in zip(
+                        ("place", "source", "columns"), columns, types, strict=True
+                    )
+                }
+            ),
+        )
+
+    def _hold_rows(self, name: str, rows: pa.Table) -> int:
+        self.handle.session.spark.createDataFrame(rows).createOrReplaceTempView(name)
+        return len(rows)
+
+    def _may_have_key_updates(self, log: BaseRelation, since: int = 0) -> bool:
+        name = str(log)
+        # One that no run has brought up to its declaration lacks the column.
+        if all(field.name != "_key_update" for field in tables.columns_of(self.spark, name)):
+            return False
+        is_one = ("_key_update.id", "is not null", None)
+        return tables.may_have_rows(self.spark, name, [is_one], since=since)
+
+    # -- tombstones of compacted topics
+
+    @available.parse_none
+    @told
+    def unjudged(self, this: BaseRelation) -> str | None:
+        """The events of change_events whose topics' tombstones are to be judged, to select from;
+        None where no topic counts as compacted, or none has anything new.
+        """
+        rules = topic_rules(self.connections.project().variables.get("topics"))
+        said = any(rule.compacted for rule in rules)
+        if not said and not compacted_topics(self.spark):
+            return None
+        table = tables.look_at(self.spark, str(this))
+        if table is None:
+            return None
+        before, new = compaction.judged(table), compaction.unjudged(table)
+        if not new.has_news and not self._judging(table, []).windows:
+            return None
+        self.connections.log_statement(f"judged so far: {before}")
+        return new.sql(str(this))
+
+    @available.parse_none
+    @told
+    def judging(self, this: BaseRelation, news: Sequence[Sequence[Any]]) -> Judging:
+        """What is to be judged; ``news`` has a topic's name and the least log time of its new
+        events, in microseconds, or None.
+        """
+        table = tables.look_at(self.spark, str(this))
+        return self._judging(table, [News(*each) for each in news])
+
+    @available.parse_none
+    @told
+    def compaction_of(self, topics: Sequence[str]) -> dict[str, bool | None]:
+        """Whether topics count as compacted; None of one of which nobody says so or the contrary.
+
+        A word of vars.topics comes before a broker's.
+        """
+        rules = topic_rules(self.connections.project().variables.get("topics"))
+        matcher, by_broker = TopicMatcher(self.spark._jvm, rules), compacted_topics(self.spark)
+        said = {topic: matcher.compacted_in_bronze(topic) for topic in topics}
+        return {
+            topic: True if each is None and topic in by_broker else each
+            for topic, each in said.items()
+        }
+
+    def _judging(self, table: Table | None, news: Sequence[News]) -> Judging:
+        before = Judged() if table is None else compaction.judged(table)
+        topics = sorted(before.topics.keys() | {each.topic for each in news})
+        found = self.compaction_of(topics)
+        return compaction.judging(before, news, lambda topic: bool(found[topic]))
+
+    @available.parse_none
+    @told
+    def keep_judged(self, this: BaseRelation, judging: Judging) -> None:
+        """Keep that all of change_events is judged now."""
+        table = tables.look_at(self.spark, str(this))
+        if table is not None:
+            kept = {compaction.PROPERTY: judging.kept(table)}
+            tables.set_properties(self.spark, str(this), kept)
+            self.handle.looks.clear()
+
+    # -- the keys of messages
+
+    @available.parse_none
+    @told
+    def keys_allowed(self, this: BaseRelation, log: Mapping[str, Any]) -> list[list[str]]:
+        """The names that the keys of a log's events may have, see ``message_keys.allowed``."""
+        return message_keys.allowed(log, self._keys_taken(this))
+
+    @available
+    def refusal_of_keys(self) -> str:
+        """SQL that fails, in place of an event's operation, see ``message_keys``."""
+        return message_keys.REFUSAL
+
+    @available.parse_none
+    @told
+    def hold_to_key(
+        self,
+        this: BaseRelation,
+        log: Mapping[str, Any],
+        query: str,
+        write: Callable[[str], Any],
+        change_log_sql: Callable[..., str],
+    ) -> None:
+        """Write the rows of a change log, which a query gives, unless messages have another key
+        than it declares: then nothing is written, or what is meant by it, see ``message_keys``.
+        """
+        run = self.run_of(this)
+        taken = self._keys_taken(this)
+        try:
+            if taken:
+                run.keeps[message_keys.TAKEN] = taken
+            write(query)
+        except DbtRuntimeError as error:
+            if message_keys.is_refusal(str(error)):
+                verdict = self._judged(this, log)
+            else:
+                raise
+        else:
+            return
+        run.keeps[message_keys.TAKEN] = verdict.taken
+        if verdict.has_former and not run.is_incremental:
+            keys = message_keys.allowed(log, verdict.taken)
+            events = run.rows(run.upstreams[0])
+            query = change_log_sql(log, events, keys, run.places, verdict.renamed)
+        write(query.replace(message_keys.REFUSAL, message_keys.UNREFUSED))
+
+    def _judged(self, this: BaseRelation, log: Mapping[str, Any]) -> Verdict:
+        """What is to become of other keys. Raises ``CompilationError`` if they are an error."""
+        run = self.run_of(this)
+        events = run.upstreams[0]
+        query = message_keys.question(log, f"{events} version as of {run.snapshot_of(events)}")
+        self.connections.log_statement(query)
+        rows = self.handle.session.sql(query).toArrow().to_pylist()
+        verdict = message_keys.judge(rows, log, str(this))
+        if verdict.error is not None:
+            raise CompilationError(verdict.error)
+        return verdict
+
+    def _keys_taken(self, this: BaseRelation) -> list[list[str]]:
+        """The names of keys that earlier runs have taken."""
+        run = self.run_of(this)
+        taken = kept(run.table, message_keys.TAKEN) if run.table and run.is_incremental else None
+        return taken or []
+
+    @available.parse_none
+    @told
+    def doubt_of_keys(self, this: BaseRelation, log: Mapping[str, Any]) -> str | None:
+        """What a run says of the keys of a log's messages, None for nothing."""
+        taken = self.run_of(this).keeps.get(message_keys.TAKEN) or self._keys_taken(this)
+        return message_keys.warning(log, taken, str(this))
+
+    # -- columns that follow the source
+
+    @available.parse_none
+    @told
+    def misfits_to_follow(self, this: BaseRelation, log: Mapping[str, Any]) -> str | None:
+        """The rows of a change log whose misfits may widen its columns, to select from; None if all
+        have been looked at, or its columns don't follow.
+        """
+        table = self.look_at(this) if log.get("follow") else None
+        if table is None or not widening.may_follow(log):
+            return None
+        _, sequence = widening.looked_at(table.properties)
+        if sequence >= table.sequence:
+            return None
+        since = f" where _last_updated_sequence_number > {sequence}" if sequence else ""
+        return f"(select * from {this}{since})"
+
+    @available.parse_none
+    @told
+    def follow(self, this: BaseRelation, log: Mapping[str, Any], query: str) -> dict[str, Any]:
+        """Keep the types with a change log's table that a query's numbers (``widening.Kind``) take;
+        its declaration with those types, the same one if there is nothing to follow.
+        """
+        self.connections.log_statement(query)
+        kinds = [widening.Kind(*row) for row in self.handle.session.sql(query).collect()]
+        types = widening.outgrown(log, kinds)
+        if not types:
+            return dict(log)
+        table = self.look_at(this)
+        assert table is not None
+        known, sequence = widening.looked_at(table.properties)
+        now = widening.following({**known, **types}, sequence)
+        tables.set_properties(self.spark, str(this), now)
+        self.handle.looks.clear()
+        return dict(widening.followed(log, now))
+
+    @available.parse_none
+    @told
+    def forget_followed(self, this: BaseRelation) -> None:
+        """Have the types of a change log be as declared again: it is about to be made anew."""
+        table = self.look_at(this)
+        if table is not None and widening.looked_at(table.properties) != ({}, 0):
+            tables.set_properties(self.spark, str(this), widening.following({}, 0))
+            self.handle.looks.clear()
+
+    @available.parse_none
+    @told
+    def has_followed(self, this: BaseRelation) -> None:
+        """Keep with a change log's table that all of its misfits have been looked at."""
+        table = self.look_at(this)
+        assert table is not None
+        known, _ = widening.looked_at(table.properties)
+        tables.set_properties(self.spark, str(this), widening.following(known, table.sequence))
+        self.handle.looks.clear()
