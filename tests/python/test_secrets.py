@@ -20,7 +20,7 @@ from dbt_common.events.event_manager_client import get_event_manager
 from dbt_common.events.functions import fire_event
 from dbt_common.events.logger import LineFormat, LoggerConfig
 from dbt_common.events.types import Note
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from lakes import Lake, copy_project
 
@@ -151,6 +151,7 @@ PLACES: Final = (
 )
 
 
+@settings(deadline=None)
 @given(secret=BARE, form=st.sampled_from(ADDRESSES), place=st.sampled_from(PLACES))
 def test_no_address_tells_a_secret(secret: str, form: str, place: str) -> None:
     assert PART not in without_secrets(place.format(form.format(secret)))
@@ -158,6 +159,7 @@ def test_no_address_tells_a_secret(secret: str, form: str, place: str) -> None:
     assert PART not in without_secrets(place.format(form.format(quote(secret, safe=""))))
 
 
+@settings(deadline=None)
 @given(
     secret=BARE,
     name=st.sampled_from(NAMES),
@@ -169,6 +171,7 @@ def test_no_setting_tells_a_secret(secret: str, name: str, form: str, place: str
     assert PART not in without_secrets(place.format(form.format(name, secret)))
 
 
+@settings(deadline=None)
 @given(secret=QUOTED, name=st.sampled_from(NAMES), place=st.sampled_from(PLACES[:6]))
 def test_no_quoted_value_tells_a_secret(secret: str, name: str, place: str) -> None:
     pair = {"a": 1, name: secret, "b": [1, 2]}
@@ -186,6 +189,7 @@ def test_no_quoted_value_tells_a_secret(secret: str, name: str, place: str) -> N
         assert PART not in without_secrets(place.format(text))
 
 
+@settings(deadline=None)
 @given(secret=BARE, place=st.sampled_from(PLACES))
 def test_no_header_tells_a_secret(secret: str, place: str) -> None:
     base64 = b64encode(secret.encode()).decode()
@@ -204,6 +208,7 @@ def test_no_header_tells_a_secret(secret: str, place: str) -> None:
         assert PART not in told and base64 not in told
 
 
+@settings(deadline=None)
 @given(secret=secrets(DIVIDERS + " ;,=ä"))
 def test_a_login_of_kafka_tells_no_secret(secret: str) -> None:
     login = f'a.PlainLoginModule required username="me" password="{secret}";'
@@ -298,6 +303,7 @@ def test_dbts_own_log_shows_no_secrets(tmp_path: Path, form: LineFormat) -> None
 CATALOG: Final = "spark.sql.catalog.lake."
 
 
+@settings(deadline=None)
 @given(secret=BARE)
 def test_a_login_in_an_address_is_refused_without_it(secret: str) -> None:
     """What of it is a password can't be told, so nothing of the address is repeated."""

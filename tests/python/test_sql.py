@@ -35,7 +35,6 @@ from dbt_lakehouse.errors import (
     ConfigurationError,
     DamageError,
     LakehouseError,
-    ReadError,
     WriteError,
 )
 from dbt_lakehouse.lake.catalog import CATALOG_URI, SQLITE
@@ -256,7 +255,7 @@ def test_a_view_that_only_spark_understands_says_so(reader: Reader) -> None:
         ("select * from ordrs", "there is no table ordrs: is it gold.orders"),
         ("select * from silver.orders", "there is no table orders: is it gold.orders"),
         ("select * from nothing_like_it", "'show all tables'` lists those there are"),
-        ("select statis from orders", 'Candidate bindings: "status"'),
+        ("select statis from orders", "there is no column statis (did you mean status?)"),
         ("selec 1", 'syntax error at or near "selec"'),
         ("select 'a'::int", "Could not convert string 'a' to INT32"),
         ("select 1; select 2", "one query is answered at a time, not 2"),
@@ -311,14 +310,14 @@ def test_what_is_refused(lake: Lake, reader: Reader, query: str, sentence: str) 
 
 
 @pytest.mark.parametrize(
-    ("pattern", "error", "sentence"),
+    ("pattern", "sentence"),
     [
-        ("metadata/*.json", DamageError, r"is cut short, a file of other\.damaged"),
-        ("data/*.parquet", ReadError, r"the lake can't be read: .*\.parquet"),
+        ("metadata/*.json", r"json is cut short or damaged, a file of other\.damaged"),
+        ("data/*.parquet", r"parquet is cut short or damaged, a file of other\.damaged"),
     ],
 )
 def test_a_damaged_table_keeps_no_other_from_being_read(
-    lake: Lake, pattern: str, error: type[LakehouseError], sentence: str
+    lake: Lake, pattern: str, sentence: str
 ) -> None:
     lake.sql("create table lake.other.damaged as select 1 as id")
     try:
@@ -328,7 +327,7 @@ def test_a_damaged_table_keeps_no_other_from_being_read(
         reader = lake.reader()
         assert reader.query("select count(*) from gold.regions").fetchall() == [(7,)]
         for each in (reader, lake.reader(datetime.now(UTC))):
-            with pytest.raises(error, match=sentence), each.explained():
+            with pytest.raises(DamageError, match=sentence), each.explained():
                 each.query("from other.damaged").fetchall()
         file.write_bytes(whole)
     finally:

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from aerospike_encoder import pack
 from dbt_common.exceptions import DbtRuntimeError
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from lakes import Lake
 from small_messages import profile
@@ -189,6 +189,7 @@ ANY_VALUE: Final = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(
     name=st.sampled_from(["topics", "captures", "max_quarantine_rate", "as_of", "my_own"]),
     value=ANY_VALUE | st.lists(ANY_VALUE, max_size=3),
