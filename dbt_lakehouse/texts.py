@@ -4,10 +4,14 @@ import difflib
 import re
 import unicodedata
 from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime
 from typing import Final
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+# The Gregorian calendar comes back after so many years, and days.
+_CYCLE_YEARS: Final = 400
+_CYCLE_DAYS: Final = 146_097
+_EPOCH_DAY: Final = date(1970, 1, 1).toordinal()
+_DAY_SECONDS: Final = 86_400
 # Whatever ends a line somewhere: SQL is indented, and a literal must not be.
 _LINE_ENDS: Final = re.compile("[\n-\r\x1c-\x1e\x85\u2028\u2029]")
 _ESCAPED: Final = re.compile(r"\\(?:u([0-9a-f]{4})|(.))", re.DOTALL)
@@ -56,12 +60,33 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
+def date_text(days: int) -> str:
+    """A day, counted from the epoch, as ISO 8601, also of a year that Python has none of:
+    ``2026-11-21``, ``+12000-01-01``, ``-0043-03-15``.
+    """
+    cycles, rest = divmod(days, _CYCLE_DAYS)
+    day = date.fromordinal(_EPOCH_DAY + rest)
+    year = day.year + cycles * _CYCLE_YEARS
+    return f"{year:04}-{day:%m-%d}" if 0 <= year <= 9999 else f"{year:+05}-{day:%m-%d}"
+
+
+def wall_text(ticks: int, digits: int = 6) -> str:
+    """A time of day on a day, of ``digits`` behind the second, counted from the epoch, as ISO 8601:
+    ``2026-11-21T10:00:00.123``.
+    """
+    seconds, fraction = divmod(ticks, 10**digits)
+    days, second = divmod(seconds, _DAY_SECONDS)
+    minutes, second = divmod(second, 60)
+    behind = f".{fraction:0{digits}}".rstrip("0") if fraction else ""
+    return f"{date_text(days)}T{minutes // 60:02}:{minutes % 60:02}:{second:02}{behind}"
+
+
 def time_text(micros: int) -> str:
     """A moment, in microseconds since the epoch, as ISO 8601: ``2026-11-21T10:00:00.123Z``."""
-    return iso_text(_EPOCH + timedelta(microseconds=micros))
+    return wall_text(micros) + "Z"
 
 
 def iso_text(moment: datetime) -> str:
-    """The same of a moment that knows its time zone."""
+    """A moment that knows its time zone, as ``time_text``."""
     text = moment.astimezone(UTC).replace(tzinfo=None).isoformat()
     return (text.rstrip("0") if "." in text else text) + "Z"

@@ -1,7 +1,6 @@
 """`lakehouse peek`: the newest messages of a topic, decoded."""
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime
 
 import msgspec
 
@@ -10,6 +9,7 @@ from dbt_lakehouse.commands.explain.report import event_lines, wrong_of
 from dbt_lakehouse.commands.messages import event_json
 from dbt_lakehouse.landing.kafka.peeking import Peeked
 from dbt_lakehouse.schema_registry import know_schemas_of
+from dbt_lakehouse.texts import time_text
 from python_udfs.core.events import Event
 from python_udfs.registry import decode_payload
 
@@ -22,7 +22,7 @@ def peek_text(topic: str, messages: Iterable[Peeked]) -> str:
     for message in messages:
         found, events = _decoded(message)
         place = f"{topic}, partition {message.partition}, offset {message.offset}"
-        moment = "without a time" if message.timestamp is None else _text(message.timestamp)
+        moment = "without a time" if message.timestamp is None else time_text(message.timestamp)
         lines.append(f"{place}, {moment}: {found.format} ({found.how})")
         for event in events:
             title = f"event {event.event_index}" if len(events) > 1 else "event"
@@ -41,7 +41,7 @@ def peek_json(topic: str, messages: Iterable[Peeked]) -> str:
             "topic": topic,
             "partition": message.partition,
             "offset": message.offset,
-            "timestamp": message.timestamp and _text(message.timestamp),
+            "timestamp": None if message.timestamp is None else time_text(message.timestamp),
             "format": found.format,
             "how": found.how,
             "events": [event_json(event) for event in events],
@@ -58,8 +58,3 @@ def _decoded(message: Peeked) -> tuple[Guess, Sequence[Event]]:
         return found, found.events
     found = Guess(message.format, "as vars.topics says")
     return found, decode_payload(message.format, message.key, message.value, message.headers)
-
-
-def _text(moment: datetime) -> str:
-    # Sessions are in UTC, and so are the times that Spark hands out.
-    return f"{moment.isoformat()}Z"

@@ -200,7 +200,7 @@ def found_in(row: Mapping[str, Any], key_type: str) -> Found:
 
 
 def truncate(row: Mapping[str, Any]) -> Truncate:
-    """A truncate that a query has found: its position (a struct), times in microseconds since the
+    """A truncate that a query has found: its place (a struct), times in microseconds since the
     epoch, its source and whether it is new.
     """
     place = row["position"]

@@ -322,11 +322,7 @@ def _table(
         written_at=commits.written_at(table),
         made_of=made_of,
         log=logs[0] if logs else None,
-        newest_event=(
-            None
-            if known is None or known.log_time is None
-            else _EPOCH + timedelta(microseconds=known.log_time)
-        ),
+        newest_event=None if known is None else _moment(known.log_time),
         # The filter by which a run spares itself a look takes some tables for others.
         waiting=waiting and unread != 0,
         unread=unread,
@@ -496,8 +492,17 @@ def _tell_of_newest(facts: Facts, reader: Reader, tables: Mapping[str, Table]) -
             if not _is_large(tables[name]):
                 reader.include(name)
                 rows = reader.earlier(name, sequence=mark.sequence)
-                row = reader.query(f"select max(_position.log_time) from {rows}").fetchone()
-                noted[read] = table.newest_event = None if row is None else row[0]
+                newest_log_time = f"select epoch_us(max(_position.log_time)) from {rows}"
+                row = reader.query(newest_log_time).fetchone()
+                noted[read] = table.newest_event = None if row is None else _moment(row[0])
+
+
+def _moment(micros: int | None) -> datetime | None:
+    """A moment from microseconds since the epoch; None for one that Python has not."""
+    try:
+        return None if micros is None else _EPOCH + timedelta(microseconds=micros)
+    except OverflowError:
+        return None
 
 
 def _read_of_log(table: TableFacts, tables: Mapping[str, Table]) -> tuple[str, Mark] | None:

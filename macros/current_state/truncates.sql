@@ -77,7 +77,12 @@
 
         select
             _source as source,
-            chosen._position as position,
+            struct(
+                chosen._position.topic as topic,
+                chosen._position.partition as partition,
+                chosen._position.offset as offset,
+                chosen._position.event_index as event_index
+            ) as position,
             unix_micros(chosen._position.log_time) as log_time,
             unix_micros(chosen._time) as time,
             chosen._is_new as is_new

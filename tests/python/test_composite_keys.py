@@ -1,21 +1,26 @@
 """A table whose key has several columns, one of them a time: keys that differ in a microsecond, or
-in the case of a name, are keys of their own wherever a key is remembered. And dbt's own options and
-commands, on the same table.
+in the case of a name, are keys of their own wherever a key is remembered. Beside it, days and times
+of all calendars as the first columns of a key. And dbt's own options and commands, on the same
+table.
 """
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
 import pytest
 from lakes import Lake
-from small_project import small_project
+from small_project import Log, add_gold, add_log, current_state, history, small_project
 from streams import MINUTE, START, Message
 
 from dbt_lakehouse.commands.forget.command import Options, forget
+from dbt_lakehouse.commands.why.command import why
+from dbt_lakehouse.commands.why.events import keyed_table
 from dbt_lakehouse.config.paths import ROOT
+from dbt_lakehouse.dbt.commands import read_manifest
 
 AS_OF: Final = "2026-10-03 00:00:00"
 TOPIC: Final = "debezium.lab.readings"
@@ -35,6 +40,13 @@ COLUMNS: Final = {
         "struct<log_time:timestamp,topic:string,partition:int,offset:bigint,event_index:int>"
     ),
 }
+# The first column of a key is what a run looks for rows by.
+DAYS: Final = Log("days", "days", {"day": "date", "at": "timestamp"}, {"note": "string"})
+MOMENTS: Final = Log("moments", "moments", {"at": "timestamp", "day": "date"}, {"note": "string"})
+DIARY: Final = Log("diary", "diary", {}, {"day": "date", "at": "timestamp", "note": "string"})
+# The usual "no date", days that the Julian calendar has elsewhere, one that it lacks, and one that
+# Python lacks.
+OLD_DAYS: Final = ("0001-01-01", "1500-01-01", "1500-01-03", "1582-10-10", "+12000-01-01")
 FIRST, SECOND, THIRD = (f"2026-10-01T10:00:00.12345{digit}" for digit in (6, 7, 8))
 
 
@@ -44,10 +56,11 @@ class Readings:
     def __init__(self, lake: Lake) -> None:
         self.lake = lake
 
-    def run(self, *messages: Message) -> None:
+    def run(self, *messages: Message, selection: Sequence[str] = ("-s", "+readings")) -> None:
         """Land the messages and bring gold up to date."""
         self.lake.land(each.line() for each in messages)
-        statuses = self.lake.dbt("build", "--exclude", "quarantine_rate", as_of=AS_OF)
+        arguments = ("build", *selection, "--exclude", "quarantine_rate")
+        statuses = self.lake.dbt(*arguments, as_of=AS_OF)
         assert set(statuses.values()) <= {"success", "pass"}, statuses
 
     def gold(self) -> dict[str, float]:
@@ -69,6 +82,18 @@ def change(
     return Message(TOPIC, partition, offset, clock, key(at), json.dumps(value).encode())
 
 
+def of_day(table: str, step: int, op: str, day: str, note: str) -> Message:
+    """A change of the row of a day in one of the tables that have any."""
+    row = {"day": day, "at": f"{day}T00:00:00Z"}
+    image = {**row, "note": note}
+    value = {"op": op, "before": image if op == "d" else None, "source": {"table": table}}
+    value["after"] = None if op == "d" else image
+    offset = step * len(OLD_DAYS) + OLD_DAYS.index(day)
+    topic = f"debezium.lab.{table}"
+    clock = START + offset * MINUTE
+    return Message(topic, 0, offset, clock, json.dumps(row).encode(), json.dumps(value).encode())
+
+
 def key(at: str) -> bytes:
     return json.dumps({"a": "x", "at": at, "B": 7}).encode()
 
@@ -88,6 +113,10 @@ def readings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Readings]:
     tests = ["equals_refold"]
     model: dict[str, Any] = {"name": "readings", "columns": columns, "data_tests": tests}
     (project / "models/gold/readings.yml").write_text(json.dumps({"models": [model]}))
+    for log in (DAYS, MOMENTS, DIARY):
+        add_log(project, log)
+        add_gold(project, current_state(log))
+    add_gold(project, history(MOMENTS, "moments_history"))
     # What `forget` has to look into, too.
     for suffix in ("sql", "yml"):
         shutil.copy(
@@ -96,7 +125,12 @@ def readings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Readings]:
     lake = Lake(folder, project)
     with lake.dbt_folders():
         built = Readings(lake)
-        built.run(*(change(n, "c", at, n) for n, at in enumerate((FIRST, SECOND, THIRD))))
+        tables = (DAYS.name, MOMENTS.name, DIARY.name)
+        built.run(
+            *(change(n, "c", at, n) for n, at in enumerate((FIRST, SECOND, THIRD))),
+            *(of_day(table, 0, "c", day, "old") for table in tables for day in OLD_DAYS),
+            selection=(),
+        )
         yield built
 
 
@@ -131,6 +165,58 @@ def test_what_is_remembered_of_a_key_is_forgotten_with_it(readings: Readings) ->
 def test_times_in_gold_have_their_microseconds(readings: Readings) -> None:
     times = {row["at"] for row in readings.lake.read("gold.readings")}
     assert times == {datetime.fromisoformat(SECOND), datetime.fromisoformat(THIRD)}
+
+
+def test_days_and_times_of_all_calendars_are_keys(readings: Readings) -> None:
+    """Updates and deletes find their rows, in gold and in a history; their data tests pass."""
+    keyed = (DAYS.name, MOMENTS.name)
+    readings.run(
+        *(of_day(table, 1, "u", day, "new") for table in keyed for day in OLD_DAYS[::2]),
+        *(of_day(table, 1, "d", OLD_DAYS[1], "old") for table in (*keyed, DIARY.name)),
+        selection=(),
+    )
+    kept = [OLD_DAYS[0], *OLD_DAYS[2:]]
+    for table in (*keyed, DIARY.name):
+        rows = readings.lake.sql(
+            "select cast(day as string) as day, cast(unix_micros(at) as string) as at, note"
+            f" from gold.{table} order by day, at"
+        )
+        assert len(rows) == 4 == len({row["at"] for row in rows})
+        assert {row["day"] for row in rows} == {*kept}
+        changed = {row["day"] for row in rows if row["note"] == "new"}
+        assert changed == (set() if table == DIARY.name else {*OLD_DAYS[::2]})
+    (versions,) = readings.lake.sql(
+        "select count(*) as all, count_if(is_current) as current from gold.moments_history"
+    )
+    assert versions == {"all": 8, "current": 4}
+    # Without Spark.
+    nodes = read_manifest(readings.lake.load(captures=[], as_of=AS_OF)).nodes
+    reader = readings.lake.reader()
+    for day in OLD_DAYS:
+        given = json.dumps({"day": day, "at": f"{day}T00:00:00Z"})
+        for table in keyed:
+            found = why(reader, keyed_table(nodes, table), given)
+            assert found.key["day"] == day
+            assert (found.row is None) == (day == OLD_DAYS[1])
+            assert not found.differences
+
+
+def test_a_test_of_another_kind_of_table_says_so(readings: Readings) -> None:
+    """A table without a key has neither a key that is unique, nor a fold."""
+    wrong = ["unique_key", "equals_refold", "no_absent_keys"]
+    copies = {"unique_combination": {"arguments": {"columns": ["_row", "_copy"]}}}
+    diary = current_state(DIARY)
+    add_gold(readings.lake.project, replace(diary, data_tests=[*wrong, copies]))
+    outcomes = readings.lake.outcomes("test", "-s", "diary", as_of=AS_OF)
+    add_gold(readings.lake.project, diary)
+    statuses = {name: each.status for name, each in outcomes.items()}
+    assert sorted(statuses.values()) == ["error", "error", "error", "pass"]
+    for test in wrong:
+        (told,) = (each.message for name, each in outcomes.items() if name.startswith(test))
+        assert (
+            f"{test} is a test of a gold table with a key, made by current_state, and diary is a"
+            " table without a key"
+        ) in " ".join(told.split())
 
 
 TEST: Final = "equals_refold_readings_"

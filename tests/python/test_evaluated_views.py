@@ -3,6 +3,7 @@
 import random
 import re
 from collections.abc import Callable, Iterator
+from datetime import date
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,6 +16,7 @@ from pyspark.errors.exceptions.captured import CapturedException
 from dbt_lakehouse.dbt import tables
 from dbt_lakehouse.dbt.key_ranges import key_ranges
 from dbt_lakehouse.spark.java_errors import error_text, statement_error_text
+from dbt_lakehouse.spark.rows import collected
 from dbt_lakehouse.spark.session import opened_sessions
 from dbt_lakehouse.spark.sessions import LakeSession
 
@@ -191,6 +193,19 @@ def test_a_name_can_be_used_again_and_is_gone_when_dropped(session: LakeSession)
     with pytest.raises(AnalysisException):
         session.spark.table("small").collect()
     session.views.drop("small")
+
+
+def test_rows_of_years_that_python_has_not(session: LakeSession) -> None:
+    """As `dbt show` fetches them, and the report of a test that fails."""
+    (row,) = collected(
+        session.sql(
+            "select 1 as n, date_from_unix_date(3663382) as day, struct(timestamp_micros("
+            "316516204800000000) as at) as at, timestamp '2026-01-01 00:00:00' as n"
+        )
+    )
+    assert tuple(row) == (1, "+12000-01-01", "{+12000-01-01 00:00:00}", "2026-01-01 00:00:00")
+    assert row.__fields__ == ["n", "day", "at", "n"]
+    assert collected(session.sql("select date '0001-01-01'")) == [(date(1, 1, 1),)]
 
 
 LONG: Final = 2**63

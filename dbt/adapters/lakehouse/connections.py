@@ -32,6 +32,7 @@ from dbt_lakehouse.dbt.moments import moment_of
 from dbt_lakehouse.errors import LakehouseError
 from dbt_lakehouse.lake.tables import Table
 from dbt_lakehouse.spark.java_errors import log_text, statement_error_text
+from dbt_lakehouse.spark.rows import collected
 from dbt_lakehouse.spark.sessions import LakeSession, Sessions
 from dbt_lakehouse.telling import telling
 
@@ -126,10 +127,14 @@ class LakehouseCursor(Cursor):
     def fetchall(self) -> list[Row] | None:
         # dbt handles the errors of execute alone; a query runs when its rows are fetched.
         with explained("fetching rows"):
-            return super().fetchall()
+            if self._rows is None and self._df is not None:
+                self._rows = collected(self._df)
+            return self._rows
 
     def fetchone(self) -> Row | None:
         with explained("fetching a row"):
+            if self._rows is None and self._df is not None:
+                self._rows = collected(self._df.limit(1))
             return super().fetchone()
 
 

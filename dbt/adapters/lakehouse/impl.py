@@ -26,6 +26,7 @@ from dbt_lakehouse.errors import LakehouseError
 from dbt_lakehouse.lake.catalog import CATALOG
 from dbt_lakehouse.lake.iceberg import expire_own_history
 from dbt_lakehouse.lake.tables import Table
+from dbt_lakehouse.spark.rows import collected
 from dbt_lakehouse.telling import telling
 
 if TYPE_CHECKING:
@@ -280,5 +281,5 @@ class LakehouseAdapter(FoldAdapter):
 
         with suppress(CapturedException, Py4JJavaError):
             frame = self.spark.sql(f"select * from (\n{sql}\n) limit {ROWS_SHOWN}")
-            return Rows(frame.columns, [cells(row) for row in frame.collect()])
+            return Rows(frame.columns, [cells(row) for row in collected(frame)])
         return None

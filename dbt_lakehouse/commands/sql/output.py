@@ -15,13 +15,16 @@ import pyarrow as pa
 from duckdb import DuckDBPyConnection
 
 from dbt_lakehouse.errors import ConfigurationError
-from dbt_lakehouse.texts import counted, printable
+from dbt_lakehouse.texts import counted, date_text, printable, wall_text
 
 # Few, so that the first are there soon.
 _BATCH: Final = 2_000
 # What a table for people shows of a value, and of rows unless it is told how many.
 WIDTH: Final = 60
 ROWS: Final = 1_000
+
+# Behind the second, by Arrow's names of units.
+_DIGITS: Final = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 
 Write = Callable[[bytes], object]
 _Convert = Callable[[Any], Any]
@@ -53,15 +56,8 @@ class Rows:
 
     def values(self) -> Iterator[tuple[Any, ...]]:
         """The rows as values that JSON has too, and decimals."""
-        convert = [_plain(field.type) for field in self.schema]
         for batch in self.batches():
-            yield from zip(
-                *(
-                    [None if value is None else plain(value) for value in column.to_pylist()]
-                    for column, plain in zip(batch.columns, convert, strict=True)
-                ),
-                strict=True,
-            )
+            yield from zip(*map(_values, batch.columns), strict=True)
 
 
 def write_table(rows: Rows, write: Write) -> None:
@@ -162,18 +158,52 @@ def _different(names: Sequence[str]) -> list[str]:
 # --- Values ---------------------------------------------------------------------------------------
 
 
-def _plain(kind: pa.DataType) -> _Convert:
-    """What makes of a value of Arrow's one that JSON has too: times are texts, binary is base64,
-    and a map whose keys are no texts is a list of pairs.
-    """
+def _values(column: pa.Array) -> list[Any]:
+    """A column's values, as ``_plain`` has them."""
+    plain = _plain(column.type)
+    try:
+        values = column.to_pylist()
+    except (OverflowError, ValueError):
+        # Of years that Python has none of.
+        plain = _plain(column.type, counted=True)
+        values = column.cast(_counts(column.type)).to_pylist()
+    return [None if value is None else plain(value) for value in values]
+
+
+def _counts(kind: pa.DataType) -> pa.DataType:
+    """A type with numbers in the place of days and times."""
     types = pa.types
     if types.is_struct(kind):
-        return partial(_plain_struct, {field.name: _plain(field.type) for field in kind})
+        return pa.struct([field.with_type(_counts(field.type)) for field in kind])
     if types.is_map(kind):
-        convert = _plain(kind.key_type), _plain(kind.item_type)
+        return pa.map_(_counts(kind.key_type), _counts(kind.item_type))
+    if types.is_list(kind):
+        return pa.list_(_counts(kind.value_type))
+    if types.is_fixed_size_list(kind):
+        return pa.list_(_counts(kind.value_type), kind.list_size)
+    if types.is_date32(kind):
+        return pa.int32()
+    return pa.int64() if types.is_timestamp(kind) else kind
+
+
+def _plain(kind: pa.DataType, *, counted: bool = False) -> _Convert:
+    """What makes of a value of Arrow's one that JSON has too: times are texts, binary is base64,
+    and a map whose keys are no texts is a list of pairs. With ``counted``, days and times are
+    numbers, as of ``_counts``.
+    """
+    types = pa.types
+    inner = partial(_plain, counted=counted)
+    if types.is_struct(kind):
+        return partial(_plain_struct, {field.name: inner(field.type) for field in kind})
+    if types.is_map(kind):
+        convert = inner(kind.key_type), inner(kind.item_type)
         return partial(_plain_map, types.is_string(kind.key_type), *convert)
     if types.is_list(kind) or types.is_fixed_size_list(kind):
-        return partial(_plain_list, _plain(kind.value_type))
+        return partial(_plain_list, inner(kind.value_type))
+    if counted and types.is_date32(kind):
+        return date_text
+    if counted and types.is_timestamp(kind):
+        return partial(_counted_time, _DIGITS[kind.unit], "Z" if kind.tz else "")
     if types.is_timestamp(kind):
         return _instant if kind.tz else _wall_time
     if types.is_floating(kind):
@@ -206,6 +236,10 @@ def _wall_time(value: datetime) -> str:
 
 def _instant(value: datetime) -> str:
     return _wall_time(value.replace(tzinfo=None)) + "Z"
+
+
+def _counted_time(digits: int, zone: str, value: int) -> str:
+    return wall_text(value, digits) + zone
 
 
 def _plain_list(convert: _Convert, value: list[Any]) -> list[Any]:

@@ -112,7 +112,7 @@ def typed_key(reader: Reader, table: KeyedTable, text: str) -> Key:
     values = given_key(text, table.key, types)
     held = reader.columns()[table.log]
     literals = [
-        _bytes(value) if kind == "binary" else f"try_cast({sql_literal(value)} as {held[column]})"
+        _literal(value, kind, held[column])
         for column, kind, value in zip(table.key, types, values, strict=True)
     ]
     (typed,) = rows_of(reader, f"select {', '.join(literals)}")
@@ -120,6 +120,15 @@ def typed_key(reader: Reader, table: KeyedTable, text: str) -> Key:
         if value is None:
             raise UnusableKeyError(f"--key: a value of {name} is no {kind}")
     return Key(dict(zip(names, typed, strict=True)), literals)
+
+
+def _literal(text: str, kind: str, held: str) -> str:
+    """SQL of a value of a type, which DuckDB calls ``held``."""
+    if kind == "binary":
+        return _bytes(text)
+    # DuckDB has no plus before the years behind 9999.
+    text = text.lstrip("+") if kind.startswith(("date", "timestamp")) else text
+    return f"try_cast({sql_literal(text)} as {held})"
 
 
 def _bytes(text: str) -> str:

@@ -1,6 +1,5 @@
 """Messages of a topic as Kafka has them now, landed or not; nothing is written."""
 
-from datetime import datetime
 from typing import NamedTuple
 
 from pyspark.sql import SparkSession
@@ -19,7 +18,8 @@ class Peeked(NamedTuple):
 
     partition: int
     offset: int
-    timestamp: datetime | None
+    timestamp: int | None
+    """Kafka's, in microseconds since the epoch: it can be of a year that Python has none of."""
     key: bytes | None
     value: bytes | None
     format: str | None
@@ -37,7 +37,7 @@ def newest(spark: SparkSession, source: KafkaSource, topic: str, limit: int) -> 
         if log.start < log.end
     ]
     messages = _read(spark, source, topic, ranges)
-    messages.sort(key=lambda each: (each.timestamp or datetime.min, each.partition, each.offset))
+    messages.sort(key=lambda each: (each.timestamp or 0, each.partition, each.offset))
     return messages[-limit:]
 
 
@@ -90,7 +90,9 @@ def _read(
     if not ranges:
         return []
     formats = TopicMatcher(spark._jvm, source.rules).formats(topic)
-    rows = load_ranges(spark, source.settings, ranges, 1)
+    rows = load_ranges(spark, source.settings, ranges, 1).selectExpr(
+        "partition", "offset", "unix_micros(timestamp) as timestamp", "key", "value", "headers"
+    )
     messages = []
     for row in rows.collect():
         key, value = (None if text is None else bytes(text) for text in (row["key"], row["value"]))

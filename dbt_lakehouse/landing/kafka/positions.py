@@ -175,7 +175,10 @@ def _add_rows(
             coalesce(min(floor), 0) as floor,
             count_if(offset >= coalesce(floor, 0)) as behind_floor,
             max(offset) as landed_offset,
-            max_by(timestamp, offset) as landed_timestamp
+            -- Python has no time behind these.
+            max_by(
+                if(timestamp between '0001-01-01' and '9999-12-31', timestamp, null), offset
+            ) as landed_timestamp
         from (select topic, partition, offset, timestamp from {added})
         left join position_floors using (topic, partition)
         group by topic, partition
