@@ -293,7 +293,7 @@ array_remove(
     array(
         {%- for spec in log.columns %}
         case
-            {%- if log.key %}
+            {%- if log.keyless or log.key and spec.column not in log.key %}
             when
                 {{ _is_unavailable('row_texts.after', loop.index0) }}
                 and `shipped_{{ spec.column }}` is null
