@@ -292,14 +292,17 @@ select * from final
 array_remove(
     array(
         {%- for spec in log.columns %}
+        {% if spec.column in log.key and not log.keyless -%}
+        ''
+        {%- else -%}
         case
-            {%- if log.keyless or log.key and spec.column not in log.key %}
+            {%- if log.key %}
             when
                 {{ _is_unavailable('row_texts.after', loop.index0) }}
                 and `shipped_{{ spec.column }}` is null
                 then {{ sql_text(spec.column) }}
             {%- endif %}
-            {%- if log.partial and spec.column not in log.key %}
+            {%- if log.partial %}
             when
                 after is not null
                 and not array_contains(after_names, {{ sql_text(spec.field) }})
@@ -307,7 +310,8 @@ array_remove(
                 then {{ sql_text(spec.column) }}
             {%- endif %}
             else ''
-        end{{ ',' if not loop.last }}
+        end
+        {%- endif %}{{ ',' if not loop.last }}
         {%- endfor %}
     ),
     ''
