@@ -312,7 +312,7 @@ def test_what_is_refused(lake: Lake, reader: Reader, query: str, sentence: str) 
 @pytest.mark.parametrize(
     ("pattern", "sentence"),
     [
-        ("metadata/*.json", r"json is cut short or damaged, a file of other\.damaged"),
+        ("metadata/*.json", r"json is cut short( or damaged)?, a file of other\.damaged"),
         ("data/*.parquet", r"parquet is cut short or damaged, a file of other\.damaged"),
     ],
 )
