@@ -14,11 +14,12 @@ YugabyteDB's gRPC connector; ScyllaDB's CDC Source Connector (legacy output form
 leave unsaid, the sources of all three.
 
 - After a change, a column without a cell, or with one that is not set, is the placeholder of an
-  unavailable value. Before it, it is absent: what it was is not known.
+  unavailable value. Before it, it is absent: what it was is not known. A snapshot has whole rows:
+  a column without a cell is null.
 - Of a delete, Cassandra's connector ships the key in ``after``: that is the row before. Cells of
   what a delete takes away say nothing of what it was.
-- An insert of Cassandra's (op ``i``) or ScyllaDB's is an ``upsert``: the row may be there, and what
-  it does not name stays.
+- An insert (``c``, Cassandra's ``i``) is an ``upsert``: the row may be there, and what it does not
+  name stays.
 - Keys are cells in YugabyteDB's messages (``of_key``); of ScyllaDB the key's columns in the image
   are plain values, as all columns are in its advanced output format.
 - ``metadata.cells`` has what else cells say: the ``deletion_ts`` of one that expires, in
@@ -48,7 +49,7 @@ CASSANDRA: Final = "cassandra"
 SCYLLA: Final = "scylla"
 CONNECTORS: Final = frozenset({CASSANDRA, SCYLLA, "yugabytedb"})
 UPSERTING: Final = frozenset({CASSANDRA, SCYLLA})
-"""Connectors of databases whose INSERT may meet a row that is there."""
+"""Connectors of databases whose inserts may meet a row that is there, whatever the images are."""
 MARK: Final = b'"set":'
 """Compact text without it has no cells of unknown connectors."""
 NO_DATABASE: Final = "NULL"
@@ -172,11 +173,12 @@ def plain(
     *,
     is_after: bool,
     is_deleted: bool = False,
+    is_whole: bool = False,
 ) -> dict[str, Any]:
     """Give the columns of an image their cells' values, in place; what else the cells say.
 
     ``key`` names the columns that are never unchanged. ``is_deleted``: cells without a value are of
-    what a delete takes away.
+    what a delete takes away. ``is_whole``: nothing is unchanged.
     """
     told: dict[str, Any] = {}
     for name, cell in list(image.items()):
@@ -192,7 +194,7 @@ def plain(
                 told[name] = {"deletion_ts": cell["deletion_ts"]}
         if is_deleted and value is None:
             is_said = False
-        if is_said or name in key:
+        if is_said or name in key or (is_whole and cell is None):
             image[name] = value
         elif is_after:
             image[name] = UNAVAILABLE

@@ -394,7 +394,7 @@ def with_other_key(
         except DecodeError:
             continue
         if type(columns) is dict and columns:
-            found[OTHER_KEYS[name]] = _canonical(columns).decode()
+            found[OTHER_KEYS[name]] = key_text(columns).decode()
     return key._replace(metadata=key.metadata | found) if found else key
 
 
@@ -441,9 +441,7 @@ def _read_change(key: Key, content: Content, envelope: dict[str, Any]) -> Event:
         form = cells.form_of(
             connector, images, (content.schema.before, content.schema.after), key_columns
         )
-        if op == "i" and (form is not None or connector == cells.CASSANDRA):
-            operation = UPSERT
-        elif op == "c" and connector in cells.UPSERTING:
+        if op in ("c", "i") and (form is not None or connector in cells.UPSERTING):
             operation = UPSERT
     of_mongodb = (
         operation is None
@@ -526,7 +524,14 @@ def _read_cells(
             continue
         cells.without_range(image, connector)
         is_after = name == "after" and not is_delete
-        more = cells.plain(image, form, key_columns, is_after=is_after, is_deleted=is_delete)
+        more = cells.plain(
+            image,
+            form,
+            key_columns,
+            is_after=is_after,
+            is_deleted=is_delete,
+            is_whole=envelope["op"] == "r",
+        )
         if more:
             told[name] = more
         images[name] = image
