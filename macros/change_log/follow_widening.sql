@@ -14,15 +14,19 @@
     {% endif %}
     {% set wider = adapter.follow(this, log, outgrown_numbers_sql(rows)) %}
     {% if wider != log %}
-        {# It finds the log declared anew; after a break-off the next run does. #}
-        {% set run = begin_run([events], wider, wanted=wider.sources) %}
-        {% if run.is_incremental %}
-            {% do adapter.follow_schema(
-                this, change_log_sql(wider, '(select * from ' ~ events ~ ' where false)')
-            ) %}
-            {% do fill_change_log(run, wider) %}
-            {% do adapter.note(this) %}
+        {# It finds the log declared anew; after a break-off the next run does. Of a full refresh the
+            rows are there by now. #}
+        {% set run = adapter.begin_run(
+            this, [events], wider, false, false, false, wider.sources
+        ) %}
+        {% if not run.is_incremental %}
+            {% do return(none) %}
         {% endif %}
+        {% do adapter.follow_schema(
+            this, change_log_sql(wider, '(select * from ' ~ events ~ ' where false)')
+        ) %}
+        {% do fill_change_log(run, wider) %}
+        {% do adapter.note(this) %}
     {% endif %}
     {% do adapter.has_followed(this) %}
 {% endmacro %}
