@@ -14,8 +14,8 @@
     {% endif %}
     {% set wider = adapter.follow(this, log, outgrown_numbers_sql(rows)) %}
     {% if wider != log %}
-        {# It finds the log declared anew; after a break-off the next run does. Of a full refresh the
-            rows are there by now. #}
+        {# It finds the log declared anew; after a break-off the next run does. No full refresh: if
+            this is one, the rows are there by now. #}
         {% set run = adapter.begin_run(
             this, [events], wider, false, false, false, wider.sources
         ) %}
