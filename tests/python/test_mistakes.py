@@ -274,10 +274,13 @@ def test_an_entry_of_a_topic_with_a_misspelt_field(
         f"name: depot\nprofile: cdc_lakehouse\nvars: {{topics: [{entry}]}}\n"
     )
     line = told(capfd, "peek", "--topic", "t")
-    assert "has patern (did you mean pattern?); known are format, kafka, land_as, pattern" in line
+    known = "compacted, format, kafka, land_as, pattern"
+    assert f"has patern (did you mean pattern?); known are {known}" in line
 
 
 def test_without_packages(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    with (project / "dbt_project.yml").open("a") as file:
+        file.write("vars: {topics: []}\n")
     (project / "packages.yml").write_text("packages: [{local: ../shared}]\n")
     (project / "lake").mkdir()
     # That there is one suffices.
