@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from expected_gold import EPOCH
 from row_events import NOTHING, Event, Image, Source, Value
-from row_streams import key_number
+from row_streams import beside_others, key_number
 from streams import MINUTE, START, clone_partition
 
 # Numbers of examples begin here; no stream's clone has them.
@@ -105,7 +105,7 @@ def events_of(source: Source, number: int, steps: Sequence[Step]) -> list[tuple[
             other_key=None if step.other_key is None else example_key(number, step.other_key),
             lsn=step.lsn,
         )
-        events.append((step.run, event))
+        events.append((step.run, beside_others(event)))
     return events
 
 

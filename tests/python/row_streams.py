@@ -239,6 +239,15 @@ def _one_of_few(dice: random.Random, clone: int) -> Image:
     }
 
 
+def beside_others(event: Event) -> Event:
+    """A truncate at a millisecond of its own: of rows in the same one, in other partitions, nothing
+    says whether they come before it (test_truncates.py).
+    """
+    if event.operation != "truncate" or event.sent_ms is None:
+        return event
+    return event._replace(sent_ms=event.sent_ms + 1 + event.partition)
+
+
 def _places(
     source: Source, operation: str, dice: random.Random, clone: int, make: Make, lane: int = 0
 ) -> Iterator[Event]:
@@ -258,7 +267,7 @@ def _places(
                     timestamp = None
             number = clone_partition(clone, 2 * lane + partition)
             place = Event(source, number, offset, timestamp, operation)
-            event = make(place, clock)
+            event = beside_others(make(place, clock))
             again = [each for each in sent if each.operation != "truncate"]
             if again and dice.random() < 0.08:
                 event = dice.choice(again)._replace(

@@ -668,6 +668,7 @@ name: twins
 profile: cdc_lakehouse
 version: "1.0"
 models: {twins: {+file_format: iceberg, +materialized: incremental}}
+vars: {topics: []}
 """
 TWINS_SOURCE: Final = """
 sources: [{name: bronze, schema: bronze, tables: [{name: raw_payloads}]}]
