@@ -86,7 +86,7 @@ def test_gold_equals_the_reference_with_truncates(tmp_path: Path) -> None:
 
 # --- several partitions ---------------------------------------------------------------------------
 
-TABLES: Final = 60
+TABLES: Final = 21
 RUNS: Final = 3
 PARTITIONS: Final = 3
 KEYS: Final = 4
@@ -236,7 +236,7 @@ def test_the_source_decides_what_a_truncate_leaves_in_other_partitions(tmp_path:
         lake.land(each.message.line() for each in chain(*changes.values()) if each.run == run)
         assert set(lake.dbt("run", as_of=as_of_text(AS_OF)).values()) == {"success"}
         placed = [table for table in changes if not has_no_place(changes[table], run)]
-        assert len(placed) > 0.7 * TABLES
+        assert len(placed) > 0.6 * TABLES
         found = values_of(lake.read("gold.several"))
         ours = {key: value for key, value in found.items() if key // KEYS in placed}
         assert ours == expected(run, placed)
