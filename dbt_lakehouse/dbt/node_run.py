@@ -31,6 +31,9 @@ HORIZON: Final = "lakehouse.purge_horizon"
 PURGED: Final = "lakehouse.purged"
 # A property of a change log: whether any of its events leaves columns as they were (``kept``).
 LEAVES: Final = "lakehouse.leaves"
+# One of a change log: how many rows lie on the wrong side of a truncate though it was made anew
+# (``kept``).
+CROSSED: Final = "lakehouse.truncates_crossed"
 # One of a change log: the mark on itself up to which rows of key updates have their values.
 KEY_UPDATES: Final = "lakehouse.key_updates"
 # One of change_events: the last offset of each partition and its log time (``kept``).
@@ -49,7 +52,8 @@ class NodeRun:
     its SQL is not all that counts. With ``anew`` the table is made anew whatever there is.
     ``merges``: whether an upstream can be read again from the start, so that its history may be
     lost. With ``refolds``, rows are made anew from all that the upstreams have of their keys.
-    ``wanted``: what is read of the first upstream, change_events.
+    ``wanted``: what is read of the first upstream, change_events. ``reason``: why the table is made
+    anew though it could go on.
     """
 
     def __init__(
@@ -63,6 +67,7 @@ class NodeRun:
         merges: bool = False,
         refolds: bool = False,
         wanted: Wanted = None,
+        reason: str | None = None,
     ) -> None:
         self.upstreams: Final = list(upstreams)
         self.fold: Final = of if isinstance(of, Fold) else None
@@ -98,7 +103,7 @@ class NodeRun:
         self._refolds: Final = refolds
         tables = {str(name): load(str(name)) for name in upstreams}
         if self.table is not None:
-            self.reason = self._go_on(self.table, tables)
+            self.reason = reason or self._go_on(self.table, tables)
         self.is_incremental: Final = self.table is not None and self.reason is None
         if not self.is_incremental:
             self.to_fill = {}
@@ -318,6 +323,6 @@ def kept_anew(table: Table) -> dict[str, str]:
     """What a table keeps that speaks of an earlier snapshot, and is true of the current one: the
     properties as they have to be before that snapshot expires.
     """
-    values = {name: kept(table, name) for name in (LEAVES, LOG_TIMES, TAKEN)}
+    values = {name: kept(table, name) for name in (LEAVES, LOG_TIMES, TAKEN, CROSSED)}
     texts = {name: keeping(table, each) for name, each in values.items() if each is not None}
     return {name: text for name, text in texts.items() if table.properties[name] != text}

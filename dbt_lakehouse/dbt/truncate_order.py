@@ -11,7 +11,8 @@ A change log carries the decision in its log times. A truncate moves behind the 
 a row behind the truncates before it, by microseconds, which Kafka's timestamps don't use. Whoever
 reads the log then needs its order and nothing else. Two places can't be moved: those of rows and
 truncates that earlier runs have written. A new truncate goes between them; a new row goes before
-the earlier truncate.
+the earlier truncate. Where there is no such place, because earlier runs have written what is before
+a truncate and what is behind it into one millisecond or into the wrong order, the log is made anew.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -73,6 +74,10 @@ class Placed:
     """
     ties: int = 0
     """Rows that are taken for later than a truncate because nothing says their order."""
+    crossed: int = 0
+    """Rows and truncates that have no place: with those that earlier runs have written, some row
+    lies on the wrong side of a truncate.
+    """
 
 
 def place(
@@ -95,8 +100,10 @@ def place(
     truncates = placed(truncates, bounds)
     if session.evaluate(view, places_sql(truncates, new, before, log)) == 0:
         return Placed()
-    (found,) = rows(f"select count_if(is_tied) as ties from {view}")
-    return Placed(view, found["ties"])
+    (found,) = rows(
+        f"select count_if(is_tied) as ties, count_if(is_crossed) as crossed from {view}"
+    )
+    return Placed(view, **found)
 
 
 def has_several_partitions(run: NodeRun) -> bool:
@@ -138,16 +145,21 @@ def _most(value: int, *others: int | None) -> int:
 
 
 def _compare(one: Truncate, other: Truncate) -> int:
-    left: tuple[Any, ...] = (one.log_time, one.topic, one.partition, one.offset, one.event_index)
-    right: tuple[Any, ...] = (
-        *(other.log_time, other.topic, other.partition),
-        *(other.offset, other.event_index),
-    )
     is_near = abs(one.log_time - other.log_time) <= NEARBY
-    if is_near and one.said and other.said and one.said[0] == other.said[0]:
-        if one.said != other.said:
-            left, right = one.said, other.said
-    return (left > right) - (left < right)
+    by_source = is_near and _is_said(one, other)
+    left, right = (_order(each, by_source) for each in (one, other))
+    return int(left > right) - int(left < right)
+
+
+def _order(truncate: Truncate, by_source: bool) -> Any:
+    return (
+        truncate.said
+        if by_source
+        else (
+            *(truncate.log_time, truncate.topic, truncate.partition),
+            *(truncate.offset, truncate.event_index),
+        )
+    )
 
 
 def truncate(row: Mapping[str, Any]) -> Truncate:
@@ -287,8 +299,8 @@ def bounds_sql(truncates: Sequence[Truncate], new: str, before: str | None, log:
 
 def places_sql(truncates: Sequence[Truncate], new: str, before: str | None, log: str) -> str:
     """The query for the new events whose log time in the change log is another one than in
-    change_events, with that (``placed_at``), and for those whose order behind a truncate nothing
-    says (``is_tied``).
+    change_events, with that (``placed_at``), for those whose order behind a truncate nothing says
+    (``is_tied``), and for all, earlier ones too, that have no place (``is_crossed``).
     """
     return f"""
         with truncates as ({_values(truncates)}),
@@ -314,7 +326,15 @@ def places_sql(truncates: Sequence[Truncate], new: str, before: str | None, log:
                     not {_IS_OWN}
                     and not {_IS_SAID}
                     and event.log_time = truncate.log_time
-                ) as is_tied
+                ) as is_tied,
+                max(case
+                    when {_COUNTS} and not {_IS_BEFORE}
+                        then truncate.place + if({_IS_OWN} or not {_SORTS_BEFORE}, 0, 1)
+                end) as at_least_now,
+                min(case
+                    when {_COUNTS} and {_IS_BEFORE}
+                        then truncate.place - if({_IS_OWN} or {_SORTS_BEFORE}, 0, 1)
+                end) as at_most_now
             from events as event
             inner join truncates as truncate on {_IS_NEAR}
             where event.operation <> 'truncate'
@@ -333,10 +353,14 @@ def places_sql(truncates: Sequence[Truncate], new: str, before: str | None, log:
                     is_new,
                     greatest(least(log_time, at_most), at_least),
                     place
-                ) as place
+                ) as place,
+                at_least_now,
+                at_most_now
             from held
             union all
-            select {", ".join(_EVENT)}, log_time, is_new, false, place
+            select
+                {", ".join(_EVENT)}, log_time, is_new, false, place,
+                if(is_new and is_alone, place, null), if(is_new and is_alone, place, null)
             from truncates
         ),
 
@@ -352,9 +376,21 @@ def places_sql(truncates: Sequence[Truncate], new: str, before: str | None, log:
             from moved
         )
 
-        select {", ".join(_EVENT)}, timestamp_micros(place) as placed_at, is_tied
-        from ordered
-        where is_new and (place <> log_time or is_tied)"""
+        select
+            {", ".join(_EVENT)},
+            timestamp_micros(place) as placed_at,
+            is_new and is_tied as is_tied,
+            place not between at_least_now and at_most_now as is_crossed
+        from (
+            select
+                * except (at_least_now, at_most_now),
+                coalesce(at_least_now, place) as at_least_now,
+                coalesce(at_most_now, place) as at_most_now
+            from ordered
+        )
+        where
+            is_new and (place <> log_time or is_tied)
+            or place not between at_least_now and at_most_now"""
 
 
 def _is_same(one: str, other: str) -> str:
@@ -370,6 +406,8 @@ _IS_OWN: Final = "(event.topic = truncate.topic and event.partition = truncate.p
 _IS_SAID: Final = (
     "coalesce(event.said.kind = truncate.said.kind and event.said <> truncate.said, false)"
 )
+# Whether it is a fault if the two are on each other's wrong side.
+_COUNTS: Final = f"(event.is_new or truncate.is_new) and ({_IS_SAID} or truncate.is_alone)"
 _SORTS_BEFORE: Final = (
     "(struct(event.topic, event.partition) < struct(truncate.topic, truncate.partition))"
 )
@@ -383,21 +421,45 @@ _IS_BEFORE: Final = f"""(case
 
 
 def _values(truncates: Sequence[Truncate]) -> str:
-    return " union all ".join(_selects(truncates))
+    rows = ",\n                ".join(_rows(truncates))
+    return f"""
+            select
+                * except (kind, major, minor),
+                {_said("cast(kind as string)", "major", "minor")} as said
+            from values
+                {rows}
+                as truncates (
+                    index, {", ".join(_EVENT)}, source, kind, major, minor, log_time, place, is_new,
+                    is_alone
+                )"""
 
 
-def _selects(truncates: Sequence[Truncate]) -> Iterator[str]:
+def _are_twins(one: Truncate, other: Truncate) -> bool:
+    """Whether two truncates of a table have the same log time, in two partitions, and nothing says
+    their order: a row of that time may have to be behind the one and before the other.
+    """
+    is_elsewhere = (one.topic, one.partition) != (other.topic, other.partition)
+    return (
+        is_elsewhere
+        and (one.source, one.log_time) == (other.source, other.log_time)
+        and not _is_said(one, other)
+    )
+
+
+def _is_said(one: Truncate, other: Truncate) -> bool:
+    """Whether the source says the order of two truncates."""
+    return bool(one.said and other.said and one.said[0] == other.said[0] and one.said != other.said)
+
+
+def _rows(truncates: Sequence[Truncate]) -> Iterator[str]:
     for index, each in enumerate(truncates):
-        said = "null"
-        if each.said is not None:
-            kind, major, minor = each.said
-            said = _said(sql_text(kind), sql_text(str(major)), sql_text(str(minor)))
+        kind, major, minor = each.said or (None, None, None)
+        texts = [None if part is None else str(part) for part in (kind, major, minor)]
+        said = ", ".join("null" if text is None else sql_text(text) for text in texts)
+        is_alone = not any(_are_twins(each, other) for other in truncates)
         yield (
-            f"select {index} as index, {sql_text(each.topic)} as topic,"
-            f" {each.partition} as partition, cast({each.offset} as bigint) as offset,"
-            f" {each.event_index} as event_index, {sql_text(each.source)} as source,"
-            " cast(" + said + " as struct<kind: string, major: decimal(38, 0),"
-            " minor: decimal(38, 0)>) as said,"
-            f" cast({each.log_time} as bigint) as log_time,"
-            f" cast({each.place} as bigint) as place, {str(each.is_new).lower()} as is_new"
+            f"({index}, {sql_text(each.topic)}, {each.partition}, {each.offset}L,"
+            f" {each.event_index}, {sql_text(each.source)}, {said},"
+            f" {each.log_time}L, {each.place}L, {str(each.is_new).lower()},"
+            f" {str(is_alone).lower()})"
         )

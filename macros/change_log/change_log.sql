@@ -121,32 +121,38 @@
         {%- if not should_full_refresh() -%}
             {%- set log = adapter.followed(log, this) -%}
         {%- endif -%}
-        {%- set run = begin_run([events], log, wanted=log.sources) -%}
-        {%- set events = run.rows(events.render()) -%}
-        {%- set keys = adapter.keys_allowed(this, log) -%}
+        {%- do begin_run([events], log, wanted=log.sources) -%}
         {%- if log.namespace is none -%}
-            {%- set places = _place_truncates(run, log) -%}
+            {%- set places = _place_truncates(log) -%}
         {%- endif -%}
+        {%- set events = adapter.run_of(this).rows(events.render()) -%}
+        {%- set keys = adapter.keys_allowed(this, log) -%}
     {%- endif -%}
     {{ change_log_sql(log, events, keys, places) }}
 {%- endmacro %}
 
 {#
   Finds the log times of new events around truncates (dbt_lakehouse/dbt/truncate_order.py): a view
-  of those that are others than in change_events, or none.
+  of those that are others than in change_events, or none. The model may be made anew by it.
 
   Arguments:
-      run: the NodeRun.
       log: the declaration.
 #}
-{% macro _place_truncates(run, log) %}
-    {% set placed = adapter.place_truncates(this, run, log, view_of('places')) %}
+{% macro _place_truncates(log) %}
+    {% set placed = adapter.place_truncates(this, log, view_of('places')) %}
     {% if placed.ties %}
         {% do log_info(
             this ~ ': ' ~ placed.ties ~ ' rows have the Kafka timestamp of a truncate in another'
             ~ ' partition. Their source says no order, so they count as later ones and stay'
         ) %}
         {% do add_counters(table_scope(this), {'truncate_ties': placed.ties}) %}
+    {% endif %}
+    {% if placed.crossed %}
+        {% do exceptions.warn(
+            this ~ ': ' ~ placed.crossed ~ ' rows or truncates are in an order that contradicts what'
+            ~ ' their source says, in whatever order they are read: its positions fall along a'
+            ~ ' partition. Compare gold with the source'
+        ) %}
     {% endif %}
     {% do return(placed.view) %}
 {% endmacro %}

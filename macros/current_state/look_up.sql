@@ -32,11 +32,12 @@
     {% if plan.hit_keys %}
         {% do keys.append(hit_by_others) %}
     {% endif %}
-    {% for each in truncates if each.is_new %}
+    {% set new_truncates = truncates | selectattr('is_new') | list %}
+    {% if new_truncates %}
         {% do refolded.append(
-            keys_behind_truncate_sql(fold, log, gold, remembered, each.position)
+            keys_behind_truncates_sql(fold, log, gold, remembered, new_truncates)
         ) %}
-    {% endfor %}
+    {% endif %}
     {% if fold.several_sources and truncates %}
         {# What a truncate took away may lie between an event before it and what is known now. #}
         {% do refolded.append(

@@ -93,23 +93,29 @@
 {% endmacro %}
 
 {% macro _truncates_values(fold, truncates) -%}
-    {%- for each in truncates %}
+    {% if truncates -%}
     select
-        {{ each.position }} as _position,
-        {{ each.time }} as _time
+        _position,
+        _time
         {%- if fold.several_sources %},
-        from_json(
-            {{ sql_text(each.source) }}, 'database string, schema string, table string'
-        ) as _source
+        from_json(source, 'database string, schema string, table string') as _source
         {%- endif %}
-    {{ 'union all' if not loop.last }}
-    {%- else %}
+    from values {{ _truncate_rows(truncates) }} as truncates (source, _position, _time)
+    {%- else -%}
     select
         cast(null as {{ position_type() }}) as _position,
         cast(null as timestamp) as _time
         {{- ', cast(null as struct<database: string, schema: string, table: string>) as _source'
             if fold.several_sources }}
     where false
+    {%- endif %}
+{%- endmacro %}
+
+{# Truncates as rows of SQL: the source as JSON, the position, the time. #}
+{% macro _truncate_rows(truncates) -%}
+    {%- for each in truncates %}
+    ({{ sql_text(each.source) }}, {{ each.position }}, {{ each.time }})
+    {{- ',' if not loop.last }}
     {%- endfor %}
 {%- endmacro %}
 
@@ -128,14 +134,15 @@
     {% if rebuild and _may_remember_truncates(deleted_keys) %}
         {% do run_query('delete from ' ~ deleted_keys ~ ' where scope = ' ~ truncate_scope(this)) %}
     {% endif %}
-    {% for each in truncates if each.is_new %}
+    {% set new = truncates | selectattr('is_new') | list %}
+    {% if new %}
         {% do run_query('
             merge into ' ~ deleted_keys ~ ' as target
             using (
-                select
-                    ' ~ sql_text(each.source) ~ ' as record_key,
-                    ' ~ each.position ~ ' as position,
-                    ' ~ each.time ~ ' as time
+                select record_key, max(position) as position, max_by(time, position) as time
+                from values ' ~ _truncate_rows(new) ~ '
+                as truncates (record_key, position, time)
+                group by record_key
             ) as source
             on target.scope = ' ~ truncate_scope(this) ~ '
             and target.record_key = source.record_key
@@ -150,19 +157,22 @@
                 null, ' ~ as_of() ~ '
             )
         ') %}
-    {% endfor %}
+    {% endif %}
 {% endmacro %}
 
 {#
-  SQL of the keys with a state behind a new truncate: it comes late, so what they are may rest on
-  what it took away.
+  SQL of the keys with a state behind one of some new truncates: it comes late, so what they are may
+  rest on what it took away.
 
   Arguments:
       log, gold, remembered: relations to select from.
-      position: the truncate's.
+      truncates: the new ones of find_truncates, at least one.
 #}
-{% macro keys_behind_truncate_sql(fold, log, gold, remembered, position) -%}
+{% macro keys_behind_truncates_sql(fold, log, gold, remembered, truncates) -%}
     {%- set key_list = fold.key | join(', ') -%}
+    {%- set positions = truncates | map(attribute='position') | list -%}
+    {%- set position = positions[0] if positions | length == 1
+        else 'least(' ~ positions | join(', ') ~ ')' -%}
 select {{ key_list }} from {{ gold }} where _position > {{ position }}
 union
 -- Only the log has the columns of an absent key.

@@ -111,7 +111,10 @@ def compacted_stream(source: Source, seed: int, clone: int, *, lane: int = 0) ->
     left = []
     for partition in sorted({event.partition for event in events}):
         own = [event for event in events if event.partition == partition]
-        read, cleaned = sorted(dice.randint(0, 2 * EVENTS) for _ in range(2))
+        # Mostly all of the topic is compacted behind a reader that has read about half of it: only
+        # then do many rows rest on a tombstone, since nothing comes behind it.
+        read = dice.randint(EVENTS // 2, 3 * EVENTS // 2)
+        cleaned = 2 * EVENTS if clone else dice.randint(read, 2 * EVENTS)
         last = {event.key: event.offset for event in own if event.offset < cleaned}
         left += [
             event
@@ -280,19 +283,22 @@ def _places(
 def in_runs(
     clones: Sequence[Sequence[Event]], runs: int, seed: int | str = "runs"
 ) -> list[list[Event]]:
-    """The events of all clones dealt out to the runs, those of each clone in its own batching."""
-    dice = random.Random(seed)
+    """The events of all clones dealt out to the runs, those of each clone in its own batching.
+
+    Each partition has dice of its own: another topic beside it changes nothing of it.
+    """
     batches: list[list[Event]] = [[] for _ in range(runs)]
     for batching, events in zip(cycle(BATCHINGS), clones, strict=False):
         partitions: dict[tuple[str, int], list[Event]] = {}
         for event in events:
             partitions.setdefault((event.source.topic, event.partition), []).append(event)
-        for (_, partition), own in partitions.items():
+        for (topic, partition), own in partitions.items():
+            dice = random.Random(f"{seed} {topic} {partition}")
             places = _runs(batching, partition % 2 == 1, len(own), runs, dice)
             for event, run in zip(own, places, strict=True):
                 batches[run].append(event)
     for batch in batches:
-        dice.shuffle(batch)
+        random.Random(seed).shuffle(batch)
     return batches
 
 

@@ -25,7 +25,7 @@ from dbt_lakehouse.dbt import (
 from dbt_lakehouse.dbt.compaction import Judged, Judging, News
 from dbt_lakehouse.dbt.marks import HistoryLost
 from dbt_lakehouse.dbt.message_keys import Verdict
-from dbt_lakehouse.dbt.node_run import KEY_UPDATES, NodeRun, kept
+from dbt_lakehouse.dbt.node_run import CROSSED, KEY_UPDATES, NodeRun, kept
 from dbt_lakehouse.dbt.truncate_order import Placed
 from dbt_lakehouse.lake.policies import compacted_topics
 from dbt_lakehouse.lake.tables import Table
@@ -38,12 +38,32 @@ class LogAdapter(WritingAdapter):
 
     @available.parse_none
     @told
-    def place_truncates(
+    def place_truncates(self, this: BaseRelation, log: Mapping[str, Any], name: str) -> Placed:
+        """Evaluate a view of the new events that get another log time in a change log than in
+        change_events, see ``dbt_lakehouse.dbt.truncate_order``. The log is made anew if earlier
+        rows leave no place, unless that has not helped before.
+        """
+        run = self.run_of(this)
+        crossed = kept(run.table, CROSSED) or 0 if run.table and run.is_incremental else 0
+        found = self._place_truncates(this, run, log, name)
+        if found.crossed and run.is_incremental and not crossed:
+            reason = (
+                f"{found.crossed} rows or truncates came after rows that their source wrote before"
+                " and behind them, and find no place between those"
+            )
+            run = self.begin_run(
+                this, run.upstreams, log, anew=False, wanted=log["sources"], reason=reason
+            )
+            found = self._place_truncates(this, run, log, name)
+            crossed = found.crossed
+        run.places = found.view
+        if crossed:
+            run.keeps[CROSSED] = crossed
+        return found
+
+    def _place_truncates(
         self, this: BaseRelation, run: NodeRun, log: Mapping[str, Any], name: str
     ) -> Placed:
-        """Evaluate a view of the new events that get another log time in a change log than in
-        change_events, see ``dbt_lakehouse.dbt.truncate_order``.
-        """
         events = run.upstreams[0]
         if not (run.has_news_of(events) and truncate_order.has_several_partitions(run)):
             return Placed()
@@ -54,9 +74,7 @@ class LogAdapter(WritingAdapter):
                 self.spark, str(this), conditions
             ):
                 return Placed()
-        found = truncate_order.place(self.handle.session, run, str(this), log["conditions"], name)
-        run.places = found.view
-        return found
+        return truncate_order.place(self.handle.session, run, str(this), log["conditions"], name)
 
     # -- key updates
 

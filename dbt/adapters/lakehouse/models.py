@@ -169,6 +169,7 @@ class ModelAdapter(SessionAdapter):
         merges: bool = False,
         refolds: bool = False,
         wanted: Wanted = None,
+        reason: str | None = None,
     ) -> NodeRun:
         """Find out what is new to a model's table, see ``NodeRun``."""
         if getattr(self.config.args, "sample", None) or any(each.limit == 0 for each in upstreams):
@@ -188,6 +189,7 @@ class ModelAdapter(SessionAdapter):
             merges=merges,
             refolds=refolds,
             wanted=wanted,
+            reason=reason,
         )
         self._runs[str(this)] = run
         self.handle.session.suit(small=run.suits_small)

@@ -174,10 +174,11 @@ class Values:
                         self.locals += 1
             elif _DATE.fullmatch(text) and _is_date(text):
                 self.dates += 1
+        # Counted whatever came before, so that values add up in any order.
+        self.url_letters += "-" in text or "_" in text
+        self.padded += text.endswith("=")
         if self.base64_url:
             self.base64_url = not len(text) % 4 and _BASE64_URL.fullmatch(text) is not None
-            self.url_letters += "-" in text or "_" in text
-            self.padded += text.endswith("=")
         if self.base64:
             decoded = _from_base64(text)
             if decoded is None:
