@@ -106,7 +106,7 @@ where
         and (
             schema_name is null
             or schema_name <=> before_it.schema_name
-            or coalesce(endswith(schema_name, concat('.', before_it.table)), false)
+            or coalesce({{ _names_table('schema_name', 'before_it.table') }}, false)
         )
     )
 {%- endmacro %}
@@ -178,6 +178,16 @@ found as (
     group by tombstones.topic, tombstones.partition, tombstones.offset, earlier.source
 ),
 
+topics as (
+    select
+        topic,
+        count(
+            distinct named_struct('d', source_database, 's', source_schema, 't', source_table)
+        ) > 1 as has_several_tables
+    from events
+    group by topic
+),
+
 compared as (
     select
         *,
@@ -185,10 +195,15 @@ compared as (
         -- Null where nothing tells.
         case
             when named.table is not null then named <=> source
-            when endswith(named_schema, concat('.', source.table)) then true
-            else named_schema = newest.schema_name
+            when {{ _names_table('named_schema', 'source.table') }} then true
+            when newest.schema_name is not null then named_schema = newest.schema_name
+            -- Rows whose messages have no schema: another table's name is none of this one. A
+            -- router calls all keys of its topic as the topic is called.
+            when has_several_tables and source.table is not null and named_schema <> topic
+                then false
         end as is_meant
     from found
+    inner join topics using (topic)
 ),
 
 chosen as (
@@ -281,4 +296,15 @@ where not (tombstones.operation = 'delete' and tables = 1 and source.table is nu
     nullif(regexp_extract(
         get_json_object(metadata, {{ path }}), '^(.+)[.](?:Key|Value|Envelope)$', 1
     ), '')
+{%- endmacro %}
+
+{#
+  Whether the name of a key's schema is of a table: `prefix.schema.table`, in which a converter may
+  have put `_` for what Avro's names can't have.
+#}
+{% macro _names_table(schema_name, table) -%}
+    endswith(
+        regexp_replace({{ schema_name }}, '[^A-Za-z0-9_.]', '_'),
+        concat('.', regexp_replace({{ table }}, '[^A-Za-z0-9_.]', '_'))
+    )
 {%- endmacro %}

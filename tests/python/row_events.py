@@ -189,7 +189,7 @@ def _left_deletes(
     found = []
     before: dict[int, str] = {}
     if source.is_compacted:
-        for event, position in sorted(events, key=lambda each: _log_order(each[1])):
+        for event, position in sorted(events, key=lambda each: place_order(each[1])):
             if event.source != source or event.key is None or event.operation == POISON:
                 continue
             newest = before.get(event.key, "delete")
@@ -199,7 +199,8 @@ def _left_deletes(
     return found
 
 
-def _log_order(position: Position) -> tuple[bool, int, str, int, int]:
+def place_order(position: Position) -> tuple[bool, int, str, int, int]:
+    """What positions sort by: one without a log time comes first."""
     log_time, topic, partition, offset, _ = position
     return log_time is not None, log_time or 0, topic, partition, offset
 
