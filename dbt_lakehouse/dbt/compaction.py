@@ -1,5 +1,5 @@
 """Which tombstones of compacted topics have not been judged yet: whether they are all that is left
-of a delete (macros/events/compacted_deletes.sql).
+of a delete (macros/events/judge_tombstones.sql).
 
 change_events keeps up to where its rows have been judged, and of which topics: a run that was cut
 off between its rows and their judgement, rows that come by another way (`lakehouse redrive`), and

@@ -34,6 +34,8 @@ LEAVES: Final = "lakehouse.leaves"
 # One of a change log: how many rows lie on the wrong side of a truncate though it was made anew
 # (``kept``).
 CROSSED: Final = "lakehouse.truncates_crossed"
+# One of a change log: the log time of its newest truncate, 0 if it has none (``kept``).
+TRUNCATED: Final = "lakehouse.truncated"
 # One of a change log: the mark on itself up to which rows of key updates have their values.
 KEY_UPDATES: Final = "lakehouse.key_updates"
 # One of change_events: the last offset of each partition and its log time (``kept``).
@@ -80,6 +82,8 @@ class NodeRun:
         """What of the new rows says that their key is none (``DOUBTS``)."""
         self.places: str | None = None
         """The view of new events that get another log time in a change log (truncate_order)."""
+        self.truncate_ties = 0
+        """How many rows of a change log count as later than a truncate for want of an order."""
         self.leaves = False
         """Whether any event may leave columns as they were (macros/current_state/fold.sql)."""
         self.key_updates: Mark | None = None
@@ -323,6 +327,6 @@ def kept_anew(table: Table) -> dict[str, str]:
     """What a table keeps that speaks of an earlier snapshot, and is true of the current one: the
     properties as they have to be before that snapshot expires.
     """
-    values = {name: kept(table, name) for name in (LEAVES, LOG_TIMES, TAKEN, CROSSED)}
+    values = {name: kept(table, name) for name in (LEAVES, LOG_TIMES, TAKEN, CROSSED, TRUNCATED)}
     texts = {name: keeping(table, each) for name, each in values.items() if each is not None}
     return {name: text for name, text in texts.items() if table.properties[name] != text}

@@ -9,6 +9,7 @@ catalog; what was left in it is gone.
 import uuid
 from typing import Final
 
+import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 
@@ -55,6 +56,10 @@ class LakeSession:
     def evaluate(self, name: str, query: str) -> int:
         """``EvaluatedViews.create`` of a query with the arguments that are held."""
         return self.views.create(name, self.sql(query))
+
+    def hold(self, name: str, rows: pa.Table) -> None:
+        """Make a temporary view of rows that this process has."""
+        self.spark.createDataFrame(rows).createOrReplaceTempView(name)
 
     def suit(self, *, small: bool) -> None:
         """Set the session up for little data, or for any again.

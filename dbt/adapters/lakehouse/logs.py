@@ -25,7 +25,7 @@ from dbt_lakehouse.dbt import (
 from dbt_lakehouse.dbt.compaction import Judged, Judging, News
 from dbt_lakehouse.dbt.marks import HistoryLost
 from dbt_lakehouse.dbt.message_keys import Verdict
-from dbt_lakehouse.dbt.node_run import CROSSED, KEY_UPDATES, NodeRun, kept
+from dbt_lakehouse.dbt.node_run import CROSSED, KEY_UPDATES, TRUNCATED, NodeRun, kept
 from dbt_lakehouse.dbt.truncate_order import Placed
 from dbt_lakehouse.lake.policies import compacted_topics
 from dbt_lakehouse.lake.tables import Table
@@ -41,40 +41,57 @@ class LogAdapter(WritingAdapter):
     def place_truncates(self, this: BaseRelation, log: Mapping[str, Any], name: str) -> Placed:
         """Evaluate a view of the new events that get another log time in a change log than in
         change_events, see ``dbt_lakehouse.dbt.truncate_order``. The log is made anew if earlier
-        rows leave no place, unless that has not helped before.
+        rows leave no place, unless that has not helped before, or would lose some of them.
         """
         run = self.run_of(this)
         crossed = kept(run.table, CROSSED) or 0 if run.table and run.is_incremental else 0
         found = self._place_truncates(this, run, log, name)
         if found.crossed and run.is_incremental and not crossed:
-            reason = (
-                f"{found.crossed} rows or truncates came after rows that their source wrote before"
-                " and behind them, and find no place between those"
-            )
-            run = self.begin_run(
-                this, run.upstreams, log, anew=False, wanted=log["sources"], reason=reason
-            )
-            found = self._place_truncates(this, run, log, name)
             crossed = found.crossed
-        run.places = found.view
-        if crossed:
-            run.keeps[CROSSED] = crossed
+            if not self._has_more_than(str(this), str(run.upstreams[0])):
+                reason = (
+                    f"{found.crossed} rows or truncates came after rows that their source wrote"
+                    " before and behind them, and find no place between those"
+                )
+                run = self.begin_run(
+                    this, run.upstreams, log, anew=False, wanted=log["sources"], reason=reason
+                )
+                found = self._place_truncates(this, run, log, name)
+                crossed = found.crossed
+        run.places, run.truncate_ties = found.view, found.ties
+        kept_now = {CROSSED: crossed or None, TRUNCATED: found.newest}
+        run.keeps |= {key: value for key, value in kept_now.items() if value is not None}
         return found
 
     def _place_truncates(
         self, this: BaseRelation, run: NodeRun, log: Mapping[str, Any], name: str
     ) -> Placed:
         events = run.upstreams[0]
+        newest = 0
+        if run.table is not None and run.is_incremental:
+            newest = kept(run.table, TRUNCATED)
         if not (run.has_news_of(events) and truncate_order.has_several_partitions(run)):
+            # Another partition may come, and nobody has looked for truncates so far.
             return Placed()
         if not run.may_read(events, "truncates"):
             # A truncate has no key; by that, statistics spare the files without any.
             conditions = [] if log["keyless"] else [(log["key"][0], "is null", None)]
-            if not run.is_incremental or not tables.may_have_rows(
-                self.spark, str(this), conditions
-            ):
-                return Placed()
-        return truncate_order.place(self.handle.session, run, str(this), log["conditions"], name)
+            if newest == 0 or not tables.may_have_rows(self.spark, str(this), conditions):
+                return Placed(newest=0)
+        session = self.handle.session
+        return truncate_order.place(session, run, str(this), log["conditions"], newest, name)
+
+    def _has_more_than(self, log: str, events: str) -> bool:
+        """Whether a change log has rows whose events are no longer there."""
+        query = f"""
+            select 1
+            from {log} as log
+            left anti join {events} as events
+                on log._position.topic = events.topic
+                and log._position.partition = events.partition
+                and log._position.offset = events.offset
+            limit 1"""
+        return bool(self.handle.session.sql(query).collect())
 
     # -- key updates
 
@@ -169,7 +186,7 @@ class LogAdapter(WritingAdapter):
         )
 
     def _hold_rows(self, name: str, rows: pa.Table) -> int:
-        self.handle.session.spark.createDataFrame(rows).createOrReplaceTempView(name)
+        self.handle.session.hold(name, rows)
         return len(rows)
 
     def _may_have_key_updates(self, log: BaseRelation, since: int = 0) -> bool:
