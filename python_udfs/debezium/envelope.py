@@ -78,6 +78,7 @@ from python_udfs.core.errors import (
 from python_udfs.core.events import (
     DELETE,
     INSERT,
+    KEY_UPDATE_NOTES,
     MESSAGE,
     SCHEMA_CHANGE,
     SNAPSHOT,
@@ -142,28 +143,22 @@ _CLOUD_EVENT: Final = frozenset({"specversion", "id", "source", "type"})
 _CHANGEFEED: Final = "__crdb__"
 _RESOLVED: Final = "resolved"
 _HLC: Final = re.compile(r"[0-9]+\.[0-9]{10}", re.ASCII)
-_RESERVED: Final = frozenset(
-    {
-        "connector",
-        "snapshot",
-        "source",
-        "transaction",
-        "ts_ms",
-        "schema_name",
-        "event_key",
-        "event_key_encoding",
-        "event_key_schema",
-        "event_key_wrapper",
-        "old_key",
-        "new_key",
-        "untyped",
-        "as_sent",
-        "bson",
-        "cells",
-        "envelope",
-        "wrapper",
-    }
-)
+NOTES: Final = KEY_UPDATE_NOTES | {
+    "connector",
+    "snapshot",
+    "schema_name",
+    "event_key",
+    "event_key_encoding",
+    "event_key_schema",
+    "event_key_wrapper",
+    "untyped",
+    "as_sent",
+    "bson",
+    "cells",
+    "envelope",
+    "wrapper",
+}
+"""What metadata has of its own: a field of the envelope by such a name is in ``envelope``."""
 
 
 class _Wrapped(msgspec.Struct):
@@ -722,7 +717,7 @@ def metadata_of(
         if name == "source" or name == "transaction" or name == "ts_ms":
             metadata[name] = value
         elif name not in _ENVELOPE:
-            if name in _RESERVED:
+            if name in NOTES:
                 taken[name] = value
             else:
                 metadata[name] = value

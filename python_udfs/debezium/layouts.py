@@ -20,6 +20,7 @@ from msgspec import Raw, UnsetType
 
 from python_udfs.core.events import DELETE, INSERT, SNAPSHOT, UPDATE
 from python_udfs.debezium import cells
+from python_udfs.debezium.envelope import NOTES
 from python_udfs.debezium.source_block import COLLECTION, DATABASES, SCHEMAS, TABLES, location
 from python_udfs.debezium.types import NOTHING, Schema, schema_of
 from python_udfs.text.json_lines import FAILURES
@@ -31,14 +32,8 @@ IMAGES: Final = ("before", "after")
 _OPS: Final = tuple(OPERATIONS)
 # Fields of a source block that say which table it is.
 _PLACE: Final = ("connector", *DATABASES, *SCHEMAS, *TABLES, COLLECTION)
-# What metadata has of its own, beside the envelope's fields.
-_TAKEN: Final = frozenset(
-    {
-        *("connector", "snapshot", "event_key", "event_key_encoding", "event_key_wrapper"),
-        *("untyped", "as_sent", "envelope", "wrapper", "schema_name", "schema", "payload", "bson"),
-        "cells",
-    }
-)
+# Names that may be a wrapper's, and those that metadata has of its own.
+_TAKEN: Final = NOTES | {"schema", "payload"}
 # Of fields that are not columns. An object or array is not plain there: it may be too deep.
 _SCALAR: Final = str | int | bool | None
 
