@@ -52,6 +52,11 @@ def change(number: int, **parts: Any) -> Value:
     return envelope | parts
 
 
+def with_field(name: str) -> Callable[[int], Value]:
+    """``change`` with one more field in the envelope."""
+    return lambda number: change(number, **{name: "Struct{id=1}"})
+
+
 def image(**more: Any) -> Value:
     return {"id": 7, "name": "a", "price": 2, "note": "n", **more}
 
@@ -156,10 +161,7 @@ OTHER: dict[str, Callable[[int], Value]] = {
     "an empty image": lambda number: change(number, after={}),
     "no table": lambda number: change(number, source={"table": None}),
     "a time as text": lambda number: change(number, source={"ts_ms": "1700000000000"}),
-    **{
-        f"a field called {name}": lambda number, name=name: change(number, **{name: "Struct{id=1}"})
-        for name in sorted(NOTES)
-    },
+    **{f"a field called {name}": with_field(name) for name in sorted(NOTES)},
     "a payload alone": lambda number: {"payload": change(number)},
     "a schema behind": lambda number: {"payload": change(number), "schema": None},
     "heartbeat": lambda number: {"ts_ms": number},
