@@ -185,8 +185,10 @@ def _schema(prefix: bytes, text_values: bool) -> Schema:
     return schema
 
 
-def shape_of(key: bytes | None, value: bytes) -> Shape | None:
-    """What a message's payloads are like; None if they aren't plain."""
+def shape_of(key: bytes | None, value: bytes, *, may_have_cells: bool = True) -> Shape | None:
+    """What a message's payloads are like; None if they aren't plain. ``may_have_cells`` as of
+    ``envelope.read_content``.
+    """
     try:
         fields = _load(value)
         key_fields = None if key is None else _load(key)
@@ -211,7 +213,7 @@ def shape_of(key: bytes | None, value: bytes) -> Shape | None:
         )
         or not any(type(source.get(name)) is str for name in table)
         or any(source.get(name) is not None and type(source[name]) is not str for name in _PLACE)
-        or _may_have_cells(source.get("connector"), before, after)
+        or (may_have_cells and _may_have_cells(source.get("connector"), key_fields, before, after))
     ):
         return None
     return Shape(
@@ -225,10 +227,13 @@ def shape_of(key: bytes | None, value: bytes) -> Shape | None:
     )
 
 
-def _may_have_cells(connector: str | None, *images: Any) -> bool:
+def _may_have_cells(connector: str | None, key: Any, *images: Any) -> bool:
     """Whether a message may be of cells, which are no single values."""
     if connector is not None:
-        return connector.lower() in cells.CONNECTORS
+        connector = connector.lower()
+        # No other key of such a table is plain either, see ``alike._rows_of_columns``.
+        is_fork = connector == cells.POSTGRESQL and cells.are_pairs(key)
+        return is_fork or connector in cells.CONNECTORS
     return any(type(image) is dict and cells.are_cells(image) for image in images)
 
 
