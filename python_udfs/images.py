@@ -80,8 +80,10 @@ def row_texts(
     as it is written; and those of the key fields in its record key, which is looked at only where
     the row image (``after``, else ``before``) does not say one.
 
-    ``fields`` is as of ``field_names``. A field that is absent or null is None. The images are what
-    a decoder made, so text that is no JSON object is a bug and raises ``msgspec.DecodeError``.
+    ``fields`` is as of ``field_names``. A field that is absent or null is None. The image after the
+    change and the record key are what a decoder made, so text that is no JSON object is a bug and
+    raises ``msgspec.DecodeError``. ``before`` may be the other key of a key update instead, which
+    is read out of metadata: such text is no image there, and nothing else of the change is lost.
     """
     record_keys = [_encoded(record_key)]
     names = field_names(fields)
@@ -136,7 +138,7 @@ def row_texts_of_many(
 ) -> tuple[list[Texts], list[Texts], list[Texts], list[Texts]]:
     """``row_texts`` of each change, with images in UTF-8: the parts of ``RowTexts`` for all."""
     keys = frozenset(key_fields)
-    of_before = _texts_of_many(befores, fields, keys)
+    of_before = _texts_of_many(befores, fields, keys, may_be_other=True)
     of_after = _texts_of_many(afters, fields, keys)
     parts: list[Texts] = [None] * len(of_after)
     for place, image in enumerate(afters):
@@ -202,16 +204,23 @@ def _row_image(before: Texts, after: Texts) -> Texts:
 
 
 def _texts_of_many(
-    images: Sequence[bytes | None], fields: tuple[Field, ...], keys: frozenset[Field]
+    images: Sequence[bytes | None],
+    fields: tuple[Field, ...],
+    keys: frozenset[Field],
+    *,
+    may_be_other: bool = False,
 ) -> list[Texts]:
-    """The texts of each image. ``keys`` are the fields whose numbers have one text each."""
+    """The texts of each image. ``keys`` are the fields whose numbers have one text each.
+    ``may_be_other``: text that is no JSON object is no image, instead of an error.
+    """
     there = [image for image in images if image is not None]
     if not there:
         return [None] * len(images)
     names = tuple(each for each in fields if isinstance(each, str))
     columns = _columns_of_texts(there, names, keys) if len(names) == len(fields) else None
     if columns is None:
-        return [None if image is None else _exact_texts(image, fields, keys) for image in images]
+        read = _texts_or_none if may_be_other else _exact_texts
+        return [None if image is None else read(image, fields, keys) for image in images]
     rows = map(list, zip(*columns, strict=True))
     return [None if image is None else next(rows) for image in images]
 
@@ -281,11 +290,19 @@ def _exact_texts(
 ) -> list[str | None]:
     """The texts of one image, a third as fast, whatever is in it."""
     values = _decode_object(image)
-    texts = []
+    texts: list[str | None] = []
     for field in fields:
         raw = values.get(field) if isinstance(field, str) else _inside(msgspec.Raw(image), field)
         texts.append(_key_text(raw) if field in keys else _text(raw))
     return texts
+
+
+def _texts_or_none(image: bytes, fields: tuple[Field, ...], keys: frozenset[Field]) -> Texts:
+    """``_exact_texts``; None of what is no JSON object."""
+    try:
+        return _exact_texts(image, fields, keys)
+    except _FAILURES:
+        return None
 
 
 def _inside(raw: msgspec.Raw | None, path: Iterable[str]) -> msgspec.Raw | None:

@@ -63,7 +63,15 @@ from python_udfs.aerospike.records import (
 )
 from python_udfs.core.budget import Budget
 from python_udfs.core.errors import BadField, BadShape, BadType, DecodeError, TooLarge, Truncated
-from python_udfs.core.events import DELETE, INVALID, UPSERT, Decoded, Event, invalid
+from python_udfs.core.events import (
+    DELETE,
+    INVALID,
+    KEY_UPDATE_NOTES,
+    UPSERT,
+    Decoded,
+    Event,
+    invalid,
+)
 from python_udfs.core.limits import MAX_PAYLOAD_BYTES
 from python_udfs.core.paths import Path, path_text, shorten
 from python_udfs.core.short_way import ShortWay
@@ -76,21 +84,19 @@ _NON_FINITE_TEXTS: Final = frozenset(NON_FINITE.values())
 _NUMBERS: Final = {"gen": "generation", "exp": "expiry", "lut": "lut"}
 _WRITE_PROPERTIES: Final = frozenset({"msg", "key", "gen", "exp", "lut", "durable", "bins"})
 _DELETE_PROPERTIES: Final = _WRITE_PROPERTIES - {"bins"}
-METADATA_NAMES: Final = frozenset(
-    {
-        "generation",
-        "expiry",
-        "lut",
-        "durable",
-        "flags",
-        "user_key",
-        "user_key_type",
-        "bins",
-        "batch_size",
-        "event_key",
-        "extra",
-    }
-)
+METADATA_NAMES: Final = KEY_UPDATE_NOTES | {
+    "generation",
+    "expiry",
+    "lut",
+    "durable",
+    "flags",
+    "user_key",
+    "user_key_type",
+    "bins",
+    "batch_size",
+    "event_key",
+    "extra",
+}
 _BIN_PROPERTIES: Final = frozenset({"name", "type", "value"})
 _NOTE_NAMES: Final = frozenset({"nested", "unknown", "extra"})
 

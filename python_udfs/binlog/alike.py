@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Final, Literal, NamedTuple
 import msgspec
 from msgspec import UNSET, Raw
 
-from python_udfs.core.events import DELETE, UPDATE, EventColumns
+from python_udfs.core.events import DELETE, KEY_UPDATE_NOTES, UPDATE, EventColumns
 from python_udfs.core.limits import MAX_DEPTH
 from python_udfs.core.short_way import Format, Messages, Names
 from python_udfs.text.json_lines import FAILURES, may_be_deep, read_lines
@@ -36,7 +36,7 @@ _FLAT_BYTES: Final = 2 * MAX_DEPTH - 2
 _DATABASE: Final = b'"database":"'
 _TABLE: Final = b'"table":"'
 # What metadata has of its own, beside the message's fields.
-_TAKEN: Final = frozenset({"event_key", "event_key_encoding"})
+_TAKEN: Final = KEY_UPDATE_NOTES | {"event_key", "event_key_encoding"}
 _IMAGES: Final = ("data", "old")
 # What has a column of its own.
 _OF_EVENT: Final = frozenset({"database", "table", "type", *_IMAGES})

@@ -25,6 +25,10 @@ MESSAGE = "message"
 SCHEMA_CHANGE = "schema_change"
 INVALID = "invalid"
 
+KEY_UPDATE_NOTES = frozenset({"old_key", "new_key"})
+"""What metadata calls the other key of a key update. SQL takes what has such a name for one, so in
+every format a field of the payload by that name is put aside."""
+
 # First and last millisecond that a Spark timestamp, a Python datetime and ISO 8601 text can all
 # hold: 0001-01-01T00:00:00.000Z and 9999-12-31T23:59:59.999Z.
 MIN_TIME_MS = -62_135_596_800_000

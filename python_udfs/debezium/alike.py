@@ -82,7 +82,11 @@ class DebeziumFormat(Format[Shape, Layout, "Rows"]):
 
     def shape(self, names: Names, key: bytes | None, value: bytes) -> Shape | None:
         key_prefix, prefix = names[:2]
-        return shape_of(None if key is None else _payload(key_prefix, key), _payload(prefix, value))
+        return shape_of(
+            None if key is None else _payload(key_prefix, key),
+            _payload(prefix, value),
+            may_have_cells=not self._text_values,
+        )
 
     def merged(self, known: Shape, seen: Shape) -> Shape | None:
         return merged(known, seen)
@@ -280,7 +284,8 @@ def _rows_of_columns(layout: Layout, rows: Rows, unfit: set[int]) -> _Columns | 
     if layout.key is not None:
         convert_in_place(layout.key.converters, rows.keys, unfit)
         record_key = _encode_lines(rows.keys)
-        # Names in an object would have to be put in order.
+        # Names in an object would have to be put in order. Where a key is of cells, a row is too:
+        # no message of PostgreSQL's connector with such a key is plain.
         if record_key.count(b"{") > len(rows.keys):
             key_lines = enumerate(record_key.splitlines())
             unfit |= {place for place, line in key_lines if line.count(b"{") > 1}

@@ -44,7 +44,7 @@ class Shape(NamedTuple):
     names: tuple[str, ...]
     """Of the row, in their order."""
     source: tuple[tuple[str, str | None], ...]
-    """The fields that name its table, if it is named, with their values."""
+    """The fields that name its table, if it is named, and the connector, with their values."""
 
 
 class Part(NamedTuple):
@@ -99,10 +99,14 @@ class UnwrappedRows(Format[Shape, Layout, "Rows"]):
         if unwrapped.HEARTBEAT in columns or unwrapped.may_be_no_row(row):
             return None
         added = [name[2:] for name in row if unwrapped.is_added_name(name)]
-        source: tuple[tuple[str, Any], ...] = ()
-        if "deleted" in added:
-            source = tuple((name, row[f"__{name}"]) for name in added if name in _NAMING)
+        telling = _CONNECTOR | (_NAMING if "deleted" in added else frozenset())
+        source = tuple((name, row[f"__{name}"]) for name in added if name in telling)
         if not all(value is None or type(value) is str for _, value in source):
+            return None
+        if any(
+            name in _CONNECTOR and (value or "").lower() in cells.CONNECTORS
+            for name, value in source
+        ):
             return None
         return Shape(tuple(columns), tuple(row), source)
 
@@ -252,6 +256,7 @@ class Rows:
 
 
 _NAMING: Final = frozenset(chain(*unwrapped.NAMING))
+_CONNECTOR: Final = frozenset({"connector", "source_connector"})
 _LIVE: Final = frozenset(op for op, of in unwrapped.OPERATIONS.items() if of != DELETE)
 
 

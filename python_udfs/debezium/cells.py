@@ -32,22 +32,29 @@ partition, an update of its static columns.
 
 By what they are told: the connector's name in ``source``, and the shape of the images. Without a
 connector, all columns that are not null must be cells with ``set``; another connector has none, for
-any table may have a column ``{"value": ..., "set": ...}``. ScyllaDB's are told by the name of their
-schema, which ends in ``.Cell``; without a schema by their shape, and where no column says anything
-(all are null, and the key), they are cells: the legacy format is the default.
+any table may have a column ``{"value": ..., "set": ...}``. But YugabyteDB's connector for logical
+replication, a fork of PostgreSQL's, may have its name: of that, all columns must be cells of
+``value`` and ``set`` alone, and so must those of the Kafka key. ScyllaDB's are told by the name of
+their schema, which ends in ``.Cell``; without a schema by their shape, and where no column says
+anything (all are null, and the key), they are cells: the legacy format is the default.
+
+All of that is for Debezium's own formats, and for rows without an envelope as for those in one.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from python_udfs.core.errors import BadType
-from python_udfs.debezium.types import UNAVAILABLE, Schema
-from python_udfs.text.json_as_sent import shown
+from python_udfs.core.events import UPSERT
+from python_udfs.debezium.types import UNAVAILABLE, Schema, plain_placeholders
+from python_udfs.text.json_as_sent import load, shown
 
 CASSANDRA: Final = "cassandra"
 SCYLLA: Final = "scylla"
 CONNECTORS: Final = frozenset({CASSANDRA, SCYLLA, "yugabytedb"})
+POSTGRESQL: Final = "postgresql"
+"""What the connector of YugabyteDB that is a fork of PostgreSQL's may be called."""
 UPSERTING: Final = frozenset({CASSANDRA, SCYLLA})
 """Connectors of databases whose inserts may meet a row that is there, whatever the images are."""
 MARK: Final = b'"set":'
@@ -57,7 +64,8 @@ NO_DATABASE: Final = "NULL"
 
 VALUE: Final = "value"
 _SET: Final = "set"
-_WITH_SET: Final = (frozenset({VALUE, _SET}), frozenset({VALUE, _SET, "deletion_ts"}))
+_PAIR: Final = frozenset({VALUE, _SET})
+_WITH_SET: Final = (_PAIR, _PAIR | {"deletion_ts"})
 _RANGE: Final = ("_range_start", "_range_end")
 _CELL: Final = ".Cell"
 
@@ -102,22 +110,63 @@ def of_key(columns: Any) -> Any:
     return columns
 
 
-def of_row(row: dict[str, Any], *, is_after: bool) -> None:
-    """Makes plain a row that is no part of an envelope, if it is of cells."""
-    if are_cells(row):
-        without_range(row, None)
-        plain(row, Form.WITH_SET, (), is_after=is_after)
+def are_pairs(columns: Any) -> bool:
+    """Whether all columns of a row or key that are not null are cells of value and set alone."""
+    return (
+        type(columns) is dict
+        and are_cells(columns)
+        and all(value is None or value.keys() == _PAIR for value in columns.values())
+    )
 
 
-def form_of(
+class Cells(NamedTuple):
+    """What is known of the cells of a change."""
+
+    connector: str | None
+    form: Form | None
+    """How the images have them; None if they have none."""
+    key: Mapping[str, Any]
+    """The columns of the Kafka key, as plain values."""
+
+    def operation_of(self, op: Any, known: str | None) -> str | None:
+        """The operation of a change, ``known`` of those that have no cells."""
+        is_upsert = self.form is not None or self.connector in UPSERTING
+        return UPSERT if is_upsert and op in ("c", "i") else known
+
+
+NONE: Final = Cells(None, None, {})
+"""What is known of a change without cells."""
+
+
+def cells_of(
+    connector: Any,
+    images: Iterable[Any],
+    schemas: Iterable[Schema | None],
+    record_key: bytes | None,
+    is_key_of_pairs: bool,
+) -> Cells:
+    """What is known of the cells of a change by its source's connector, the images that are rows
+    and their schemas, and the Kafka key. ``is_key_of_pairs``: ``are_pairs`` of its columns.
+    """
+    connector = connector.lower() if type(connector) is str else None
+    may_have = connector is None or connector in CONNECTORS
+    if not (may_have or (connector == POSTGRESQL and is_key_of_pairs)):
+        return NONE
+    key = load(record_key) if record_key else {}
+    rows = [image for image in images if type(image) is dict]
+    return Cells(connector, _form_of(connector, rows, schemas, key), key)
+
+
+def _form_of(
     connector: str | None,
-    images: Iterable[dict[str, Any]],
+    images: Sequence[dict[str, Any]],
     schemas: Iterable[Schema | None],
     key: Mapping[str, Any],
 ) -> Form | None:
-    """How the images of an envelope have cells; None if they have none. ``key`` are the columns of
-    the Kafka key, as plain values.
-    """
+    """How images have cells, of no connector or one that may have them."""
+    if connector == POSTGRESQL:
+        rows = [image for image in images if image]
+        return Form.WITH_SET if rows and all(map(are_pairs, rows)) else None
     values = [
         (name, value)
         for image in images
@@ -136,55 +185,49 @@ def form_of(
     found = [is_cell(value) for _, value in values]
     if connector in CONNECTORS:
         return Form.WITH_SET if any(found) or not found else None
-    return Form.WITH_SET if connector is None and found and all(found) else None
+    return Form.WITH_SET if found and all(found) else None
 
 
-def refuse_ranges(
-    root: str, op: Any, connector: str | None, after: Any, key: Mapping[str, Any]
-) -> None:
-    """Raise ``BadType`` for a change of other than one row."""
+def refuse_ranges(where: str, op: Any, after: Any, known: Cells) -> None:
+    """Raise ``BadType`` for a change of other than one row. ``where`` is the path of its ``op``."""
     has_range = type(after) is dict and any(type(after.get(name)) is dict for name in _RANGE)
-    if has_range or (connector == CASSANDRA and op in ("r", "t")):
+    if has_range or (known.connector == CASSANDRA and op in ("r", "t")):
         raise BadType(
-            f"{root}.op: {shown(op)} is a delete of a range of rows in Cassandra, which doesn't"
+            f"{where}: {shown(op)} is a delete of a range of rows in Cassandra, which doesn't"
             " name them: delete them one by one at the source, or fill the table anew"
         )
-    lacking = [name for name, value in key.items() if value is None]
+    lacking = [name for name, value in known.key.items() if value is None]
     if lacking and op != "t":
         raise BadType(
-            f"{root}.op: {shown(op)} is a change of more than one row, for {shown(lacking[0])} of"
+            f"{where}: {shown(op)} is a change of more than one row, for {shown(lacking[0])} of"
             " the key is null: a delete of a whole partition, or an update of its static columns,"
             " names no row"
         )
 
 
-def without_range(image: dict[str, Any], connector: str | None) -> None:
-    """Drop the bounds of a range, which Cassandra's schema has beside the columns."""
-    if connector in (CASSANDRA, None):
+def plain_placeholders_in(image: Any) -> None:
+    """Make placeholders of unavailable values in the cells of an image plain ones, in place."""
+    for cell in image.values() if type(image) is dict else ():
+        if type(cell) is dict:
+            plain_placeholders(cell)
+
+
+def plain(image: dict[str, Any], known: Cells, op: Any, *, is_after: bool) -> dict[str, Any]:
+    """Give the columns of an image their cells' values, in place; what else the cells say.
+
+    ``is_after``: it is the image after the change. Of ``op``, a delete's cells without a value are
+    of what it takes away, a snapshot's rows are whole, and a key's columns are never unchanged.
+    """
+    if known.connector in (CASSANDRA, None):
+        # The bounds of a range, which Cassandra's schema has beside the columns.
         for name in _RANGE:
             if name in image and image[name] is None:
                 del image[name]
-
-
-def plain(
-    image: dict[str, Any],
-    form: Form,
-    key: Iterable[str],
-    *,
-    is_after: bool,
-    is_deleted: bool = False,
-    is_whole: bool = False,
-) -> dict[str, Any]:
-    """Give the columns of an image their cells' values, in place; what else the cells say.
-
-    ``key`` names the columns that are never unchanged. ``is_deleted``: cells without a value are of
-    what a delete takes away. ``is_whole``: nothing is unchanged.
-    """
     told: dict[str, Any] = {}
     for name, cell in list(image.items()):
         value, is_said = cell, cell is not None
-        if form is Form.VALUE_ALONE:
-            if type(cell) is dict and cell.keys() == {VALUE} and name not in key:
+        if known.form is Form.VALUE_ALONE:
+            if type(cell) is dict and cell.keys() == {VALUE} and name not in known.key:
                 value = cell[VALUE]
         elif is_cell(cell):
             value, is_said = cell[VALUE], cell[_SET]
@@ -192,11 +235,11 @@ def plain(
                 told[name] = cell
             elif cell.get("deletion_ts") is not None:
                 told[name] = {"deletion_ts": cell["deletion_ts"]}
-        if is_deleted and value is None:
+        if op == "d" and value is None:
             is_said = False
-        if is_said or name in key or (is_whole and cell is None):
+        if is_said or name in known.key or (op == "r" and cell is None):
             image[name] = value
-        elif is_after:
+        elif is_after and op != "d":
             image[name] = UNAVAILABLE
         else:
             del image[name]

@@ -78,6 +78,7 @@ from python_udfs.core.errors import (
 from python_udfs.core.events import (
     DELETE,
     INSERT,
+    KEY_UPDATE_NOTES,
     MESSAGE,
     SCHEMA_CHANGE,
     SNAPSHOT,
@@ -142,28 +143,22 @@ _CLOUD_EVENT: Final = frozenset({"specversion", "id", "source", "type"})
 _CHANGEFEED: Final = "__crdb__"
 _RESOLVED: Final = "resolved"
 _HLC: Final = re.compile(r"[0-9]+\.[0-9]{10}", re.ASCII)
-_RESERVED: Final = frozenset(
-    {
-        "connector",
-        "snapshot",
-        "source",
-        "transaction",
-        "ts_ms",
-        "schema_name",
-        "event_key",
-        "event_key_encoding",
-        "event_key_schema",
-        "event_key_wrapper",
-        "old_key",
-        "new_key",
-        "untyped",
-        "as_sent",
-        "bson",
-        "cells",
-        "envelope",
-        "wrapper",
-    }
-)
+NOTES: Final = KEY_UPDATE_NOTES | {
+    "connector",
+    "snapshot",
+    "schema_name",
+    "event_key",
+    "event_key_encoding",
+    "event_key_schema",
+    "event_key_wrapper",
+    "untyped",
+    "as_sent",
+    "bson",
+    "cells",
+    "envelope",
+    "wrapper",
+}
+"""What metadata has of its own: a field of the envelope by such a name is in ``envelope``."""
 
 
 class _Wrapped(msgspec.Struct):
@@ -199,6 +194,8 @@ class Key(NamedTuple):
     schema_name: str | None = None
     """The name of the key's schema, as ``server.schema.table.Key``."""
     schema: Schema = NOTHING
+    is_of_pairs: bool = False
+    """``cells.are_pairs`` of its columns."""
 
     def named(self) -> "Key":
         """The key of a message without a value: nothing but its schema may name the table."""
@@ -358,7 +355,8 @@ def key_of(key: bytes, content_of: Callable[[], Content], notes: Notes) -> Key:
         record_key = key_text(columns)
     if content.beside:
         metadata["event_key_wrapper"] = content.beside
-    return Key(record_key, metadata, notes, content.schema.name, content.schema)
+    is_of_pairs = cells.are_pairs(columns)
+    return Key(record_key, metadata, notes, content.schema.name, content.schema, is_of_pairs)
 
 
 def _columns(content: Content, schema: Schema, notes: Notes) -> Any:
@@ -408,11 +406,14 @@ def _escaped(match: re.Match[bytes]) -> bytes:
 def _read_value(key: Key, value: bytes, text_values: bool) -> Event:
     if value[0] == 0:
         raise NotJson(framed(value))
-    return read_content(key, take_apart(value, text_values, PREFIXES_OF_VALUES))
+    content = take_apart(value, text_values, PREFIXES_OF_VALUES)
+    return read_content(key, content, may_have_cells=not text_values)
 
 
-def read_content(key: Key, content: Content) -> Event:
-    """The event of a value that was taken apart. Raises ``DecodeError``."""
+def read_content(key: Key, content: Content, *, may_have_cells: bool = True) -> Event:
+    """The event of a value that was taken apart. Raises ``DecodeError``. ``may_have_cells``: it was
+    shipped by one of Debezium's connectors, whose names say which have cells.
+    """
     envelope = content.payload
     if type(envelope) is not dict:
         if envelope is None or envelope == "default":
@@ -421,28 +422,28 @@ def read_content(key: Key, content: Content) -> Event:
         raise BadShape(f"{where}: expected an object, got {_kind(envelope)}")
     if "op" not in envelope:
         return _read_other(key, content, envelope)
-    return _read_change(key, content, envelope)
+    return _read_change(key, content, envelope, may_have_cells)
 
 
-def _read_change(key: Key, content: Content, envelope: dict[str, Any]) -> Event:
+def _read_change(
+    key: Key, content: Content, envelope: dict[str, Any], may_have_cells: bool
+) -> Event:
     root = "$.payload" if content.wrapped else "$"
     op = envelope["op"]
     before = envelope.get("before")
     after = envelope.get("after")
     source = envelope.get("source")
     operation = OPERATIONS.get(op) if type(op) is str else None
-    connector = source.get("connector") if type(source) is dict else None
-    connector = connector.lower() if type(connector) is str else None
-    key_columns: dict[str, Any] = {}
-    form = None
-    if connector is None or connector in cells.CONNECTORS:
-        images = [image for image in (before, after) if type(image) is dict]
-        key_columns = _load(key.record_key) if key.record_key else {}
-        form = cells.form_of(
-            connector, images, (content.schema.before, content.schema.after), key_columns
+    known_cells = cells.NONE
+    if may_have_cells:
+        known_cells = cells.cells_of(
+            source.get("connector") if type(source) is dict else None,
+            (before, after),
+            (content.schema.before, content.schema.after),
+            key.record_key,
+            key.is_of_pairs,
         )
-        if op in ("c", "i") and (form is not None or connector in cells.UPSERTING):
-            operation = UPSERT
+        operation = known_cells.operation_of(op, operation)
     of_mongodb = (
         operation is None
         or type(after) is str
@@ -466,11 +467,9 @@ def _read_change(key: Key, content: Content, envelope: dict[str, Any]) -> Event:
 
     notes = key.notes.to_go_on()
     types = told = None
-    if form is not None:
-        cells.refuse_ranges(root, op, connector, after, key_columns)
-        before_text, after_text, told = _read_cells(
-            root, envelope, content, form, connector, key_columns, notes
-        )
+    if known_cells.form is not None:
+        cells.refuse_ranges(f"{root}.op", op, after, known_cells)
+        before_text, after_text, told = _read_cells(root, envelope, content, known_cells, notes)
     elif of_mongodb:
         record_key, before_text, after_text, types = mongodb.read(
             root, op, envelope, key.record_key, notes.budget
@@ -505,37 +504,24 @@ def _read_cells(
     root: str,
     envelope: dict[str, Any],
     content: Content,
-    form: cells.Form,
-    connector: str | None,
-    key_columns: dict[str, Any],
+    known: cells.Cells,
     notes: Notes,
 ) -> tuple[bytes | None, bytes | None, dict[str, Any]]:
     """The images of a change of cells, before and after it, and what else the cells say."""
     images: dict[str, dict[str, Any]] = {}
     told: dict[str, Any] = {}
-    is_delete = envelope["op"] == "d"
+    op = envelope["op"]
     for name, path in (("before", _BEFORE_PATH), ("after", _AFTER_PATH)):
         image = envelope.get(name)
-        for cell in image.values() if type(image) is dict else ():
-            if type(cell) is dict:
-                plain_placeholders(cell)
+        cells.plain_placeholders_in(image)
         image = _converted(root, image, content.schema.fields.get(name), path, notes)
         if image is None:
             continue
-        cells.without_range(image, connector)
-        is_after = name == "after" and not is_delete
-        more = cells.plain(
-            image,
-            form,
-            key_columns,
-            is_after=is_after,
-            is_deleted=is_delete,
-            is_whole=envelope["op"] == "r",
-        )
+        more = cells.plain(image, known, op, is_after=name == "after")
         if more:
             told[name] = more
         images[name] = image
-    if is_delete and "before" not in images and "after" in images:
+    if op == "d" and "before" not in images and "after" in images:
         images["before"] = images.pop("after")
     before, after = (_encode(images[name]) if images.get(name) else None for name in _IMAGES)
     return before, after, told
@@ -722,7 +708,7 @@ def metadata_of(
         if name == "source" or name == "transaction" or name == "ts_ms":
             metadata[name] = value
         elif name not in _ENVELOPE:
-            if name in _RESERVED:
+            if name in NOTES:
                 taken[name] = value
             else:
                 metadata[name] = value

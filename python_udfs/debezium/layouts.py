@@ -20,6 +20,7 @@ from msgspec import Raw, UnsetType
 
 from python_udfs.core.events import DELETE, INSERT, SNAPSHOT, UPDATE
 from python_udfs.debezium import cells
+from python_udfs.debezium.envelope import NOTES
 from python_udfs.debezium.source_block import COLLECTION, DATABASES, SCHEMAS, TABLES, location
 from python_udfs.debezium.types import NOTHING, Schema, schema_of
 from python_udfs.text.json_lines import FAILURES
@@ -31,14 +32,8 @@ IMAGES: Final = ("before", "after")
 _OPS: Final = tuple(OPERATIONS)
 # Fields of a source block that say which table it is.
 _PLACE: Final = ("connector", *DATABASES, *SCHEMAS, *TABLES, COLLECTION)
-# What metadata has of its own, beside the envelope's fields.
-_TAKEN: Final = frozenset(
-    {
-        *("connector", "snapshot", "event_key", "event_key_encoding", "event_key_wrapper"),
-        *("untyped", "as_sent", "envelope", "wrapper", "schema_name", "schema", "payload", "bson"),
-        "cells",
-    }
-)
+# Names that may be a wrapper's, and those that metadata has of its own.
+_TAKEN: Final = NOTES | {"schema", "payload"}
 # Of fields that are not columns. An object or array is not plain there: it may be too deep.
 _SCALAR: Final = str | int | bool | None
 
@@ -190,8 +185,10 @@ def _schema(prefix: bytes, text_values: bool) -> Schema:
     return schema
 
 
-def shape_of(key: bytes | None, value: bytes) -> Shape | None:
-    """What a message's payloads are like; None if they aren't plain."""
+def shape_of(key: bytes | None, value: bytes, *, may_have_cells: bool = True) -> Shape | None:
+    """What a message's payloads are like; None if they aren't plain. ``may_have_cells`` as of
+    ``envelope.read_content``.
+    """
     try:
         fields = _load(value)
         key_fields = None if key is None else _load(key)
@@ -216,7 +213,7 @@ def shape_of(key: bytes | None, value: bytes) -> Shape | None:
         )
         or not any(type(source.get(name)) is str for name in table)
         or any(source.get(name) is not None and type(source[name]) is not str for name in _PLACE)
-        or _may_have_cells(source.get("connector"), before, after)
+        or (may_have_cells and _may_have_cells(source.get("connector"), key_fields, before, after))
     ):
         return None
     return Shape(
@@ -230,10 +227,13 @@ def shape_of(key: bytes | None, value: bytes) -> Shape | None:
     )
 
 
-def _may_have_cells(connector: str | None, *images: Any) -> bool:
+def _may_have_cells(connector: str | None, key: Any, *images: Any) -> bool:
     """Whether a message may be of cells, which are no single values."""
     if connector is not None:
-        return connector.lower() in cells.CONNECTORS
+        connector = connector.lower()
+        # No other key of such a table is plain either, see ``alike._rows_of_columns``.
+        is_fork = connector == cells.POSTGRESQL and cells.are_pairs(key)
+        return is_fork or connector in cells.CONNECTORS
     return any(type(image) is dict and cells.are_cells(image) for image in images)
 
 

@@ -9,7 +9,10 @@ block or bare; what the transform's options add to it has two underscores before
 
 - ``__deleted``: the row of ``true`` is the one before the delete. Rows have it if
   ``delete.handling.mode`` or ``delete.tombstone.handling.mode`` is one that rewrites.
-- ``__op``: r, c, u, d, as in an envelope. Without it a row that is not deleted is an ``upsert``.
+- ``__op``: r, c, u, d, as in an envelope, and Cassandra's i. Without it a row that is not deleted
+  is an ``upsert``.
+- Rows of cells (``cells``) are told and read as in an envelope: by ``__connector``, the shape of
+  the row and the Kafka key.
 - Whatever else ``add.fields`` names, of the envelope (``ts_ms``, ``transaction.id``) or of its
   source (``table``, ``source.ts_ms``): ``metadata`` has it where the envelope has it, the latter in
   ``source``. ``source.ts_ms`` is ``occurred_at``.
@@ -66,6 +69,7 @@ from python_udfs.debezium.types import (
     PREFIXES_OF_KEYS,
     PREFIXES_OF_VALUES,
     Notes,
+    Schema,
     plain_placeholders,
 )
 from python_udfs.text.json_as_sent import encode, kind_of, load, load_whole, shown
@@ -172,7 +176,11 @@ def _null(key: envelope.Key, said: dict[str, Any]) -> Event:
                 " deleted?"
             )
         operation = TOMBSTONE
-    database, schema, table = (_name("header", said, fields) for fields in NAMING)
+    fields = as_envelope(said)
+    known = _cells_of(fields, (), NOTHING, key)
+    if operation == DELETE and known.form is not None:
+        cells.refuse_ranges("header.__connector", "d", None, known)
+    database, schema, table = (_name("header", said, names) for names in NAMING)
     key = key.named()
     return Event(
         0,
@@ -182,7 +190,7 @@ def _null(key: envelope.Key, said: dict[str, Any]) -> Event:
         table,
         key.record_key,
         occurred_at=_occurred_at("header", said),
-        metadata=envelope.metadata_of(as_envelope(said), key, key.notes),
+        metadata=envelope.metadata_of(fields, key, key.notes),
     )
 
 
@@ -277,17 +285,26 @@ def _event(key: envelope.Key, content: envelope.Content, said: dict[str, Any]) -
     if said:
         # What the row says itself comes first.
         naming, added = said | naming, said | added
-    operation = _operation(root, added)
-    database, schema, table = (_name(root, naming, fields) for fields in NAMING)
+    fields = as_envelope(added)
+    known = _cells_of(fields, (row,), content.schema, key)
+    operation = _operation(root, added, known)
+    op = "d" if operation == DELETE else added.get("op") or operation
+    name = "before" if operation == DELETE else "after"
+    database, schema, table = (_name(root, naming, names) for names in NAMING)
     occurred_at = _occurred_at(root, added)
     notes = key.notes
-    image = None
+    image = told = None
+    if known.form is not None:
+        cells.refuse_ranges(f"{root}.__op" if "op" in added else root, op, row, known)
+        cells.plain_placeholders_in(row)
     if row:
         plain_placeholders(row)
         if content.schema is not NOTHING:
             notes = notes.to_go_on()
-            content.schema.convert(row, (None, "before" if operation == DELETE else "after"), notes)
-        cells.of_row(row, is_after=operation != DELETE)
+            content.schema.convert(row, (None, name), notes)
+        if known.form is not None:
+            told = cells.plain(row, known, op, is_after=operation != DELETE)
+    if row:
         image = encode(row)
     elif operation != DELETE:
         raise BadShape(f"{root}: expected a row, got an object without columns")
@@ -304,8 +321,16 @@ def _event(key: envelope.Key, content: envelope.Content, said: dict[str, Any]) -
         None if operation == DELETE else image,
         occurred_at,
         None,
-        envelope.metadata_of(as_envelope(added), key, notes, content),
+        envelope.metadata_of(fields, key, notes, content, told={name: told} if told else None),
     )
+
+
+def _cells_of(
+    fields: dict[str, Any], images: Sequence[Any], schema: Schema, key: envelope.Key
+) -> cells.Cells:
+    """What is known of cells, as of an envelope with these fields."""
+    connector = fields.get("source", {}).get("connector")
+    return cells.cells_of(connector, images, (schema,), key.record_key, key.is_of_pairs)
 
 
 def _is_envelope(row: dict[str, Any]) -> bool:
@@ -400,7 +425,7 @@ def is_added_name(name: str) -> bool:
     return is_known or field.startswith(_PREFIXES)
 
 
-def _operation(root: str, added: dict[str, Any]) -> str:
+def _operation(root: str, added: dict[str, Any], known: cells.Cells) -> str:
     deleted, op = added.get("deleted"), added.get("op")
     is_deleted = _DELETED.get(deleted) if type(deleted) in (str, bool) else None
     if deleted is not None and is_deleted is None:
@@ -409,7 +434,7 @@ def _operation(root: str, added: dict[str, Any]) -> str:
         return DELETE if is_deleted else UPSERT
     if type(op) is not str:
         raise BadField(f"{root}.__op: expected a string, got {kind_of(op)}")
-    operation = OPERATIONS.get(op)
+    operation = known.operation_of(op, OPERATIONS.get(op))
     if operation is None:
         raise BadType(f"{root}.__op: expected one of {', '.join(OPERATIONS)}, got {shown(op)}")
     if is_deleted and operation != DELETE:

@@ -16,6 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from python_udfs.core.errors import BadField, DecodeError, TooLarge
+from python_udfs.core.events import KEY_UPDATE_NOTES
 from python_udfs.core.limits import MAX_DEPTH, MAX_PAYLOAD_BYTES
 from python_udfs.text import json_text
 
@@ -60,9 +61,9 @@ def load_key(key: bytes | None) -> tuple[Any, dict[str, Any]]:
 
 def metadata_of(rest: dict[str, Any], key_metadata: dict[str, Any]) -> dict[str, Any]:
     """What metadata has of a message and of its Kafka key: the message's fields by their own names,
-    or all in ``message``, if one has a name of the key's.
+    or all in ``message``, if one has a name of the key's, or of the notes on a key update.
     """
-    if not key_metadata.keys().isdisjoint(rest):
+    if not (KEY_UPDATE_NOTES | key_metadata.keys()).isdisjoint(rest):
         rest = {"message": rest}
     return rest | key_metadata
 

@@ -251,6 +251,19 @@ def test_what_is_beyond_the_page_is_kept() -> None:
     assert (metadata["a"], metadata["extra"], metadata["generation"]) == (1, {"generation": 7}, 2)
 
 
+@pytest.mark.parametrize("name", ["old_key", "new_key"])
+def test_what_is_called_as_the_key_of_a_key_update_is_none(name: str) -> None:
+    extra = {name: "x"}
+    value = WRITE.replace(b'"gen":1', b'"gen":1,"%b":"x"' % name.encode())
+    assert exact(one(value).metadata)["extra"] == extra
+    delete = EXPIRED[:-1] + b',"%b":"x"}' % name.encode()
+    assert exact(one(delete).metadata)["extra"] == extra
+    for format_value in (value, delete):
+        (event,) = decode_payload("aerospike_flat_json", None, format_value)
+        together = decode_batch("aerospike_flat_json", [None] * 20, [format_value] * 20)
+        assert together.payloads() == [[event]] * 20
+
+
 @pytest.mark.parametrize("name", ["zz", "generation", "metadata_key", "beside"])
 def test_what_a_delete_has_twice_is_kept_twice(name: str) -> None:
     inside = f'"namespace":"ns","digest":"YWJjZGVmZ2hpamtsbW5vcHFyc3Q=","msg":"delete","{name}":1'

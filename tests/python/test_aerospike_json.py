@@ -271,12 +271,13 @@ def test_unknown_properties_are_kept() -> None:
             server="a:3000",
             generation="taken",
             extra=[1],
+            old_key="x",
         )
     )
     metadata = exact(event.metadata)
     assert metadata["server"] == "a:3000"
     assert metadata["generation"] == 1
-    assert metadata["extra"] == {"generation": "taken", "extra": [1]}
+    assert metadata["extra"] == {"generation": "taken", "extra": [1], "old_key": "x"}
     assert metadata["bins"]["n"] == {
         "type": "list",
         "ordered": False,

@@ -134,6 +134,15 @@ def test_fields_that_are_called_as_the_notes_of_ours_are_kept() -> None:
     assert (loads(alone.metadata)["batch_size"], loads(alone.metadata)["untyped"]) == (77, "mine")
 
 
+@pytest.mark.parametrize("name", ["old_key", "new_key"])
+def test_a_field_called_as_the_key_of_a_key_update_is_none(name: str) -> None:
+    value = (
+        b'{"data":[{"id":"1"},{"id":"2"}],"database":"d","table":"t","type":"INSERT","%b":"x"}'
+    ) % name.encode()
+    for event in decode(None, value):
+        assert loads(event.metadata) == {"message": {name: "x"}, "batch_size": 2}
+
+
 def test_an_event_for_each_row() -> None:
     first, second = decode(None, SEVERAL)
     assert (first.event_index, second.event_index) == (0, 1)

@@ -1,5 +1,6 @@
 """The short way for plain changes gives what ``decode`` gives, message by message."""
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from python_udfs.core import short_way
 from python_udfs.debezium import json as debezium_json
+from python_udfs.debezium.envelope import NOTES
 from python_udfs.debezium.json import decode, decode_batch
 
 MANY = 20
@@ -48,6 +50,11 @@ def change(number: int, **parts: Any) -> Value:
         "transaction": None,
     }
     return envelope | parts
+
+
+def with_field(name: str) -> Callable[[int], Value]:
+    """``change`` with one more field in the envelope."""
+    return lambda number: change(number, **{name: "Struct{id=1}"})
 
 
 def image(**more: Any) -> Value:
@@ -154,7 +161,7 @@ OTHER: dict[str, Callable[[int], Value]] = {
     "an empty image": lambda number: change(number, after={}),
     "no table": lambda number: change(number, source={"table": None}),
     "a time as text": lambda number: change(number, source={"ts_ms": "1700000000000"}),
-    "a taken name": lambda number: change(number, connector="x"),
+    **{f"a field called {name}": with_field(name) for name in sorted(NOTES)},
     "a payload alone": lambda number: {"payload": change(number)},
     "a schema behind": lambda number: {"payload": change(number), "schema": None},
     "heartbeat": lambda number: {"ts_ms": number},
@@ -191,6 +198,15 @@ def test_what_is_plain(name: str) -> None:
     decoded = decode_batch(keys, values)
     assert not decoded.events
     assert decoded.payloads() == list(map(decode, keys, values))
+
+
+@pytest.mark.parametrize("name", ["old_key", "new_key"])
+def test_a_field_called_as_the_key_of_a_key_update_is_none(name: str) -> None:
+    value = dumps(change(1, **{name: "Struct{id=1}"}))
+    for event in decode_batch([b'{"id":1}'] * MANY, [value] * MANY).payloads():
+        metadata = json.loads(event[0].metadata or b"")
+        assert name not in metadata
+        assert metadata["envelope"] == {name: "Struct{id=1}"}
 
 
 @pytest.mark.parametrize("name", OTHER)

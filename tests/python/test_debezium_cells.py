@@ -15,7 +15,7 @@ from python_udfs.debezium import alike_rows, avro, unwrapped, unwrapped_avro
 from python_udfs.debezium import json as debezium_json
 from python_udfs.debezium.alike import DebeziumFormat
 from python_udfs.debezium.types import UNAVAILABLE
-from python_udfs.registry import decode_payload
+from python_udfs.registry import decode_batch, decode_payload
 
 Value = dict[str, Any]
 
@@ -208,6 +208,50 @@ def test_scylla_s_cells_are_told_by_their_schema(name: str, after: Value) -> Non
     assert images(event) == (None, after)
 
 
+FORK: Value = YUGABYTE | {"connector": "postgresql"}
+"""YugabyteDB's connector for logical replication may say that it is PostgreSQL's."""
+
+
+def test_a_fork_of_postgresql_s_connector_may_have_cells() -> None:
+    after = {"id": cell(1), "a": cell(3), "b": None}
+    updated = decoded(change(FORK, "u", None, after), KEY)
+    assert (updated.operation, updated.record_key) == ("update", b'{"id":1}')
+    assert images(updated) == (None, {"id": 1, "a": 3, "b": UNAVAILABLE})
+    created = decoded(change(FORK, "c", None, {"id": cell(1), "a": cell(None)}), KEY)
+    assert (created.operation, *images(created)) == ("upsert", None, {"id": 1, "a": None})
+    snapshot = decoded(change(FORK, "r", None, after), KEY)
+    assert images(snapshot) == (None, {"id": 1, "a": 3, "b": None})
+    deleted = decoded(change(FORK, "d", {"id": cell(1), "a": None}), KEY)
+    assert images(deleted) == ({"id": 1}, None)
+
+
+@pytest.mark.parametrize(
+    ("row", "key"),
+    [
+        # Of PostgreSQL: a document beside plain columns, alone, and as the key.
+        ({"id": 1, "doc": cell(2), "b": None}, {"id": 1}),
+        ({"doc": cell(2), "b": None}, {"id": 1}),
+        ({"doc": cell(2), "b": None}, None),
+        ({"id": cell(1), "a": 2}, KEY),
+        ({"id": cell(1), "a": cassandra(2)}, KEY),
+        ({"id": cell(1), "a": cell(2)}, {"id": cassandra(1)}),
+        ({"id": cell(1), "a": {"value": 2, "set": 1}}, KEY),
+    ],
+)
+def test_other_rows_of_postgresql_s_connector_stay(row: Value, key: Any) -> None:
+    event = decoded(change(FORK, "u", row, row), key)
+    assert (event.operation, *images(event)) == ("update", row, row)
+    inserted = change(FORK, "c", None, row)
+    assert decoded(inserted, key).operation == "insert"
+    text = None if key is None else dumps(key)
+    added = row | {"__op": "c", "__connector": "postgresql"}
+    (event,) = unwrapped.decode(text, dumps(added))
+    assert (event.operation, *images(event)) == ("insert", None, row)
+    for format, value in (("debezium_json", inserted), ("debezium_unwrapped_json", added)):
+        together = decode_batch(format, [text] * 20, [dumps(value)] * 20).payloads()
+        assert together == [decode_payload(format, text, dumps(value))] * 20
+
+
 def test_other_sources_have_no_cells() -> None:
     """A table may have columns of that shape."""
     odd = {"value": 1, "set": True}
@@ -295,6 +339,68 @@ def test_a_placeholder_in_a_cell_is_one(form: Any) -> None:
 # --- Rows without an envelope ---------------------------------------------------------------------
 
 
+ROWS_OF_ENVELOPES: list[tuple[Value | None, str, Value, Any]] = [
+    (YUGABYTE, "c", {"id": cell(1), "a": None}, KEY),
+    (YUGABYTE, "c", {"id": 1, "a": None}, {"id": 1}),
+    (YUGABYTE, "r", {"id": cell(1), "a": None}, KEY),
+    (YUGABYTE, "u", {"id": cell(1), "a": cell(None), "b": {"value": 2, "set": False}}, KEY),
+    (YUGABYTE, "d", {"id": cell(1), "a": None}, KEY),
+    (FORK, "u", {"id": cell(1), "a": None}, KEY),
+    (FORK, "c", {"id": cell(1), "a": None}, KEY),
+    (FORK, "c", {"doc": cell(2)}, {"id": 1}),
+    (FORK, "c", {"doc": cell(2)}, None),
+    (CASSANDRA, "i", {"id": cassandra(1), "a": cassandra(2, 5), "b": None}, {"id": 1}),
+    (CASSANDRA, "c", {"id": cassandra(1), "a": None, "_range_start": None}, {"id": 1}),
+    (CASSANDRA, "r", {"id": cassandra(1)}, {"id": 1}),
+    (CASSANDRA, "d", {"id": cassandra(1), "a": cassandra(None, 5)}, {"id": 1}),
+    (CASSANDRA, "d", {"id": cassandra(1), "ck": cassandra(None)}, {"id": 1, "ck": None}),
+    (CASSANDRA, "u", {"id": cassandra(1), "ck": None, "s": cassandra(2)}, {"id": 1, "ck": None}),
+    (CASSANDRA, "i", {"id": 1}, {"id": 1}),
+    (SCYLLA, "c", {"id": 1, "a": {"value": 2}, "b": None, "c": {"value": None}}, {"id": 1}),
+    (SCYLLA, "u", {"id": 1, "a": None}, {"id": 1}),
+    (SCYLLA, "c", {"id": 1, "a": "x", "b": None}, {"id": 1}),
+    (SCYLLA, "d", {"id": 1, "a": None}, {"id": 1}),
+    (SCYLLA, "d", {"id": 1, "ck": None}, {"id": 1, "ck": None}),
+    (None, "i", {"id": cassandra(1), "a": None}, {"id": 1}),
+    (None, "i", {"id": 1}, {"id": 1}),
+    (YUGABYTE | {"connector": "mysql"}, "i", {"id": 1}, {"id": 1}),
+    (YUGABYTE | {"connector": "mysql"}, "c", {"id": cell(1), "a": None}, KEY),
+    (None, "c", {"id": cell(1), "a": cell(["__debezium_unavailable_value"])}, KEY),
+]
+
+
+@pytest.mark.parametrize(("source", "op", "row", "key"), ROWS_OF_ENVELOPES)
+@pytest.mark.parametrize("is_in_header", [False, True])
+def test_unwrapped_rows_are_read_as_those_in_envelopes(
+    source: Value | None, op: str, row: Value, key: Any, is_in_header: bool
+) -> None:
+    wanted = decoded(change(source, op, *((row, None) if op == "d" else (None, row))), key)
+    said = {"op": op} | ({} if source is None else {"connector": source["connector"]})
+    headers = [(f"__{name}", text.encode()) for name, text in said.items()]
+    fields = {} if is_in_header else {f"__{name}": text for name, text in said.items()}
+    text = None if key is None else dumps(key)
+    (found,) = unwrapped.decode(text, dumps(row | fields), headers if is_in_header else None)
+    places = (1, 5, 6, 7, 11)
+    assert [found[place] for place in places] == [wanted[place] for place in places], found
+    told = [loads(each.metadata or b"{}").get("cells") for each in (found, wanted)]
+    assert told[0] == told[1]
+    if not is_in_header:
+        together = decode_batch("debezium_unwrapped_json", [text] * 20, [dumps(row | fields)] * 20)
+        assert together.payloads() == [[found]] * 20
+
+
+def test_a_null_value_of_a_partition_deletes_no_row() -> None:
+    key, headers = dumps({"id": 1, "ck": None}), [("__connector", b"cassandra"), ("__op", b"d")]
+    (event,) = unwrapped.decode(key, None, headers)
+    assert (event.operation, event.error_code) == ("invalid", "bad_type")
+    assert "'ck' of the key is null" in str(event.error_detail)
+    (event,) = unwrapped.decode(b'{"id":1}', None, headers)
+    assert event.operation == "delete"
+    # Another database may have such keys.
+    (event,) = unwrapped.decode(key, None, [("__connector", b"mysql"), ("__op", b"d")])
+    assert event.operation == "delete"
+
+
 def test_unwrapped_rows_of_cells() -> None:
     row = {"id": cell(1), "a": None, "b": cell(None), "__deleted": "false", "__op": "u"}
     (event,) = unwrapped.decode(dumps(KEY), dumps(row))
@@ -368,7 +474,7 @@ SOURCES = st.sampled_from(
         YUGABYTE,
         SCYLLA,
         {name: value for name, value in CASSANDRA.items() if name not in ("connector", "db")},
-        YUGABYTE | {"connector": "postgresql"},
+        FORK,
         YUGABYTE | {"connector": None},
         SCYLLA | {"connector": "cockroachdb", "ts_ns": 1_764_590_400_123_456_789},
     ]
@@ -383,21 +489,29 @@ SOURCES = st.sampled_from(
         min_size=1,
         max_size=5,
     ),
+    st.booleans(),
+    st.booleans(),
 )
 def test_together_they_give_what_each_gives_alone(
-    source: Value, changes: list[tuple[str, Value, Value, bool]]
+    source: Value,
+    changes: list[tuple[str, Value, Value, bool]],
+    key_is_as_sent: bool,
+    says_deleted: bool,
 ) -> None:
     keys: list[bytes | None] = []
     values: list[bytes | None] = []
     rows: list[bytes | None] = []
     for op, before, after, has_before in changes * 6:
         row = before if op == "d" else after
-        keys.append(dumps({"id": row["id"]}))
+        keys.append(dumps({"id": row["id"] if key_is_as_sent else 1}))
         value = change(
             source, op, before if has_before or op == "d" else None, None if op == "d" else after
         )
         values.append(dumps(value))
-        rows.append(dumps(row | {"__deleted": "true" if op == "d" else "false", "__op": op}))
+        added = {f"__{name}": source[name] for name in ("connector",) if name in source}
+        if says_deleted:
+            added["__deleted"] = "true" if op == "d" else "false"
+        rows.append(dumps(row | added | {"__op": op}))
     way = ShortWay(debezium_json.decode, DebeziumFormat(), Learning(lambda: 0.0))
     for _ in range(2):
         assert way.decode_batch(keys, values).payloads() == [
@@ -410,13 +524,15 @@ def test_together_they_give_what_each_gives_alone(
 
 @settings(max_examples=60, deadline=None)
 @given(
-    st.sampled_from([YUGABYTE, {"db": "shop", "table": "orders"}]),
+    st.sampled_from([YUGABYTE, FORK, {"db": "shop", "table": "orders"}]),
     st.booleans(),
     st.lists(st.tuples(st.sampled_from("crud"), ROWS, ROWS), min_size=1, max_size=4),
 )
 def test_the_same_comes_of_json_with_a_schema_and_of_avro(
     source: Value, with_deletion: bool, changes: list[tuple[str, Value, Value]]
 ) -> None:
+    # None of YugabyteDB's connectors ship when a cell expires.
+    with_deletion = with_deletion and source != FORK
     key_block, block = blocks(source, with_deletion)
     row_block = {**block["fields"][1], "name": "db.orders.Row", "optional": False}
     of_value = Writer(2, avro_schema(block))
@@ -462,8 +578,25 @@ def test_the_same_comes_of_json_with_a_schema_and_of_avro(
             assert together == [*map(decode, keys, messages)] * 8
 
 
-def test_all_formats_of_the_family_read_cells() -> None:
+def test_formats_of_debezium_s_own_connectors_read_cells() -> None:
     value = change(YUGABYTE, "c", None, {"id": cell(1), "a": None})
-    for name in ("debezium_json", "lindorm_json", "arcion_json"):
+    for name in ("debezium_json", "lindorm_json"):
         (event,) = decode_payload(name, dumps(KEY), dumps(value))
         assert images(event) == (None, {"id": 1, "a": UNAVAILABLE})
+
+
+@pytest.mark.parametrize("connector", ["CASSANDRA", "SCYLLA", "YUGABYTEDB", None])
+def test_arcion_s_sources_have_no_cells(connector: str | None) -> None:
+    source = {"connector": connector, "db": "shop", "schema": None, "table": "orders", "ts_ms": 1}
+    rows: list[Value] = [{"id": "1", "a": None}, {"a": cell(1), "b": None}]
+    for op, operation in (("c", "insert"), ("u", "update"), ("r", "snapshot")):
+        for row in rows:
+            value = dumps(change(source, op, None, row))
+            (event,) = decode_payload("arcion_json", b'{"id":"1"}', value)
+            assert (event.operation, *images(event)) == (operation, None, row)
+            together = decode_batch("arcion_json", [b'{"id":"1"}'] * 20, [value] * 20)
+            assert together.payloads() == [[event]] * 20
+    (event,) = decode_payload("arcion_json", b'"default"', dumps(change(source, "t")))
+    assert event.operation == "truncate"
+    (event,) = decode_payload("arcion_json", None, dumps(change(source, "i", None, rows[0])))
+    assert event.error_code == "bad_type"

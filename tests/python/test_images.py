@@ -130,6 +130,18 @@ def test_the_record_key_says_what_the_row_image_lacks(
     assert row_texts(before, "{}", '{"a":7,"b":8}', '[["a"],[]]').key is None
 
 
+@pytest.mark.parametrize("before", ["Struct{id=1}", "7", "null", "[1]", "", '{"a":1', "{}{}"])
+def test_a_row_before_that_is_no_object_is_none(before: str) -> None:
+    """It may be the other key of a key update, in an event that an older version has decoded."""
+    fields = '[["a"],["a"]]'
+    assert row_texts(before, '{"a":1}', '{"a":2}', fields) == RowTexts(None, ["1"], None)
+    assert row_texts(before, None, '{"a":2}', fields) == RowTexts(None, None, ["2"])
+    befores, *_ = row_texts_of_many(
+        [b'{"a":5}', before.encode(), None, b'{"a":[ 6 ]}'], [None] * 4, [None] * 4, ("a",), ()
+    )
+    assert befores == [["5"], None, None, ["[ 6 ]"]]
+
+
 def test_an_image_that_is_no_object_is_a_bug() -> None:
     with pytest.raises(msgspec.DecodeError):
         row_texts(None, "[1]", None, '[["a"],[]]')

@@ -318,6 +318,12 @@ def test_a_field_of_the_user_s_own_is_kept() -> None:
     }
 
 
+@pytest.mark.parametrize("name", ["old_key", "new_key"])
+def test_a_field_called_as_the_key_of_a_key_update_is_none(name: str) -> None:
+    value = UPDATE.replace(b'"ts"', b'"%b":"x","ts"' % name.encode())
+    assert loads(one(value).metadata) == {"message": {name: "x", "ts": 1477053234}}
+
+
 @pytest.mark.parametrize("value", [INSERT, UPDATE, DELETE, TABLE_ALTER])
 def test_each_prefix_is_truncated(value: bytes) -> None:
     value = value.rstrip()

@@ -250,6 +250,46 @@ def test_a_column_of_the_key_that_was_renamed(paper: Paper) -> None:
             assert changed.notes[1].startswith("1 of 2 rows have no value of number")
 
 
+@pytest.mark.parametrize(
+    ("new", "key"),
+    [
+        (wide(1, 8), 'key={"id": "int", "tenant": "int"},\n'),
+        (
+            ("c", {"ID": 2}, None, {"ID": 2, "tenant": 7, "v": "y"}),
+            'key={"id": {"name": "ID", "type": "int"}},\n',
+        ),
+    ],
+)
+def test_a_field_of_two_columns_is_the_key_by_that_which_was_it(
+    paper: Paper, new: tuple[str, Any, Row | None, Row | None], key: str
+) -> None:
+    paper.topics["orders"] = change_lines("orders", narrow(1))
+    paper.generate("orders")
+    log = paper.root / "models" / "silver" / "orders_changes.sql"
+    more = '"id_text": {"name": "id", "type": "string"},'
+    log.write_text(log.read_text().replace('"v": "string",', f'"v": "string",\n            {more}'))
+    paper.topics["orders"] = change_lines("orders", narrow(1), new)
+    paper.generate("orders")
+    assert key in log.read_text()
+    assert more in log.read_text().partition("columns=")[2]
+
+
+@pytest.mark.parametrize("types", [("int", "string"), ("string", "int")])
+def test_a_field_of_two_columns_becomes_the_key_by_the_first(
+    paper: Paper, types: tuple[str, str]
+) -> None:
+    paper.topics["orders"] = change_lines("orders", narrow(1))
+    paper.generate("orders")
+    log = paper.root / "models" / "silver" / "orders_changes.sql"
+    two = [f'"t_{type}": {{"name": "tenant", "type": "{type}"}},' for type in types]
+    text = log.read_text()
+    log.write_text(text.replace('"tenant": "int",', "\n            ".join(two)))
+    paper.topics["orders"] = change_lines("orders", narrow(1), wide(1, 8))
+    paper.generate("orders")
+    assert two[0].removesuffix(",") in log.read_text().partition("columns=")[0]
+    assert two[1] in log.read_text().partition("columns=")[2]
+
+
 def test_a_key_of_its_author_stays(paper: Paper) -> None:
     """The messages have never had it, or it is said that another one is meant."""
     key = {"region": 1, "id": 1}

@@ -127,17 +127,22 @@ def changed_key(log: ChangeLog, profile: TableProfile) -> list[str] | None:
 
 def rekeyed(log: ChangeLog, fields: Sequence[str], profile: TableProfile) -> Rekeyed:
     """What the columns of another key are: those that the log declares stay what they are."""
-    by_field = {entry.field: entry for entry in log.entries.values() if not entry.is_inside}
-    by_case = {entry.field.lower(): entry for entry in log.entries.values() if not entry.is_inside}
+    by_field: dict[str, Entry] = {}
+    by_case: dict[str, Entry] = {}
+    # A field may be of several columns: that of the key is its first.
+    for entry in sorted(log.entries.values(), key=lambda entry: entry.column not in log.key):
+        if not entry.is_inside:
+            by_field.setdefault(entry.field, entry)
+            by_case.setdefault(entry.field.lower(), entry)
     key, added, renamed = [], [], []
     taken = {column: entry.field for column, entry in log.entries.items()}
     for name in fields:
-        entry = by_field.get(name)
-        if entry is None and name.lower() in by_case and by_case[name.lower()].column in log.key:
-            entry = by_case[name.lower()]._replace(field=name)
-            renamed.append(entry.column)
-        if entry is not None:
-            key.append(Spec(entry.column, entry.field, entry.type, "", entry.encoding))
+        known = by_field.get(name)
+        if known is None and name.lower() in by_case and by_case[name.lower()].column in log.key:
+            known = by_case[name.lower()]._replace(field=name)
+            renamed.append(known.column)
+        if known is not None:
+            key.append(Spec(known.column, known.field, known.type, "", known.encoding))
             continue
         column = naming.column_names([name], taken)[name]
         spec = spec_of(name, column, profile.columns.get(name), is_key=True)
