@@ -35,7 +35,8 @@ UNREFUSED: Final = "operation"
 TAKEN: Final = "lakehouse.message_keys"
 # Partitions have clocks of their own: of events in two of them, only so much later is later.
 _CLOCKS_DIFFER: Final = 60_000_000
-_MOST_GROUPS: Final = 1000
+# Of topics, partitions, tables and names. Names that have just changed are in the smallest of them.
+_MOST_GROUPS: Final = 100_000
 # Columns of these names are keys, if any are.
 _IDENTIFIERS: Final = frozenset({"id", "uuid", "guid", "pk"})
 
@@ -168,6 +169,11 @@ class Verdict:
     """Whether events from before the key was declared anew are among them."""
     renamed: dict[str, str] = field(default_factory=dict)
     """What fields of the key were called in those."""
+
+    @property
+    def explains(self) -> bool:
+        """Whether any other key was found at all."""
+        return self.error is not None or bool(self.taken) or self.has_former
 
 
 @dataclass(slots=True)

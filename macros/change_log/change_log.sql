@@ -142,9 +142,9 @@
     {% set placed = adapter.place_truncates(this, log, view_of('places')) %}
     {% if placed.crossed %}
         {% do exceptions.warn(
-            this ~ ': ' ~ placed.crossed ~ ' rows or truncates are in an order that contradicts what'
-            ~ ' their source says, in whatever order they are read: its positions fall along a'
-            ~ ' partition. Compare gold with the source'
+            this ~ ': ' ~ placed.crossed ~ ' rows or truncates are in an order that contradicts'
+            ~ ' what their source says, in whatever order they are read: its positions fall along'
+            ~ ' a partition. Compare gold with the source'
         ) %}
     {% endif %}
     {% do return(placed.view) %}

@@ -2,14 +2,19 @@
   The topics of which nobody has said whether they are compacted, and that look it: tombstones stand
   behind missing offsets and no delete of their key, though the row is there. Debezium writes the
   two one after the other. In a topic that counts as compacted such a tombstone is a delete, in all
-  others nothing, so its row stays. In a command that tests, each is told by its name.
+  others nothing, so its row stays. In a command that tests, each is told by its name, and where the
+  first such tombstone is: keys are in no statement, for dbt writes those to its log.
 
   Arguments:
       events: change_events; what the command has added to it is looked at.
 #}
 {% macro topics_that_look_compacted(events) %}
     {% set topics %}
-        select topic, count(*) as tombstones, min(record_key) as of_key
+        select
+            topic,
+            count(*) as tombstones,
+            min_by(partition, struct(partition, offset)) as partition,
+            min_by(offset, struct(partition, offset)) as offset
         from ({{ _tombstones_without_delete_sql(events) | indent(8) }})
         group by topic
     {% endset %}
@@ -23,9 +28,8 @@
     {% endfor %}
     {% set said = adapter.compaction_of(names) %}
     {% for row in found if said[row.topic] is none %}
-        {% do rows.append(
-            '(' ~ [sql_text(row.topic), row.tombstones, sql_text(row.of_key)] | join(', ') ~ ')'
-        ) %}
+        {% set place = [sql_text(row.topic), row.tombstones, row.partition, row.offset] %}
+        {% do rows.append('(' ~ place | join(', ') ~ ')') %}
         {% do exceptions.warn(
             'topic ' ~ row.topic ~ ' looks compacted: ' ~ row.tombstones
             ~ (' tombstone has' if row.tombstones == 1 else ' tombstones have')
@@ -34,7 +38,8 @@
         ) %}
     {% endfor %}
     {# Found once: a test is asked twice otherwise. #}
-    {% set values = 'values ' ~ rows | join(', ') ~ ' as found (topic, tombstones, of_key)' %}
+    {% set values = 'values ' ~ rows | join(', ')
+        ~ ' as found (topic, tombstones, partition, offset)' %}
     {% do return('(select * from ' ~ values ~ ')' if rows else '(' ~ topics ~ ' limit 0)') %}
 {% endmacro %}
 
@@ -50,7 +55,6 @@ with tombstones as (
         topic,
         partition,
         offset,
-        record_key,
         {{ message_key() }} as message_key,
         {{ event_position('added') }} as position
     from {{ added_rows(events) }} as added
@@ -74,14 +78,13 @@ earlier as (
 select
     tombstones.topic,
     tombstones.partition,
-    tombstones.offset,
-    tombstones.record_key
+    tombstones.offset
 from tombstones
 inner join earlier
     on
         tombstones.topic = earlier.topic
         and tombstones.message_key = earlier.message_key
         and tombstones.position > earlier.position
-group by tombstones.topic, tombstones.partition, tombstones.offset, tombstones.record_key
+group by tombstones.topic, tombstones.partition, tombstones.offset
 having max_by(earlier.operation, earlier.position) not in ('delete', 'tombstone')
 {%- endmacro %}

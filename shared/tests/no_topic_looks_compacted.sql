@@ -5,5 +5,6 @@
 select
     topic,
     tombstones,
-    of_key
+    partition,
+    offset
 from {{ topics_that_look_compacted(ref("change_events")) }}

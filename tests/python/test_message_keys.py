@@ -145,6 +145,13 @@ def test_each_topic_has_a_history_of_its_own() -> None:
     assert error is not None and "topic x, partition 0, offset 13" in error
 
 
+def test_a_key_that_is_not_found_is_no_verdict() -> None:
+    # The log's query has met one: if the question has not, nothing may be written.
+    assert not judge([keys("a", 0, 9)], log("a"), "silver.t_changes").explains
+    for rows in ([keys("a", 0, 9), keys("b", 10, 12)], [keys("b", 0, 9)]):
+        assert judge(rows, log("a"), "silver.t_changes").explains
+
+
 def test_what_is_said_is_meant() -> None:
     rows = [keys("a", 0, 9), keys("b", 10, 12), keys("b c", 13, 14)]
     assert judge(rows, log("a", message_key=[["b"], ["c", "b"]]), "t").error is None

@@ -299,7 +299,8 @@ class LogAdapter(WritingAdapter):
             return
         run.keeps[message_keys.TAKEN] = verdict.taken
         if verdict.has_former and not run.is_incremental:
-            keys = message_keys.allowed(log, verdict.taken)
+            # Names that one table has always had are a former key of another.
+            keys = message_keys.allowed(log, [])
             events = run.rows(run.upstreams[0])
             query = change_log_sql(log, events, keys, run.places, verdict.renamed)
         write(query.replace(message_keys.REFUSAL, message_keys.UNREFUSED))
@@ -314,6 +315,12 @@ class LogAdapter(WritingAdapter):
         verdict = message_keys.judge(rows, log, str(this))
         if verdict.error is not None:
             raise CompilationError(verdict.error)
+        if not verdict.explains:
+            raise CompilationError(
+                f"{this}: a message has a key of other columns than declared, and among"
+                f" {len(rows)} kinds of keys it was not found: name the topic or the tables in the"
+                " change log one by one"
+            )
         return verdict
 
     def _keys_taken(self, this: BaseRelation) -> list[list[str]]:
