@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 
 from dbt_lakehouse.config.project import Project, lock_patience
 from dbt_lakehouse.errors import ConfigurationError, WriteError
+from dbt_lakehouse.lake.addresses import path_of
 from dbt_lakehouse.lake.catalog import (
     CATALOG,
     CATALOG_TYPE,
@@ -29,7 +30,7 @@ from dbt_lakehouse.lake.catalog import (
     require_file,
     sqlite_file,
 )
-from dbt_lakehouse.lake.copying import copy_table, path_of
+from dbt_lakehouse.lake.copying import copy_table
 from dbt_lakehouse.lake.locks import locks_beside
 from dbt_lakehouse.lake.wholeness import PLACE, known_later, metadata_files
 from dbt_lakehouse.telling import working

@@ -14,6 +14,7 @@ from urllib.parse import parse_qsl, urlsplit
 from dbt_lakehouse.errors import ConfigurationError, DamageError, ReadError, WriteError
 from dbt_lakehouse.http import parsed
 from dbt_lakehouse.lake import wholeness
+from dbt_lakehouse.lake.addresses import path_of
 from dbt_lakehouse.lake.integrity import damage_of
 from dbt_lakehouse.redaction import know_secrets
 
@@ -374,7 +375,7 @@ def cut_short(entry: Entry) -> DamageError | None:
     or isn't as it was written. It can be told of files of this machine; an object store compares
     checksums, and writes a file whole or not at all.
     """
-    file = wholeness.local_path(entry.metadata)
+    file = path_of(entry.metadata)
     if file is None:
         return None
     if not file.exists():

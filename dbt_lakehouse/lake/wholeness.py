@@ -14,12 +14,12 @@ from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
-from urllib.parse import unquote, urlsplit
 from uuid import uuid4
 
 import msgspec
 
 from dbt_lakehouse.errors import ConfigurationError
+from dbt_lakehouse.lake.addresses import path_of
 from dbt_lakehouse.texts import counted
 
 if TYPE_CHECKING:
@@ -59,17 +59,11 @@ def begun_at(notes: Mapping[str, str]) -> datetime | None:
     return None if BEGUN not in notes else datetime.fromisoformat(notes[BEGUN])
 
 
-def local_path(address: str) -> Path | None:
-    """The path of a file of this machine by its address; None for one in other storage."""
-    location = urlsplit(address)
-    return Path(unquote(location.path)) if location.scheme in ("", "file") else None
-
-
 def refuse_filled(catalog: str, warehouse: str) -> None:
     """Raise ``ConfigurationError`` if a folder has tables that a catalog without any knows nothing
     of, unless that was asked for.
     """
-    folder = local_path(warehouse)
+    folder = path_of(warehouse)
     if folder is None or begins_anew():
         return
     found = [*islice(_tables_in(folder), 1_000)]
@@ -110,7 +104,7 @@ def refuse_half(file: Path | None, notes: Mapping[str, str], tables: "Sequence[E
         moved = f"; the lake was at {home} when it was last written"
     else:
         moved = ""
-    local = [path for each in tables if (path := local_path(each.metadata)) is not None]
+    local = [path for each in tables if (path := path_of(each.metadata)) is not None]
     if local and not any(path.exists() for path in local):
         raise ConfigurationError(
             f"the catalog {file or ''} names {counted(len(local), 'table')}, and the files of none"
@@ -153,7 +147,7 @@ def newer_metadata(entry: "Entry", begun: datetime | None = None) -> Path | None
     """The newest metadata file of a table if it was committed after the one that the catalog has,
     and not before ``begun``. One that a killed commit has left doesn't count.
     """
-    current = local_path(entry.metadata)
+    current = path_of(entry.metadata)
     if current is None or (number := _number(current)) < 0:
         return None
     newest = next(iter(metadata_files(current.parent)), current)

@@ -2,6 +2,7 @@
 anything is written, and nothing of another lake goes.
 """
 
+import json
 import os
 import shutil
 import sqlite3
@@ -9,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final
+from uuid import uuid4
 
 import pytest
 from lakes import Lake
@@ -16,6 +18,7 @@ from lakes import Lake
 from dbt_lakehouse.commands.backup import backup, recover
 from dbt_lakehouse.config.project import Project
 from dbt_lakehouse.errors import ConfigurationError, DamageError, LakehouseError, WriteError
+from dbt_lakehouse.lake.addresses import path_of
 from dbt_lakehouse.lake.avro_files import read
 from dbt_lakehouse.lake.catalog import (
     Entry,
@@ -26,7 +29,7 @@ from dbt_lakehouse.lake.catalog import (
     refuse_unfit_to_write,
 )
 from dbt_lakehouse.lake.locks import locks_beside
-from dbt_lakehouse.lake.wholeness import ANEW, local_path, newer_metadata
+from dbt_lakehouse.lake.wholeness import ANEW, newer_metadata, refuse_filled, refuse_half
 
 BRONZE: Final = "bronze.raw_payloads"
 
@@ -87,7 +90,7 @@ def entry_of(lake: Lake, name: str) -> Entry:
 
 
 def metadata_of(lake: Lake, name: str) -> Path:
-    path = local_path(entry_of(lake, name).metadata)
+    path = path_of(entry_of(lake, name).metadata)
     assert path is not None
     return path
 
@@ -96,6 +99,34 @@ def later(file: Path, commits: int) -> Path:
     """The name of the metadata file so many commits later."""
     number, _, rest = file.name.partition("-")
     return file.with_name(f"{int(number) + commits:05}-{rest}")
+
+
+def metadata_file(
+    warehouse: Path, table: str, number: int, uuid: str = "u", *, at: int = 0
+) -> Path:
+    """A table's metadata of that number, as a commit ``at`` some millisecond writes it."""
+    folder = warehouse / "gold" / table / "metadata"
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / f"{number:05}-{uuid4()}.metadata.json"
+    file.write_text(json.dumps({"table-uuid": f"{table}-{uuid}", "last-updated-ms": at}))
+    return file
+
+
+@pytest.mark.parametrize("name", ["lake#1", "lake?x=1", "lake%41", "a b", "läke"])
+def test_a_folder_may_have_any_name(tmp_path: Path, name: str) -> None:
+    """Addresses have it as it is, and no character of it divides them."""
+    warehouse = tmp_path / name / "warehouse"
+    current = metadata_file(warehouse, "orders", 1)
+    entry = Entry("gold", "orders", f"file://{current}", is_view=False)
+    refuse_half(None, {}, [entry])
+    assert newer_metadata(entry) is None and cut_short(entry) is None
+    assert "gold.orders for one" in told(
+        lambda: refuse_filled("the catalog", f"file://{warehouse}")
+    )
+    newest = metadata_file(warehouse, "orders", 3)
+    assert newer_metadata(entry) == newest
+    current.unlink()
+    assert "the files of none are there" in told(lambda: refuse_half(None, {}, [entry]))
 
 
 def test_a_copy_of_the_catalogs_file_alone_has_all_tables(demo: Lake, tmp_path: Path) -> None:
