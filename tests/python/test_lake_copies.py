@@ -21,6 +21,7 @@ from dbt_lakehouse.errors import ConfigurationError, DamageError, LakehouseError
 from dbt_lakehouse.lake.addresses import path_of
 from dbt_lakehouse.lake.avro_files import read
 from dbt_lakehouse.lake.catalog import (
+    WAREHOUSE,
     Entry,
     checkpoint,
     cut_short,
@@ -30,6 +31,7 @@ from dbt_lakehouse.lake.catalog import (
 )
 from dbt_lakehouse.lake.locks import locks_beside
 from dbt_lakehouse.lake.wholeness import ANEW, newer_metadata, refuse_filled, refuse_half
+from dbt_lakehouse.texts import counted
 
 BRONZE: Final = "bronze.raw_payloads"
 
@@ -148,7 +150,7 @@ def test_a_checkpoint_waits_for_nobody_and_is_made_up_for(tmp_path: Path) -> Non
         assert log_of_changes(file).stat().st_size
         reader.rollback()
         # As each process that gives back a lock of the lake.
-        (lock,) = locks_beside(file, ["run"], lambda: None)
+        (lock,) = locks_beside(file, f"file://{tmp_path}", ["run"], lambda: None)
         with lock.held("a test", patience=0):
             pass
         assert not log_of_changes(file).stat().st_size
@@ -259,6 +261,104 @@ def test_a_catalog_that_is_older_than_the_files(
             )
         for file in (killed, committed):
             file.unlink(missing_ok=True)
+
+
+FOUR: Final = ("customers", "items", "orders", "payments")
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Lake:
+    """A lake of four tables that each have a commit, without rows; made without Spark."""
+    lake = Lake(tmp_path)
+    for table in FOUR:
+        metadata_file(tmp_path / "lake" / "warehouse", table, 1, at=1)
+    recover(lake.load())
+    return lake
+
+
+def end_a_command(lake: Lake) -> None:
+    """As each that has written ends."""
+    settings = lake.load().settings
+    (lock,) = locks_beside(catalog_of(lake), settings[WAREHOUSE], ["run"], lambda: None)
+    with lock.held("a test", patience=0):
+        pass
+
+
+def commit(lake: Lake, table: str, number: int) -> Path:
+    """Commit to a table, with its catalog."""
+    file = metadata_file(lake.folder / "lake" / "warehouse", table, number, at=number)
+    with closing(sqlite3.connect(catalog_of(lake))) as catalog, catalog:
+        catalog.execute(
+            "insert or replace into iceberg_tables values ('lake', 'gold', ?, ?, null, 'TABLE')",
+            [table, f"file://{file}"],
+        )
+    return file
+
+
+def test_a_process_that_was_killed_leaves_no_older_catalog(small: Lake) -> None:
+    """Each of its threads was about to commit to a table."""
+    for number in (1, 2):
+        for table in FOUR:
+            metadata_file(small.folder / "lake" / "warehouse", table, number + 1, at=2)
+        refuse_unfit_to_write(small.load().settings)
+        # Nor does another command that ends, before these tables are written again.
+        end_a_command(small)
+        refuse_unfit_to_write(small.load().settings)
+        assert "there is nothing to recover" in told(lambda: recover(small.load()))
+        for table in FOUR:
+            commit(small, table, number + 1)
+        # This one has not ended: the note is from before it.
+        refuse_unfit_to_write(small.load().settings)
+        end_a_command(small)
+
+
+@pytest.mark.parametrize("behind", [FOUR, FOUR[:1]])
+def test_a_catalog_from_before_the_last_command(
+    small: Lake, behind: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project, catalog = small.load(), catalog_of(small)
+    old = catalog.with_name("old.db")
+    shutil.copy(catalog, old)
+    # Of the same number, one of a killed commit.
+    for table in behind:
+        metadata_file(small.folder / "lake" / "warehouse", table, 2, at=2)
+    newest = {f"gold.{table}": str(commit(small, table, 2)) for table in behind}
+    end_a_command(small)
+    refuse_unfit_to_write(project.settings)
+    shutil.copy(old, catalog)
+    for _ in range(2):
+        sentence = to_write(project)
+        assert f"{catalog} is older than the files of its tables" in sentence
+        assert f"({counted(len(behind), 'table')} alike)" in sentence
+        # Who goes on by it, or only looks, makes nobody forget.
+        end_a_command(small)
+    with monkeypatch.context() as environment:
+        environment.setenv(ANEW, "true")
+        refuse_unfit_to_write(project.settings)
+    assert recover(project).tables == newest
+    refuse_unfit_to_write(project.settings)
+
+
+def test_an_older_catalog_gets_single_commits_and_new_tables_too(small: Lake) -> None:
+    project, catalog = small.load(), catalog_of(small)
+    warehouse = small.folder / "lake" / "warehouse"
+    metadata_file(warehouse, "dropped", 7, at=0)
+    metadata_file(warehouse, "orders__dbt_tmp", 1, at=9)
+    sentence = told(lambda: recover(project))
+    assert "there is nothing to recover" in sentence and "gold.dropped" in sentence
+    # No command has ended in between, as in a lake of an earlier version.
+    twice, once = (metadata_file(warehouse, *each, at=3) for each in (("orders", 3), ("items", 2)))
+    made = metadata_file(warehouse, "made", 1, at=4)
+    assert f"{catalog} is older" in to_write(project)
+    recovered = recover(project)
+    assert recovered.tables == {
+        "gold.items": str(once),
+        "gold.orders": str(twice),
+        "gold.made": str(made),
+    }
+    assert recovered.left_out == ["gold.dropped"] and "gold.dropped" in recovered.text()
+    assert {str(each) for each in entries(project.settings)} >= {"gold.made", "gold.customers"}
+    refuse_unfit_to_write(project.settings)
 
 
 def test_a_lost_catalog_is_made_anew_from_the_files(saved: Lake) -> None:
