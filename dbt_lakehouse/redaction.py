@@ -16,14 +16,15 @@ HIDDEN: Final = "***"
 # What a name has in it whose value is a secret: of a setting, a header, a part of an address.
 _WORD: Final = r"""(?ix:
     passw(?:or)?d | passphrase | passcode | (?-i:(?<=[a-z])Pass(?![a-z])) | pwd
-    | (?-i:(?<![^\W_])[Pp]ass|(?<=[_.-])PASS)(?![^\W_]) | (?<![^\W_])pw(?![^\W_])
+    | (?:(?<![^\W_])|(?<=-D))(?:pw|(?-i:[Pp]ass|PASS(?!=\d+\ WARN=)))(?![^\W_])
     | secret | (?:token|credential)(?!s?[._-]provider) | jaas | authori[sz]ation | cookie
     | signature | assertion
     | user[._-]?info | session[._-]?id | (?<![^\W_])sas(?![^\W_])
     | (?:access|account|api|auth|encryption|hmac|keystore|master|private|shared|signing|storage
         |subscription)[._-]?key
 )"""
-_NAME: Final = rf"{_WORD}[\w.-]*"
+# An exception named for a secret, TopicAuthorizationException, has a message behind its colon.
+_NAME: Final = rf"{_WORD}(?!\w*(?i:exception|error)\b)[\w.-]*"
 # Each has one of these parts; to look for them takes less time than to look for names.
 _PARTS_OF_NAMES: Final = (
     *("pass", "pwd", "pw", "secret", "token", "credential", "jaas", "authori", "cookie"),
@@ -31,21 +32,46 @@ _PARTS_OF_NAMES: Final = (
     *("access", "account", "api", "encryption", "hmac", "keystore", "master", "private"),
     *("shared", "signing", "storage", "subscription"),
 )
-# The mark is doubled or escaped in the value, or all of the text is escaped.
+# The mark is doubled or escaped in the value, or all of the text is escaped; Python's and SQL's
+# literals of bytes have a letter in front of it.
 _QUOTED: Final = r"""(?xs:
-    (?P<mark>["'`])(?:\\.|(?P=mark){2}|(?!(?P=mark)).)*(?P=mark)
-    | (?P<escaped>\\+["'])(?:(?!(?<!\\)(?P=escaped)).)*(?<!\\)(?P=escaped)
+    (?:(?<![^\W_])[bBuUrR]{1,2}(?=\\*["']))?
+    (?:(?P<mark>["'`])(?:\\.|(?P=mark){2}|(?!(?P=mark)).)*(?P=mark)
+    | (?P<escaped>\\+["'])(?:(?!(?<!\\)(?P=escaped)).)*(?<!\\)(?P=escaped))
 )"""
 _END_OF_BARE: Final = r"""(?x:
     \Z | \s | ["'`](?!\w) | [&;,](?=[\w.%-]+=) | [,;:.!?)\]}]+(?=\s|\Z|["'`](?!\w))
 )"""
+_IN_BRACKETS: Final = r"(?:\[[^\]\n]*\]|\{(?:[^}\n]|\}\})*\})"
+# Of headers that are not called authorization; for those that are, any word is a scheme.
+_SCHEME: Final = r"(?i:Basic|Bearer|Digest|Negotiate|Token|ApiKey|JWT|OAuth|SharedKey)"
 _VALUE: Final = rf"""(?x:
     {_QUOTED}
-    | \[[^\]\n]*\] | \{{(?:[^}}\n]|\}}\}})*\}}
-    | (?:(?:Basic|Bearer|Digest|Negotiate|Token|ApiKey)\s+)?
+    | {_IN_BRACKETS}
+    | (?:{_SCHEME}\s+)?
       (?![&;,](?:\s|\Z|[\w.%-]+=))[^\s]+?(?={_END_OF_BARE})
 )"""
-_OF_ADDRESS: Final = r"""(?:[^\s"'<>]|["'](?=\w))"""
+# Between a name and its value: =, ->, two spaces in a table, a percent-encoded = or :.
+_IS: Final = r"""(?x:
+    (?:\\*["'`\]])*(?:[ \t]*(?:[=-]>|:?=+|:|%3[ADad])[ \t]*|[ ]{2,}|\t)
+)"""
+# All that is left of a line, or of the quotes or brackets that it stands in. The parameters of a
+# scheme are quoted themselves: OAuth oauth_token="...".
+_LINE: Final = r"""(?x:
+    [^\s](?:
+        [\w-]+=\\*"[^"\n]*"
+        | (?!\\*["'`](?!\w)|[)\]}]+(?:[,;.:!?]*(?:\s|\Z)|["'`]))[^\n]
+    )*
+)"""
+# A password may have spaces in it, and what follows a host's port is none.
+_NO_PORT: Final = r"""(?!\d{1,5}(?:[/?\#,;\s)\]}>.:!"']|\Z))"""
+_OF_ADDRESS: Final = r"""(?:[^\s"']|["'](?=\w))"""
+_OF_ADDRESS_WITH_SPACES: Final = rf"""(?x:
+    {_NO_PORT}(?=\S)
+    (?:{_OF_ADDRESS}
+        | [ ](?!["'(]*(?:https?|jdbc|s3[an]?|postgres(?:ql)?|mysql|mongodb|file):)
+    ){{0,1000}}
+)"""
 _NO_SECRETS: Final = "authentication|auth|credentials?|realm|scheme|tokens?|and|or|is|with|without"
 # What is looked for, in this order, if a text has one of some parts, in lower case; and what is
 # left of it.
@@ -88,20 +114,66 @@ _RULES: Final = (
     # (x.password,...), as Spark prints its settings; ('x.password', '...').
     (
         _PARTS_OF_NAMES,
-        rf"""([(\[]["']?[\w.:-]*?{_NAME}["']?,)
+        rf"""([(\[][bBuU]?["']?[\w.:-]*?{_NAME}["']?,)
         (?:[ ]?{_QUOTED}|(?!\s)[^\n]*?(?=[)\]]+(?:[,;.:!?]?(?:\s|\Z)|[,;][(\[]|["'}}])|\n|\Z))""",
+        rf"\1{HIDDEN}",
+    ),
+    # YAML's values on lines of their own, folded (>-) and literal (|) ones too: all lines that are
+    # indented as the first one. Not what is a mapping, "credentials:" with "provider: x" in it.
+    (
+        ("\n ", "\n\t"),
+        # Few lines end so, and of these Python's statements don't count.
+        r"((?m:^)(?=[^\n]*[:>|][-+\d]*[ \t]*(?:\#[^\n]*)?\r?\n\s)"
+        r"(?![ \t]*(?:if|elif|while|for|with|class|def|except|match|case)\b)"
+        rf"[^\n]*?{_NAME}[\"']?:[ \t]*)"
+        r"(?:[>|][-+\d]*[ \t]*(?:\#[^\n]*)?\r?\n(?:[ \t]*\r?\n)*"
+        r"|\r?\n(?![ \t]+(?:-[ ]+)?[\"']?[\w.-]+[\"']?:(?:\s|\Z)))"
+        r"(?P<indent>[ \t]+)[^\n]+(?:\n[ \t]*(?=\n)|\n(?P=indent)[^\n]*)*",
+        rf"\1{HIDDEN}",
+    ),
+    # The same in a text whose ends of lines are escaped.
+    (
+        ("\\n ", "\\n\t"),
+        rf"({_NAME}\\*[\"']?:[ \t]*)"
+        r"(?:[>|][-+\d]*[ \t]*)?"
+        r"(?:(?:(?:\\+r)?\\+n)+[ \t]+(?:\\+\"|(?!\\+[rn])[^\n\"])+)+",
+        rf"\1{HIDDEN}",
+    ),
+    # The scheme is whatever word the server asks for, and may be several.
+    (
+        ("authori",),
+        rf"((?i:authori[sz]ation)(?!\w*(?i:exception|error)\b)[\w.-]*{_IS})"
+        rf"(?:{_QUOTED}|{_IN_BRACKETS}|{_LINE})",
         rf"\1{HIDDEN}",
     ),
     # x.password=..., -> ...: in any way to write down names and values.
     (
         _PARTS_OF_NAMES,
-        rf"({_NAME}(?:\\*[\"'`\]])*(?:[ \t]*(?:[=-]>|:?=+|:)[ \t]*|[ ]{{2,}}|\t)"
-        rf"|(?<=[?&])(?:auth|code|key|sig)=){_VALUE}",
+        rf"({_NAME}{_IS}|(?<=[?&])(?:auth|code|key|sig)=){_VALUE}",
         rf"\1{HIDDEN}",
     ),
     (
         ("--",),
-        rf"(--[\w.-]*?{_NAME}[ ])(?!-){_VALUE}",
+        rf"(--[\w.-]*?{_NAME}(?:[ ]|[\"'],[ ]?(?=[\"'])))(?!-){_VALUE}",
+        rf"\1{HIDDEN}",
+    ),
+    # A login of curl's. A user and a group of Docker's are numbers.
+    (
+        ("-u",),
+        r"((?<![\w-])(?:-u|--(?:proxy-)?user)(?:[ =]+|[\"'],[ ]*))"
+        rf"(?!\d+:\d+(?:\s|\Z)|(?:jdbc|https?):)(?=[\"']?[^\s\"':]+:[^\s\"']){_VALUE}",
+        rf"\1{HIDDEN}",
+    ),
+    # OPTIONS (password 'x', 'token' 'y'), with password 'x'. Not "expected token 'x'".
+    (
+        ("pass", "pwd"),
+        rf"((?i:passw(?:or)?d|passphrase|pwd)[\w.-]*[\"'`]?[ \t]+)(?!\"\"\"|'''){_QUOTED}",
+        rf"\1{HIDDEN}",
+    ),
+    (
+        _PARTS_OF_NAMES,
+        rf"((?:(?m:^)|[(,])[ \t]*[\"'`]?[\w.-]*?{_NAME}[\"'`]?[ \t]+){_QUOTED}"
+        r"(?=\s*(?:[,;)]|\Z)|[ ]*\n)",
         rf"\1{HIDDEN}",
     ),
     # A line of spark-defaults.conf.
@@ -129,19 +201,27 @@ _RULES: Final = (
     ),
     (
         ("jdbc:oracle:",),
-        rf"((?i:jdbc:oracle):\w+:)([^\s/@\"']*)/{_OF_ADDRESS}{{0,1000}}@",
-        rf"\1\2/{HIDDEN}@",
+        # A quoted one has all that divides an address, and no quote.
+        r"((?i:jdbc:oracle):\w+:(?:\\*\"[^\"\n]*\"|[^\s/@\"']*))/"
+        rf"(?:\\*\"[^\"\n]*\"|{_OF_ADDRESS}{{0,1000}})@",
+        rf"\1/{HIDDEN}@",
     ),
     # Up to the last @: a password may have one, and all else that divides an address.
     (
         ("//",),
-        rf"(//[^\s/?\#@:\"'<>]{{0,200}}:){_OF_ADDRESS}{{0,1000}}@",
+        rf"(//(?!\[)[^\s/?\#@:\"'<>]{{0,200}}:)(?:{_OF_ADDRESS_WITH_SPACES}|{_OF_ADDRESS}{{0,1000}})@",
         rf"\1{HIDDEN}@",
     ),
     (
         ("//",),
         rf"(//)[^\s/?\#@:\"'<>]{{1,1000}}@(?:{_OF_ADDRESS}{{0,1000}}@)?",
         rf"\1{HIDDEN}@",
+    ),
+    # All of it percent-encoded, as a part of another address.
+    (
+        ("%40",),
+        r"(?i)((?:[a-z][a-z\d+.-]*%3A%2F%2F)?[^\s%\"'<>]{0,200}%3A)[^\s\"'<>]{1,1000}%40",
+        rf"\1{HIDDEN}%40",
     ),
 )
 # Shorter ones, and mere words, may stand in any sentence.

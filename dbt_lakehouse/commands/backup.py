@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 
 from dbt_lakehouse.config.project import Project, lock_patience
 from dbt_lakehouse.errors import ConfigurationError, WriteError
+from dbt_lakehouse.lake.addresses import path_of
 from dbt_lakehouse.lake.catalog import (
     CATALOG,
     CATALOG_TYPE,
@@ -26,12 +27,20 @@ from dbt_lakehouse.lake.catalog import (
     contents,
     cut_short,
     entries,
+    is_temporary,
     require_file,
     sqlite_file,
 )
-from dbt_lakehouse.lake.copying import copy_table, path_of
+from dbt_lakehouse.lake.copying import copy_table
 from dbt_lakehouse.lake.locks import locks_beside
-from dbt_lakehouse.lake.wholeness import PLACE, known_later, metadata_files
+from dbt_lakehouse.lake.wholeness import (
+    PLACE,
+    Committed,
+    committed,
+    described,
+    known_later,
+    metadata_files,
+)
 from dbt_lakehouse.telling import working
 from dbt_lakehouse.texts import counted
 
@@ -94,6 +103,8 @@ class Recovered(NamedTuple):
 
     tables: dict[str, str]
     """The metadata that each has now, by ``schema.name``."""
+    left_out: list[str]
+    """Tables of the warehouse that the catalog has no entry for, and had none when it was whole."""
 
     def json(self) -> str:
         """For scripts."""
@@ -102,7 +113,7 @@ class Recovered(NamedTuple):
     def text(self) -> str:
         """For people."""
         lines = [f"{name}: {metadata}" for name, metadata in self.tables.items()]
-        return "\n".join([*lines, f"{counted(len(lines), 'table')} recovered"])
+        return "\n".join([*lines, f"{counted(len(lines), 'table')} recovered{_but(self.left_out)}"])
 
 
 def backup(project: Project, target: Path) -> Backup:
@@ -136,7 +147,8 @@ def backup(project: Project, target: Path) -> Backup:
 def _backup(project: Project, settings: dict[str, str], catalog: Path, folder: Path) -> Backup:
     patience = lock_patience(project.variables)
     unfinished = folder / f"{catalog.name}.unfinished"
-    run, landing = locks_beside(catalog, ("run", "landing"), lambda: entries(settings))
+    names = ("run", "landing")
+    run, landing = locks_beside(catalog, settings[WAREHOUSE], names, lambda: entries(settings))
     with run.held("lakehouse backup", patience):
         with landing.held("lakehouse backup", patience):
             as_of = f"{datetime.now(UTC):%FT%TZ}"
@@ -174,7 +186,7 @@ def _backup(project: Project, settings: dict[str, str], catalog: Path, folder: P
 
 def recover(project: Project) -> Recovered:
     """Have the catalog name each table's newest metadata that the warehouse has: those that it only
-    knows as they were, or, if it knows none, all that there are.
+    knows as they were and those that were made later; or, if it knows none, all that there are.
 
     Raises ``ConfigurationError`` if there is nothing to recover, ``DamageError`` and
     ``LockedError``.
@@ -182,26 +194,29 @@ def recover(project: Project) -> Recovered:
     settings = project.settings
     catalog = _catalog(settings, "lakehouse recover", must_exist=False)
     patience = lock_patience(project.variables)
-    run, landing = locks_beside(catalog, ("run", "landing"), lambda: None)
+    run, landing = locks_beside(catalog, settings[WAREHOUSE], ("run", "landing"), lambda: None)
     with run.held("lakehouse recover", patience), landing.held("lakehouse recover", patience):
+        before = committed(settings[WAREHOUSE])
+        there = [*_in_warehouse(Path(str(path_of(settings[WAREHOUSE]))), before)]
         found = contents(settings) if catalog.exists() else None
         if found is not None and CLOSED in found.notes:
             raise ConfigurationError(found.notes[CLOSED])
         if found is not None and found.notes:
-            newer = known_later({}, found.entries)
-            wanted = [(entry, str(path)) for entry, path in newer]
+            later_made, left_out = _unknown(found.entries, there)
+            wanted = [*_later(found.entries, before), *later_made]
         else:
-            wanted = [*_in_warehouse(Path(str(path_of(settings[WAREHOUSE]))))]
+            wanted, left_out = there, []
         if not wanted:
             raise ConfigurationError(
                 f"there is nothing to recover: {catalog} has all that is in {settings[WAREHOUSE]}"
+                f"{_but(left_out)}"
             )
         with closing(sqlite3.connect(catalog)) as lake, lake:
             if found is None or not found.notes:
                 _make(lake, {entry.schema for entry, _ in wanted}, catalog)
             for entry, metadata in wanted:
                 _point(lake, entry, f"file://{metadata}")
-    return Recovered({str(entry): metadata for entry, metadata in wanted})
+    return Recovered({str(entry): metadata for entry, metadata in wanted}, left_out)
 
 
 def _catalog(settings: dict[str, str], command: str, *, must_exist: bool = True) -> Path:
@@ -215,11 +230,52 @@ def _catalog(settings: dict[str, str], command: str, *, must_exist: bool = True)
     return catalog
 
 
-def _in_warehouse(warehouse: Path) -> Iterator[tuple[Entry, str]]:
+def _but(left_out: list[str]) -> str:
+    """What is told of the tables that are left out."""
+    if not left_out:
+        return ""
+    return (
+        f"; the warehouse has files of {counted(len(left_out), 'table')} more, older than the"
+        f" catalog and most likely dropped before: {', '.join(left_out)}"
+    )
+
+
+def _later(known: list[Entry], before: Committed) -> list[tuple[Entry, str]]:
+    """The tables that a catalog only knows as they were, with their newest metadata."""
+    newer = known_later({}, known, before)
+    if newer:
+        # It is old for sure, so a single commit that it doesn't know is no killed one's; and if it
+        # is, it has all of its files.
+        newer = known_later({}, known, before, unsure=0)
+    return [(entry, str(path)) for entry, path in newer]
+
+
+def _unknown(
+    known: list[Entry], there: list[tuple[Entry, str]]
+) -> tuple[list[tuple[Entry, str]], list[str]]:
+    """The tables of a warehouse that its catalog has no entry for: those that were written after
+    all that it knows, so that it can't know them, and the names of others, dropped before.
+    """
+    paths = [path for each in known if (path := path_of(each.metadata)) is not None]
+    last = max((described(path).last_updated_ms for path in paths), default=0)
+    folders = {path.parent.resolve() for path in paths}
+    names = {str(entry) for entry in known}
+    made, dropped = [], []
+    for entry, metadata in there:
+        if str(entry) in names or Path(metadata).parent.resolve() in folders:
+            continue
+        if described(Path(metadata)).last_updated_ms > last:
+            made.append((entry, metadata))
+        else:
+            dropped.append(str(entry))
+    return made, dropped
+
+
+def _in_warehouse(warehouse: Path, before: Committed) -> Iterator[tuple[Entry, str]]:
     """The tables of a warehouse, as their newest metadata that is whole has them."""
     for folder in sorted(warehouse.glob("*/*/metadata")):
         schema, name = folder.parts[-3:-1]
-        for file in metadata_files(folder):
+        for file in () if is_temporary(name) else metadata_files(folder, before):
             entry = Entry(schema, name, f"file://{file}", is_view=False)
             if cut_short(entry) is None:
                 yield entry, str(file)

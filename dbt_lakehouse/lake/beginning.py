@@ -30,6 +30,7 @@ from dbt_lakehouse.lake.wholeness import (
     beginning,
     begins_anew,
     begun_at,
+    committed,
     filled,
     known_later,
     refuse_filled,
@@ -57,7 +58,8 @@ def begin(spark: SparkSession) -> None:
         )
     elif file is not None:
         at = {PLACE: str(file.resolve())}
-        if begins_anew() and known_later(notes, contents(settings).entries):
+        before = committed(settings[WAREHOUSE])
+        if begins_anew() and known_later(notes, contents(settings).entries, before):
             at[BEGUN] = beginning(file)[BEGUN]
         if not at.items() <= notes.items():
             spark.sql(f"alter schema {_BRONZE} set dbproperties ({_assignments(at)})")

@@ -4,7 +4,7 @@ import os
 import re
 import shutil
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import closing, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,6 +14,7 @@ from urllib.parse import parse_qsl, urlsplit
 from dbt_lakehouse.errors import ConfigurationError, DamageError, ReadError, WriteError
 from dbt_lakehouse.http import parsed
 from dbt_lakehouse.lake import wholeness
+from dbt_lakehouse.lake.addresses import path_of
 from dbt_lakehouse.lake.integrity import damage_of
 from dbt_lakehouse.redaction import know_secrets
 
@@ -202,12 +203,13 @@ def refuse_unfit_to_write(settings: Mapping[str, str]) -> None:
     file = sqlite_file(settings.get(CATALOG_URI, ""))
     if file is None:
         return
+    before = wholeness.committed(settings[WAREHOUSE])
     try:
         found = contents(settings) if file.exists() else Contents({}, [])
     except ReadError:
         return
     refuse_unfit(settings, found)
-    wholeness.refuse_older(str(file), found.notes, found.entries)
+    wholeness.refuse_older(str(file), found.notes, found.entries, before)
 
 
 def catalog_name(settings: Mapping[str, str]) -> str:
@@ -239,12 +241,20 @@ def contents(settings: Mapping[str, str]) -> Contents:
         notes, rows = _of_sqlite(file)
     else:
         notes, rows = _of_postgresql(uri, settings)
-    found = [
+    return Contents(notes, _entries(rows))
+
+
+def _entries(rows: Iterable[_Row]) -> list[Entry]:
+    return [
         Entry(schema, name, metadata, kind == "VIEW")
         for schema, name, metadata, kind in rows
-        if not name.endswith(_TEMPORARY)
+        if not is_temporary(name)
     ]
-    return Contents(notes, found)
+
+
+def is_temporary(name: str) -> bool:
+    """Whether a table of this name is one that dbt makes for a moment."""
+    return name.endswith(_TEMPORARY)
 
 
 def properties(settings: Mapping[str, str]) -> dict[str, str]:
@@ -303,6 +313,17 @@ def checkpoint(file: Path) -> None:
         if log_of_changes(file).stat().st_size:
             with closing(sqlite3.connect(f"{file.as_uri()}?mode=rw", uri=True, timeout=1)) as lake:
                 lake.execute("pragma wal_checkpoint(truncate)")
+
+
+def note_committed(file: Path, warehouse: str) -> None:
+    """Note in a warehouse what its SQLite catalog has, so that an older copy of the catalog is told
+    (``dbt_lakehouse.lake.wholeness``). Without room or rights for it, an earlier note stays.
+    """
+    before = wholeness.committed(warehouse)
+    with suppress(OSError, ReadError, DamageError):
+        if file.exists():
+            notes, rows = _of_sqlite(file)
+            wholeness.note_committed(warehouse, before, notes, _entries(rows))
 
 
 def require_file(settings: Mapping[str, str]) -> None:
@@ -374,7 +395,7 @@ def cut_short(entry: Entry) -> DamageError | None:
     or isn't as it was written. It can be told of files of this machine; an object store compares
     checksums, and writes a file whole or not at all.
     """
-    file = wholeness.local_path(entry.metadata)
+    file = path_of(entry.metadata)
     if file is None:
         return None
     if not file.exists():

@@ -8,7 +8,6 @@ table is, its UUID, its snapshots with their notes and numbers, its rows with th
 
 import gzip
 import json
-import re
 import shutil
 import struct
 from concurrent.futures import ThreadPoolExecutor
@@ -17,11 +16,10 @@ from typing import Any, Final, NamedTuple
 
 from dbt_lakehouse.errors import ConfigurationError, DamageError
 from dbt_lakehouse.lake import avro_files
+from dbt_lakehouse.lake.addresses import beginning_of, path_of
 from dbt_lakehouse.lake.avro_files import Record
 from dbt_lakehouse.lake.catalog import Entry
 
-# What an address of a file of this machine begins with; the rest is its path as it is.
-_LOCAL: Final = re.compile(r"(?:file:(?://)?)?(?=/)")
 _DELETED: Final = 2
 _POSITION_DELETES: Final = 1
 _FOLDERS: Final = ("write.data.path", "write.metadata.path", "write.object-storage.path")
@@ -47,12 +45,6 @@ def copy_table(entry: Entry, to: Path) -> Copied:
     damaged.
     """
     return _Copy(entry, to).made()
-
-
-def path_of(address: str) -> Path | None:
-    """The path that an address of Iceberg's names on this machine; None for other storage."""
-    found = _LOCAL.match(address)
-    return None if found is None else Path(address[found.end() :])
 
 
 class _Copy:
@@ -222,5 +214,4 @@ class _Copy:
 
     def _moved(self, address: str) -> str:
         """The address of the copy of a file, spelt as that of the file is."""
-        found = _LOCAL.match(address)
-        return f"{found[0] if found else ''}{self._place(address)}"
+        return f"{beginning_of(address)}{self._place(address)}"

@@ -29,7 +29,13 @@ from pyspark.sql import SparkSession
 
 from dbt_lakehouse.errors import LockedError, WriteError
 from dbt_lakehouse.lake import leases
-from dbt_lakehouse.lake.catalog import CATALOG_URI, checkpoint, sqlite_file
+from dbt_lakehouse.lake.catalog import (
+    CATALOG_URI,
+    WAREHOUSE,
+    checkpoint,
+    note_committed,
+    sqlite_file,
+)
 from dbt_lakehouse.lake.closing import refuse_closed
 from dbt_lakehouse.telling import tell
 
@@ -110,16 +116,17 @@ def lake_lock(spark: SparkSession, name: str) -> LakeLock:
     catalog = sqlite_file(uri)
     if catalog is None:
         return _LeasedLock(spark, name)
-    return _FileLock(partial(refuse_closed, spark), catalog, name)
+    warehouse = spark.conf.get(WAREHOUSE, "") or ""
+    return _FileLock(partial(refuse_closed, spark), catalog, warehouse, name)
 
 
 def locks_beside(
-    catalog: Path, names: Sequence[str], check: Callable[[], object]
+    catalog: Path, warehouse: str, names: Sequence[str], check: Callable[[], object]
 ) -> list[LakeLock]:
     """The locks of those names of a SQLite catalog's lake, for who has no session; ``check`` raises
     ``ConfigurationError`` if the lake has moved to another catalog.
     """
-    return [_FileLock(check, catalog, name) for name in names]
+    return [_FileLock(check, catalog, warehouse, name) for name in names]
 
 
 def run_lock(spark: SparkSession) -> LakeLock:
@@ -189,9 +196,12 @@ class _FileLock(LakeLock):
     # Open files by path: what this process holds, and how often.
     _held: ClassVar[dict[Path, tuple[int, int]]] = {}
 
-    def __init__(self, check: Callable[[], object], catalog: Path, name: str) -> None:
+    def __init__(
+        self, check: Callable[[], object], catalog: Path, warehouse: str, name: str
+    ) -> None:
         super().__init__(check)
         self._catalog: Final = catalog
+        self._warehouse: Final = warehouse
         self._path: Final = catalog.parent / _FOLDER / f"{name}.lock"
 
     def _take(self, purpose: str) -> bool:
@@ -228,6 +238,7 @@ class _FileLock(LakeLock):
         else:
             # A process that goes on, a stream say, ends each piece of its work here.
             checkpoint(self._catalog)
+            note_committed(self._catalog, self._warehouse)
             os.close(descriptor)
 
     def held_elsewhere(self) -> bool:

@@ -4,6 +4,15 @@ Iceberg names every file by its whole address, so a catalog's file that was copi
 writing to the files of the original, and a lake that is begun over the files of another one would
 have them deleted by maintenance. A lake therefore notes, as properties of its schema ``bronze``,
 when it was begun and by which catalog's file, and whoever opens it looks whether that still fits.
+
+A catalog that is older than its files is told by these. A commit writes a table's metadata file and
+then has the catalog name it, so a file that the catalog doesn't name may be that of a process which
+was killed between the two, and a process commits to as many tables at once as it has threads. Only
+two commits are more than that. For one commit, each command notes beside the tables, when it ends,
+the metadata files that the catalog names then. Such a file is no killed commit's, and a catalog
+that is behind it has lost it. A killed process notes nothing: whatever it leaves, in however many
+tables, the note is from before it. Neither the number of files ahead nor their times would tell the
+two apart.
 """
 
 import os
@@ -14,12 +23,12 @@ from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
-from urllib.parse import unquote, urlsplit
 from uuid import uuid4
 
 import msgspec
 
 from dbt_lakehouse.errors import ConfigurationError
+from dbt_lakehouse.lake.addresses import path_of
 from dbt_lakehouse.texts import counted
 
 if TYPE_CHECKING:
@@ -37,10 +46,19 @@ _STEPS: Final = "docs/maintenance.md, Backups"
 _METADATA: Final = re.compile(r"(\d{5,})-[0-9a-fA-F-]{36}\.(?:gz\.)?metadata\.json")
 # A commit that was killed leaves a metadata file of the next number, and no catalog knows it.
 _NEXT: Final = 1
+# In the warehouse: the paths of the metadata files that the catalog had.
+_COMMITTED: Final = ".committed.json"
+Committed = frozenset[str]
+"""The paths of metadata files that the catalog named when a command last ended."""
+NOTHING: Final[Committed] = frozenset()
 
 
-class _Identity(msgspec.Struct, rename="kebab"):
-    table_uuid: str
+class Described(msgspec.Struct, rename="kebab"):
+    """What a metadata file says first of all."""
+
+    table_uuid: str = ""
+    """Empty in a view's."""
+    last_updated_ms: int = 0
 
 
 def begins_anew() -> bool:
@@ -59,17 +77,11 @@ def begun_at(notes: Mapping[str, str]) -> datetime | None:
     return None if BEGUN not in notes else datetime.fromisoformat(notes[BEGUN])
 
 
-def local_path(address: str) -> Path | None:
-    """The path of a file of this machine by its address; None for one in other storage."""
-    location = urlsplit(address)
-    return Path(unquote(location.path)) if location.scheme in ("", "file") else None
-
-
 def refuse_filled(catalog: str, warehouse: str) -> None:
     """Raise ``ConfigurationError`` if a folder has tables that a catalog without any knows nothing
     of, unless that was asked for.
     """
-    folder = local_path(warehouse)
+    folder = path_of(warehouse)
     if folder is None or begins_anew():
         return
     found = [*islice(_tables_in(folder), 1_000)]
@@ -110,7 +122,7 @@ def refuse_half(file: Path | None, notes: Mapping[str, str], tables: "Sequence[E
         moved = f"; the lake was at {home} when it was last written"
     else:
         moved = ""
-    local = [path for each in tables if (path := local_path(each.metadata)) is not None]
+    local = [path for each in tables if (path := path_of(each.metadata)) is not None]
     if local and not any(path.exists() for path in local):
         raise ConfigurationError(
             f"the catalog {file or ''} names {counted(len(local), 'table')}, and the files of none"
@@ -126,11 +138,48 @@ def is_same(one: Path, other: Path) -> bool:
     return one.resolve() == other
 
 
-def refuse_older(catalog: str, notes: Mapping[str, str], tables: "Sequence[Entry]") -> None:
+def committed(warehouse: str) -> Committed:
+    """What the catalog of a warehouse in a folder is noted to have had.
+
+    To be asked for before the catalog is: else a commit of another process, made and noted between
+    the two, is taken for one that the catalog has lost.
+    """
+    folder = path_of(warehouse)
+    if folder is None:
+        return NOTHING
+    try:
+        return msgspec.json.decode((folder / _COMMITTED).read_bytes(), type=Committed)
+    except (OSError, ValueError):
+        # None was noted yet, or the machine has crashed meanwhile.
+        return NOTHING
+
+
+def note_committed(
+    warehouse: str, before: Committed, notes: Mapping[str, str], tables: "Sequence[Entry]"
+) -> None:
+    """Note what the catalog has; not if it is older than what was noted ``before``, which a command
+    that only reads must not forget. Raises ``OSError``.
+    """
+    folder = path_of(warehouse)
+    paths = [path for each in tables if (path := path_of(each.metadata)) is not None]
+    now = frozenset(map(str, paths))
+    if folder is None or now in (before, NOTHING) or known_later(notes, tables, before):
+        return
+    written = folder / f"{_COMMITTED}.{os.getpid()}"
+    written.write_bytes(msgspec.json.encode(sorted(now)))
+    written.replace(folder / _COMMITTED)
+
+
+def refuse_older(
+    catalog: str,
+    notes: Mapping[str, str],
+    tables: "Sequence[Entry]",
+    before: Committed = NOTHING,
+) -> None:
     """Raise ``ConfigurationError`` if tables have commits on this machine's disk that their catalog
     doesn't know: it is a copy from before them, and whoever writes by it loses them.
     """
-    older = known_later(notes, tables)
+    older = known_later(notes, tables, before)
     if older and not begins_anew():
         entry, newest = older[0]
         raise ConfigurationError(
@@ -142,37 +191,55 @@ def refuse_older(catalog: str, notes: Mapping[str, str], tables: "Sequence[Entry
         )
 
 
-def known_later(notes: Mapping[str, str], tables: "Sequence[Entry]") -> "list[tuple[Entry, Path]]":
+def known_later(
+    notes: Mapping[str, str],
+    tables: "Sequence[Entry]",
+    before: Committed = NOTHING,
+    unsure: int = _NEXT,
+) -> "list[tuple[Entry, Path]]":
     """The tables that have later commits on this machine's disk, with their newest metadata."""
     begun = begun_at(notes)
-    found = ((each, newer_metadata(each, begun)) for each in tables)
+    found = ((each, newer_metadata(each, begun, before, unsure)) for each in tables)
     return [(each, newest) for each, newest in found if newest is not None]
 
 
-def newer_metadata(entry: "Entry", begun: datetime | None = None) -> Path | None:
+def newer_metadata(
+    entry: "Entry",
+    begun: datetime | None = None,
+    before: Committed = NOTHING,
+    unsure: int = _NEXT,
+) -> Path | None:
     """The newest metadata file of a table if it was committed after the one that the catalog has,
-    and not before ``begun``. One that a killed commit has left doesn't count.
+    and not before ``begun``. One that a killed commit may have left doesn't count: it is at most
+    ``unsure`` commits ahead, and not among those that the catalog had ``before``.
     """
-    current = local_path(entry.metadata)
+    current = path_of(entry.metadata)
     if current is None or (number := _number(current)) < 0:
         return None
-    newest = next(iter(metadata_files(current.parent)), current)
-    if _number(newest) <= number + _NEXT:
-        return None
-    if begun is not None and newest.stat().st_mtime < begun.timestamp():
-        return None
-    # A table that was dropped leaves its files, and its successor numbers its own anew.
-    return newest if _uuid(newest) == _uuid(current) else None
+    for file in metadata_files(current.parent, before):
+        ahead = _number(file) - number
+        if ahead <= 0:
+            break
+        if ahead <= unsure and str(file) not in before:
+            continue
+        if begun is not None and file.stat().st_mtime < begun.timestamp():
+            continue
+        # A table that was dropped leaves its files, and its successor numbers its own anew.
+        if described(file).table_uuid == described(current).table_uuid:
+            return file
+    return None
 
 
-def metadata_files(folder: Path) -> list[Path]:
-    """The metadata files of a table's folder of metadata, the newest first."""
+def metadata_files(folder: Path, before: Committed = NOTHING) -> list[Path]:
+    """The metadata files of a table's folder of metadata, the newest first. Of those with the same
+    number, all but one are of killed commits: first is what the catalog had ``before``.
+    """
     found = []
     with suppress(OSError), os.scandir(folder) as files:
         for file in files:
             if numbered := _METADATA.fullmatch(file.name):
-                found.append((int(numbered[1]), file.name))
-    return [folder / name for _, name in sorted(found, reverse=True)]
+                found.append((int(numbered[1]), f"{folder / file.name}" in before, file.name))
+    return [folder / name for *_, name in sorted(found, reverse=True)]
 
 
 def _number(file: Path) -> int:
@@ -180,9 +247,9 @@ def _number(file: Path) -> int:
     return -1 if found is None else int(found[1])
 
 
-def _uuid(metadata: Path) -> str | None:
+def described(metadata: Path) -> Described:
+    """What a metadata file says; nothing if it is compressed, cut short or missing."""
     try:
-        return msgspec.json.decode(metadata.read_bytes(), type=_Identity).table_uuid
+        return msgspec.json.decode(metadata.read_bytes(), type=Described)
     except (OSError, ValueError):
-        # Compressed or cut short: not known.
-        return None
+        return Described()

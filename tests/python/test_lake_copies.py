@@ -2,6 +2,7 @@
 anything is written, and nothing of another lake goes.
 """
 
+import json
 import os
 import shutil
 import sqlite3
@@ -9,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final
+from uuid import uuid4
 
 import pytest
 from lakes import Lake
@@ -16,8 +18,10 @@ from lakes import Lake
 from dbt_lakehouse.commands.backup import backup, recover
 from dbt_lakehouse.config.project import Project
 from dbt_lakehouse.errors import ConfigurationError, DamageError, LakehouseError, WriteError
+from dbt_lakehouse.lake.addresses import path_of
 from dbt_lakehouse.lake.avro_files import read
 from dbt_lakehouse.lake.catalog import (
+    WAREHOUSE,
     Entry,
     checkpoint,
     cut_short,
@@ -26,7 +30,8 @@ from dbt_lakehouse.lake.catalog import (
     refuse_unfit_to_write,
 )
 from dbt_lakehouse.lake.locks import locks_beside
-from dbt_lakehouse.lake.wholeness import ANEW, local_path, newer_metadata
+from dbt_lakehouse.lake.wholeness import ANEW, newer_metadata, refuse_filled, refuse_half
+from dbt_lakehouse.texts import counted
 
 BRONZE: Final = "bronze.raw_payloads"
 
@@ -87,7 +92,7 @@ def entry_of(lake: Lake, name: str) -> Entry:
 
 
 def metadata_of(lake: Lake, name: str) -> Path:
-    path = local_path(entry_of(lake, name).metadata)
+    path = path_of(entry_of(lake, name).metadata)
     assert path is not None
     return path
 
@@ -96,6 +101,34 @@ def later(file: Path, commits: int) -> Path:
     """The name of the metadata file so many commits later."""
     number, _, rest = file.name.partition("-")
     return file.with_name(f"{int(number) + commits:05}-{rest}")
+
+
+def metadata_file(
+    warehouse: Path, table: str, number: int, uuid: str = "u", *, at: int = 0
+) -> Path:
+    """A table's metadata of that number, as a commit ``at`` some millisecond writes it."""
+    folder = warehouse / "gold" / table / "metadata"
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / f"{number:05}-{uuid4()}.metadata.json"
+    file.write_text(json.dumps({"table-uuid": f"{table}-{uuid}", "last-updated-ms": at}))
+    return file
+
+
+@pytest.mark.parametrize("name", ["lake#1", "lake?x=1", "lake%41", "a b", "läke"])
+def test_a_folder_may_have_any_name(tmp_path: Path, name: str) -> None:
+    """Addresses have it as it is, and no character of it divides them."""
+    warehouse = tmp_path / name / "warehouse"
+    current = metadata_file(warehouse, "orders", 1)
+    entry = Entry("gold", "orders", f"file://{current}", is_view=False)
+    refuse_half(None, {}, [entry])
+    assert newer_metadata(entry) is None and cut_short(entry) is None
+    assert "gold.orders for one" in told(
+        lambda: refuse_filled("the catalog", f"file://{warehouse}")
+    )
+    newest = metadata_file(warehouse, "orders", 3)
+    assert newer_metadata(entry) == newest
+    current.unlink()
+    assert "the files of none are there" in told(lambda: refuse_half(None, {}, [entry]))
 
 
 def test_a_copy_of_the_catalogs_file_alone_has_all_tables(demo: Lake, tmp_path: Path) -> None:
@@ -117,7 +150,7 @@ def test_a_checkpoint_waits_for_nobody_and_is_made_up_for(tmp_path: Path) -> Non
         assert log_of_changes(file).stat().st_size
         reader.rollback()
         # As each process that gives back a lock of the lake.
-        (lock,) = locks_beside(file, ["run"], lambda: None)
+        (lock,) = locks_beside(file, f"file://{tmp_path}", ["run"], lambda: None)
         with lock.held("a test", patience=0):
             pass
         assert not log_of_changes(file).stat().st_size
@@ -228,6 +261,104 @@ def test_a_catalog_that_is_older_than_the_files(
             )
         for file in (killed, committed):
             file.unlink(missing_ok=True)
+
+
+FOUR: Final = ("customers", "items", "orders", "payments")
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Lake:
+    """A lake of four tables that each have a commit, without rows; made without Spark."""
+    lake = Lake(tmp_path)
+    for table in FOUR:
+        metadata_file(tmp_path / "lake" / "warehouse", table, 1, at=1)
+    recover(lake.load())
+    return lake
+
+
+def end_a_command(lake: Lake) -> None:
+    """As each that has written ends."""
+    settings = lake.load().settings
+    (lock,) = locks_beside(catalog_of(lake), settings[WAREHOUSE], ["run"], lambda: None)
+    with lock.held("a test", patience=0):
+        pass
+
+
+def commit(lake: Lake, table: str, number: int) -> Path:
+    """Commit to a table, with its catalog."""
+    file = metadata_file(lake.folder / "lake" / "warehouse", table, number, at=number)
+    with closing(sqlite3.connect(catalog_of(lake))) as catalog, catalog:
+        catalog.execute(
+            "insert or replace into iceberg_tables values ('lake', 'gold', ?, ?, null, 'TABLE')",
+            [table, f"file://{file}"],
+        )
+    return file
+
+
+def test_a_process_that_was_killed_leaves_no_older_catalog(small: Lake) -> None:
+    """Each of its threads was about to commit to a table."""
+    for number in (1, 2):
+        for table in FOUR:
+            metadata_file(small.folder / "lake" / "warehouse", table, number + 1, at=2)
+        refuse_unfit_to_write(small.load().settings)
+        # Nor does another command that ends, before these tables are written again.
+        end_a_command(small)
+        refuse_unfit_to_write(small.load().settings)
+        assert "there is nothing to recover" in told(lambda: recover(small.load()))
+        for table in FOUR:
+            commit(small, table, number + 1)
+        # This one has not ended: the note is from before it.
+        refuse_unfit_to_write(small.load().settings)
+        end_a_command(small)
+
+
+@pytest.mark.parametrize("behind", [FOUR, FOUR[:1]])
+def test_a_catalog_from_before_the_last_command(
+    small: Lake, behind: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project, catalog = small.load(), catalog_of(small)
+    old = catalog.with_name("old.db")
+    shutil.copy(catalog, old)
+    # Of the same number, one of a killed commit.
+    for table in behind:
+        metadata_file(small.folder / "lake" / "warehouse", table, 2, at=2)
+    newest = {f"gold.{table}": str(commit(small, table, 2)) for table in behind}
+    end_a_command(small)
+    refuse_unfit_to_write(project.settings)
+    shutil.copy(old, catalog)
+    for _ in range(2):
+        sentence = to_write(project)
+        assert f"{catalog} is older than the files of its tables" in sentence
+        assert f"({counted(len(behind), 'table')} alike)" in sentence
+        # Who goes on by it, or only looks, makes nobody forget.
+        end_a_command(small)
+    with monkeypatch.context() as environment:
+        environment.setenv(ANEW, "true")
+        refuse_unfit_to_write(project.settings)
+    assert recover(project).tables == newest
+    refuse_unfit_to_write(project.settings)
+
+
+def test_an_older_catalog_gets_single_commits_and_new_tables_too(small: Lake) -> None:
+    project, catalog = small.load(), catalog_of(small)
+    warehouse = small.folder / "lake" / "warehouse"
+    metadata_file(warehouse, "dropped", 7, at=0)
+    metadata_file(warehouse, "orders__dbt_tmp", 1, at=9)
+    sentence = told(lambda: recover(project))
+    assert "there is nothing to recover" in sentence and "gold.dropped" in sentence
+    # No command has ended in between, as in a lake of an earlier version.
+    twice, once = (metadata_file(warehouse, *each, at=3) for each in (("orders", 3), ("items", 2)))
+    made = metadata_file(warehouse, "made", 1, at=4)
+    assert f"{catalog} is older" in to_write(project)
+    recovered = recover(project)
+    assert recovered.tables == {
+        "gold.items": str(once),
+        "gold.orders": str(twice),
+        "gold.made": str(made),
+    }
+    assert recovered.left_out == ["gold.dropped"] and "gold.dropped" in recovered.text()
+    assert {str(each) for each in entries(project.settings)} >= {"gold.made", "gold.customers"}
+    refuse_unfit_to_write(project.settings)
 
 
 def test_a_lost_catalog_is_made_anew_from_the_files(saved: Lake) -> None:
