@@ -20,6 +20,7 @@ from dbt_lakehouse.commands.serve.access import CONNECT_TOKEN, KEYSTORE_PASSWORD
 from dbt_lakehouse.commands.serve.functions import (
     FUNCTIONS,
     FUNCTIONS_REFUSED,
+    METADATA,
     OPTIONS,
     OPTIONS_REFUSED,
 )
@@ -148,8 +149,12 @@ def _restrict(spark: SparkSession, schema: str) -> None:
         _java_map(FUNCTIONS_REFUSED),
         _java_set(each.lower() for each in OPTIONS),
         _java_map({name.lower(): reason for name, reason in OPTIONS_REFUSED.items()}),
+        _java_set(METADATA),
     )
-    # Of this process alone; the others are each session's own.
+    # Of this process; the others are each session's own. Spark computes the default values of
+    # columns with the first two, past any session.
+    functions.accept(registry)
+    functions.accept(_scala_object(f"{_ANALYSIS}.TableFunctionRegistry").builtin())
     functions.accept(_scala_object(f"{_ANALYSIS}.FunctionRegistry").internal())
     rule = _made(
         "ReadOnly",
