@@ -30,6 +30,7 @@ from dbt_lakehouse.commands.serve.rules import (
     CONNECT_FIELDS,
     CONNECT_SETTINGS_TOLD,
     PLANS,
+    PLANS_ANALYZED,
     SETTINGS,
 )
 from dbt_lakehouse.config.paths import LOOPBACK, cache_folder
@@ -156,17 +157,15 @@ def _restrict(spark: SparkSession, schema: str) -> None:
     functions.accept(registry)
     functions.accept(_scala_object(f"{_ANALYSIS}.TableFunctionRegistry").builtin())
     functions.accept(_scala_object(f"{_ANALYSIS}.FunctionRegistry").internal())
+    lake = catalog_of(spark)
     rule = _made(
-        "ReadOnly",
-        _java_set(PLANS),
-        _java_set(SETTINGS),
-        functions,
-        CATALOG,
-        catalog_of(spark),
-        schema,
+        "ReadOnly", _java_set(PLANS), _java_set(SETTINGS), functions, CATALOG, lake, schema
     )
-    # A session makes its parser when it begins; this one has its own already.
-    spark._jsparkSession.extensions().injectParser(rule)
+    # A session makes its parser and its analyzer when it begins; this one has its own already.
+    spark._jsparkSession.sessionState().analyzer()
+    extensions = spark._jsparkSession.extensions()
+    extensions.injectParser(rule)
+    extensions.injectCheckRule(_made("Analyzed", _java_set(PLANS_ANALYZED), lake))
 
 
 def _listen(spark: SparkSession, access: Access, memory: Any) -> Any:
