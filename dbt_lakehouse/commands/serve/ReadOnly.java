@@ -1,14 +1,21 @@
 import java.lang.reflect.Field;
+import java.util.Collections;
+import java.util.IdentityHashMap;
 import java.util.Map;
 import java.util.Set;
+import java.util.UUID;
 import java.util.function.Consumer;
 import org.apache.spark.sql.catalyst.FunctionIdentifier;
+import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.TableIdentifier;
+import org.apache.spark.sql.catalyst.analysis.ExpressionWithUnresolvedIdentifier;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.parser.ParameterContext;
 import org.apache.spark.sql.catalyst.parser.ParseException;
 import org.apache.spark.sql.catalyst.parser.ParserInterface;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.connector.catalog.CatalogManager;
 import org.apache.spark.sql.connector.catalog.CatalogPlugin;
@@ -16,12 +23,19 @@ import org.apache.spark.sql.execution.command.SetCommand;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.internal.SessionState;
 import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.Metadata;
 import org.apache.spark.sql.types.StructType;
+import scala.Enumeration;
+import scala.Function0;
+import scala.Function1;
+import scala.Function2;
+import scala.Function3;
 import scala.Option;
 import scala.Product;
 import scala.Tuple2;
 import scala.collection.Iterable;
 import scala.collection.Iterator;
+import scala.collection.immutable.Nil$;
 import scala.collection.immutable.Seq;
 import scala.runtime.AbstractFunction2;
 
@@ -62,31 +76,78 @@ public final class ReadOnly extends AbstractFunction2 {
     }
 
     private LogicalPlan checked(Object plan) {
-        check(plan);
+        check(plan, newSeen());
         return (LogicalPlan) plan;
     }
 
-    /** All that a plan is made of: plans lie in lists, options and expressions too. */
-    private void check(Object part) {
+    private static Set newSeen() {
+        return Collections.newSetFromMap(new IdentityHashMap());
+    }
+
+    /**
+     * All that a plan is made of: plans lie in lists, options and expressions too. What can't be
+     * looked into may hold one, and is refused. `seen` are the nodes that were looked into.
+     */
+    private void check(Object part, Set seen) {
+        if (part instanceof TreeNode && !seen.add(part)) {
+            return;
+        }
         if (part instanceof LogicalPlan) {
             checkPlan((LogicalPlan) part);
         }
-        if (part instanceof Map && !((Map) part).isEmpty()) {
+        if (part instanceof Map) {
+            if (!((Map) part).isEmpty()) {
+                throw refused(
+                    "a table has no options here, and not " + ((Map) part).keySet(),
+                    "`version as of` and `timestamp as of` read it as it was");
+            }
+        } else if (part instanceof ExpressionWithUnresolvedIdentifier) {
+            ExpressionWithUnresolvedIdentifier late = (ExpressionWithUnresolvedIdentifier) part;
+            check(late.identifierExpr(), seen);
+            check(late.otherExprs(), seen);
+            // Spark has this made when it knows the name, and no parser looks at it again.
+            Object name = Nil$.MODULE$.$colon$colon("x");
+            check(late.exprBuilder().apply(name, late.otherExprs()), seen);
+        } else if (part instanceof Iterable) {
+            // Before functions: Scala's lists and maps are some.
+            checkEach(((Iterable) part).iterator(), seen);
+        } else if (isLookedInto(part)) {
+            checkEach(((Product) part).productIterator(), seen);
+            if (part instanceof TreeNode) {
+                checkEach(((TreeNode) part).children().iterator(), seen);
+                checkEach(((TreeNode) part).innerChildren().iterator(), seen);
+            }
+        } else if (part != lake && !isPlain(part)) {
             throw refused(
-                "a table has no options here, and not " + ((Map) part).keySet(),
-                "`version as of` and `timestamp as of` read it as it was");
+                "only queries are answered here, and in this one is " + part.getClass().getName(),
+                "it can't be looked into");
         }
-        Iterator parts;
-        if (part instanceof Iterable) {
-            parts = ((Iterable) part).iterator();
-        } else if (part instanceof Product) {
-            parts = ((Product) part).productIterator();
-        } else {
-            return;
-        }
+    }
+
+    private void checkEach(Iterator parts, Set seen) {
         while (parts.hasNext()) {
-            check(parts.next());
+            check(parts.next(), seen);
         }
+    }
+
+    private static boolean isLookedInto(Object part) {
+        if (!(part instanceof Product) || part instanceof Literal || part instanceof DataType
+            || part instanceof Function0 || part instanceof Function1
+            || part instanceof Function2 || part instanceof Function3) {
+            return false;
+        }
+        String name = part.getClass().getName();
+        return name.startsWith("org.apache.spark.") || name.startsWith("scala.");
+    }
+
+    /** What holds no plan: texts, numbers, types, values and the like. */
+    private static boolean isPlain(Object part) {
+        return part == null || part instanceof Literal || part instanceof DataType
+            || part instanceof String || part instanceof Number || part instanceof Boolean
+            || part instanceof Character || part instanceof Enum
+            || part instanceof Enumeration.Value || part instanceof byte[]
+            || part instanceof UUID || part instanceof Metadata || part instanceof InternalRow
+            || part.getClass().getName().startsWith("org.apache.spark.unsafe.types.");
     }
 
     private void checkPlan(LogicalPlan plan) {
@@ -193,7 +254,7 @@ public final class ReadOnly extends AbstractFunction2 {
         /** Queries may be in it. */
         public Expression parseExpression(String sql) throws ParseException {
             Expression expression = parser.parseExpression(sql);
-            check(expression);
+            check(expression, newSeen());
             return expression;
         }
 

@@ -146,3 +146,8 @@ OPTIONS_REFUSED: Final = {
     "useUnsafeRow": "it is Spark's own",
 }
 """Each that Spark knows for texts and clients don't have, and why."""
+
+METADATA: Final = ("comment", "__CHAR_VARCHAR_TYPE_STRING", "__COLLATIONS")
+"""The keys of what a column of a schema, written as JSON, may bring beside its type. Default values
+are not among them: they are SQL.
+"""

@@ -30,6 +30,22 @@ _TELLING: Final = """
 _CHOOSING: Final = "SetCatalogAndNamespace SetCommand SetNamespaceCommand"
 
 PLANS: Final = tuple(f"{_READING} {_TELLING} {_CHOOSING}".split())
+"""What a parsed statement may be made of."""
+
+# What Spark makes of them, and what it makes itself of the DataFrame API.
+_RESOLVED: Final = """
+    CommandResult DataSourceV2Relation DescribeFunctionCommand DeserializeToObject ResolvedHint
+    ResolvedIdentifier
+    ResolvedNonPersistentFunc ResolvedPersistentFunc ResolvedPersistentView ResolvedTable
+    ResolvedTempView ResolvedV2View ShowFunctionsCommand
+"""
+PLANS_ANALYZED: Final = (
+    *(each for each in PLANS if not each.startswith("Unresolved")),
+    *_RESOLVED.split(),
+)
+"""The same for what is analysed, by whichever way it came: Spark looks once more before it plans or
+executes it.
+"""
 SETTINGS: Final = ("spark.sql.session.timeZone",)
 
 # Of what clients of Spark Connect send, the messages and their fields: queries, and what belongs to

@@ -20,6 +20,7 @@ from dbt_lakehouse.commands.serve.access import CONNECT_TOKEN, KEYSTORE_PASSWORD
 from dbt_lakehouse.commands.serve.functions import (
     FUNCTIONS,
     FUNCTIONS_REFUSED,
+    METADATA,
     OPTIONS,
     OPTIONS_REFUSED,
 )
@@ -29,6 +30,7 @@ from dbt_lakehouse.commands.serve.rules import (
     CONNECT_FIELDS,
     CONNECT_SETTINGS_TOLD,
     PLANS,
+    PLANS_ANALYZED,
     SETTINGS,
 )
 from dbt_lakehouse.config.paths import LOOPBACK, cache_folder
@@ -148,20 +150,22 @@ def _restrict(spark: SparkSession, schema: str) -> None:
         _java_map(FUNCTIONS_REFUSED),
         _java_set(each.lower() for each in OPTIONS),
         _java_map({name.lower(): reason for name, reason in OPTIONS_REFUSED.items()}),
+        _java_set(METADATA),
     )
-    # Of this process alone; the others are each session's own.
+    # Of this process; the others are each session's own. Spark computes the default values of
+    # columns with the first two, past any session.
+    functions.accept(registry)
+    functions.accept(_scala_object(f"{_ANALYSIS}.TableFunctionRegistry").builtin())
     functions.accept(_scala_object(f"{_ANALYSIS}.FunctionRegistry").internal())
+    lake = catalog_of(spark)
     rule = _made(
-        "ReadOnly",
-        _java_set(PLANS),
-        _java_set(SETTINGS),
-        functions,
-        CATALOG,
-        catalog_of(spark),
-        schema,
+        "ReadOnly", _java_set(PLANS), _java_set(SETTINGS), functions, CATALOG, lake, schema
     )
-    # A session makes its parser when it begins; this one has its own already.
-    spark._jsparkSession.extensions().injectParser(rule)
+    # A session makes its parser and its analyzer when it begins; this one has its own already.
+    spark._jsparkSession.sessionState().analyzer()
+    extensions = spark._jsparkSession.extensions()
+    extensions.injectParser(rule)
+    extensions.injectCheckRule(_made("Analyzed", _java_set(PLANS_ANALYZED), lake))
 
 
 def _listen(spark: SparkSession, access: Access, memory: Any) -> Any:
