@@ -33,7 +33,7 @@ export PYTHON
 # The demo and the tests are small (profiles/profiles.yml).
 export LAKEHOUSE_SMALL := true
 
-.PHONY: help setup run test fuzz soak lint format bench bench-kafka bench-rivals kafka demo-kafka docs pictures sbom recording report-picture notebook clean lock prerequisites
+.PHONY: help setup run test real fuzz soak lint format bench bench-kafka bench-rivals kafka demo-kafka docs pictures sbom recording report-picture notebook clean lock prerequisites
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' Makefile
@@ -46,6 +46,9 @@ run: setup ## build the demo: land its captures, dbt build, print the gold table
 
 test: setup .venv/.dev .venv/.classes ## run all tests, through dbt too (PYTEST="-k name" chooses)
 	@$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder $(PYTEST)
+
+real: setup .venv/.dev .venv/.classes ## hold gold against a real PostgreSQL, through Debezium in Kafka Connect
+	@$(BIN)/python -m pytest -o addopts=--strict-markers tests/python/test_real_source.py $(PYTEST)
 
 fuzz: setup .venv/.dev .venv/.fuzz ## look for payloads that break a decoder (FUZZ="--format debezium_json --seconds 600")
 	@$(BIN)/python tests/python/fuzzing.py $(FUZZ)

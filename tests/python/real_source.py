@@ -84,8 +84,8 @@ class Database:
 
     def rows(self, table: str) -> list[dict[str, Any]]:
         """All rows of a table, as PostgreSQL writes them as JSON; numbers as they are written."""
-        text = self.run(f'select to_jsonb(t) from "{table}" as t;')
-        return [json.loads(line, parse_float=str) for line in text.splitlines()]
+        text = self.run(f'select to_jsonb(_row) from "{table}" as _row;')
+        return [json.loads(line, parse_float=str) for line in text.split("\n") if line]
 
 
 @dataclass

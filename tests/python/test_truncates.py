@@ -86,7 +86,7 @@ def test_gold_equals_the_reference_with_truncates(tmp_path: Path) -> None:
 
 # --- several partitions ---------------------------------------------------------------------------
 
-TABLES: Final = 42
+TABLES: Final = 28
 RUNS: Final = 3
 PARTITIONS: Final = 3
 KEYS: Final = 4
@@ -222,7 +222,7 @@ def test_the_source_decides_what_a_truncate_leaves_in_other_partitions(tmp_path:
         table: Log(
             f"single_{table}", f"emptied_{table}", {"id": "bigint"}, {"value": "bigint"}, "shop"
         )
-        for table in (0, 2)
+        for table in (2,)
     }
     for log in (several, *single.values()):
         add_log(project, log)
