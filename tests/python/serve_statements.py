@@ -2,7 +2,43 @@
 address, and those that analysts ask.
 """
 
+import json
 from typing import Final
+
+# What must be nowhere in a query: a program, options of a table, another catalog, files, Java.
+_HIDDEN: Final = (
+    "(select max(x) from (select transform(1) using 'touch {folder}' as (x string)))",
+    "(select max(r_name) from gold.regions with ('path' = '{folder}'))",
+    "(select max(r_name) from spark_catalog.gold.regions)",
+    "(select max(value) from text.`/etc/passwd`)",
+    "(select max(r_name) from lake.`{warehouse}/gold/regions`)",
+    "reflect('java.lang.System', 'exit', 1)",
+    "identifier('java_' || 'method')('java.lang.System', 'exit', 1)",
+)
+# A call of a function whose name Spark knows only after the statement is parsed, and all that may
+# stand in it or behind it.
+_AROUND: Final = (
+    "select identifier('count')(1) filter (where {hidden} is null)",
+    "select identifier('co' || 'unt')(1) filter (where {hidden} is null) from gold.regions",
+    "select identifier('count')(distinct {hidden}) from gold.regions",
+    "select identifier('first')({hidden}) ignore nulls from gold.regions",
+    "select identifier('max')(1) over (partition by {hidden}) from gold.regions",
+    "select identifier('max')(1) over (order by {hidden}) from gold.regions",
+    "select identifier('max')(1) over w from gold.regions window w as (order by {hidden})",
+    "select identifier('listagg')(r_name) within group (order by {hidden}) from gold.regions",
+    "select identifier('mask')(str => 'a', upperChar => {hidden})",
+    "select identifier('transform')(array(1), x -> {hidden})",
+    "select identifier({hidden})",
+    "select identifier({hidden})(1)",
+    "select * from identifier('explode')(array({hidden}))",
+    "select identifier('count')(1) filter (where (select identifier('max')(1) filter (where"
+    " exists(select identifier('max')(1) over (order by {hidden}))) from gold.regions) is null)",
+    "select * from gold.regions order by identifier('upper')({hidden})",
+    "describe query select identifier('count')(1) filter (where {hidden} is null)",
+)
+BEHIND_NAMES: Final = tuple(
+    around.replace("{hidden}", hidden) for around in _AROUND for hidden in _HIDDEN
+)
 
 REFUSED: Final = (
     "insert into gold.regions select * from gold.regions",
@@ -65,6 +101,10 @@ REFUSED: Final = (
     "set spark.sql.runSQLOnFiles=true",
     "set spark.sql.variable.substitute=true",
     "reset",
+    "select * from identifier('gold.regions')",
+    "select * from identifier('spark_' || 'catalog.gold.regions')",
+    "use identifier('spark_catalog')",
+    *BEHIND_NAMES,
 )
 
 
@@ -76,6 +116,41 @@ CLASS_IN_A_SCHEMA: Final = (
     "')"
 )
 
+
+def _with_default(default: str, within: str = "{}") -> str:
+    """A schema of one column, ``x``, as JSON in a literal of SQL, for ``str.format``."""
+    column = {"name": "x", "type": "string", "nullable": True}
+    metadata = {"EXISTS_DEFAULT": default, "CURRENT_DEFAULT": default}
+    schema = json.dumps({"type": "struct", "fields": [{**column, "metadata": metadata}]})
+    text = within.replace("{}", schema).replace("\\", "\\\\").replace("'", "\\'")
+    return "'" + text.replace("{", "{{").replace("}", "}}").replace("{{place}}", "{place}") + "'"
+
+
+_FETCHING: Final = "from_xml('<a/>', 'a string', map('rowValidationXSDPath', '{place}')).a"
+_IN_AN_ARRAY: Final = '{"type": "array", "containsNull": true, "elementType": {}}'
+_IN_A_MAP: Final = (
+    '{"type": "map", "keyType": "string", "valueContainsNull": true, "valueType": {}}'
+)
+# Spark parses and computes the default values of a schema by itself.
+DEFAULTS: Final = (
+    f"select from_json('{{{{}}}}', {_with_default(_FETCHING)})",
+    f"select from_json('{{{{}}}}', {_with_default(_FETCHING.replace('from_xml', 'FROM_XML'))})",
+    "select from_json('{{}}', "
+    + _with_default("schema_of_xml('<a/>', map('rowValidationXSDPath', '{place}'))")
+    + ")",
+    "select from_json('{{}}', "
+    + _with_default("identifier('from_' || 'xml')" + _FETCHING.removeprefix("from_xml"))
+    + ")",
+    "select from_json('{{}}', "
+    + _with_default("java_method('java.nio.file.Files', 'readString', '{place}')")
+    + ")",
+    f"select from_json('[{{{{}}}}]', {_with_default(_FETCHING, _IN_AN_ARRAY)})",
+    f"select from_json('{{{{\"k\": {{{{}}}}}}}}', {_with_default(_FETCHING, _IN_A_MAP)})",
+    f"select from_csv('', {_with_default(_FETCHING)})",
+    f"select from_xml('<a/>', {_with_default(_FETCHING)})",
+    f"select variant_get(parse_json('{{{{}}}}'), '$', {_with_default(_FETCHING)})",
+    f"select identifier('from_json')('{{{{}}}}', {_with_default(_FETCHING)})",
+)
 
 # Where {place} is a file or an address. Spark fetched it for some of them.
 REACHING: Final = (
@@ -120,6 +195,7 @@ REACHING: Final = (
     "select * from csv.`{place}`",
     "select * from xml.`{place}`",
     "select to_json(named_struct('a', 1), map('compression', '{place}'))",
+    *DEFAULTS,
 )
 # Spark itself refuses them: a map that is not written out, a function that it does not have.
 REACHING_IN_VAIN: Final = (
@@ -215,6 +291,19 @@ ANSWERED: Final[dict[str, object]] = {
     "with recursive n as (select 1 as i union all select i + 1 from n where i < 5)"
     " select max(i) from n": 5,
     "select identifier('upper')('a')": "A",
+    "select identifier('count')(1)": 1,
+    "select identifier('co' || 'unt')(distinct r_name) from gold.regions": 7,
+    "select identifier('count')(1) filter (where r_regionkey > 2) from gold.regions": 4,
+    "select identifier('max')(1) filter (where exists(select * from gold.regions))": 1,
+    "select identifier('percentile_cont')(0.5) within group (order by c) from values (1), (3) as"
+    " t(c)": 2.0,
+    "select identifier('row_number')() over (order by r_name) from gold.regions limit 1": 1,
+    "select identifier('mask')(str => 'AbC', upperChar => 'Y')": "YxY",
+    "select identifier('lake.system.bucket')(1, 5)": 0,
+    "select identifier('r_' || 'name') from gold.regions order by 1 limit 1": "AFRICA",
+    # Comments of columns are left.
+    'select from_json(\'{"x": 1}\', \'{"type": "struct", "fields": [{"name": "x",'
+    ' "type": "integer", "nullable": true, "metadata": {"comment": "x"}}]}\').x': 1,
     "select `lower`('A')": "a",
     "select lake.system.bucket(1, 5)": 0,
     "select input_file_name() like '%.parquet' from gold.regions limit 1": True,

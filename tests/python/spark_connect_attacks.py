@@ -20,6 +20,7 @@ from pyspark.sql.connect.proto import (
 from pyspark.sql.connect.session import SparkSession
 from pyspark.sql.connect.window import Window
 from pyspark.sql.datasource import DataSource
+from serve_statements import BEHIND_NAMES
 
 RANGE: Final = Relation(range=Range(start=0, end=3, step=1))
 _SECRET: Final = "/etc/passwd"
@@ -34,6 +35,17 @@ _EXPRESSIONS: Final = (
     f"exists(select * from text.`{_SECRET}`)",
     "(select count(*) from spark_catalog.gold.regions)",
     "reflect('java.lang.System', 'exit', 1)",
+    # Behind a name that Spark knows only after the text is parsed.
+    *(
+        each.removeprefix("select ")
+        for each in BEHIND_NAMES
+        if each.startswith("select identifier(") and " from gold.regions" not in each
+    ),
+)
+# A default value is SQL that Spark parses by itself.
+_DEFAULT: Final = (
+    '{"type": "struct", "fields": [{"name": "x", "type": "string", "nullable": true, "metadata":'
+    ' {"EXISTS_DEFAULT": "upper(\'a\')"}}]}'
 )
 
 
@@ -132,6 +144,8 @@ def attacks(spark: SparkSession, folder: Path) -> dict[str, Callable[[], Any]]:
         "copy": lambda: spark.copyFromLocalToFs(str(code), str(folder)),
         "call": lambda: table.select(f.call_function("reflect", f.lit("x"), f.lit("y"))).collect(),
         "java": lambda: table.select(f.call_udf("java_method", f.lit("x"), f.lit("y"))).collect(),
+        "default value": lambda: table.select(f.from_json("r_name", _DEFAULT)).collect(),
+        "default value: schema": lambda: table.select(f.from_json("r_name", _DEFAULT)).schema,
         "clone": lambda: spark.client.clone(),
         # Settings.
         "set": lambda: spark.conf.set("spark.sql.runSQLOnFiles", "true"),
@@ -141,6 +155,7 @@ def attacks(spark: SparkSession, folder: Path) -> dict[str, Callable[[], Any]]:
         "all": lambda: spark.conf.getAll,
     }
     for text in _EXPRESSIONS:
+        text = text.format(folder=folder, warehouse=folder)
         found[f"select {text}"] = partial(table.selectExpr(text).collect)
         found[f"schema of {text}"] = partial(getattr, table.selectExpr(text), "schema")
         found[f"where {text}"] = partial(table.filter(f"({text}) is null").count)

@@ -64,11 +64,13 @@ from dbt_lakehouse.commands.serve.functions import (
     OPTIONS,
     OPTIONS_REFUSED,
 )
-from dbt_lakehouse.commands.serve.server import serve
+from dbt_lakehouse.commands.serve.rules import PLANS, PLANS_ANALYZED, SETTINGS
+from dbt_lakehouse.commands.serve.server import _java_set, _made, serve
 from dbt_lakehouse.config.paths import LOOPBACK, ROOT
 from dbt_lakehouse.config.project import Project
 from dbt_lakehouse.errors import ConfigurationError
-from dbt_lakehouse.lake.catalog import CATALOG_URI, entries, read_only
+from dbt_lakehouse.lake.catalog import CATALOG, CATALOG_URI, entries, read_only
+from dbt_lakehouse.lake.iceberg import catalog_of
 from dbt_lakehouse.spark.java import java_class
 
 USER: Final = "ana"
@@ -272,6 +274,80 @@ def test_nothing_can_be_written(server: Server, demo: Lake, tmp_path: Path) -> N
             rows(connection, CLASS_IN_A_SCHEMA)
     assert state(demo) == before
     assert not folder.exists()
+
+
+_ANALYSED_IN_VAIN: Final = (
+    "select transform(1) using 'cat' as (x string)",
+    "select identifier('count')(1) filter (where (select max(x) from (select transform(1) using"
+    " 'cat' as (x string))) is null)",
+    "drop table gold.regions",
+    "insert into gold.regions select * from gold.regions",
+    "create table gold.x as select 1 as id",
+    "insert overwrite directory '/tmp/x' using csv select 1",
+    "add jar '/tmp/x.jar'",
+    "reset",
+)
+
+
+def test_what_is_analysed_is_looked_at_once_more(server: Server, demo: Lake) -> None:
+    """Whatever the parser has let pass: here it is Spark's own."""
+    session = demo.spark._jsparkSession.newSession()
+    parse, analyse = session.sessionState().sqlParser(), session.sessionState().analyzer()
+    lake = session.sessionState().catalogManager().catalog(CATALOG)
+    check = _made("Analyzed", _java_set(PLANS_ANALYZED), lake).apply(session)
+    for statement, refusal in {
+        **dict.fromkeys(_ANALYSED_IN_VAIN, "only queries are answered here, and this is "),
+        "select * from text.`/etc/passwd`": "LogicalRelation",
+        "create global temporary view x as select 1": "makes a view",
+    }.items():
+        for query in (statement, f"select 1 where exists ({statement})"):
+            if query == statement or statement.startswith("select"):
+                plan = analyse.execute(parse.parsePlan(query))
+                with pytest.raises((Py4JJavaError, PySparkException), match=refusal):
+                    check.apply(plan)
+    metadata = max(
+        (demo.folder / "lake" / "warehouse" / "gold" / "regions").rglob("*.metadata.json")
+    )
+    files = session.read().format("iceberg").load(str(metadata)).queryExecution().analyzed()
+    with pytest.raises((Py4JJavaError, PySparkException), match="of the lake alone"):
+        check.apply(files)
+    check.apply(analyse.execute(parse.parsePlan("select count(*) from gold.regions")))
+    # The server has it.
+    with closing_session(server.remote()) as spark:
+        regions = spark.table("gold.regions")
+        within: Any = regions.dropDuplicatesWithinWatermark(["r_name"])
+        for asking in (within.collect, lambda: within.schema):
+            assert "looked at once more" in answer(asking)
+
+
+def test_what_can_not_be_looked_into_is_refused(demo: Lake) -> None:
+    parse = demo.spark._jsparkSession.newSession().sessionState().sqlParser()
+    # As if a plan with a function in it were let pass by its name.
+    plans = _java_set((*PLANS, "PlanWithUnresolvedIdentifier"))
+    lake = catalog_of(demo.spark)
+    rule = _made("ReadOnly", plans, _java_set(SETTINGS), None, CATALOG, lake, "gold")
+    rule.check(parse.parsePlan("select identifier('count')(1) from gold.regions"))
+    with pytest.raises((Py4JJavaError, PySparkException), match="it can't be looked into"):
+        rule.check(parse.parsePlan("select * from identifier('regions')"))
+    # An expression that Spark makes of a name, and that nothing else has.
+    name = parse.parseExpression("'x'")
+    late = java_class("org.apache.spark.sql.catalyst.analysis.ExpressionWithUnresolvedIdentifier")
+    for text, refusal in {
+        "(select max(x) from (select transform(1) using 'cat' as (x string)))": "ScriptTransform",
+        "exists(select * from spark_catalog.gold.regions)": "not spark_catalog",
+        "upper('a')": None,
+    }.items():
+        # A map of Scala's is a function.
+        builder = scala_object("scala.collection.immutable.Map").empty()
+        builder = builder.withDefaultValue(parse.parseExpression(text))
+        made = late(name, builder)
+        assert "transform" not in str(made.otherExprs())
+        with (
+            pytest.raises((Py4JJavaError, PySparkException), match=refusal)
+            if refusal
+            else nullcontext()
+        ):
+            rule.check(made)
 
 
 class Listener(BaseHTTPRequestHandler):

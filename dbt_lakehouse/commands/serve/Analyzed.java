@@ -1,9 +1,11 @@
 import java.util.Collections;
 import java.util.IdentityHashMap;
 import java.util.Set;
+import org.apache.spark.sql.catalyst.analysis.LocalTempView$;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.connector.catalog.CatalogPlugin;
-import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.execution.command.CreateViewCommand;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import scala.Option;
 import scala.Product;
 import scala.collection.Iterator;
@@ -36,9 +38,19 @@ public final class Analyzed extends AbstractFunction1 {
         if (!plans.contains(kind) || !plan.getClass().getName().startsWith("org.apache.spark.")) {
             throw refused("only queries are answered here, and this is " + kind);
         }
+        if (plan instanceof CreateViewCommand
+            && ((CreateViewCommand) plan).viewType() != LocalTempView$.MODULE$) {
+            throw refused("only queries are answered here, and this makes a view");
+        }
+        if (plan instanceof DataSourceV2Relation) {
+            Option catalog = ((DataSourceV2Relation) plan).catalog();
+            if (catalog.isEmpty() || catalog.get() != lake) {
+                throw refused("a query reads tables of the lake alone, and this is another");
+            }
+        }
         Iterator parts = ((Product) plan).productIterator();
         while (parts.hasNext()) {
-            checkPlace(parts.next());
+            checkCatalog(parts.next());
         }
         checkEach(plan.children().iterator(), seen);
         checkEach(plan.innerChildren().iterator(), seen);
@@ -54,17 +66,15 @@ public final class Analyzed extends AbstractFunction1 {
         }
     }
 
-    /** A catalog is the lake's, and a table has a name there: files have paths. */
-    private void checkPlace(Object part) {
+    /** A catalog is the lake's, or the one of which the tables that are listed are told. */
+    private void checkCatalog(Object part) {
         if (part instanceof Option && ((Option) part).isDefined()) {
             part = ((Option) part).get();
         }
-        if (part instanceof CatalogPlugin && part != lake) {
+        if (part instanceof CatalogPlugin && part != lake
+            && !((CatalogPlugin) part).name().equals("spark_catalog")) {
             throw refused("a query reads tables of the lake alone, and not of "
                 + ((CatalogPlugin) part).name());
-        }
-        if (part instanceof Identifier && ((Identifier) part).name().indexOf('/') >= 0) {
-            throw refused("a query reads tables of the lake alone, and not " + part);
         }
     }
 

@@ -76,18 +76,19 @@ public final class ReadOnly extends AbstractFunction2 {
     }
 
     private LogicalPlan checked(Object plan) {
-        check(plan, newSeen());
+        check(plan);
         return (LogicalPlan) plan;
-    }
-
-    private static Set newSeen() {
-        return Collections.newSetFromMap(new IdentityHashMap());
     }
 
     /**
      * All that a plan is made of: plans lie in lists, options and expressions too. What can't be
-     * looked into may hold one, and is refused. `seen` are the nodes that were looked into.
+     * looked into may hold one, and is refused.
      */
+    public void check(Object part) {
+        check(part, Collections.newSetFromMap(new IdentityHashMap()));
+    }
+
+    /** `seen` are the nodes that were looked into. */
     private void check(Object part, Set seen) {
         if (part instanceof TreeNode && !seen.add(part)) {
             return;
@@ -254,7 +255,7 @@ public final class ReadOnly extends AbstractFunction2 {
         /** Queries may be in it. */
         public Expression parseExpression(String sql) throws ParseException {
             Expression expression = parser.parseExpression(sql);
-            check(expression, newSeen());
+            check(expression);
             return expression;
         }
 

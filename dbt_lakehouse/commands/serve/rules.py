@@ -32,12 +32,13 @@ _CHOOSING: Final = "SetCatalogAndNamespace SetCommand SetNamespaceCommand"
 PLANS: Final = tuple(f"{_READING} {_TELLING} {_CHOOSING}".split())
 """What a parsed statement may be made of."""
 
-# What Spark makes of them, and what it makes itself of the DataFrame API.
+# What Spark makes of them, and what it makes itself of the DataFrame API: of frames that a text of
+# SQL names, say, views of the session for as long as it reads the text.
 _RESOLVED: Final = """
-    CommandResult DataSourceV2Relation DescribeFunctionCommand DeserializeToObject ResolvedHint
-    ResolvedIdentifier
-    ResolvedNonPersistentFunc ResolvedPersistentFunc ResolvedPersistentView ResolvedTable
-    ResolvedTempView ResolvedV2View ShowFunctionsCommand
+    CommandResult CreateViewCommand DataSourceV2Relation DescribeFunctionCommand
+    DeserializeToObject ResolvedHint ResolvedIdentifier ResolvedNonPersistentFunc
+    ResolvedPersistentFunc ResolvedPersistentView ResolvedTable ResolvedTempView ResolvedV2View
+    ShowFunctionsCommand ShowTablesCommand
 """
 PLANS_ANALYZED: Final = (
     *(each for each in PLANS if not each.startswith("Unresolved")),
