@@ -37,6 +37,8 @@ create table "select" ("order" date primary key, "größe" real, "Is Late?" bool
 
 create table visits (page text, seconds double precision, day date);
 alter table visits replica identity full;
+-- A topic is made by its first message.
+insert into visits values ('/0', 1.5, '2024-02-29');
 
 create type mood as enum ('fine', 'so so', '');
 create table kinds (
@@ -55,6 +57,14 @@ KEYS: Final = {
     "select": ("order",),
     "kinds": ("id",),
 }
+# What connectors say otherwise than PostgreSQL's JSON does; Debezium strips zeros of numerics that
+# have no scale of their own.
+SAID: Final = {
+    "kinds": """jsonb_build_object(
+        'iv', extract(epoch from iv), 'tm', to_char(tm, 'HH24:MI:SS.US'), 'bits', bits::int,
+        'n', trim_scale(n)::text
+    )""",
+}
 _LARGE: Final = 3_000
 _DAYS: Final = ("0001-01-01", "0999-12-31", "1582-10-04", "1582-10-15", "2024-02-29", "9999-12-31")
 _NUMBERS: Final = ("0", "10", "1e1", "2.5", "2.50", "-0.000001", "123456789012345678901234567890.5")
@@ -68,9 +78,18 @@ class Database:
     psql: Path
     port: int
 
+    def answers(self) -> bool:
+        """Whether the server has started."""
+        return self._psql("select 1;").returncode == 0
+
     def run(self, script: str) -> str:
         """What a script prints. Each statement is a transaction unless it says otherwise."""
-        done = subprocess.run(
+        done = self._psql(script)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def _psql(self, script: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
             [
                 *(str(self.psql), "-h", LOOPBACK, "-p", str(self.port), "-U", USER, "postgres"),
                 *("-v", "ON_ERROR_STOP=1", "-q", "-A", "-t", "-X"),
@@ -79,12 +98,11 @@ class Database:
             capture_output=True,
             text=True,
         )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
 
     def rows(self, table: str) -> list[dict[str, Any]]:
         """All rows of a table, as PostgreSQL writes them as JSON; numbers as they are written."""
-        text = self.run(f'select to_jsonb(_row) from "{table}" as _row;')
+        said = SAID.get(table, "'{}'")
+        text = self.run(f'select to_jsonb(_row) || {said} from "{table}" as _row;')
         return [json.loads(line, parse_float=str) for line in text.split("\n") if line]
 
 
@@ -209,7 +227,7 @@ class Writer:
         return {
             "c": dice.choice(["'ab'", "null"]),
             "b": dice.choice(["'\\x00ff'", "''", "null"]),
-            "j": dice.choice(["""'{"a": [1.50, null], "b": "é"}'""", "'[]'", "'null'", "null"]),
+            "j": dice.choice(["""'{"a": [1.50, null], "b": "é"}'""", "'[]'", "null"]),
             "a": dice.choice(["'{1,null,3}'", "'{}'", "null"]),
             "t": dice.choice(["""'{"a b",null,""}'""", "null"]),
             "m": dice.choice(["'fine'", "'so so'", "''", "null"]),
