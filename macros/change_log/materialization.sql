@@ -42,7 +42,6 @@
             {%- do nothing_to_do('columns filled') -%}
         {%- endif -%}
     {%- endif -%}
-    {%- set run = adapter.run_of(this) -%}
     {%- if run.truncate_ties -%}
         {%- do log_info(
             this ~ ': ' ~ run.truncate_ties ~ ' rows have the Kafka timestamp of a truncate in'
