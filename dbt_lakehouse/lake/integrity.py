@@ -69,7 +69,7 @@ def refuse_metadata(metadata: str, snapshot: int | None = None) -> None:
     """Raise ``DamageError`` if a table's metadata, at that address, or what lists the files of a
     snapshot (the current one) is damaged. Files that are missing are for others to tell of.
     """
-    for manifest in _manifests(metadata, snapshot):
+    for manifest in _manifests(metadata, snapshot)[1]:
         file = manifest["manifest_path"]
         if (content := _read(file)) is not None:
             _refuse(file, _all_blocks, content)
@@ -82,11 +82,15 @@ def refuse_table(
     of them at most, or until a moment of ``time.monotonic``.
     """
     left = most_bytes
-    for manifest in _manifests(metadata, snapshot):
+    listed, manifests = _manifests(metadata, snapshot)
+    for manifest in manifests:
         file = manifest["manifest_path"]
         if (content := _read(file)) is None:
             continue
-        for entry in _refuse(file, _entries, content, manifest):
+        entries = _refuse(file, _all_values, content)
+        # Neither has a checksum of its own that says which of the two is damaged.
+        _refuse(f"{file}, or {listed} that lists it,", _compare_counts, entries, manifest)
+        for entry in entries:
             if entry["status"] == _DELETED:
                 continue
             data = entry["data_file"]
@@ -106,18 +110,17 @@ def _refuse(file: str, look: Any, *of: Any) -> Any:
         raise DamageError(f"{file} is cut short or damaged{of_table}: {repair}") from error
 
 
-def _manifests(metadata: str, snapshot: int | None) -> list[Mapping[str, Any]]:
-    """What the list of a snapshot's manifests says of each."""
+def _manifests(metadata: str, snapshot: int | None) -> tuple[str, list[Mapping[str, Any]]]:
+    """The file that lists a snapshot's manifests, and what it says of each."""
     content = _read(metadata)
     if content is None:
-        return []
+        return "", []
     if metadata.endswith(".gz.metadata.json"):
         content = _refuse(metadata, zlib.decompress, content, 31)
     listed = _refuse(metadata, _list_of, content, snapshot)
     if listed is None or (content := _read(listed)) is None:
-        return []
-    found: list[Mapping[str, Any]] = _refuse(listed, _all_values, content)
-    return found
+        return "", []
+    return listed, _refuse(listed, _all_values, content)
 
 
 def _list_of(metadata: bytes, snapshot: int | None) -> str | None:
@@ -131,15 +134,13 @@ def _list_of(metadata: bytes, snapshot: int | None) -> str | None:
     return None
 
 
-def _entries(content: bytes, manifest: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The entries of a manifest, held against what the list says of them."""
-    found = [*_values(content)]
+def _compare_counts(entries: list[Mapping[str, Any]], manifest: Mapping[str, Any]) -> None:
+    """Hold the entries of a manifest against what the list says of them."""
     for status, name in enumerate(("existing", "added", "deleted")):
-        files = [each["data_file"] for each in found if each["status"] == status]
+        files = [each["data_file"] for each in entries if each["status"] == status]
         counts = len(files), sum(each["record_count"] for each in files)
         if counts != (manifest[f"{name}_files_count"], manifest[f"{name}_rows_count"]):
             raise _Wrong
-    return found
 
 
 def _refuse_data(data: Mapping[str, Any]) -> None:

@@ -66,7 +66,7 @@ COMMITS: Final[dict[str, dict[str, int]]] = {
         "bronze.raw_payloads": 6,
         "silver.change_events": 10,
         "silver.quarantined_payloads": 11,
-        "silver.deleted_keys": 7,
+        "silver.deleted_keys": 5,
         "silver.set_less_deletes": 4,
         "silver.meters_changes": 4,
         "silver.tickets_changes": 12,

@@ -233,7 +233,8 @@ def test_changed_bytes_are_told_with_the_files_name_or_change_no_rows(
                     text = str(error)
                     if not isinstance(error, LakehouseError):
                         text = statement_error_text(error, "select * from gold.changed")
-                    assert f"{file.name} is cut short or damaged, a file of gold.changed" in text
+                    assert file.name in text
+                    assert "is cut short or damaged, a file of gold.changed" in text
                     told += 1
                 else:
                     assert rows == written, (file.name, place, has_sums, ask.__name__)
