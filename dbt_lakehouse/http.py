@@ -6,7 +6,8 @@ from urllib.error import URLError
 from urllib.parse import SplitResult, unquote, urlsplit
 from urllib.request import HTTPRedirectHandler, HTTPSHandler, OpenerDirector, Request, build_opener
 
-_SCHEMES: Final = ("http", "https")
+_PORTS: Final = {"http": 80, "https": 443}
+_SCHEMES: Final = (*_PORTS,)
 
 
 class Address(NamedTuple):
@@ -73,4 +74,8 @@ def _is_same(before: SplitResult, after: SplitResult) -> bool:
     if before.hostname != after.hostname:
         return False
     is_safer = (before.scheme, after.scheme) == _SCHEMES
-    return is_safer or (before.scheme, before.port) == (after.scheme, after.port)
+    return is_safer or (before.scheme, _port(before)) == (after.scheme, _port(after))
+
+
+def _port(parts: SplitResult) -> int | None:
+    return parts.port or _PORTS.get(parts.scheme)

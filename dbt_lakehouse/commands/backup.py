@@ -36,6 +36,8 @@ from dbt_lakehouse.lake.locks import locks_beside
 from dbt_lakehouse.lake.wholeness import (
     PLACE,
     Committed,
+    Described,
+    beginning,
     committed,
     described,
     known_later,
@@ -116,6 +118,18 @@ class Recovered(NamedTuple):
         return "\n".join([*lines, f"{counted(len(lines), 'table')} recovered{_but(self.left_out)}"])
 
 
+class _Found(NamedTuple):
+    """A table or view of a warehouse."""
+
+    entry: Entry
+    metadata: str
+    """The path of its newest metadata that is whole."""
+    was_committed: bool
+    """Whether the catalog had it when a command last ended."""
+    has_others: bool
+    """Whether its folder has metadata of other tables too."""
+
+
 def backup(project: Project, target: Path) -> Backup:
     """Copy the lake to a folder that is not there yet or is empty, all tables as they are at one
     moment. Landings wait for that moment alone, what builds or maintains until the copy is done.
@@ -173,7 +187,9 @@ def _backup(project: Project, settings: dict[str, str], catalog: Path, folder: P
                 _point(copy, entry, copied[-1].metadata)
                 done.append(str(entry))
             _note(copy, PLACE, str((folder / catalog.name).resolve()))
-    # Last: what has no catalog yet is no lake.
+    # Last: what has no catalog yet is no lake. A crash of the machine leaves no catalog without its
+    # files.
+    os.sync()
     unfinished.rename(folder / catalog.name)
     return Backup(
         str(folder),
@@ -201,11 +217,17 @@ def recover(project: Project) -> Recovered:
         found = contents(settings) if catalog.exists() else None
         if found is not None and CLOSED in found.notes:
             raise ConfigurationError(found.notes[CLOSED])
+        had = [each for each in there if each.was_committed]
         if found is not None and found.notes:
             later_made, left_out = _unknown(found.entries, there)
             wanted = [*_later(found.entries, before), *later_made]
+        elif had:
+            # When the last command ended, the catalog had these, and whatever else is older is of
+            # tables that were dropped, or of another lake.
+            later_made, left_out = _unknown([each.entry for each in had], there)
+            wanted = [*((each.entry, each.metadata) for each in had), *later_made]
         else:
-            wanted, left_out = there, []
+            wanted, left_out = [(each.entry, each.metadata) for each in there], []
         if not wanted:
             raise ConfigurationError(
                 f"there is nothing to recover: {catalog} has all that is in {settings[WAREHOUSE]}"
@@ -214,6 +236,10 @@ def recover(project: Project) -> Recovered:
         with closing(sqlite3.connect(catalog)) as lake, lake:
             if found is None or not found.notes:
                 _make(lake, {entry.schema for entry, _ in wanted}, catalog)
+                if left_out or any(each.has_others for each in there):
+                    # Maintenance leaves alone the files of what may be another lake.
+                    for name, value in beginning(catalog).items():
+                        _note(lake, name, value)
             for entry, metadata in wanted:
                 _point(lake, entry, f"file://{metadata}")
     return Recovered({str(entry): metadata for entry, metadata in wanted}, left_out)
@@ -251,35 +277,51 @@ def _later(known: list[Entry], before: Committed) -> list[tuple[Entry, str]]:
 
 
 def _unknown(
-    known: list[Entry], there: list[tuple[Entry, str]]
+    known: list[Entry], there: list[_Found]
 ) -> tuple[list[tuple[Entry, str]], list[str]]:
     """The tables of a warehouse that its catalog has no entry for: those that were written after
     all that it knows, so that it can't know them, and the names of others, dropped before.
     """
     paths = [path for each in known if (path := path_of(each.metadata)) is not None]
-    last = max((described(path).last_updated_ms for path in paths), default=0)
+    last = max((described(path).written_ms for path in paths), default=0)
     folders = {path.parent.resolve() for path in paths}
     names = {str(entry) for entry in known}
     made, dropped = [], []
-    for entry, metadata in there:
+    for each in there:
+        entry, metadata = each.entry, each.metadata
         if str(entry) in names or Path(metadata).parent.resolve() in folders:
             continue
-        if described(Path(metadata)).last_updated_ms > last:
+        if described(Path(metadata)).written_ms > last:
             made.append((entry, metadata))
         else:
             dropped.append(str(entry))
     return made, dropped
 
 
-def _in_warehouse(warehouse: Path, before: Committed) -> Iterator[tuple[Entry, str]]:
-    """The tables of a warehouse, as their newest metadata that is whole has them."""
+def _in_warehouse(warehouse: Path, before: Committed) -> Iterator[_Found]:
+    """The tables and views of a warehouse, as their newest metadata that is whole has them.
+
+    A folder may have the files of several tables, one of which was dropped or is another lake's:
+    the one that the catalog had, or else the one that was written last, is taken.
+    """
     for folder in sorted(warehouse.glob("*/*/metadata")):
         schema, name = folder.parts[-3:-1]
+        newest: dict[str, tuple[Path, Described]] = {}
+        had: set[str] = set()
         for file in () if is_temporary(name) else metadata_files(folder, before):
             entry = Entry(schema, name, f"file://{file}", is_view=False)
-            if cut_short(entry) is None:
-                yield entry, str(file)
-                break
+            if cut_short(entry) is not None:
+                continue
+            said = described(file)
+            uuid = said.table_uuid or said.view_uuid
+            newest.setdefault(uuid, (file, said))
+            if str(file) in before:
+                had.add(uuid)
+        if newest:
+            uuid = max(newest, key=lambda each: (each in had, newest[each][1].written_ms))
+            file, said = newest[uuid]
+            entry = Entry(schema, name, f"file://{file}", is_view=bool(said.view_uuid))
+            yield _Found(entry, str(file), uuid in had, len(newest) > 1)
 
 
 def _make(lake: sqlite3.Connection, schemas: set[str], catalog: Path) -> None:

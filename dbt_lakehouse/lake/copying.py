@@ -57,7 +57,8 @@ class _Copy:
         self._from: Final = self._path(self._metadata["location"])
         self._sizes: Final[dict[str, int]] = {}
         """Of files that were rewritten, by their addresses in the original."""
-        self._to_copy: Final[dict[Path, Path]] = {}
+        self._to_copy: Final[dict[Path, tuple[Path, int]]] = {}
+        """Where each data file's copy is, and of what size the manifest says that it is."""
 
     def made(self) -> Copied:
         (self._to / "metadata").mkdir(parents=True)
@@ -100,7 +101,8 @@ class _Copy:
                 if is_vector:
                     file["file_size_in_bytes"] = self._write_vectors(source)
                 else:
-                    self._to_copy[self._path(source)] = self._place(source)
+                    of_size = self._place(source), file["file_size_in_bytes"]
+                    self._to_copy[self._path(source)] = of_size
             file["file_path"] = self._moved(source)
             branch, referenced = file.get("referenced_data_file", (0, None))
             if referenced is not None:
@@ -149,17 +151,21 @@ class _Copy:
         self._write(address, listed.header, listed.records)
 
     def _copy_files(self) -> None:
-        for folder in {place.parent for place in self._to_copy.values()}:
+        for folder in {place.parent for place, _ in self._to_copy.values()}:
             folder.mkdir(parents=True, exist_ok=True)
         with ThreadPoolExecutor(_AT_ONCE) as threads:
             # list: to raise what one of them has raised.
             list(threads.map(self._copy_file, self._to_copy, self._to_copy.values()))
 
-    def _copy_file(self, source: Path, place: Path) -> None:
+    def _copy_file(self, source: Path, of_size: tuple[Path, int]) -> None:
+        place, size = of_size
         try:
             shutil.copyfile(source, place)
         except FileNotFoundError as error:
             raise self._damaged(source, "it is missing") from error
+        found = place.stat().st_size
+        if found != size:
+            raise self._damaged(source, f"it has {found:,} bytes and should have {size:,}")
 
     # -- files and their addresses
 

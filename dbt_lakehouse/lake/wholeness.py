@@ -15,8 +15,10 @@ tables, the note is from before it. Neither the number of files ahead nor their 
 two apart.
 """
 
+import gzip
 import os
 import re
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -53,12 +55,25 @@ Committed = frozenset[str]
 NOTHING: Final[Committed] = frozenset()
 
 
+class _Version(msgspec.Struct, rename="kebab"):
+    """Of a view."""
+
+    timestamp_ms: int = 0
+
+
 class Described(msgspec.Struct, rename="kebab"):
-    """What a metadata file says first of all."""
+    """What a metadata file of a table or view says first of all."""
 
     table_uuid: str = ""
     """Empty in a view's."""
+    view_uuid: str = ""
     last_updated_ms: int = 0
+    versions: list[_Version] = []
+
+    @property
+    def written_ms(self) -> int:
+        """When it was written, in milliseconds since 1970."""
+        return max(self.last_updated_ms, *(each.timestamp_ms for each in self.versions), 0)
 
 
 def begins_anew() -> bool:
@@ -248,8 +263,11 @@ def _number(file: Path) -> int:
 
 
 def described(metadata: Path) -> Described:
-    """What a metadata file says; nothing if it is compressed, cut short or missing."""
+    """What a metadata file says; nothing if it is cut short or missing."""
     try:
-        return msgspec.json.decode(metadata.read_bytes(), type=Described)
-    except (OSError, ValueError):
+        content = metadata.read_bytes()
+        if ".gz." in metadata.name:
+            content = gzip.decompress(content)
+        return msgspec.json.decode(content, type=Described)
+    except (OSError, EOFError, ValueError, zlib.error):
         return Described()

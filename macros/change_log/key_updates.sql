@@ -110,7 +110,7 @@ left semi join (
 
 {#
   For each of the rows the columns of the old key's row before its delete, structs: `is_known` with
-  the `value`, or `rests_on`, the place of another of the rows, whose value it has.
+  the `value`, or the `text` that did not fit, or `rests_on`, the place of another of the rows, whose value it has.
 #}
 {% macro _values_before(log, own, updates, resting) -%}
 {%- set key = quoted(log.key) -%}
@@ -157,6 +157,7 @@ events as (
         _operation,
         _position,
         _unchanged_columns,
+        _misfits,
         _key_update.columns as _columns,
         {{ known_time('_occurred_at', '_kafka_timestamp') }} as _time
     from {{ own }}
@@ -198,6 +199,7 @@ placed as (
         null as _operation,
         _position,
         null as _unchanged_columns,
+        null as _misfits,
         null as _columns,
         null as _time,
         false as _is_resting,
@@ -217,7 +219,7 @@ told as (
                 when _operation = 'delete' then {{ _value_before() }}
                 when _is_resting and array_contains(_columns, {{ sql_text(column.strip('`')) }})
                     then {{ _value_before(rests_on='_place') }}
-                when not {{ is_unchanged(column) }} then {{ _value_before(column) }}
+                when not {{ is_unchanged(column) }} then {{ _value_before(column, misfit=column) }}
                 when _operation in ('snapshot', 'insert') then {{ _value_before() }}
             end,
             true
@@ -240,12 +242,23 @@ select * from told where _is_probe
     )) %}
 {% endmacro %}
 
-{# A known value, one that is another row's, or with neither one of which nothing is known. #}
-{% macro _value_before(value=none, rests_on=none) -%}
+{#
+  A known value, with its text where that does not fit the column; one that is another row's; or with
+  neither one of which nothing is known.
+#}
+{% macro _value_before(value=none, rests_on=none, misfit=none) -%}
     named_struct(
         'is_known', {{ 'true' if value else 'false' }},
         'value', {{ value or 'null' }},
-        'rests_on', {{ rests_on or 'cast(null as string)' }}
+        'rests_on', {{ rests_on or 'cast(null as string)' }},
+        'text',
+        {%- if misfit %}
+        try_element_at(
+            filter(_misfits, misfit -> misfit.column = {{ sql_text(misfit.strip('`')) }}), 1
+        ).text
+        {%- else %}
+        cast(null as string)
+        {%- endif %}
     )
 {%- endmacro %}
 
@@ -353,6 +366,18 @@ using (
         || transform(
             _unknown,
             column -> named_struct('column', column, 'text', '__debezium_unavailable_value')
+        )
+        -- What did not fit in the old key's row is told, and filled later, in this one too.
+        || filter(
+            array(
+                {%- for column in columns %}
+                named_struct(
+                    'column', {{ sql_text(column.strip('`')) }}, 'text', _known.{{ column }}.text
+                ){{ ',' if not loop.last }}
+                {%- endfor %}
+            ),
+            misfit
+            -> misfit.text is not null and array_contains(_key_update.columns, misfit.column)
         ) as _misfits
     from told
 ) as source

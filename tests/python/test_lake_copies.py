@@ -24,13 +24,14 @@ from dbt_lakehouse.lake.catalog import (
     WAREHOUSE,
     Entry,
     checkpoint,
+    contents,
     cut_short,
     entries,
     log_of_changes,
     refuse_unfit_to_write,
 )
 from dbt_lakehouse.lake.locks import locks_beside
-from dbt_lakehouse.lake.wholeness import ANEW, newer_metadata, refuse_filled, refuse_half
+from dbt_lakehouse.lake.wholeness import ANEW, BEGUN, newer_metadata, refuse_filled, refuse_half
 from dbt_lakehouse.texts import counted
 
 BRONZE: Final = "bronze.raw_payloads"
@@ -169,6 +170,18 @@ def test_a_backup_names_no_file_of_the_original(demo: Lake, saved: Lake) -> None
     for table in ("gold.orders", "gold.profiles_history", "silver.deleted_keys", BRONZE):
         assert sorted(map(repr, saved.read(table))) == sorted(map(repr, demo.read(table))), table
     assert saved.broken_sums() == []
+
+
+def test_a_file_that_is_cut_off_is_not_copied(saved: Lake, tmp_path: Path) -> None:
+    file = max((metadata_of(saved, "gold.orders").parent.parent / "data").glob("*.parquet"))
+    content = file.read_bytes()
+    file.write_bytes(content[:-1])
+    try:
+        sentence = told(lambda: backup(saved.load(), tmp_path / "copy"))
+        assert f"{file}, a file of gold.orders: it has {len(content) - 1:,} bytes" in sentence
+        assert not (tmp_path / "copy" / "catalog.db").exists()
+    finally:
+        file.write_bytes(content)
 
 
 def test_where_a_backup_can_not_go(demo: Lake, saved: Lake) -> None:
@@ -378,6 +391,38 @@ def test_a_lost_catalog_is_made_anew_from_the_files(saved: Lake) -> None:
             refuse_unfit_to_write(project.settings)
     finally:
         half.unlink()
+
+
+@pytest.mark.parametrize("is_noted", [True, False])
+def test_a_lost_catalog_over_the_files_of_two_lakes(small: Lake, is_noted: bool) -> None:
+    """A lake that was begun anew over the files of another one, whose tables had more commits."""
+    project, catalog = small.load(), catalog_of(small)
+    warehouse = small.folder / "lake" / "warehouse"
+    known = {str(each): str(path_of(each.metadata)) for each in entries(project.settings)}
+    for table in ("orders", "theirs"):
+        metadata_file(warehouse, table, 9, "older", at=0)
+    if is_noted:
+        end_a_command(small)
+    else:
+        (warehouse / ".committed.json").unlink()
+    catalog.unlink()
+    recovered = recover(project)
+    assert {name: recovered.tables[name] for name in known} == known
+    left_out = {*recovered.left_out}
+    assert left_out | recovered.tables.keys() == known.keys() | {"gold.theirs"}
+    assert left_out == ({"gold.theirs"} if is_noted else set())
+    # Maintenance deletes nothing of the other lake.
+    notes = contents(project.settings).notes
+    assert BEGUN in notes
+    refuse_unfit_to_write(project.settings)
+
+
+def test_a_view_is_recovered_as_one(small: Lake) -> None:
+    metadata = metadata_file(small.folder / "lake" / "warehouse", "seen", 1)
+    metadata.write_text(json.dumps({"view-uuid": "v", "versions": [{"timestamp-ms": 5}]}))
+    catalog_of(small).unlink()
+    recover(small.load())
+    assert entry_of(small, "gold.seen").is_view
 
 
 def test_the_log_of_changes_of_another_catalog(saved: Lake, demo: Lake, tmp_path: Path) -> None:
