@@ -225,6 +225,18 @@ def _texts_of_many(
     return [None if image is None else next(rows) for image in images]
 
 
+def text_columns(
+    images: Sequence[bytes], fields: tuple[Field, ...], key_fields: tuple[str, ...]
+) -> list[Sequence[str | None]] | None:
+    """``row_texts`` of images by column: the texts of each field in all of them. None if they can't
+    be taken apart at once: where one is no JSON object, or a field is a path.
+    """
+    names = tuple(each for each in fields if isinstance(each, str))
+    if len(names) < len(fields):
+        return None
+    return _columns_of_texts(list(images), names, frozenset(key_fields))
+
+
 def _columns_of_texts(
     images: list[bytes], fields: tuple[str, ...], keys: frozenset[Field]
 ) -> list[Sequence[str | None]] | None:

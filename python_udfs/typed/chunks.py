@@ -1,0 +1,348 @@
+"""Decoded events taken apart: the texts of a change log's columns, and which of them have changed,
+for the part of a batch whose Python objects stay in a processor's cache.
+
+A chunk goes the short way if nothing in it is rare: no placeholder, no partial image, no key
+update, no key that only the message says. All others go the long way, by columns too.
+"""
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from itertools import compress
+from operator import ne
+from typing import Any, Final, NamedTuple
+
+import msgspec
+import pyarrow as pa
+from msgspec import structs
+
+from python_udfs.core.events import UPDATE
+from python_udfs.debezium.types import UNAVAILABLE
+from python_udfs.images import (
+    PARTIAL,
+    Texts,
+    have_other_key,
+    row_texts_of_many,
+    text_columns,
+)
+from python_udfs.typed.declared import NAMES, Layout, Log
+from python_udfs.typed.row import NEW_KEY, OLD_KEY, Change, Notes, notes_of, said
+
+# As many as of payloads (dbt_lakehouse/spark/functions.py): ten times their bytes are a cache's.
+_CHUNK_BYTES: Final = 96 * 1024
+_SMALLEST_CHUNK, _LARGEST_CHUNK = 32, 512
+_PLACEHOLDER: Final = UNAVAILABLE.encode()
+# How a placeholder may stand in JSON otherwise.
+_ESCAPE: Final = b"\\u"
+_PARTIAL_MARK: Final = f'"{PARTIAL}":'.encode()
+
+Image = bytes | None
+Column = Sequence[str | None]
+
+
+class Changes(NamedTuple):
+    """Decoded events by field, as ``row.Change``; all of one length."""
+
+    operation: Sequence[str]
+    before: Sequence[Image]
+    after: Sequence[Image]
+    record_key: Sequence[Image]
+    metadata: Sequence[Image]
+    format: Sequence[str]
+
+    def slice(self, start: int, length: int) -> "Changes":
+        """Some of them."""
+        end = start + length
+        return Changes(
+            self.operation[start:end],
+            self.before[start:end],
+            self.after[start:end],
+            self.record_key[start:end],
+            self.metadata[start:end],
+            self.format[start:end],
+        )
+
+
+def at_once(changes: Changes) -> int:
+    """How many of these are to be taken apart at a time, by a sample's size."""
+    sample = changes.after[:_SMALLEST_CHUNK]
+    size = sum(len(each) for each in sample if each is not None)
+    fitting = _CHUNK_BYTES * len(sample) // max(1, size)
+    return min(max(fitting, _SMALLEST_CHUNK), _LARGEST_CHUNK)
+
+
+class Names(dict[tuple[int, ...], int]):
+    """Lists of columns' names, each once, by which of the columns are in it."""
+
+    def __init__(self, names: list[str]) -> None:
+        self.names = names
+        self.lists: list[list[str]] = []
+        self.none = self[(0,) * len(names)]
+
+    def __missing__(self, chosen: tuple[int, ...]) -> int:
+        self.lists.append(list(compress(self.names, chosen)))
+        self[chosen] = len(self.lists) - 1
+        return len(self.lists) - 1
+
+    def array(self, numbers: Iterable[int | None]) -> pa.Array:
+        """The lists of these numbers."""
+        return pa.array(self.lists, NAMES).take(pa.array(numbers, pa.int32()))
+
+
+class Chunk(NamedTuple):
+    """Events taken apart. What is None is nothing for all of them."""
+
+    length: int
+    shipped: list[pa.Array]
+    """Of each column, its texts in the images that say them."""
+    changed: Sequence[int | None]
+    """The numbers of lists of names."""
+    has_other_key: Sequence[bool]
+    unchanged: Sequence[int] | None = None
+    previous: list[Column] | None = None
+    """Of each column of the key, its text before."""
+    has_row_before: Sequence[bool] | None = None
+    """Whether there is an image before, of a keyless table."""
+    unavailable: list[Sequence[bool] | None] | None = None
+    """Of each column, whether it is the placeholder: after, or of the key before."""
+    parts: list[Column] | None = None
+    updates: dict[int, tuple[Change, Notes]] | None = None
+
+
+def taken_apart(log: Log, made: Layout, changes: Changes, names: Names) -> Chunk:
+    """Events, few enough (``at_once``), with the numbers of lists of their columns' names.
+
+    An image or a key that can't be read counts as none, for its event only: decoders made it, so
+    that is an error of ours, and one event must not stop a run.
+    """
+    try:
+        return _short_way(log, made, changes, names) or _long_way(log, made, changes, names)
+    except Exception:
+        # Of which event, they tell one by one.
+        pass
+    readable = [
+        _is_readable(log, made, changes.slice(place, 1), names)
+        for place in range(len(changes.operation))
+    ]
+    images = [
+        [image if ok else None for image, ok in zip(column, readable, strict=True)]
+        for column in (changes.before, changes.after, changes.record_key)
+    ]
+    kept = changes._replace(before=images[0], after=images[1], record_key=images[2])
+    return _long_way(log, made, kept, names)
+
+
+def _is_readable(log: Log, made: Layout, change: Changes, names: Names) -> bool:
+    try:
+        _long_way(log, made, change, names)
+    except Exception:
+        return False
+    return True
+
+
+# --- The short way --------------------------------------------------------------------------------
+
+
+def _short_way(log: Log, made: Layout, changes: Changes, names: Names) -> Chunk | None:
+    """Events of which nothing is rare; None if something is."""
+    befores, afters = changes.before, changes.after
+    if log.partial or (made.key_columns and _have_notes(changes)):
+        return None
+    has_before = [image is not None for image in befores]
+    if log.keyless and any(has_before) and UPDATE in changes.operation:
+        return None
+    rows = [
+        row
+        for before, after in zip(befores, afters, strict=True)
+        if (row := before if after is None else after) is not None
+    ]
+    if len(rows) < len(afters):
+        return None
+    lines = b"\n".join(rows)
+    if _PARTIAL_MARK in lines or (log.key and _PLACEHOLDER in lines):
+        return None
+    columns = text_columns(rows, made.fields, made.key_fields)
+    if columns is None:
+        return None
+    if log.key and _ESCAPE in lines and any(UNAVAILABLE in column for column in columns):
+        return None
+    if any(None in columns[place] for place in made.key_places if made.key_columns):
+        return None
+    length = len(rows)
+    changed: Sequence[int | None] = [None] * length
+    if any(has_before):
+        both = [
+            before and after is not None for before, after in zip(has_before, afters, strict=True)
+        ]
+        earlier = [before for before in compress(befores, both) if before is not None]
+        if earlier:
+            columns_before = text_columns(earlier, made.fields, made.key_fields)
+            if columns_before is None:
+                return None
+            masks = [
+                bytes(map(ne, before, compress(now, both)))
+                for before, now in zip(columns_before, columns, strict=True)
+            ]
+            if any(1 in masks[place] for place in made.key_places if made.key_columns):
+                return None
+            numbers = map(names.__getitem__, zip(*masks, strict=True))
+            changed = [next(numbers) if each else None for each in both]
+    others = have_other_key(changes.record_key, log.keys)
+    return Chunk(length, _arrays(columns), changed, others)
+
+
+def _have_notes(changes: Changes) -> bool:
+    """Whether metadata may say something of a key update."""
+    said = b"".join(filter(None, changes.metadata))
+    return OLD_KEY in said or NEW_KEY in said
+
+
+# --- The long way ---------------------------------------------------------------------------------
+
+
+def _long_way(log: Log, made: Layout, changes: Changes, names: Names) -> Chunk:
+    """Any events."""
+    length = len(changes.operation)
+    updates = _updates(changes) if made.key_columns else {}
+    befores = list(changes.before)
+    for place, (_, notes) in updates.items():
+        if befores[place] is None and notes.old_key is not None:
+            befores[place] = notes.old_key.encode()
+    texts = row_texts_of_many(
+        befores, changes.after, changes.record_key, made.fields, made.key_fields
+    )
+    width = len(log.columns)
+    before, after, parts = (_columns(rows, width) for rows in (texts[0], texts[1], texts[3]))
+    key = _columns(texts[2], len(made.key_fields))
+    has_after = [row is not None for row in texts[1]]
+    both = [
+        image is not None and is_there
+        for image, is_there in zip(changes.before, has_after, strict=True)
+    ]
+    named = _named(changes.after, log) if log.partial else None
+    named_before = _named(changes.before, log) if log.partial else None
+
+    shipped: list[Column] = []
+    unavailable: list[Sequence[bool] | None] = []
+    changed_masks, unchanged_masks = [], []
+    none = bytes(length)
+    for place, spec in enumerate(log.columns):
+        says = has_after if named is None else named[place]
+        now, was = after[place], before[place]
+        column: Column = [a if said else b for said, a, b in zip(says, now, was, strict=True)]
+        hidden = [text == UNAVAILABLE for text in now] if UNAVAILABLE in now else None
+        is_key = spec.column in made.key_columns
+        if is_key:
+            column = _of_key(column, was, key[made.key_places.index(place)], hidden, changes.before)
+        elif log.key and hidden is not None:
+            column = [
+                said(b) if is_hidden else said(text)
+                for is_hidden, b, text in zip(hidden, was, column, strict=True)
+            ]
+        elif log.key and UNAVAILABLE in column:
+            column = list(map(said, column))
+        shipped.append(column)
+        differs = bytes(map(ne, was, now))
+        unsaid = none
+        if log.key and hidden is not None:
+            differs = _and_not(differs, bytes(hidden))
+            if not is_key:
+                unsaid = bytes(
+                    is_hidden and text is None
+                    for is_hidden, text in zip(hidden, column, strict=True)
+                )
+        if named is not None and named_before is not None:
+            differs = bytes(map(min, differs, bytes(named[place])))
+            if not is_key:
+                unsaid = bytes(
+                    is_unsaid or (image is not None and not here and not there)
+                    for is_unsaid, image, here, there in zip(
+                        unsaid, changes.after, named[place], named_before[place], strict=True
+                    )
+                )
+        changed_masks.append(differs)
+        unchanged_masks.append(unsaid)
+        if is_key and UNAVAILABLE in was:
+            hidden = [a == UNAVAILABLE or b == UNAVAILABLE for a, b in zip(now, was, strict=True)]
+        unavailable.append(hidden)
+    changed = map(names.__getitem__, zip(*changed_masks, strict=True))
+    return Chunk(
+        length,
+        _arrays(shipped),
+        [number if each else None for number, each in zip(changed, both, strict=True)],
+        have_other_key(changes.record_key, log.keys),
+        unchanged=list(map(names.__getitem__, zip(*unchanged_masks, strict=True))),
+        previous=[before[place] for place in made.key_places],
+        has_row_before=[row is not None for row in texts[0]],
+        unavailable=unavailable,
+        parts=None if texts[3].count(None) == length else parts,
+        updates=updates,
+    )
+
+
+def _arrays(columns: list[Column]) -> list[pa.Array]:
+    return [pa.array(column, pa.string()) for column in columns]
+
+
+def _updates(changes: Changes) -> dict[int, tuple[Change, Notes]]:
+    """What events say of key updates, by their places."""
+    if not _have_notes(changes):
+        return {}
+    found = {}
+    for place, values in enumerate(zip(*changes, strict=True)):
+        change = Change(*values)
+        notes = notes_of(change.operation, change.metadata)
+        if notes is not None:
+            found[place] = change, notes
+    return found
+
+
+def _columns(rows: list[Texts], width: int) -> list[Column]:
+    if not rows or not width:
+        return [()] * width
+    nothing = (None,) * width
+    return list(zip(*(nothing if row is None else row for row in rows), strict=True))
+
+
+def _of_key(
+    column: Column, was: Column, key: Column, hidden: list[bool] | None, images: Sequence[Image]
+) -> Column:
+    """A key column's texts; where the row does not say them, those of the record key."""
+    if hidden is None and None not in column and UNAVAILABLE not in column:
+        return column
+    found = []
+    for place, text in enumerate(map(said, column)):
+        if text is None and hidden is not None and hidden[place] and images[place] is not None:
+            text = said(was[place])
+        found.append(said(key[place]) if text is None else text)
+    return found
+
+
+def _and_not(mask: bytes, other: bytes) -> bytes:
+    return bytes(a and not b for a, b in zip(mask, other, strict=True))
+
+
+def _named(images: Sequence[Image], log: Log) -> list[list[bool]]:
+    """Of each column, whether the images name its field."""
+    fields = tuple(dict.fromkeys(spec.field for spec in log.columns))
+    there = [image for image in images if image is not None]
+    names: list[Sequence[Any]] = [()] * len(fields)
+    if there:
+        rows = _names_decoder(fields).decode_lines(b"\n".join(there))
+        if len(rows) != len(there):
+            rows = [_names_decoder(fields).decode(image) for image in there]
+        names = list(zip(*map(structs.astuple, rows), strict=True))
+    found = {}
+    for field, column in zip(fields, names, strict=True):
+        values = iter(column)
+        found[field] = [image is not None and next(values) is not None for image in images]
+    return [found[spec.field] for spec in log.columns]
+
+
+@lru_cache(256)
+def _names_decoder(fields: tuple[str, ...]) -> msgspec.json.Decoder[Any]:
+    """Of objects' fields as they are written; None for one that is not there."""
+    attributes = {f"f{place}": name for place, name in enumerate(fields)}
+    row = msgspec.defstruct(
+        "Names", [(name, msgspec.Raw, None) for name in attributes], rename=attributes, gc=False
+    )
+    return msgspec.json.Decoder(row)

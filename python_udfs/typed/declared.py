@@ -1,0 +1,118 @@
+"""What a change log is declared to be, as far as its rows go, and the Arrow types of these."""
+
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+import msgspec
+import pyarrow as pa
+
+from python_udfs.images import Field
+from python_udfs.typed.columns import arrow_type
+
+CHANGED: Final = "_changed_columns"
+UNCHANGED: Final = "_unchanged_columns"
+PREVIOUS_KEY: Final = "_previous_key"
+KEY_UPDATE: Final = "_key_update"
+MISFITS: Final = "_misfits"
+HAS_OTHER_KEY: Final = "has_other_key"
+
+NAMES: Final = pa.list_(pa.string())
+MISFIT_TYPE: Final = pa.struct([("column", pa.string()), ("text", pa.string())])
+
+
+class LogColumn(msgspec.Struct, frozen=True):
+    """A column of a change log."""
+
+    column: str
+    type: str
+    """A Spark SQL type in lower case, as of ``typed.values``."""
+    field: str
+    """Its field in the images, or that which it is inside of."""
+    path: tuple[str, ...] | None = None
+    """Where inside of images it is; of no names for the whole image, None for the field itself."""
+    encoding: str | None = None
+    """``hbase`` for base64 of HBase's binary values."""
+
+
+class Log(msgspec.Struct, frozen=True):
+    """A change log. ``msgspec.convert`` makes one of what a model's meta keeps of its
+    declaration.
+    """
+
+    columns: tuple[LogColumn, ...]
+    """The key's first."""
+    key: tuple[str, ...] = ()
+    """The names of the key columns; of a keyless table those of all columns, of a log whose key is
+    none of its columns (Aerospike's) none.
+    """
+    keyless: bool = False
+    partial: bool = False
+    """Whether images name only some of the columns: the others are unchanged."""
+    keys: tuple[tuple[str, ...], ...] = ()
+    """The names that record keys may have, each a set of them; empty for any."""
+
+
+class Layout(NamedTuple):
+    """What rows of a log are made by, and of."""
+
+    fields: tuple[Field, ...]
+    """Of each column."""
+    key_columns: tuple[str, ...]
+    """Those of a log whose key says which row a change is of."""
+    key_places: tuple[int, ...]
+    """The places of the log's key among its columns; of a keyless table, of all."""
+    key_fields: tuple[str, ...]
+    """The names of these in record keys, for key columns."""
+    types: tuple[pa.DataType, ...]
+    key_type: pa.StructType
+    update_type: pa.StructType
+
+
+@lru_cache(256)
+def layout(log: Log) -> Layout:
+    """The layout of a log. Raises ``ValueError`` for a type that its columns can't have."""
+    fields = tuple(each.field if each.path is None else each.path for each in log.columns)
+    key_columns = () if log.keyless else log.key
+    key_places = tuple(place for place, each in enumerate(log.columns) if each.column in log.key)
+    key_type = pa.struct(
+        [(log.columns[place].column, arrow_type(log.columns[place].type)) for place in key_places]
+    )
+    return Layout(
+        fields=fields,
+        key_columns=key_columns,
+        key_places=key_places,
+        key_fields=tuple(log.columns[place].field for place in key_places if key_columns),
+        types=tuple(arrow_type(each.type) for each in log.columns),
+        key_type=key_type,
+        update_type=pa.struct(
+            [
+                ("id", pa.string()),
+                ("change", pa.string()),
+                ("key_before", key_type),
+                ("columns", NAMES),
+            ]
+        ),
+    )
+
+
+@lru_cache(256)
+def row_type(log: Log) -> pa.StructType:
+    """The Arrow type of a log's rows: its columns by name, and
+
+    _changed_columns    list<string>; null where one of the images was not shipped
+    _unchanged_columns  list<string>, of logs with a key or partial images
+    _previous_key       struct of the key columns, of logs with a key or keyless
+    _key_update         struct<id, change, key_before, columns>, of logs with a key
+    _misfits            list<struct<column, text>>
+    has_other_key       boolean, whether the record key is of other columns than it may be
+    """
+    made = layout(log)
+    fields = [(each.column, kind) for each, kind in zip(log.columns, made.types, strict=True)]
+    fields.append((CHANGED, NAMES))
+    if log.key or log.partial:
+        fields.append((UNCHANGED, NAMES))
+    if log.key:
+        fields.append((PREVIOUS_KEY, made.key_type))
+    if made.key_columns:
+        fields.append((KEY_UPDATE, made.update_type))
+    return pa.struct([*fields, (MISFITS, pa.list_(MISFIT_TYPE)), (HAS_OTHER_KEY, pa.bool_())])

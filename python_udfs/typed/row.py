@@ -1,0 +1,254 @@
+"""A change log's row from one decoded event: the careful way, which is the definition.
+``rows.change_rows`` gives the same for many events, by column.
+
+What stands for a value that the source did not log, Debezium's placeholder, is no value: the column
+is unchanged, and has what it had before the change if the image before says it.
+"""
+
+import re
+from collections.abc import Sequence
+from hashlib import md5
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from python_udfs.core.events import DELETE, INSERT, SNAPSHOT, UPDATE, UPSERT
+from python_udfs.debezium.types import UNAVAILABLE
+from python_udfs.images import (
+    Texts,
+    decode_hbase,
+    have_other_key,
+    row_texts_of_many,
+)
+from python_udfs.typed.declared import (
+    CHANGED,
+    HAS_OTHER_KEY,
+    KEY_UPDATE,
+    MISFITS,
+    PREVIOUS_KEY,
+    UNCHANGED,
+    Log,
+    LogColumn,
+    layout,
+)
+from python_udfs.typed.values import Value, typed
+
+_decode_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_decode_string = msgspec.json.Decoder(str).decode
+_UNWRAPPED: Final = re.compile("debezium.unwrapped.")
+OLD_KEY, NEW_KEY = b'"old_key":', b'"new_key":'
+NEW_ROWS: Final = frozenset({SNAPSHOT, INSERT})
+"""Operations before which there is no row to look up."""
+_INSERTS: Final = frozenset({INSERT, UPSERT})
+
+
+class Change(NamedTuple):
+    """What a log's row is made of: some of an event's fields, as in ``core.events``."""
+
+    operation: str
+    before: bytes | None = None
+    after: bytes | None = None
+    record_key: bytes | None = None
+    metadata: bytes | None = None
+    format: str = ""
+
+
+class Notes(NamedTuple):
+    """What a header says of a key update: the key of the other one of its two events."""
+
+    old_key: str | None = None
+    new_key: str | None = None
+
+
+def notes_of(operation: str, metadata: bytes | None) -> Notes | None:
+    """What an event's metadata says of a key update; None for nothing."""
+    if metadata is None:
+        return None
+    if operation in _INSERTS and OLD_KEY in metadata:
+        text = in_metadata(metadata, "old_key")
+        return None if text is None else Notes(old_key=text)
+    if operation == DELETE and NEW_KEY in metadata:
+        text = in_metadata(metadata, "new_key")
+        return None if text is None else Notes(new_key=text)
+    return None
+
+
+def in_metadata(metadata: bytes | None, name: str) -> str | None:
+    """The text of a field of metadata: a string unquoted, all else as it is; None for none."""
+    raw = b"" if metadata is None else bytes(_decode_object(metadata).get(name, b"null"))
+    if raw in (b"", b"null"):
+        return None
+    return _decode_string(raw) if raw.startswith(b'"') else raw.decode()
+
+
+def key_update(
+    change: Change, notes: Notes, key_before: dict[str, Value] | None, unchanged: Sequence[str]
+) -> dict[str, Any] | None:
+    """What an event says of a key update: ``id``, which its delete and its insert share, and of a
+    source's change ``change``; of the insert, the ``key_before`` that its row had, and the
+    ``columns`` that are as they were there. None if it says nothing of use.
+    """
+    if key_before is None and notes.new_key is None:
+        return None
+    record_key = None if change.record_key is None else change.record_key.decode()
+    keys = (
+        record_key if notes.old_key is None else notes.old_key,
+        record_key if notes.new_key is None else notes.new_key,
+    )
+    # What the transform adds to a row, a null value of the same change lacks.
+    source = None if _UNWRAPPED.match(change.format) else in_metadata(change.metadata, "source")
+    return {
+        "id": _md5(" ".join(key for key in keys if key is not None)),
+        "change": None if source is None else _md5(source),
+        "key_before": key_before,
+        "columns": None if key_before is None else list(unchanged),
+    }
+
+
+def _md5(text: str) -> str:
+    return md5(text.encode(), usedforsecurity=False).hexdigest()
+
+
+def said(text: str | None) -> str | None:
+    """A text, or None where it is the placeholder."""
+    return None if text == UNAVAILABLE else text
+
+
+def change_row(log: Log, change: Change) -> dict[str, Any]:
+    """The row of a change, by name, as of ``declared.row_type``; values as of ``typed.values``.
+
+    The images and the record key are what a decoder made: text that is no JSON object raises
+    ``msgspec.DecodeError``.
+    """
+    made = layout(log)
+    notes = (notes_of(change.operation, change.metadata) if made.key_columns else None) or Notes()
+    old_key = None if notes.old_key is None else notes.old_key.encode()
+    texts = row_texts_of_many(
+        [old_key if change.before is None else change.before],
+        [change.after],
+        [change.record_key],
+        made.fields,
+        made.key_fields,
+    )
+    before, after, key, parts = (each[0] for each in texts)
+    after_names = _names(change.after) if log.partial else frozenset()
+    before_names = _names(change.before) if log.partial else frozenset()
+
+    row: dict[str, Any] = {}
+    shipped: list[str | None] = []
+    for place, spec in enumerate(log.columns):
+        if log.partial:
+            text = _at(after if spec.field in after_names else before, place)
+        else:
+            text = _at(before if after is None else after, place)
+        is_unavailable = _at(after, place) == UNAVAILABLE
+        if spec.column in made.key_columns:
+            text = said(text)
+            if text is None and is_unavailable and change.before is not None:
+                text = said(_at(before, place))
+            if text is None:
+                text = said(_at(key, made.key_places.index(place)))
+        elif log.key:
+            text = said(_at(before, place) if is_unavailable else text)
+        shipped.append(text)
+        is_binary = spec.encoding == "hbase"
+        row[spec.column] = typed(decode_hbase(text, spec.type) if is_binary else text, spec.type)
+
+    row[CHANGED] = None
+    if change.before is not None and after is not None:
+        row[CHANGED] = [
+            spec.column
+            for place, spec in enumerate(log.columns)
+            if _at(before, place) != after[place]
+            and not (log.key and after[place] == UNAVAILABLE)
+            and not (log.partial and spec.field not in after_names)
+        ]
+    unchanged = [
+        spec.column
+        for place, spec in enumerate(log.columns)
+        if spec.column not in made.key_columns
+        and (
+            (log.key and _at(after, place) == UNAVAILABLE and shipped[place] is None)
+            or (
+                log.partial
+                and change.after is not None
+                and spec.field not in after_names | before_names
+            )
+        )
+    ]
+    if log.key or log.partial:
+        row[UNCHANGED] = unchanged
+    previous_key = key_before = None
+    if log.key:
+        previous_key = _previous_key(log, change, before, row)
+        row[PREVIOUS_KEY] = previous_key
+    if made.key_columns:
+        if notes.old_key is not None:
+            key_before = _key_before(log, before)
+        row[KEY_UPDATE] = key_update(change, notes, key_before, unchanged)
+    row[MISFITS] = []
+    for place, spec in enumerate(log.columns):
+        text = None
+        is_unavailable = _at(after, place) == UNAVAILABLE
+        if shipped[place] is not None and row[spec.column] is None:
+            text = shipped[place]
+        elif _at(parts, place) is not None:
+            # What it is now nobody knows: in gold it stays what it was.
+            text = _at(parts, place)
+        elif spec.column in made.key_columns:
+            if shipped[place] is None and (is_unavailable or _at(before, place) == UNAVAILABLE):
+                text = UNAVAILABLE
+        elif made.key_columns and spec.column in unchanged:
+            # Of a row that is new or has a new key, no row before it is known.
+            is_new = change.operation in NEW_ROWS or previous_key is not None
+            if key_before is not None or (is_unavailable and is_new):
+                text = UNAVAILABLE
+        if text is not None:
+            row[MISFITS].append({"column": spec.column, "text": text})
+    (row[HAS_OTHER_KEY],) = have_other_key([change.record_key], log.keys)
+    return row
+
+
+def _at(texts: Texts, place: int) -> str | None:
+    return None if texts is None else texts[place]
+
+
+def _names(image: bytes | None) -> frozenset[str]:
+    return frozenset() if image is None else frozenset(_decode_object(image))
+
+
+def _previous_key(
+    log: Log, change: Change, before: Texts, row: dict[str, Any]
+) -> dict[str, Value | None] | None:
+    """The key that an update has replaced; of a keyless table, the row."""
+    if change.operation != UPDATE or (log.keyless and before is None):
+        return None
+    key: dict[str, Value | None] = {}
+    for place in layout(log).key_places:
+        spec = log.columns[place]
+        text = _at(before, place)
+        if log.keyless:
+            key[spec.column] = typed(text, spec.type)
+            continue
+        value = None if spec.encoding else typed(said(text), spec.type)
+        key[spec.column] = row[spec.column] if value is None else value
+    if not log.keyless and all(_is_same(value, row[name]) for name, value in key.items()):
+        return None
+    return key
+
+
+def _is_same(value: Value | None, other: Value | None) -> bool:
+    # Spark's NaN is NaN.
+    return value == other or (value != value and other != other)
+
+
+def _key_before(log: Log, before: Texts) -> dict[str, Value] | None:
+    """The key that a header names, which is read as an image before; None if it lacks a column."""
+    key = {}
+    for place in layout(log).key_places:
+        spec: LogColumn = log.columns[place]
+        value = typed(said(_at(before, place)), spec.type)
+        if value is None:
+            return None
+        key[spec.column] = value
+    return key
