@@ -225,28 +225,40 @@ def _texts_of_many(
     return [None if image is None else next(rows) for image in images]
 
 
-def text_columns(
+class FieldColumn(NamedTuple):
+    """What a field is in many images: texts; integers or booleans, where it is nothing else."""
+
+    values: Sequence[Any]
+    kind: type = str
+
+    def texts(self) -> Sequence[str | None]:
+        """The texts, as ``row_texts`` gives them."""
+        return self.values if self.kind is str else _flat_texts(self.values)
+
+
+def field_columns(
     images: Sequence[bytes], fields: tuple[Field, ...], key_fields: tuple[str, ...]
-) -> list[Sequence[str | None]] | None:
-    """``row_texts`` of images by column: the texts of each field in all of them. None if they can't
-    be taken apart at once: where one is no JSON object, or a field is a path.
+) -> list[FieldColumn] | None:
+    """``row_texts`` of images by column, for each field what it is in all of them. None if they
+    can't be taken apart at once: where one is no JSON object, or a field is a path.
     """
     names = tuple(each for each in fields if isinstance(each, str))
     if len(names) < len(fields):
         return None
-    return _columns_of_texts(list(images), names, frozenset(key_fields))
+    return _columns_of_fields(images, names, frozenset(key_fields))
 
 
-def _columns_of_texts(
-    images: list[bytes], fields: tuple[str, ...], keys: frozenset[Field]
-) -> list[Sequence[str | None]] | None:
-    """The texts of each field, all images decoded at once; None if these images can't be."""
+def _columns_of_fields(
+    images: Sequence[bytes], fields: tuple[str, ...], keys: frozenset[Field]
+) -> list[FieldColumn] | None:
+    """The values of each field, all images decoded at once; None if these images can't be."""
     lines = b"\n".join(images)
     try:
         # Most often the first image tells which fields nest in all of them.
-        nesting = _nesting(_values_of_fields(images[0], fields, frozenset()))
+        nesting = _nesting(_kinds(_values_of_fields(images[0], fields, frozenset())))
         columns = _values_of_fields(lines, fields, nesting)
-        if others := _nesting(columns):
+        kinds = _kinds(columns)
+        if others := _nesting(kinds) - nesting:
             nesting |= others
             columns = _values_of_fields(lines, fields, nesting)
     except _FAILURES:
@@ -254,14 +266,31 @@ def _columns_of_texts(
     if not columns or len(columns[0]) != len(images):
         # No fields, or a line break between tokens.
         return None
-    texts: list[Sequence[str | None]] = []
+    found = []
     for place, column in enumerate(columns):
         is_key = fields[place] in keys
         if place in nesting:
-            texts.append([_key_text(raw) if is_key else _text(raw) for raw in column])
+            found.append(FieldColumn([_key_text(raw) if is_key else _text(raw) for raw in column]))
+        elif kind := _ONE_KIND.get(kinds[place]):
+            found.append(FieldColumn(column, kind))
         else:
-            texts.append(_flat_texts(list(map(plain_number, column)) if is_key else column))
-    return texts
+            values = list(map(plain_number, column)) if is_key else column
+            found.append(FieldColumn(_flat_texts(values)))
+    return found
+
+
+_ONE_KIND: Final[dict[frozenset[type], type]] = {
+    frozenset(kinds): kinds[0]
+    for kinds in ((str,), (str, type(None)), (int,), (int, type(None)), (bool,), (bool, type(None)))
+}
+
+
+def _columns_of_texts(
+    images: list[bytes], fields: tuple[str, ...], keys: frozenset[Field]
+) -> list[Sequence[str | None]] | None:
+    """The texts of each field, all images decoded at once; None if these images can't be."""
+    columns = _columns_of_fields(images, fields, keys)
+    return None if columns is None else [column.texts() for column in columns]
 
 
 def _values_of_fields(
@@ -272,14 +301,17 @@ def _values_of_fields(
     return list(zip(*map(structs.astuple, rows), strict=True))
 
 
-_are_flat = frozenset({str, int, bool, type(None), msgspec.Raw}).issuperset
+_FLAT: Final = frozenset({str, int, bool, type(None), msgspec.Raw})
+_are_flat = _FLAT.issuperset
 
 
-def _nesting(columns: Iterable[Iterable[Any]]) -> frozenset[int]:
+def _kinds(columns: Iterable[Iterable[Any]]) -> list[frozenset[type]]:
+    return [frozenset(map(type, column)) for column in columns]
+
+
+def _nesting(kinds: Iterable[frozenset[type]]) -> frozenset[int]:
     """The places of columns with lists or objects: decoded, those have lost their white space."""
-    return frozenset(
-        place for place, column in enumerate(columns) if not _are_flat(map(type, column))
-    )
+    return frozenset(place for place, each in enumerate(kinds) if not each <= _FLAT)
 
 
 @lru_cache(256)

@@ -15,17 +15,20 @@ import msgspec
 import pyarrow as pa
 from msgspec import structs
 
-from python_udfs.core.events import UPDATE
+from python_udfs.core.events import UPDATE, EventColumns
 from python_udfs.debezium.types import UNAVAILABLE
 from python_udfs.images import (
     PARTIAL,
+    FieldColumn,
     Texts,
+    field_columns,
     have_other_key,
     row_texts_of_many,
-    text_columns,
 )
-from python_udfs.typed.declared import NAMES, Layout, Log
+from python_udfs.typed.columns import arrow_type
+from python_udfs.typed.declared import NAMES, Layout, Log, LogColumn
 from python_udfs.typed.row import NEW_KEY, OLD_KEY, Change, Notes, notes_of, said
+from python_udfs.typed.values import INTEGER_BITS
 
 # As many as of payloads (dbt_lakehouse/spark/functions.py): ten times their bytes are a cache's.
 _CHUNK_BYTES: Final = 96 * 1024
@@ -49,6 +52,23 @@ class Changes(NamedTuple):
     metadata: Sequence[Image]
     format: Sequence[str]
 
+    @classmethod
+    def of_columns(cls, events: EventColumns, format: str) -> "Changes":
+        """Events of one table, as decoders give those that are alike."""
+        length = len(events.occurred_at)
+        if isinstance(events.operation, str):
+            operations: Sequence[str] = [events.operation] * length
+        else:
+            operations = events.operation
+        return cls(
+            operations,
+            _images(events.before, length),
+            _images(events.after, length),
+            _images(events.record_key, length),
+            _images(events.metadata, length),
+            [format] * length,
+        )
+
     def slice(self, start: int, length: int) -> "Changes":
         """Some of them."""
         end = start + length
@@ -60,6 +80,16 @@ class Changes(NamedTuple):
             self.metadata[start:end],
             self.format[start:end],
         )
+
+
+def _images(lines: bytes | None, length: int) -> Sequence[Image]:
+    if lines is None:
+        return [None] * length
+    images = lines.split(b"\n")
+    images.pop()
+    if b"null" not in images:
+        return images
+    return [None if image == b"null" else image for image in images]
 
 
 def at_once(changes: Changes) -> int:
@@ -93,7 +123,8 @@ class Chunk(NamedTuple):
 
     length: int
     shipped: list[pa.Array]
-    """Of each column, its texts in the images that say them."""
+    """Of each column, its texts in the images that say them; or its values, if they came as such.
+    """
     changed: Sequence[int | None]
     """The numbers of lists of names."""
     has_other_key: Sequence[bool]
@@ -160,12 +191,12 @@ def _short_way(log: Log, made: Layout, changes: Changes, names: Names) -> Chunk 
     lines = b"\n".join(rows)
     if _PARTIAL_MARK in lines or (log.key and _PLACEHOLDER in lines):
         return None
-    columns = text_columns(rows, made.fields, made.key_fields)
+    columns = field_columns(rows, made.fields, made.key_fields)
     if columns is None:
         return None
-    if log.key and _ESCAPE in lines and any(UNAVAILABLE in column for column in columns):
+    if log.key and _ESCAPE in lines and any(UNAVAILABLE in column.values for column in columns):
         return None
-    if any(None in columns[place] for place in made.key_places if made.key_columns):
+    if any(None in columns[place].values for place in made.key_places if made.key_columns):
         return None
     length = len(rows)
     changed: Sequence[int | None] = [None] * length
@@ -175,11 +206,11 @@ def _short_way(log: Log, made: Layout, changes: Changes, names: Names) -> Chunk 
         ]
         earlier = [before for before in compress(befores, both) if before is not None]
         if earlier:
-            columns_before = text_columns(earlier, made.fields, made.key_fields)
+            columns_before = field_columns(earlier, made.fields, made.key_fields)
             if columns_before is None:
                 return None
             masks = [
-                bytes(map(ne, before, compress(now, both)))
+                _differing(before, now, both)
                 for before, now in zip(columns_before, columns, strict=True)
             ]
             if any(1 in masks[place] for place in made.key_places if made.key_columns):
@@ -187,7 +218,29 @@ def _short_way(log: Log, made: Layout, changes: Changes, names: Names) -> Chunk 
             numbers = map(names.__getitem__, zip(*masks, strict=True))
             changed = [next(numbers) if each else None for each in both]
     others = have_other_key(changes.record_key, log.keys)
-    return Chunk(length, _arrays(columns), changed, others)
+    shipped = [_array(column, spec) for column, spec in zip(columns, log.columns, strict=True)]
+    return Chunk(length, shipped, changed, others)
+
+
+def _differing(before: FieldColumn, now: FieldColumn, both: list[bool]) -> bytes:
+    """Whether values differ, where there are both."""
+    if before.kind is now.kind:
+        return bytes(map(ne, before.values, compress(now.values, both)))
+    return bytes(map(ne, before.texts(), compress(now.texts(), both)))
+
+
+def _array(column: FieldColumn, spec: LogColumn) -> pa.Array:
+    """Texts; or values of the column's type, where they came as such."""
+    if column.kind is not str and spec.encoding is None and column.kind is _KINDS.get(spec.type):
+        try:
+            return pa.array(column.values, arrow_type(spec.type))
+        except (pa.ArrowInvalid, OverflowError):
+            # A number is out of the type's range: misfits are told by their text.
+            pass
+    return pa.array(column.texts(), pa.string())
+
+
+_KINDS: Final[dict[str, type]] = {"boolean": bool, **dict.fromkeys(INTEGER_BITS, int)}
 
 
 def _have_notes(changes: Changes) -> bool:

@@ -23,6 +23,7 @@ from python_udfs.typed.values import (
     ARRAY,
     DOUBLE_DIGITS,
     FLOAT_DIGITS,
+    MOST_DIGITS,
     decimal_digits,
     element_type,
     reader,
@@ -111,7 +112,10 @@ def _as_a_whole(texts: pa.Array, type: str, wanted: pa.DataType) -> pa.Array | N
     """All values by Arrow's cast; None if one of them is to be looked at."""
     if type in _UNTOLD and _has(texts, *_UNTOLD[type]):
         return None
-    if type.startswith("decimal") and _has(texts, b"e", b"E"):
+    if type.startswith("decimal") and (
+        _has(texts, b"e", b"E") or _longest(texts) + decimal_digits(type)[1] > MOST_DIGITS
+    ):
+        # Of what has more digits than 128 bits hold, Arrow makes another number.
         return None
     if type == "timestamp" and not (
         _shortest(texts) >= len("2026-11-21T10:00:00Z") and _all(pc.ends_with(texts, "Z"))
@@ -149,11 +153,15 @@ def _shortest(texts: pa.Array) -> int:
     return int(pc.min(pc.binary_length(texts)).as_py())
 
 
+def _longest(texts: pa.Array) -> int:
+    return int(pc.max(pc.binary_length(texts)).as_py())
+
+
 def _are_told_apart(texts: pa.Array, values: pa.Array, type: str) -> pa.Array:
     """Whether floats are no infinities, and written with no more digits than tell them apart."""
     finite = pc.is_finite(values)
     most = _DIGITS[type]
-    if pc.max(pc.binary_length(texts)).as_py() <= most:
+    if _longest(texts) <= most:
         return finite
     mantissas = pc.replace_substring_regex(texts, "[eE].*", "")
     digits = pc.utf8_trim(pc.replace_substring_regex(mantissas, "[-+.]", ""), "0")

@@ -55,8 +55,11 @@ class _Batch:
         ]
         places = range(len(log.columns))
         self.texts = [_joined([chunk.shipped[place] for chunk in self.chunks]) for place in places]
+        """Of each column, all texts; or all values, if all of them came as such."""
         self.values = [
             typed_column(_decoded(texts, spec.encoding, spec.type), spec.type)
+            if pa.types.is_string(texts.type)
+            else texts
             for texts, spec in zip(self.texts, log.columns, strict=True)
         ]
 
@@ -227,7 +230,12 @@ class _Batch:
 
 
 def _joined(arrays: Sequence[pa.Array]) -> pa.Array:
-    return pa.concat_arrays(arrays) if arrays else pa.array([], pa.string())
+    """Texts, and values, all as values if they are."""
+    if not arrays:
+        return pa.array([], pa.string())
+    types = {array.type for array in arrays if array.null_count < len(array)}
+    wanted = types.pop() if len(types) == 1 else pa.string()
+    return pa.concat_arrays([pc.cast(array, wanted) for array in arrays])
 
 
 def _decoded(texts: pa.Array, encoding: str | None, type: str) -> pa.Array:
