@@ -222,7 +222,8 @@ def _mistaken(rng: random.Random, text: str) -> str:
         return "".join(rng.choices(_BLANKS, k=rng.randrange(3))) + text
     if kind == 4:
         return text + rng.choice((*_BLANKS, "\r\n", "\n\n", "\n\r"))
-    return rng.choice((text.upper(), text.lower(), text * 2, text[:at]))
+    others = (text.upper(), text.lower(), text * 2, text[:at])
+    return rng.choice(others)
 
 
 def near_text(rng: random.Random, type: str) -> str:

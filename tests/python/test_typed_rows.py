@@ -1,0 +1,245 @@
+"""Rows of change logs by column, and one by one: the two ways are the same, and what they say."""
+
+import json
+import random
+from typing import Any, Final
+from unittest.mock import patch
+
+import pyarrow as pa
+import pytest
+from arrow_values import differing, values_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec import convert
+from typed_events import PLACEHOLDER, random_changes, random_log
+
+from dbt_lakehouse.dbt import declarations
+from python_udfs.core.events import EventColumns
+from python_udfs.typed import chunks
+from python_udfs.typed.chunks import Changes
+from python_udfs.typed.declared import Log, LogColumn, row_type
+from python_udfs.typed.row import Change, change_row
+from python_udfs.typed.rows import change_rows
+
+ORDERS: Final = Log(
+    (
+        LogColumn("id", "int", "id"),
+        LogColumn("amount", "decimal(9,2)", "amount"),
+        LogColumn("note", "string", "note"),
+    ),
+    ("id",),
+)
+
+
+def image(**fields: Any) -> bytes:
+    return json.dumps(fields, separators=(",", ":")).encode()
+
+
+def row_of(change: Change, log: Log = ORDERS) -> dict[str, Any]:
+    """The row of a change, which both ways agree on."""
+    row = change_row(log, change)
+    expected = pa.array([row], row_type(log))
+    got = rows_of(log, [change])
+    assert not differing(got, expected), values_of(got)
+    return row
+
+
+def rows_of(log: Log, changes: list[Change]) -> pa.StructArray:
+    columns = zip(*changes, strict=True) if changes else ([] for _ in Changes._fields)
+    rows = change_rows(log, Changes(*map(list, columns)))
+    rows.validate(full=True)
+    return rows
+
+
+@given(st.integers(0, 2**40))
+@settings(deadline=None)
+def test_rows_by_column_are_the_rows_one_by_one(seed: int) -> None:
+    rng = random.Random(seed)
+    log = random_log(rng)
+    changes = random_changes(rng, log)
+    got = rows_of(log, changes)
+    expected = pa.array([change_row(log, each) for each in changes], row_type(log))
+    assert [
+        (changes[place], values_of(got)[place], values_of(expected)[place])
+        for place in differing(got, expected)
+    ] == []
+
+
+def test_both_ways_are_gone() -> None:
+    with patch.object(chunks, "_long_way", wraps=chunks._long_way) as long_way:
+        rows_of(ORDERS, [Change("insert", None, image(id=1, amount="1.5", note=None))] * 2000)
+        assert not long_way.called
+        rows_of(ORDERS, [Change("insert", None, image(id=1, note=PLACEHOLDER))])
+        assert long_way.called
+
+
+def test_a_changed_column_differs_between_the_images() -> None:
+    before, after = image(id=1, amount=1, note="a"), image(id=1, amount="1.00", note="a")
+    row = row_of(Change("update", before, after))
+    assert row["_changed_columns"] == ["amount"]
+    assert row["_previous_key"] is None
+    assert row_of(Change("update", None, after))["_changed_columns"] is None
+
+
+def test_a_delete_has_the_values_before_it() -> None:
+    row = row_of(Change("delete", image(id=7, amount=2), None, image(id=7)))
+    assert (row["id"], str(row["amount"]), row["_changed_columns"]) == (7, "2.00", None)
+
+
+def test_a_key_that_the_row_does_not_say_is_the_message_s() -> None:
+    assert row_of(Change("delete", None, None, image(id=7)))["id"] == 7
+
+
+def test_an_update_of_the_key_names_the_one_before() -> None:
+    row = row_of(Change("update", image(id=1), image(id=2)))
+    assert row["_previous_key"] == {"id": 1}
+    # A number is the same however it is written.
+    assert row_of(Change("update", image(id=1.0), image(id=1)))["_previous_key"] is None
+
+
+def test_a_value_that_does_not_fit_is_told_by_its_text() -> None:
+    row = row_of(Change("insert", None, image(id=1, amount="1.505", note="a")))
+    assert row["amount"] is None
+    assert row["_misfits"] == [{"column": "amount", "text": "1.505"}]
+    row = row_of(Change("insert", None, image(id=2**40, amount="x")))
+    assert [each["column"] for each in row["_misfits"]] == ["id", "amount"]
+
+
+def test_a_placeholder_leaves_its_column_as_it_was() -> None:
+    row = row_of(Change("update", None, image(id=1, amount=1, note=PLACEHOLDER)))
+    assert (row["note"], row["_unchanged_columns"], row["_misfits"]) == (None, ["note"], [])
+    row = row_of(Change("update", image(id=1, note="a"), image(id=1, note=PLACEHOLDER)))
+    assert (row["note"], row["_unchanged_columns"], row["_changed_columns"]) == ("a", [], [])
+
+
+def test_a_placeholder_of_a_new_row_is_a_misfit() -> None:
+    row = row_of(Change("insert", None, image(id=1, note=PLACEHOLDER)))
+    assert row["_misfits"] == [{"column": "note", "text": PLACEHOLDER}]
+    row = row_of(Change("update", None, image(id=PLACEHOLDER, note="a")))
+    assert row["_misfits"] == [{"column": "id", "text": PLACEHOLDER}]
+
+
+def test_a_placeholder_that_is_written_with_escapes_is_one_too() -> None:
+    after = b'{"id":1,"note":"\\u005f_debezium_unavailable_value"}'
+    assert row_of(Change("update", None, after))["_unchanged_columns"] == ["note"]
+
+
+def test_events_of_a_key_update_share_a_name() -> None:
+    old_key, new_key = '{"id":1}', '{"id":2}'
+    source = {"source": {"lsn": 5}}
+    delete = row_of(
+        Change("delete", None, None, old_key.encode(), image(**source, new_key=new_key))
+    )
+    insert = row_of(
+        Change(
+            "insert",
+            None,
+            image(id=2, amount=3, note=PLACEHOLDER),
+            new_key.encode(),
+            image(**source, old_key=old_key),
+        )
+    )
+    assert insert["_key_update"]["id"] == delete["_key_update"]["id"]
+    assert insert["_key_update"]["change"] == delete["_key_update"]["change"]
+    assert insert["_key_update"]["key_before"] == {"id": 1}
+    assert insert["_key_update"]["columns"] == ["note"]
+    assert delete["_key_update"]["key_before"] is None
+
+
+def test_a_partial_image_leaves_what_it_does_not_name() -> None:
+    log = Log(ORDERS.columns, ("id",), partial=True)
+    row = row_of(Change("update", None, image(id=1, note=None)), log)
+    assert (row["amount"], row["_unchanged_columns"]) == (None, ["amount"])
+
+
+def test_a_keyless_table_s_update_names_the_row_before() -> None:
+    log = Log(ORDERS.columns[1:], ("amount", "note"), keyless=True)
+    row = row_of(Change("update", image(amount=1, note="a"), image(amount=1, note="b")), log)
+    assert {name: str(value) for name, value in row["_previous_key"].items()} == {
+        "amount": "1.00",
+        "note": "a",
+    }
+
+
+def test_a_key_of_other_columns_is_told() -> None:
+    log = Log(ORDERS.columns, ("id",), keys=(("id",),))
+    after = image(id=1)
+    assert not row_of(Change("insert", None, after, image(id=1)), log)["has_other_key"]
+    assert row_of(Change("insert", None, after, image(other=1)), log)["has_other_key"]
+    assert not row_of(Change("insert", None, after), log)["has_other_key"]
+
+
+def test_hbase_values_are_decoded() -> None:
+    column = LogColumn("n", "int", "n", None, "hbase")
+    log = Log((LogColumn("id", "string", "id"), column), ("id",))
+    assert row_of(Change("insert", None, image(id="a", n="AAAABw==")), log)["n"] == 7
+    row = row_of(Change("insert", None, image(id="a", n="AA==")), log)
+    assert row["_misfits"] == [{"column": "n", "text": "AA=="}]
+
+
+def test_an_image_that_cannot_be_read_costs_its_own_event_only() -> None:
+    rows = rows_of(
+        ORDERS,
+        [
+            Change("insert", None, image(id=1)),
+            Change("insert", None, b"[]", image(id=2)),
+            Change("insert", None, image(id=3)),
+        ],
+    )
+    assert rows.field("id").to_pylist() == [1, None, 3]
+
+
+def test_no_events_have_no_rows() -> None:
+    rows = rows_of(ORDERS, [])
+    assert rows.type == row_type(ORDERS)
+    assert len(rows) == 0
+
+
+def test_columns_of_events_are_taken_as_they_come() -> None:
+    events = EventColumns(
+        "insert", None, None, "t", None, None, b'{"id":1}\nnull\n', [None, None], None, b"{}\n{}\n"
+    )
+    changes = Changes.of_columns(events, "debezium_json")
+    assert changes == Changes(
+        ["insert"] * 2,
+        [None] * 2,
+        [b'{"id":1}', None],
+        [None] * 2,
+        [b"{}"] * 2,
+        ["debezium_json"] * 2,
+    )
+
+
+def test_a_log_is_what_a_model_s_meta_says() -> None:
+    meta = declarations.change_log(
+        {
+            "columns": {
+                "a": "INT",
+                "b": {"type": "string", "path": "x.0"},
+                "c": {"type": "string", "path": "$"},
+            },
+            "source_table": "t",
+            "key": {"id": "bigint"},
+            "source_schema": None,
+            "source_database": None,
+            "keyless": False,
+            "partial": False,
+            "order_by_source_time": None,
+        }
+    )
+    assert convert(meta, Log) == Log(
+        (
+            LogColumn("id", "bigint", "id"),
+            LogColumn("a", "int", "a"),
+            LogColumn("b", "string", "x", ("x", "0")),
+            LogColumn("c", "string", "$", ()),
+        ),
+        ("id",),
+    )
+
+
+def test_a_type_that_no_column_can_have_is_refused() -> None:
+    with pytest.raises(ValueError, match="type"):
+        change_rows(
+            Log((LogColumn("id", "struct<a:int>", "id"),), ("id",)), Changes([], [], [], [], [], [])
+        )

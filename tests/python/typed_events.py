@@ -1,0 +1,105 @@
+"""Random change logs and events of them, of which most have something rare: placeholders, partial
+images, key updates, keys that only the message says, values that fit no type.
+"""
+
+import json
+import random
+from typing import Any, Final
+
+from typed_texts import TYPES, near_text
+
+from python_udfs.core.events import DELETE, INSERT, SNAPSHOT, UPDATE, UPSERT
+from python_udfs.typed.declared import Log, LogColumn
+from python_udfs.typed.row import Change
+
+PLACEHOLDER: Final = "__debezium_unavailable_value"
+_FIELDS: Final = ("id", "k2", "a", "b", "c", "d")
+_VALUES: Final = (
+    *(None, 1, 2, 3, -7, 1.5, True, "a", "b", "\u00e9", "2024-01-01", "x\ny", [1, 2], {"a": "x"}),
+    *("1.50", 2**70, 10, "\u0001", '{"a":"y"}', "[1, 2]", "", "q", "q", "q"),
+)
+_KEY_TYPES: Final = ("int", "bigint", "decimal(9,2)", "double", "string")
+_HBASE_TYPES: Final = ("int", "string", "double", "decimal(9,2)", "binary")
+_OPERATIONS: Final = (SNAPSHOT, INSERT, UPDATE, UPDATE, UPDATE, UPSERT, DELETE, "truncate")
+
+
+def random_log(rng: random.Random) -> Log:
+    """A log of any kind: with a key, keyless, of partial images, or whose key is no column."""
+    kind = rng.choice(("key", "key", "key", "keyless", "none"))
+    columns = [LogColumn("id_", rng.choice(_KEY_TYPES), "id")]
+    if rng.random() < 0.5:
+        columns.append(LogColumn("k2", rng.choice(("string", "int")), "k2"))
+    keys = len(columns)
+    for field in _FIELDS[2:]:
+        path = ("c", "a") if field == "c" and rng.random() < 0.3 else None
+        type = rng.choice(TYPES)
+        encoding = None
+        if field == "b" and rng.random() < 0.2:
+            type, encoding = rng.choice(_HBASE_TYPES), "hbase"
+        columns.append(LogColumn(field.upper(), type, field, path, encoding))
+    if rng.random() < 0.1:
+        columns.append(LogColumn("all", "string", "$", ()))
+    of_key = columns if kind == "keyless" else columns[:keys] if kind == "key" else []
+    return Log(
+        tuple(columns),
+        tuple(each.column for each in of_key),
+        keyless=kind == "keyless",
+        partial=kind != "keyless" and columns[-1].field != "$" and rng.random() < 0.3,
+        keys=rng.choice(((), (("id",),), (("id", "k2"), ("id",)))),
+    )
+
+
+def random_changes(rng: random.Random, log: Log) -> list[Change]:
+    """Events of a log, which may be plain ones only."""
+    rarity = rng.choice((0.0, 0.0, 0.02, 0.3))
+    return [_change(rng, log, rarity) for _ in range(rng.choice((1, 3, 40)))]
+
+
+def _change(rng: random.Random, log: Log, rarity: float) -> Change:
+    before = _image(rng, log, rarity) if rng.random() < 0.6 else None
+    after = _image(rng, log, rarity) if rng.random() < (0.8 if rarity else 0.95) else None
+    if after is None and not rarity and before is None:
+        before = _image(rng, log, rarity)
+    if after is not None and rng.random() < 0.3:
+        before = after
+    key: dict[str, Any] = {"id": rng.choice((1, 2, 3))}
+    if rng.random() < 0.3:
+        key["k2"] = "z"
+    if rng.random() < rarity:
+        key = {"_id": 1}
+    metadata: dict[str, Any] = {"source": {"db": "x", "n": rng.randrange(3)}}
+    if rng.random() < rarity:
+        metadata["old_key"] = rng.choice(('{"id":9}', '{"id":9,"k2":"w"}', "garbage", "[1]"))
+    if rng.random() < rarity:
+        metadata["new_key"] = '{"id":8}'
+    return Change(
+        rng.choice(_OPERATIONS),
+        before,
+        after,
+        _json(key) if rng.random() < 0.9 else None,
+        _json(metadata) if rng.random() < 0.9 else None,
+        rng.choice(("debezium_json", "debezium_unwrapped_json")),
+    )
+
+
+def _image(rng: random.Random, log: Log, rarity: float) -> bytes:
+    image: dict[str, Any] = {}
+    for spec in log.columns:
+        if rng.random() < 0.02 + rarity / 3:
+            continue
+        value: Any = rng.choice(_VALUES)
+        if rng.random() < 0.6:
+            value = near_text(rng, spec.type)
+        if rng.random() < rarity:
+            value = PLACEHOLDER
+        image[spec.field] = value
+    if rng.random() < 1 - rarity / 3:
+        image["id"] = rng.choice((1, 1, 2, 2.0, 3))
+    image.setdefault("k2", "z")
+    if rng.random() < rarity:
+        image["$partial"] = {"updated": {"a.x": 1}, "truncated": {"c": 2}}
+    return _json(image, ascii=rng.random() < 0.3)
+
+
+def _json(value: Any, *, ascii: bool = False) -> bytes:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=ascii).encode()
