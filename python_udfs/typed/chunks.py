@@ -189,37 +189,94 @@ def _short_way(log: Log, made: Layout, changes: Changes, names: Names) -> Chunk 
     if len(rows) < len(afters):
         return None
     lines = b"\n".join(rows)
-    if _PARTIAL_MARK in lines or (log.key and _PLACEHOLDER in lines):
+    if _PARTIAL_MARK in lines:
         return None
     columns = field_columns(rows, made.fields, made.key_fields)
     if columns is None:
         return None
-    if log.key and _ESCAPE in lines and any(UNAVAILABLE in column.values for column in columns):
+    if made.key_columns and any(
+        None in columns[place].values or UNAVAILABLE in columns[place].values
+        for place in made.key_places
+    ):
         return None
-    if any(None in columns[place].values for place in made.key_places if made.key_columns):
-        return None
-    length = len(rows)
-    changed: Sequence[int | None] = [None] * length
+    earlier: list[bytes] = []
+    columns_before: list[FieldColumn] | None = None
+    both: list[bool] = []
     if any(has_before):
         both = [
             before and after is not None for before, after in zip(has_before, afters, strict=True)
         ]
         earlier = [before for before in compress(befores, both) if before is not None]
-        if earlier:
-            columns_before = field_columns(earlier, made.fields, made.key_fields)
-            if columns_before is None:
-                return None
-            masks = [
-                _differing(before, now, both)
-                for before, now in zip(columns_before, columns, strict=True)
+    if earlier:
+        columns_before = field_columns(earlier, made.fields, made.key_fields)
+        if columns_before is None:
+            return None
+    hidden = _hidden(columns, afters) if log.key and _may_hide(lines) else {}
+    length = len(rows)
+    shipped = []
+    unsaid: list[Sequence[int]] = [bytes(length)] * len(columns)
+    for place, (column, spec) in enumerate(zip(columns, log.columns, strict=True)):
+        if place in hidden:
+            was = _expanded(columns_before[place].texts(), both) if columns_before else None
+            texts = _without_hidden(column.values, hidden[place], was)
+            unsaid[place] = [
+                is_hidden and text is None
+                for is_hidden, text in zip(hidden[place], texts, strict=True)
             ]
-            if any(1 in masks[place] for place in made.key_places if made.key_columns):
-                return None
-            numbers = map(names.__getitem__, zip(*masks, strict=True))
-            changed = [next(numbers) if each else None for each in both]
-    others = have_other_key(changes.record_key, log.keys)
-    shipped = [_array(column, spec) for column, spec in zip(columns, log.columns, strict=True)]
-    return Chunk(length, shipped, changed, others)
+            column = FieldColumn(texts)
+        shipped.append(_array(column, spec))
+    changed: Sequence[int | None] = [None] * length
+    if columns_before is not None:
+        masks = [
+            _differing(before, now, both)
+            for before, now in zip(columns_before, columns, strict=True)
+        ]
+        if any(1 in masks[place] for place in made.key_places if made.key_columns):
+            return None
+        for place, mask in hidden.items():
+            masks[place] = _and_not(masks[place], compress(mask, both))
+        numbers = map(names.__getitem__, zip(*masks, strict=True))
+        changed = [next(numbers) if each else None for each in both]
+    chunk = Chunk(length, shipped, changed, have_other_key(changes.record_key, log.keys))
+    if not hidden:
+        return chunk
+    return chunk._replace(
+        unchanged=list(map(names.__getitem__, zip(*unsaid, strict=True))),
+        unavailable=[hidden.get(place) for place in range(len(columns))],
+    )
+
+
+def _may_hide(lines: bytes) -> bool:
+    """Whether a placeholder may be in these images."""
+    return _PLACEHOLDER in lines or _ESCAPE in lines
+
+
+def _hidden(columns: list[FieldColumn], afters: Sequence[Image]) -> dict[int, list[bool]]:
+    """Where a column is the placeholder after a change, by its place."""
+    return {
+        place: [
+            text == UNAVAILABLE and after is not None
+            for text, after in zip(column.values, afters, strict=True)
+        ]
+        for place, column in enumerate(columns)
+        if UNAVAILABLE in column.values
+    }
+
+
+def _without_hidden(texts: Column, hidden: list[bool], was: Column | None) -> Column:
+    """Texts, with those of the image before in the place of placeholders."""
+    if was is None:
+        return list(map(said, texts))
+    return [
+        said(before if is_hidden else text)
+        for text, is_hidden, before in zip(texts, hidden, was, strict=True)
+    ]
+
+
+def _expanded(values: Column, there: list[bool]) -> Column:
+    """Values in their places; None in all others."""
+    left = iter(values)
+    return [next(left) if each else None for each in there]
 
 
 def _differing(before: FieldColumn, now: FieldColumn, both: list[bool]) -> bytes:
@@ -297,7 +354,7 @@ def _long_way(log: Log, made: Layout, changes: Changes, names: Names) -> Chunk:
         differs = bytes(map(ne, was, now))
         unsaid = none
         if log.key and hidden is not None:
-            differs = _and_not(differs, bytes(hidden))
+            differs = _and_not(differs, hidden)
             if not is_key:
                 unsaid = bytes(
                     is_hidden and text is None
@@ -370,7 +427,7 @@ def _of_key(
     return found
 
 
-def _and_not(mask: bytes, other: bytes) -> bytes:
+def _and_not(mask: bytes, other: Iterable[int]) -> bytes:
     return bytes(a and not b for a, b in zip(mask, other, strict=True))
 
 

@@ -221,7 +221,7 @@ def _mistaken(rng: random.Random, text: str) -> str:
     if kind == 3:
         return "".join(rng.choices(_BLANKS, k=rng.randrange(3))) + text
     if kind == 4:
-        return text + rng.choice((*_BLANKS, "\r\n", "\n\n", "\n\r"))
+        return text + rng.choice([*_BLANKS, "\r\n", "\n\n", "\n\r"])
     others = (text.upper(), text.lower(), text * 2, text[:at])
     return rng.choice(others)
 
