@@ -331,6 +331,8 @@ def _long_way(log: Log, made: Layout, changes: Changes, names: Names) -> Chunk:
     named = _named(changes.after, log) if log.partial else None
     named_before = _named(changes.before, log) if log.partial else None
 
+    any_both = any(both)
+
     shipped: list[Column] = []
     unavailable: list[Sequence[bool] | None] = []
     changed_masks, unchanged_masks = [], []
@@ -338,7 +340,7 @@ def _long_way(log: Log, made: Layout, changes: Changes, names: Names) -> Chunk:
     for place, spec in enumerate(log.columns):
         says = has_after if named is None else named[place]
         now, was = after[place], before[place]
-        column: Column = [a if said else b for said, a, b in zip(says, now, was, strict=True)]
+        column: Column = now if all(says) else _chosen(says, now, was)
         hidden = [text == UNAVAILABLE for text in now] if UNAVAILABLE in now else None
         is_key = spec.column in made.key_columns
         if is_key:
@@ -351,7 +353,7 @@ def _long_way(log: Log, made: Layout, changes: Changes, names: Names) -> Chunk:
         elif log.key and UNAVAILABLE in column:
             column = list(map(said, column))
         shipped.append(column)
-        differs = bytes(map(ne, was, now))
+        differs = bytes(map(ne, was, now)) if any_both else none
         unsaid = none
         if log.key and hidden is not None:
             differs = _and_not(differs, hidden)
@@ -360,8 +362,9 @@ def _long_way(log: Log, made: Layout, changes: Changes, names: Names) -> Chunk:
                     is_hidden and text is None
                     for is_hidden, text in zip(hidden, column, strict=True)
                 )
-        if named is not None and named_before is not None:
-            differs = bytes(map(min, differs, bytes(named[place])))
+        if named is not None and named_before is not None and not all(named[place]):
+            if any_both:
+                differs = bytes(map(min, differs, named[place]))
             if not is_key:
                 unsaid = bytes(
                     is_unsaid or (image is not None and not here and not there)
@@ -427,6 +430,12 @@ def _of_key(
     return found
 
 
+def _chosen(says: Sequence[bool], texts: Column, others: Column) -> Column:
+    return [
+        text if is_said else other for is_said, text, other in zip(says, texts, others, strict=True)
+    ]
+
+
 def _and_not(mask: bytes, other: Iterable[int]) -> bytes:
     return bytes(a and not b for a, b in zip(mask, other, strict=True))
 
@@ -443,8 +452,11 @@ def _named(images: Sequence[Image], log: Log) -> list[list[bool]]:
         names = list(zip(*map(structs.astuple, rows), strict=True))
     found = {}
     for field, column in zip(fields, names, strict=True):
-        values = iter(column)
-        found[field] = [image is not None and next(values) is not None for image in images]
+        is_named = [name is not None for name in column]
+        if len(there) < len(images):
+            left = iter(is_named)
+            is_named = [image is not None and next(left) for image in images]
+        found[field] = is_named
     return [found[spec.field] for spec in log.columns]
 
 
