@@ -367,14 +367,15 @@ def _timestamp(text: str) -> int | None:
 
 # --- Binary and collections -----------------------------------------------------------------------
 
-_BASE64: Final = re.compile("([A-Za-z0-9+/]*)(={0,2})" + _LINE_END)
+_BASE64: Final = re.compile("([A-Za-z0-9+/]*)(?:(={1,2})|(?:\r\n|[\n\r\u2028\u2029])?)")
+"""Padding ends it; without any, the end of a line may be there."""
 
 
 def _binary(text: str) -> bytes | None:
     found = _BASE64.fullmatch(text)
-    if found is None or text.endswith(_NO_BLANK):
+    if found is None:
         return None
-    digits, padding = found.groups()
+    digits, padding = found.groups(default="")
     # Padding may be left out, but not be half there.
     if len(digits) % 4 == 1 or (padding and (len(digits) + len(padding)) % 4):
         return None

@@ -275,6 +275,10 @@ def test_binary_is_base64_with_all_of_its_padding_or_none() -> None:
             "=": None,
             "QU I=": None,
             "QUI_": None,
+            "QUI\r\n": b"AB",
+            "QUI\u2028": b"AB",
+            "QUI\x85": None,
+            "QUI=\n": None,
         },
     )
 

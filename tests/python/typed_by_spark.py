@@ -9,6 +9,7 @@ are printed, and how many there were is the exit code.
 
 import argparse
 import json
+import os
 import random
 import sys
 import time
@@ -99,7 +100,7 @@ class SparkTyping:
         )
         value = _macros().typed_value("text", type)
         made = self._rows(table, f"select number, {value} as value from given").sort_by("number")
-        return _as_type(made["value"].combine_chunks(), arrow_type(type))
+        return as_type(made["value"].combine_chunks(), arrow_type(type))
 
     def rows(self, log: Log, changes: Sequence[Change]) -> pa.StructArray:
         """``change_log_sql`` of events, as ``change_rows`` has them."""
@@ -137,20 +138,21 @@ class SparkTyping:
             [
                 others
                 if field.name == HAS_OTHER_KEY
-                else _as_type(made[field.name].combine_chunks(), field.type)
+                else as_type(made[field.name].combine_chunks(), field.type)
                 for field in wanted
             ],
             fields=list(wanted),
         )
 
 
-def _as_type(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+def as_type(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """An array that Spark has written, with names of fields as Arrow has them."""
     if pa.types.is_map(wanted):
         # Arrow casts no maps to what they are but for a field's name.
         return pa.MapArray.from_arrays(
             array.offsets,
             array.keys,
-            _as_type(array.items, wanted.item_type),
+            as_type(array.items, wanted.item_type),
             mask=array.is_null() if array.null_count else None,
         )
     return array.cast(wanted)
@@ -203,6 +205,7 @@ def _tell(title: str, found: Iterable[str], started: float) -> int:
 
 def _session(folder: str) -> SparkSession:
     """A session without a lake. ANSI is Spark's default, and the profile leaves it."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable
     spark = (
         SparkSession.builder.master("local[2]")
         .config("spark.ui.enabled", "false")
