@@ -8,7 +8,7 @@ update, no key that only the message says. All others go the long way, by column
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import compress
-from operator import ne
+from operator import ne, or_
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -176,7 +176,7 @@ def _is_readable(log: Log, made: Layout, change: Changes, names: Names) -> bool:
 def _short_way(log: Log, made: Layout, changes: Changes, names: Names) -> Chunk | None:
     """Events of which nothing is rare; None if something is."""
     befores, afters = changes.before, changes.after
-    if log.partial or (made.key_columns and _have_notes(changes)):
+    if made.key_columns and _have_notes(changes):
         return None
     has_before = [image is not None for image in befores]
     if log.keyless and any(has_before) and UPDATE in changes.operation:
@@ -208,21 +208,25 @@ def _short_way(log: Log, made: Layout, changes: Changes, names: Names) -> Chunk 
         ]
         earlier = [before for before in compress(befores, both) if before is not None]
     if earlier:
+        if log.partial:
+            # Each of the two images may say what the other does not.
+            return None
         columns_before = field_columns(earlier, made.fields, made.key_fields)
         if columns_before is None:
             return None
     hidden = _hidden(columns, afters) if log.key and _may_hide(lines) else {}
+    unsaid = _unnamed(log, made, columns, afters) if log.partial else {}
     length = len(rows)
     shipped = []
-    unsaid: list[Sequence[int]] = [bytes(length)] * len(columns)
     for place, (column, spec) in enumerate(zip(columns, log.columns, strict=True)):
         if place in hidden:
             was = _expanded(columns_before[place].texts(), both) if columns_before else None
             texts = _without_hidden(column.values, hidden[place], was)
-            unsaid[place] = [
+            is_unsaid = bytes(
                 is_hidden and text is None
                 for is_hidden, text in zip(hidden[place], texts, strict=True)
-            ]
+            )
+            unsaid[place] = bytes(map(or_, is_unsaid, unsaid.get(place, bytes(length))))
             column = FieldColumn(texts)
         shipped.append(_array(column, spec))
     changed: Sequence[int | None] = [None] * length
@@ -238,12 +242,35 @@ def _short_way(log: Log, made: Layout, changes: Changes, names: Names) -> Chunk 
         numbers = map(names.__getitem__, zip(*masks, strict=True))
         changed = [next(numbers) if each else None for each in both]
     chunk = Chunk(length, shipped, changed, have_other_key(changes.record_key, log.keys))
-    if not hidden:
+    if not unsaid:
         return chunk
+    none = bytes(length)
+    patterns = zip(*(unsaid.get(place, none) for place in range(len(columns))), strict=True)
     return chunk._replace(
-        unchanged=list(map(names.__getitem__, zip(*unsaid, strict=True))),
+        unchanged=list(map(names.__getitem__, patterns)),
         unavailable=[hidden.get(place) for place in range(len(columns))],
     )
+
+
+def _unnamed(
+    log: Log, made: Layout, columns: list[FieldColumn], afters: Sequence[Image]
+) -> dict[int, bytes]:
+    """Where partial images do not name a column, by its place: those of the key aside."""
+    places = [
+        place
+        for place, spec in enumerate(log.columns)
+        # What has a value is named.
+        if spec.column not in made.key_columns and None in columns[place].values
+    ]
+    named = _named(afters, [log.columns[place].field for place in places])
+    found = {}
+    for place in places:
+        is_named = named[log.columns[place].field]
+        if not all(is_named):
+            found[place] = bytes(
+                after is not None and not each for after, each in zip(afters, is_named, strict=True)
+            )
+    return found
 
 
 def _may_hide(lines: bytes) -> bool:
@@ -328,8 +355,9 @@ def _long_way(log: Log, made: Layout, changes: Changes, names: Names) -> Chunk:
         image is not None and is_there
         for image, is_there in zip(changes.before, has_after, strict=True)
     ]
-    named = _named(changes.after, log) if log.partial else None
-    named_before = _named(changes.before, log) if log.partial else None
+    all_fields = [spec.field for spec in log.columns]
+    named = _named(changes.after, all_fields) if log.partial else None
+    named_before = _named(changes.before, all_fields) if log.partial else None
 
     any_both = any(both)
 
@@ -338,7 +366,7 @@ def _long_way(log: Log, made: Layout, changes: Changes, names: Names) -> Chunk:
     changed_masks, unchanged_masks = [], []
     none = bytes(length)
     for place, spec in enumerate(log.columns):
-        says = has_after if named is None else named[place]
+        says = has_after if named is None else named[spec.field]
         now, was = after[place], before[place]
         column: Column = now if all(says) else _chosen(says, now, was)
         hidden = [text == UNAVAILABLE for text in now] if UNAVAILABLE in now else None
@@ -362,14 +390,14 @@ def _long_way(log: Log, made: Layout, changes: Changes, names: Names) -> Chunk:
                     is_hidden and text is None
                     for is_hidden, text in zip(hidden, column, strict=True)
                 )
-        if named is not None and named_before is not None and not all(named[place]):
+        if named is not None and named_before is not None and not all(says):
             if any_both:
-                differs = bytes(map(min, differs, named[place]))
+                differs = bytes(map(min, differs, says))
             if not is_key:
                 unsaid = bytes(
                     is_unsaid or (image is not None and not here and not there)
                     for is_unsaid, image, here, there in zip(
-                        unsaid, changes.after, named[place], named_before[place], strict=True
+                        unsaid, changes.after, says, named_before[spec.field], strict=True
                     )
                 )
         changed_masks.append(differs)
@@ -440,24 +468,24 @@ def _and_not(mask: bytes, other: Iterable[int]) -> bytes:
     return bytes(a and not b for a, b in zip(mask, other, strict=True))
 
 
-def _named(images: Sequence[Image], log: Log) -> list[list[bool]]:
-    """Of each column, whether the images name its field."""
-    fields = tuple(dict.fromkeys(spec.field for spec in log.columns))
+def _named(images: Sequence[Image], fields: Iterable[str]) -> dict[str, list[bool]]:
+    """Of each field, whether the images name it."""
+    fields = tuple(dict.fromkeys(fields))
     there = [image for image in images if image is not None]
-    names: list[Sequence[Any]] = [()] * len(fields)
-    if there:
-        rows = _names_decoder(fields).decode_lines(b"\n".join(there))
-        if len(rows) != len(there):
-            rows = [_names_decoder(fields).decode(image) for image in there]
-        names = list(zip(*map(structs.astuple, rows), strict=True))
+    if not there or not fields:
+        return {field: [False] * len(images) for field in fields}
+    rows = _names_decoder(fields).decode_lines(b"\n".join(there))
+    if len(rows) != len(there):
+        # A line break between tokens.
+        rows = [_names_decoder(fields).decode(image) for image in there]
     found = {}
-    for field, column in zip(fields, names, strict=True):
+    for field, column in zip(fields, zip(*map(structs.astuple, rows), strict=True), strict=True):
         is_named = [name is not None for name in column]
         if len(there) < len(images):
             left = iter(is_named)
             is_named = [image is not None and next(left) for image in images]
         found[field] = is_named
-    return [found[spec.field] for spec in log.columns]
+    return found
 
 
 @lru_cache(256)

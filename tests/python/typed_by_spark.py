@@ -237,6 +237,9 @@ def main() -> int:
             differences += _tell(
                 f"{len(texts)} texts as {type}", differing_texts(sql, type, texts), started
             )
+        # To compile such long statements takes longer than to run them on few events.
+        sql.spark.conf.set("spark.sql.codegen.wholeStage", "false")
+        sql.spark.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
         for number in range(options.logs):
             started = time.monotonic()
             rng = random.Random(f"{options.seed} log {number}")
