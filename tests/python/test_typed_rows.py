@@ -69,7 +69,7 @@ def test_both_ways_are_gone() -> None:
     with patch.object(chunks, "_long_way", wraps=chunks._long_way) as long_way:
         rows_of(ORDERS, [Change("insert", None, image(id=1, amount="1.5", note=None))] * 2000)
         assert not long_way.called
-        rows_of(ORDERS, [Change("insert", None, image(id=1, note=PLACEHOLDER))])
+        rows_of(ORDERS, [Change("delete", None, None, image(id=1))])
         assert long_way.called
 
 

@@ -38,6 +38,7 @@ TYPES: Final = (
 """Types to try, one of each kind at least."""
 
 _BLANKS: Final = " \t\n\r\x0b\x0c\x00\x1c\x1f\x7f\x85\xa0\u2003\u2028\u2029\ufeff"
+_ENDS: Final[list[str]] = [*_BLANKS, "\r\n", "\n\n", "\n\r"]
 _DIGITS: Final = "\u0663\u0966\uff11\U0001d7d8"
 _INTEGERS: Final = [
     sign * ((1 << bits) + more)
@@ -221,7 +222,7 @@ def _mistaken(rng: random.Random, text: str) -> str:
     if kind == 3:
         return "".join(rng.choices(_BLANKS, k=rng.randrange(3))) + text
     if kind == 4:
-        return text + rng.choice([*_BLANKS, "\r\n", "\n\n", "\n\r"])
+        return text + rng.choice(_ENDS)
     others = (text.upper(), text.lower(), text * 2, text[:at])
     return rng.choice(others)
 
