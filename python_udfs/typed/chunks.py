@@ -6,14 +6,11 @@ update, no key that only the message says. All others go the long way, by column
 """
 
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 from itertools import compress
 from operator import ne, or_
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-import msgspec
 import pyarrow as pa
-from msgspec import structs
 
 from python_udfs.core.events import UPDATE, EventColumns
 from python_udfs.debezium.types import UNAVAILABLE
@@ -26,8 +23,9 @@ from python_udfs.images import (
     row_texts_of_many,
 )
 from python_udfs.typed.columns import arrow_type
-from python_udfs.typed.declared import NAMES, Layout, Log, LogColumn
-from python_udfs.typed.row import NEW_KEY, OLD_KEY, Change, Notes, notes_of, said
+from python_udfs.typed.declared import Layout, Log, LogColumn
+from python_udfs.typed.names import Names, named_fields
+from python_udfs.typed.row import NEW_KEY, NOTING, OLD_KEY, Change, Notes, notes_of, said
 from python_udfs.typed.values import INTEGER_BITS
 
 # As many as of payloads (dbt_lakehouse/spark/functions.py): ten times their bytes are a cache's.
@@ -98,24 +96,6 @@ def at_once(changes: Changes) -> int:
     size = sum(len(each) for each in sample if each is not None)
     fitting = _CHUNK_BYTES * len(sample) // max(1, size)
     return min(max(fitting, _SMALLEST_CHUNK), _LARGEST_CHUNK)
-
-
-class Names(dict[tuple[int, ...], int]):
-    """Lists of columns' names, each once, by which of the columns are in it."""
-
-    def __init__(self, names: list[str]) -> None:
-        self.names = names
-        self.lists: list[list[str]] = []
-        self.none = self[(0,) * len(names)]
-
-    def __missing__(self, chosen: tuple[int, ...]) -> int:
-        self.lists.append(list(compress(self.names, chosen)))
-        self[chosen] = len(self.lists) - 1
-        return len(self.lists) - 1
-
-    def array(self, numbers: Iterable[int | None]) -> pa.Array:
-        """The lists of these numbers."""
-        return pa.array(self.lists, NAMES).take(pa.array(numbers, pa.int32()))
 
 
 class Chunk(NamedTuple):
@@ -262,7 +242,7 @@ def _unnamed(
         # What has a value is named.
         if spec.column not in made.key_columns and None in columns[place].values
     ]
-    named = _named(afters, [log.columns[place].field for place in places])
+    named = named_fields(afters, [log.columns[place].field for place in places])
     found = {}
     for place in places:
         is_named = named[log.columns[place].field]
@@ -329,8 +309,13 @@ _KINDS: Final[dict[str, type]] = {"boolean": bool, **dict.fromkeys(INTEGER_BITS,
 
 def _have_notes(changes: Changes) -> bool:
     """Whether metadata may say something of a key update."""
-    said = b"".join(filter(None, changes.metadata))
-    return OLD_KEY in said or NEW_KEY in said
+    saying = [
+        metadata
+        for operation, metadata in zip(changes.operation, changes.metadata, strict=True)
+        if operation in NOTING and metadata is not None
+    ]
+    text = b"".join(saying)
+    return OLD_KEY in text or NEW_KEY in text
 
 
 # --- The long way ---------------------------------------------------------------------------------
@@ -356,8 +341,8 @@ def _long_way(log: Log, made: Layout, changes: Changes, names: Names) -> Chunk:
         for image, is_there in zip(changes.before, has_after, strict=True)
     ]
     all_fields = [spec.field for spec in log.columns]
-    named = _named(changes.after, all_fields) if log.partial else None
-    named_before = _named(changes.before, all_fields) if log.partial else None
+    named = named_fields(changes.after, all_fields) if log.partial else None
+    named_before = named_fields(changes.before, all_fields) if log.partial else None
 
     any_both = any(both)
 
@@ -466,33 +451,3 @@ def _chosen(says: Sequence[bool], texts: Column, others: Column) -> Column:
 
 def _and_not(mask: bytes, other: Iterable[int]) -> bytes:
     return bytes(a and not b for a, b in zip(mask, other, strict=True))
-
-
-def _named(images: Sequence[Image], fields: Iterable[str]) -> dict[str, list[bool]]:
-    """Of each field, whether the images name it."""
-    fields = tuple(dict.fromkeys(fields))
-    there = [image for image in images if image is not None]
-    if not there or not fields:
-        return {field: [False] * len(images) for field in fields}
-    rows = _names_decoder(fields).decode_lines(b"\n".join(there))
-    if len(rows) != len(there):
-        # A line break between tokens.
-        rows = [_names_decoder(fields).decode(image) for image in there]
-    found = {}
-    for field, column in zip(fields, zip(*map(structs.astuple, rows), strict=True), strict=True):
-        is_named = [name is not None for name in column]
-        if len(there) < len(images):
-            left = iter(is_named)
-            is_named = [image is not None and next(left) for image in images]
-        found[field] = is_named
-    return found
-
-
-@lru_cache(256)
-def _names_decoder(fields: tuple[str, ...]) -> msgspec.json.Decoder[Any]:
-    """Of objects' fields as they are written; None for one that is not there."""
-    attributes = {f"f{place}": name for place, name in enumerate(fields)}
-    row = msgspec.defstruct(
-        "Names", [(name, msgspec.Raw, None) for name in attributes], rename=attributes, gc=False
-    )
-    return msgspec.json.Decoder(row)

@@ -40,6 +40,8 @@ OLD_KEY, NEW_KEY = b'"old_key":', b'"new_key":'
 NEW_ROWS: Final = frozenset({SNAPSHOT, INSERT})
 """Operations before which there is no row to look up."""
 _INSERTS: Final = frozenset({INSERT, UPSERT})
+NOTING: Final = _INSERTS | {DELETE}
+"""Operations of events that may be of a key update."""
 
 
 class Change(NamedTuple):

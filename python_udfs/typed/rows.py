@@ -17,9 +17,10 @@ import pyarrow.compute as pc
 from python_udfs.core.events import UPDATE
 from python_udfs.debezium.types import UNAVAILABLE
 from python_udfs.images import decode_hbase
-from python_udfs.typed.chunks import Changes, Chunk, Column, Names, at_once, taken_apart
+from python_udfs.typed.chunks import Changes, Chunk, Column, at_once, taken_apart
 from python_udfs.typed.columns import typed_column
 from python_udfs.typed.declared import MISFIT_TYPE, Log, layout, row_type
+from python_udfs.typed.names import Names
 from python_udfs.typed.row import NEW_ROWS, key_update, said
 from python_udfs.typed.values import Value, typed
 
@@ -34,36 +35,37 @@ def change_rows(log: Log, changes: Changes) -> pa.StructArray:
     # Millions of small objects and no cycles (1.5x the time with it).
     gc.disable()
     try:
-        return _Batch(log, changes).rows()
+        rows = Rows(log)
+        rows.add(changes)
+        return rows.array()
     finally:
         if collecting:
             gc.enable()
 
 
-class _Batch:
-    """Events that become rows together."""
+class Rows:
+    """The rows of a log, of events that are added as they are decoded: few at a time stay in a
+    processor's cache until their texts are in arrays.
+    """
 
-    def __init__(self, log: Log, changes: Changes) -> None:
+    def __init__(self, log: Log) -> None:
+        """Raises ``ValueError`` for a type that the log's columns can't have."""
         self.log = log
         self.layout = layout(log)
-        self.operations = changes.operation
+        self.operations: list[str] = []
         self.names = Names([each.column for each in log.columns])
-        length = at_once(changes)
-        self.chunks = [
-            taken_apart(log, self.layout, changes.slice(start, length), self.names)
-            for start in range(0, len(changes.operation), length)
-        ]
-        places = range(len(log.columns))
-        self.texts = [_joined([chunk.shipped[place] for chunk in self.chunks]) for place in places]
-        """Of each column, all texts; or all values, if all of them came as such."""
-        self.values = [
-            typed_column(_decoded(texts, spec.encoding, spec.type), spec.type)
-            if pa.types.is_string(texts.type)
-            else texts
-            for texts, spec in zip(self.texts, log.columns, strict=True)
-        ]
+        self.chunks: list[Chunk] = []
 
-    def rows(self) -> pa.StructArray:
+    def add(self, changes: Changes) -> None:
+        """Take events apart, behind those that came before."""
+        self.operations += changes.operation
+        length = at_once(changes)
+        for start in range(0, len(changes.operation), length):
+            chunk = changes.slice(start, length)
+            self.chunks.append(taken_apart(self.log, self.layout, chunk, self.names))
+
+    def array(self) -> pa.StructArray:
+        """The rows of all events, as ``change_rows`` gives them. Nothing can be added then."""
         changed = [number for chunk in self.chunks for number in chunk.changed]
         columns = [*self.values, self.names.array(changed)]
         if self.log.key or self.log.partial:
@@ -75,6 +77,24 @@ class _Batch:
         others = [each for chunk in self.chunks for each in chunk.has_other_key]
         columns += [self._misfits(), pa.array(others, pa.bool_())]
         return pa.StructArray.from_arrays(columns, fields=list(row_type(self.log)))
+
+    @cached_property
+    def texts(self) -> list[pa.Array]:
+        """Of each column, all texts; or all values, if all of them came as such."""
+        return [
+            _joined([chunk.shipped[place] for chunk in self.chunks])
+            for place in range(len(self.log.columns))
+        ]
+
+    @cached_property
+    def values(self) -> list[pa.Array]:
+        """Of each column, all values."""
+        return [
+            typed_column(_decoded(texts, spec.encoding, spec.type), spec.type)
+            if pa.types.is_string(texts.type)
+            else texts
+            for texts, spec in zip(self.texts, self.log.columns, strict=True)
+        ]
 
     @cached_property
     def unchanged(self) -> pa.Array:

@@ -19,7 +19,7 @@ from python_udfs.typed import chunks
 from python_udfs.typed.chunks import Changes
 from python_udfs.typed.declared import Log, LogColumn, row_type
 from python_udfs.typed.row import Change, change_row
-from python_udfs.typed.rows import change_rows
+from python_udfs.typed.rows import Rows, change_rows
 
 ORDERS: Final = Log(
     (
@@ -187,6 +187,15 @@ def test_an_image_that_cannot_be_read_costs_its_own_event_only() -> None:
         ],
     )
     assert rows.field("id").to_pylist() == [1, None, 3]
+
+
+def test_events_may_be_added_as_they_are_decoded() -> None:
+    changes = [Change("insert", None, image(id=number)) for number in range(5)]
+    rows = Rows(ORDERS)
+    for part in (changes[:2], changes[2:2], changes[2:]):
+        columns = zip(*part, strict=True) if part else ([] for _ in Changes._fields)
+        rows.add(Changes(*map(list, columns)))
+    assert rows.array().equals(rows_of(ORDERS, changes))
 
 
 def test_no_events_have_no_rows() -> None:

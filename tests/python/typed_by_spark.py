@@ -80,6 +80,7 @@ class SparkTyping:
         self.spark = spark
         self.folder = folder
         self._made = 0
+        register_functions(spark)
         # Else Spark writes times as it once did, and refuses those of old calendars.
         spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
         spark.conf.set("spark.sql.parquet.datetimeRebaseModeInWrite", "CORRECTED")
@@ -215,7 +216,6 @@ def _session(folder: str) -> SparkSession:
         .getOrCreate()
     )
     spark.sparkContext.setLogLevel("ERROR")
-    register_functions(spark)
     return spark
 
 
