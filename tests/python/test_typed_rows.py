@@ -2,6 +2,7 @@
 
 import json
 import random
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 from unittest.mock import patch
 
@@ -12,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import convert
 from typed_events import PLACEHOLDER, random_changes, random_log
+from typed_seeds import seed_logs, shape_logs
 
 from dbt_lakehouse.dbt import declarations
 from python_udfs.core.events import EventColumns
@@ -63,6 +65,17 @@ def test_rows_by_column_are_the_rows_one_by_one(seed: int) -> None:
         (changes[place], values_of(got)[place], values_of(expected)[place])
         for place in differing(got, expected)
     ] == []
+
+
+@pytest.mark.parametrize("logs", [seed_logs, shape_logs])
+def test_decoded_events_have_the_same_rows_both_ways(
+    logs: Callable[[], Iterable[tuple[Log, list[Change]]]],
+) -> None:
+    of_all = list(logs())
+    assert len(of_all) > 30
+    for log, changes in of_all:
+        expected = pa.array([change_row(log, each) for each in changes], row_type(log))
+        assert differing(rows_of(log, changes), expected) == [], log
 
 
 def test_both_ways_are_gone() -> None:

@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Iterable, Sequence
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
@@ -27,6 +28,7 @@ from arrow_values import differing, values_of
 from msgspec import to_builtins
 from pyspark.sql import SparkSession
 from typed_events import random_changes, random_log
+from typed_seeds import seed_logs, shape_logs
 from typed_texts import TYPES, near_text, plain_text
 
 from dbt_lakehouse.config.paths import ROOT
@@ -240,6 +242,11 @@ def main() -> int:
         # To compile such long statements takes longer than to run them on few events.
         sql.spark.conf.set("spark.sql.codegen.wholeStage", "false")
         sql.spark.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
+        if options.logs:
+            for log, changes in chain(seed_logs(), shape_logs()):
+                started = time.monotonic()
+                found = differing_rows(sql, log, changes)
+                differences += _tell(f"{changes[0].format}, {len(changes)} events", found, started)
         for number in range(options.logs):
             started = time.monotonic()
             rng = random.Random(f"{options.seed} log {number}")
