@@ -7,8 +7,8 @@ update, no key that only the message says. All others go the long way, by column
 
 from collections.abc import Iterable, Sequence
 from itertools import compress
-from operator import ne, or_
-from typing import Final, NamedTuple
+from operator import ne, not_, or_
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
@@ -166,12 +166,14 @@ def _short_way(log: Log, made: Layout, changes: Changes, names: Names) -> Chunk 
         for before, after in zip(befores, afters, strict=True)
         if (row := before if after is None else after) is not None
     ]
-    if len(rows) < len(afters):
+    if not rows:
         return None
     lines = b"\n".join(rows)
     if _PARTIAL_MARK in lines:
         return None
     columns = field_columns(rows, made.fields, made.key_fields)
+    if columns is not None and len(rows) < len(afters):
+        columns = _with_keys(made, changes, columns)
     if columns is None:
         return None
     if made.key_columns and any(
@@ -196,7 +198,7 @@ def _short_way(log: Log, made: Layout, changes: Changes, names: Names) -> Chunk 
             return None
     hidden = _hidden(columns, afters) if log.key and _may_hide(lines) else {}
     unsaid = _unnamed(log, made, columns, afters) if log.partial else {}
-    length = len(rows)
+    length = len(afters)
     shipped = []
     for place, (column, spec) in enumerate(zip(columns, log.columns, strict=True)):
         if place in hidden:
@@ -230,6 +232,39 @@ def _short_way(log: Log, made: Layout, changes: Changes, names: Names) -> Chunk 
         unchanged=list(map(names.__getitem__, patterns)),
         unavailable=[hidden.get(place) for place in range(len(columns))],
     )
+
+
+def _with_keys(
+    made: Layout, changes: Changes, columns: list[FieldColumn]
+) -> list[FieldColumn] | None:
+    """The columns of all rows, of those with an image: of the others, the message says the key."""
+    is_there = [
+        before is not None or after is not None
+        for before, after in zip(changes.before, changes.after, strict=True)
+    ]
+    columns = [FieldColumn(_expanded(each.values, is_there), each.kind) for each in columns]
+    if not made.key_columns:
+        return columns
+    others = compress(changes.record_key, map(not_, is_there))
+    keys = [record_key for record_key in others if record_key is not None]
+    if len(keys) < is_there.count(False):
+        return None
+    key = field_columns(keys, made.key_fields, made.key_fields)
+    if key is None:
+        return None
+    for place, own in zip(made.key_places, key, strict=True):
+        column, kind = columns[place], columns[place].kind
+        if own.kind is not kind:
+            column, own, kind = FieldColumn(column.texts()), FieldColumn(own.texts()), str
+        left = iter(own.values)
+        columns[place] = FieldColumn(
+            [
+                value if each else next(left)
+                for value, each in zip(column.values, is_there, strict=True)
+            ],
+            kind,
+        )
+    return columns
 
 
 def _unnamed(
@@ -280,7 +315,7 @@ def _without_hidden(texts: Column, hidden: list[bool], was: Column | None) -> Co
     ]
 
 
-def _expanded(values: Column, there: list[bool]) -> Column:
+def _expanded(values: Sequence[Any], there: list[bool]) -> list[Any]:
     """Values in their places; None in all others."""
     left = iter(values)
     return [next(left) if each else None for each in there]

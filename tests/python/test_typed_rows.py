@@ -82,7 +82,7 @@ def test_both_ways_are_gone() -> None:
     with patch.object(chunks, "_long_way", wraps=chunks._long_way) as long_way:
         rows_of(ORDERS, [Change("insert", None, image(id=1, amount="1.5", note=None))] * 2000)
         assert not long_way.called
-        rows_of(ORDERS, [Change("delete", None, None, image(id=1))])
+        rows_of(ORDERS, [Change("update", image(id=1), image(id=2))])
         assert long_way.called
 
 
@@ -101,6 +101,9 @@ def test_a_delete_has_the_values_before_it() -> None:
 
 def test_a_key_that_the_row_does_not_say_is_the_message_s() -> None:
     assert row_of(Change("delete", None, None, image(id=7)))["id"] == 7
+    gone = Change("delete", None, None, image(id="8"))
+    kept = Change("insert", None, image(id=7, amount=1), image(id=7))
+    assert rows_of(ORDERS, [gone, kept, gone]).field("id").to_pylist() == [8, 7, 8]
 
 
 def test_an_update_of_the_key_names_the_one_before() -> None:
