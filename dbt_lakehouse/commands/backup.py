@@ -276,9 +276,7 @@ def _later(known: list[Entry], before: Committed) -> list[tuple[Entry, str]]:
     return [(entry, str(path)) for entry, path in newer]
 
 
-def _unknown(
-    known: list[Entry], there: list[_Found]
-) -> tuple[list[tuple[Entry, str]], list[str]]:
+def _unknown(known: list[Entry], there: list[_Found]) -> tuple[list[tuple[Entry, str]], list[str]]:
     """The tables of a warehouse that its catalog has no entry for: those that were written after
     all that it knows, so that it can't know them, and the names of others, dropped before.
     """
