@@ -47,8 +47,8 @@ run: setup ## build the demo: land its captures, dbt build, print the gold table
 test: setup .venv/.dev .venv/.classes ## run all tests, through dbt too (PYTEST="-k name" chooses)
 	@$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder $(PYTEST)
 
-real: setup .venv/.dev .venv/.classes ## hold gold against a real PostgreSQL, through Debezium in Kafka Connect
-	@$(BIN)/python -m pytest -o addopts=--strict-markers tests/python/test_real_source.py $(PYTEST)
+real: setup .venv/.dev .venv/.classes ## hold gold against a real PostgreSQL and MariaDB, through Debezium (PYTEST="-k mariadb --seeds 3 --settings all")
+	@$(BIN)/python -m pytest -o addopts=--strict-markers tests/python/test_real_source.py tests/python/test_real_events.py $(PYTEST)
 
 fuzz: setup .venv/.dev .venv/.fuzz ## look for payloads that break a decoder (FUZZ="--format debezium_json --seconds 600")
 	@$(BIN)/python tests/python/fuzzing.py $(FUZZ)

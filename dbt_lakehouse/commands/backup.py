@@ -125,7 +125,7 @@ class _Found(NamedTuple):
     metadata: str
     """The path of its newest metadata that is whole."""
     was_committed: bool
-    """Whether the catalog had it when a command last ended."""
+    """Whether the catalog had one in this folder when a command last ended."""
     has_others: bool
     """Whether its folder has metadata of other tables too."""
 
@@ -276,9 +276,7 @@ def _later(known: list[Entry], before: Committed) -> list[tuple[Entry, str]]:
     return [(entry, str(path)) for entry, path in newer]
 
 
-def _unknown(
-    known: list[Entry], there: list[_Found]
-) -> tuple[list[tuple[Entry, str]], list[str]]:
+def _unknown(known: list[Entry], there: list[_Found]) -> tuple[list[tuple[Entry, str]], list[str]]:
     """The tables of a warehouse that its catalog has no entry for: those that were written after
     all that it knows, so that it can't know them, and the names of others, dropped before.
     """
@@ -304,6 +302,8 @@ def _in_warehouse(warehouse: Path, before: Committed) -> Iterator[_Found]:
     A folder may have the files of several tables, one of which was dropped or is another lake's:
     the one that the catalog had, or else the one that was written last, is taken.
     """
+    # Of a table whose newest metadata is cut short, the one before counts.
+    known = {os.path.dirname(file) for file in before}
     for folder in sorted(warehouse.glob("*/*/metadata")):
         schema, name = folder.parts[-3:-1]
         newest: dict[str, tuple[Path, Described]] = {}
@@ -321,7 +321,7 @@ def _in_warehouse(warehouse: Path, before: Committed) -> Iterator[_Found]:
             uuid = max(newest, key=lambda each: (each in had, newest[each][1].written_ms))
             file, said = newest[uuid]
             entry = Entry(schema, name, f"file://{file}", is_view=bool(said.view_uuid))
-            yield _Found(entry, str(file), uuid in had, len(newest) > 1)
+            yield _Found(entry, str(file), str(folder) in known, len(newest) > 1)
 
 
 def _make(lake: sqlite3.Connection, schemas: set[str], catalog: Path) -> None:

@@ -24,17 +24,21 @@ from typing import Any, Final
 import pyarrow as pa
 
 from dbt_lakehouse.dbt.node_run import LOG_TIMES, NodeRun, kept
+from dbt_lakehouse.dbt.truncate_sql import (
+    EVENT,
+    NEARBY,
+    between,
+    bounds_sql,
+    events_sql,
+    found_sql,
+    nearby_sql,
+    places_sql,
+    written_sql,
+)
 from dbt_lakehouse.spark.sessions import LakeSession
-
-# Further apart in Kafka, log time decides: a source's positions start anew when it is replaced.
-# A producer gives up on a message after two minutes, if it is not told otherwise.
-NEARBY: Final = 10 * 60 * 1_000_000
 
 # So often are places looked for; most are found at once.
 _STEPS: Final = 8
-
-_EVENT: Final = ("topic", "partition", "offset", "event_index")
-_SAID: Final = "lsn string, scn string, file string, pos string, ts_ns string, ts_us string"
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,10 +126,10 @@ def place(
     def earlier(least: int, most: int) -> str | None:
         if not run.is_incremental:
             return None
-        near = [*conditions, _between("log_time", least - NEARBY, most + NEARBY)]
-        moved = _between("_position.log_time", least - 3 * NEARBY, most + 3 * NEARBY)
+        near = [*conditions, between("log_time", least - NEARBY, most + NEARBY)]
+        moved = between("_position.log_time", least - 3 * NEARBY, most + 3 * NEARBY)
         written = f"(select * from {log} where {moved})"
-        return _written_sql(events_sql(run.rows_before(events), near), written)
+        return written_sql(events_sql(run.rows_before(events), near), written)
 
     before = earlier(span["least"], span["most"])
     truncates = [truncate(row) for row in rows(found_sql(new, before))]
@@ -133,13 +137,13 @@ def place(
         return Placed(newest=newest)
     times = [each.log_time for each in truncates]
     before = earlier(min(times), max(times))
-    near = [*conditions, _between("log_time", min(times) - NEARBY, max(times) + NEARBY)]
+    near = [*conditions, between("log_time", min(times) - NEARBY, max(times) + NEARBY)]
     new = events_sql(run.rows(events), near)
     newest = None if newest is None else max(newest, *times)
     found = Placed(newest=newest)
     # What moves lifts what is behind it in its partition, of other tables too, and their truncates.
     for step in range(_STEPS):
-        nearby = _nearby_sql(new, before, found.view)
+        nearby = nearby_sql(new, before, found.view)
         known, places = f"{view}_truncates_{step}", f"{view}_{step}"
         session.hold(known, table_of(truncates))
         bounds = {row.pop("index"): Bounds(**row) for row in rows(bounds_sql(known, nearby))}
@@ -154,19 +158,15 @@ def place(
         if not found.crossed:
             break
         lifted = rows(f"""
-            select {", ".join(_EVENT)}, unix_micros(placed_at) as place
+            select {", ".join(EVENT)}, unix_micros(placed_at) as place
             from {places} as places
-            left semi join {known} as truncates using ({", ".join(_EVENT)})""")
-        by_event = {tuple(row[name] for name in _EVENT): row["place"] for row in lifted}
+            left semi join {known} as truncates using ({", ".join(EVENT)})""")
+        by_event = {tuple(row[name] for name in EVENT): row["place"] for row in lifted}
         truncates = [
             replace(each, place=by_event.get(each.event, each.place)) if each.is_new else each
             for each in truncates
         ]
     return found
-
-
-def _between(column: str, least: int, most: int) -> str:
-    return f"{column} between timestamp_micros({least}) and timestamp_micros({most})"
 
 
 def has_several_partitions(run: NodeRun) -> bool:
@@ -229,271 +229,9 @@ def truncate(row: Mapping[str, Any]) -> Truncate:
     """A truncate that ``found_sql`` has found."""
     said = row["said"]
     return Truncate(
-        **{name: row[name] for name in (*_EVENT, "source", "log_time", "place", "is_new")},
+        **{name: row[name] for name in (*EVENT, "source", "log_time", "place", "is_new")},
         said=(said["kind"], int(said["major"]), int(said["minor"])) if said else None,
     )
-
-
-def found_sql(new: str, before: str | None) -> str:
-    """The query for the truncates that new events may lie near: those among them, and earlier ones.
-
-    ``new`` are events as SQL of ``events_sql``, ``before`` earlier ones as SQL of ``_written_sql``.
-    """
-    return f"""
-        select {", ".join(_EVENT)}, source, said, log_time, place, is_new
-        from ({_nearby_sql(new, before)})
-        where operation = 'truncate' and log_time is not null"""
-
-
-def events_sql(rows: str, conditions: Sequence[str]) -> str:
-    """The events of a log: place, operation, source, and what the source says of its position.
-
-    ``rows`` are of change_events.
-    """
-    wanted = "\n            and ".join(
-        [
-            "operation in ('snapshot', 'insert', 'update', 'upsert', 'delete', 'truncate')",
-            *conditions,
-        ]
-    )
-    return f"""
-        select
-            {", ".join(_EVENT)},
-            log_time,
-            operation,
-            to_json(struct(source_database, source_schema, source_table)) as source,
-            case
-                when said.major is not null and said.minor is not null then said
-            end as said
-        from (
-            select
-                *,
-                case
-                    when source.lsn is not null then {_said("'lsn'", "source.lsn", "0")}
-                    when source.scn is not null then {_said("'scn'", "source.scn", "0")}
-                    when source.pos is not null then {_binlog()}
-                    when source.ts_ns is not null then {_said("'ns'", "source.ts_ns", "0")}
-                    when source.ts_us is not null then {_said("'us'", "source.ts_us", "0")}
-                end as said
-            from (
-                select *, from_json(metadata, 'source struct<{_SAID}>').source as source
-                from {rows}
-                where
-                    {wanted}
-            )
-        )"""
-
-
-def _said(kind: str, major: str, minor: str) -> str:
-    return (
-        f"named_struct('kind', {kind},"
-        f" 'major', try_cast({major} as decimal(38, 0)),"
-        f" 'minor', try_cast({minor} as decimal(38, 0)))"
-    )
-
-
-def _binlog() -> str:
-    # mysql-bin.000003: files of another name are another server's.
-    name = "regexp_replace(source.file, '[0-9]+$', '')"
-    return _said(name, "regexp_extract(source.file, '([0-9]+)$', 1)", "source.pos")
-
-
-def _written_sql(before: str, log: str) -> str:
-    """Earlier events, as SQL of ``events_sql``, with the place that a change log has given them."""
-    return f"""
-            select {", ".join(f"event.{name}" for name in _EVENT)},
-                event.operation, event.source, event.said,
-                unix_micros(event.log_time) as log_time,
-                unix_micros(log._position.log_time) as place,
-                false as is_new
-            from ({before}) as event
-            inner join {log} as log on {_is_same("event", "log._position")}"""
-
-
-def _nearby_sql(new: str, before: str | None, places: str | None = None) -> str:
-    """New events, with the places that they have got so far, and earlier ones."""
-    query = f"""
-            select {", ".join(_EVENT)}, operation, source, said,
-                unix_micros(log_time) as log_time, unix_micros(log_time) as place, true as is_new
-            from ({new})"""
-    if places is not None:
-        query = f"""
-            select event.* except (place, is_new),
-                coalesce(unix_micros(places.placed_at), event.place) as place,
-                event.is_new
-            from ({query}) as event
-            left join {places} as places using ({", ".join(_EVENT)})"""
-    return query if before is None else f"{query}\n            union all{before}"
-
-
-def bounds_sql(truncates: str, nearby: str) -> str:
-    """The query for the ``Bounds`` of the new ones of some truncates, by their ``index``.
-
-    ``truncates`` is a view of ``table_of``, ``nearby`` SQL of the events around them.
-    """
-    return f"""
-        with {_truncates_sql(truncates)},
-
-        events as ({_events_sql(nearby)})
-
-        select
-            truncate.index,
-            max(event.place) filter (where {_IS_BEFORE} and {_IS_OWN}) as own_before,
-            max(event.place)
-                filter (where {_IS_BEFORE} and {_IS_OWN} and not event.is_new) as own_written,
-            max(event.place + if({_SORTS_BEFORE}, 0, 1))
-                filter (where {_IS_BEFORE} and not {_IS_OWN} and {_IS_EMPTIED}) as others_before,
-            min(event.place - if({_SORTS_BEFORE}, 1, 0))
-                filter (
-                    where not {_IS_BEFORE} and not {_IS_OWN} and {_IS_EMPTIED} and not event.is_new
-                ) as written_after
-        from truncates as truncate
-        inner join events as event on {_IS_NEAR} and ({_IS_EMPTIED} or {_IS_OWN})
-        where truncate.is_new
-        group by truncate.index"""
-
-
-def places_sql(truncates: str, nearby: str) -> str:
-    """The query for the new events whose log time in the change log is another one than in
-    change_events, with that (``placed_at``), for those whose order behind a truncate nothing says
-    (``is_tied``), and for all, earlier ones too, that have no place (``is_crossed``).
-    """
-    return f"""
-        with {_truncates_sql(truncates)},
-
-        events as ({_events_sql(nearby)}),
-
-        held as (
-            select
-                {", ".join(f"event.{name}" for name in _EVENT)},
-                event.log_time,
-                event.place,
-                event.is_new,
-                max(case
-                    when {_IS_EMPTIED} and not {_IS_BEFORE}
-                        then truncate.place + if({_IS_OWN} or not {_SORTS_BEFORE}, 0, 1)
-                end) as at_least,
-                min(case
-                    when {_IS_EMPTIED} and {_IS_BEFORE}
-                        then truncate.place - if({_IS_OWN} or {_SORTS_BEFORE}, 0, 1)
-                end) as at_most,
-                bool_or(
-                    {_IS_EMPTIED}
-                    and not {_IS_OWN}
-                    and not {_IS_SAID}
-                    and event.log_time = truncate.log_time
-                ) as is_tied,
-                max(case
-                    when {_IS_EMPTIED} and {_COUNTS} and not {_IS_BEFORE}
-                        then truncate.place + if({_IS_OWN} or not {_SORTS_BEFORE}, 0, 1)
-                end) as at_least_now,
-                min(case
-                    when {_IS_EMPTIED} and {_COUNTS} and {_IS_BEFORE}
-                        then truncate.place - if({_IS_OWN} or {_SORTS_BEFORE}, 0, 1)
-                end) as at_most_now
-            from events as event
-            inner join truncates as truncate on {_IS_NEAR}
-            group by
-                {", ".join(f"event.{name}" for name in _EVENT)},
-                event.log_time, event.place, event.is_new
-        ),
-
-        moved as (
-            select
-                {", ".join(_EVENT)},
-                log_time,
-                is_new,
-                is_tied,
-                if(
-                    is_new,
-                    greatest(least(place, at_most), at_least),
-                    place
-                ) as place,
-                at_least_now,
-                at_most_now
-            from held
-            union all
-            select
-                {", ".join(_EVENT)}, log_time, is_new, false, place,
-                if(is_new and is_alone, place, null), if(is_new and is_alone, place, null)
-            from {truncates}
-        ),
-
-        -- Whatever is decided, a partition stays in its order, with what it has of other tables.
-        ordered as (
-            select
-                * except (place),
-                place as own_place,
-                max(place) over (
-                    partition by topic, partition
-                    order by offset, event_index
-                    rows between unbounded preceding and current row
-                ) as place
-            from moved
-        ),
-
-        judged as (
-            select
-                *,
-                place < at_least_now or place > at_most_now or (not is_new and place > own_place)
-                    as is_misplaced
-            from ordered
-        )
-
-        select
-            {", ".join(_EVENT)},
-            timestamp_micros(place) as placed_at,
-            is_new and is_tied as is_tied,
-            coalesce(is_misplaced, false) as is_crossed
-        from judged
-        where is_misplaced or (is_new and (place <> log_time or is_tied))"""
-
-
-def _truncates_sql(truncates: str) -> str:
-    return f"""truncates as (
-            select
-                * except (kind, major, minor),
-                {_said("kind", "major", "minor")} as said,
-                explode(array({_PERIOD} - 1, {_PERIOD}, {_PERIOD} + 1)) as period
-            from {truncates}
-        )"""
-
-
-def _events_sql(nearby: str) -> str:
-    return f"""
-            select *, {_PERIOD} as period
-            from ({nearby})
-            where operation <> 'truncate'"""
-
-
-def _is_same(one: str, other: str) -> str:
-    return " and ".join(f"{one}.{name} = {other}.{name}" for name in _EVENT)
-
-
-# Of an event and a truncate, as SQL.
-# Joined by equal periods first, of which a truncate has those beside its own too: a table that is
-# emptied every few minutes has many.
-_PERIOD: Final = f"log_time div {NEARBY}"
-_IS_NEAR: Final = (
-    f"event.period = truncate.period and abs(event.log_time - truncate.log_time) <= {NEARBY}"
-)
-_IS_EMPTIED: Final = "event.source = truncate.source"
-_IS_OWN: Final = "(event.topic = truncate.topic and event.partition = truncate.partition)"
-_IS_SAID: Final = (
-    "coalesce(event.said.kind = truncate.said.kind and event.said <> truncate.said, false)"
-)
-# Whether it is a fault if the two are on each other's wrong side.
-_COUNTS: Final = f"(event.is_new or truncate.is_new) and ({_IS_SAID} or truncate.is_alone)"
-_SORTS_BEFORE: Final = (
-    "(struct(event.topic, event.partition) < struct(truncate.topic, truncate.partition))"
-)
-_IS_BEFORE: Final = f"""(case
-            when {_IS_OWN}
-                then struct(event.offset, event.event_index)
-                    < struct(truncate.offset, truncate.event_index)
-            when {_IS_SAID} then event.said < truncate.said
-            else event.log_time < truncate.log_time
-        end)"""
 
 
 def table_of(truncates: Sequence[Truncate]) -> pa.Table:

@@ -110,7 +110,8 @@ left semi join (
 
 {#
   For each of the rows the columns of the old key's row before its delete, structs: `is_known` with
-  the `value`, or the `text` that did not fit, or `rests_on`, the place of another of the rows, whose value it has.
+  the `value`, or the `text` that did not fit, or `rests_on`, the place of another of the rows,
+  whose value it has.
 #}
 {% macro _values_before(log, own, updates, resting) -%}
 {%- set key = quoted(log.key) -%}
@@ -243,8 +244,8 @@ select * from told where _is_probe
 {% endmacro %}
 
 {#
-  A known value, with its text where that does not fit the column; one that is another row's; or with
-  neither one of which nothing is known.
+  A known value, with its text where that does not fit the column; one that is another row's; or
+  with neither one of which nothing is known.
 #}
 {% macro _value_before(value=none, rests_on=none, misfit=none) -%}
     named_struct(

@@ -1,4 +1,4 @@
-"""Kafka Connect's types, with Debezium's logical types: a schema block becomes converters.
+r"""Kafka Connect's types, with Debezium's logical types: a schema block becomes converters.
 
 JsonConverter repeats the schema block in every message, so it is compiled once and found again by
 its bytes. A column's converter takes the value as JSON shipped it and returns what the row image
@@ -11,6 +11,7 @@ holds; ``msgspec.Raw`` stands for a JSON number whose digits matter.
 | float32, float64 (float, double) | number, text of one or NaN, Infinity | number or that text |
 | boolean | true, false, also as text | boolean |
 | string, Enum, EnumSet, Json, Uuid, Xml, Ltree, Interval | text | as sent |
+| Enum, a label of the list ``allowed`` that has ``\,`` | text | with ``,`` |
 | ZonedTime | time with its offset | as sent |
 | bytes, Bits | base64 | as sent |
 | Decimal | base64 of the big-endian two's complement; number; text | number with its scale |
@@ -36,6 +37,9 @@ Policies, beside those of ``values``, which converts what has no parts:
   columns that are absent stay absent.
 - An int64 is a BIGINT UNSIGNED if ``__debezium.source.column.type`` among its parameters says so
   (``column.propagate.source.type``); without that nobody can tell.
+- MySQL's and MariaDB's connectors write ``\,`` for a comma of an ENUM's label in ``allowed``, the
+  list of labels. A value from the log is a label as the list has it, one of a snapshot the label
+  itself: the former becomes the latter.
 - A map's keys that are names of an object become the text of what their type makes of them: a name
   that doesn't fit, or is an instant with another offset than Z, stays, and the path of its value is
   in ``untyped``. If two would become one, all stay, and the map's path is.
@@ -71,6 +75,7 @@ from python_udfs.debezium.values import (
     decimal,
     floating,
     integer,
+    label,
     misfit,
     string,
     unsigned,
@@ -488,7 +493,7 @@ def _compile_block(block: Any, where: str, text_values: bool) -> Schema:
         _compile_parts(schema, block, where, text_values, "keys", "values")
         schema.kept = None
     else:
-        schema._leaf = _logical(name, block, text_values)
+        schema._leaf = _logical(name, block, text_values) or _label_of(name, block)
         if schema._leaf is not None:
             schema.kept = None
         elif type_name == "int64" and _is_unsigned(block):
@@ -546,6 +551,21 @@ def _compile_fields(schema: Schema, block: dict[str, Any], where: str, text_valu
     schema.fields, schema._leaves, schema._parts = found, leaves, parts
 
 
+def _label_of(name: str | None, block: dict[str, Any]) -> Leaf | None:
+    """The converter of an ENUM that has labels with commas; None for all others."""
+    allowed = _parameter(block, "allowed") if name == _ENUM else None
+    if not isinstance(allowed, str) or _ESCAPED_COMMA not in allowed:
+        return None
+    listed = _BETWEEN_LABELS.split(allowed)
+    return partial(
+        label,
+        {each: each.replace(_ESCAPED_COMMA, ",") for each in listed if _ESCAPED_COMMA in each},
+    )
+
+
+_ENUM: Final = "io.debezium.data.Enum"
+_ESCAPED_COMMA: Final = "\\,"
+_BETWEEN_LABELS: Final = re.compile(r"(?<!\\),")
 _DECIMAL: Final = "org.apache.kafka.connect.data.Decimal"
 _VARIABLE: Final = "io.debezium.data.VariableScaleDecimal"
 _UNSIGNED_BIGINT: Final = re.compile(r"BIGINT\b.*\bUNSIGNED\b", re.IGNORECASE)

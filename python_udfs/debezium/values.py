@@ -31,7 +31,7 @@ import base64
 import binascii
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal
 from functools import lru_cache, partial
@@ -211,6 +211,12 @@ def string(value: Any) -> str:
     if type(value) is str:
         return value
     raise Misfit
+
+
+def label(listed: Mapping[str, str], value: Any) -> str:
+    """A label of an ENUM, by the form that its list has it in where that is another one."""
+    text = string(value)
+    return listed.get(text, text)
 
 
 def decimal(scale: int, text_values: bool, value: Any) -> Any:

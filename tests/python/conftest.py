@@ -42,6 +42,19 @@ _OF_LAKES: Final = (
 )
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Options of ``make real``."""
+    group = parser.getgroup("real sources")
+    group.addoption("--seed", type=int, default=7, help="the first seed of random changes")
+    group.addoption("--seeds", type=int, default=1, help="how many seeds, one after the other")
+    group.addoption("--rounds", type=int, default=3, help="how many builds of each")
+    group.addoption(
+        "--settings",
+        default="default",
+        help="settings of the connector, by their names in real_settings.py with commas; or all",
+    )
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Allow for what others leave to the garbage collector: py4j its sockets, dbt its log files,
     and its threads when a command ends with an error.

@@ -1,13 +1,14 @@
-"""Kafka Connect with Debezium's PostgreSQL connector: from a database of a test's own to topics.
+"""Kafka Connect with a connector of Debezium's: from a database of a test's own to topics.
 
 It is Kafka's standalone worker, in a process that is stopped on leaving. ``kafka_connect_jars.txt``
-has its jars: coordinates and SHA-256 of what Kafka Connect 4.1.0 and Debezium 3.6.1.Final ask for.
+has its jars: coordinates and SHA-256 of what Kafka Connect 4.1.0 asks for. Each connector has a
+list of its own beside it, for its version of Debezium: two of them don't go together.
 """
 
 import os
 import shutil
 import signal
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -19,15 +20,22 @@ from dbt_lakehouse.spark.jars import Jar, ensure_jars
 from local_kafka.broker import LOG4J, free_port
 from local_kafka.jars import PYSPARK_JARS, from_pyspark
 
-_JARS: Final = Path(__file__).with_name("kafka_connect_jars.txt")
+_JARS: Final = "kafka_connect_jars.txt"
+_STOPPED: Final = "will not recover until manually restarted"
 _WORKER: Final = "org.apache.kafka.connect.cli.ConnectStandalone"
 
 
 @contextmanager
 def kafka_connect(
-    folder: Path, bootstrap_servers: str, connectors: Mapping[str, Mapping[str, str]]
-) -> Iterator[None]:
-    """A worker with its files in ``folder`` that runs connectors, by name with their settings."""
+    folder: Path,
+    bootstrap_servers: str,
+    connectors: Mapping[str, Mapping[str, str]],
+    jars_of_connectors: str,
+    memory: str = "256m",
+) -> Iterator[Callable[[], None]]:
+    """A worker with its files in ``folder`` that runs connectors, by name with their settings; it
+    gives what fails once one of them has stopped. ``jars_of_connectors`` is the file with theirs.
+    """
     port = free_port()
     folder.mkdir(parents=True, exist_ok=True)
     plugins = folder / "plugins"
@@ -51,21 +59,27 @@ def kafka_connect(
         _properties(folder / f"{name}.properties", {"name": name, **settings})
         for name, settings in connectors.items()
     ]
-    jars = [*_locked_jars(), *(from_pyspark(name) for name in PYSPARK_JARS)]
+    locked = [*_locked_jars(_JARS), *_locked_jars(jars_of_connectors)]
+    jars = [*ensure_jars(locked), *(from_pyspark(name) for name in PYSPARK_JARS)]
     java = shutil.which(str(Path(os.environ.get("JAVA_HOME", "")) / "bin" / "java")) or "java"
     program = [
-        *(java, "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
+        *(java, f"-Xmx{memory}", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
         f"-Dlog4j2.configurationFile={folder / 'log4j2.properties'}",
         *("-cp", os.pathsep.join(map(str, jars)), _WORKER, str(worker), *map(str, files)),
     ]
     log = folder / "connect.log"
+
+    def check() -> None:
+        # Connect leaves its worker running.
+        assert _STOPPED not in log.read_text(), f"a connector has stopped, see {log}"
+
     with server(program, log, lambda: answers(port), stop=signal.SIGTERM):
-        yield
+        yield check
 
 
-def _locked_jars() -> list[Path]:
-    lines = _JARS.read_text().splitlines()
-    return ensure_jars([Jar(*line.split()) for line in lines])
+def _locked_jars(file: str) -> list[Jar]:
+    lines = Path(__file__).with_name(file).read_text().splitlines()
+    return [Jar(*line.split()) for line in lines]
 
 
 def _properties(file: Path, settings: Mapping[str, str]) -> Path:

@@ -1,138 +1,98 @@
-"""A PostgreSQL of a test's own as a source: its tables, random changes of them, and its rows.
+"""What real databases of tests have in common: tables, random changes of them, and their rows.
 
-``CREATE`` makes the tables, ``Writer`` changes them at random, ``Database.rows`` reads what is
-there: PostgreSQL says what gold must have, nothing here works it out.
+Each database has a module that makes its tables, writes statements in its SQL and reads what is
+there (``real_postgres``, ``real_mariadb``). The database says what gold must have, nothing here
+works it out.
 """
 
-import json
 import random
-import subprocess
-from dataclasses import dataclass, field
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final, Protocol
 
-from postgres import USER
+from real_settings import Setting
+from real_values import Column, Kind, Table, is_same
 
-from dbt_lakehouse.config.paths import LOOPBACK
-
-CREATE: Final = """
-create schema shop;
-set search_path = shop;
-
--- Two columns of key, and values out of line that a change leaves as they were.
-create table orders (
-    tenant int, id bigint, amount numeric(12, 2), placed timestamptz, status varchar(20), note text,
-    primary key (tenant, id)
-);
-alter table orders alter column note set storage external;
-
--- The whole old row is in each change.
-create table documents (id uuid primary key, title text, body text, version int);
-alter table documents alter column body set storage external;
-alter table documents replica identity full;
-
-create table emptied (id int primary key, value int, at timestamp);
-
-create table "select" ("order" date primary key, "größe" real, "Is Late?" boolean);
-
-create table visits (page text, seconds double precision, day date);
-alter table visits replica identity full;
--- A topic is made by its first message.
-insert into visits values ('/0', 1.5, '2024-02-29');
-
-create type mood as enum ('fine', 'so so', '');
-create table kinds (
-    id smallint primary key, c char(5), b bytea, j jsonb, a int[], t text[], m mood,
-    n numeric, f double precision, tm time, ts timestamp(3), tz timestamptz, d date, v varchar,
-    u uuid, bits bit(5), big bigint, iv interval
-);
-
-create table marker (id int primary key, round int);
-insert into marker values (1, 0);
-"""
-KEYS: Final = {
-    "orders": ("tenant", "id"),
-    "documents": ("id",),
-    "emptied": ("id",),
-    "select": ("order",),
-    "kinds": ("id",),
-}
-# What connectors say otherwise than PostgreSQL's JSON does; Debezium strips zeros of numerics that
-# have no scale of their own.
-SAID: Final = {
-    "kinds": """jsonb_build_object(
-        'iv', extract(epoch from iv), 'tm', to_char(tm, 'HH24:MI:SS.US'), 'bits', bits::int,
-        'n', trim_scale(n)::text
-    )""",
-}
+# The table of the last change of a round, and the one without a key.
+MARKER: Final = "marker"
+VISITS: Final = "visits"
+# What generate calls columns that no name in SQL should have.
+RENAMED: Final = {"Is Late?": "Is_Late"}
+# Days that calendars and types differ about.
+DAYS: Final = ("0001-01-01", "0999-12-31", "1582-10-04", "1582-10-15", "2024-02-29", "9999-12-31")
 _LARGE: Final = 3_000
-_DAYS: Final = ("0001-01-01", "0999-12-31", "1582-10-04", "1582-10-15", "2024-02-29", "9999-12-31")
-_NUMBERS: Final = ("0", "10", "1e1", "2.5", "2.50", "-0.000001", "123456789012345678901234567890.5")
-_FLOATS: Final = ("'NaN'", "'Infinity'", "'-Infinity'", "1.9999999999999998e23", "4.9e-324", "-0.0")
+_MOST_ROWS: Final = 40
 
 
-@dataclass
-class Database:
-    """The server: ``psql`` and its address."""
+class Database(Protocol):
+    """A server with the tables, whose changes a connector reads."""
 
-    psql: Path
-    port: int
-
-    def answers(self) -> bool:
-        """Whether the server has started."""
-        return self._psql("select 1;").returncode == 0
+    def connector(self, folder: Path) -> dict[str, str]:
+        """Debezium's settings: defaults, but for truncates; ``folder`` is for its files."""
 
     def run(self, script: str) -> str:
         """What a script prints. Each statement is a transaction unless it says otherwise."""
-        done = self._psql(script)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
 
-    def _psql(self, script: str) -> "subprocess.CompletedProcess[str]":
-        return subprocess.run(
-            [
-                *(str(self.psql), "-h", LOOPBACK, "-p", str(self.port), "-U", USER, "postgres"),
-                *("-v", "ON_ERROR_STOP=1", "-q", "-A", "-t", "-X"),
-            ],
-            input=f"set search_path = shop; set timezone = 'UTC';\n{script}",
-            capture_output=True,
-            text=True,
-        )
-
-    def rows(self, table: str) -> list[dict[str, Any]]:
-        """All rows of a table, as PostgreSQL writes them as JSON; numbers as they are written."""
-        said = SAID.get(table, "'{}'")
-        text = self.run(f'select to_jsonb(_row) || {said} from "{table}" as _row;')
-        return [json.loads(line, parse_float=str) for line in text.split("\n") if line]
+    def rows(self, name: str, table: Table) -> list[dict[str, Any]]:
+        """All rows of a table, plain values by column."""
 
 
-@dataclass
-class Writer:
+class Writer(ABC):
     """Changes tables at random. The same seed makes the same statements."""
 
-    seed: int
-    live: dict[str, list[tuple[Any, ...]]] = field(
-        default_factory=lambda: {table: [] for table in KEYS}
-    )
-    count: int = 0
+    TABLES: ClassVar[Mapping[str, Table]]
+    """As they are at first."""
+    ALTER: ClassVar[str]
+    """A column more, and one that becomes wider, of ``orders``."""
+    ADDED: ClassVar[str] = "extra"
+    OFTEN: ClassVar[tuple[str, ...]] = ("orders", "emptied")
+    """Tables that change twice as often."""
+    QUOTE: ClassVar[str] = '"'
 
-    def __post_init__(self) -> None:
-        self.dice = random.Random(self.seed)
+    def __init__(self, seed: int, setting: Setting) -> None:
+        self.dice: Final = random.Random(seed)
+        self.live: dict[str, list[tuple[str, ...]]] = {table: [] for table in self.followed}
+        self.tables: Final = {**self.TABLES}
+        self.count = 0
+        self.is_snapshot = True
+        """Whether what is written is there before the connector comes."""
+        self._truncates: Final = not setting.unwrapped
+
+    @property
+    def followed(self) -> list[str]:
+        """The tables whose keys are known here."""
+        return [name for name, table in self.TABLES.items() if table.key]
 
     def script(self, transactions: int) -> str:
         """Transactions of some changes each; some change a row twice, some take half of it back."""
-        return "\n".join(self._transaction() for _ in range(transactions))
+        lines = [self._transaction() for _ in range(transactions)]
+        # A topic is made by its first message.
+        lines += [
+            self._insert(table, self.key(table)) for table, keys in self.live.items() if not keys
+        ]
+        self.is_snapshot = False
+        return "\n".join(lines)
+
+    def alter(self) -> str:
+        """A change of a table's definition, which later changes follow."""
+        orders = self.tables["orders"]
+        columns = {**orders.columns, self.ADDED: Column(Kind.TEXT)}
+        self.tables["orders"] = replace(orders, columns=columns)
+        return self.ALTER
 
     def _transaction(self) -> str:
         dice = self.dice
-        if dice.random() < 0.06:
+        if self._truncates and dice.random() < 0.06:
             self.live["emptied"] = []
             return "begin; truncate emptied; commit;"
-        before = {table: [*keys] for table, keys in self.live.items()}
+        before = self._copied()
         lines = ["begin;"]
         for _ in range(dice.randint(1, 5)):
             lines.append(self._change())
-        kept = {table: [*keys] for table, keys in self.live.items()}
+        kept = self._copied()
         if dice.random() < 0.15:
             lines += ["savepoint half;", self._change(), self._change(), "rollback to half;"]
             self.live = kept
@@ -141,105 +101,140 @@ class Writer:
             return "\n".join([*lines, "rollback;"])
         return "\n".join([*lines, "commit;"])
 
+    def _copied(self) -> dict[str, list[tuple[str, ...]]]:
+        return {table: [*keys] for table, keys in self.live.items()}
+
     def _change(self) -> str:
         dice = self.dice
-        if dice.random() < 0.1:
-            return self._visit()
-        table = dice.choice([*KEYS, "orders", "emptied"])
+        if dice.random() < 0.15:
+            return self.visit()
+        table = dice.choice([*self.live, *self.OFTEN])
         live = self.live[table]
         what = dice.choice(["insert", "insert", "update", "update", "delete", "move"])
-        if not live or (what == "insert" and len(live) < 40):
-            key = self._key(table)
-            if key in live:
-                return ""
-            live.append(key)
-            columns = {**dict(zip(KEYS[table], key, strict=True)), **self._values(table)}
-            names = ", ".join(f'"{name}"' for name in columns)
-            return f'insert into "{table}" ({names}) values ({", ".join(columns.values())});'
+        if not live or (what == "insert" and len(live) < _MOST_ROWS):
+            key = self.key(table)
+            return "" if key in live else self._insert(table, key)
         key = dice.choice(live)
+        names = self.TABLES[table].key
         where = " and ".join(
-            f'"{name}" = {value}' for name, value in zip(KEYS[table], key, strict=True)
+            f"{self.quoted(name)} = {value}" for name, value in zip(names, key, strict=True)
         )
         if what == "delete":
             live.remove(key)
-            return f'delete from "{table}" where {where};'
-        changed = self._values(table)
+            return f"delete from {self.quoted(table)} where {where};"
+        changed = self._all_values(table)
         some = dice.sample([*changed], dice.randint(1, len(changed)))
         assignments = {name: changed[name] for name in some}
         if what == "move":
-            other = self._key(table)
+            other = self.key(table)
             if other not in live:
                 live[live.index(key)] = other
-                assignments |= dict(zip(KEYS[table], other, strict=True))
-        said = ", ".join(f'"{name}" = {value}' for name, value in assignments.items())
-        return f'update "{table}" set {said} where {where};'
+                assignments |= dict(zip(names, other, strict=True))
+        said = ", ".join(f"{self.quoted(name)} = {value}" for name, value in assignments.items())
+        return f"update {self.quoted(table)} set {said} where {where};"
 
-    def _visit(self) -> str:
-        dice = self.dice
-        row = f"'/{dice.randrange(3)}', {dice.choice(['1.5', 'null'])}, '{dice.choice(_DAYS)}'"
-        if dice.random() < 0.6:
-            return f"insert into visits values ({row});"
-        # One of rows that are alike.
-        return (
-            "delete from visits where ctid = (select ctid from visits"
-            f" where page = '/{dice.randrange(3)}' limit 1);"
-        )
+    def _insert(self, table: str, key: tuple[str, ...]) -> str:
+        self.live[table].append(key)
+        columns = {**dict(zip(self.TABLES[table].key, key, strict=True)), **self._all_values(table)}
+        names = ", ".join(map(self.quoted, columns))
+        return f"insert into {self.quoted(table)} ({names}) values ({', '.join(columns.values())});"
 
-    def _key(self, table: str) -> tuple[str, ...]:
-        dice = self.dice
-        if table == "orders":
-            return (str(dice.randrange(3)), str(dice.choice([1, 2, 3, 4, 5, 6, 2**62])))
-        if table == "documents":
-            return (f"'00000000-0000-4000-8000-00000000000{dice.randrange(9)}'",)
-        if table == "select":
-            return (f"'{dice.choice(_DAYS)}'",)
-        return (str(dice.randrange(12)),)
+    def _all_values(self, table: str) -> dict[str, str]:
+        values = self.values(table)
+        if self.ADDED in self.tables[table].columns:
+            values[self.ADDED] = f"'+{self.count}'"
+            values["amount"] = self.dice.choice([values["amount"], "0.125", "99999999999.125"])
+        return values
 
-    def _text(self) -> str:
+    def quoted(self, name: str) -> str:
+        """A name as this SQL quotes it."""
+        return f"{self.QUOTE}{name}{self.QUOTE}"
+
+    @abstractmethod
+    def key(self, table: str) -> tuple[str, ...]:
+        """A key of a table, as SQL."""
+
+    @abstractmethod
+    def values(self, table: str) -> dict[str, str]:
+        """Values for all columns of a table but the key, as SQL."""
+
+    @abstractmethod
+    def visit(self) -> str:
+        """A change of the table without a key."""
+
+    def text(self) -> str:
+        """A text, large or small, as SQL."""
         dice = self.dice
         large = "".join(dice.choices("abcdefghijklmnop é\U0001f600", k=_LARGE))
-        return dice.choice(["null", "''", "'it''s'", "e'a\\nb'", f"'{large}'", f"'{large}'"])
+        return dice.choice(["null", "''", "'it''s'", self.LINES, f"'{large}'", f"'{large}'"])
 
-    def _time(self) -> str:
+    LINES: ClassVar[str]
+    """A text of two lines, as SQL."""
+
+    def moment(self) -> str:
+        """A day and a time of it, as SQL."""
         dice = self.dice
-        day = dice.choice(_DAYS)
+        day = dice.choice(DAYS)
         return f"'{day} {dice.randrange(24):02}:00:59.{dice.choice(['0', '123456', '999'])}'"
 
-    def _values(self, table: str) -> dict[str, str]:
-        dice = self.dice
-        self.count += 1
-        if table == "orders":
-            return {
-                "amount": dice.choice(["null", "0", "-1.5", "9999999999.99", f"{self.count}.25"]),
-                "placed": dice.choice(["null", self._time() + "::timestamptz"]),
-                "status": dice.choice(["'new'", "'paid'", "null"]),
-                "note": self._text(),
-            }
-        if table == "documents":
-            return {"title": f"'t {self.count}'", "body": self._text(), "version": str(self.count)}
-        if table == "emptied":
-            return {"value": str(self.count), "at": self._time()}
-        if table == "select":
-            return {
-                "größe": dice.choice(["null", "1.5", "0.1", "3.4e38"]),
-                "Is Late?": dice.choice(["true", "false", "null"]),
-            }
-        return {
-            "c": dice.choice(["'ab'", "null"]),
-            "b": dice.choice(["'\\x00ff'", "''", "null"]),
-            "j": dice.choice(["""'{"a": [1.50, null], "b": "é"}'""", "'[]'", "null"]),
-            "a": dice.choice(["'{1,null,3}'", "'{}'", "null"]),
-            "t": dice.choice(["""'{"a b",null,""}'""", "null"]),
-            "m": dice.choice(["'fine'", "'so so'", "''", "null"]),
-            "n": dice.choice([*_NUMBERS, "null"]),
-            "f": dice.choice([*_FLOATS, "null"]),
-            "tm": dice.choice(["'00:00:00'", "'23:59:59.999999'", "null"]),
-            "ts": dice.choice([self._time(), "null"]),
-            "tz": dice.choice([self._time() + "::timestamptz", "null"]),
-            "d": dice.choice([f"'{dice.choice(_DAYS)}'", "null"]),
-            "v": self._text(),
-            "u": dice.choice(["'6ccd780c-baba-1026-9564-5b8c656024db'", "null"]),
-            "bits": dice.choice(["b'10001'", "b'00000'", "null"]),
-            "big": dice.choice([str(2**63 - 1), str(-(2**63)), "null"]),
-            "iv": dice.choice(["'1 day 02:03:04.5'", "'0'", "null"]),
+
+@dataclass(frozen=True)
+class Source:
+    """A kind of database."""
+
+    name: str
+    jars: str
+    """The file with the jars of its connector."""
+    tables: Mapping[str, Table]
+    writer: Callable[[int, Setting], Writer]
+    """By a seed, for a setting."""
+    started: Callable[[Path], AbstractContextManager[Database]]
+    """A server with its data in a folder, and with the tables."""
+    database: str
+    own: Callable[[int], dict[str, str]]
+    """What tells several connectors of one database apart, by a number."""
+    schema: str | None = None
+    """Database and schema, as events name them."""
+
+    @property
+    def keyed(self) -> dict[str, Table]:
+        """The tables that have a key."""
+        return {name: table for name, table in self.tables.items() if table.key}
+
+
+def differences(
+    gold: list[dict[str, Any]], source: list[dict[str, Any]], table: Table, setting: Setting
+) -> Iterator[str]:
+    """What of gold is not as it is at the source: a line for each value, or row."""
+    return differing(plain(gold, table, setting), source, table, setting)
+
+
+def differing(
+    ours: list[dict[str, Any]], source: list[dict[str, Any]], table: Table, setting: Setting
+) -> Iterator[str]:
+    """The same of rows with plain values."""
+    theirs = [
+        {name: setting.of_source(row[name], column) for name, column in table.columns.items()}
+        for row in source
+    ]
+    by_key = {tuple(repr(row[name]) for name in table.key): row for row in ours}
+    wanted = {tuple(repr(row[name]) for name in table.key): row for row in theirs}
+    assert len(by_key) == len(ours) and len(wanted) == len(source)
+    yield from (f"{each}: not at the source" for each in sorted(by_key.keys() - wanted.keys()))
+    yield from (f"{each}: not in gold" for each in sorted(wanted.keys() - by_key.keys()))
+    for each in sorted(by_key.keys() & wanted.keys()):
+        for name, value in wanted[each].items():
+            found = by_key[each][name]
+            if not is_same(found, value, table.columns[name].kind):
+                yield f"{each}.{name}: {found!r}, at the source {value!r}"[:300]
+
+
+def plain(gold: list[dict[str, Any]], table: Table, setting: Setting) -> list[dict[str, Any]]:
+    """Gold's rows with plain values."""
+    return [
+        {
+            name: setting.of_gold(row[RENAMED.get(name, name)], column)
+            for name, column in table.columns.items()
         }
+        for row in gold
+    ]

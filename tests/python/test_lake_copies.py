@@ -417,6 +417,16 @@ def test_a_lost_catalog_over_the_files_of_two_lakes(small: Lake, is_noted: bool)
     refuse_unfit_to_write(project.settings)
 
 
+def test_a_table_whose_newest_metadata_is_cut_short_comes_back_as_it_was(small: Lake) -> None:
+    newest = commit(small, "orders", 2)
+    end_a_command(small)
+    newest.write_text('{"table-uuid": ')
+    catalog_of(small).unlink()
+    recovered = recover(small.load())
+    assert recovered.left_out == []
+    assert Path(recovered.tables["gold.orders"]).name.startswith("00001-")
+
+
 def test_a_view_is_recovered_as_one(small: Lake) -> None:
     metadata = metadata_file(small.folder / "lake" / "warehouse", "seen", 1)
     metadata.write_text(json.dumps({"view-uuid": "v", "versions": [{"timestamp-ms": 5}]}))

@@ -1,15 +1,13 @@
-"""From a real database to gold: PostgreSQL, Debezium in Kafka Connect, Kafka, landing, the models
-that ``lakehouse generate`` writes, dbt. After each round of random changes each gold table must
-have the rows that the source has, value by value.
+"""From a real database to gold: PostgreSQL or MariaDB, Debezium in Kafka Connect, Kafka, landing,
+the models that ``lakehouse generate`` writes, dbt. After each round of random changes each gold
+table must have the rows that the source has, value by value, and after a full refresh too.
+
+``make real PYTEST="-k mariadb --seed 3 --seeds 2 --settings schemaless,decimal-string"``
 """
 
-import json
-import math
+import re
 from collections import Counter
-from collections.abc import Callable
-from ctypes import c_float
-from datetime import date, datetime
-from decimal import Decimal
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,167 +16,175 @@ from commands import wait_until
 from kafka_connect import kafka_connect
 from kafka_topics import Kafka
 from lakes import Lake
-from postgres import USER, postgres, programs
-from real_source import CREATE, KEYS, Database, Writer
+from real_mariadb import MARIADB
+from real_postgres import POSTGRES
+from real_settings import SETTINGS, Setting, connector
+from real_source import MARKER, VISITS, Database, Source, Writer, differences, plain
 from small_project import Log, add_gold, add_log, current_state, small_project
 
-from dbt_lakehouse.commands.generate.choices import GivenKeys
 from dbt_lakehouse.commands.generate.command import Options, generate
+from dbt_lakehouse.commands.generate.naming import snake
 from local_kafka.broker import Broker
 
-SEED: Final = 7
-ROUNDS: Final = 3
 TRANSACTIONS: Final = 60
 PARTITIONS: Final = 3
-PREFIX: Final = "real.shop"
-TOPICS: Final = {table: f"{PREFIX}.{table}" for table in (*KEYS, "visits")}
-# What generate calls columns that no name in SQL should have.
-RENAMED: Final = {"Is Late?": "Is_Late"}
-# How gold's value of a column is read, to be compared with the source's.
-READ: Final[dict[str, Callable[[Any], Any]]] = {
-    "iv": lambda text: seconds(text),
-    "bits": lambda data: int.from_bytes(data, "little"),
-}
-VISITS: Final = Log(
-    "visits",
-    "visits",
-    {},
-    {"page": "string", "seconds": "double", "day": "date"},
-    database="postgres",
-    schema="shop",
-)
 
 
-def connector(port: int) -> dict[str, str]:
-    """Debezium's settings: defaults, but for truncates."""
-    return {
-        "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
-        "database.hostname": "127.0.0.1",
-        "database.port": str(port),
-        "database.user": USER,
-        "database.password": "",
-        "database.dbname": "postgres",
-        "topic.prefix": "real",
-        "plugin.name": "pgoutput",
-        "schema.include.list": "shop",
-        "skipped.operations": "none",
-        "topic.creation.default.partitions": str(PARTITIONS),
-        "topic.creation.default.replication.factor": "1",
-        "poll.interval.ms": "50",
-    }
-
-
-def seconds(text: str) -> Decimal:
-    """Those of an interval in ISO 8601 of hours, minutes and seconds."""
-    hours, _, rest = text.removeprefix("PT").partition("H")
-    minutes, _, rest = rest.partition("M")
-    return Decimal(hours) * 3600 + Decimal(minutes) * 60 + Decimal(rest.removesuffix("S"))
-
-
-def is_same(gold: Any, source: Any) -> bool:
-    """Whether gold has a value of PostgreSQL's JSON, whose fractions are texts."""
-    if gold is None or source is None:
-        return gold is source
-    if isinstance(gold, bool | int):
-        return type(gold) is type(source) and bool(gold == source)
-    if isinstance(gold, Decimal):
-        return gold == Decimal(source)
-    if isinstance(gold, float):
-        given = float(source)
-        return (math.isnan(gold) and math.isnan(given)) or gold in (given, c_float(given).value)
-    if isinstance(gold, datetime):
-        return gold == datetime.fromisoformat(source)
-    if isinstance(gold, date):
-        return gold == date.fromisoformat(source)
-    if isinstance(gold, bytes):
-        return bool("\\x" + gold.hex() == source)
-    if isinstance(gold, list):
-        return len(gold) == len(source) and all(map(is_same, gold, source))
-    if isinstance(source, list | dict):
-        return bool(json.loads(gold, parse_float=str) == source)
-    if isinstance(source, int):
-        return bool(gold == str(source))
-    return bool(gold == source)
-
-
-def differences(
-    gold: list[dict[str, Any]], source: list[dict[str, Any]], key: tuple[str, ...]
-) -> list[str]:
-    """What is not as it is at the source: a line for each value, or row."""
-    ours = {tuple(str(row[name]) for name in key): row for row in gold}
-    theirs = {tuple(str(row[name]) for name in key): row for row in source}
-    assert len(ours) == len(gold) and len(theirs) == len(source)
-    found = [f"{each}: not at the source" for each in sorted(ours.keys() - theirs.keys())]
-    found += [f"{each}: not in gold" for each in sorted(theirs.keys() - ours.keys())]
-    for each in sorted(ours.keys() & theirs.keys()):
-        for name, value in theirs[each].items():
-            ours_is = ours[each][RENAMED.get(name, name)]
-            if ours_is is not None and name in READ:
-                ours_is = READ[name](ours_is)
-            if not is_same(ours_is, value):
-                found.append(f"{each}.{name}: {ours_is!r}, at the source {value!r}"[:300])
-    return found
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Each database with each seed and setting that the call asks for."""
+    options = metafunc.config.option
+    names = [*SETTINGS] if options.settings == "all" else options.settings.split(",")
+    unknown = [name for name in names if name not in SETTINGS]
+    if unknown:
+        raise pytest.UsageError(f"--settings: no {unknown[0]}; there are {', '.join(SETTINGS)}")
+    metafunc.parametrize("source", [POSTGRES, MARIADB], ids=lambda source: source.name)
+    metafunc.parametrize("setting", [SETTINGS[name] for name in names], ids=names)
+    metafunc.parametrize("seed", range(options.seed, options.seed + options.seeds))
 
 
 @pytest.mark.real
-def test_gold_equals_the_source(tmp_path: Path, broker: Broker, kafka: Kafka) -> None:
-    (tmp_path / "postgres").mkdir()
-    with postgres(tmp_path / "postgres", wal_level="logical", max_replication_slots="4") as url:
-        port = int(url.rpartition(":")[2].partition("/")[0])
-        database = Database(programs() / "psql", port)
-        wait_until(database.answers, "PostgreSQL has started")
-        database.run(CREATE)
-        writer = Writer(SEED)
+def test_gold_equals_the_source(
+    source: Source,
+    setting: Setting,
+    seed: int,
+    tmp_path: Path,
+    broker: Broker,
+    kafka: Kafka,
+    pytestconfig: pytest.Config,
+) -> None:
+    for name in ("database", "connect"):
+        (tmp_path / name).mkdir()
+    # One broker has the topics of all.
+    prefix = re.sub("[^a-z0-9]", "-", tmp_path.name.lower())
+    with source.started(tmp_path / "database") as database:
+        writer = source.writer(seed, setting)
         # What is there before Debezium comes is its snapshot.
         database.run(writer.script(TRANSACTIONS))
-        settings = {"source": connector(port)}
-        with kafka_connect(tmp_path / "connect", broker.bootstrap_servers, settings):
-            play(tmp_path, database, writer, kafka)
+        own = database.connector(tmp_path / "connect")
+        connectors = {source.name: connector(own, setting, prefix, PARTITIONS)}
+        with kafka_connect(
+            tmp_path / "connect", broker.bootstrap_servers, connectors, source.jars
+        ) as check:
+            run = Run(tmp_path, source, setting, database, writer, kafka, prefix, check)
+            for number in range(1, pytestconfig.option.rounds + 1):
+                if number > 1:
+                    # The last round has another definition too.
+                    altered = writer.alter() if number == pytestconfig.option.rounds else ""
+                    database.run(altered + writer.script(TRANSACTIONS))
+                run.build(number)
+            run.compare("after a full refresh", "--full-refresh")
 
 
-def settled(database: Database, kafka: Kafka, number: int) -> None:
-    """Wait until all that the source has committed is in Kafka."""
-    database.run(f"update marker set round = {number} where id = 1;")
-    last = b'"round":%d}' % number
+class Run:
+    """A lake that follows a source."""
 
-    def has_come() -> bool:
-        if not kafka.partitions(f"{PREFIX}.marker"):
-            return False
-        return any(last in (each.value or b"") for each in kafka.records(f"{PREFIX}.marker"))
-
-    wait_until(has_come, f"the changes of round {number} are in Kafka")
-    # Its producer sends to partitions side by side.
-    counts: list[int] = []
-
-    def is_still() -> bool:
-        counts.append(sum(len(kafka.records(topic)) for topic in TOPICS.values()))
-        return len(counts) > 3 and len({*counts[-3:]}) == 1
-
-    wait_until(is_still, "no more comes")
-
-
-def play(folder: Path, database: Database, writer: Writer, kafka: Kafka) -> None:
-    """Rounds of changes, each landed, built and held against the source."""
-    project = small_project(folder / "project")
-    lake = Lake(folder, project)
-    add_log(project, VISITS)
-    add_gold(project, current_state(VISITS))
-    topics = [{"topic": topic, "format": "debezium_json"} for topic in TOPICS.values()]
-    for number in range(1, ROUNDS + 1):
-        if number > 1:
-            database.run(writer.script(TRANSACTIONS))
-        settled(database, kafka, number)
-        lake.land_kafka(topics)
-        for table in KEYS:
-            generate(lake.load(topics=topics), Options((TOPICS[table],), keys=GivenKeys(())))
-        assert set(lake.dbt("run", as_of=None, topics=topics).values()) == {"success"}
-        for table, key in KEYS.items():
-            (model,) = (each.stem for each in (project / "models" / "gold").glob(f"*{table}.sql"))
-            found = differences(lake.read(f"gold.{model}"), database.rows(table), key)
-            assert found == [], (number, table)
-        # Its rows have no key: as texts they are as often here as there.
-        visits, there = (
-            Counter(tuple(str(row[name]) for name in VISITS.columns) for row in rows)
-            for rows in (lake.read("gold.visits"), database.rows("visits"))
+    def __init__(
+        self,
+        folder: Path,
+        source: Source,
+        setting: Setting,
+        database: Database,
+        writer: Writer,
+        kafka: Kafka,
+        prefix: str,
+        check: Callable[[], None],
+    ) -> None:
+        self._check: Final = check
+        self._source: Final = source
+        self._setting: Final = setting
+        self._database: Final = database
+        self._writer: Final = writer
+        self._kafka: Final = kafka
+        self._marker: Final = f"{prefix}.shop.{MARKER}"
+        followed = source.keyed if setting.unwrapped else source.tables
+        # A connector's own rule for names that Kafka refuses.
+        self._topics: Final = {
+            table: f"{prefix}.shop.{re.sub('[^A-Za-z0-9._-]', '_', table)}" for table in followed
+        }
+        self._entries: Final = [
+            {"topic": topic, "format": setting.format} for topic in self._topics.values()
+        ]
+        self._project: Final = small_project(folder / "project")
+        self._lake: Final = Lake(folder, self._project)
+        self._visits: Final = Log(
+            VISITS,
+            VISITS,
+            {},
+            # Without a schema block a day is a number.
+            {"page": "string", "seconds": "double", "day": "date" if setting.schemas else "int"},
+            database=source.database,
+            schema=source.schema,
         )
-        assert visits == there, number
+        if VISITS in followed:
+            add_log(self._project, self._visits)
+            add_gold(self._project, current_state(self._visits))
+
+    def build(self, number: int) -> None:
+        """Land what is new, write the models, build them, and hold them against the source."""
+        self._wait_for(number)
+        self._lake.land_kafka(self._entries)
+        topics = [self._topics[table] for table in self._source.keyed]
+        # Unwrapped, a topic is the table: one at a time.
+        for some in [[each] for each in topics] if self._setting.unwrapped else [topics]:
+            report = generate(self._lake.load(topics=self._entries), Options(some))
+            assert not report.failed, report
+        self.compare(f"round {number}")
+
+    def compare(self, when: str, *options: str) -> None:
+        """Build all, and hold it against the source."""
+        built = self._lake.outcomes("run", *options, as_of=None, topics=self._entries)
+        assert {name: each for name, each in built.items() if each.status != "success"} == {}
+        found: list[str] = []
+        for table in self._source.keyed:
+            declared = self._writer.tables[table]
+            gold, there = self._gold(snake(table)), self._database.rows(table, declared)
+            lines = differences(gold, there, declared, self._setting)
+            found += [f"{when}, {table} {line}" for line in lines]
+        assert found == [], _shown(found)
+        if VISITS in self._topics:
+            # Its rows have no key: as texts they are as often here as there.
+            declared = self._source.tables[VISITS]
+            gold = plain(self._gold(VISITS), declared, self._setting)
+            assert _counted(gold) == _counted(self._database.rows(VISITS, declared)), when
+
+    def _gold(self, table: str) -> list[dict[str, Any]]:
+        (model,) = (
+            each.stem
+            for each in (self._project / "models" / "gold").glob("*.sql")
+            if each.stem.endswith(table)
+        )
+        return self._lake.read(f"gold.{model}")
+
+    def _wait_for(self, number: int) -> None:
+        """Wait until all that the source has committed is in Kafka."""
+        self._database.run(f"update marker set round = {number} where id = 1;")
+        last = re.compile(rb'"round":%d[,}]' % number)
+
+        def has_come() -> bool:
+            self._check()
+            if not self._kafka.partitions(self._marker):
+                return False
+            records = self._kafka.records(self._marker)
+            return any(last.search(each.value or b"") for each in records)
+
+        wait_until(has_come, f"the changes of round {number} are in Kafka")
+        # Its producer sends to partitions side by side.
+        counts: list[int] = []
+
+        def is_still() -> bool:
+            counts.append(sum(len(self._kafka.records(each)) for each in self._topics.values()))
+            return len(counts) > 3 and len({*counts[-3:]}) == 1
+
+        wait_until(is_still, "no more comes")
+
+
+def _counted(rows: Iterable[dict[str, Any]]) -> Counter[tuple[str, ...]]:
+    return Counter(tuple(map(repr, row.values())) for row in rows)
+
+
+def _shown(found: list[str]) -> str:
+    """Differences, the first of each column."""
+    first: dict[str, str] = {}
+    for line in found:
+        first.setdefault(re.sub(r"\(.*?\)", "", line).partition(":")[0], line)
+    return "\n".join([f"{len(found)} differences", *first.values()])

@@ -67,7 +67,11 @@ class Stock:
             "op": op,
             "before": before,
             "after": after,
-            "source": {"connector": "mysql", "db": "shop", "table": "stock", "ts_ms": self.time},
+            # The same for the delete and the insert of a key update.
+            "source": {
+                **{"connector": "mysql", "db": "shop", "table": "stock"},
+                "ts_ms": NOW + 1_000_000 if headers else self.time,
+            },
         }
         self.lake.land(
             [

@@ -1,0 +1,269 @@
+"""PostgreSQL as a real source: its tables, random changes of them, and its rows."""
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Final
+
+from commands import wait_until
+from postgres import USER, postgres, programs
+from real_source import DAYS, VISITS, Source, Writer
+from real_values import Column, Kind, Table, json_value, span
+
+from dbt_lakehouse.config.paths import LOOPBACK
+
+CREATE: Final = """
+create schema shop;
+set search_path = shop;
+
+-- Two columns of key, and values out of line that a change leaves as they were.
+create table orders (
+    tenant int, id bigint, amount numeric(12, 2), placed timestamptz, status varchar(20), note text,
+    primary key (tenant, id)
+);
+alter table orders alter column note set storage external;
+
+-- The whole old row is in each change.
+create table documents (id uuid primary key, title text, body text, version int);
+alter table documents alter column body set storage external;
+alter table documents replica identity full;
+
+create table emptied (id int primary key, value int, at timestamp);
+
+create table "select" ("order" date primary key, "größe" real, "Is Late?" boolean);
+
+create table visits (page text, seconds double precision, day date);
+alter table visits replica identity full;
+-- A topic is made by its first message.
+insert into visits values ('/0', 1.5, '2024-02-29');
+
+create type mood as enum ('fine', 'so so', '');
+create table kinds (
+    id smallint primary key, c char(5), b bytea, j jsonb, a int[], t text[], m mood,
+    n numeric, f double precision, tm time, ts timestamp(3), tz timestamptz, d date, v varchar,
+    u uuid, bits bit(5), big bigint, iv interval
+);
+
+create table marker (id int primary key, round int);
+insert into marker values (1, 0);
+"""
+_WHOLE: Final = Column(Kind.WHOLE)
+_TEXT: Final = Column(Kind.TEXT)
+_DATE: Final = Column(Kind.DATE)
+_INSTANT: Final = Column(Kind.INSTANT, 6)
+TABLES: Final = {
+    "orders": Table(
+        {
+            "tenant": _WHOLE,
+            "id": _WHOLE,
+            "amount": Column(Kind.NUMBER, 2),
+            "placed": _INSTANT,
+            "status": _TEXT,
+            "note": _TEXT,
+        },
+        ("tenant", "id"),
+    ),
+    "documents": Table({"id": _TEXT, "title": _TEXT, "body": _TEXT, "version": _WHOLE}, ("id",)),
+    "emptied": Table({"id": _WHOLE, "value": _WHOLE, "at": Column(Kind.LOCAL, 6)}, ("id",)),
+    "select": Table(
+        {"order": _DATE, "größe": Column(Kind.SINGLE), "Is Late?": Column(Kind.BOOLEAN)},
+        ("order",),
+    ),
+    "kinds": Table(
+        {
+            "id": _WHOLE,
+            "c": _TEXT,
+            "b": Column(Kind.BINARY),
+            "j": Column(Kind.JSON),
+            "a": Column(Kind.LIST, elements=Kind.WHOLE),
+            "t": Column(Kind.LIST, elements=Kind.TEXT),
+            "m": _TEXT,
+            "n": Column(Kind.NUMBER),
+            "f": Column(Kind.DOUBLE),
+            "tm": Column(Kind.TIME, 6),
+            "ts": Column(Kind.LOCAL, 3),
+            "tz": _INSTANT,
+            "d": _DATE,
+            "v": _TEXT,
+            "u": _TEXT,
+            "bits": Column(Kind.BITS, 5),
+            "big": _WHOLE,
+            "iv": Column(Kind.SPAN),
+        },
+        ("id",),
+    ),
+    VISITS: Table({"page": _TEXT, "seconds": Column(Kind.DOUBLE), "day": _DATE}),
+}
+_NUMBERS: Final = ("0", "10", "1e1", "2.5", "2.50", "-0.000001", "123456789012345678901234567890.5")
+_FLOATS: Final = ("'NaN'", "'Infinity'", "'-Infinity'", "1.9999999999999998e23", "4.9e-324", "-0.0")
+
+
+@dataclass
+class Database:
+    """The server: ``psql`` and its address."""
+
+    psql: Path
+    port: int
+
+    def connector(self, folder: Path) -> dict[str, str]:
+        """Debezium's settings."""
+        return {
+            "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+            "database.hostname": LOOPBACK,
+            "database.port": str(self.port),
+            "database.user": USER,
+            "database.password": "",
+            "database.dbname": "postgres",
+            "topic.prefix": "real",
+            "plugin.name": "pgoutput",
+            "schema.include.list": "shop",
+        }
+
+    def answers(self) -> bool:
+        """Whether the server has started."""
+        return self._psql("select 1;").returncode == 0
+
+    def run(self, script: str) -> str:
+        """What a script prints."""
+        done = self._psql(script)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def _psql(self, script: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            [
+                *(str(self.psql), "-h", LOOPBACK, "-p", str(self.port), "-U", USER, "postgres"),
+                *("-v", "ON_ERROR_STOP=1", "-q", "-A", "-t", "-X"),
+            ],
+            input=f"set search_path = shop; set timezone = 'UTC';\n{script}",
+            capture_output=True,
+            text=True,
+        )
+
+    def rows(self, name: str, table: Table) -> list[dict[str, Any]]:
+        """All rows of a table, as PostgreSQL writes them as JSON."""
+        spans = [each for each, column in table.columns.items() if column.kind is Kind.SPAN]
+        said = ", ".join(f"'{each}', extract(epoch from {each})" for each in spans)
+        query = f'select to_jsonb(_row) || jsonb_build_object({said}) from "{name}" as _row;'
+        rows = [json_value(line) for line in self.run(query).split("\n") if line]
+        return [
+            {each: _plain(row[each], column) for each, column in table.columns.items()}
+            for row in rows
+        ]
+
+
+def _plain(value: Any, column: Column) -> Any:
+    if value is None:
+        return None
+    match column.kind:
+        case Kind.NUMBER | Kind.SPAN:
+            return Decimal(value)
+        case Kind.SINGLE | Kind.DOUBLE:
+            return float(value)
+        case Kind.BINARY:
+            return bytes.fromhex(value.removeprefix("\\x"))
+        case Kind.BITS:
+            return int(value, 2)
+        case Kind.DATE:
+            return date.fromisoformat(value)
+        case Kind.LOCAL | Kind.INSTANT:
+            return datetime.fromisoformat(value)
+        case Kind.TIME:
+            return span(value)
+    return value
+
+
+class _Writer(Writer):
+    TABLES = TABLES
+    ALTER = """
+        alter table orders add column extra varchar(10);
+        alter table orders alter column amount type numeric(14, 3);
+    """
+    LINES = "e'a\\nb'"
+
+    def key(self, table: str) -> tuple[str, ...]:
+        dice = self.dice
+        if table == "orders":
+            return (str(dice.randrange(3)), str(dice.choice([1, 2, 3, 4, 5, 6, 2**62])))
+        if table == "documents":
+            return (f"'00000000-0000-4000-8000-00000000000{dice.randrange(9)}'",)
+        if table == "select":
+            return (f"'{dice.choice(DAYS)}'",)
+        return (str(dice.randrange(12)),)
+
+    def visit(self) -> str:
+        dice = self.dice
+        row = f"'/{dice.randrange(3)}', {dice.choice(['1.5', 'null'])}, '{dice.choice(DAYS)}'"
+        if dice.random() < 0.6:
+            return f"insert into visits values ({row});"
+        # One of rows that are alike.
+        return (
+            "delete from visits where ctid = (select ctid from visits"
+            f" where page = '/{dice.randrange(3)}' limit 1);"
+        )
+
+    def values(self, table: str) -> dict[str, str]:
+        dice = self.dice
+        self.count += 1
+        if table == "orders":
+            return {
+                "amount": dice.choice(["null", "0", "-1.5", "9999999999.99", f"{self.count}.25"]),
+                "placed": dice.choice(["null", self.moment() + "::timestamptz"]),
+                "status": dice.choice(["'new'", "'paid'", "null"]),
+                "note": self.text(),
+            }
+        if table == "documents":
+            return {"title": f"'t {self.count}'", "body": self.text(), "version": str(self.count)}
+        if table == "emptied":
+            return {"value": str(self.count), "at": self.moment()}
+        if table == "select":
+            return {
+                "größe": dice.choice(["null", "1.5", "0.1", "3.4e38"]),
+                "Is Late?": dice.choice(["true", "false", "null"]),
+            }
+        return {
+            "c": dice.choice(["'ab'", "null"]),
+            "b": dice.choice(["'\\x00ff'", "''", "null"]),
+            "j": dice.choice(["""'{"a": [1.50, null], "b": "é"}'""", "'[]'", "null"]),
+            "a": dice.choice(["'{1,null,3}'", "'{}'", "null"]),
+            "t": dice.choice(["""'{"a b",null,""}'""", "null"]),
+            "m": dice.choice(["'fine'", "'so so'", "''", "null"]),
+            "n": dice.choice([*_NUMBERS, "null"]),
+            "f": dice.choice([*_FLOATS, "null"]),
+            "tm": dice.choice(["'00:00:00'", "'23:59:59.999999'", "null"]),
+            "ts": dice.choice([self.moment(), "null"]),
+            "tz": dice.choice([self.moment() + "::timestamptz", "null"]),
+            "d": dice.choice([f"'{dice.choice(DAYS)}'", "null"]),
+            "v": self.text(),
+            "u": dice.choice(["'6ccd780c-baba-1026-9564-5b8c656024db'", "null"]),
+            "bits": dice.choice(["b'10001'", "b'00000'", "null"]),
+            "big": dice.choice([str(2**63 - 1), str(-(2**63)), "null"]),
+            "iv": dice.choice(["'1 day 02:03:04.5'", "'0'", "null"]),
+        }
+
+
+@contextmanager
+def _started(folder: Path) -> Iterator[Database]:
+    with postgres(
+        folder, wal_level="logical", max_replication_slots="20", max_wal_senders="20"
+    ) as url:
+        database = Database(programs() / "psql", int(url.rpartition(":")[2].partition("/")[0]))
+        wait_until(database.answers, "PostgreSQL has started")
+        database.run(CREATE)
+        yield database
+
+
+POSTGRES: Final = Source(
+    name="postgres",
+    jars="debezium_postgres_jars.txt",
+    tables=TABLES,
+    database="postgres",
+    schema="shop",
+    writer=_Writer,
+    started=_started,
+    own=lambda number: {"slot.name": f"slot_{number}", "publication.name": f"changes_{number}"},
+)
