@@ -122,32 +122,11 @@ class Chunk(NamedTuple):
 def taken_apart(log: Log, made: Layout, changes: Changes, names: Names) -> Chunk:
     """Events, few enough (``at_once``), with the numbers of lists of their columns' names.
 
-    An image or a key that can't be read counts as none, for its event only: decoders made it, so
-    that is an error of ours, and one event must not stop a run.
+    Raises ``msgspec.DecodeError`` for an image or a key that is no JSON object.
     """
-    try:
-        return _short_way(log, made, changes, names) or _long_way(log, made, changes, names)
-    except Exception:
-        # Of which event, they tell one by one.
-        pass
-    readable = [
-        _is_readable(log, made, changes.slice(place, 1), names)
-        for place in range(len(changes.operation))
-    ]
-    images = [
-        [image if ok else None for image, ok in zip(column, readable, strict=True)]
-        for column in (changes.before, changes.after, changes.record_key)
-    ]
-    kept = changes._replace(before=images[0], after=images[1], record_key=images[2])
-    return _long_way(log, made, kept, names)
-
-
-def _is_readable(log: Log, made: Layout, change: Changes, names: Names) -> bool:
-    try:
-        _long_way(log, made, change, names)
-    except Exception:
-        return False
-    return True
+    if log.former is not None:
+        return _long_way(log, made, changes, names)
+    return _short_way(log, made, changes, names) or _long_way(log, made, changes, names)
 
 
 # --- The short way --------------------------------------------------------------------------------
@@ -365,11 +344,15 @@ def _long_way(log: Log, made: Layout, changes: Changes, names: Names) -> Chunk:
         if befores[place] is None and notes.old_key is not None:
             befores[place] = notes.old_key.encode()
     texts = row_texts_of_many(
-        befores, changes.after, changes.record_key, made.fields, made.key_fields
+        befores,
+        changes.after,
+        changes.record_key,
+        made.all_fields,
+        made.all_key_fields,
     )
-    width = len(log.columns)
+    width = len(made.all_fields)
     before, after, parts = (_columns(rows, width) for rows in (texts[0], texts[1], texts[3]))
-    key = _columns(texts[2], len(made.key_fields))
+    key = _columns(texts[2], len(made.all_key_fields))
     has_after = [row is not None for row in texts[1]]
     both = [
         image is not None and is_there
@@ -392,7 +375,16 @@ def _long_way(log: Log, made: Layout, changes: Changes, names: Names) -> Chunk:
         hidden = [text == UNAVAILABLE for text in now] if UNAVAILABLE in now else None
         is_key = spec.column in made.key_columns
         if is_key:
-            column = _of_key(column, was, key[made.key_places.index(place)], hidden, changes.before)
+            number = made.key_places.index(place)
+            column = _of_key(column, was, key[number], hidden, changes.before)
+            name = made.former_names[number]
+            if name is not None:
+                other = made.all_fields.index(name)
+                column = _first(
+                    column,
+                    _chosen(has_after, after[other], before[other]),
+                    key[made.all_key_fields.index(name)],
+                )
         elif log.key and hidden is not None:
             column = [
                 said(b) if is_hidden else said(text)
@@ -476,6 +468,14 @@ def _of_key(
             text = said(was[place])
         found.append(said(key[place]) if text is None else text)
     return found
+
+
+def _first(*columns: Column) -> Column:
+    """Of each text the first that there is."""
+    return [
+        next((text for text in texts if text is not None), None)
+        for texts in zip(*columns, strict=True)
+    ]
 
 
 def _chosen(says: Sequence[bool], texts: Column, others: Column) -> Column:

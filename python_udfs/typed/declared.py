@@ -14,7 +14,8 @@ UNCHANGED: Final = "_unchanged_columns"
 PREVIOUS_KEY: Final = "_previous_key"
 KEY_UPDATE: Final = "_key_update"
 MISFITS: Final = "_misfits"
-HAS_OTHER_KEY: Final = "has_other_key"
+HAS_OTHER_KEY: Final = "_has_other_key"
+FORMER: Final = "_former"
 
 NAMES: Final = pa.list_(pa.string())
 MISFIT_TYPE: Final = pa.struct([("column", pa.string()), ("text", pa.string())])
@@ -50,6 +51,10 @@ class Log(msgspec.Struct, frozen=True):
     """Whether images name only some of the columns: the others are unchanged."""
     keys: tuple[tuple[str, ...], ...] = ()
     """The names that record keys may have, each a set of them; empty for any."""
+    former: tuple[tuple[str, str], ...] | None = None
+    """If events with other keys come before all others: what fields of the key were called in
+    those, by their names. None if there are no such events.
+    """
 
 
 class Layout(NamedTuple):
@@ -63,9 +68,16 @@ class Layout(NamedTuple):
     """The places of the log's key among its columns; of a keyless table, of all."""
     key_fields: tuple[str, ...]
     """The names of these in record keys, for key columns."""
+    all_fields: tuple[Field, ...]
+    """``fields``, and what those of the key were called in events with other keys."""
+    all_key_fields: tuple[str, ...]
+    """``key_fields``, and the same."""
+    former_names: tuple[str | None, ...]
+    """What each of the key columns was called in those."""
     types: tuple[pa.DataType, ...]
     key_type: pa.StructType
     update_type: pa.StructType
+    former_type: pa.StructType
 
 
 @lru_cache(256)
@@ -77,11 +89,17 @@ def layout(log: Log) -> Layout:
     key_type = pa.struct(
         [(log.columns[place].column, arrow_type(log.columns[place].type)) for place in key_places]
     )
+    key_fields = tuple(log.columns[place].field for place in key_places if key_columns)
+    former = dict(log.former or ())
+    names = tuple(former.values())
     return Layout(
         fields=fields,
         key_columns=key_columns,
         key_places=key_places,
-        key_fields=tuple(log.columns[place].field for place in key_places if key_columns),
+        key_fields=key_fields,
+        all_fields=fields + tuple(name for name in dict.fromkeys(names) if name not in fields),
+        all_key_fields=tuple(dict.fromkeys(key_fields + names)),
+        former_names=tuple(map(former.get, key_fields)),
         types=tuple(arrow_type(each.type) for each in log.columns),
         key_type=key_type,
         update_type=pa.struct(
@@ -92,6 +110,7 @@ def layout(log: Log) -> Layout:
                 ("columns", NAMES),
             ]
         ),
+        former_type=pa.struct([("before", key_type), ("texts", NAMES), ("hidden", NAMES)]),
     )
 
 
@@ -104,7 +123,11 @@ def row_type(log: Log) -> pa.StructType:
     _previous_key       struct of the key columns, of logs with a key or keyless
     _key_update         struct<id, change, key_before, columns>, of logs with a key
     _misfits            list<struct<column, text>>
-    has_other_key       boolean, whether the record key is of other columns than it may be
+    _has_other_key      boolean, whether the record key is of other columns than it may be
+    _former             where events with other keys come before all others, what tells of their
+                        rows: struct<before, the key columns in the image before the change; texts,
+                        of the key columns as they were shipped; hidden, the columns that have a
+                        placeholder and no value>
     """
     made = layout(log)
     fields = [(each.column, kind) for each, kind in zip(log.columns, made.types, strict=True)]
@@ -115,4 +138,7 @@ def row_type(log: Log) -> pa.StructType:
         fields.append((PREVIOUS_KEY, made.key_type))
     if made.key_columns:
         fields.append((KEY_UPDATE, made.update_type))
-    return pa.struct([*fields, (MISFITS, pa.list_(MISFIT_TYPE)), (HAS_OTHER_KEY, pa.bool_())])
+    fields += [(MISFITS, pa.list_(MISFIT_TYPE)), (HAS_OTHER_KEY, pa.bool_())]
+    if log.former is not None:
+        fields.append((FORMER, made.former_type))
+    return pa.struct(fields)

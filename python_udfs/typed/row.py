@@ -22,6 +22,7 @@ from python_udfs.images import (
 )
 from python_udfs.typed.declared import (
     CHANGED,
+    FORMER,
     HAS_OTHER_KEY,
     KEY_UPDATE,
     MISFITS,
@@ -129,8 +130,8 @@ def change_row(log: Log, change: Change) -> dict[str, Any]:
         [old_key if change.before is None else change.before],
         [change.after],
         [change.record_key],
-        made.fields,
-        made.key_fields,
+        made.all_fields,
+        made.all_key_fields,
     )
     before, after, key, parts = (each[0] for each in texts)
     after_names = _names(change.after) if log.partial else frozenset()
@@ -148,8 +149,14 @@ def change_row(log: Log, change: Change) -> dict[str, Any]:
             text = said(text)
             if text is None and is_unavailable and change.before is not None:
                 text = said(_at(before, place))
+            number = made.key_places.index(place)
             if text is None:
-                text = said(_at(key, made.key_places.index(place)))
+                text = said(_at(key, number))
+            name = made.former_names[number]
+            if text is None and name is not None:
+                text = _at(before if after is None else after, made.all_fields.index(name))
+                if text is None:
+                    text = _at(key, made.all_key_fields.index(name))
         elif log.key:
             text = said(_at(before, place) if is_unavailable else text)
         shipped.append(text)
@@ -208,6 +215,21 @@ def change_row(log: Log, change: Change) -> dict[str, Any]:
         if text is not None:
             row[MISFITS].append({"column": spec.column, "text": text})
     (row[HAS_OTHER_KEY],) = have_other_key([change.record_key], log.keys)
+    if log.former is not None:
+        row[FORMER] = {
+            "before": {
+                log.columns[place].column: _value_before(log.columns[place], _at(before, place))
+                for place in made.key_places
+            },
+            "texts": [shipped[place] for place in made.key_places],
+            "hidden": [
+                spec.column
+                for place, spec in enumerate(log.columns)
+                if spec.column in unchanged
+                and _at(after, place) == UNAVAILABLE
+                and _at(parts, place) is None
+            ],
+        }
     return row
 
 
@@ -232,11 +254,16 @@ def _previous_key(
         if log.keyless:
             key[spec.column] = typed(text, spec.type)
             continue
-        value = None if spec.encoding else typed(said(text), spec.type)
+        value = _value_before(spec, text)
         key[spec.column] = row[spec.column] if value is None else value
     if not log.keyless and all(_is_same(value, row[name]) for name, value in key.items()):
         return None
     return key
+
+
+def _value_before(spec: LogColumn, text: str | None) -> Value | None:
+    """A key column's value in the image before the change; none of an encoded one."""
+    return None if spec.encoding else typed(said(text), spec.type)
 
 
 def _is_same(value: Value | None, other: Value | None) -> bool:

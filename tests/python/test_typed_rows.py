@@ -21,7 +21,7 @@ from python_udfs.typed import chunks
 from python_udfs.typed.chunks import Changes
 from python_udfs.typed.declared import Log, LogColumn, row_type
 from python_udfs.typed.row import Change, change_row
-from python_udfs.typed.rows import Rows, change_rows
+from python_udfs.typed.rows import Rows, change_rows, told_rows
 
 ORDERS: Final = Log(
     (
@@ -180,9 +180,9 @@ def test_a_keyless_table_s_update_names_the_row_before() -> None:
 def test_a_key_of_other_columns_is_told() -> None:
     log = Log(ORDERS.columns, ("id",), keys=(("id",),))
     after = image(id=1)
-    assert not row_of(Change("insert", None, after, image(id=1)), log)["has_other_key"]
-    assert row_of(Change("insert", None, after, image(other=1)), log)["has_other_key"]
-    assert not row_of(Change("insert", None, after), log)["has_other_key"]
+    assert not row_of(Change("insert", None, after, image(id=1)), log)["_has_other_key"]
+    assert row_of(Change("insert", None, after, image(other=1)), log)["_has_other_key"]
+    assert not row_of(Change("insert", None, after), log)["_has_other_key"]
 
 
 def test_hbase_values_are_decoded() -> None:
@@ -193,16 +193,18 @@ def test_hbase_values_are_decoded() -> None:
     assert row["_misfits"] == [{"column": "n", "text": "AA=="}]
 
 
-def test_an_image_that_cannot_be_read_costs_its_own_event_only() -> None:
-    rows = rows_of(
-        ORDERS,
-        [
-            Change("insert", None, image(id=1)),
-            Change("insert", None, b"[]", image(id=2)),
-            Change("insert", None, image(id=3)),
-        ],
-    )
-    assert rows.field("id").to_pylist() == [1, None, 3]
+@pytest.mark.parametrize("bad", [b"no JSON", b"[]", b'{"id":1', b"\xff"])
+def test_an_image_that_cannot_be_read_costs_its_own_event_only(bad: bytes) -> None:
+    good = [Change("insert", None, image(id=number), image(id=number)) for number in range(5)]
+    broken = Change("insert", None, bad, image(id=2))
+    columns = zip(*[*good[:2], broken, *good[3:]], strict=True)
+    rows = told_rows(ORDERS, Changes(*map(list, columns)))
+    assert rows.field("id").to_pylist() == [0, 1, None, 3, 4]
+    assert rows[2].as_py() == dict.fromkeys(field.name for field in row_type(ORDERS)) | {
+        "_has_other_key": False,
+        "_misfits": [{"column": "id", "text": bad.decode(errors="replace")}],
+        "_unchanged_columns": [],
+    }
 
 
 def test_events_may_be_added_as_they_are_decoded() -> None:
@@ -268,3 +270,16 @@ def test_a_type_that_no_column_can_have_is_refused() -> None:
         change_rows(
             Log((LogColumn("id", "struct<a:int>", "id"),), ("id",)), Changes([], [], [], [], [], [])
         )
+
+
+def test_a_key_that_was_called_otherwise_is_read_by_that_name() -> None:
+    log = Log(ORDERS.columns, ORDERS.key, keys=(("id",),), former=(("id", "number"),))
+    for change in (
+        Change("insert", None, image(number=7, amount="1.00"), image(number=7)),
+        Change("delete", None, None, image(number=7)),
+    ):
+        row = row_of(change, log)
+        assert (row["id"], row["_has_other_key"]) == (7, True)
+        assert row["_former"]["texts"] == ["7"]
+    now = row_of(Change("insert", None, image(id=8), image(id=8)), log)
+    assert (now["id"], now["_has_other_key"]) == (8, False)

@@ -20,6 +20,7 @@ _VALUES: Final = (
 )
 _KEY_TYPES: Final = ("int", "bigint", "decimal(9,2)", "double", "string")
 _HBASE_TYPES: Final = ("int", "string", "double", "decimal(9,2)", "binary")
+_FORMER: Final = ((), (("id", "_id"),), (("k2", "a"), ("id", "k0")))
 _OPERATIONS: Final = (SNAPSHOT, INSERT, UPDATE, UPDATE, UPDATE, UPSERT, DELETE, "truncate")
 
 
@@ -46,6 +47,7 @@ def random_log(rng: random.Random) -> Log:
         keyless=kind == "keyless",
         partial=kind != "keyless" and columns[-1].field != "$" and rng.random() < 0.3,
         keys=rng.choice(((), (("id",),), (("id", "k2"), ("id",)))),
+        former=rng.choice((None, None, None, *_FORMER)) if kind == "key" else None,
     )
 
 
@@ -96,6 +98,8 @@ def _image(rng: random.Random, log: Log, rarity: float) -> bytes:
     if rng.random() < 1 - rarity / 3:
         image["id"] = rng.choice((1, 1, 2, 2.0, 3))
     image.setdefault("k2", "z")
+    if rng.random() < rarity:
+        image["k0"] = rng.choice((7, 2.0, "a", PLACEHOLDER))
     if rng.random() < rarity:
         image["$partial"] = {"updated": {"a.x": 1}, "truncated": {"c": 2}}
     return _json(image, ascii=rng.random() < 0.3)
