@@ -31,7 +31,7 @@ from python_udfs.debezium import lindorm as lindorm_json
 from python_udfs.debezium import unwrapped as debezium_unwrapped_json
 from python_udfs.debezium import unwrapped_avro as debezium_unwrapped_avro
 from python_udfs.debezium.envelope import names_other_key
-from python_udfs.images import decode_hbase, json_elements, json_entries, row_texts
+from python_udfs.typed.values import is_value
 
 Messages = Sequence[bytes | None]
 """The keys or the values of many messages."""
@@ -200,12 +200,5 @@ _EVENT_FIELDS: Final = ",".join(f"{name}:{ddl}" for name, ddl in EVENT_TYPES.ite
 
 SQL_FUNCTIONS: Final[dict[str, SqlFunction]] = {
     "decode_payload": SqlFunction(decode_payload, f"array<struct<{_EVENT_FIELDS}>>"),
-    "row_texts": SqlFunction(
-        row_texts,
-        "struct<before:array<string>,after:array<string>,key:array<string>,parts:array<string>,"
-        "has_other_key:boolean>",
-    ),
-    "json_elements": SqlFunction(json_elements, "array<string>"),
-    "json_entries": SqlFunction(json_entries, "map<string,string>"),
-    "decode_hbase": SqlFunction(decode_hbase, "string"),
+    "is_value": SqlFunction(is_value, "boolean"),
 }

@@ -6,18 +6,25 @@ and histories name their log and find the rest in the graph (``Fold``).
 """
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from hashlib import md5
 from itertools import product
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
 from dbt_common.exceptions import CompilationError
 
 from dbt_lakehouse.dbt import message_keys
 from dbt_lakehouse.dbt.widening import WIDENING, is_in_place, is_widening
 from dbt_lakehouse.texts import sql_text, sql_texts
+from python_udfs.images import decode_hbase
 from python_udfs.registry import AEROSPIKE_FORMATS
+from python_udfs.typed.values import reader
+
+if TYPE_CHECKING:
+    from python_udfs.typed.declared import Log
 
 ANY: Final = "*"
 """Instead of a name of a database, schema or table: any, and none too."""
@@ -185,7 +192,17 @@ def _spec(name: str, declared: str | Mapping[str, Any]) -> dict[str, Any]:
         "field": spec.get("name", name),
         "encoding": spec.get("encoding"),
     }
+    _refuse_type(found["type"], found["encoding"])
     return found if "path" not in spec else found | _inside(name, spec)
+
+
+def _refuse_type(type: str, encoding: str | None) -> None:
+    try:
+        reader(type)
+        if encoding == "hbase":
+            decode_hbase(None, type)
+    except ValueError as error:
+        raise CompilationError(str(error)) from None
 
 
 def _inside(name: str, spec: Mapping[str, Any]) -> dict[str, Any]:
@@ -405,6 +422,29 @@ def declared(of: Fold | Mapping[str, Any]) -> str:
 def digest(declaration: str) -> str:
     """A short name of a declaration."""
     return md5(declaration.encode(), usedforsecurity=False).hexdigest()
+
+
+def rows_of(
+    log: Mapping[str, Any],
+    keys: Sequence[Sequence[str]] = (),
+    former: Mapping[str, str] | None = None,
+) -> "Log":
+    """What the rows of a change log are made by; ``keys`` and ``former`` are as in
+    ``change_log_sql``.
+    """
+    # Imported here: of pyarrow, which is no concern of who only reads declarations.
+    from python_udfs.typed.declared import Log
+
+    names = None if former is None else sorted(former.items())
+    return msgspec.convert({**log, "keys": keys, "former": names}, Log)
+
+
+def function_name(prefix: str, table: str, of: Any) -> str:
+    """The name of a function of a table that is made of a declaration: another one, another name,
+    for a session knows a name once.
+    """
+    plain = re.sub(r"\W", "_", table, flags=re.ASCII)
+    return f"{prefix}_{plain}_{digest(msgspec.json.encode(of).decode())[:8]}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ arrays to Python values and back.
 
 import gc
 from array import array
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import wraps
 from itertools import accumulate, chain, repeat
 from typing import Any, Final, TypeVar
@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.functions import arrow_udf
+from pyspark.sql.pandas.types import from_arrow_type
 
 from dbt_lakehouse.reference.fold import STATE_TYPE, reference_fold
 from dbt_lakehouse.reference.history import HISTORY_TYPE, reference_history
@@ -22,17 +23,12 @@ from python_udfs import registry
 from python_udfs.core.errors import DecoderFailed
 from python_udfs.core.events import Decoded, Event, EventColumns, Headers, invalid
 from python_udfs.debezium.avro import Registered, know
-from python_udfs.images import (
-    Collections,
-    FieldNames,
-    decode_hbase,
-    field_names,
-    have_other_key,
-    json_elements_of_many,
-    json_entries_of_many,
-    row_texts_of_many,
-)
 from python_udfs.registry import decode_batch, decode_payload
+from python_udfs.typed.chunks import Changes
+from python_udfs.typed.columns import arrow_type, typed_column
+from python_udfs.typed.declared import Log, LogColumn, row_type
+from python_udfs.typed.rows import told_rows
+from python_udfs.typed.values import is_value
 
 # Arrow's types of Event's fields; times become Spark's microseconds at the end.
 _SPARK_TIMESTAMP = pa.timestamp("us", tz="UTC")
@@ -42,8 +38,6 @@ _ARROW_TYPES = {
     "timestamp": pa.timestamp("ms", tz="UTC"),
 }
 _EVENT_TYPES = [_ARROW_TYPES[name] for name in registry.EVENT_TYPES.values()]
-
-_TEXTS = pa.list_(pa.string())
 
 BatchFunction = Callable[..., pa.Array]
 
@@ -286,91 +280,59 @@ def _can_read(read: Callable[[list[_Row]], object], row: _Row) -> bool:
 
 
 @_without_collector
-def row_texts_batch(
-    befores: pa.Array, afters: pa.Array, record_keys: pa.Array, fields: pa.Array
+def change_rows_batch(
+    log: Log,
+    operations: pa.Array,
+    befores: pa.Array,
+    afters: pa.Array,
+    record_keys: pa.Array,
+    metadata: pa.Array,
 ) -> pa.Array:
-    """Images and record keys (string) and a constant, as of ``field_names``, to a struct of four
-    lists of texts each, and whether the record key is another one.
-
-    All are null where one of them can't be read: a change without its key, which
-    ``no_misfits`` reports and no gold table takes on.
-    """
-    names = field_names(fields[0].as_py()) if len(fields) else FieldNames()
-
-    def read(rows: list[tuple[bytes | None, ...]]) -> list[pa.Array]:
-        images = list(zip(*rows, strict=True))
-        texts = row_texts_of_many(images[0], images[1], images[2], names.fields, names.key)
-        others = have_other_key(images[2], names.keys)
-        return [*(pa.array(each, _TEXTS) for each in texts), pa.array(others, pa.bool_())]
-
-    images = [array.cast(pa.binary()) for array in (befores, afters, record_keys)]
+    """Events (strings) to the rows of a change log, structs of ``row_type``."""
+    images = [array.cast(pa.binary()) for array in (befores, afters, record_keys, metadata)]
     at_once = _at_once(images[1])
-    types = [*[_TEXTS] * 4, pa.bool_()]
-    parts: list[list[pa.Array]] = [[] for _ in types]
-    for start in range(0, len(befores), at_once):
-        chunk = [array.slice(start, at_once).to_pylist() for array in images]
-        rows = list(zip(*chunk, strict=True))
-        for part, texts in zip(parts, _read_all(read, rows, (None, None, None)), strict=True):
-            part.append(texts)
-    return pa.StructArray.from_arrays(
-        [
-            pa.concat_arrays(part) if part else pa.array([], kind)
-            for part, kind in zip(parts, types, strict=True)
-        ],
-        names=["before", "after", "key", "parts", "has_other_key"],
-    )
+
+    def changes(start: int, end: int) -> Iterator[Changes]:
+        for place in range(start, end, at_once):
+            length = min(at_once, end - place)
+            columns = [array.slice(place, length).to_pylist() for array in images]
+            names = operations.slice(place, length).to_pylist()
+            yield Changes(names, *columns, format=[""] * length)
+
+    return told_rows(log, changes, len(operations))
 
 
 @_without_collector
-def json_elements_batch(texts: pa.Array) -> pa.Array:
-    """JSON arrays (string) to a list of texts each. Null, so a misfit, for all other texts."""
-    offsets, _, elements = _flattened(texts, json_elements_of_many)
-    return pa.ListArray.from_arrays(offsets, elements)
-
-
-@_without_collector
-def json_entries_batch(texts: pa.Array) -> pa.Array:
-    """JSON objects (string) to a map of texts each. Null, so a misfit, for all other texts."""
-    return pa.MapArray.from_arrays(*_flattened(texts, json_entries_of_many))
-
-
-def _flattened(
-    texts: pa.Array, read: Callable[[list[str | None]], Collections]
-) -> tuple[pa.Array, pa.Array, pa.Array]:
-    """Offsets, of which one is null where there is no collection, names and values."""
-    lengths: list[int | None] = []
-    names: list[str] = []
-    values: list[str | None] = []
-    at_once = _at_once(texts)
-    for start in range(0, len(texts), at_once):
-        of_chunk = _read_all(read, texts.slice(start, at_once).to_pylist(), None)
-        lengths += of_chunk.lengths
-        names += of_chunk.names
-        values += of_chunk.texts
-    ends = accumulate((length or 0 for length in lengths), initial=0)
-    offsets = [
-        None if length is None else end for length, end in zip([*lengths, 0], ends, strict=True)
-    ]
-    return (
-        pa.array(offsets, pa.int32()),
-        pa.array(names, pa.string()),
-        pa.array(values, pa.string()),
-    )
-
-
-@_without_collector
-def decode_hbase_batch(values: pa.Array, types: pa.Array) -> pa.Array:
-    """Base64 values (string) and a constant type name to their text. Null, so a misfit, for what is
-    no value of the type.
+def misfit_values_batch(columns: Sequence[LogColumn], misfits: pa.Array) -> pa.Array:
+    """Misfits, as a change log keeps them, to a struct of the values of some of its columns: what
+    has a place in their types by now. Null for all else.
     """
-    type_name = types[0].as_py() if len(types) else "binary"
-    # A type that HBase has no form for is an error of the model, and stops here.
-    decode_hbase(None, type_name)
+    texts: dict[str, list[str | None]] = {each.column: [None] * len(misfits) for each in columns}
+    for place, row in enumerate(misfits.to_pylist()):
+        # The first of a column counts.
+        for misfit in reversed(row or ()):
+            if misfit["column"] in texts:
+                texts[misfit["column"]][place] = misfit["text"]
+    values = [
+        _read_all(
+            lambda rows, type=each.type: typed_column(pa.array(rows, pa.string()), type),
+            texts[each.column],
+            None,
+        )
+        for each in columns
+    ]
+    return pa.StructArray.from_arrays(values, names=list(texts))
+
+
+@_without_collector
+def is_value_batch(texts: pa.Array, types: pa.Array) -> pa.Array:
+    """Texts and a constant type to whether they are values of it."""
+    type = types[0].as_py() if len(types) else "string"
 
     def read(rows: list[str | None]) -> pa.Array:
-        return pa.array([decode_hbase(value, type_name) for value in rows], pa.string())
+        return pa.array([is_value(text, type) for text in rows], pa.bool_())
 
-    return _read_all(read, values.to_pylist(), None)
+    return _read_all(read, texts.to_pylist(), None)
 
 
 def _decoder_with(schemas: Mapping[int, Registered | None]) -> BatchFunction:
@@ -385,10 +347,7 @@ def _decoder_with(schemas: Mapping[int, Registered | None]) -> BatchFunction:
 
 BATCH_FUNCTIONS: Final[dict[str, BatchFunction]] = {
     "decode_payload": decode_payload_batch,
-    "row_texts": row_texts_batch,
-    "json_elements": json_elements_batch,
-    "json_entries": json_entries_batch,
-    "decode_hbase": decode_hbase_batch,
+    "is_value": is_value_batch,
 }
 """What Spark calls for each function of the registry, by its SQL name."""
 
@@ -407,6 +366,41 @@ def register_decoder(spark: SparkSession, schemas: Mapping[int, Registered | Non
     make_udf: Any = arrow_udf
     returns = registry.SQL_FUNCTIONS[name].returns
     spark.udf.register(name, make_udf(_decoder_with(dict(schemas)), returns))
+
+
+def register_log(spark: SparkSession, name: str, log: Log) -> None:
+    """Make a function known that gives the rows of a change log: of operation, before, after,
+    record_key and metadata of its events a struct of ``declared.row_type``.
+    """
+
+    def rows(
+        operations: pa.Array,
+        befores: pa.Array,
+        afters: pa.Array,
+        record_keys: pa.Array,
+        metadata: pa.Array,
+    ) -> pa.Array:
+        return change_rows_batch(log, operations, befores, afters, record_keys, metadata)
+
+    _register(spark, name, rows, row_type(log))
+
+
+def register_misfits(spark: SparkSession, name: str, columns: Sequence[LogColumn]) -> None:
+    """Make a function known that gives what of a change log's misfits has a place in some of its
+    columns, as a struct of these.
+    """
+
+    def values(misfits: pa.Array) -> pa.Array:
+        return misfit_values_batch(columns, misfits)
+
+    returns = pa.struct([(each.column, arrow_type(each.type)) for each in columns])
+    _register(spark, name, values, returns)
+
+
+def _register(spark: SparkSession, name: str, function: BatchFunction, type: pa.DataType) -> None:
+    make_udf: Any = arrow_udf
+    returns = from_arrow_type(type, prefer_timestamp_ntz=True)
+    spark.udf.register(name, make_udf(function, returns))
 
 
 def register_references(spark: SparkSession) -> None:

@@ -34,6 +34,8 @@ class LakeSession:
         self.arguments: Final[dict[str, Argument]] = {}
         self.views: Final = EvaluatedViews(spark)
         self.has_references = False
+        # The names of those that it was told to know beside the base's.
+        self.functions: Final[set[str]] = set()
         self._settings: Final = settings_of(spark)
         # Of Spark's jobs; a new one for each who takes the session.
         self._group = ""

@@ -42,32 +42,56 @@
   is no value of it.
 #}
 {% macro _fill_from_misfits(columns, log) %}
-    {% set values, set_values, filled = {}, [], [] %}
-    {% for spec in log.columns if spec.column in columns %}
-        {% set text -%}
-            try_element_at(
-                filter(_misfits, misfit -> misfit.column = {{ sql_text(spec.column) }}), 1
-            ).text
-        {%- endset %}
-        {% set value = '(' ~ typed_value(text, spec.type) ~ ')' %}
-        {% if log.key or log.partial %}
-            {% set value = 'if(array_contains(_unchanged_columns, ' ~ sql_text(spec.column)
-                ~ '), null, ' ~ value ~ ')' %}
-        {% endif %}
-        {% set column = adapter.quote(spec.column) %}
-        {% do set_values.append(column ~ ' = coalesce(' ~ value ~ ', ' ~ column ~ ')') %}
-        {% do values.update({spec.column: value ~ ' is not null'}) %}
-        {% do filled.append(
-            'misfit.column = ' ~ sql_text(spec.column) ~ ' and ' ~ values[spec.column]
-        ) %}
-    {% endfor %}
+    {% set filled = quoted(columns) + ['_misfits'] %}
     {% do adapter.change(this, '
-        update ' ~ this ~ ' set
-            ' ~ set_values | join(', ') ~ ',
-            _misfits = filter(_misfits, misfit -> not (' ~ filled | join(' or ') ~ '))
-        where size(_misfits) > 0 and (' ~ values.values() | join(' or ') ~ ')'
+        merge into ' ~ this ~ ' as target
+        using (' ~ _values_of_misfits_sql(columns, log) ~ ') as source
+        on target._position = source._position and size(target._misfits) > 0
+        when matched and ' ~ columns_differ(filled) ~ ' then update set
+            ' ~ set_columns(filled)
     ) %}
 {% endmacro %}
+
+{# The rows with misfits, as they are with those that fit by now in their columns. #}
+{% macro _values_of_misfits_sql(columns, log) -%}
+with held as (
+    select
+        *,
+        {{ adapter.typed_misfits(this, log, columns) }}(_misfits) as fitting
+    from {{ adapter.pinned_own(this) }}
+    where size(_misfits) > 0
+),
+
+told as (
+    select
+        *,
+        array(
+            {%- for name in columns %}
+            if(
+                fitting.{{ adapter.quote(name) }} is not null
+                {%- if log.key or log.partial %}
+                and not coalesce(
+                    array_contains(_unchanged_columns, {{ sql_text(name) }}), false
+                )
+                {%- endif %},
+                {{ sql_text(name) }},
+                ''
+            ){{ ',' if not loop.last }}
+            {%- endfor %}
+        ) as filled
+    from held
+)
+
+select
+    _position,
+    {%- for name in columns %}
+    {%- set column = adapter.quote(name) %}
+    if(array_contains(filled, {{ sql_text(name) }}), fitting.{{ column }}, {{ column }})
+        as {{ column }},
+    {%- endfor %}
+    filter(_misfits, misfit -> not array_contains(filled, misfit.column)) as _misfits
+from told
+{%- endmacro %}
 
 {# The change events that earlier runs have read, those that may say something of the columns. #}
 {% macro _events_read_before(run, log) %}

@@ -64,8 +64,8 @@ select
     if(
         contains(digits, '.'), length(trim(trailing '0' from substring_index(digits, '.', -1))), 0
     ) as fraction,
-    {{ typed_value('text', 'bigint') }} is not null as is_bigint,
-    ({{ typed_value('text', 'double') | indent(4) }}) is not null as is_double
+    is_value(text, 'bigint') as is_bigint,
+    is_value(text, 'double') as is_double
 from numbers
 where digits is not null
 group by all

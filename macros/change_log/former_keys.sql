@@ -1,6 +1,6 @@
 {#
   What a key that was declared anew makes of the events before: those whose record keys are of other
-  columns. Steps of change_log_sql, from `as_sent` to `typed`; a rebuild reads all events, so what
+  columns. Steps of change_log_sql, from `decoded` to `typed`; a rebuild reads all events, so what
   an event does not say of its row is known from the ones before with the same record key.
 
       A field of the key that was called otherwise is the one of that name.
@@ -14,40 +14,40 @@
       log: the declaration.
 #}
 {% macro former_keys_sql(log) -%}
+{%- set row = 'partition by topic, source_database, source_schema, source_table, record_key' -%}
 {%- set values = [] -%}
 {%- for column in log.key -%}
     {%- do values.append('`value_' ~ column ~ '`') -%}
 {%- endfor -%}
-{%- set row = 'partition by topic, source_database, source_schema, source_table, record_key' -%}
-{%- set new_key = 'partition by row_texts.has_other_key, ' ~ values | join(', ') -%}
+{%- set new_key = 'partition by change._has_other_key, ' ~ values | join(', ') -%}
 before_each as (
     select
         *,
         {%- for column in log.key %}
         if(
-            row_texts.has_other_key,
-            last_value(`value_{{ column }}`, true) over (
+            change._has_other_key,
+            last_value(change.`{{ column }}`, true) over (
                 {{ row }}
-                order by {{ event_position('as_sent') }}
+                order by {{ event_position('decoded') }}
                 rows between unbounded preceding and 1 preceding
             ),
             null
         ) as `former_{{ column }}`,
         {%- endfor %}
-        row_texts.has_other_key
-        and max_by(operation, {{ event_position('as_sent') }}) over ({{ row }}) = 'delete'
+        change._has_other_key
+        and max_by(operation, {{ event_position('decoded') }}) over ({{ row }}) = 'delete'
             as is_gone
-    from as_sent
+    from decoded
 ),
 
 completed as (
     select
-        * except ({{ values | join(', ') }}),
+        *,
         {%- for column in log.key %}
         if(
-            row_texts.has_other_key and after is null,
-            coalesce(`value_{{ column }}`, `former_{{ column }}`),
-            `value_{{ column }}`
+            change._has_other_key and after is null,
+            coalesce(change.`{{ column }}`, `former_{{ column }}`),
+            change.`{{ column }}`
         ) as `value_{{ column }}`{{ ',' if not loop.last }}
         {%- endfor %}
     from before_each
@@ -62,7 +62,7 @@ placed as (
     from completed
 ),
 
-typed as (
+keyed as (
     select
         * except ({{ values | join(', ') }}),
         {%- for column in log.key %}
@@ -70,4 +70,96 @@ typed as (
         {%- endfor %}
     from placed
 ),
+
+typed as (
+    select
+        *,
+        {{ _previous_key(log) | indent(8) }} as previous_key
+    from keyed
+),
+{%- endmacro %}
+
+{# The key that an update has replaced. #}
+{% macro _previous_key(log) -%}
+case
+    when
+        operation = 'update'
+        and not is_apart
+        and (
+            {%- for spec in log.columns if spec.column in log.key %}
+            not {{ _previous_value(spec) }} <=> `value_{{ spec.column }}`
+            {{- ' or' if not loop.last }}
+            {%- endfor %}
+        )
+        then named_struct(
+            {%- for spec in log.columns if spec.column in log.key %}
+            {{ sql_text(spec.column) }}, {{ _previous_value(spec) }}{{ ',' if not loop.last }}
+            {%- endfor %}
+        )
+end
+{%- endmacro %}
+
+{#
+  A key column's value before an update; where the image before has none, that of the events before,
+  else that after it.
+#}
+{% macro _previous_value(spec) -%}
+    {%- if spec.encoding -%}
+        `value_{{ spec.column }}`
+    {%- else -%}
+        coalesce(
+            change._former.before.`{{ spec.column }}`,
+            `former_{{ spec.column }}`,
+            `value_{{ spec.column }}`
+        )
+    {%- endif -%}
+{%- endmacro %}
+
+{#
+  What does not fit, by the keys that the rows have got: of the key, what was shipped and is not in
+  it; of what has a placeholder, that nothing says it of a row that has another key now.
+#}
+{% macro _misfits_of_former(log) -%}
+{%- set unavailable = "'__debezium_unavailable_value'" -%}
+{%- set key_names = [] -%}
+{%- for column in log.key -%}
+    {%- do key_names.append(sql_text(column)) -%}
+{%- endfor -%}
+filter(
+    array(
+        {%- for spec in log.columns if spec.column in log.key %}
+        {%- set text = 'change._former.texts[' ~ loop.index0 ~ ']' %}
+        case
+            when {{ text }} is null
+                then try_element_at(
+                    filter(
+                        change._misfits, misfit -> misfit.column = {{ sql_text(spec.column) }}
+                    ),
+                    1
+                )
+            when `value_{{ spec.column }}` is null
+                then named_struct('column', {{ sql_text(spec.column) }}, 'text', {{ text }})
+        end{{ ',' if not loop.last }}
+        {%- endfor %}
+    ),
+    misfit -> misfit is not null
+)
+|| filter(
+    change._misfits,
+    misfit -> misfit.column not in ({{ key_names | join(', ') }})
+    and not (
+        change._key_update.key_before is null
+        and misfit.text = {{ unavailable }}
+        and array_contains(change._former.hidden, misfit.column)
+    )
+)
+|| transform(
+    if(
+        change._key_update.key_before is null
+        and (operation in ('snapshot', 'insert') or previous_key is not null),
+        change._former.hidden,
+        cast(array() as array<string>)
+    ),
+    column -> named_struct('column', column, 'text', {{ unavailable }})
+)
 {%- endmacro %}

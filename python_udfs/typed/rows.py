@@ -5,7 +5,7 @@ all events at once.
 """
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import accumulate, chain, compress, repeat
 from typing import Any, Final
@@ -19,6 +19,7 @@ from python_udfs.images import decode_hbase
 from python_udfs.typed.chunks import Changes, Chunk, Column, at_once, taken_apart
 from python_udfs.typed.columns import typed_column
 from python_udfs.typed.declared import (
+    FORMER,
     HAS_OTHER_KEY,
     MISFIT_TYPE,
     MISFITS,
@@ -44,30 +45,38 @@ def change_rows(log: Log, changes: Changes) -> pa.StructArray:
     return rows.array()
 
 
-def told_rows(log: Log, changes: Changes) -> pa.StructArray:
-    """``change_rows``, where an event for which that raises has nulls and a misfit, its image:
-    decoders made it, so that is an error of ours, and one event must not stop a run.
+Given = Callable[[int, int], Iterable[Changes]]
+"""Gives the events from one place to another, few at a time."""
+
+
+def told_rows(log: Log, given: Given, length: int) -> pa.StructArray:
+    """``change_rows`` of so many events, where one for which that raises has nulls and a misfit,
+    its image: decoders made it, so that is an error of ours, and one event must not stop a run.
 
     Raises ``ValueError`` for a type that the log's columns can't have.
     """
     layout(log)
-    return _told_rows(log, changes)
+    return _told_rows(log, given, 0, length)
 
 
-def _told_rows(log: Log, changes: Changes) -> pa.StructArray:
+def _told_rows(log: Log, given: Given, start: int, end: int) -> pa.StructArray:
     try:
-        return change_rows(log, changes)
+        rows = Rows(log)
+        for changes in given(start, end):
+            rows.add(changes)
+        return rows.array()
     except Exception:
         # Of which event, its half tells.
         pass
-    length = len(changes.operation)
-    if length < 2:
-        images = (*changes.after, *changes.before, *changes.record_key, b"")
+    if end - start < 2:
+        (change,) = given(start, end)
+        images = (*change.after, *change.before, *change.record_key, b"")
         text = next(image for image in images if image is not None)
         return pa.array([_nothing(log, text.decode(errors="replace"))], row_type(log))
-    half = length // 2
-    parts = [changes.slice(0, half), changes.slice(half, length - half)]
-    return pa.concat_arrays([_told_rows(log, part) for part in parts])
+    half = (start + end) // 2
+    return pa.concat_arrays(
+        [_told_rows(log, given, start, half), _told_rows(log, given, half, end)]
+    )
 
 
 def _nothing(log: Log, text: str) -> dict[str, Any]:
@@ -76,6 +85,9 @@ def _nothing(log: Log, text: str) -> dict[str, Any]:
     row[MISFITS] = [{"column": log.columns[0].column, "text": text[:_LONGEST_IMAGE]}]
     if UNCHANGED in row:
         row[UNCHANGED] = []
+    if FORMER in row:
+        places = layout(log).key_places
+        row[FORMER] = {"before": None, "texts": [None] * len(places), "hidden": []}
     return row
 
 

@@ -62,6 +62,11 @@ def typed(text: str | None, type: str) -> Value | None:
     return None if text is None else read(text)
 
 
+def is_value(text: str | None, type: str) -> bool | None:
+    """Whether a text is a value of a type; None for none."""
+    return None if text is None else typed(text, type) is not None
+
+
 @lru_cache(256)
 def reader(type: str) -> Read:
     """``typed`` of one type's texts."""

@@ -3,18 +3,20 @@ update or a key that has changed makes other ones, and which columns follow the 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 from dbt.adapters.base.meta import available
 from dbt.adapters.base.relation import BaseRelation
 from dbt_common.exceptions import CompilationError, DbtRuntimeError
+from pyspark.sql import SparkSession
 
 from dbt.adapters.lakehouse.base import told
 from dbt.adapters.lakehouse.writing import WritingAdapter
 from dbt_lakehouse.config.topics import TopicMatcher, topic_rules
 from dbt_lakehouse.dbt import (
     compaction,
+    declarations,
     key_updates,
     marks,
     message_keys,
@@ -30,9 +32,56 @@ from dbt_lakehouse.dbt.truncate_order import Placed
 from dbt_lakehouse.lake.policies import compacted_topics
 from dbt_lakehouse.lake.tables import Table
 
+COMMANDS_THAT_ONLY_COMPILE: Final = frozenset({"compile", "generate", "list", "parse"})
+
 
 class LogAdapter(WritingAdapter):
     """Methods for the macros of events and change logs."""
+
+    # -- rows
+
+    @available.parse(lambda *_: "typed_rows")
+    @told
+    def typed_rows(
+        self,
+        this: BaseRelation,
+        log: Mapping[str, Any],
+        keys: Sequence[Sequence[str]],
+        former: Mapping[str, str] | None,
+    ) -> str:
+        """The name of a function that gives the rows of a change log (``functions.register_log``);
+        the session knows it. ``keys`` and ``former`` are as in ``change_log_sql``.
+        """
+        from dbt_lakehouse.spark.functions import register_log
+
+        declared = declarations.rows_of(log, keys, former)
+        name = declarations.function_name("typed", this.identifier, declared)
+        self._know(name, lambda spark: register_log(spark, name, declared))
+        return name
+
+    @available.parse(lambda *_: "typed_misfits")
+    @told
+    def typed_misfits(
+        self, this: BaseRelation, log: Mapping[str, Any], columns: Sequence[str]
+    ) -> str:
+        """The name of a function that gives what of a change log's misfits has a place in some of
+        its columns (``functions.register_misfits``); the session knows it.
+        """
+        from dbt_lakehouse.spark.functions import register_misfits
+
+        specs = [each for each in declarations.rows_of(log).columns if each.column in columns]
+        name = declarations.function_name("misfits", this.identifier, specs)
+        self._know(name, lambda spark: register_misfits(spark, name, specs))
+        return name
+
+    def _know(self, name: str, register: Callable[[SparkSession], None]) -> None:
+        # What is compiled only needs no session.
+        if self.connections.command in COMMANDS_THAT_ONLY_COMPILE:
+            return
+        session = self.handle.session
+        if name not in session.functions:
+            register(session.spark)
+            session.functions.add(name)
 
     # -- truncates
 
