@@ -13,7 +13,8 @@ which means unchanged; but of ``address`` and ``tags`` ``parts`` tells what has 
 knows what they are now.
 
 Spark's own ``from_json`` and ``get_json_object`` pass numbers through a double (``1.10`` becomes
-``1.1``, thirty digits become seventeen), so the text is cut out of the JSON here and typed in SQL.
+``1.1``, thirty digits become seventeen), so the text is cut out of the JSON here, and typed by
+``typed``.
 A number in a column of the key has one text, however it was sent (``text.numbers``).
 """
 
@@ -57,78 +58,6 @@ Texts = list[str | None] | None
 """The values of fields; None for no image."""
 
 
-class RowTexts(NamedTuple):
-    """What a change says of a row: the texts of fields in each of its images."""
-
-    before: Texts
-    after: Texts
-    key: Texts
-    """Of the key fields, in the record key; None where the row image says all of them."""
-    parts: Texts = None
-    """What has changed inside of fields; None where the image after the change is whole."""
-    has_other_key: bool = False
-    """Whether the record key is of other columns than it may be."""
-
-
-def row_texts(
-    before: str | None,
-    after: str | None,
-    record_key: str | None,
-    fields: str,
-) -> RowTexts:
-    """The values of fields in both images of a change, as text: strings unquoted, everything else
-    as it is written; and those of the key fields in its record key, which is looked at only where
-    the row image (``after``, else ``before``) does not say one.
-
-    ``fields`` is as of ``field_names``. A field that is absent or null is None. The image after the
-    change and the record key are what a decoder made, so text that is no JSON object is a bug and
-    raises ``msgspec.DecodeError``. ``before`` may be the other key of a key update instead, which
-    is read out of metadata: such text is no image there, and nothing else of the change is lost.
-    """
-    record_keys = [_encoded(record_key)]
-    names = field_names(fields)
-    (of_before,), (of_after,), (of_key,), (parts,) = row_texts_of_many(
-        [_encoded(before)], [_encoded(after)], record_keys, names.fields, names.key
-    )
-    (has_other_key,) = have_other_key(record_keys, names.keys)
-    return RowTexts(of_before, of_after, of_key, parts, has_other_key)
-
-
-class FieldNames(NamedTuple):
-    """What is asked of a change."""
-
-    fields: tuple[Field, ...] = ()
-    key: tuple[str, ...] = ()
-    """Those of the fields that are the key."""
-    keys: tuple[tuple[str, ...], ...] = ()
-    """The names that a record key may have, each a set of them; empty for any."""
-
-
-def field_names(text: str) -> FieldNames:
-    """The fields of the images, those of the key, and the names that record keys may have, from the
-    JSON of these lists; a path is a list, and the last may be left out. One text, since Spark
-    copies even a constant for each row, and lists of texts one by one.
-    """
-    asked = _decode_names(text)
-    paths = (each if isinstance(each, str) else tuple(each) for each in asked.fields)
-    return FieldNames(tuple(paths), asked.key, asked.keys)
-
-
-class _Asked(msgspec.Struct, array_like=True, gc=False):
-    """``FieldNames`` as JSON."""
-
-    fields: tuple[str | list[str], ...]
-    key: tuple[str, ...]
-    keys: tuple[tuple[str, ...], ...] = ()
-
-
-_decode_names = msgspec.json.Decoder(_Asked).decode
-
-
-def _encoded(text: str | None) -> bytes | None:
-    return None if text is None else text.encode()
-
-
 def row_texts_of_many(
     befores: Sequence[bytes | None],
     afters: Sequence[bytes | None],
@@ -136,7 +65,16 @@ def row_texts_of_many(
     fields: tuple[Field, ...],
     key_fields: tuple[str, ...],
 ) -> tuple[list[Texts], list[Texts], list[Texts], list[Texts]]:
-    """``row_texts`` of each change, with images in UTF-8: the parts of ``RowTexts`` for all."""
+    """The values of fields in both images of each change, as text: strings unquoted, everything
+    else as it is written; those of the key fields in its record key, which is looked at only where
+    the row image (``after``, else ``before``) does not say one, and is None elsewhere; and what has
+    changed inside of fields, None where the image after the change is whole.
+
+    A field that is absent or null is None. The image after the change and the record key are what a
+    decoder made, so text that is no JSON object is a bug and raises ``msgspec.DecodeError``.
+    ``before`` may be the other key of a key update instead, which is read out of metadata: such
+    text is no image there, and nothing else of the change is lost.
+    """
     keys = frozenset(key_fields)
     of_before = _texts_of_many(befores, fields, keys, may_be_other=True)
     of_after = _texts_of_many(afters, fields, keys)
@@ -232,15 +170,15 @@ class FieldColumn(NamedTuple):
     kind: type = str
 
     def texts(self) -> Sequence[str | None]:
-        """The texts, as ``row_texts`` gives them."""
+        """The texts, as ``row_texts_of_many`` gives them."""
         return self.values if self.kind is str else _flat_texts(self.values)
 
 
 def field_columns(
     images: Sequence[bytes], fields: tuple[Field, ...], key_fields: tuple[str, ...]
 ) -> list[FieldColumn] | None:
-    """``row_texts`` of images by column, for each field what it is in all of them. None if they
-    can't be taken apart at once: where one is no JSON object, or a field is a path.
+    """What each field is in all of these images, by column. None if they can't be taken apart at
+    once: where one is no JSON object, or a field is a path.
     """
     names = tuple(each for each in fields if isinstance(each, str))
     if len(names) < len(fields):

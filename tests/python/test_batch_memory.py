@@ -10,15 +10,25 @@ import pytest
 from benchmarks.decoders import arrow_batches
 from benchmarks.payloads import SHAPES, WRITES_ONLY, messages
 from dbt_lakehouse.spark.functions import (
+    change_rows_batch,
     decode_payload_batch,
-    json_elements_batch,
-    json_entries_batch,
-    row_texts_batch,
 )
+from python_udfs.typed.declared import Log, LogColumn
 
 PAYLOADS = 1_000
 BATCHES = 6
-FIELDS = '[["order_id", "note", "name", "limits"], []]'
+LOG = Log(
+    tuple(
+        LogColumn(name, type, name)
+        for name, type in (
+            ("order_id", "bigint"),
+            ("note", "string"),
+            ("name", "string"),
+            ("limits", "map<string,string>"),
+            ("tags", "array<decimal(9,2)>"),
+        )
+    )
+)
 # What has been learned of messages may grow, a leak has the bytes of all batches.
 LEFT = 50_000
 
@@ -52,12 +62,13 @@ def test_batches_leave_nothing_behind(name: str) -> None:
     (batch,) = arrow_batches(SHAPES[name], stream, True)
     assert left_behind(lambda: decode_payload_batch(*batch)) < LEFT
     events = decode_payload_batch(*batch).flatten()
-    images = [events.field(column) for column in ("before", "after", "record_key")]
-    fields = pa.array([FIELDS] * len(events))
-    assert left_behind(lambda: row_texts_batch(*images, fields)) < LEFT
+    fields = ("operation", "before", "after", "record_key", "metadata")
+    columns = [events.field(name) for name in fields]
+    assert left_behind(lambda: change_rows_batch(LOG, *columns)) < LEFT
 
 
 def test_collections_leave_nothing_behind() -> None:
-    arrays = pa.array(['["a", 1.50, [2], null]'] * PAYLOADS)
-    objects = pa.array(['{"a": 1.50, "b": {"c": []}}'] * PAYLOADS)
-    assert left_behind(lambda: (json_elements_batch(arrays), json_entries_batch(objects))) < LEFT
+    image = '{"tags": ["1.50", 2, null], "limits": {"a": 1.50, "b": {"c": []}}}'
+    columns = [["insert"], [None], [image], [None], [None]]
+    arrays = [pa.array(column * PAYLOADS, pa.string()) for column in columns]
+    assert left_behind(lambda: change_rows_batch(LOG, *arrays)) < LEFT

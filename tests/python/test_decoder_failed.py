@@ -11,17 +11,18 @@ import yaml
 from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.spark import functions
 from dbt_lakehouse.spark.functions import (
-    decode_hbase_batch,
+    change_rows_batch,
     decode_payload_batch,
-    json_elements_batch,
-    json_entries_batch,
-    row_texts_batch,
+    is_value_batch,
+    misfit_values_batch,
 )
 from python_udfs import registry
 from python_udfs.aerospike.plain_messagepack import MessagePackWrites
 from python_udfs.core.errors import CODES
 from python_udfs.core.events import Decoded, Event
 from python_udfs.registry import FORMATS, decode_batch, decode_payload
+from python_udfs.typed import rows as rows_module
+from python_udfs.typed.declared import Log, LogColumn
 
 POISON = b"poison"
 GOOD = b'{"op":"c","after":{"id":1},"source":{"table":"t"}}'
@@ -161,44 +162,69 @@ def test_the_codes_are_those_that_dbt_accepts() -> None:
     assert sorted(accepted["arguments"]["values"]) == sorted(CODES)
 
 
-def test_one_row_of_a_change_log_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A row image that is no JSON gives nothing at all: a change without a key, which is a misfit.
-    Text that is no image before the change may be another key, and costs nothing else.
+LOG = Log((LogColumn("id", "int", "id"), LogColumn("a", "string", "a")), ("id",))
+
+
+def typed_rows(*columns: list[str | None]) -> list[dict[str, Any]]:
+    """Rows of a log, of images before and after, and record keys."""
+    count = len(columns[0])
+    texts = (["update"] * count, *columns, [None] * count)
+    rows = change_rows_batch(LOG, *(pa.array(each, pa.string()) for each in texts))
+    found: list[dict[str, Any]] = rows.to_pylist()
+    return found
+
+
+def test_one_row_of_a_change_log_fails() -> None:
+    """A row image that is no JSON gives nothing but a misfit, and costs no other row anything.
+    Text that is no image before the change may be another key, and costs nothing at all.
     """
     images = ['{"id":1,"a":"x"}', "no JSON", '{"id":1', "[1]", '{"id":2,"a":null}', None]
-    nothing = {"before": None, "after": None, "key": None, "parts": None, "has_other_key": False}
-    images_before = [["1", "x"], None, None, None, ["2", None], None]
     for place in range(3):
         columns: list[list[str | None]] = [[None] * 6, ['{"id":3}'] * 6, ['{"id":3}'] * 6]
         columns[place] = list(images)
-        names = pa.array(['[["id","a"],["id"]]'] * 6)
-        rows = row_texts_batch(
-            *(pa.array(column, pa.string()) for column in columns), names
-        ).to_pylist()
-        readable = [row != nothing for row in rows]
+        rows = typed_rows(*columns)
+        failed = [row["_misfits"] for row in rows]
         # A record key is looked at only where the image lacks a key column.
-        expected = [True, False, False, False, True, True] if place == 1 else [True] * 6
-        assert readable == expected
-        assert place or [row["before"] for row in rows] == images_before
+        assert failed == [
+            [{"column": "id", "text": text}] if place == 1 and 0 < number < 4 else []
+            for number, text in enumerate(images)
+        ]
+        if place == 1:
+            assert [row["id"] for row in rows] == [1, None, None, None, 2, 3]
+            assert [row["a"] for row in rows] == ["x", None, None, None, None, None]
+    keys = ['{"id":7}', "no JSON", '{"id":8}']
+    rows = typed_rows([None] * 3, ["{}"] * 3, keys)
+    assert [row["id"] for row in rows] == [7, None, 8]
 
 
-def test_one_collection_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever raises, the row has a null, which the change log reports as a misfit."""
-    for name, function, texts, good in (
-        ("json_elements_of_many", json_elements_batch, ["[1]", "[2]", None], ["1"]),
-        ("json_entries_of_many", json_entries_batch, ['{"a":1}', '{"a":2}', None], [("a", "1")]),
-    ):
-        read: Any = getattr(functions, name)
+def test_whatever_raises_it_is_one_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = rows_module.typed_column
 
-        def broken(rows: list[str | None], read: Any = read, bad: str = str(texts[1])) -> Any:
-            return endless() if bad in rows else read(rows)
+    def broken(texts: pa.Array, type: str) -> pa.Array:
+        return endless() if "bad" in texts.to_pylist() else read(texts, type)
 
-        monkeypatch.setattr(functions, name, broken)
-        assert function(pa.array(texts, pa.string())).to_pylist() == [good, None, None]
+    monkeypatch.setattr(rows_module, "typed_column", broken)
+    texts = ["good", "bad", "good"]
+    images = [f'{{"id":{number},"a":"{text}"}}' for number, text in enumerate(texts)]
+    rows = typed_rows([None] * 3, list(images), [None] * 3)
+    assert [row["id"] for row in rows] == [0, None, 2]
+    assert [row["_misfits"] for row in rows] == [[], [{"column": "id", "text": images[1]}], []]
 
-    def of_value(value: str | None, type_name: str) -> str | None:
-        return endless() if value == "bad" else value
 
-    monkeypatch.setattr(functions, "decode_hbase", of_value)
-    values = decode_hbase_batch(pa.array(["AA==", "bad", None]), pa.array(["string"] * 3))
-    assert values.to_pylist() == ["AA==", None, None]
+def test_one_misfit_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = functions.typed_column
+
+    def broken(texts: pa.Array, type: str) -> pa.Array:
+        return endless() if "2" in texts.to_pylist() else read(texts, type)
+
+    monkeypatch.setattr(functions, "typed_column", broken)
+    misfits = [[{"column": "a", "text": text}, {"column": "b", "text": "9"}] for text in "123"]
+    found = misfit_values_batch([LogColumn("a", "bigint", "a")], pa.array([*misfits, [], None]))
+    assert [row["a"] for row in found.to_pylist()] == [1, None, 3, None, None]
+
+
+def test_a_text_is_a_value_of_a_type_or_not() -> None:
+    texts = pa.array(["1", "x", str(2**63), None])
+    assert is_value_batch(texts, pa.array(["bigint"] * 4)).to_pylist() == [True, False, False, None]
+    with pytest.raises(ValueError, match="type 'text'"):
+        is_value_batch(texts, pa.array(["text"] * 4))

@@ -7,16 +7,15 @@ from itertools import islice
 
 import msgspec
 import pytest
+from row_images import RowTexts, row_texts
 
 from python_udfs.images import (
     Collections,
-    RowTexts,
     decode_hbase,
     json_elements,
     json_elements_of_many,
     json_entries,
     json_entries_of_many,
-    row_texts,
     row_texts_of_many,
 )
 

@@ -8,10 +8,10 @@ import pytest
 from debezium_messages import changed, dumps
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from row_images import row_texts
 
 from dbt_lakehouse.commands.generate.key_evidence import KeyEvidence
 from dbt_lakehouse.commands.keys import given_key
-from python_udfs.images import row_texts
 from python_udfs.registry import decode_batch, decode_payload
 from python_udfs.text.json_as_sent import load
 from python_udfs.text.numbers import canonical_number, is_canonical_number

@@ -22,6 +22,8 @@ from dbt_lakehouse.lake import bronze
 from dbt_lakehouse.lake.iceberg import ConcurrentAppendError, append, load_table
 from dbt_lakehouse.landing.files import LandingResult, configured_captures, land_captures
 from dbt_lakehouse.landing.leftovers import leaving_no_files
+from dbt_lakehouse.spark.functions import register_log
+from python_udfs.typed.declared import Log, LogColumn
 
 
 @pytest.fixture(scope="module")
@@ -131,17 +133,19 @@ def test_captures_without_a_message_need_no_lake(
         ),
         (
             """
-            select texts.after[0] as a, texts.after[1] as b, upper(texts.before[1]) as c from (
-                select row_texts(null, string(value), null, '[["a","b"],["a"]]') as texts
+            select rows.a, rows.b, upper(rows.b) as c, size(rows._misfits) as d from (
+                select typed_rows('insert', null, string(value), null, null) as rows
                 from lake.bronze.raw_payloads
             )
             """,
-            "row_texts",
+            "typed_rows",
         ),
     ],
 )
 def test_a_python_function_runs_once_for_each_row(lake: Lake, query: str, function: str) -> None:
     # One evaluation for each output column would multiply the most expensive step of the pipeline.
+    columns = (LogColumn("a", "int", "a"), LogColumn("b", "string", "b"))
+    register_log(lake.spark, "typed_rows", Log(columns, ("a",)))
     plan = lake.sql(f"explain {query}")[0]["plan"]
     evaluations = [text for text in plan.splitlines() if "ArrowEvalPython" in text]
     assert len(evaluations) == 1

@@ -1,6 +1,6 @@
 """Spark types for columns: from what a schema declares, and from all values that were seen.
 
-A type is the text that a model declares and ``macros/change_log/typed_value.sql`` knows: string,
+A type is the text that a model declares and ``python_udfs.typed.values`` knows: string,
 boolean, int, bigint, double, decimal(p,s), date, timestamp, timestamp_ntz, binary, and array<T> and
 map<string,T> of those. ``Values`` is what all values of a column have in common; it can be added up
 from the parts of a table, and ``fits`` says whether a type holds every one of them, digit by digit.
@@ -25,7 +25,7 @@ MAX_PRECISION: Final = 38
 ENOUGH_TIMES: Final = 1000
 INT: Final = 2**31
 BIGINT: Final = 2**63
-# typed_value reads a number with an exponent by way of decimal(38,18).
+# Spark reads a number with an exponent by way of decimal(38,18).
 _EXPONENT_DIGITS: Final = 20
 _EXPONENT_SCALE: Final = 18
 
