@@ -138,19 +138,21 @@ def _of_pipeline(source: Source, options: Options) -> Figure:
 
 def _kept(function: BatchFunction, folder: Path) -> BatchFunction:
     """The function, which keeps in a folder what it makes, and hands it out for batches that are
-    the same in length, first and last row.
+    the same in length, first and last row. What it is given beside these is as it is written.
     """
 
     @wraps(function)
-    def kept(*arrays: pa.Array) -> pa.Array:
+    def kept(*given: Any) -> pa.Array:
+        arrays = [each for each in given if isinstance(each, pa.Array)]
+        others = [each for each in given if not isinstance(each, pa.Array)]
         if not len(arrays[0]):
-            return function(*arrays)
+            return function(*given)
         ends = [(array[0].as_py(), array[-1].as_py()) for array in arrays]
-        about = repr((function.__name__, len(arrays[0]), ends))
+        about = repr((function.__name__, others, len(arrays[0]), ends))
         file = folder / hashlib.sha256(about.encode()).hexdigest()
         if (folder / _READY).exists() and file.exists():
             return pa.ipc.open_stream(pa.memory_map(str(file))).read_next_batch().column(0)
-        made = function(*arrays)
+        made = function(*given)
         if not file.exists():
             batch = pa.record_batch([made], names=["made"])
             with pa.OSFile(str(file), "wb") as out, pa.ipc.new_stream(out, batch.schema) as stream:

@@ -28,7 +28,7 @@ from python_udfs.typed.chunks import Changes
 from python_udfs.typed.columns import arrow_type, typed_column
 from python_udfs.typed.declared import Log, LogColumn, row_type
 from python_udfs.typed.rows import told_rows
-from python_udfs.typed.values import is_value
+from python_udfs.typed.values import is_value, reader
 
 # Arrow's types of Event's fields; times become Spark's microseconds at the end.
 _SPARK_TIMESTAMP = pa.timestamp("us", tz="UTC")
@@ -328,6 +328,8 @@ def misfit_values_batch(columns: Sequence[LogColumn], misfits: pa.Array) -> pa.A
 def is_value_batch(texts: pa.Array, types: pa.Array) -> pa.Array:
     """Texts and a constant type to whether they are values of it."""
     type = types[0].as_py() if len(types) else "string"
+    # A type that there is none of is an error of the query, and stops here.
+    reader(type)
 
     def read(rows: list[str | None]) -> pa.Array:
         return pa.array([is_value(text, type) for text in rows], pa.bool_())
@@ -348,8 +350,11 @@ def _decoder_with(schemas: Mapping[int, Registered | None]) -> BatchFunction:
 BATCH_FUNCTIONS: Final[dict[str, BatchFunction]] = {
     "decode_payload": decode_payload_batch,
     "is_value": is_value_batch,
+    "change_rows": change_rows_batch,
 }
-"""What Spark calls for each function of the registry, by its SQL name."""
+"""What Spark calls for each function of the registry, by its SQL name, and ``change_rows`` for the
+functions of change logs.
+"""
 
 
 def register_functions(spark: SparkSession) -> None:
@@ -372,6 +377,7 @@ def register_log(spark: SparkSession, name: str, log: Log) -> None:
     """Make a function known that gives the rows of a change log: of operation, before, after,
     record_key and metadata of its events a struct of ``declared.row_type``.
     """
+    change_rows = BATCH_FUNCTIONS["change_rows"]
 
     def rows(
         operations: pa.Array,
@@ -380,7 +386,7 @@ def register_log(spark: SparkSession, name: str, log: Log) -> None:
         record_keys: pa.Array,
         metadata: pa.Array,
     ) -> pa.Array:
-        return change_rows_batch(log, operations, befores, afters, record_keys, metadata)
+        return change_rows(log, operations, befores, afters, record_keys, metadata)
 
     _register(spark, name, rows, row_type(log))
 

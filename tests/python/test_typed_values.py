@@ -1,5 +1,5 @@
 """Values of declared types from their texts, one by one: what Spark's casts take, and nothing that
-is rounded, cut or guessed. Every example was given to the SQL too (typed_by_spark.py).
+is rounded, cut or guessed. Every example was given to the SQL too, as long as there was any.
 """
 
 import math
