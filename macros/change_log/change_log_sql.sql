@@ -46,7 +46,8 @@ decoded as (
             operation,
             before,
             after,
-            record_key,
+            {#- A record's digest is none of the columns. #}
+            {{ 'record_key' if log.namespace is none else 'cast(null as string)' }},
             {%- if key_columns %}
             -- What a header says of a key update; the rest stays here.
             if(
