@@ -26,7 +26,7 @@
                 -- so one with a far exponent would take minutes.
                 then case
                     when
-                        abs({{ exponent }}) < 1000
+                        {{ exponent }} between -999 and 999
                         and (
                             length(trim(trailing '0' from replace({{ mantissa }}, '.', '')))
                             - length(substring_index({{ mantissa }}, '.', 1)) - {{ exponent }}
