@@ -221,7 +221,7 @@ def test_changed_bytes_are_told_with_the_files_name_or_change_no_rows(
         kept = sums.read_bytes()
         # Its head, its middle, what is behind it. Blocks of Avro have no checksum: of those, the
         # mark behind the last one.
-        places = (4, len(content) // 3, len(content) - 70)
+        places: tuple[int, ...] = (4, len(content) // 3, len(content) - 70)
         if file.suffix == ".avro" and not has_sums:
             places = (4, len(content) - 8)
         for place in places:
