@@ -34,9 +34,20 @@ LEFT = 50_000
 
 
 def left_behind(work: Callable[[], object]) -> int:
-    """Bytes of Python's and Arrow's that are there after some batches, and were not before."""
+    """Bytes of Python's and Arrow's that are there after some batches, and were not before: the
+    least of three times. A leak is in each; what the short way learns, when it finds the time to
+    (``core.pace``), is in one.
+    """
     for _ in range(3):
         work()
+    least = _left_by(work)
+    for _ in range(2):
+        if least >= LEFT:
+            least = min(least, _left_by(work))
+    return least
+
+
+def _left_by(work: Callable[[], object]) -> int:
     gc.collect()
     tracemalloc.start()
     arrow = int(pa.total_allocated_bytes())

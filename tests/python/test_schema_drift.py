@@ -508,8 +508,9 @@ def test_columns_follow_what_outgrows_them(stock: Stock) -> None:
         **{20: ("10.250", 1, 0.5), 21: ("1.125", 1, 0.5)},
         31: ("5.125", 1, 0.5),
     }
-    # A text is no number.
+    # A text is no number, and an exponent that no number has stops nothing.
     insert(stock, 22, "much")
+    insert(stock, 27, "1e-2147483648")
     insert(stock, 23, "123456789012.5", pieces=2**40, weight=1.00000000001)
     stock.change("u", None, {"id": 20, "price": 7, "pieces": 70_000, "weight": 0.5, "shelf": "E"})
     # These have fitted all the time.
@@ -524,6 +525,7 @@ def test_columns_follow_what_outgrows_them(stock: Stock) -> None:
         20: ("7.00000", 70_000, 0.5),
         21: ("1.12500", 1, 0.5),
         22: ("None", 1, 0.5),
+        27: ("None", 1, 0.5),
         23: ("123456789012.50000", 2**40, 1.00000000001),
         24: ("3.00000", 2, 0.5),
         25: ("4.75000", 1, 0.5),
@@ -537,7 +539,7 @@ def test_columns_follow_what_outgrows_them(stock: Stock) -> None:
         assert now.chain[-1] == before[table].chain[-1], table
         types = {row["col_name"]: row["data_type"] for row in lake.sql(f"describe {table}")}
         assert [types[name] for name in NUMBERS] == ["decimal(17,5)", "bigint", "double"], table
-    assert misfits() == {22: ["much"]}
+    assert misfits() == {22: ["much"], 27: ["1e-2147483648"]}
     versions = lake.sql(
         "select id, price, pieces from gold.stock_history where id >= 20 order by id, valid_from"
     )
@@ -551,6 +553,7 @@ def test_columns_follow_what_outgrows_them(stock: Stock) -> None:
         (24, "3.00000", 2),
         (25, "4.75000", 1),
         (26, "0.00005", 1),
+        (27, "None", 1),
         (30, "5.12500", 1),
         (31, "5.12500", 1),
     ]
@@ -570,7 +573,7 @@ def test_what_does_not_fit_is_told_in_a_sentence(stock: Stock) -> None:
     outcomes = stock.lake.outcomes("test", "-s", "stock_changes", as_of=AS_OF)
     assert outcomes["no_misfits_stock_changes_"].status == "warn"
     assert outcomes["no_misfits_stock_changes_"].message == (
-        "silver.stock_changes.price: 1 value does not fit decimal(17,5), 'much', and is null in"
-        f" what is made of it (the log keeps the text); `lakehouse generate --topic {TOPIC}` writes"
-        " a type that holds it, or says why not"
+        "silver.stock_changes.price: 2 values do not fit decimal(17,5), '1e-2147483648', 'much',"
+        " and are null in what is made of it (the log keeps the text); `lakehouse generate"
+        f" --topic {TOPIC}` writes a type that holds them, or says why not"
     )
