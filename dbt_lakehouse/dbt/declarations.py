@@ -187,13 +187,14 @@ def _spec(name: str, declared: str | Mapping[str, Any]) -> dict[str, Any]:
             f"column {name} is declared as {dict(spec)}: a column is a type, or a mapping of type,"
             " name (the field in the image) or path (address.city), and encoding (hbase)"
         )
+    type, encoding = spec["type"].lower(), spec.get("encoding")
     found = {
         "column": name,
-        "type": spec["type"].lower(),
+        "type": type,
         "field": spec.get("name", name),
-        "encoding": spec.get("encoding"),
+        "encoding": encoding,
     }
-    _refuse_type(found["type"], found["encoding"])
+    _refuse_type(type, encoding)
     return found if "path" not in spec else found | _inside(name, spec)
 
 

@@ -7,7 +7,7 @@ arrays to Python values and back.
 import gc
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import wraps
+from functools import partial, wraps
 from itertools import accumulate, chain, repeat
 from typing import Any, Final, TypeVar
 
@@ -295,9 +295,9 @@ def change_rows_batch(
     def changes(start: int, end: int) -> Iterator[Changes]:
         for place in range(start, end, at_once):
             length = min(at_once, end - place)
-            columns = [array.slice(place, length).to_pylist() for array in images]
+            before, after, key, notes = (each.slice(place, length).to_pylist() for each in images)
             names = operations.slice(place, length).to_pylist()
-            yield Changes(names, *columns, format=[""] * length)
+            yield Changes(names, before, after, key, notes, [""] * length)
 
     return told_rows(log, changes, len(operations))
 
@@ -313,14 +313,11 @@ def misfit_values_batch(columns: Sequence[LogColumn], misfits: pa.Array) -> pa.A
         for misfit in reversed(row or ()):
             if misfit["column"] in texts:
                 texts[misfit["column"]][place] = misfit["text"]
-    values = [
-        _read_all(
-            lambda rows, type=each.type: typed_column(pa.array(rows, pa.string()), type),
-            texts[each.column],
-            None,
-        )
-        for each in columns
-    ]
+
+    def read(type: str, rows: list[str | None]) -> pa.Array:
+        return typed_column(pa.array(rows, pa.string()), type)
+
+    values = [_read_all(partial(read, each.type), texts[each.column], None) for each in columns]
     return pa.StructArray.from_arrays(values, names=list(texts))
 
 

@@ -21,8 +21,11 @@ def row_texts(
 ) -> RowTexts:
     """``fields`` is JSON of two lists: the fields, of which a path is a list; those of the key."""
     asked, key = msgspec.json.decode(fields)
+    images = [[None if text is None else text.encode()] for text in (before, after, record_key)]
     found = row_texts_of_many(
-        *([None if text is None else text.encode()] for text in (before, after, record_key)),
+        images[0],
+        images[1],
+        images[2],
         tuple(each if isinstance(each, str) else tuple(each) for each in asked),
         tuple(key),
     )

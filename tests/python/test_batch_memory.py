@@ -80,6 +80,6 @@ def test_batches_leave_nothing_behind(name: str) -> None:
 
 def test_collections_leave_nothing_behind() -> None:
     image = '{"tags": ["1.50", 2, null], "limits": {"a": 1.50, "b": {"c": []}}}'
-    columns = [["insert"], [None], [image], [None], [None]]
+    columns: list[list[str | None]] = [["insert"], [None], [image], [None], [None]]
     arrays = [pa.array(column * PAYLOADS, pa.string()) for column in columns]
     assert left_behind(lambda: change_rows_batch(LOG, *arrays)) < LEFT

@@ -1,6 +1,6 @@
 """Whatever a decoder raises stops no run: the message becomes ``decoder_failed``, others stay."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgpack
@@ -9,7 +9,6 @@ import pytest
 import yaml
 
 from dbt_lakehouse.config.paths import ROOT
-from dbt_lakehouse.spark import functions
 from dbt_lakehouse.spark.functions import (
     change_rows_batch,
     decode_payload_batch,
@@ -21,7 +20,7 @@ from python_udfs.aerospike.plain_messagepack import MessagePackWrites
 from python_udfs.core.errors import CODES
 from python_udfs.core.events import Decoded, Event
 from python_udfs.registry import FORMATS, decode_batch, decode_payload
-from python_udfs.typed import rows as rows_module
+from python_udfs.typed.columns import typed_column
 from python_udfs.typed.declared import Log, LogColumn
 
 POISON = b"poison"
@@ -165,7 +164,7 @@ def test_the_codes_are_those_that_dbt_accepts() -> None:
 LOG = Log((LogColumn("id", "int", "id"), LogColumn("a", "string", "a")), ("id",))
 
 
-def typed_rows(*columns: list[str | None]) -> list[dict[str, Any]]:
+def typed_rows(*columns: Sequence[str | None]) -> list[dict[str, Any]]:
     """Rows of a log, of images before and after, and record keys."""
     count = len(columns[0])
     texts = (["update"] * count, *columns, [None] * count)
@@ -198,12 +197,12 @@ def test_one_row_of_a_change_log_fails() -> None:
 
 
 def test_whatever_raises_it_is_one_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    read = rows_module.typed_column
+    read = typed_column
 
     def broken(texts: pa.Array, type: str) -> pa.Array:
         return endless() if "bad" in texts.to_pylist() else read(texts, type)
 
-    monkeypatch.setattr(rows_module, "typed_column", broken)
+    monkeypatch.setattr("python_udfs.typed.rows.typed_column", broken)
     texts = ["good", "bad", "good"]
     images = [f'{{"id":{number},"a":"{text}"}}' for number, text in enumerate(texts)]
     rows = typed_rows([None] * 3, list(images), [None] * 3)
@@ -212,12 +211,12 @@ def test_whatever_raises_it_is_one_row(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_one_misfit_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    read = functions.typed_column
+    read = typed_column
 
     def broken(texts: pa.Array, type: str) -> pa.Array:
         return endless() if "2" in texts.to_pylist() else read(texts, type)
 
-    monkeypatch.setattr(functions, "typed_column", broken)
+    monkeypatch.setattr("dbt_lakehouse.spark.functions.typed_column", broken)
     misfits = [[{"column": "a", "text": text}, {"column": "b", "text": "9"}] for text in "123"]
     found = misfit_values_batch([LogColumn("a", "bigint", "a")], pa.array([*misfits, [], None]))
     assert [row["a"] for row in found.to_pylist()] == [1, None, 3, None, None]

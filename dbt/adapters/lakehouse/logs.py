@@ -55,7 +55,7 @@ class LogAdapter(WritingAdapter):
         from dbt_lakehouse.spark.functions import register_log
 
         declared = declarations.rows_of(log, keys, former)
-        name = declarations.function_name("typed", this.identifier, declared)
+        name = declarations.function_name("typed", str(this.identifier), declared)
         self._know(name, lambda spark: register_log(spark, name, declared))
         return name
 
@@ -70,7 +70,7 @@ class LogAdapter(WritingAdapter):
         from dbt_lakehouse.spark.functions import register_misfits
 
         specs = [each for each in declarations.rows_of(log).columns if each.column in columns]
-        name = declarations.function_name("misfits", this.identifier, specs)
+        name = declarations.function_name("misfits", str(this.identifier), specs)
         self._know(name, lambda spark: register_misfits(spark, name, specs))
         return name
 
