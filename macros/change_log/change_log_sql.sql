@@ -42,7 +42,7 @@ relevant as (
 decoded as (
     select
         *,
-        {{ adapter.typed_rows(this, log, keys, former) }}(
+        {{ adapter.typed_rows(model.name, log, keys, former) }}(
             operation,
             before,
             after,

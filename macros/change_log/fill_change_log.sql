@@ -57,7 +57,7 @@
 with held as (
     select
         *,
-        {{ adapter.typed_misfits(this, log, columns) }}(_misfits) as fitting
+        {{ adapter.typed_misfits(model.name, log, columns) }}(_misfits) as fitting
     from {{ adapter.pinned_own(this) }}
     where size(_misfits) > 0
 ),

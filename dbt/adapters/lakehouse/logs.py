@@ -44,35 +44,34 @@ class LogAdapter(WritingAdapter):
     @told
     def typed_rows(
         self,
-        this: BaseRelation,
+        name: str,
         log: Mapping[str, Any],
         keys: Sequence[Sequence[str]],
         former: Mapping[str, str] | None,
     ) -> str:
-        """The name of a function that gives the rows of a change log (``functions.register_log``);
-        the session knows it. ``keys`` and ``former`` are as in ``change_log_sql``.
+        """The name of a function that gives the rows of the change log of this name
+        (``functions.register_log``); the session knows it. ``keys`` and ``former`` are as in
+        ``change_log_sql``.
         """
         from dbt_lakehouse.spark.functions import register_log
 
         declared = declarations.rows_of(log, keys, former)
-        name = declarations.function_name("typed", str(this.identifier), declared)
-        self._know(name, lambda spark: register_log(spark, name, declared))
-        return name
+        function = declarations.function_name("typed", name, declared)
+        self._know(function, lambda spark: register_log(spark, function, declared))
+        return function
 
     @available.parse(lambda *_: "typed_misfits")
     @told
-    def typed_misfits(
-        self, this: BaseRelation, log: Mapping[str, Any], columns: Sequence[str]
-    ) -> str:
-        """The name of a function that gives what of a change log's misfits has a place in some of
-        its columns (``functions.register_misfits``); the session knows it.
+    def typed_misfits(self, name: str, log: Mapping[str, Any], columns: Sequence[str]) -> str:
+        """The name of a function that gives what of the misfits of the change log of this name has
+        a place in some of its columns (``functions.register_misfits``); the session knows it.
         """
         from dbt_lakehouse.spark.functions import register_misfits
 
         specs = [each for each in declarations.rows_of(log).columns if each.column in columns]
-        name = declarations.function_name("misfits", str(this.identifier), specs)
-        self._know(name, lambda spark: register_misfits(spark, name, specs))
-        return name
+        function = declarations.function_name("misfits", name, specs)
+        self._know(function, lambda spark: register_misfits(spark, function, specs))
+        return function
 
     def _know(self, name: str, register: Callable[[SparkSession], None]) -> None:
         # What is compiled only needs no session.
