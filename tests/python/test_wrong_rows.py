@@ -77,7 +77,7 @@ RUN_LOG: Final = """
 select '{{ var("as_of") }}' as as_of, count(*) as notes from {{ ref("notes") }}
 """
 LAST_SEEN: Final = """
-{{ config(materialized="incremental", incremental_strategy="merge", unique_key="id") }}
+{{ config(materialized="incremental", unique_key="id") }}
 select 1 as id, '{{ var("as_of") }}' as seen
 {% if not is_incremental() %}union all select 2, '{{ var("as_of") }}'{% endif %}
 """
@@ -385,7 +385,7 @@ def test_an_ordinary_incremental_model_appends(lake: Lake, last: dict[str, str])
     assert runs == [(as_of, 1) for as_of in (FIRST, SECOND, THIRD, LAST)]
 
 
-def test_an_ordinary_incremental_model_merges(lake: Lake, last: dict[str, str]) -> None:
+def test_an_ordinary_incremental_model_with_a_key_merges(lake: Lake, last: dict[str, str]) -> None:
     assert succeeded(last, "last_seen")
     seen = {row["id"]: row["seen"] for row in lake.read("gold.last_seen")}
     assert seen == {1: LAST, 2: FIRST}
