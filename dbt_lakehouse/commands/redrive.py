@@ -9,6 +9,7 @@ from dbt_lakehouse.commands.sql.command import rows_of
 from dbt_lakehouse.commands.topics import landed_topics, refuse_missing
 from dbt_lakehouse.config.project import Project, lock_patience
 from dbt_lakehouse.dbt.commands import run_dbt
+from dbt_lakehouse.dbt.namesakes import OURS
 from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.lake.locks import run_lock
 from dbt_lakehouse.lake.reader import Reader
@@ -62,7 +63,7 @@ def redrive(project: Project, codes: Sequence[str], topics: Sequence[str]) -> Re
     arguments = json.dumps({"codes": list(codes), "topics": list(topics)})
     with run_lock(spark).held("lakehouse redrive", lock_patience(project.variables)):
         with working("decoding payloads again", tasks_of(spark)):
-            run_dbt(project, "run-operation", "redrive", "--args", arguments)
+            run_dbt(project, "run-operation", f"{OURS}.redrive", "--args", arguments)
         row = spark.table("global_temp.redriven").collect()[0]
     return Redriven(row.payloads, row.decoded, row.events)
 

@@ -7,7 +7,7 @@
     {%- if properties %}
     tblproperties (
         {%- for name, value in properties.items() %}
-        {{ sql_text(name) }} = {{ sql_text(value) }}{{ ',' if not loop.last }}
+        {{ dbt.sql_text(name) }} = {{ dbt.sql_text(value) }}{{ ',' if not loop.last }}
         {%- endfor %}
     )
     {%- endif -%}

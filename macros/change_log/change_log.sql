@@ -53,7 +53,7 @@
     columns, source_table, key={}, source_schema=none, source_database=none, topic=none, where=none,
     keyless=false, partial=false, order_by_source_time=none, message_key=none, follow=none
 ) -%}
-    {{ _declare_change_log({
+    {{ dbt._declare_change_log({
         'columns': columns,
         'source_table': source_table,
         'key': key,
@@ -95,7 +95,7 @@
     namespace, set, columns, topic=none, where=none, partial=false, order_by_source_time=none,
     follow=none
 ) -%}
-    {{ _declare_change_log({
+    {{ dbt._declare_change_log({
         'columns': columns,
         'namespace': namespace,
         'set': set,
@@ -117,18 +117,18 @@
     {%- set log = adapter.declare_change_log(arguments) -%}
     {{- config(materialized='change_log', meta={'change_log': log}) -}}
     {%- set events, keys, places = ref('change_events'), [], none -%}
-    {%- if is_building() -%}
+    {%- if dbt.is_building() -%}
         {%- if not should_full_refresh() -%}
             {%- set log = adapter.followed(log, this) -%}
         {%- endif -%}
-        {%- do begin_run([events], log, wanted=log.sources) -%}
+        {%- do dbt.begin_run([events], log, wanted=log.sources) -%}
         {%- if log.namespace is none -%}
-            {%- set places = _place_truncates(log) -%}
+            {%- set places = dbt._place_truncates(log) -%}
         {%- endif -%}
         {%- set events = adapter.run_of(this).rows(events.render()) -%}
         {%- set keys = adapter.keys_allowed(this, log) -%}
     {%- endif -%}
-    {{ change_log_sql(log, events, keys, places) }}
+    {{ dbt.change_log_sql(log, events, keys, places) }}
 {%- endmacro %}
 
 {#
@@ -139,7 +139,7 @@
       log: the declaration.
 #}
 {% macro _place_truncates(log) %}
-    {% set placed = adapter.place_truncates(this, log, view_of('places')) %}
+    {% set placed = adapter.place_truncates(this, log, dbt.view_of('places')) %}
     {% if placed.crossed %}
         {% do exceptions.warn(
             this ~ ': ' ~ placed.crossed ~ ' rows or truncates are in an order that contradicts'

@@ -63,14 +63,14 @@ decoded as (
 ),
 
 {% if has_former -%}
-{{ former_keys_sql(log) }}
+{{ dbt.former_keys_sql(log) }}
 
 {% endif -%}
 {% if key_columns -%}
 told as (
     select
         *,
-        {{ _key_update() | indent(8) }} as key_update
+        {{ dbt._key_update() | indent(8) }} as key_update
     from {{ rows }}
 ),
 
@@ -82,7 +82,7 @@ final as (
         {%- for column in log.technical %}
         {{ column }},
         {%- endfor %}
-        {%- for column in quoted(log.columns | map(attribute='column')) %}
+        {%- for column in dbt.quoted(log.columns | map(attribute='column')) %}
         {% if has_former and log.columns[loop.index0].column in log.key -%}
         `value_{{ log.columns[loop.index0].column }}` as {{ column }},
         {%- else -%}
@@ -95,7 +95,7 @@ final as (
         operation as _operation,
         {%- endif %}
         occurred_at as _occurred_at,
-        {{ event_position(rows) }} as _position,
+        {{ dbt.event_position(rows) }} as _position,
         change._changed_columns as _changed_columns,
         {%- if log.key or log.partial %}
         change._unchanged_columns as _unchanged_columns,
@@ -103,7 +103,8 @@ final as (
         {%- if log.key %}
         {{ 'previous_key' if has_former else 'change._previous_key' }} as _previous_key,
         {%- endif %}
-        {{ _misfits_of_former(log) | indent(8) if has_former else 'change._misfits' }} as _misfits,
+        {{ dbt._misfits_of_former(log) | indent(8) if has_former else 'change._misfits' }}
+            as _misfits,
         timestamp as _kafka_timestamp
     from {{ rows }}
 )

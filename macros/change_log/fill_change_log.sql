@@ -11,11 +11,11 @@
     {% set encoded = log.columns | selectattr('encoding') | map(attribute='column') | list %}
     {% set widened = run.to_fill.keys() | reject('in', log.key + encoded) | list %}
     {% if widened | length == run.to_fill | length and none not in run.to_fill.values() | list %}
-        {% do _fill_from_misfits(widened, log) %}
-        {% do log_info(this ~ ': filled ' ~ widened | join(', ') ~ ' from misfits') %}
+        {% do dbt._fill_from_misfits(widened, log) %}
+        {% do dbt.log_info(this ~ ': filled ' ~ widened | join(', ') ~ ' from misfits') %}
         {% do return(none) %}
     {% endif %}
-    {% set filled = quoted(run.to_fill) + ['_changed_columns', '_misfits'] %}
+    {% set filled = dbt.quoted(run.to_fill) + ['_changed_columns', '_misfits'] %}
     {% if log.key or log.partial %}
         {% do filled.append('_unchanged_columns') %}
     {% endif %}
@@ -24,17 +24,17 @@
     {% endif %}
     {% do adapter.change(this, '
         merge into ' ~ this ~ ' as target
-        using (' ~ change_log_sql(log, _events_read_before(run, log)) ~ ') as source
+        using (' ~ dbt.change_log_sql(log, dbt._events_read_before(run, log)) ~ ') as source
         on
             -- Without the log time: a truncate nearby may have moved it.
             target._position.topic = source._position.topic
             and target._position.partition = source._position.partition
             and target._position.offset = source._position.offset
             and target._position.event_index = source._position.event_index
-        when matched and ' ~ columns_differ(filled) ~ ' then update set
-            ' ~ set_columns(filled)
+        when matched and ' ~ dbt.columns_differ(filled) ~ ' then update set
+            ' ~ dbt.set_columns(filled)
     ) %}
-    {% do log_info(this ~ ': filled ' ~ run.to_fill | join(', ') ~ ' from earlier events') %}
+    {% do dbt.log_info(this ~ ': filled ' ~ run.to_fill | join(', ') ~ ' from earlier events') %}
 {% endmacro %}
 
 {#
@@ -42,13 +42,13 @@
   is no value of it.
 #}
 {% macro _fill_from_misfits(columns, log) %}
-    {% set filled = quoted(columns) + ['_misfits'] %}
+    {% set filled = dbt.quoted(columns) + ['_misfits'] %}
     {% do adapter.change(this, '
         merge into ' ~ this ~ ' as target
-        using (' ~ _values_of_misfits_sql(columns, log) ~ ') as source
+        using (' ~ dbt._values_of_misfits_sql(columns, log) ~ ') as source
         on target._position = source._position and size(target._misfits) > 0
-        when matched and ' ~ columns_differ(filled) ~ ' then update set
-            ' ~ set_columns(filled)
+        when matched and ' ~ dbt.columns_differ(filled) ~ ' then update set
+            ' ~ dbt.set_columns(filled)
     ) %}
 {% endmacro %}
 
@@ -71,10 +71,10 @@ told as (
                 fitting.{{ adapter.quote(name) }} is not null
                 {%- if log.key or log.partial %}
                 and not coalesce(
-                    array_contains(_unchanged_columns, {{ sql_text(name) }}), false
+                    array_contains(_unchanged_columns, {{ dbt.sql_text(name) }}), false
                 )
                 {%- endif %},
-                {{ sql_text(name) }},
+                {{ dbt.sql_text(name) }},
                 ''
             ){{ ',' if not loop.last }}
             {%- endfor %}
@@ -86,7 +86,7 @@ select
     _position,
     {%- for name in columns %}
     {%- set column = adapter.quote(name) %}
-    if(array_contains(filled, {{ sql_text(name) }}), fitting.{{ column }}, {{ column }})
+    if(array_contains(filled, {{ dbt.sql_text(name) }}), fitting.{{ column }}, {{ column }})
         as {{ column }},
     {%- endfor %}
     filter(_misfits, misfit -> not array_contains(filled, misfit.column)) as _misfits

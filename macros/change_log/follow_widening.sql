@@ -12,7 +12,7 @@
     {% if not rows %}
         {% do return(none) %}
     {% endif %}
-    {% set wider = adapter.follow(this, log, outgrown_numbers_sql(rows)) %}
+    {% set wider = adapter.follow(this, log, dbt.outgrown_numbers_sql(rows)) %}
     {% if wider != log %}
         {# It finds the log declared anew; after a break-off the next run does. No full refresh: if
             this is one, the rows are there by now. #}
@@ -23,9 +23,9 @@
             {% do return(none) %}
         {% endif %}
         {% do adapter.follow_schema(
-            this, change_log_sql(wider, '(select * from ' ~ events ~ ' where false)')
+            this, dbt.change_log_sql(wider, '(select * from ' ~ events ~ ' where false)')
         ) %}
-        {% do fill_change_log(run, wider) %}
+        {% do dbt.fill_change_log(run, wider) %}
         {% do adapter.note(this) %}
     {% endif %}
     {% do adapter.has_followed(this) %}

@@ -28,14 +28,14 @@ before_each as (
             change._has_other_key,
             last_value(change.`{{ column }}`, true) over (
                 {{ row }}
-                order by {{ event_position('decoded') }}
+                order by {{ dbt.event_position('decoded') }}
                 rows between unbounded preceding and 1 preceding
             ),
             null
         ) as `former_{{ column }}`,
         {%- endfor %}
         change._has_other_key
-        and max_by(operation, {{ event_position('decoded') }}) over ({{ row }}) = 'delete'
+        and max_by(operation, {{ dbt.event_position('decoded') }}) over ({{ row }}) = 'delete'
             as is_gone
     from decoded
 ),
@@ -74,7 +74,7 @@ keyed as (
 typed as (
     select
         *,
-        {{ _previous_key(log) | indent(8) }} as previous_key
+        {{ dbt._previous_key(log) | indent(8) }} as previous_key
     from keyed
 ),
 {%- endmacro %}
@@ -87,13 +87,14 @@ case
         and not is_apart
         and (
             {%- for spec in log.columns if spec.column in log.key %}
-            not {{ _previous_value(spec) }} <=> `value_{{ spec.column }}`
+            not {{ dbt._previous_value(spec) }} <=> `value_{{ spec.column }}`
             {{- ' or' if not loop.last }}
             {%- endfor %}
         )
         then named_struct(
             {%- for spec in log.columns if spec.column in log.key %}
-            {{ sql_text(spec.column) }}, {{ _previous_value(spec) }}{{ ',' if not loop.last }}
+            {{ dbt.sql_text(spec.column) }},
+            {{ dbt._previous_value(spec) }}{{ ',' if not loop.last }}
             {%- endfor %}
         )
 end
@@ -123,7 +124,7 @@ end
 {%- set unavailable = "'__debezium_unavailable_value'" -%}
 {%- set key_names = [] -%}
 {%- for column in log.key -%}
-    {%- do key_names.append(sql_text(column)) -%}
+    {%- do key_names.append(dbt.sql_text(column)) -%}
 {%- endfor -%}
 filter(
     array(
@@ -133,12 +134,12 @@ filter(
             when {{ text }} is null
                 then try_element_at(
                     filter(
-                        change._misfits, misfit -> misfit.column = {{ sql_text(spec.column) }}
+                        change._misfits, misfit -> misfit.column = {{ dbt.sql_text(spec.column) }}
                     ),
                     1
                 )
             when `value_{{ spec.column }}` is null
-                then named_struct('column', {{ sql_text(spec.column) }}, 'text', {{ text }})
+                then named_struct('column', {{ dbt.sql_text(spec.column) }}, 'text', {{ text }})
         end{{ ',' if not loop.last }}
         {%- endfor %}
     ),

@@ -25,18 +25,19 @@
         {% do return(none) %}
     {% endif %}
     {% set own = adapter.pinned_own(this) %}
-    {% set updates, resting = view_of('updates'), view_of('resting') %}
-    {% set all = adapter.evaluate(updates, _key_updates(log, own)) %}
+    {% set updates, resting = dbt.view_of('updates'), dbt.view_of('resting') %}
+    {% set all = adapter.evaluate(updates, dbt._key_updates(log, own)) %}
     {% if all and adapter.find_resting(
-        resting, _resting_on_news(log, updates, news), _resting_on(log, updates, resting), all
+        resting, dbt._resting_on_news(log, updates, news),
+        dbt._resting_on(log, updates, resting), all
     ) %}
-        {% set found, sources = view_of('found'), view_of('sources') %}
-        {% do adapter.evaluate(found, _values_before(log, own, updates, resting)) %}
-        {% do adapter.follow_key_updates(sources, _what_rests_on_what(log, found)) %}
-        {% do adapter.change(this, _take_over_sql(log, own, found, sources)) %}
+        {% set found, sources = dbt.view_of('found'), dbt.view_of('sources') %}
+        {% do adapter.evaluate(found, dbt._values_before(log, own, updates, resting)) %}
+        {% do adapter.follow_key_updates(sources, dbt._what_rests_on_what(log, found)) %}
+        {% do adapter.change(this, dbt._take_over_sql(log, own, found, sources)) %}
     {% endif %}
     {% do adapter.key_updates_done(this) %}
-    {% do adapter.drop_evaluated(view_of('')) %}
+    {% do adapter.drop_evaluated(dbt.view_of('')) %}
 {% endmacro %}
 
 {#
@@ -53,7 +54,7 @@
         {% do return(none) %}
     {% endif %}
     {% do return(
-        'select ' ~ fold.key | join(', ') ~ ' from ' ~ pinned(log, run.snapshot_of(log))
+        'select ' ~ fold.key | join(', ') ~ ' from ' ~ dbt.pinned(log, run.snapshot_of(log))
         ~ ' where _key_update.key_before.' ~ fold.key[0] ~ ' is not null'
         ~ ' and size(_key_update.columns) > 0'
         ~ ' and _last_updated_sequence_number > ' ~ run.sequence_read(log)
@@ -62,8 +63,8 @@
 
 {# The rows with values of an old key's row. #}
 {% macro _key_updates(log, own) -%}
-{%- set key = quoted(log.key) -%}
-select {{ _place() }} as _place, _position, _key_update, {{ key | join(', ') }}
+{%- set key = dbt.quoted(log.key) -%}
+select {{ dbt._place() }} as _place, _position, _key_update, {{ key | join(', ') }}
 from {{ own }}
 -- By a column, whose statistics spare the files without any.
 where _key_update.key_before.{{ key[0] }} is not null and size(_key_update.columns) > 0
@@ -76,7 +77,7 @@ where _key_update.key_before.{{ key[0] }} is not null and size(_key_update.colum
 
 {# The condition that a relation has the old key of another. #}
 {% macro _has_old_key(log, relation, update) -%}
-    {%- for column in quoted(log.key) -%}
+    {%- for column in dbt.quoted(log.key) -%}
     {{ relation }}.{{ column }} = {{ update }}._key_update.key_before.{{ column }}
     {{- ' and ' if not loop.last }}
     {%- endfor -%}
@@ -90,7 +91,7 @@ union
 select _place from {{ updates }} as updates
 left semi join {{ news }} as news
     on
-        {{ _has_old_key(log, 'news', 'updates') }}
+        {{ dbt._has_old_key(log, 'news', 'updates') }}
         -- A later event is one of the next row of that key; but clocks differ a little.
         and coalesce(
             news._position.log_time <= updates._position.log_time + interval 1 hour, true
@@ -105,7 +106,7 @@ select _place from {{ updates }} as updates
 left semi join (
     select * from {{ updates }} left semi join {{ resting }} using (_place)
 ) as others
-    on {{ _has_old_key(log, 'others', 'updates') }}
+    on {{ dbt._has_old_key(log, 'others', 'updates') }}
 {%- endmacro %}
 
 {#
@@ -114,8 +115,8 @@ left semi join (
   whose value it has.
 #}
 {% macro _values_before(log, own, updates, resting) -%}
-{%- set key = quoted(log.key) -%}
-{%- set columns = _value_columns(log) -%}
+{%- set key = dbt.quoted(log.key) -%}
+{%- set columns = dbt._value_columns(log) -%}
 with updates as (
     select * from {{ updates }} left semi join {{ resting }} using (_place)
 ),
@@ -145,7 +146,7 @@ probes as (
     from updates
     left join deletes
         on
-            {{ _has_old_key(log, 'deletes', 'updates') }}
+            {{ dbt._has_old_key(log, 'deletes', 'updates') }}
             and deletes._key_update.id = updates._key_update.id
             and deletes._key_update.change <=> updates._key_update.change
     group by updates._key_update, updates._place, updates._position
@@ -154,13 +155,13 @@ probes as (
 events as (
     select
         {{ (key + columns) | join(', ') }},
-        {{ _place() }} as _place,
+        {{ dbt._place() }} as _place,
         _operation,
         _position,
         _unchanged_columns,
         _misfits,
         _key_update.columns as _columns,
-        {{ known_time('_occurred_at', '_kafka_timestamp') }} as _time
+        {{ dbt.known_time('_occurred_at', '_kafka_timestamp') }} as _time
     from {{ own }}
     left semi join probes using ({{ key | join(', ') }})
     where _operation in ('snapshot', 'insert', 'update', 'upsert', 'delete')
@@ -217,11 +218,12 @@ told as (
         last(
             case
                 when _is_probe then null
-                when _operation = 'delete' then {{ _value_before() }}
-                when _is_resting and array_contains(_columns, {{ sql_text(column.strip('`')) }})
-                    then {{ _value_before(rests_on='_place') }}
-                when not {{ is_unchanged(column) }} then {{ _value_before(column, misfit=column) }}
-                when _operation in ('snapshot', 'insert') then {{ _value_before() }}
+                when _operation = 'delete' then {{ dbt._value_before() }}
+                when _is_resting and array_contains(_columns, {{ dbt.sql_text(column.strip('`')) }})
+                    then {{ dbt._value_before(rests_on='_place') }}
+                when not {{ dbt.is_unchanged(column) }}
+                    then {{ dbt._value_before(column, misfit=column) }}
+                when _operation in ('snapshot', 'insert') then {{ dbt._value_before() }}
             end,
             true
         ) over (
@@ -238,7 +240,7 @@ select * from told where _is_probe
 
 {# The value columns of a log. #}
 {% macro _value_columns(log) %}
-    {% do return(quoted(
+    {% do return(dbt.quoted(
         log.columns | map(attribute='column') | reject('in', log.key) | list
     )) %}
 {% endmacro %}
@@ -255,7 +257,7 @@ select * from told where _is_probe
         'text',
         {%- if misfit %}
         try_element_at(
-            filter(_misfits, misfit -> misfit.column = {{ sql_text(misfit.strip('`')) }}), 1
+            filter(_misfits, misfit -> misfit.column = {{ dbt.sql_text(misfit.strip('`')) }}), 1
         ).text
         {%- else %}
         cast(null as string)
@@ -268,7 +270,7 @@ select * from told where _is_probe
   before the delete, so it is the same for all columns.
 #}
 {% macro _what_rests_on_what(log, found) -%}
-{%- set columns = _value_columns(log) -%}
+{%- set columns = dbt._value_columns(log) -%}
 select
     _place,
     coalesce(
@@ -279,7 +281,7 @@ select
     array_remove(
         array(
             {%- for column in columns %}
-            if({{ column }}.rests_on is not null, {{ sql_text(column.strip('`')) }}, '')
+            if({{ column }}.rests_on is not null, {{ dbt.sql_text(column.strip('`')) }}, '')
             {{- ',' if not loop.last }}
             {%- endfor %}
         ),
@@ -294,7 +296,7 @@ where
 
 {# Writes the values into the rows, and says of which columns nothing is known. #}
 {% macro _take_over_sql(log, own, found, sources) -%}
-{%- set columns = _value_columns(log) -%}
+{%- set columns = dbt._value_columns(log) -%}
 {%- set changed = columns + ['_unchanged_columns', '_misfits'] -%}
 merge into {{ this }} as target
 using (
@@ -305,9 +307,9 @@ using (
             {%- for column in columns %}
             max_by(
                 found.{{ column }},
-                array_contains(sources.columns, {{ sql_text(column.strip('`')) }})
+                array_contains(sources.columns, {{ dbt.sql_text(column.strip('`')) }})
             ) filter (
-                where array_contains(sources.columns, {{ sql_text(column.strip('`')) }})
+                where array_contains(sources.columns, {{ dbt.sql_text(column.strip('`')) }})
             ) as {{ column }}{{ ',' if not loop.last }}
             {%- endfor %}
         from {{ sources }} as sources
@@ -336,10 +338,10 @@ using (
                     {%- for column in columns %}
                     if(
                         array_contains(
-                            log._key_update.columns, {{ sql_text(column.strip('`')) }}
+                            log._key_update.columns, {{ dbt.sql_text(column.strip('`')) }}
                         )
                         and not coalesce(known.{{ column }}.is_known, false),
-                        {{ sql_text(column.strip('`')) }},
+                        {{ dbt.sql_text(column.strip('`')) }},
                         ''
                     ){{ ',' if not loop.last }}
                     {%- endfor %}
@@ -347,8 +349,8 @@ using (
                 ''
             ) as _unknown
         from (
-            select *, {{ _place() }} as _place from {{ own }}
-            where _key_update.key_before.{{ quoted(log.key)[0] }} is not null
+            select *, {{ dbt._place() }} as _place from {{ own }}
+            where _key_update.key_before.{{ dbt.quoted(log.key)[0] }} is not null
         ) as log
         inner join known on log._place = known._place
     )
@@ -357,7 +359,7 @@ using (
         _position,
         {%- for column in columns %}
         if(
-            array_contains(_key_update.columns, {{ sql_text(column.strip('`')) }}),
+            array_contains(_key_update.columns, {{ dbt.sql_text(column.strip('`')) }}),
             _known.{{ column }}.value,
             {{ column }}
         ) as {{ column }},
@@ -373,7 +375,8 @@ using (
             array(
                 {%- for column in columns %}
                 named_struct(
-                    'column', {{ sql_text(column.strip('`')) }}, 'text', _known.{{ column }}.text
+                    'column', {{ dbt.sql_text(column.strip('`')) }},
+                    'text', _known.{{ column }}.text
                 ){{ ',' if not loop.last }}
                 {%- endfor %}
             ),
@@ -383,8 +386,8 @@ using (
     from told
 ) as source
 on
-    target._key_update.key_before.{{ quoted(log.key)[0] }} is not null
+    target._key_update.key_before.{{ dbt.quoted(log.key)[0] }} is not null
     and target._position = source._position
-when matched and {{ columns_differ(changed) }} then update set
-    {{ set_columns(changed) }}
+when matched and {{ dbt.columns_differ(changed) }} then update set
+    {{ dbt.set_columns(changed) }}
 {%- endmacro %}

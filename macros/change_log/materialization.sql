@@ -14,11 +14,11 @@
         {%- set log = adapter.followed(log, this) -%}
     {%- endif -%}
     {{ run_hooks(pre_hooks) }}
-    {%- do prepare_table() -%}
+    {%- do dbt.prepare_table() -%}
     {%- if not run.is_incremental -%}
-        {%- do refuse_loss(run) -%}
+        {%- do dbt.refuse_loss(run) -%}
         {%- set had_rows = load_relation(this) is not none and adapter.may_have_rows(this, []) -%}
-        {%- do adapter.hold_to_key(this, log, sql, _replace_log, change_log_sql) -%}
+        {%- do adapter.hold_to_key(this, log, sql, dbt._replace_log, dbt.change_log_sql) -%}
         {%- if had_rows and not adapter.may_have_rows(this, []) -%}
             {%- do exceptions.warn(
                 this ~ ' had rows and has none any more: no event is of the source table,'
@@ -26,35 +26,35 @@
             ) -%}
         {%- endif -%}
     {%- elif not run.has_news -%}
-        {%- do nothing_to_do() -%}
+        {%- do dbt.nothing_to_do() -%}
     {%- else -%}
         {%- if run.is_declared_anew -%}
             {%- do adapter.follow_schema(this, sql) -%}
         {%- endif -%}
         {%- if run.to_fill -%}
             {%- do adapter.begin_key_updates_anew(this) -%}
-            {%- do fill_change_log(run, log) -%}
+            {%- do dbt.fill_change_log(run, log) -%}
         {%- endif -%}
         {%- if run.has_news_of(run.upstreams[0]) -%}
-            {%- do adapter.hold_to_key(this, log, sql, _append_to_log, change_log_sql) -%}
+            {%- do adapter.hold_to_key(this, log, sql, dbt._append_to_log, dbt.change_log_sql) -%}
         {%- else -%}
             {%- do adapter.note(this) -%}
-            {%- do nothing_to_do('columns filled') -%}
+            {%- do dbt.nothing_to_do('columns filled') -%}
         {%- endif -%}
     {%- endif -%}
     {%- if run.truncate_ties -%}
-        {%- do log_info(
+        {%- do dbt.log_info(
             this ~ ': ' ~ run.truncate_ties ~ ' rows have the Kafka timestamp of a truncate in'
             ~ ' another partition. Their source says no order, so they count as later ones and stay'
         ) -%}
-        {%- do add_counters(table_scope(this), {'truncate_ties': run.truncate_ties}) -%}
+        {%- do dbt.add_counters(dbt.table_scope(this), {'truncate_ties': run.truncate_ties}) -%}
     {%- endif -%}
     {%- set doubt = adapter.doubt_of_keys(this, log) -%}
     {%- if doubt -%}
         {%- do exceptions.warn(doubt) -%}
     {%- endif -%}
-    {%- do take_over_values(log) -%}
-    {%- do follow_widening(log, run.upstreams[0]) -%}
+    {%- do dbt.take_over_values(log) -%}
+    {%- do dbt.follow_widening(log, run.upstreams[0]) -%}
     {%- do persist_docs(this, model) -%}
     {{ run_hooks(post_hooks) }}
     {{ return({'relations': [this]}) }}
@@ -62,12 +62,12 @@
 
 {# Makes the running change log anew of the query of its rows. #}
 {% macro _replace_log(query) %}
-    {% do replace_table(adapter.observed(this, query, _leaving())) %}
+    {% do dbt.replace_table(adapter.observed(this, query, dbt._leaving())) %}
 {% endmacro %}
 
 {# Adds the rows of a query to the running change log. #}
 {% macro _append_to_log(query) %}
-    {% do append_rows(adapter.observed(this, query, _leaving())) %}
+    {% do dbt.append_rows(adapter.observed(this, query, dbt._leaving())) %}
 {% endmacro %}
 
 {# What is counted of the rows while they are written. #}

@@ -10,6 +10,6 @@
     {% do adapter.insert_late(
         adapter.own_table('fold_counters'),
         ['invocation_id', 'gold_table', 'as_of'] + counters.keys() | list,
-        [sql_text(invocation_id), table_name, as_of()] + counters.values() | list
+        [dbt.sql_text(invocation_id), table_name, dbt.as_of()] + counters.values() | list
     ) %}
 {% endmacro %}

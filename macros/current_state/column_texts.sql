@@ -2,7 +2,7 @@
 {% macro column_texts(relation, columns) -%}
     cast(array(
         {%- for column in columns %}
-        {{ exact_json('struct(' ~ relation ~ '.' ~ column ~ ')') }}{{ ', ' if not loop.last }}
+        {{ dbt.exact_json('struct(' ~ relation ~ '.' ~ column ~ ')') }}{{ ', ' if not loop.last }}
         {% endfor -%}
     ) as array<string>)
 {%- endmacro %}

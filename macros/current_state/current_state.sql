@@ -25,26 +25,26 @@
     {%- endif -%}
     {%- set fold = adapter.fold_of(changes, columns) -%}
     {%- if fold.keyless -%}
-        {%- set log = begin_run([changes], fold, refolds=true).rows(changes.render())
-            if is_building() else changes -%}
-        {{ current_rows_sql(fold, log) }}
-    {%- elif is_building() -%}
-        {%- set run = begin_run([changes, adapter.own_table('deleted_keys')], fold) -%}
-        {{ fold_sql(
+        {%- set log = dbt.begin_run([changes], fold, refolds=true).rows(changes.render())
+            if dbt.is_building() else changes -%}
+        {{ dbt.current_rows_sql(fold, log) }}
+    {%- elif dbt.is_building() -%}
+        {%- set run = dbt.begin_run([changes, adapter.own_table('deleted_keys')], fold) -%}
+        {{ dbt.fold_sql(
             fold,
-            events=view_of('events'),
-            truncates=view_of('truncates') if may_meet_truncates(run, fold),
+            events=dbt.view_of('events'),
+            truncates=dbt.view_of('truncates') if dbt.may_meet_truncates(run, fold),
             leaves=adapter.may_leave_columns(this, changes, fold),
             doubts=adapter.may_doubt_key(changes)
         ) }}
         select * from states
     {%- else -%}
-        {{ fold_sql(
+        {{ dbt.fold_sql(
             fold,
-            events='(' ~ all_events_sql(
+            events='(' ~ dbt.all_events_sql(
                 fold, changes, ref('set_less_deletes') if fold.namespace
             ) ~ ')',
-            truncates='(' ~ truncates_sql(fold, changes) ~ ')' if not fold.namespace,
+            truncates='(' ~ dbt.truncates_sql(fold, changes) ~ ')' if not fold.namespace,
             leaves=fold.may_leave
         ) }}
         select {{ fold.gold_columns | join(', ') }}

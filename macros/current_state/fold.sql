@@ -54,7 +54,7 @@ events as (
 placed as (
     select
         *,
-        {{ is_effective(fold) }} as _is_effective
+        {{ dbt.is_effective(fold) }} as _is_effective
     from events
 ),
 
@@ -107,7 +107,7 @@ judged as (
 lives as (
     select
         *,
-        {{ begins_life(key_list, order) }} as _begins_life
+        {{ dbt.begins_life(key_list, order) }} as _begins_life
     from judged
 ),
 
@@ -124,7 +124,7 @@ folded as (
                 {{- ', ' ~ order ~ ' as place' if fold.ends_lives }}
             ),
             {{ order }}
-        ) filter (where {{ applied }} and not {{ is_unchanged(column) }}) as {{ column }},
+        ) filter (where {{ applied }} and not {{ dbt.is_unchanged(column) }}) as {{ column }},
         {%- endfor %}
         {%- endif %}
         {%- if fold.ends_lives %}
@@ -139,7 +139,7 @@ folded as (
         coalesce(bool_or(size(_unchanged_columns) > 0), false) as _leaves_columns,
         min(_position) filter (where not _is_state) as _first_position,
         min(_guard_time) filter (where not _is_state) as _first_time,
-        {{ is_reinserted(fold) if doubts else 'false' }} as _is_reinserted
+        {{ dbt.is_reinserted(fold) if doubts else 'false' }} as _is_reinserted
     from {{ 'lives' if fold.ends_lives else 'judged' }}
     group by {{ key_list }}
 ),
@@ -162,7 +162,7 @@ states as (
         _row._expires_at,
         _row._is_state,
         _row._operation not in ('delete', 'truncate')
-        and coalesce(_row._expires_at > {{ as_of() }}, true) as _live,
+        and coalesce(_row._expires_at > {{ dbt.as_of() }}, true) as _live,
         _null_position,
         _late_events,
         _events,
@@ -215,5 +215,5 @@ states as (
 
 {# Whether an event leaves a column as it was. #}
 {% macro is_unchanged(column) -%}
-    coalesce(array_contains(_unchanged_columns, {{ sql_text(column.strip('`')) }}), false)
+    coalesce(array_contains(_unchanged_columns, {{ dbt.sql_text(column.strip('`')) }}), false)
 {%- endmacro %}

@@ -13,7 +13,7 @@
 #}
 {% macro log_events_sql(fold, changes, deletes=none, keys=none) -%}
     {%- set key_list = fold.key | join(', ') -%}
-    {%- set known = known_time('_occurred_at', '_kafka_timestamp') -%}
+    {%- set known = dbt.known_time('_occurred_at', '_kafka_timestamp') -%}
     {%- set no_names = 'cast(null as array<string>)' -%}
 select
     {{ (fold.key + fold.columns) | join(', ') }},
@@ -65,7 +65,7 @@ select * from (
 union all
 select
     _digest,
-    {{ no_columns(fold) }}
+    {{ dbt.no_columns(fold) }}
     _operation,
     {{ known }} as _occurred_at,
     {{ known }} as _guard_time,
@@ -76,7 +76,7 @@ select
     {{ no_names }} as _unchanged_columns
 from {{ deletes }} as deletes
 left semi join (select _digest from {{ keys or changes }}) using (_digest)
-where _namespace = {{ sql_text(fold.namespace) }}
+where _namespace = {{ dbt.sql_text(fold.namespace) }}
     {%- endif -%}
 {%- endmacro %}
 
@@ -88,16 +88,16 @@ where _namespace = {{ sql_text(fold.namespace) }}
       has_truncates: whether the log may have any.
 #}
 {% macro all_events_sql(fold, changes, deletes=none, keys=none, has_truncates=true) -%}
-{{ log_events_sql(fold, changes, deletes, keys) }}
+{{ dbt.log_events_sql(fold, changes, deletes, keys) }}
     {%- if fold.several_sources and has_truncates %}
 union all
 select distinct
     {% for column in fold.key %}
     events.{{ column }},
     {% endfor %}
-    {{- truncate_columns(fold, 'truncates') | indent(4) }}
-from ({{ log_events_sql(fold, changes, none, keys) }}) as events
-inner join ({{ truncates_sql(fold, changes) }}) as truncates
+    {{- dbt.truncate_columns(fold, 'truncates') | indent(4) }}
+from ({{ dbt.log_events_sql(fold, changes, none, keys) }}) as events
+inner join ({{ dbt.truncates_sql(fold, changes) }}) as truncates
     on events._source = truncates._source and events._position < truncates._position
     {%- endif -%}
 {%- endmacro %}

@@ -18,11 +18,12 @@
 {% macro look_up(
     run, fold, found, plan, truncates, remembered, hit_by_others, resting, is_late, horizon
 ) %}
-    {% set key_list, log = fold.key | join(', '), pinned(run.upstreams[0], run.snapshot_of(
+    {% set key_list, log = fold.key | join(', '), dbt.pinned(run.upstreams[0], run.snapshot_of(
         run.upstreams[0]
     )) %}
     {% set gold = adapter.pinned_own(this) %}
-    {% set states, unsettled, known = view_of('states'), view_of('unsettled'), view_of('known') %}
+    {% set states, unsettled = dbt.view_of('states'), dbt.view_of('unsettled') %}
+    {% set known = dbt.view_of('known') %}
     {% set keys, refolded = [], [] %}
     {% if plan.all_keys %}
         {% do keys.append('select ' ~ key_list ~ ' from ' ~ states) %}
@@ -35,20 +36,20 @@
     {% set new_truncates = truncates | selectattr('is_new') | list %}
     {% if new_truncates %}
         {% do refolded.append(
-            keys_behind_truncates_sql(fold, log, gold, remembered, new_truncates)
+            dbt.keys_behind_truncates_sql(fold, log, gold, remembered, new_truncates)
         ) %}
     {% endif %}
     {% if fold.several_sources and truncates %}
         {# What a truncate took away may lie between an event before it and what is known now. #}
         {% do refolded.append(
             'select ' ~ key_list ~ ' from ' ~ gold ~ ' as gold left semi join '
-            ~ view_of('truncates') ~ ' as truncates on gold._source = truncates._source'
+            ~ dbt.view_of('truncates') ~ ' as truncates on gold._source = truncates._source'
             ~ ' and gold._position < truncates._position'
         ) %}
         {% if plan.all_keys or plan.late_keys %}
             {% do refolded.append(
                 'select ' ~ key_list ~ ' from ' ~ states ~ ' where _first_position < (select'
-                ~ ' max(_position) from ' ~ view_of('truncates') ~ ')'
+                ~ ' max(_position) from ' ~ dbt.view_of('truncates') ~ ')'
             ) %}
         {% endif %}
     {% endif %}
@@ -58,12 +59,12 @@
     {% if plan.filled %}
         {% do refolded.append(
             'select ' ~ key_list ~ ' from ' ~ log ~ ' as changes where '
-            ~ is_to_be_filled(run.to_fill, 'changes')
+            ~ dbt.is_to_be_filled(run.to_fill, 'changes')
         ) %}
     {% endif %}
     {% if refolded %}
-        {% do adapter.evaluate(view_of('refolded'), refolded | join(' union all ')) %}
-        {% do keys.append('select ' ~ key_list ~ ' from ' ~ view_of('refolded')) %}
+        {% do adapter.evaluate(dbt.view_of('refolded'), refolded | join(' union all ')) %}
+        {% do keys.append('select ' ~ key_list ~ ' from ' ~ dbt.view_of('refolded')) %}
     {% endif %}
     {% do adapter.evaluate(
         unsettled, 'select distinct * from (' ~ keys | join(' union all ') ~ ')'
@@ -73,27 +74,28 @@
         if found and not plan.hit_keys and not refolded and (plan.all_keys or run.suits_small)
         else adapter.hold_key_ranges_of(known, unsettled, fold.key[0]) %}
     {% do adapter.evaluate(
-        known, _known_states(run, fold, unsettled, gold, remembered, ranges, truncates)
+        known, dbt._known_states(run, fold, unsettled, gold, remembered, ranges, truncates)
     ) %}
-    {% set deletes = remembered_deletes_sql(run, fold, remembered) if fold.namespace %}
-    {% set misplaced = view_of('misplaced') %}
-    {% set misplaced_keys = adapter.evaluate(misplaced, _misplaced_keys(
+    {% set deletes = dbt.remembered_deletes_sql(run, fold, remembered) if fold.namespace %}
+    {% set misplaced = dbt.view_of('misplaced') %}
+    {% set misplaced_keys = adapter.evaluate(misplaced, dbt._misplaced_keys(
         run, fold, known, unsettled, deletes, horizon, plan, refolded
     )) %}
     {% set counts = {'refolded_keys': misplaced_keys} %}
     {% if horizon and (plan.all_keys or plan.late_keys) %}
-        {% do counts.update({'late_after_purge': count_rows(
+        {% do counts.update({'late_after_purge': dbt.count_rows(
             '(select ' ~ key_list ~ ' from ' ~ states ~ ' left anti join ' ~ known ~ ' using ('
-            ~ key_list ~ ') where ' ~ is_behind_sql(horizon, '_first_position', '_first_time') ~ ')'
+            ~ key_list ~ ') where '
+            ~ dbt.is_behind_sql(horizon, '_first_position', '_first_time') ~ ')'
         )}) %}
     {% endif %}
-    {% set log_events = view_of('log') %}
+    {% set log_events = dbt.view_of('log') %}
     {% if misplaced_keys > 0 %}
-        {% do adapter.evaluate(log_events, all_events_sql(
-            fold, log, pinned(ref('set_less_deletes')) if fold.namespace, misplaced,
+        {% do adapter.evaluate(log_events, dbt.all_events_sql(
+            fold, log, dbt.pinned(ref('set_less_deletes')) if fold.namespace, misplaced,
             truncates | length > 0
         )) %}
-        {% do counts.update({'keys_beyond_log': count_rows(
+        {% do counts.update({'keys_beyond_log': dbt.count_rows(
             '(select ' ~ key_list ~ ' from ' ~ misplaced
             ~ ' left semi join ' ~ known ~ ' using (' ~ key_list ~ ')'
             ~ ' left anti join (select ' ~ key_list ~ ', _position from ' ~ log_events
@@ -101,7 +103,7 @@
             ~ ' using (' ~ key_list ~ '))'
         )}) %}
     {% endif %}
-    {% do adapter.define(view_of('events'), _events_to_fold(
+    {% do adapter.define(dbt.view_of('events'), dbt._events_to_fold(
         run, fold, unsettled, known, deletes, misplaced_keys > 0
     )) %}
     {% do return(counts) %}
@@ -126,7 +128,7 @@
         and unix_micros(_first_time) >= {{ newest.time }}
         {%- endif %}
         {%- if horizon %}
-        and not {{ is_behind_sql(horizon, '_first_position', '_first_time') }}
+        and not {{ dbt.is_behind_sql(horizon, '_first_position', '_first_time') }}
         {%- endif %},
         false
     )
@@ -162,7 +164,7 @@ select
     )),
     _last_updated_sequence_number > {{ run.sequence_read(run.upstreams[1]) }} as _is_new
 from {{ remembered }}
-where scope = {{ namespace_scope(sql_text(fold.namespace)) }}
+where scope = {{ dbt.namespace_scope(dbt.sql_text(fold.namespace)) }}
 {%- endmacro %}
 
 {#
@@ -191,18 +193,18 @@ select
     true as _is_state,
     false as _is_clock_ahead,
     cast(null as array<string>) as _unchanged_columns
-from (select *, {{ record_key(fold.key) }} as _record_key from {{ unsettled }}) as unsettled
+from (select *, {{ dbt.record_key(fold.key) }} as _record_key from {{ unsettled }}) as unsettled
 -- Few rows: with gold on the right of the outer join, all of it would be shuffled.
 left join (
     select * from {{ gold }}
     left semi join {{ unsettled }} using ({{ fold.key | join(', ') }})
-    where {{ is_in_key_ranges(fold.key[0], ranges) }}
+    where {{ dbt.is_in_key_ranges(fold.key[0], ranges) }}
 ) as gold
     on
         {% for column in fold.key %}
         unsettled.{{ column }} = gold.{{ column }}{{ ' and ' if not loop.last }}
         {% endfor %}
-left join (select * from {{ remembered }} where scope = {{ table_scope(this) }}) as absent
+left join (select * from {{ remembered }} where scope = {{ dbt.table_scope(this) }}) as absent
     on gold._position is null and unsettled._record_key = absent.record_key
 where
     coalesce(gold._position, absent.position) is not null
@@ -224,7 +226,7 @@ where
 {%- set fresh = [] -%}
 {%- if plan.all_keys or plan.late_keys -%}
     {%- do fresh.append(
-        'select ' ~ key_list ~ ', _first_position, _first_time from ' ~ view_of('states')
+        'select ' ~ key_list ~ ', _first_position, _first_time from ' ~ dbt.view_of('states')
     ) -%}
 {%- endif -%}
 {%- if deletes -%}
@@ -257,13 +259,13 @@ where
     {%- if horizon %}
     or (
         _known_position is null
-        and {{ is_behind_sql(horizon, '_first_position', '_first_time') }}
+        and {{ dbt.is_behind_sql(horizon, '_first_position', '_first_time') }}
     )
     {%- endif %}
 {%- endif -%}
 {%- if refolded %}
 {{ 'union' if fresh }}
-select {{ 'distinct ' if not fresh }}{{ key_list }} from {{ view_of('refolded') }}
+select {{ 'distinct ' if not fresh }}{{ key_list }} from {{ dbt.view_of('refolded') }}
 {%- elif not fresh %}
 select {{ key_list }} from {{ unsettled }} where false
 {%- endif %}
@@ -277,14 +279,14 @@ select {{ key_list }} from {{ unsettled }} where false
       has_misplaced: whether there are misplaced keys.
 #}
 {% macro _events_to_fold(run, fold, unsettled, known, deletes, has_misplaced) -%}
-{%- set key_list, misplaced = fold.key | join(', '), view_of('misplaced') -%}
+{%- set key_list, misplaced = fold.key | join(', '), dbt.view_of('misplaced') -%}
 {%- set fresh -%}
-    select * from ({{ new_events_sql(run, fold) }})
+    select * from ({{ dbt.new_events_sql(run, fold) }})
     {%- if deletes %}
     union all
     select
         _digest,
-        {{ no_columns(fold) }}
+        {{ dbt.no_columns(fold) }}
         'delete' as _operation,
         _occurred_at,
         _occurred_at as _guard_time,
@@ -306,12 +308,12 @@ select * from {{ known }} left anti join {{ misplaced }} using ({{ key_list }})
 union all
 select * from ({{ fresh }}) left anti join {{ misplaced }} using ({{ key_list }})
 union all
-select * from {{ view_of('log') }}
+select * from {{ dbt.view_of('log') }}
 -- Where the log doesn't reach back to what is known, that is the best there is.
 union all
 select * from {{ known }} as known
 left semi join {{ misplaced }} using ({{ key_list }})
-left anti join {{ view_of('log') }} as log
+left anti join {{ dbt.view_of('log') }} as log
     on {% for column in fold.key %}log.{{ column }} = known.{{ column }} and {% endfor -%}
     log._position = known._position
 {%- endif %}

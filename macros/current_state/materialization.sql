@@ -21,19 +21,19 @@
     {%- do adapter.check_contract(
         model, fold, fold.rows_columns if fold.keyless else fold.gold_columns
     ) -%}
-    {%- do prepare_table() -%}
-    {%- do refuse_earlier_moment(run) -%}
+    {%- do dbt.prepare_table() -%}
+    {%- do dbt.refuse_earlier_moment(run) -%}
     {%- if not run.is_incremental -%}
-        {%- do refuse_loss(run) -%}
+        {%- do dbt.refuse_loss(run) -%}
     {%- endif -%}
     {%- if fold.keyless -%}
-        {%- do refold(run, fold) -%}
+        {%- do dbt.refold(run, fold) -%}
     {%- elif run.is_incremental -%}
-        {%- do _merge_new_events(run, fold) -%}
+        {%- do dbt._merge_new_events(run, fold) -%}
     {%- else -%}
-        {%- do _rebuild(run, fold) -%}
+        {%- do dbt._rebuild(run, fold) -%}
     {%- endif -%}
-    {%- do adapter.drop_evaluated(view_of('')) -%}
+    {%- do adapter.drop_evaluated(dbt.view_of('')) -%}
     {%- set doubt = adapter.doubt_of_rows(this, fold) -%}
     {%- if doubt -%}
         {%- do exceptions.warn(doubt) -%}
@@ -46,9 +46,9 @@
 {# An expired row is gone from gold, so judging it at an earlier moment takes a rebuild. #}
 {% macro refuse_earlier_moment(run) %}
     {% set last = run.noted('lakehouse.as_of') if run.fold.namespace %}
-    {% if last and as_of_text() < last %}
+    {% if last and dbt.as_of_text() < last %}
         {% do exceptions.raise_compiler_error(
-            'vars.as_of is ' ~ as_of_text() ~ ', but ' ~ this ~ ' has been built as of ' ~ last
+            'vars.as_of is ' ~ dbt.as_of_text() ~ ', but ' ~ this ~ ' has been built as of ' ~ last
             ~ ': rows that expired in between can only come back with --full-refresh'
         ) %}
     {% endif %}
@@ -62,44 +62,44 @@
 {% macro _merge_new_events(run, fold) %}
     {% set log, deleted_keys = run.upstreams %}
     {% set has_new_events = run.has_news_of(log) %}
-    {% set remembered = pinned(deleted_keys, run.snapshot_of(deleted_keys)) %}
-    {% set has_new_deletes = _has_new_deletes(run, fold, remembered) %}
-    {% set hit_by_others = _hit_by_others(run, fold, remembered, has_new_deletes) %}
-    {% set resting = keys_with_values_of_others(run, fold) %}
+    {% set remembered = dbt.pinned(deleted_keys, run.snapshot_of(deleted_keys)) %}
+    {% set has_new_deletes = dbt._has_new_deletes(run, fold, remembered) %}
+    {% set hit_by_others = dbt._hit_by_others(run, fold, remembered, has_new_deletes) %}
+    {% set resting = dbt.keys_with_values_of_others(run, fold) %}
     {% if not has_new_events and not run.is_declared_anew
-        and not (resting and is_not_empty('(' ~ resting ~ ')'))
-        and not (hit_by_others and is_not_empty('(' ~ hit_by_others ~ ')')) %}
+        and not (resting and dbt.is_not_empty('(' ~ resting ~ ')'))
+        and not (hit_by_others and dbt.is_not_empty('(' ~ hit_by_others ~ ')')) %}
         {% if has_new_deletes %}
             {# It has seen them: they would be kept for it for good. #}
             {% do adapter.note(this) %}
         {% endif %}
-        {% do nothing_to_do() %}
+        {% do dbt.nothing_to_do() %}
         {% do return(none) %}
     {% endif %}
-    {% do adapter.define(view_of('events'), new_events_sql(run, fold)) %}
-    {% set truncates = find_truncates(run, fold, run.rows(log), remembered)
-        if may_meet_truncates(run, fold) else [] %}
+    {% do adapter.define(dbt.view_of('events'), dbt.new_events_sql(run, fold)) %}
+    {% set truncates = dbt.find_truncates(run, fold, run.rows(log), remembered)
+        if dbt.may_meet_truncates(run, fold) else [] %}
     {% if run.is_declared_anew %}
-        {% do adapter.follow_schema(this, gold_rows_sql(fold)) %}
+        {% do adapter.follow_schema(this, dbt.gold_rows_sql(fold)) %}
     {% endif %}
-    {% do remember_truncates(deleted_keys, truncates) %}
+    {% do dbt.remember_truncates(deleted_keys, truncates) %}
     {% for each in truncates if each.is_new and not fold.several_sources %}
         {% do adapter.change(this, 'delete from ' ~ this ~ ' where _position < ' ~ each.position) %}
     {% endfor %}
 
-    {% set states = view_of('states') %}
+    {% set states = dbt.view_of('states') %}
     {% set newest_known = run.newest %}
     {% set horizon = adapter.look_at_table(deleted_keys).noted('lakehouse.purge_horizon') %}
-    {% set is_late = possibly_late_sql(newest_known, horizon) %}
+    {% set is_late = dbt.possibly_late_sql(newest_known, horizon) %}
     {% if fold.several_sources and truncates %}
         {# Which rows a truncate takes away is a matter of where they are from. #}
         {% set is_late = '(' ~ is_late ~ ' or _first_position < (select max(_position) from '
-            ~ view_of('truncates') ~ '))' %}
+            ~ dbt.view_of('truncates') ~ '))' %}
     {% endif %}
     {% set found = none %}
     {% if has_new_events %}
         {% do adapter.evaluate(states, sql) %}
-        {% set found = adapter.summary(states, fold, as_of(), is_late) %}
+        {% set found = adapter.summary(states, fold, dbt.as_of(), is_late) %}
         {% do adapter.keep_doubts(this, found) %}
     {% endif %}
     {% set plan = adapter.plan_fold(
@@ -116,33 +116,33 @@
         'late_after_purge': 0,
     } %}
     {% if plan.looks_up %}
-        {% do counts.update(look_up(
+        {% do counts.update(dbt.look_up(
             run, fold, found, plan, truncates, remembered, hit_by_others, resting, is_late, horizon
         )) %}
         {% do adapter.evaluate(states, sql) %}
-        {% set found = adapter.summary(states, fold, as_of(), 'false') %}
+        {% set found = adapter.summary(states, fold, dbt.as_of(), 'false') %}
     {% endif %}
     {% set refolded = counts.refolded_keys > 0 %}
     {% if found.absent > 0 or (refolded and found.keys > 0) %}
-        {% do remember_absent_keys(fold, deleted_keys, states, refolded) %}
+        {% do dbt.remember_absent_keys(fold, deleted_keys, states, refolded) %}
     {% endif %}
-    {% set ranges = adapter.hold_key_ranges(view_of('merge'), found) %}
-    {% set merge = _merge_states_sql(
-        run, fold, states, is_in_key_ranges('target.' ~ fold.key[0], ranges),
+    {% set ranges = adapter.hold_key_ranges(dbt.view_of('merge'), found) %}
+    {% set merge = dbt._merge_states_sql(
+        run, fold, states, dbt.is_in_key_ranges('target.' ~ fold.key[0], ranges),
         refolded, truncates | length > 0
     ) %}
-    {% set newest = newest_known or newest_of_table(deleted_keys) %}
+    {% set newest = newest_known or dbt.newest_of_table(deleted_keys) %}
     {{ write(merge) }}
-    {% do record_result(adapter.write_table(this, merge, {
-        'lakehouse.as_of': as_of_text(),
+    {% do dbt.record_result(adapter.write_table(this, merge, {
+        'lakehouse.as_of': dbt.as_of_text(),
         'lakehouse.newest': newest.and_those(found.log_time, found.time),
     })) %}
-    {% do add_counters(table_scope(this), dict(counts,
+    {% do dbt.add_counters(dbt.table_scope(this), dict(counts,
         touched_keys=found.keys,
         late_events=found.late_events,
         expired_keys=found.expired
     )) %}
-    {% do log_info(
+    {% do dbt.log_info(
         this ~ ': ' ~ counts.new_events ~ ' new events, '
         ~ ('a truncate, ' if truncates | selectattr('is_new') | list else '')
         ~ found.keys ~ ' keys touched, '
@@ -156,7 +156,7 @@
   shuffles nothing.
 #}
 {% macro new_events_sql(run, fold) -%}
-    {%- set events = log_events_sql(fold, run.rows(run.upstreams[0])) -%}
+    {%- set events = dbt.log_events_sql(fold, run.rows(run.upstreams[0])) -%}
     {%- if run.is_small -%}
     select /*+ coalesce(1) */ * from ({{ events }})
     {%- else -%}
@@ -173,15 +173,15 @@
         {% do return(none) %}
     {% endif %}
     {% set keys = [] %}
-    {% if adapter.may_have_rows(this, [('_expires_at', '<=', as_of_text())]) %}
+    {% if adapter.may_have_rows(this, [('_expires_at', '<=', dbt.as_of_text())]) %}
         {% do keys.append(
-            'select _digest from ' ~ pinned(this) ~ ' where _expires_at <= ' ~ as_of()
+            'select _digest from ' ~ dbt.pinned(this) ~ ' where _expires_at <= ' ~ dbt.as_of()
         ) %}
     {% endif %}
     {% if has_new_deletes %}
         {% do keys.append(
-            'select _digest from ' ~ pinned(this) ~ ' left semi join (select _digest from ('
-            ~ remembered_deletes_sql(run, fold, remembered) ~ ') where _is_new) using (_digest)'
+            'select _digest from ' ~ dbt.pinned(this) ~ ' left semi join (select _digest from ('
+            ~ dbt.remembered_deletes_sql(run, fold, remembered) ~ ') where _is_new) using (_digest)'
         ) %}
     {% endif %}
     {% do return(keys | join(' union ') if keys else none) %}
@@ -197,8 +197,8 @@
             [('scope', '=', 'aerospike:' ~ fold.namespace)],
             since=run.sequence_read(deleted_keys)
         )
-        and is_not_empty(
-            '(' ~ remembered_deletes_sql(run, fold, remembered) ~ ') where _is_new'
+        and dbt.is_not_empty(
+            '(' ~ dbt.remembered_deletes_sql(run, fold, remembered) ~ ') where _is_new'
         )
     ) %}
 {% endmacro %}
@@ -220,7 +220,7 @@
             target._position <> source._position
             or not target._max_occurred_at <=> source._max_occurred_at
             {%- if fold.columns %}
-            or {{ columns_differ(fold.columns) }}
+            or {{ dbt.columns_differ(fold.columns) }}
             {%- endif %}
         )
         {%- else -%}
@@ -232,7 +232,7 @@
         {%- endif %}
         {%- endif -%}
     {%- endset -%}
-    {{ merge_rows_sql(states, fold.key, fold.gold_columns, '_live', is_changed, is_near) }}
+    {{ dbt.merge_rows_sql(states, fold.key, fold.gold_columns, '_live', is_changed, is_near) }}
 {%- endmacro %}
 
 {# The newest of all that is known of the running model's keys, as of fold.Newest. #}
@@ -242,7 +242,7 @@
             select _position as position, _max_occurred_at as time from ' ~ this ~ '
             union all
             select position, max_occurred_at from ' ~ deleted_keys ~ '
-            where scope in (' ~ table_scope(this) ~ ', ' ~ truncate_scope(this) ~ ')
+            where scope in (' ~ dbt.table_scope(this) ~ ', ' ~ dbt.truncate_scope(this) ~ ')
         )
     ')[0] %}
     {% do return(adapter.newest(found[0], found[1])) %}

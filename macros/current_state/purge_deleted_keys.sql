@@ -11,18 +11,19 @@
 #}
 {% macro purge_deleted_keys() %}
     {% do ref('fold_counters') %}
-    {% if not is_building() %}{% do return('') %}{% endif %}
+    {% if not dbt.is_building() %}{% do return('') %}{% endif %}
     {# Each gold table adds a snapshot in each run. #}
     {% do adapter.expire_own_history(this) %}
     {% set days = var('tombstone_retention_days', 7) %}
     {# Most runs have nothing to forget, and find out without a query. #}
     {% if not adapter.may_have_rows(this, [
-        ('recorded_at', '<=', (as_of_text(), days)), ('scope', 'not starting with', 'truncated:')
+        ('recorded_at', '<=', (dbt.as_of_text(), days)),
+        ('scope', 'not starting with', 'truncated:')
     ]) %}
         {% do return('') %}
     {% endif %}
     {% set old %}
-        recorded_at < {{ as_of() }} - make_dt_interval(0, 0, 0, {{ days * 86400 }})
+        recorded_at < {{ dbt.as_of() }} - make_dt_interval(0, 0, 0, {{ days * 86400 }})
         and scope not like 'truncated:%'
         and (
             scope not like 'aerospike:%'
@@ -31,14 +32,14 @@
     {% endset %}
     {# Rows are chosen by a column of Iceberg's own, which a delete can't ask for. #}
     {% do adapter.evaluate(
-        view_of('old'),
+        dbt.view_of('old'),
         'select *, _last_updated_sequence_number as _sequence from ' ~ this ~ ' where ' ~ old
     ) %}
     {% set found = run_query(
         'select count(*), cast(max(greatest('
         ~ 'position.log_time, null_position.log_time, max_occurred_at'
         ~ ")) as string), max(if(scope like 'aerospike:%', _sequence, null)) from "
-        ~ view_of('old')
+        ~ dbt.view_of('old')
     )[0] %}
     {% if found[0] > 0 %}
         {% set known = adapter.look_at_table(this).noted('lakehouse.purge_horizon') %}
@@ -50,12 +51,12 @@
         {% endif %}
         {% do adapter.note(this, notes) %}
         {% do run_query(
-            'merge into ' ~ this ~ ' as target using ' ~ view_of('old') ~ ' as source'
+            'merge into ' ~ this ~ ' as target using ' ~ dbt.view_of('old') ~ ' as source'
             ~ ' on target.scope = source.scope and target.record_key = source.record_key'
             ~ ' when matched and target.recorded_at = source.recorded_at then delete'
         ) %}
-        {% do add_counters(table_scope(this), {'purged_keys': found[0]}) %}
-        {% do log_info(this ~ ': purged ' ~ found[0] ~ ' states, horizon ' ~ horizon) %}
+        {% do dbt.add_counters(dbt.table_scope(this), {'purged_keys': found[0]}) %}
+        {% do dbt.log_info(this ~ ': purged ' ~ found[0] ~ ' states, horizon ' ~ horizon) %}
     {% endif %}
-    {% do adapter.drop_evaluated(view_of('')) %}
+    {% do adapter.drop_evaluated(dbt.view_of('')) %}
 {% endmacro %}

@@ -9,47 +9,47 @@
 #}
 {% macro _rebuild(run, fold) %}
     {% set changes, deleted_keys = run.upstreams %}
-    {% set log = pinned(changes, run.snapshot_of(changes)) %}
-    {% set has_truncates = may_meet_truncates(run, fold) %}
-    {% set truncates = find_truncates(run, fold, log, none) if has_truncates else [] %}
+    {% set log = dbt.pinned(changes, run.snapshot_of(changes)) %}
+    {% set has_truncates = dbt.may_meet_truncates(run, fold) %}
+    {% set truncates = dbt.find_truncates(run, fold, log, none) if has_truncates else [] %}
     {% set deletes = ref('set_less_deletes') if fold.namespace %}
     {# To find out whose they are, Spark sends all keys of the log to where the deletes are. #}
     {% if deletes and not adapter.may_have_rows(deletes, [('_namespace', '=', fold.namespace)]) %}
         {% set deletes = none %}
     {% endif %}
     {% do adapter.define(
-        view_of('events'), all_events_sql(fold, log, deletes, none, has_truncates)
+        dbt.view_of('events'), dbt.all_events_sql(fold, log, deletes, none, has_truncates)
     ) %}
-    {% do remember_truncates(deleted_keys, truncates, rebuild=true) %}
-    {% set states = view_of('states') %}
+    {% do dbt.remember_truncates(deleted_keys, truncates, rebuild=true) %}
+    {% set states = dbt.view_of('states') %}
     {# Without the counters: what nobody asks for is not aggregated. #}
     {% do adapter.evaluate(
         states,
         'select ' ~ fold.gold_columns | join(', ')
         ~ ', _live, _null_position, _is_reinserted from (' ~ sql ~ ')'
     ) %}
-    {% set rebuilt = _summary_of_rebuild(deleted_keys, states) %}
+    {% set rebuilt = dbt._summary_of_rebuild(deleted_keys, states) %}
     {% do adapter.keep_doubts(this, rebuilt) %}
     {% set remembers = adapter.may_have_rows(
         deleted_keys, [('scope', '=', this.schema ~ '.' ~ this.identifier)]
     ) %}
     {% if rebuilt.absent > 0 or remembers %}
         {# States of this table that are remembered may have to go back. #}
-        {% do remember_absent_keys(fold, deleted_keys, states, refolded=remembers) %}
+        {% do dbt.remember_absent_keys(fold, deleted_keys, states, refolded=remembers) %}
     {% endif %}
     {% if remembers %}
-        {% do _forget_unknown_keys(
-            fold, deleted_keys, log_events_sql(fold.without_columns(), log, deletes)
+        {% do dbt._forget_unknown_keys(
+            fold, deleted_keys, dbt.log_events_sql(fold.without_columns(), log, deletes)
         ) %}
     {% endif %}
     {# In the order of keys, so that a run can pass over the files of those
        that it does not touch. #}
     {% set key_list = fold.key | join(', ') %}
-    {% do replace_table(
+    {% do dbt.replace_table(
         'select /*+ repartition_by_range(' ~ adapter.ranges_to_write(rebuilt.live) ~ ', '
         ~ key_list ~ ') */ ' ~ fold.gold_columns | join(', ') ~ ' from ' ~ states
         ~ ' where _live sort by ' ~ key_list,
-        {'lakehouse.as_of': as_of_text(), 'lakehouse.newest': rebuilt.newest}
+        {'lakehouse.as_of': dbt.as_of_text(), 'lakehouse.newest': rebuilt.newest}
     ) %}
 {% endmacro %}
 
@@ -77,7 +77,7 @@
             union all
             select cast(null as boolean), position.log_time, max_occurred_at, false, null
             from ' ~ deleted_keys ~ '
-            where scope in (' ~ table_scope(this) ~ ', ' ~ truncate_scope(this) ~ ')
+            where scope in (' ~ dbt.table_scope(this) ~ ', ' ~ dbt.truncate_scope(this) ~ ')
         )
     ')[0] %}
     {% do return(
@@ -98,7 +98,7 @@
     {% set columns = adapter.columns_kept(this, fold) %}
     {% if fold.keyless %}
         {% if columns %}
-            {% do losses.append(('of its rows are', _lost_copies_sql(fold, log, columns))) %}
+            {% do losses.append(('of its rows are', dbt._lost_copies_sql(fold, log, columns))) %}
         {% endif %}
         {% do return(losses) %}
     {% endif %}
@@ -107,12 +107,14 @@
         {% do return(losses) %}
     {% endif %}
     {% if fold.may_leave and columns %}
-        {% do losses.append(('of its rows have values', _unsaid_values_sql(fold, log, columns))) %}
+        {% do losses.append(
+            ('of its rows have values', dbt._unsaid_values_sql(fold, log, columns))
+        ) %}
     {% endif %}
     {% if 'current_state' in config.get('meta') %}
         {% do losses.append((
             'of the deleted keys that it remembers are',
-            _lost_states_sql(fold, log, run.upstreams[1])
+            dbt._lost_states_sql(fold, log, run.upstreams[1])
         )) %}
     {% endif %}
     {% do return(losses) %}
@@ -128,7 +130,7 @@ inner join (
         {{ key_list }},
         array(
             {%- for column in columns %}
-            bool_and({{ is_unchanged(column) }}){{ ',' if not loop.last }}
+            bool_and({{ dbt.is_unchanged(column) }}){{ ',' if not loop.last }}
             {%- endfor %}
         ) as _unsaid
     from {{ log }}
@@ -151,9 +153,9 @@ from (
     select position.topic, position.partition, position.offset
     from {{ deleted_keys }}
     -- One that lives again is remembered no longer.
-    left anti join (select {{ record_key(fold.key) }} as record_key from {{ this }})
+    left anti join (select {{ dbt.record_key(fold.key) }} as record_key from {{ this }})
         using (record_key)
-    where scope = {{ table_scope(this) }}
+    where scope = {{ dbt.table_scope(this) }}
 )
 left anti join (
     select _position.topic, _position.partition, _position.offset from {{ log }}
@@ -170,14 +172,14 @@ left anti join (
   event that the table has a row of.
 #}
 {% macro _lost_copies_sql(fold, log, columns) -%}
-    {%- set row = exact_json('struct(' ~ columns | join(', ') ~ ')') -%}
+    {%- set row = dbt.exact_json('struct(' ~ columns | join(', ') ~ ')') -%}
     {%- set read = '(select * from ' ~ log ~ ' where _position <= (select max(_position) from '
         ~ this ~ '))' -%}
 select sum(greatest(held - coalesce(given, 0), 0))
 from (select {{ row }} as _row, count(*) as held from {{ this }} group by 1)
 left join (
     select {{ row }} as _row, count(*) as given
-    from ({{ current_rows_sql(fold, read) }})
+    from ({{ dbt.current_rows_sql(fold, read) }})
     group by 1
 ) using (_row)
 {%- endmacro %}

@@ -48,10 +48,10 @@ select
             '{expires_at}',
             'unix_micros(_expires_at)' if fold.namespace else 'cast(null as bigint)'
         )
-        | replace('{values}', column_texts('log', fold.columns))
+        | replace('{values}', dbt.column_texts('log', fold.columns))
         | replace(
             '{unchanged}',
-            unchanged_places(fold.columns) if fold.partial or not fold.namespace
+            dbt.unchanged_places(fold.columns) if fold.partial or not fold.namespace
             else 'cast(array() as array<int>)'
         ) }}
 from log
@@ -59,7 +59,7 @@ from log
 union all
 select _digest, {{ bare | replace('{operation}', '_operation') }}
 from {{ deletes }}
-where _namespace = {{ sql_text(fold.namespace) }} and _digest in (select _digest from log)
+where _namespace = {{ dbt.sql_text(fold.namespace) }} and _digest in (select _digest from log)
 {%- else %}
 -- An update that has replaced its key is a delete of the old one.
 union all

@@ -16,24 +16,24 @@
         merge into ' ~ deleted_keys ~ ' as target
         using (
             select
-                ' ~ record_key(fold.key) ~ ' as record_key,
+                ' ~ dbt.record_key(fold.key) ~ ' as record_key,
                 _max_occurred_at as max_occurred_at,
                 _position as position,
                 _null_position as null_position,
                 _live
             from ' ~ states ~ ('' if refolded else ' where not _live') ~ '
         ) as source
-        on target.scope = ' ~ table_scope(this) ~ ' and target.record_key = source.record_key
+        on target.scope = ' ~ dbt.table_scope(this) ~ ' and target.record_key = source.record_key
         when matched and (not source._live or target.position > source.position) then update set
             max_occurred_at = source.max_occurred_at,
             position = source.position,
             null_position = source.null_position,
-            recorded_at = ' ~ as_of() ~ '
+            recorded_at = ' ~ dbt.as_of() ~ '
         when not matched and not source._live then insert
             (scope, record_key, max_occurred_at, position, null_position, recorded_at)
         values (
-            ' ~ table_scope(this) ~ ', source.record_key, source.max_occurred_at, source.position,
-            source.null_position, ' ~ as_of() ~ '
+            ' ~ dbt.table_scope(this) ~ ', source.record_key, source.max_occurred_at,
+            source.position, source.null_position, ' ~ dbt.as_of() ~ '
         )
     ') %}
 {% endmacro %}
@@ -48,8 +48,8 @@
     {# No part of the MERGE above: its condition would be on all tables' states, and so conflict
        with their models. #}
     {% do run_query(
-        'delete from ' ~ deleted_keys ~ ' where scope = ' ~ table_scope(this)
-        ~ ' and not exists (select 1 from (select ' ~ record_key(fold.key) ~ ' as known_key from ('
-        ~ events ~ ')) where known_key = record_key)'
+        'delete from ' ~ deleted_keys ~ ' where scope = ' ~ dbt.table_scope(this)
+        ~ ' and not exists (select 1 from (select ' ~ dbt.record_key(fold.key)
+        ~ ' as known_key from (' ~ events ~ ')) where known_key = record_key)'
     ) %}
 {% endmacro %}

@@ -3,12 +3,12 @@
   Aerospike namespace's.
 #}
 {% macro table_scope(relation) -%}
-    {{ sql_text(relation.schema ~ '.' ~ relation.identifier) }}
+    {{ dbt.sql_text(relation.schema ~ '.' ~ relation.identifier) }}
 {%- endmacro %}
 
 {# Of the newest truncate of a gold table. #}
 {% macro truncate_scope(relation) -%}
-    {{ sql_text('truncated:' ~ relation.schema ~ '.' ~ relation.identifier) }}
+    {{ dbt.sql_text('truncated:' ~ relation.schema ~ '.' ~ relation.identifier) }}
 {%- endmacro %}
 
 {# Arguments: namespace: a SQL expression. #}
@@ -26,7 +26,7 @@
 {% macro record_key(key) -%}
     {%- set fields = [] -%}
     {%- for column in key | sort(case_sensitive=true) -%}
-        {%- do fields.append(sql_text(column.strip("`").lstrip("_")) ~ ', ' ~ column) -%}
+        {%- do fields.append(dbt.sql_text(column.strip("`").lstrip("_")) ~ ', ' ~ column) -%}
     {%- endfor -%}
-    {{ exact_json('named_struct(' ~ fields | join(', ') ~ ')') }}
+    {{ dbt.exact_json('named_struct(' ~ fields | join(', ') ~ ')') }}
 {%- endmacro %}

@@ -8,7 +8,7 @@
 {% macro truncates_sql(fold, changes) -%}
     select
         _position,
-        {{ known_time('_occurred_at', '_kafka_timestamp') }} as _time
+        {{ dbt.known_time('_occurred_at', '_kafka_timestamp') }} as _time
         {{- ', _source' if fold.several_sources }}
     from {{ changes }} as changes
     -- A truncate has no key; by that, statistics spare the files without any.
@@ -29,7 +29,7 @@
     {% set has_new = adapter.may_have_new_rows(run, log, [
         (fold.key[0].strip('`'), 'is null', none)
     ]) %}
-    {% do return(has_new or (run.is_incremental and _may_remember_truncates(deleted_keys))) %}
+    {% do return(has_new or (run.is_incremental and dbt._may_remember_truncates(deleted_keys))) %}
 {% endmacro %}
 
 {% macro _may_remember_truncates(deleted_keys) %}
@@ -54,11 +54,11 @@
     {% set truncates = adapter.truncates_in('
         with found as (
             select _position, _time, ' ~ source ~ ' as _source, true as _is_new
-            from (' ~ truncates_sql(fold, log) ~ ')'
+            from (' ~ dbt.truncates_sql(fold, log) ~ ')'
             ~ ('' if not remembered else '
             union all
             select position, max_occurred_at, record_key, false
-            from ' ~ remembered ~ ' where scope = ' ~ truncate_scope(this)) ~ '
+            from ' ~ remembered ~ ' where scope = ' ~ dbt.truncate_scope(this)) ~ '
         ),
 
         chosen as (
@@ -88,7 +88,7 @@
             chosen._is_new as is_new
         from chosen
     ') %}
-    {% do adapter.define(view_of('truncates'), _truncates_values(fold, truncates)) %}
+    {% do adapter.define(dbt.view_of('truncates'), dbt._truncates_values(fold, truncates)) %}
     {% do return(truncates) %}
 {% endmacro %}
 
@@ -100,10 +100,10 @@
         {%- if fold.several_sources %},
         from_json(source, 'database string, schema string, table string') as _source
         {%- endif %}
-    from values {{ _truncate_rows(truncates) }} as truncates (source, _position, _time)
+    from values {{ dbt._truncate_rows(truncates) }} as truncates (source, _position, _time)
     {%- else -%}
     select
-        cast(null as {{ position_type() }}) as _position,
+        cast(null as {{ dbt.position_type() }}) as _position,
         cast(null as timestamp) as _time
         {{- ', cast(null as struct<database: string, schema: string, table: string>) as _source'
             if fold.several_sources }}
@@ -114,7 +114,7 @@
 {# Truncates as rows of SQL: the source as JSON, the position, the time. #}
 {% macro _truncate_rows(truncates) -%}
     {%- for each in truncates %}
-    ({{ sql_text(each.source) }}, {{ each.position }}, {{ each.time }})
+    ({{ dbt.sql_text(each.source) }}, {{ each.position }}, {{ each.time }})
     {{- ',' if not loop.last }}
     {%- endfor %}
 {%- endmacro %}
@@ -131,8 +131,10 @@
     {% if truncates %}
         {% do adapter.refuse_overtaken(this) %}
     {% endif %}
-    {% if rebuild and _may_remember_truncates(deleted_keys) %}
-        {% do run_query('delete from ' ~ deleted_keys ~ ' where scope = ' ~ truncate_scope(this)) %}
+    {% if rebuild and dbt._may_remember_truncates(deleted_keys) %}
+        {% do run_query(
+            'delete from ' ~ deleted_keys ~ ' where scope = ' ~ dbt.truncate_scope(this)
+        ) %}
     {% endif %}
     {% set new = truncates | selectattr('is_new') | list %}
     {% if new %}
@@ -140,21 +142,21 @@
             merge into ' ~ deleted_keys ~ ' as target
             using (
                 select record_key, max(position) as position, max_by(time, position) as time
-                from values ' ~ _truncate_rows(new) ~ '
+                from values ' ~ dbt._truncate_rows(new) ~ '
                 as truncates (record_key, position, time)
                 group by record_key
             ) as source
-            on target.scope = ' ~ truncate_scope(this) ~ '
+            on target.scope = ' ~ dbt.truncate_scope(this) ~ '
             and target.record_key = source.record_key
             when matched and target.position < source.position then update set
                 max_occurred_at = source.time,
                 position = source.position,
-                recorded_at = ' ~ as_of() ~ '
+                recorded_at = ' ~ dbt.as_of() ~ '
             when not matched then insert
                 (scope, record_key, max_occurred_at, position, null_position, recorded_at)
             values (
-                ' ~ truncate_scope(this) ~ ', source.record_key, source.time, source.position,
-                null, ' ~ as_of() ~ '
+                ' ~ dbt.truncate_scope(this) ~ ', source.record_key, source.time, source.position,
+                null, ' ~ dbt.as_of() ~ '
             )
         ') %}
     {% endif %}
@@ -177,10 +179,10 @@ select {{ key_list }} from {{ gold }} where _position > {{ position }}
 union
 -- Only the log has the columns of an absent key.
 select {{ key_list }}
-from (select {{ key_list }}, {{ record_key(fold.key) }} as _record_key from {{ log }})
+from (select {{ key_list }}, {{ dbt.record_key(fold.key) }} as _record_key from {{ log }})
 left semi join (
     select record_key as _record_key from {{ remembered }}
-    where scope = {{ table_scope(this) }} and position > {{ position }}
+    where scope = {{ dbt.table_scope(this) }} and position > {{ position }}
 ) using (_record_key)
 {%- endmacro %}
 

@@ -2,7 +2,7 @@
 {% macro unchanged_places(columns) -%}
     cast(filter(array(
         {%- for column in columns -%}
-        if({{ is_unchanged(column) }}, {{ loop.index0 }}, null){{ ', ' if not loop.last }}
+        if({{ dbt.is_unchanged(column) }}, {{ loop.index0 }}, null){{ ', ' if not loop.last }}
         {%- endfor -%}
     ), place -> place is not null) as array<int>)
 {%- endmacro %}

@@ -8,16 +8,16 @@
 {%- if execute -%}
 {%- set fold = adapter.fold_to_test(model, 'equals_refold') -%}
 {#- Pinned: beside a part of a table, Spark would take the one for the other. -#}
-{%- set log = pinned(adapter.log_of_model(model)) -%}
-{%- set deletes = pinned(adapter.relation_of('set_less_deletes')) if fold.namespace -%}
+{%- set log = dbt.pinned(adapter.log_of_model(model)) -%}
+{%- set deletes = dbt.pinned(adapter.relation_of('set_less_deletes')) if fold.namespace -%}
 {%- set key_list = fold.key | join(', ') -%}
-{%- set keys = touched_keys(model, fold) -%}
+{%- set keys = dbt.touched_keys(model, fold) -%}
 with all_changes as (
-    {{ reference_changes(fold, log, deletes) | indent(4) }}
+    {{ dbt.reference_changes(fold, log, deletes) | indent(4) }}
 ),
 
 changes as (
-    select * from {{ rows_of_keys('all_changes', keys, fold.key) }}
+    select * from {{ dbt.rows_of_keys('all_changes', keys, fold.key) }}
 ),
 
 expected as (
@@ -26,7 +26,7 @@ expected as (
         reference_fold(
             collect_list(_change),
             {{ fold.order_by_source_time }},
-            unix_micros(timestamp '{{ built_as_of(model) }}'),
+            unix_micros(timestamp '{{ dbt.built_as_of(model) }}'),
             {{ fold.partial }}
         ) as _state
     from changes
@@ -53,7 +53,7 @@ select
     live._state,
     gold._position
 from live
-full join {{ rows_of_keys(model, keys, fold.key) }} as gold
+full join {{ dbt.rows_of_keys(model, keys, fold.key) }} as gold
     on
         {% for column in fold.key %}
         live.{{ column }} = gold.{{ column }}{{ ' and ' if not loop.last }}
@@ -67,6 +67,6 @@ where
     ) <=> live._state.position
     or not unix_micros(gold._occurred_at) <=> live._state.occurred_at
     or not unix_micros(gold._max_occurred_at) <=> live._state.max_occurred_at
-    or not {{ column_texts('gold', fold.columns) }} <=> live._state.values
+    or not {{ dbt.column_texts('gold', fold.columns) }} <=> live._state.values
 {%- endif -%}
 {% endtest %}

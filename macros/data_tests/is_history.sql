@@ -12,8 +12,8 @@
 {%- if execute -%}
 {%- set fold = adapter.fold_to_test(model, 'is_history', gold) -%}
 {#- Pinned: beside a part of a table, Spark would take the one for the other. -#}
-{%- set log = pinned(adapter.log_of_model(model)) -%}
-{%- set deletes = pinned(adapter.relation_of('set_less_deletes')) if fold.namespace -%}
+{%- set log = dbt.pinned(adapter.log_of_model(model)) -%}
+{%- set deletes = dbt.pinned(adapter.relation_of('set_less_deletes')) if fold.namespace -%}
 {%- set key_list = fold.key | join(', ') -%}
 {%- set places = [] -%}
 {%- for column in fold.track_columns or [] -%}
@@ -23,14 +23,14 @@
 {#- Gold rejects what is late, and a history puts it in its place: what an event leaves as it was
     may then be what another one says. -#}
 {%- set has_own_rests = fold.order_by_source_time and fold.may_leave and not fold.partial -%}
-{%- set keys = touched_keys(model, fold) -%}
-{%- set rows = rows_of_keys(model, keys, fold.key) -%}
+{%- set keys = dbt.touched_keys(model, fold) -%}
+{%- set rows = dbt.rows_of_keys(model, keys, fold.key) -%}
 with all_changes as (
-    {{ reference_changes(fold, log, deletes) | indent(4) }}
+    {{ dbt.reference_changes(fold, log, deletes) | indent(4) }}
 ),
 
 changes as (
-    select * from {{ rows_of_keys('all_changes', keys, fold.key) }}
+    select * from {{ dbt.rows_of_keys('all_changes', keys, fold.key) }}
 ),
 
 expected as (
@@ -39,7 +39,7 @@ expected as (
         explode(reference_history(
             collect_list(_change),
             {{ fold.order_by_source_time }},
-            unix_micros(timestamp '{{ built_as_of(model) }}'),
+            unix_micros(timestamp '{{ dbt.built_as_of(model) }}'),
             {{
                 'array(' ~ places | join(', ') ~ ')' if fold.track_columns
                 else 'cast(null as array<int>)'
@@ -63,7 +63,7 @@ history as (
                 _position.offset,
                 _position.event_index
             ) as position,
-            {{ column_texts('model', fold.columns) }} as values
+            {{ dbt.column_texts('model', fold.columns) }} as values
         ) as _version
     from {{ rows }} as model
 )
@@ -105,7 +105,7 @@ select
         when gold._position is null then 'is current and not in the gold table'
         else 'differs from the row in the gold table'
     end
-from {{ rows_of_keys(gold, keys, fold.key) }} as gold
+from {{ dbt.rows_of_keys(gold, keys, fold.key) }} as gold
 full join (select * from {{ rows }} where is_current) as history
     on
         {% for column in fold.key %}
@@ -120,14 +120,14 @@ where
     {%- if has_own_rests %}
     or exists(
         transform(
-            {{ column_texts('gold', compared) }},
-            (text, place) -> not text <=> {{ column_texts('history', compared) }}[place]
-            and not array_contains({{ unchanged_places(fold.columns) }}, place)
+            {{ dbt.column_texts('gold', compared) }},
+            (text, place) -> not text <=> {{ dbt.column_texts('history', compared) }}[place]
+            and not array_contains({{ dbt.unchanged_places(fold.columns) }}, place)
         ),
         differs -> differs
     )
     {%- else %}
-    or not {{ column_texts('gold', compared) }} <=> {{ column_texts('history', compared) }}
+    or not {{ dbt.column_texts('gold', compared) }} <=> {{ dbt.column_texts('history', compared) }}
     {%- endif %}
 {%- endif -%}
 {% endtest %}

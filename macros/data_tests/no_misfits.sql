@@ -9,15 +9,17 @@
 {%- set log = adapter.log_to_test(model, 'no_misfits') -%}
 {%- set key = log.key or ['_digest'] -%}
 select _position, misfit.column, misfit.text
-from {{ added_rows(model) }}
+from {{ dbt.added_rows(model) }}
 lateral view explode(
     {%- if log.keyless %}
     _misfits
     {%- else %}
     _misfits
     || case
-        when _operation <> 'truncate' and ({{ quoted(key) | join(' is null or ') }} is null)
-            then array(named_struct('column', {{ sql_text(key | join(", ")) }}, 'text', 'no key'))
+        when _operation <> 'truncate' and ({{ dbt.quoted(key) | join(' is null or ') }} is null)
+            then array(
+                named_struct('column', {{ dbt.sql_text(key | join(", ")) }}, 'text', 'no key')
+            )
         else array()
     end
     {%- endif %}

@@ -15,12 +15,12 @@
 {%- set fields = [] -%}
 {#- `$partial` says that an image is not whole. -#}
 {%- for field in log.fields + ['$partial'] -%}
-    {%- do fields.append(sql_text(field)) -%}
+    {%- do fields.append(dbt.sql_text(field)) -%}
 {%- endfor -%}
 {%- set fields = 'array(' ~ fields | join(', ') ~ ')' -%}
 with images as (
-    select {{ event_position('events') }} as position, image
-    from {{ as_read(events, model) }} as events
+    select {{ dbt.event_position('events') }} as position, image
+    from {{ dbt.as_read(events, model) }} as events
     lateral view explode(array(before, after)) as image
     where
         operation in ('snapshot', 'insert', 'update', 'upsert', 'delete')

@@ -6,10 +6,12 @@
 #}
 {% test not_null_columns(model, columns) %}
 {{- config(tags=['nightly']) -}}
-select {{ quoted(columns) | join(', ') }}
-from {{ added_rows(model) }}
+{%- if execute -%}
+select {{ dbt.quoted(columns) | join(', ') }}
+from {{ dbt.added_rows(model) }}
 where
-    {% for column in quoted(columns) %}
+    {% for column in dbt.quoted(columns) %}
     {{ column }} is null{{ ' or ' if not loop.last }}
     {% endfor %}
+{%- endif -%}
 {% endtest %}

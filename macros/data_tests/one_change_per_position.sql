@@ -16,7 +16,7 @@
 select _position, count(*) as copies, collect_set(_operation) as operations
 from {{ model }}
 {%- if added %}
-where {{ is_near_positions('(select _position.* from ' ~ added ~ ')', '_position.') }}
+where {{ dbt.is_near_positions('(select _position.* from ' ~ added ~ ')', '_position.') }}
 {%- endif %}
 group by _position
 having

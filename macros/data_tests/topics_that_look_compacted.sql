@@ -15,7 +15,7 @@
             count(*) as tombstones,
             min_by(partition, struct(partition, offset)) as partition,
             min_by(offset, struct(partition, offset)) as offset
-        from ({{ _tombstones_without_delete_sql(events) | indent(8) }})
+        from ({{ dbt._tombstones_without_delete_sql(events) | indent(8) }})
         group by topic
     {% endset %}
     {% if not execute or flags.WHICH not in ['test', 'build', 'retry'] %}
@@ -28,7 +28,7 @@
     {% endfor %}
     {% set said = adapter.compaction_of(names) %}
     {% for row in found if said[row.topic] is none %}
-        {% set place = [sql_text(row.topic), row.tombstones, row.partition, row.offset] %}
+        {% set place = [dbt.sql_text(row.topic), row.tombstones, row.partition, row.offset] %}
         {% do rows.append('(' ~ place | join(', ') ~ ')') %}
         {% do exceptions.warn(
             'topic ' ~ row.topic ~ ' looks compacted: ' ~ row.tombstones
@@ -55,11 +55,11 @@ with tombstones as (
         topic,
         partition,
         offset,
-        {{ message_key() }} as message_key,
-        {{ event_position('added') }} as position
-    from {{ added_rows(events) }} as added
+        {{ dbt.message_key() }} as message_key,
+        {{ dbt.event_position('added') }} as position
+    from {{ dbt.added_rows(events) }} as added
     left anti join (
-        select topic, partition, offset + 1 as offset from {{ added_rows(events) }}
+        select topic, partition, offset + 1 as offset from {{ dbt.added_rows(events) }}
     ) using (topic, partition, offset)
     where operation = 'tombstone' and record_key is not null
 ),
@@ -68,10 +68,10 @@ earlier as (
     select
         topic,
         operation,
-        {{ message_key() }} as message_key,
-        {{ event_position('earlier') }} as position
+        {{ dbt.message_key() }} as message_key,
+        {{ dbt.event_position('earlier') }} as position
     -- Pinned: beside the rows of a range of snapshots, Spark takes the name of the table for those.
-    from {{ pinned(events) if execute else events }} as earlier
+    from {{ dbt.pinned(events) if execute else events }} as earlier
     where operation in ('snapshot', 'insert', 'update', 'upsert', 'delete', 'tombstone')
 )
 

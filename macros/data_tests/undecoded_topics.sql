@@ -16,7 +16,7 @@
                 select topic from {{ events }} where operation not in ('invalid', 'tombstone')
             )
             {%- for topic in var('undecoded_topics', none) or [] %}
-            and topic <> {{ sql_text(topic) }}
+            and topic <> {{ dbt.sql_text(topic) }}
             {%- endfor %}
         group by topic
     {% endset %}
@@ -25,7 +25,7 @@
     {% endif %}
     {% set undecoded = [] %}
     {% for row in run_query(topics ~ ' order by topic') %}
-        {% do undecoded.append('(' ~ sql_text(row.topic) ~ ', ' ~ row.payloads ~ ')') %}
+        {% do undecoded.append('(' ~ dbt.sql_text(row.topic) ~ ', ' ~ row.payloads ~ ')') %}
         {% do exceptions.warn(
             'topic ' ~ row.topic ~ ': nothing of it could be decoded, ' ~ row.payloads
             ~ (' payload is' if row.payloads == 1 else ' payloads are')

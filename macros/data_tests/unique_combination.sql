@@ -7,12 +7,14 @@
 #}
 {% test unique_combination(model, columns) %}
 {{- config(tags=['nightly']) -}}
-{%- set added = adapter.added_rows(model) if execute and 'offset' in columns -%}
-select {{ quoted(columns) | join(', ') }}, count(*) as copies
+{%- if execute -%}
+{%- set added = adapter.added_rows(model) if 'offset' in columns -%}
+select {{ dbt.quoted(columns) | join(', ') }}, count(*) as copies
 from {{ model }}
 {%- if added %}
-where {{ is_near_positions(added) }}
+where {{ dbt.is_near_positions(added) }}
 {%- endif %}
-group by {{ quoted(columns) | join(', ') }}
+group by {{ dbt.quoted(columns) | join(', ') }}
 having count(*) > 1
+{%- endif -%}
 {% endtest %}

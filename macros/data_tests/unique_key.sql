@@ -5,7 +5,7 @@
 {%- set fold = adapter.fold_to_test(model, 'unique_key') -%}
 {%- set key = fold.key -%}
 select {{ key | join(', ') }}, count(*) as copies
-from {{ rows_of_keys(model, touched_keys(model, fold), key) }}
+from {{ dbt.rows_of_keys(model, dbt.touched_keys(model, fold), key) }}
 group by {{ key | join(', ') }}
 having
     count(*) > 1

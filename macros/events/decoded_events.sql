@@ -8,9 +8,9 @@
           against the patterns.
 #}
 {% macro decoded_events(payloads, partitions=none) -%}
-    {%- set format = _known_format(partitions) if partitions else payload_format() -%}
+    {%- set format = dbt._known_format(partitions) if partitions else dbt.payload_format() -%}
     {%- if partitions and "_avro'" in format -%}
-        {%- do know_schemas(payloads, format) -%}
+        {%- do dbt.know_schemas(payloads, format) -%}
     {%- endif -%}
     (
         select
@@ -21,7 +21,7 @@
             payloads.format,
             event.*
         from (select *, {{ format | indent(8) }} as format from {{ payloads }}) as payloads
-            lateral view inline(decode_payload({{ _message_of(format) }})) event as
+            lateral view inline(decode_payload({{ dbt._message_of(format) }})) event as
             event_index,
             operation,
             source_database,
@@ -48,7 +48,9 @@
 #}
 {% macro know_schemas(payloads, format) %}
     {% do adapter.know_schemas("
-        select explode(array(key, value) || if(" ~ _names_other_key() ~ ", headers.value, array()))
+        select explode(
+            array(key, value) || if(" ~ dbt._names_other_key() ~ ", headers.value, array())
+        )
             as text
         from (select *, " ~ format ~ " as format from " ~ payloads ~ ")
         where format in ('debezium_avro', 'debezium_unwrapped_avro')
@@ -67,7 +69,7 @@
     {%- if "'debezium_" in format -%}
         , if(
             format like 'debezium_unwrapped_%'
-            or (format like 'debezium_%' and {{ _names_other_key() }}),
+            or (format like 'debezium_%' and {{ dbt._names_other_key() }}),
             headers,
             null
         )

@@ -14,21 +14,22 @@
   late (dbt_lakehouse/dbt/compaction.py). To judge twice adds nothing.
 #}
 {% macro judge_tombstones() %}
-    {% if not is_building() %}{% do return('') %}{% endif %}
+    {% if not dbt.is_building() %}{% do return('') %}{% endif %}
     {% set unjudged = adapter.unjudged(this) %}
     {% if unjudged is none %}{% do return('') %}{% endif %}
-    {% set judging = adapter.judging(this, _news_of_topics(unjudged)) %}
+    {% set judging = adapter.judging(this, dbt._news_of_topics(unjudged)) %}
     {% if judging.windows
-        and adapter.evaluate(view_of('tombstones'), _open_tombstones_sql(judging)) > 0
-        and adapter.evaluate(view_of('deletes'), _judged_tombstones_sql(judging)) > 0 %}
+        and adapter.evaluate(dbt.view_of('tombstones'), dbt._open_tombstones_sql(judging)) > 0
+        and adapter.evaluate(dbt.view_of('deletes'), dbt._judged_tombstones_sql(judging)) > 0 %}
         {% do adapter.append_more(
-            this, 'select * from ' ~ view_of('deletes'), adapter.news_aggregates()
+            this, 'select * from ' ~ dbt.view_of('deletes'), adapter.news_aggregates()
         ) %}
-        {% do log_info(
-            this ~ ': ' ~ count_rows(view_of('deletes')) ~ ' tombstones of compacted topics judged'
+        {% do dbt.log_info(
+            this ~ ': ' ~ dbt.count_rows(dbt.view_of('deletes'))
+            ~ ' tombstones of compacted topics judged'
         ) %}
     {% endif %}
-    {% do adapter.drop_evaluated(view_of('')) %}
+    {% do adapter.drop_evaluated(dbt.view_of('')) %}
     {% do adapter.keep_judged(this, judging) %}
 {% endmacro %}
 
@@ -56,10 +57,10 @@
 with events as (
     select
         *,
-        {{ message_key() }} as message_key,
-        {{ says_nothing() }} as says_nothing,
-        {{ event_position('events') }} as position
-    from {{ pinned(this) }} as events
+        {{ dbt.message_key() }} as message_key,
+        {{ dbt.says_nothing() }} as says_nothing,
+        {{ dbt.event_position('events') }} as position
+    from {{ dbt.pinned(this) }} as events
     where
         ({{ judging.condition() }})
         and (
@@ -72,8 +73,8 @@ named as (
     select
         * except (metadata),
         coalesce(
-            {{ _named_schema("'$.event_key_schema'") }},
-            {{ _named_schema("'$.schema_name'") }}
+            {{ dbt._named_schema("'$.event_key_schema'") }},
+            {{ dbt._named_schema("'$.schema_name'") }}
         ) as schema_name
     from events
     left semi join (select topic, message_key from events where says_nothing)
@@ -106,7 +107,7 @@ where
         and (
             schema_name is null
             or schema_name <=> before_it.schema_name
-            or coalesce({{ _names_table('schema_name', 'before_it.table') }}, false)
+            or coalesce({{ dbt._names_table('schema_name', 'before_it.table') }}, false)
         )
     )
 {%- endmacro %}
@@ -119,18 +120,18 @@ where
 #}
 {% macro _judged_tombstones_sql(judging) -%}
 with tombstones as (
-    select * from {{ view_of('tombstones') }}
+    select * from {{ dbt.view_of('tombstones') }}
 ),
 
 events as (
     select
         *,
-        {{ message_key() }} as message_key
-    from {{ pinned(this) }}
+        {{ dbt.message_key() }} as message_key
+    from {{ dbt.pinned(this) }}
     where
         topic in ({{ judging.names() }})
         and operation in ('snapshot', 'insert', 'update', 'upsert', 'delete')
-        and not {{ says_nothing() }}
+        and not {{ dbt.says_nothing() }}
 ),
 
 earlier as (
@@ -142,8 +143,8 @@ earlier as (
         ) as source,
         operation,
         record_key,
-        {{ _named_schema("'$.schema_name'") }} as schema_name,
-        {{ event_position('events') }} as position
+        {{ dbt._named_schema("'$.schema_name'") }} as schema_name,
+        {{ dbt.event_position('events') }} as position
     from events
     left semi join tombstones using (topic, message_key)
 ),
@@ -195,7 +196,7 @@ compared as (
         -- Null where nothing tells.
         case
             when named.table is not null then named <=> source
-            when {{ _names_table('named_schema', 'source.table') }} then true
+            when {{ dbt._names_table('named_schema', 'source.table') }} then true
             when newest.schema_name is not null then named_schema = newest.schema_name
             -- Rows whose messages have no schema: another table's name is none of this one. A
             -- router calls all keys of its topic as the topic is called.

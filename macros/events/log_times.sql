@@ -9,24 +9,24 @@
       partitions: as of partitions_of, of these rows.
 #}
 {% macro log_time_corrections(payloads, partitions) %}
-    {% if not is_building() %}
-        {% do return('(' ~ _log_time_corrections_sql(payloads, none) ~ ')') %}
+    {% if not dbt.is_building() %}
+        {% do return('(' ~ dbt._log_time_corrections_sql(payloads, none) ~ ')') %}
     {% elif not partitions %}
         {% do return(none) %}
     {% endif %}
     {% set run = adapter.run_of(this) %}
     {% set known = adapter.kept(this, 'lakehouse.log_times') if run.is_incremental else {} %}
     {% if known is none %}
-        {% set known = _log_times_of_log() %}
+        {% set known = dbt._log_times_of_log() %}
     {% endif %}
     {% set times = adapter.log_times(run, partitions, known) %}
     {% if not times.needs_correction %}
         {% do return(none) %}
     {% endif %}
     {% set corrected = adapter.evaluate(
-        view_of('corrections'), _log_time_corrections_sql(payloads, times.carried)
+        dbt.view_of('corrections'), dbt._log_time_corrections_sql(payloads, times.carried)
     ) %}
-    {% do return(view_of('corrections') if corrected > 0 else none) %}
+    {% do return(dbt.view_of('corrections') if corrected > 0 else none) %}
 {% endmacro %}
 
 {#
@@ -36,7 +36,7 @@
           {topic, partition, log_time} as SQL; none where only the log can tell.
 #}
 {% macro _log_time_corrections_sql(payloads, carried) -%}
-    {%- set reads_log = carried is none and goes_on() -%}
+    {%- set reads_log = carried is none and dbt.goes_on() -%}
 with payloads as (
     select
         topic,

@@ -15,7 +15,7 @@
       payloads: the new rows of bronze, as new_rows gives them.
 #}
 {% macro partitions_of(payloads) %}
-    {% if not is_building() or not adapter.run_of(this).has_news %}
+    {% if not dbt.is_building() or not adapter.run_of(this).has_news %}
         {% do return(none) %}
     {% endif %}
     {% set hint = '/*+ coalesce(1) */' if adapter.run_of(this).is_small else '' %}
@@ -23,7 +23,7 @@
     {% for name, format, first_offset, last_offset, oldest, newest, goes_back in run_query('
         select
             to_json(struct(topic, partition)),
-            ' ~ payload_format(by_topic=true) ~ ',
+            ' ~ dbt.payload_format(by_topic=true) ~ ',
             min(offset),
             max(offset),
             unix_micros(min(timestamp)),

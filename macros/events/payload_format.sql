@@ -11,14 +11,16 @@
     {%- for entry in var('topics') %}
         when
         {%- if entry.topic is defined %}
-            topic in ({{ sql_text(entry.topic) }}, {{ sql_text(entry.land_as or entry.topic) }})
+            topic in (
+                {{ dbt.sql_text(entry.topic) }}, {{ dbt.sql_text(entry.land_as or entry.topic) }}
+            )
         {%- else %}
-            topic rlike {{ sql_text('^(?:' ~ entry.pattern ~ ')$') }}
+            topic rlike {{ dbt.sql_text('^(?:' ~ entry.pattern ~ ')$') }}
         {%- endif %}
         {%- if entry.when is defined and not by_topic %}
-            and {{ _is_meant(entry.when) }}
+            and {{ dbt._is_meant(entry.when) }}
         {%- endif %}
-            then {{ sql_text('' if entry.when is defined and by_topic else entry.format) }}
+            then {{ dbt.sql_text('' if entry.when is defined and by_topic else entry.format) }}
     {%- endfor %}
         else cast(null as string)
     end
@@ -31,8 +33,8 @@
     {%- else -%}
         exists(
             headers,
-            header -> header.key = {{ sql_text(when.header) }}
-                and header.value = cast({{ sql_text(when['is']) }} as binary)
+            header -> header.key = {{ dbt.sql_text(when.header) }}
+                and header.value = cast({{ dbt.sql_text(when['is']) }} as binary)
         )
     {%- endif -%}
 {%- endmacro %}
@@ -47,13 +49,13 @@
 {% macro _known_format(partitions) -%}
     {%- set topics = {} -%}
     {%- for each in partitions if each.format is not none -%}
-        {%- do topics.setdefault(each.format, {}).update({each.topic: sql_text(each.topic)}) -%}
+        {%- do topics.setdefault(each.format, {}).update({each.topic: dbt.sql_text(each.topic)}) -%}
     {%- endfor -%}
     {%- if topics %}
     case
     {%- for format, names in topics.items() %}
         when topic in ({{ names.values() | join(', ') }})
-            then {{ sql_text(format) if format else payload_format() }}
+            then {{ dbt.sql_text(format) if format else dbt.payload_format() }}
     {%- endfor %}
     end
     {%- else %}

@@ -22,7 +22,7 @@
 {% macro current_rows_sql(fold, log, keys=none) -%}
     {%- set step_order = 'struct(_position, _step)' -%}
 with all_steps as (
-    {{ row_steps_sql(fold, log) | indent(4) }}
+    {{ dbt.row_steps_sql(fold, log) | indent(4) }}
 ),
 
 steps as (
@@ -98,7 +98,7 @@ select * from final
     {%- set previous = 'if(_previous_key is null, null, struct(' ~ previous | join(', ') ~ '))' -%}
 select
     step.*,
-    md5({{ exact_json('step._columns') }}) as _row,
+    md5({{ dbt.exact_json('step._columns') }}) as _row,
     _position
 from {{ log }} as changes
     -- An update removes before it adds.

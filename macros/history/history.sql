@@ -32,16 +32,17 @@
     {%- endif -%}
     {%- set fold = adapter.fold_of(changes, columns, track_columns, is_history=true) -%}
     {%- set deletes = ref('set_less_deletes') if fold.namespace -%}
-    {%- if is_building() -%}
-        {%- set run = begin_run([changes] + ([deletes] if deletes else []), fold, refolds=true) -%}
-        {{ history_sql(
+    {%- if dbt.is_building() -%}
+        {%- set upstreams = [changes] + ([deletes] if deletes else []) -%}
+        {%- set run = dbt.begin_run(upstreams, fold, refolds=true) -%}
+        {{ dbt.history_sql(
             fold,
-            pinned(changes, run.snapshot_of(changes)),
-            pinned(deletes, run.snapshot_of(deletes)) if deletes,
-            view_of('touched') if run.is_incremental
+            dbt.pinned(changes, run.snapshot_of(changes)),
+            dbt.pinned(deletes, run.snapshot_of(deletes)) if deletes,
+            dbt.view_of('touched') if run.is_incremental
         ) }}
     {%- else -%}
-        {{ history_sql(fold, changes, deletes) }}
+        {{ dbt.history_sql(fold, changes, deletes) }}
     {%- endif -%}
 {%- endmacro %}
 
@@ -59,13 +60,13 @@
     {%- set fills = fold.may_leave -%}
     {%- set up_to_now = 'over (partition by ' ~ key_list ~ ' order by _rank)' -%}
     {%- set columns = fold.history_columns -%}
-    {%- set tracked = exact_json('struct(' ~ fold.track_columns | join(', ') ~ ')')
+    {%- set tracked = dbt.exact_json('struct(' ~ fold.track_columns | join(', ') ~ ')')
         if fold.track_columns -%}
 with log_events as (
-    {{ all_events_sql(fold, log, deletes, keys) | indent(4) }}
+    {{ dbt.all_events_sql(fold, log, deletes, keys) | indent(4) }}
 ),
 
-{{ _with_truncates(fold, log) }}
+{{ dbt._with_truncates(fold, log) }}
 
 {% if fold.order_by_source_time -%}
 timed as (
@@ -119,7 +120,7 @@ lives as (
     select
         *,
         count_if(_begins_life) {{ up_to_now }} as _life
-    from (select *, {{ begins_life(key_list, '_rank') }} as _begins_life from begun)
+    from (select *, {{ dbt.begins_life(key_list, '_rank') }} as _begins_life from begun)
 ),
 
 {% endif -%}
@@ -130,7 +131,7 @@ states as (
         {% if fills -%}
         last(
             if(
-                not {{ is_unchanged(column) }},
+                not {{ dbt.is_unchanged(column) }},
                 struct(if(_operation = 'delete', null, {{ column }}) as value),
                 null
             ),
@@ -166,7 +167,7 @@ lasting as (
         least(
             _next.valid_from,
             -- What the next event finds expired has ended then, though its time may be ahead.
-            if(_next is not null or _expires_at <= {{ as_of() }}, _expires_at, null)
+            if(_next is not null or _expires_at <= {{ dbt.as_of() }}, _expires_at, null)
         ) as valid_to
     from followed
     where
@@ -248,7 +249,7 @@ events as (
 placed as (
     select
         *,
-        {{ is_effective(fold) }} as _is_effective
+        {{ dbt.is_effective(fold) }} as _is_effective
     from log_events
 ),
 
@@ -278,7 +279,7 @@ truncates as (
     select
         array_sort(collect_list(struct(
             _position,
-            {{ known_time('_occurred_at', '_kafka_timestamp') }} as _time
+            {{ dbt.known_time('_occurred_at', '_kafka_timestamp') }} as _time
         ))) as _all
     from {{ log }} as changes
     -- A truncate has no key; by that, statistics spare the files without any.
@@ -306,7 +307,7 @@ events as (
     union all
     select
         {{ fold.key | join(', ') }},
-        {{- no_columns(fold) | indent(4) }}
+        {{- dbt.no_columns(fold) | indent(4) }}
         'delete' as _operation,
         _end._time as _occurred_at,
         _end._time as _guard_time,

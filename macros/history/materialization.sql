@@ -11,13 +11,13 @@
         model, run.fold, run.fold.key + run.fold.history_columns
         + ['valid_from', 'valid_to', 'is_current']
     ) -%}
-    {%- do prepare_table() -%}
-    {%- do refuse_earlier_moment(run) -%}
+    {%- do dbt.prepare_table() -%}
+    {%- do dbt.refuse_earlier_moment(run) -%}
     {%- if not run.is_incremental -%}
-        {%- do refuse_loss(run) -%}
+        {%- do dbt.refuse_loss(run) -%}
     {%- endif -%}
-    {%- do refold(run, run.fold) -%}
-    {%- do adapter.drop_evaluated(view_of('')) -%}
+    {%- do dbt.refold(run, run.fold) -%}
+    {%- do adapter.drop_evaluated(dbt.view_of('')) -%}
     {%- do persist_docs(this, model) -%}
     {{ run_hooks(post_hooks) }}
     {{ return({'relations': [this]}) }}
@@ -32,50 +32,51 @@
       fold: the Fold.
 #}
 {% macro refold(run, fold) %}
-    {% set notes = {'lakehouse.as_of': as_of_text()} %}
+    {% set notes = {'lakehouse.as_of': dbt.as_of_text()} %}
     {% if not run.is_incremental %}
-        {% do replace_table(sql, notes) %}
+        {% do dbt.replace_table(sql, notes) %}
         {% do return(none) %}
     {% endif %}
     {% set may_expire = fold.namespace and adapter.may_have_rows(
-        this, [('is_current', '=', true), ('_expires_at', '<=', as_of_text())]
+        this, [('is_current', '=', true), ('_expires_at', '<=', dbt.as_of_text())]
     ) %}
-    {% set resting = keys_with_values_of_others(run, fold) if not fold.keyless %}
+    {% set resting = dbt.keys_with_values_of_others(run, fold) if not fold.keyless %}
     {% if not run.has_news and not may_expire and not resting %}
-        {% do nothing_to_do() %}
+        {% do dbt.nothing_to_do() %}
         {% do return(none) %}
     {% endif %}
-    {% set touched, folded = view_of('touched'), view_of('folded') %}
+    {% set touched, folded = dbt.view_of('touched'), dbt.view_of('folded') %}
     {% set touched_keys = adapter.evaluate(
         touched,
-        _touched_rows(run, fold) if fold.keyless else _touched_by_history(run, fold, resting)
+        dbt._touched_rows(run, fold) if fold.keyless
+        else dbt._touched_by_history(run, fold, resting)
     ) %}
     {# The columns of the model's SQL, which selects from what is touched. #}
-    {% set rows = current_rows_sql(
-        fold, pinned(run.upstreams[0], run.snapshot_of(run.upstreams[0])), touched
+    {% set rows = dbt.current_rows_sql(
+        fold, dbt.pinned(run.upstreams[0], run.snapshot_of(run.upstreams[0])), touched
     ) if fold.keyless else sql %}
     {% if run.is_declared_anew %}
         {% do adapter.follow_schema(this, rows) %}
     {% endif %}
     {% if touched_keys == 0 %}
         {% do adapter.note(this, notes) %}
-        {% do nothing_to_do('nothing is touched') %}
+        {% do dbt.nothing_to_do('nothing is touched') %}
         {% do return(none) %}
     {% endif %}
     {% do adapter.evaluate(folded, rows) %}
-    {% set merge = _replace_sql(
+    {% set merge = dbt._replace_sql(
         folded, touched, fold.key or ['_row'],
         ['_row', '_copy'] if fold.keyless else fold.key + ['valid_from']
     ) %}
     {{ write(merge) }}
-    {% do record_result(adapter.write_table(this, merge, notes)) %}
+    {% do dbt.record_result(adapter.write_table(this, merge, notes)) %}
 {% endmacro %}
 
 {# The keys whose versions a run has to make anew. #}
 {% macro _touched_by_history(run, fold, resting) -%}
     {%- set key_list = fold.key | join(', ') -%}
     {%- set log, own = run.rows(run.upstreams[0]), adapter.pinned_own(this) -%}
-select {{ key_list }} from ({{ log_events_sql(fold, log) }})
+select {{ key_list }} from ({{ dbt.log_events_sql(fold, log) }})
     {%- if resting %}
 union
 {{ resting }}
@@ -84,16 +85,16 @@ union
 union
 {#- Pinned: beside a part of a table, Spark would take that part for the whole of it. #}
 select {{ key_list }}
-from {{ pinned(run.upstreams[0], run.snapshot_of(run.upstreams[0])) }} as changes
-where {{ is_to_be_filled(run.to_fill, 'changes') }}
+from {{ dbt.pinned(run.upstreams[0], run.snapshot_of(run.upstreams[0])) }} as changes
+where {{ dbt.is_to_be_filled(run.to_fill, 'changes') }}
     {%- endif %}
     {%- if fold.namespace %}
 union
 select _digest from {{ run.rows(run.upstreams[1]) }}
 left semi join {{ own }} using (_digest)
-where _namespace = {{ sql_text(fold.namespace) }}
+where _namespace = {{ dbt.sql_text(fold.namespace) }}
 union
-select _digest from {{ own }} where is_current and _expires_at <= {{ as_of() }}
+select _digest from {{ own }} where is_current and _expires_at <= {{ dbt.as_of() }}
     {%- elif adapter.may_have_new_rows(
         run, run.upstreams[0], [(fold.key[0].strip('`'), 'is null', none)]
     ) %}
@@ -101,8 +102,8 @@ union
 {#- All: of one without a version now, a truncate may part events of one instant; by source time, it
     takes away events behind it too. #}
 select {{ key_list }}
-from ({{ log_events_sql(
-    fold, pinned(run.upstreams[0], run.snapshot_of(run.upstreams[0]))
+from ({{ dbt.log_events_sql(
+    fold, dbt.pinned(run.upstreams[0], run.snapshot_of(run.upstreams[0]))
 ) }})
 where exists (
     select 1 from {{ log }} as changes
@@ -114,9 +115,9 @@ where exists (
 {# The row images whose copies a run has to count anew. #}
 {% macro _touched_rows(run, fold) -%}
 {%- set log = run.rows(run.upstreams[0]) -%}
-select _row from ({{ row_steps_sql(fold, log) }})
+select _row from ({{ dbt.row_steps_sql(fold, log) }})
 union
-select _row from {{ pinned(this) }} as own
+select _row from {{ dbt.pinned(this) }} as own
 where exists (
     select 1 from {{ log }} as changes
     where _operation = 'truncate'{{ ' and changes._source = own._source' if fold.several_sources }}
@@ -149,5 +150,7 @@ where exists (
             left anti join {{ folded }} as folded on {{ same }}
         )
     {%- endset -%}
-    {{ merge_rows_sql(rows, identity, columns, '_is_there', columns_differ(columns), 'true') }}
+    {{ dbt.merge_rows_sql(
+        rows, identity, columns, '_is_there', dbt.columns_differ(columns), 'true'
+    ) }}
 {%- endmacro %}

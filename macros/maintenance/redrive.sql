@@ -22,23 +22,27 @@
     {% set position = 'topic, partition, offset' %}
     {% set follows = adapter.has_read_all(quarantine, events, 'invalid') %}
     {% do adapter.evaluate(
-        'redrive_payloads', _redrive_payloads(pinned(events), pinned(quarantine), codes, topics)
+        'redrive_payloads',
+        dbt._redrive_payloads(dbt.pinned(events), dbt.pinned(quarantine), codes, topics)
     ) %}
-    {% if "_avro'" in payload_format() %}
-        {% do know_schemas('redrive_payloads', payload_format()) %}
+    {% if "_avro'" in dbt.payload_format() %}
+        {% do dbt.know_schemas('redrive_payloads', dbt.payload_format()) %}
     {% endif %}
     {% set decoded %}
         select decoded.*, redrive_payloads.log_time
-        from {{ decoded_events('redrive_payloads') }} as decoded
+        from {{ dbt.decoded_events('redrive_payloads') }} as decoded
         inner join redrive_payloads using ({{ position }})
     {% endset %}
     {% do adapter.evaluate('redrive_events', decoded) %}
     {% set missing %}
         select redrive_events.*
         from redrive_events
-        left anti join {{ pinned(events) }} as already
-            on {{ _same_event('already', 'redrive_events') }}
-            and (already.operation <> 'invalid' or {{ _same_error('already', 'redrive_events') }})
+        left anti join {{ dbt.pinned(events) }} as already
+            on {{ dbt._same_event('already', 'redrive_events') }}
+            and (
+                already.operation <> 'invalid'
+                or {{ dbt._same_error('already', 'redrive_events') }}
+            )
     {% endset %}
     {% do adapter.evaluate('redrive_missing', missing) %}
     {% set outcome = run_query("
@@ -63,11 +67,11 @@
         ) %}
     {% endif %}
     {% if outcome['payloads'] > 0 %}
-        {% do run_query(_delete_replaced(events, "target.operation = 'invalid'")) %}
-        {% do run_query(_delete_replaced(quarantine, 'true')) %}
+        {% do run_query(dbt._delete_replaced(events, "target.operation = 'invalid'")) %}
+        {% do run_query(dbt._delete_replaced(quarantine, 'true')) %}
         {# Of one that is behind, the next run adds them with all else that is new. #}
         {% if follows %}
-            {% do adapter.write_as_read(quarantine, events, _quarantine_again(quarantine)) %}
+            {% do adapter.write_as_read(quarantine, events, dbt._quarantine_again(quarantine)) %}
         {% endif %}
     {% endif %}
     {% do run_query(
@@ -94,7 +98,7 @@
         payloads.key,
         payloads.value,
         payloads.headers
-    from {{ pinned(source('bronze', 'raw_payloads')) }} as payloads
+    from {{ dbt.pinned(source('bronze', 'raw_payloads')) }} as payloads
     inner join (
         select events.topic, events.partition, events.offset, max(events.log_time) as log_time
         from {{ events }} as events
@@ -108,8 +112,8 @@
                 where operation = 'invalid' and metadata = '{"compacted":true}'
             ) using (topic, partition, offset, event_index)
             where
-                {{ _is_one_of('error_code', codes) }}
-                and {{ _is_one_of('topic', topics) }}
+                {{ dbt._is_one_of('error_code', codes) }}
+                and {{ dbt._is_one_of('topic', topics) }}
         ) using (topic, partition, offset)
         group by events.topic, events.partition, events.offset
     ) as positions using (topic, partition, offset)
@@ -119,7 +123,7 @@
 {% macro _is_one_of(column, values) %}
     {% set texts = [] %}
     {% for value in values %}
-        {% do texts.append(sql_text(value)) %}
+        {% do texts.append(dbt.sql_text(value)) %}
     {% endfor %}
     {% do return(column ~ ' in (' ~ texts | join(', ') ~ ')' if texts else 'true') %}
 {% endmacro %}
@@ -153,7 +157,9 @@
         )
         and not exists (
             select 1 from redrive_events as event
-            where {{ _same_event('target', 'event') }} and {{ _same_error('target', 'event') }}
+            where
+                {{ dbt._same_event('target', 'event') }}
+                and {{ dbt._same_error('target', 'event') }}
         )
 {%- endmacro %}
 
@@ -183,6 +189,6 @@
         event.operation = 'invalid'
         and not exists (
             select 1 from {{ quarantine }} as already
-            where {{ _same_event('already', 'event') }}
+            where {{ dbt._same_event('already', 'event') }}
         )
 {%- endmacro %}

@@ -8,17 +8,19 @@
 {% materialization append_only, adapter='lakehouse', supported_languages=['sql'] -%}
     {%- set run = adapter.run_of(this) -%}
     {{ run_hooks(pre_hooks) }}
-    {%- do prepare_table() -%}
+    {%- do dbt.prepare_table() -%}
     {%- if not run.is_incremental -%}
-        {%- do refuse_loss(run) -%}
-        {%- do replace_table(adapter.observed(this, sql, config.get('meta').get('observed'))) -%}
+        {%- do dbt.refuse_loss(run) -%}
+        {%- do dbt.replace_table(
+            adapter.observed(this, sql, config.get('meta').get('observed'))
+        ) -%}
     {%- elif not run.has_news -%}
-        {%- do nothing_to_do() -%}
+        {%- do dbt.nothing_to_do() -%}
     {%- else -%}
         {#- Analysed once: what is observed is a view. -#}
         {%- set rows = adapter.observed(this, sql, config.get('meta').get('observed')) -%}
         {%- do adapter.follow_schema(this, rows) -%}
-        {%- do append_rows(rows) -%}
+        {%- do dbt.append_rows(rows) -%}
     {%- endif -%}
     {%- do persist_docs(this, model) -%}
     {{ run_hooks(post_hooks) }}
@@ -38,18 +40,18 @@
 {% macro replace_table(query, notes={}) %}
     {% set statement = create_table_as(false, this, query) %}
     {{ write(statement) }}
-    {% do record_result(adapter.replace(this, statement, notes)) %}
+    {% do dbt.record_result(adapter.replace(this, statement, notes)) %}
 {% endmacro %}
 
 {# Adds rows to the running model's table, and notes with them what was read. #}
 {% macro append_rows(query) %}
     {{ write(query) }}
-    {% do record_result(adapter.append(this, query)) %}
+    {% do dbt.record_result(adapter.append(this, query)) %}
 {% endmacro %}
 
 {# What dbt shows of a model for which there was nothing to do. #}
 {% macro nothing_to_do(message='nothing new') %}
-    {% do record_result(message) %}
+    {% do dbt.record_result(message) %}
 {% endmacro %}
 
 {#
@@ -67,21 +69,21 @@
         {% set upstream = run.upstreams[0] %}
         {% set losses = [(
             'of its rows are',
-            'select count(*) from (select ' ~ _places(this) ~ ' from ' ~ this ~ ')'
-            ~ ' left anti join (select ' ~ _places(upstream) ~ ' from ' ~ upstream ~ ')'
+            'select count(*) from (select ' ~ dbt._places(this) ~ ' from ' ~ this ~ ')'
+            ~ ' left anti join (select ' ~ dbt._places(upstream) ~ ' from ' ~ upstream ~ ')'
             ~ ' using (topic, partition, offset)'
         )] %}
         {# What it has read may have taken rows away: those would be back. #}
         {% if run.rolled_back_from %}
             {% do losses.append((
                 'of the rows that it has read are',
-                'select count(*) from (select ' ~ _places(upstream) ~ ' from ' ~ upstream
+                'select count(*) from (select ' ~ dbt._places(upstream) ~ ' from ' ~ upstream
                 ~ ' version as of ' ~ run.rolled_back_from ~ ')'
-                ~ ' left anti join (select ' ~ _places(upstream) ~ ' from ' ~ upstream ~ ')'
+                ~ ' left anti join (select ' ~ dbt._places(upstream) ~ ' from ' ~ upstream ~ ')'
                 ~ ' using (topic, partition, offset)'
             )) %}
         {% endif %}
-        {% for what, query in losses + (losses_of_fold(run) if run.fold else []) %}
+        {% for what, query in losses + (dbt.losses_of_fold(run) if run.fold else []) %}
             {% set lost = run_query(query)[0][0] %}
             {% if lost %}
                 {% do exceptions.raise_compiler_error(

@@ -4,7 +4,7 @@
   (dbt_lakehouse/dbt/moments.py).
 #}
 {% macro as_of() -%}
-    timestamp '{{ as_of_text() }}'
+    timestamp '{{ adapter.moment(var('as_of', none)) }}'
 {%- endmacro %}
 
 {# The same as text, in UTC and of one form, so that texts compare as the moments do. #}

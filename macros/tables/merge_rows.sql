@@ -21,7 +21,7 @@
         {{ is_near }}
     when matched and not source.{{ is_there }} then delete
     when matched and ({{ is_changed }}) then update set
-        {{ set_columns(columns) | indent(8) }}
+        {{ dbt.set_columns(columns) | indent(8) }}
     when not matched and source.{{ is_there }} then insert
         ({{ columns | join(', ') }})
     values (source.{{ columns | join(', source.') }})
@@ -36,8 +36,8 @@
 
 {# Whether target and source differ in a column: of any type, and null is like null. #}
 {% macro columns_differ(columns) -%}
-    {{ exact_json('struct(target.' ~ columns | join(', target.') ~ ')') }}
-    <> {{ exact_json('struct(source.' ~ columns | join(', source.') ~ ')') }}
+    {{ dbt.exact_json('struct(target.' ~ columns | join(', target.') ~ ')') }}
+    <> {{ dbt.exact_json('struct(source.' ~ columns | join(', source.') ~ ')') }}
 {%- endmacro %}
 
 {#

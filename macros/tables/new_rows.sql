@@ -14,8 +14,8 @@
           is read if no new event is that. None for all.
 #}
 {% macro new_rows(relation, wanted=none) -%}
-    {%- if is_building() -%}
-        {{ begin_run([relation], wanted=wanted).rows(relation.render()) }}
+    {%- if dbt.is_building() -%}
+        {{ dbt.begin_run([relation], wanted=wanted).rows(relation.render()) }}
     {%- else -%}
         {{ relation }}
     {%- endif -%}
@@ -53,7 +53,7 @@
 
 {# Whether the running model's table is there, and is only to be added to. #}
 {% macro goes_on() %}
-    {% do return(is_building() and adapter.run_of(this).is_incremental) %}
+    {% do return(dbt.is_building() and adapter.run_of(this).is_incremental) %}
 {% endmacro %}
 
 {#

@@ -6,10 +6,10 @@
 {% materialization state_table, adapter='lakehouse', supported_languages=['sql'] -%}
     {%- set run = adapter.run_of(this) if model.refs else none -%}
     {{ run_hooks(pre_hooks) }}
-    {%- do prepare_table() -%}
+    {%- do dbt.prepare_table() -%}
     {%- do adapter.own_table(model.name) -%}
     {%- if run is none or not run.has_news -%}
-        {%- do nothing_to_do() -%}
+        {%- do dbt.nothing_to_do() -%}
     {%- else -%}
         {%- set merge -%}
             merge into {{ this }} as target
@@ -22,7 +22,7 @@
             when not matched then insert *
         {%- endset -%}
         {{ write(merge) }}
-        {%- do record_result(adapter.write_table(this, merge)) -%}
+        {%- do dbt.record_result(adapter.write_table(this, merge)) -%}
     {%- endif -%}
     {%- do persist_docs(this, model) -%}
     {{ run_hooks(post_hooks) }}

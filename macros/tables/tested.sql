@@ -26,7 +26,7 @@
     ) %}
         {% set place = fromjson(place) %}
         {% do places.append(
-            '(' ~ parent ~ 'topic = ' ~ sql_text(place.topic)
+            '(' ~ parent ~ 'topic = ' ~ dbt.sql_text(place.topic)
             ~ ' and ' ~ parent ~ 'partition = ' ~ place.partition
             ~ ' and ' ~ parent ~ 'offset between ' ~ place.first ~ ' and ' ~ place.last ~ ')'
         ) %}
@@ -55,14 +55,14 @@
     {% endif %}
     {% set keys %}
         select {{ fold.key | join(', ') }}
-        from ({{ log_events_sql(fold.without_columns(), run.rows(run.upstreams[0])) }})
+        from ({{ dbt.log_events_sql(fold.without_columns(), run.rows(run.upstreams[0])) }})
         {%- for deletes in run.upstreams[1:] if fold.namespace %}
         union all
         {% if deletes.identifier == 'deleted_keys' -%}
-        select _digest from ({{ remembered_deletes_sql(run, fold, deletes) }}) where _is_new
+        select _digest from ({{ dbt.remembered_deletes_sql(run, fold, deletes) }}) where _is_new
         {%- else -%}
         select _digest from {{ run.rows(deletes) }}
-        where _namespace = {{ sql_text(fold.namespace) }}
+        where _namespace = {{ dbt.sql_text(fold.namespace) }}
         {%- endif %}
         {%- endfor %}
     {% endset %}

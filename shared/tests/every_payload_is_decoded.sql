@@ -8,7 +8,7 @@ with payloads as (
         topic,
         partition,
         offset
-    from {{ as_read(source("bronze", "raw_payloads"), ref("change_events")) }}
+    from {{ dbt.as_read(source("bronze", "raw_payloads"), ref("change_events")) }}
 ),
 
 events as (
@@ -20,7 +20,7 @@ events as (
         count(distinct event_index) as event_indexes,
         min(event_index) as first_index,
         max(event_index) as last_index
-    from {{ added_rows(ref("change_events")) }}
+    from {{ dbt.added_rows(ref("change_events")) }}
     -- What tombstones of compacted topics stand for is found out behind the decoding.
     where not metadata <=> '{"compacted":true}'
     group by topic, partition, offset

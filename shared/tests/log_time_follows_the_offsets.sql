@@ -11,7 +11,7 @@ with events as (
             partition by topic, partition
             order by offset, event_index
         ) as previous_log_time
-    from {{ added_rows(ref("change_events")) }}
+    from {{ dbt.added_rows(ref("change_events")) }}
 )
 
 select * from events

@@ -1,8 +1,13 @@
 """Small dbt projects of a test's own: a copy of the checkout's without the demo's tables, and with
 the models that the test adds. What a model's text looks like stands here and nowhere else.
+
+A project that has macros of its own may call them as we call ours, and ours must not change by
+that: so each of these has macros of all of our names, and what a test finds in its tables is
+without them.
 """
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +15,9 @@ from typing import Any, Final
 
 import yaml
 from lakes import copy_project
+
+from dbt_lakehouse.config.paths import ROOT
+from dbt_lakehouse.dbt.namesakes import PUBLIC
 
 # Where a row of a log of several source tables is from.
 SOURCE_TYPE: Final = "struct<database:string,schema:string,table:string>"
@@ -29,7 +37,40 @@ def small_project(project: Path, tests: Iterable[str] = (), *, quarantine: bool 
         others += (shared / "models" / "silver").glob("quarantined_payloads.*")
     for file in [*(project / "models").glob("*/*.*"), *others]:
         file.unlink()
+    settings = project / "dbt_project.yml"
+    settings.write_text(settings.read_text().replace("macro-paths: []", "macro-paths: [macros]"))
+    add_namesakes(project)
     return project
+
+
+_NAMESAKE: Final = """
+{{% macro {name}() %}}
+    {{% do exceptions.raise_compiler_error(
+        "called was the project's {name}" ~ (varargs or kwargs or '')
+    ) %}}
+{{% endmacro %}}
+"""
+
+
+def add_namesakes(project: Path) -> list[str]:
+    """Give a project a macro of the name of each of ours, but of those that its models call by
+    their plain names and of those that dbt dispatches; their names. Whoever calls one is stopped.
+    """
+    macros = ROOT / "macros"
+    described = [yaml.safe_load(path.read_text()) for path in macros.rglob("*.yml")]
+    public = {
+        macro["name"]
+        for each in described
+        for macro in each["macros"]
+        if PUBLIC in macro.get("meta", {})
+    }
+    found = re.findall(r"{%-? *macro +(\w+)", "".join(map(Path.read_text, macros.rglob("*.sql"))))
+    names = [name for name in found if not name.startswith("lakehouse__") and name not in public]
+    assert len(names) > 100 and public < {*found}
+    (project / "macros").mkdir(exist_ok=True)
+    texts = (_NAMESAKE.format(name=name) for name in names)
+    (project / "macros" / "namesakes.sql").write_text("".join(texts))
+    return names
 
 
 def _call(macro: str, *arguments: str, **named: Any) -> str:

@@ -1,5 +1,6 @@
 """Macros as they are written: an undefined name is silently false in Jinja, so every name that they
-use is looked up here, and each macro and argument has its description.
+use is looked up here; they call each other by names that no project can take; and each macro and
+argument has its description.
 """
 
 import inspect
@@ -8,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeGuard
 
 import dbt.include.global_project
 import dbt.include.spark
@@ -67,8 +68,8 @@ def our_macros() -> dict[str, Macro]:
 
 
 @cache
-def known_names() -> frozenset[str]:
-    """What dbt gives to a model, and the macros that there are."""
+def dbts_macros() -> frozenset[str]:
+    """The names of the macros of dbt itself."""
     dbts = files(
         *(
             Path(next(iter(each.__path__)))
@@ -77,9 +78,15 @@ def known_names() -> frozenset[str]:
     )
     macros = [name for path in dbts for name in macros_in(ENVIRONMENT.parse(path.read_text()))]
     assert {"run_query", "create_table_as", "should_full_refresh"} <= set(macros)
-    # dbt's documents: what `on-run-end` is given.
-    context = [*ModelContext._context_members_, "results"]
-    return frozenset([*macros, *our_macros(), *context, *ENVIRONMENT.globals])
+    return frozenset(macros)
+
+
+@cache
+def known_names() -> frozenset[str]:
+    """What dbt gives to a model, and the macros that there are."""
+    # dbt's documents: what `on-run-end` is given. Macros have their whole names in `dbt`.
+    context = [*ModelContext._context_members_, "results", "dbt"]
+    return frozenset([*dbts_macros(), *our_macros(), *context, *ENVIRONMENT.globals])
 
 
 def undefined(template: nodes.Template) -> set[str]:
@@ -119,10 +126,21 @@ def _undefined(of: Iterable[nodes.Node], seen: frozenset[str]) -> Iterator[str]:
 
 
 def calls(template: nodes.Template) -> Iterator[tuple[str, nodes.Call]]:
-    """The calls of macros, by their names."""
+    """The calls of macros, by their names without the package."""
     for call in template.find_all(nodes.Call):
         if isinstance(call.node, nodes.Name):
             yield call.node.name.removeprefix(PREFIX), call
+        elif _is_whole_name(call.node):
+            yield call.node.attr, call
+
+
+def _is_whole_name(node: nodes.Node) -> TypeGuard[nodes.Getattr]:
+    """Whether it is ``dbt.name``: a macro of dbt's or of an adapter's, whatever a project has."""
+    return (
+        isinstance(node, nodes.Getattr)
+        and isinstance(node.node, nodes.Name)
+        and node.node.name == "dbt"
+    )
 
 
 def wrong_calls(template: nodes.Template) -> list[str]:
@@ -202,7 +220,49 @@ def unknown_attributes(template: nodes.Template) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("find", [undefined, wrong_calls, wrong_methods, unknown_attributes])
+def unknown_macros(template: nodes.Template) -> list[str]:
+    """Whole names that no macro has."""
+    known = dbts_macros() | our_macros().keys()
+    return [
+        f"line {each.lineno}: dbt.{each.attr}"
+        for each in template.find_all(nodes.Getattr)
+        if _is_whole_name(each) and each.attr not in known
+    ]
+
+
+def plain_names(template: nodes.Template) -> set[str]:
+    """Our macros that are called, or taken as values, by their plain names: those are a project's
+    if it has a macro of that name. Also in texts that dbt renders later, as hooks are.
+    """
+    ours = our_macros().keys()
+    # Called, it is the macro also where a variable has its name later.
+    called = {each.node.name for each in template.find_all(nodes.Call) if _is_name(each.node)}
+    unbound = {name.removeprefix(PREFIX) for name in _undefined([template], known_names() - ours)}
+    texts = (each.value for each in template.find_all(nodes.Const) if isinstance(each.value, str))
+    return ((called | unbound) & ours).union(*(plain_names(each) for each in rendered(texts)))
+
+
+def _is_name(node: nodes.Node) -> TypeGuard[nodes.Name]:
+    return isinstance(node, nodes.Name)
+
+
+def rendered(texts: Iterable[str]) -> Iterator[nodes.Template]:
+    """Those of the texts that are Jinja."""
+    return (ENVIRONMENT.parse(each) for each in texts if "{{" in each or "{%" in each)
+
+
+def texts_in(value: Any) -> Iterator[str]:
+    """All texts in what YAML has."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from texts_in(each)
+
+
+@pytest.mark.parametrize(
+    "find", [undefined, wrong_calls, wrong_methods, unknown_attributes, unknown_macros]
+)
 def test_every_name_is_defined(find: Any) -> None:
     assert len(ours()) > 60
     wrong = {str(path.relative_to(ROOT)): find(template) for path, template in ours().items()}
@@ -228,6 +288,9 @@ def test_every_name_is_defined(find: Any) -> None:
         ("{% macro m() %}{{ known_time('a') }}{% endmacro %}", wrong_calls, "known_time"),
         ("{% macro m() %}{{ as_of(1) }}{% endmacro %}", wrong_calls, "as_of"),
         ("{{ quoted(columns=[]) }}", wrong_calls, "quoted"),
+        ("{{ dbt.quoted(columns=[]) }}", wrong_calls, "quoted"),
+        ("{{ dbt.quotd([]) }}", unknown_macros, "dbt.quotd"),
+        ("{% do adapter.look_at_table(dbt.quotd) %}", unknown_macros, "dbt.quotd"),
         ("{% do adapter.observe() %}", wrong_methods, "observe"),
         ("{% do adapter.look_at(this) %}", wrong_methods, "look_at"),
         ("{% do adapter.note() %}", wrong_methods, "note"),
@@ -238,6 +301,80 @@ def test_every_name_is_defined(find: Any) -> None:
 def test_a_name_that_is_not_is_found(text: str, find: Any, name: str) -> None:
     (found,) = find(ENVIRONMENT.parse(text))
     assert name in found
+
+
+# What every project that uses the macros renders.
+OF_EVERY_PROJECT: Final = tuple(ROOT / folder for folder in ("macros", "shared"))
+
+
+def test_our_macros_are_called_by_their_whole_names() -> None:
+    templates = {
+        path: template
+        for path, template in ours().items()
+        if any(path.is_relative_to(folder) for folder in OF_EVERY_PROJECT)
+    }
+    whole = [
+        each.attr
+        for template in templates.values()
+        for each in template.find_all(nodes.Getattr)
+        if _is_whole_name(each)
+    ]
+    # Those of dbt are for a project to replace.
+    assert set(whole) <= our_macros().keys() and len(whole) > 450
+    plain = {str(path.relative_to(ROOT)): plain_names(each) for path, each in templates.items()}
+    assert {path: found for path, found in plain.items() if found} == {}
+
+
+def test_hooks_call_our_macros_by_their_whole_names() -> None:
+    settings = [path for folder in OF_EVERY_PROJECT for path in folder.rglob("*.yml")]
+    hooks = 0
+    for path in [*settings, ROOT / "dbt_project.yml"]:
+        for template in rendered(texts_in(yaml.safe_load(path.read_text()))):
+            hooks += sum(name in our_macros() for name, _ in calls(template))
+            assert plain_names(template) == set(), path
+    assert hooks >= 4
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{{ as_of() }}",
+        "{% do as_of() %}",
+        "{%- set at = 'where t > ' ~ as_of() ~ ')' -%}",
+        "{{ dbt.sql_text(as_of()) }}",
+        "{{ adapter.evaluate(a, text=as_of()) }}",
+        "{% if not as_of() %}{% endif %}",
+        "{% for each in as_of() if each %}{% endfor %}",
+        "{% macro m(at=as_of()) %}{{ at }}{% endmacro %}",
+        "{% macro m() %}{% set as_of = as_of() %}{{ as_of }}{% endmacro %}",
+        "{% call as_of() %}{% endcall %}",
+        "{% test t(model) %}{{ model }}{{ as_of() }}{% endtest %}",
+        "{% set a %}{{ [1, {'a': (as_of(), 2)}] | join }}{% endset %}",
+        "{{ config(post_hook='{{ as_of() }}') }}",
+        "{{ config(post_hook=['{% do as_of() %}']) }}",
+        # As values.
+        "{% do adapter.hold_to_key(this, log, sql, as_of) %}",
+        "{% set at = as_of %}",
+        "{{ as_of }}",
+    ],
+)
+def test_a_plain_name_is_found(text: str) -> None:
+    assert plain_names(ENVIRONMENT.parse(text)) == {"as_of"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{{ dbt.as_of() }}",
+        "{% do adapter.evaluate(this, dbt.as_of) %}",
+        "{% macro as_of(sql_text, key=none) %}{{ sql_text ~ key }}{% endmacro %}",
+        "{% set as_of = 1 %}{{ as_of }}{{ m(as_of=2) }}{{ run.as_of }}{{ 'as_of()' }}",
+        "{# as_of() #}as_of()",
+        "{{ run_query(load_relation(this)) }}",
+    ],
+)
+def test_other_names_are_not(text: str) -> None:
+    assert plain_names(ENVIRONMENT.parse(text)) == set()
 
 
 def test_every_macro_and_argument_is_described() -> None:

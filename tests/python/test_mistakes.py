@@ -290,6 +290,39 @@ def test_without_packages(project: Path, capfd: pytest.CaptureFixture[str]) -> N
     assert not (project / ".user.yml").exists()
 
 
+def test_macros_that_take_the_place_of_ours(
+    project: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Of those that a project calls by their plain names; all others are ours whatever it has."""
+    with (project / "dbt_project.yml").open("a") as file:
+        file.write("vars: {topics: []}\n")
+    (project / "macros").mkdir()
+    nothing = "{% macro NAME() %}{% endmacro %}\n"
+    (project / "macros" / "times.sql").write_text(
+        "".join(
+            nothing.replace("NAME", name)
+            for name in ("as_of", "history", "_place", "lakehouse__persist_docs", "of_its_own")
+        )
+    )
+    (project / "macros" / "rest.sql").write_text(
+        nothing.replace("NAME", "maintain_tables")
+        + "{% test unique_key(model) %}select 1{% endtest %}\n"
+        "{% materialization current_state, adapter='lakehouse' %}{% endmaterialization %}\n"
+    )
+    assert dbtRunner().invoke(["--no-use-colors", "parse"]).success
+    lines = capfd.readouterr().out.splitlines()
+    told = [line.split("macros/")[1] for line in lines if "takes the place" in line]
+    assert [each.split(" takes the place")[0] for each in told] == [
+        "times.sql: this project's macro history",
+        "rest.sql: this project's macro maintain_tables",
+        "rest.sql: this project's materialization current_state",
+        "rest.sql: this project's generic test unique_key",
+    ]
+    assert "rename it, or call ours by its whole name, dbt.history" in told[0]
+    assert "name, dbt_lakehouse.maintain_tables" in told[1]
+    assert told[2].endswith("rename it")
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [

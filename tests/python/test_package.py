@@ -1,6 +1,6 @@
 """Another dbt project that installs this one: the wheel beside it and no checkout, the package of
 models by packages.yml, and a topic of its own in gold: examples/debezium_postgresql, as
-docs/package.md has it.
+docs/package.md has it. It has macros of the names of ours, too, and ours stay ours.
 """
 
 import json
@@ -17,6 +17,7 @@ from zipfile import ZipFile
 import pytest
 from commands import DBT
 from lakes import Lake
+from small_project import add_namesakes
 
 from dbt_lakehouse.config.paths import ROOT
 
@@ -75,6 +76,7 @@ def test_a_project_of_its_own_has_its_topics_in_gold(wheel: Path, tmp_path: Path
     environment = {**lake.environment, "PYTHONPATH": str(wheel), "DBT_PROFILES_DIR": "profiles"}
     environment |= {"DBT_SEND_ANONYMOUS_USAGE_STATS": "false"}
 
+    namesakes = add_namesakes(project)
     run(project, environment, *DBT, "deps")
     run(project, environment, "-m", "dbt_lakehouse.cli", "land", f"seeds/{TOPIC}.jsonl")
     run(project, environment, "-m", "dbt_lakehouse.cli", "generate", "--topic", TOPIC)
@@ -94,6 +96,7 @@ def test_a_project_of_its_own_has_its_topics_in_gold(wheel: Path, tmp_path: Path
     manifest = json.loads((project / "target" / "manifest.json").read_text())
     (macro,) = (each for each in manifest["macros"].values() if each["name"] == "current_state")
     assert (wheel / "dbt/include/lakehouse" / macro["original_file_path"]).exists()
+    assert {f"macro.warehouse.{name}" for name in namesakes} <= manifest["macros"].keys()
 
 
 def test_the_wheel_has_all_of_it(wheel: Path) -> None:

@@ -18,8 +18,8 @@ CALL = '{{ current_state(ref("orders_changes"), columns=["a"]) }}'
         "{# Of the shop: select 1 #}\n" + CALL,
         '{% set columns = ["a"] %}\n{% do columns.append("b") %}\n'
         '{{ current_state(ref("orders_changes"), columns) }}',
-        # Of a project that has this one as a package.
-        '{{ cdc_lakehouse.current_state(ref("orders_changes")) }}',
+        # By its whole name, in a project that has a macro of the other one.
+        '{{ dbt.current_state(ref("orders_changes")) }}',
     ],
 )
 def test_the_call_of_a_macro(text: str) -> None:

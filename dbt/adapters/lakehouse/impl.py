@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from dbt.adapters.base.meta import available
 from dbt.adapters.base.relation import BaseRelation
+from dbt.adapters.contracts.macros import MacroResolverProtocol
 from dbt.adapters.contracts.relation import RelationConfig, RelationType
 from dbt.adapters.spark.column import SparkColumn
 from dbt_common.clients.agate_helper import DEFAULT_TYPE_TESTER, merge_tables
@@ -20,7 +21,7 @@ from pyspark.errors.exceptions.captured import CapturedException
 from dbt.adapters.lakehouse.base import told
 from dbt.adapters.lakehouse.connections import COMMANDS_THAT_LAND, LOGGER
 from dbt.adapters.lakehouse.folds import FoldAdapter
-from dbt_lakehouse.dbt import commits, maintenance, misfits, tables, tidying
+from dbt_lakehouse.dbt import commits, maintenance, misfits, namesakes, tables, tidying
 from dbt_lakehouse.dbt.catalog import columns_to_come, shown_type
 from dbt_lakehouse.errors import LakehouseError
 from dbt_lakehouse.lake.catalog import CATALOG
@@ -40,6 +41,13 @@ class LakehouseAdapter(FoldAdapter):
 
     _stalled: Mapping[str, LakehouseError] = MappingProxyType({})
     _landed: Sequence[str] = ()
+
+    def set_macro_resolver(self, macro_resolver: MacroResolverProtocol) -> None:
+        """dbt calls it once it has parsed the project, before it does anything else."""
+        super().set_macro_resolver(macro_resolver)
+        macros: Mapping[str, Any] = getattr(macro_resolver, "macros", {})
+        for sentence in namesakes.told(macros.values(), self.config.project_name):
+            LOGGER.warning(sentence)
 
     # -- the catalog, as dbt asks of it
 

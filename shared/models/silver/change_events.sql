@@ -15,15 +15,15 @@
         materialized="append_only",
         meta={"observed": adapter.news_aggregates()},
         tblproperties=table_properties,
-        post_hook="{{ judge_tombstones() }}",
+        post_hook="{{ dbt.judge_tombstones() }}",
     )
 }}
 
-{% set new_payloads = new_rows(source("bronze", "raw_payloads")) %}
-{% set partitions = partitions_of(new_payloads) %}
-{% set corrections = log_time_corrections(new_payloads, partitions) %}
+{% set new_payloads = dbt.new_rows(source("bronze", "raw_payloads")) %}
+{% set partitions = dbt.partitions_of(new_payloads) %}
+{% set corrections = dbt.log_time_corrections(new_payloads, partitions) %}
 with decoded as (
-    select * from {{ decoded_events(new_payloads, partitions) }}
+    select * from {{ dbt.decoded_events(new_payloads, partitions) }}
 ),
 
 final as (

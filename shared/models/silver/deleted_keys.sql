@@ -3,20 +3,20 @@
         materialized="state_table",
         unique_key=["scope", "record_key"],
         partition_by=["scope"],
-        post_hook="{{ purge_deleted_keys() }}",
+        post_hook="{{ dbt.purge_deleted_keys() }}",
     )
 }}
 
 {% set deletes = ref("set_less_deletes") %}
-{% set run = begin_run([deletes], merges=true) if is_building() else none %}
+{% set run = dbt.begin_run([deletes], merges=true) if dbt.is_building() else none %}
 -- Of any number of deletes only two can matter to what comes before or after them: the one with
 -- the newest time, and the newest one without a time. Both are maxima, so runs may see the deletes
 -- in any order and repeat them.
 with new_deletes as (
     select
-        {{ namespace_scope("_namespace") }} as scope,
-        {{ record_key(["_digest"]) }} as record_key,
-        {{ known_time("_occurred_at", "_kafka_timestamp") }} as occurred_at,
+        {{ dbt.namespace_scope("_namespace") }} as scope,
+        {{ dbt.record_key(["_digest"]) }} as record_key,
+        {{ dbt.known_time("_occurred_at", "_kafka_timestamp") }} as occurred_at,
         _position as position
     from {{ run.rows(deletes) if run else deletes }}
 ),
@@ -31,7 +31,7 @@ summarised as (
     group by scope, record_key
 ),
 
-{% if goes_on() %}
+{% if dbt.goes_on() %}
 -- Only scopes of namespaces: the states of single tables are written by the gold models.
 remembered as (
     select
@@ -70,7 +70,7 @@ final as (
         newest_timed.occurred_at as max_occurred_at,
         coalesce(newest_timed.position, null_position) as position,
         null_position,
-        {{ as_of() }} as recorded_at
+        {{ dbt.as_of() }} as recorded_at
     from combined
 )
 

@@ -5,7 +5,7 @@
 }}
 
 {% set raw_payloads = source("bronze", "raw_payloads") %}
-{% set new_events = new_rows(ref("change_events"), wanted="invalid") %}
+{% set new_events = dbt.new_rows(ref("change_events"), wanted="invalid") %}
 with invalid_events as (
     select
         topic,
@@ -22,9 +22,12 @@ with invalid_events as (
 
 raw_payloads as (
     select * from {{ raw_payloads }}
-    {% if is_building() and adapter.run_of(this).has_news
+    {% if dbt.is_building() and adapter.run_of(this).has_news
         and adapter.is_worth_a_question(raw_payloads) -%}
-    where {{ is_near_positions("(select * from " ~ new_events ~ " where operation = 'invalid')") }}
+    where
+        {{ dbt.is_near_positions(
+            "(select * from " ~ new_events ~ " where operation = 'invalid')"
+        ) }}
     {%- endif %}
 ),
 

@@ -1,7 +1,7 @@
 {{ config(materialized="append_only") }}
 
 with change_events as (
-    select * from {{ new_rows(ref("change_events"), wanted="set_less_deletes") }}
+    select * from {{ dbt.new_rows(ref("change_events"), wanted="set_less_deletes") }}
 ),
 
 final as (
@@ -10,7 +10,7 @@ final as (
         get_json_object(record_key, '$.digest') as _digest,
         operation as _operation,
         occurred_at as _occurred_at,
-        {{ event_position("change_events") }} as _position,
+        {{ dbt.event_position("change_events") }} as _position,
         timestamp as _kafka_timestamp
     from change_events
     where
