@@ -65,7 +65,9 @@ def add_namesakes(project: Path) -> list[str]:
         if PUBLIC in macro.get("meta", {})
     }
     found = re.findall(r"{%-? *macro +(\w+)", "".join(map(Path.read_text, macros.rglob("*.sql"))))
-    names = [name for name in found if not name.startswith("lakehouse__") and name not in public]
+    # dbt-spark looks up the latter.
+    dispatched = ("lakehouse__", "dbt_spark_")
+    names = [name for name in found if not name.startswith(dispatched) and name not in public]
     assert len(names) > 100 and public < {*found}
     (project / "macros").mkdir(exist_ok=True)
     texts = (_NAMESAKE.format(name=name) for name in names)
