@@ -388,7 +388,7 @@ _BOOLEANS: Final = {True: "true", False: "false"}
 
 
 def json_elements(text: str | None) -> list[str | None] | None:
-    """The elements of a JSON array as ``row_texts`` gives values, None for any other text."""
+    """The texts of a JSON array's elements, as of fields; None for any other text."""
     if text is None or not text.startswith("["):
         return None
     try:
@@ -402,7 +402,7 @@ def json_elements(text: str | None) -> list[str | None] | None:
 
 
 def json_entries(text: str | None) -> dict[str, str | None] | None:
-    """The values of a JSON object as ``row_texts`` gives them, None for any other text."""
+    """The texts of a JSON object's values, as of fields; None for any other text."""
     if text is None or not text.startswith("{"):
         return None
     try:
