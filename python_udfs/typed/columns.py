@@ -167,7 +167,9 @@ def _are_told_apart(texts: pa.Array, values: pa.Array, type: str) -> pa.Array:
     digits = pc.utf8_trim(pc.replace_substring_regex(mantissas, "[-+.]", ""), "0")
     told = pc.less_equal(pc.binary_length(digits), most)
     if type == "float":
-        told = pc.or_kleene(told, pc.equal(_values_of_plain(texts), pc.cast(values, pa.float64())))
+        exact = pc.equal(_values_of_plain(texts), pc.cast(values, pa.float64()))
+        # What has another shape is looked at one by one.
+        told = pc.or_kleene(told, exact.fill_null(False))
     return pc.and_kleene(finite, told)
 
 

@@ -79,6 +79,12 @@ def test_numbers_of_more_digits_than_arrow_can_tell_are_none() -> None:
             assert_typed_alike([text, "1"], type)
 
 
+def test_floats_of_a_rare_shape_are_told_apart_by_their_digits_too() -> None:
+    for text in (".27582335101255672982", "5.27582335101255672982", ".5", ".275823351"):
+        assert_typed_alike([text, None], "float")
+        assert_typed_alike([text, "1.5"], "float")
+
+
 def test_hexadecimal_integers_are_none() -> None:
     assert typed_column(pa.array(["0x1F", "7"]), "int").to_pylist() == [None, 7]
 
