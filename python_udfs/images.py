@@ -52,7 +52,9 @@ _decode_flat_array = msgspec.json.Decoder(list[Any], float_hook=msgspec.Raw).dec
 _decode_flat_object = msgspec.json.Decoder(dict[str, Any], float_hook=msgspec.Raw).decode
 
 
-Field = str | tuple[str, ...]
+Path = tuple[str, ...]
+"""The names that lead to something inside of a JSON object; none for all of it."""
+Field = str | Path
 """A field by its name, or by its path in the image."""
 Texts = list[str | None] | None
 """The values of fields; None for no image."""
@@ -300,6 +302,88 @@ def _inside(raw: msgspec.Raw | None, path: Iterable[str]) -> msgspec.Raw | None:
         else:
             return None
     return raw
+
+
+def texts_inside(text: bytes | None, paths: Sequence[Path]) -> list[str | None]:
+    """What is in a JSON object by each path, as text like the values of fields. None of no object.
+
+    Raises ``msgspec.DecodeError`` for text that is no JSON.
+    """
+    raw = None if text is None else msgspec.Raw(text)
+    return [_text(_inside(raw, path)) for path in paths]
+
+
+def texts_inside_of_many(
+    objects: Sequence[bytes | None], paths: tuple[Path, ...]
+) -> list[Sequence[str | None]]:
+    """``texts_inside`` of each object, by path: all of them decoded at once, if that will do."""
+    there = [each for each in objects if each is not None]
+    columns = _columns_inside(there, paths) if there else [()] * len(paths)
+    if columns is None:
+        columns = list(zip(*(texts_inside(each, paths) for each in there), strict=True))
+    if len(there) == len(objects):
+        return columns
+    lefts = map(iter, columns)
+    return [[None if each is None else next(left) for each in objects] for left in lefts]
+
+
+def _columns_inside(
+    objects: list[bytes], paths: tuple[Path, ...]
+) -> list[Sequence[str | None]] | None:
+    """What is in JSON objects by paths; None if they can't be decoded at once: where something on
+    the way is no object, or one path goes on where another one ends.
+    """
+    decoder = _decoder_of_paths(paths)
+    if decoder is None:
+        return None
+    try:
+        rows = decoder.decode_lines(b"\n".join(objects))
+    except _FAILURES:
+        return None
+    if len(rows) != len(objects):
+        # A line break between tokens.
+        return None
+    columns: list[Sequence[str | None]] = []
+    for path in paths:
+        values = rows
+        for step in path:
+            attribute = _attribute(step)
+            values = [None if each is None else getattr(each, attribute) for each in values]
+        columns.append(list(map(_text, values)))
+    return columns
+
+
+@lru_cache(256)
+def _decoder_of_paths(paths: tuple[Path, ...]) -> msgspec.json.Decoder[Any] | None:
+    """Of objects with what is inside of them by these paths, as it is written."""
+    tree: dict[str, Any] = {}
+    for path in paths:
+        node = tree
+        for step in path[:-1]:
+            node = node.setdefault(step, {})
+            if node is _END:
+                return None
+        if not path or node.setdefault(path[-1], _END) is not _END:
+            return None
+    return msgspec.json.Decoder(_struct_of(tree))
+
+
+_END: Final[dict[str, Any]] = {}
+
+
+def _struct_of(tree: dict[str, Any]) -> type[msgspec.Struct]:
+    """A struct of objects that have others inside."""
+    fields = [
+        (_attribute(name), msgspec.Raw if inner is _END else _struct_of(inner) | None, None)
+        for name, inner in tree.items()
+    ]
+    names = {_attribute(name): name for name in tree}
+    return msgspec.defstruct("Inside", fields, rename=names, gc=False)
+
+
+def _attribute(name: str) -> str:
+    """An identifier for any name."""
+    return f"f{name.encode().hex()}"
 
 
 # --- Partial images -------------------------------------------------------------------------------

@@ -7,8 +7,8 @@ and histories name their log and find the rest in the graph (``Fold``).
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from hashlib import md5
 from itertools import product
 from typing import TYPE_CHECKING, Any, Final
@@ -33,7 +33,7 @@ ANY: Final = "*"
 # Iceberg's own.
 RESERVED: Final = frozenset(
     """
-    _all _applied _before _begin _begins_life _change _change_ordinal _change_type
+    _all _applied _before _begin _begins_life _beside _change _change_ordinal _change_type
     _changed_columns _clock_ahead _columns _commit_snapshot_id _copies _copy _deleted _digest
     _end _epoch _events _expires_at _file _first_position _first_time _former _guard_time
     _has_other_key _in_time _is_clock_ahead _is_consistent _is_effective _is_end _is_known_live
@@ -65,9 +65,11 @@ _TECHNICAL_TYPES: Final = {
     "is_current": "boolean",
 }
 _HISTORY_COLUMNS: Final = frozenset({"valid_from", "valid_to", "is_current"})
-_SPEC: Final = frozenset({"type", "name", "encoding", "path"})
+_SPEC: Final = frozenset({"type", "name", "encoding", "path", "from"})
 WHOLE_IMAGE: Final = "$"
 """The path of the whole image."""
+METADATA: Final = "metadata"
+"""Where a column is from that is none of the row: what else an event's payload said."""
 # What of a declaration may change without making anew what was built, or is compared by itself.
 _FOLLOWED: Final = frozenset({"columns", "fields", "technical", "message_key"})
 
@@ -81,9 +83,10 @@ def change_log(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """What a change log's ``meta`` keeps of its declaration:
 
         columns             of each column its name, type, field in the image, and encoding; of one
-                            that is inside of its field, the path as a list of names
-        fields              the fields of all columns, "$" for the whole image
-        key                 the names of the key columns; of a keyless table all columns
+                            that is inside of its field, the path as a list of names; of one that
+                            the source said beside the row, that it is "from" metadata, and where
+        fields              the fields of the row's columns, "$" for the whole image
+        key                 the names of the key columns; of a keyless table all of the row's
         conditions          SQL over change_events: which of them are the log's
         technical           further columns, as SQL
         keyless, partial    as declared
@@ -112,13 +115,25 @@ def change_log(arguments: Mapping[str, Any]) -> dict[str, Any]:
         )
     _refuse_twice([*key, *columns])
     specs = [_spec(name, declared) for name, declared in {**key, **columns}.items()]
+    beside = [spec["column"] for spec in specs if is_beside(spec)]
     inside = [spec["column"] for spec in specs if spec["column"] in key and "path" in spec]
+    if inside and inside[0] in beside:
+        raise CompilationError(
+            f"the key column {inside[0]} can't be from metadata: what the source said beside a row"
+            " is another one with each event. A key is of the row, or of the message's key"
+        )
     if inside:
         raise CompilationError(
             f"the key column {inside[0]} can't be declared by a path: messages that only say a key"
             " say the whole field"
         )
-    if partial and any(spec["field"] == WHOLE_IMAGE for spec in specs if "path" in spec):
+    of_row = [spec for spec in specs if not is_beside(spec)]
+    if keyless and beside and not of_row:
+        raise CompilationError(
+            f"the change log of {title} is keyless and has only columns from metadata: its rows are"
+            " told apart by their own columns, so declare those too"
+        )
+    if partial and any(spec["field"] == WHOLE_IMAGE for spec in of_row if "path" in spec):
         raise CompilationError(f"the images of {title} are partial: no column can have a whole one")
     follow = arguments.get("follow")
     if follow not in (None, WIDENING):
@@ -144,8 +159,8 @@ def change_log(arguments: Mapping[str, Any]) -> dict[str, Any]:
     said = arguments.get("message_key")
     return ({} if said is None else {"message_key": message_keys.declared(said, title)}) | {
         "columns": specs,
-        "fields": [spec["field"] for spec in specs],
-        "key": list(columns) if keyless else list(key),
+        "fields": [spec["field"] for spec in of_row],
+        "key": [spec["column"] for spec in of_row] if keyless else list(key),
         "conditions": _conditions(arguments),
         "technical": _technical(namespace is not None, several, bool(key) and not keyless),
         "keyless": keyless,
@@ -185,8 +200,11 @@ def _spec(name: str, declared: str | Mapping[str, Any]) -> dict[str, Any]:
     if "type" not in spec or not spec.keys() <= _SPEC:
         raise CompilationError(
             f"column {name} is declared as {dict(spec)}: a column is a type, or a mapping of type,"
-            " name (the field in the image) or path (address.city), and encoding (hbase)"
+            " name (the field in the image) or path (address.city), and encoding (hbase); of what"
+            " the source said beside the row, of type, from (metadata) and path (source.lsn)"
         )
+    if "from" in spec:
+        return _beside(name, spec)
     type, encoding = spec["type"].lower(), spec.get("encoding")
     found = {
         "column": name,
@@ -196,6 +214,25 @@ def _spec(name: str, declared: str | Mapping[str, Any]) -> dict[str, Any]:
     }
     _refuse_type(type, encoding)
     return found if "path" not in spec else found | _inside(name, spec)
+
+
+def _beside(name: str, spec: Mapping[str, Any]) -> dict[str, Any]:
+    """A column of what the source said beside the row."""
+    if spec["from"] != METADATA or spec.keys() != {"type", "from", "path"}:
+        raise CompilationError(
+            f"column {name} is declared as {dict(spec)}: what the source said beside the row is"
+            f' "from": "{METADATA}", and has a type and a path, and nothing else:'
+            ' {"type": "bigint", "from": "metadata", "path": "source.lsn"}'
+        )
+    type = spec["type"].lower()
+    _refuse_type(type, None)
+    found = {"column": name, "type": type, "encoding": None, "from": METADATA}
+    return found | _inside(name, spec)
+
+
+def is_beside(spec: Mapping[str, Any]) -> bool:
+    """Whether a declared column is of what the source said beside the row."""
+    return "from" in spec
 
 
 def _refuse_type(type: str, encoding: str | None) -> None:
@@ -297,6 +334,8 @@ class Fold:
     types: dict[str, str]
     """The types of all columns of the log by name, as Spark's DDL."""
     track_columns: list[str] | None = None
+    beside: list[str] = field(default_factory=list)
+    """Those of the value columns that the source said beside the row."""
 
     @property
     def takes_late(self) -> bool:
@@ -319,8 +358,13 @@ class Fold:
 
     @property
     def hashable_columns(self) -> list[str]:
-        """The value columns of which Spark makes a hash: it makes none of a map."""
-        return [name for name in self.columns if "map<" not in self.types[name.strip("`")]]
+        """The columns of the row of which Spark makes a hash: it makes none of a map."""
+        return [name for name in self.row_columns if "map<" not in self.types[name.strip("`")]]
+
+    @property
+    def row_columns(self) -> list[str]:
+        """The value columns without those beside the row: what tells rows apart."""
+        return [name for name in self.columns if name not in self.beside]
 
     @property
     def gold_columns(self) -> list[str]:
@@ -352,7 +396,7 @@ class Fold:
 
     def without_columns(self) -> "Fold":
         """The fold of the keys alone, and of what truncates go by."""
-        return replace(self, columns=["`_source`"] if self.several_sources else [])
+        return replace(self, columns=["`_source`"] if self.several_sources else [], beside=[])
 
 
 def fold(
@@ -395,6 +439,11 @@ def fold(
         several_sources=log["several_sources"],
         types={spec["column"]: spec["type"] for spec in log["columns"]} | _TECHNICAL_TYPES,
         track_columns=None if track_columns is None else quoted(track_columns),
+        beside=quoted(
+            spec["column"]
+            for spec in log["columns"]
+            if is_beside(spec) and spec["column"] in values
+        ),
     )
 
 
@@ -410,10 +459,12 @@ def declared(of: Fold | Mapping[str, Any]) -> str:
     """A declaration as a table keeps it, to be held against that of a later run."""
     if isinstance(of, Fold):
         values = asdict(of)
-        types = values.pop("types")
+        types, beside = values.pop("types"), values.pop("beside")
         values["columns"] = [
-            {"column": name, "type": types[name]}
-            for name in (column.strip("`") for column in [*of.key, *of.columns])
+            {"column": column.strip("`"), "type": types[column.strip("`")]}
+            # Not said of others: what tables keep from before there were such columns stays true.
+            | ({"from": METADATA} if column in beside else {})
+            for column in [*of.key, *of.columns]
         ]
         return json.dumps(values, sort_keys=True)
     # Whether its types follow says nothing of the rows that it has.
@@ -437,8 +488,40 @@ def rows_of(
     # Imported here: of pyarrow, which is no concern of who only reads declarations.
     from python_udfs.typed.declared import Log
 
-    names = None if former is None else sorted(former.items())
-    return msgspec.convert({**log, "keys": keys, "former": names}, Log)
+    said: dict[str, Any] = {
+        "keys": keys,
+        "former": None if former is None else sorted(former.items()),
+    }
+    for name, wanted in (("columns", False), ("beside", True)):
+        said[name] = [spec for spec in log["columns"] if is_beside(spec) is wanted]
+    return msgspec.convert({**log, **said}, Log)
+
+
+_PLAIN_NAME: Final = re.compile("[A-Za-z0-9_ .-]+")
+
+
+def events_that_say(log: Mapping[str, Any], columns: Collection[str]) -> str | None:
+    """A condition on events (SQL over change_events) that holds for all that may say something of
+    columns of a log: by the names that their texts have. None if any event may.
+    """
+    # A partial image leaves as they were the columns that it does not name.
+    conditions = ["""contains(after, '"$partial":')"""]
+    for spec in log["columns"]:
+        if spec["column"] not in columns:
+            continue
+        if log["partial"] and not is_beside(spec):
+            return None
+        # Of a path the last name; a number may be a place in an array.
+        names = [spec["field"]]
+        if is_beside(spec):
+            names = [each for each in spec["path"] if not each.isdecimal()]
+        # One that JSON would write in more ways than one says nothing about a text.
+        if not names or not _PLAIN_NAME.fullmatch(names[-1]):
+            return None
+        name = sql_text(f'"{names[-1]}"')
+        texts = ("metadata",) if is_beside(spec) else ("before", "after", "record_key")
+        conditions += [f"contains({text}, {name})" for text in texts]
+    return " or ".join(conditions)
 
 
 def function_name(prefix: str, table: str, of: Any) -> str:

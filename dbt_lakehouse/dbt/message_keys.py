@@ -97,8 +97,7 @@ def is_certain(log: Mapping[str, Any]) -> bool:
     """
     said, fields = log.get("message_key") or [], key_fields(log)
     table = next((names[-1] for names in log["sources"] or []), None)
-    columns = [spec["field"] for spec in log["columns"]]
-    return said == ANY or list(fields) in said or is_believed(fields, columns, table or "")
+    return said == ANY or list(fields) in said or is_believed(fields, log["fields"], table or "")
 
 
 def is_believed(key: Iterable[str], columns: Iterable[str], table: str) -> bool:

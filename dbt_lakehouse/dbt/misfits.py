@@ -6,6 +6,7 @@ dbt says of the test ``no_misfits`` how many rows it has found, and no more.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from dbt_lakehouse.dbt.declarations import is_beside
 from dbt_lakehouse.dbt.widening import may_follow
 from dbt_lakehouse.texts import counted
 
@@ -62,11 +63,19 @@ def _told(table: str, log: Mapping[str, Any], misfits: Misfits) -> str:
         if is_key
         else f"and {'is' if one else 'are'} null in what is made of it"
     )
+    is_of_row = not any(
+        is_beside(each) for each in log["columns"] if each["column"] == misfits.column
+    )
+    remedy = (
+        f"`lakehouse generate{topics}` writes a type that holds {'it' if one else 'them'}, or says"
+        " why not"
+        if is_of_row
+        else "declare a type in its model that does"
+    )
     follows = misfits.column in may_follow(log) and not log.get("follow") and not log["keyless"]
     return (
         f"{table}.{misfits.column}: {counted(misfits.number, 'value')}"
         f" {'does' if one else 'do'} not fit {types.get(misfits.column, 'its type')}, {such}"
-        f"{examples}, {lost} (the log keeps the text); `lakehouse generate{topics}` writes a type"
-        f" that holds {'it' if one else 'them'}, or says why not"
+        f"{examples}, {lost} (the log keeps the text); {remedy}"
         + (', and follow="widening" in the log\'s model lets builds do so' if follows else "")
     )

@@ -152,6 +152,8 @@ class RowChange(NamedTuple):
     before: Values | None = None
     after: Values | None = None
     source: str | None = None
+    beside: Values = ()
+    """What the source said beside it, which tells no rows apart."""
 
 
 class SourceRow(NamedTuple):
@@ -162,10 +164,13 @@ class SourceRow(NamedTuple):
 
 
 class Copies(NamedTuple):
-    """How often a row is in the table, and the newest event that names it."""
+    """How often a row is in the table, and the newest event that names it; ``beside`` is of the
+    newest one that added it.
+    """
 
     number: int
     position: Position
+    beside: Values = ()
 
 
 def multiset(changes: Iterable[RowChange]) -> dict[SourceRow, Copies]:
@@ -178,8 +183,9 @@ def multiset(changes: Iterable[RowChange]) -> dict[SourceRow, Copies]:
         for image, step in ((change.before, -1), (change.after, 1)):
             if image is not None:
                 row = SourceRow(image, change.source)
-                number = rows[row].number if row in rows else 0
-                rows[row] = Copies(max(0, number + step), change.position)
+                held = rows.get(row, Copies(0, change.position))
+                beside = change.beside if step > 0 else held.beside
+                rows[row] = Copies(max(0, held.number + step), change.position, beside)
     return {row: copies for row, copies in rows.items() if copies.number}
 
 

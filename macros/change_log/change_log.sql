@@ -24,7 +24,11 @@
           array<...>, map<string,...>), or a mapping {type, name: the field in the image,
           encoding: hbase}, where hbase says that the image holds base64 of what HBase's
           Bytes.toBytes made of the value. Instead of a name there can be a path to a value inside
-          of a field, {type, path: "address.city"} or "tags.0"; "$" is the whole image.
+          of a field, {type, path: "address.city"} or "tags.0"; "$" is the whole image. What the
+          source said beside the row is {type, from: "metadata", path: "source.lsn"}: of each event,
+          deletes and truncates too, what its `metadata` in change_events says there, else null. It
+          never has changed nor is unchanged, and is of no key: gold has that of the last event that
+          was applied to the row.
       keyless: whether the table has no key: then each row image as a whole is one,
           see macros/history/current_rows.sql.
       partial: whether images name only some of the columns: one that is absent from an image is
@@ -82,7 +86,8 @@
   Arguments:
       namespace: the namespace.
       set: the set, or none for records without one.
-      columns: bins and their types, as in change_log.
+      columns: bins and their types, as in change_log; beside them, say,
+          {type: "bigint", from: "metadata", path: "generation"}.
       topic, where: as in change_log.
       partial: as in change_log: for connectors that ship changed bins only (`bin-policy`).
       order_by_source_time: as in change_log. Default: yes, for such connectors can re-order.

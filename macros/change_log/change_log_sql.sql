@@ -48,7 +48,9 @@ decoded as (
             after,
             {#- A record's digest is none of the columns. #}
             {{ 'record_key' if log.namespace is none else 'cast(null as string)' }},
-            {%- if key_columns %}
+            {%- if log.columns | selectattr('from', 'defined') | list %}
+            metadata
+            {%- elif key_columns %}
             -- What a header says of a key update; the rest stays here.
             if(
                 contains(metadata, '"old_key":') or contains(metadata, '"new_key":'),

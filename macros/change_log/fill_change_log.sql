@@ -95,19 +95,7 @@ from told
 
 {# The change events that earlier runs have read, those that may say something of the columns. #}
 {% macro _events_read_before(run, log) %}
-    {% set events = run.upstreams[0] %}
-    {% set before = run.rows_before(events) %}
-    {% set named = [] %}
-    {% for spec in log.columns if spec.column in run.to_fill %}
-        {# A name that JSON would write in more ways than one says nothing about an image's text. #}
-        {% if log.partial or not modules.re.fullmatch('[A-Za-z0-9_ .-]+', spec.field) %}
-            {% do return(before) %}
-        {% endif %}
-        {% for image in ['before', 'after', 'record_key'] %}
-            {% do named.append('contains(' ~ image ~ ", '\"" ~ spec.field ~ "\"')") %}
-        {% endfor %}
-    {% endfor %}
-    {# A partial image leaves as they were the columns that it does not name. #}
-    {% do named.append("contains(after, '\"$partial\":')") %}
-    {% do return('(select * from ' ~ before ~ ' where ' ~ named | join(' or ') ~ ')') %}
+    {% set before = run.rows_before(run.upstreams[0]) %}
+    {% set saying = adapter.events_that_say(log, run.to_fill) %}
+    {% do return('(select * from ' ~ before ~ ' where ' ~ saying ~ ')' if saying else before) %}
 {% endmacro %}

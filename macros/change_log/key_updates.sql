@@ -238,10 +238,11 @@ told as (
 select * from told where _is_probe
 {%- endmacro %}
 
-{# The value columns of a log. #}
+{# The value columns of a log's rows: what the source said beside those is of one event alone. #}
 {% macro _value_columns(log) %}
     {% do return(dbt.quoted(
-        log.columns | map(attribute='column') | reject('in', log.key) | list
+        log.columns | rejectattr('from', 'defined') | map(attribute='column')
+        | reject('in', log.key) | list
     )) %}
 {% endmacro %}
 

@@ -97,6 +97,7 @@
     {% set held = adapter.get_columns_in_relation(this) | map(attribute='quoted') | list %}
     {% set columns = adapter.columns_kept(this, fold) %}
     {% if fold.keyless %}
+        {% set columns = columns | reject('in', fold.beside) | list %}
         {% if columns %}
             {% do losses.append(('of its rows are', dbt._lost_copies_sql(fold, log, columns))) %}
         {% endif %}

@@ -8,7 +8,8 @@
   can be followed.
 
   The table has `_row` (what equal rows have in common), `_copy` (numbers them) and `_position` (of
-  the newest event that added or removed such a row).
+  the newest event that added or removed such a row). What the source said beside rows tells none
+  apart: all copies have that of the newest event that added such a row.
 #}
 
 {#
@@ -65,6 +66,9 @@ counted as (
     select
         _row,
         any_value(_columns) as _columns,
+        {%- if fold.beside %}
+        max_by(_beside, {{ step_order }}) filter (where _step = 1) as _beside,
+        {%- endif %}
         max_by(_sum, {{ step_order }}) - least(0, min(_sum)) as _copies,
         max(_position) as _position
     from summed
@@ -73,7 +77,9 @@ counted as (
 
 final as (
     select
-        _columns.*,
+        {%- for column in fold.columns %}
+        {{ '_beside' if column in fold.beside else '_columns' }}.{{ column }},
+        {%- endfor %}
         _row,
         explode(sequence(1, cast(_copies as int))) as _copy,
         _position
@@ -85,12 +91,13 @@ select * from final
 {%- endmacro %}
 
 {#
-  What the changes of a log add and remove: `_columns`, `_row`, `_step` (1 or -1) and `_position`.
+  What the changes of a log add and remove: `_columns`, `_row`, `_step` (1 or -1), `_position`, and
+  what the source said beside it, `_beside`.
 #}
 {% macro row_steps_sql(fold, log) -%}
-    {%- set columns = 'struct(' ~ fold.columns | join(', ') ~ ')' -%}
+    {%- set columns = 'struct(' ~ fold.row_columns | join(', ') ~ ')' -%}
     {%- set previous = [] -%}
-    {%- for column in fold.columns -%}
+    {%- for column in fold.row_columns -%}
         {%- do previous.append(
             column if column == '`_source`' else '_previous_key.' ~ column
         ) -%}
@@ -99,6 +106,9 @@ select * from final
 select
     step.*,
     md5({{ dbt.exact_json('step._columns') }}) as _row,
+    {%- if fold.beside %}
+    struct({{ fold.beside | join(', ') }}) as _beside,
+    {%- endif %}
     _position
 from {{ log }} as changes
     -- An update removes before it adds.

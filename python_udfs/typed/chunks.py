@@ -6,7 +6,7 @@ update, no key that only the message says. All others go the long way, by column
 """
 
 from collections.abc import Iterable, Sequence
-from itertools import compress
+from itertools import compress, repeat
 from operator import ne, not_, or_
 from typing import Any, Final, NamedTuple
 
@@ -417,19 +417,24 @@ def _long_way(log: Log, made: Layout, changes: Changes, names: Names) -> Chunk:
         if is_key and UNAVAILABLE in was:
             hidden = [a == UNAVAILABLE or b == UNAVAILABLE for a, b in zip(now, was, strict=True)]
         unavailable.append(hidden)
-    changed = map(names.__getitem__, zip(*changed_masks, strict=True))
+    changed = map(names.__getitem__, _patterns(changed_masks, length))
     return Chunk(
         length,
         _arrays(shipped),
         [number if each else None for number, each in zip(changed, both, strict=True)],
         have_other_key(changes.record_key, log.keys),
-        unchanged=list(map(names.__getitem__, zip(*unchanged_masks, strict=True))),
+        unchanged=list(map(names.__getitem__, _patterns(unchanged_masks, length))),
         previous=[before[place] for place in made.key_places],
         has_row_before=[row is not None for row in texts[0]],
         unavailable=unavailable,
         parts=None if texts[3].count(None) == length else parts,
         updates=updates,
     )
+
+
+def _patterns(masks: list[bytes], length: int) -> Iterable[tuple[int, ...]]:
+    """Of each event, which columns a mask chooses. A log may have none of the row."""
+    return zip(*masks, strict=True) if masks else repeat((), length)
 
 
 def _arrays(columns: list[Column]) -> list[pa.Array]:

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 import msgspec
 import pyarrow as pa
 
-from python_udfs.images import Field
+from python_udfs.images import Field, Path
 from python_udfs.typed.columns import arrow_type
 
 CHANGED: Final = "_changed_columns"
@@ -30,21 +30,23 @@ class LogColumn(msgspec.Struct, frozen=True):
     field: str
     """Its field in the images, or that which it is inside of."""
     path: tuple[str, ...] | None = None
-    """Where inside of images it is; of no names for the whole image, None for the field itself."""
+    """Where inside of images it is; of no names for the whole image, None for the field itself. Of
+    what the source said beside the row, where in metadata.
+    """
     encoding: str | None = None
     """``hbase`` for base64 of HBase's binary values."""
 
 
 class Log(msgspec.Struct, frozen=True):
-    """A change log. ``msgspec.convert`` makes one of what a model's meta keeps of its
-    declaration.
+    """A change log. ``dbt_lakehouse.dbt.declarations.rows_of`` makes one of what a model's meta
+    keeps of its declaration.
     """
 
     columns: tuple[LogColumn, ...]
-    """The key's first."""
+    """Those of the row, in the images. The key's first."""
     key: tuple[str, ...] = ()
     """The names of the key columns; of a keyless table those of all columns, of a log whose key is
-    none of its columns (Aerospike's) none.
+    none of its columns (Aerospike's) none. Never one of ``beside``.
     """
     keyless: bool = False
     partial: bool = False
@@ -55,6 +57,16 @@ class Log(msgspec.Struct, frozen=True):
     """If events with other keys come before all others: what fields of the key were called in
     those, by their names. None if there are no such events.
     """
+    beside: tuple[LogColumn, ...] = ()
+    """Columns of what the source said beside the row (a position in its log, a transaction), by
+    their paths in metadata. Their values are each event's own, whatever its images say and leave:
+    they never have changed, and never are as they were.
+    """
+
+    @property
+    def all_columns(self) -> tuple[LogColumn, ...]:
+        """Those of the row, and those beside it."""
+        return self.columns + self.beside
 
 
 class Layout(NamedTuple):
@@ -74,7 +86,10 @@ class Layout(NamedTuple):
     """``key_fields``, and the same."""
     former_names: tuple[str | None, ...]
     """What each of the key columns was called in those."""
+    paths: tuple[Path, ...]
+    """Of each column beside the row, in metadata."""
     types: tuple[pa.DataType, ...]
+    """Of all columns."""
     key_type: pa.StructType
     update_type: pa.StructType
     former_type: pa.StructType
@@ -100,7 +115,8 @@ def layout(log: Log) -> Layout:
         all_fields=fields + tuple(name for name in dict.fromkeys(names) if name not in fields),
         all_key_fields=tuple(dict.fromkeys(key_fields + names)),
         former_names=tuple(map(former.get, key_fields)),
-        types=tuple(arrow_type(each.type) for each in log.columns),
+        paths=tuple(each.path or () for each in log.beside),
+        types=tuple(arrow_type(each.type) for each in log.all_columns),
         key_type=key_type,
         update_type=pa.struct(
             [
@@ -116,7 +132,7 @@ def layout(log: Log) -> Layout:
 
 @lru_cache(256)
 def row_type(log: Log) -> pa.StructType:
-    """The Arrow type of a log's rows: its columns by name, and
+    """The Arrow type of a log's rows: its columns by name, those beside the row last, and
 
     _changed_columns    list<string>; null where one of the images was not shipped
     _unchanged_columns  list<string>, of logs with a key or partial images
@@ -130,7 +146,7 @@ def row_type(log: Log) -> pa.StructType:
                         placeholder and no value>
     """
     made = layout(log)
-    fields = [(each.column, kind) for each, kind in zip(log.columns, made.types, strict=True)]
+    fields = [(each.column, kind) for each, kind in zip(log.all_columns, made.types, strict=True)]
     fields.append((CHANGED, NAMES))
     if log.key or log.partial:
         fields.append((UNCHANGED, NAMES))

@@ -3,6 +3,9 @@
 
 What stands for a value that the source did not log, Debezium's placeholder, is no value: the column
 is unchanged, and has what it had before the change if the image before says it.
+
+A column of what the source said beside the row has what the event's own metadata says, null where
+that says nothing; of a delete or a truncate too. Nothing that is said of images is said of it.
 """
 
 import re
@@ -19,6 +22,7 @@ from python_udfs.images import (
     decode_hbase,
     have_other_key,
     row_texts_of_many,
+    texts_inside,
 )
 from python_udfs.typed.declared import (
     CHANGED,
@@ -213,6 +217,11 @@ def change_row(log: Log, change: Change) -> dict[str, Any]:
             if key_before is not None or (is_unavailable and is_new):
                 text = UNAVAILABLE
         if text is not None:
+            row[MISFITS].append({"column": spec.column, "text": text})
+    told = texts_inside(change.metadata, made.paths)
+    for spec, text in zip(log.beside, told, strict=True):
+        row[spec.column] = typed(text, spec.type)
+        if text is not None and row[spec.column] is None:
             row[MISFITS].append({"column": spec.column, "text": text})
     (row[HAS_OTHER_KEY],) = have_other_key([change.record_key], log.keys)
     if log.former is not None:

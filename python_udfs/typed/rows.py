@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from python_udfs.core.events import UPDATE
 from python_udfs.debezium.types import UNAVAILABLE
-from python_udfs.images import decode_hbase
+from python_udfs.images import decode_hbase, texts_inside_of_many
 from python_udfs.typed.chunks import Changes, Chunk, Column, at_once, taken_apart
 from python_udfs.typed.columns import typed_column
 from python_udfs.typed.declared import (
@@ -82,7 +82,7 @@ def _told_rows(log: Log, given: Given, start: int, end: int) -> pa.StructArray:
 def _nothing(log: Log, text: str) -> dict[str, Any]:
     row: dict[str, Any] = {field.name: None for field in row_type(log)}
     row[HAS_OTHER_KEY] = False
-    row[MISFITS] = [{"column": log.columns[0].column, "text": text[:_LONGEST_IMAGE]}]
+    row[MISFITS] = [{"column": log.all_columns[0].column, "text": text[:_LONGEST_IMAGE]}]
     if UNCHANGED in row:
         row[UNCHANGED] = []
     if FORMER in row:
@@ -106,6 +106,8 @@ class Rows:
         self.operations: list[str] = []
         self.names = Names([each.column for each in log.columns])
         self.chunks: list[Chunk] = []
+        self.said_beside: list[list[pa.Array]] = []
+        """Of each chunk, the texts of the columns beside the row."""
 
     def add(self, changes: Changes) -> None:
         """Take events apart, behind those that came before."""
@@ -114,11 +116,14 @@ class Rows:
         for start in range(0, len(changes.operation), length):
             chunk = changes.slice(start, length)
             self.chunks.append(taken_apart(self.log, self.layout, chunk, self.names))
+            if self.log.beside:
+                said = texts_inside_of_many(chunk.metadata, self.layout.paths)
+                self.said_beside.append([pa.array(texts, pa.string()) for texts in said])
 
     def array(self) -> pa.StructArray:
         """The rows of all events, as ``change_rows`` gives them. Nothing can be added then."""
         changed = [number for chunk in self.chunks for number in chunk.changed]
-        columns = [*self.values, self.names.array(changed)]
+        columns = [*self.values, *self.values_beside, self.names.array(changed)]
         if self.log.key or self.log.partial:
             columns.append(self.unchanged)
         if self.log.key:
@@ -147,6 +152,22 @@ class Rows:
             if pa.types.is_string(texts.type)
             else texts
             for texts, spec in zip(self.texts, self.log.columns, strict=True)
+        ]
+
+    @cached_property
+    def texts_beside(self) -> list[pa.Array]:
+        """Of each column beside the row, all texts."""
+        return [
+            _joined([texts[place] for texts in self.said_beside])
+            for place in range(len(self.log.beside))
+        ]
+
+    @cached_property
+    def values_beside(self) -> list[pa.Array]:
+        """And all values."""
+        return [
+            typed_column(texts, spec.type)
+            for texts, spec in zip(self.texts_beside, self.log.beside, strict=True)
         ]
 
     @cached_property
@@ -272,13 +293,17 @@ class Rows:
         """What does not fit, what has changed inside of columns, and what nothing says."""
         found: list[tuple[int, int, str]] = []
         for place in range(len(self.texts)):
-            texts = self._unsaid(place) | self._parts(place) | self._unfit(place)
+            unfit = _unfit(self.texts[place], self.values[place])
+            texts = self._unsaid(place) | self._parts(place) | unfit
             found += [(row, place, text) for row, text in texts.items()]
+        beside = zip(self.texts_beside, self.values_beside, strict=True)
+        for place, (said_beside, values) in enumerate(beside, len(self.texts)):
+            found += [(row, place, text) for row, text in _unfit(said_beside, values).items()]
         found.sort()
         counts = array("i", bytes(4 * len(self.operations)))
         for row, _, _ in found:
             counts[row] += 1
-        names = [self.log.columns[place].column for _, place, _ in found]
+        names = [self.log.all_columns[place].column for _, place, _ in found]
         structs = pa.StructArray.from_arrays(
             [pa.array(names, pa.string()), pa.array([text for _, _, text in found], pa.string())],
             fields=list(MISFIT_TYPE),
@@ -286,14 +311,6 @@ class Rows:
         return pa.ListArray.from_arrays(
             pa.array(accumulate(counts, initial=0), pa.int32()), structs
         )
-
-    def _unfit(self, place: int) -> dict[int, str]:
-        """Texts that are no values of their column, by row."""
-        texts, values = self.texts[place], self.values[place]
-        if texts.null_count == values.null_count:
-            return {}
-        rows = pc.indices_nonzero(pc.and_(texts.is_valid(), values.is_null()))
-        return dict(zip(rows.to_pylist(), texts.take(rows).to_pylist(), strict=True))
 
     def _parts(self, place: int) -> dict[int, str]:
         """What has changed inside of a column: what it is now nobody knows."""
@@ -337,6 +354,14 @@ def _joined(arrays: Sequence[pa.Array]) -> pa.Array:
     types = {array.type for array in arrays if array.null_count < len(array)}
     wanted = types.pop() if len(types) == 1 else pa.string()
     return pa.concat_arrays([pc.cast(array, wanted) for array in arrays])
+
+
+def _unfit(texts: pa.Array, values: pa.Array) -> dict[int, str]:
+    """Texts that are no values of their column, by row."""
+    if texts.null_count == values.null_count:
+        return {}
+    rows = pc.indices_nonzero(pc.and_(texts.is_valid(), values.is_null()))
+    return dict(zip(rows.to_pylist(), texts.take(rows).to_pylist(), strict=True))
 
 
 def _decoded(texts: pa.Array, encoding: str | None, type: str) -> pa.Array:

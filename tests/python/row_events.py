@@ -28,6 +28,15 @@ COLUMNS: Final = {
     "note": "string",
     "seen": "timestamp_ntz",
 }
+# A column of what messages say beside the row: the time, where formats have it, as they have it.
+SAID_AT: Final = "said_at"
+_PATHS: Final = {
+    **dict.fromkeys(AEROSPIKE_FORMATS, "lut"),
+    "maxwell_json": "ts",
+    "canal_json": "es",
+}
+ALL_COLUMNS: Final = (*COLUMNS, SAID_AT)
+"""The columns as the references have them."""
 # The database of the tables that Debezium reads.
 DATABASE: Final = "shop"
 NOTHING: Final[Image] = MappingProxyType({})
@@ -59,6 +68,12 @@ class Source(NamedTuple):
     def is_aerospike(self) -> bool:
         """Whether it is an Aerospike set."""
         return self.format in AEROSPIKE_FORMATS
+
+    @property
+    def columns(self) -> dict[str, str | dict[str, str]]:
+        """What its change log declares of its columns."""
+        path = _PATHS.get(self.format, "source.ts_ms")
+        return {**COLUMNS, SAID_AT: {"type": "bigint", "from": "metadata", "path": path}}
 
     @property
     def named_schema(self) -> str | None:
@@ -175,7 +190,7 @@ def changes_by_key(source: Source, events: Iterable[Event]) -> dict[int, list[Ch
                 changes[key].append(_with_old_values(updates, event, change))
     for key, position in _left_deletes(source, placed_events):
         changes[key].append(
-            Change("delete", None, None, position, None, [None] * len(COLUMNS), source=None)
+            Change("delete", None, None, position, None, [None] * len(ALL_COLUMNS), source=None)
         )
     return {key: [*own, *without_set[key], *truncates] for key, own in changes.items()}
 
@@ -253,13 +268,14 @@ def _change(event: Event, position: Position, deletes: bool = False) -> Change:
         or (event.named.get(column) == UNAVAILABLE and image[column] in (None, UNAVAILABLE))
     ]
     values = [None if place in unchanged else text for place, text in enumerate(_row(image))]
+    values += _said_beside(event)
     return Change(
         operation="delete" if deletes else event.operation,
         occurred_at=micros(event.time_ms),
         kafka_timestamp=micros(event.sent_ms),
         position=position,
         expires_at=None if event.expires_s is None else event.expires_s * 1_000_000,
-        values=values if is_write else [None] * len(COLUMNS),
+        values=values if is_write else [None] * len(ALL_COLUMNS),
         unchanged=unchanged if is_write else (),
         source=event.table_if_several,
     )
@@ -275,10 +291,19 @@ def row_changes(source: Source, events: Iterable[Event]) -> list[RowChange]:
             before=None if event.before is None else _row(event.before),
             after=_row(_resolved(event)) if event.operation in WRITES else None,
             source=event.table_if_several,
+            beside=_said_beside(event),
         )
         for event, position in placed(events)
         if event.is_change and (event.source.schema, event.source.table) == table
     ]
+
+
+def _said_beside(event: Event) -> tuple[str | None]:
+    """What the message says of the time."""
+    if event.time_ms is None:
+        return (None,)
+    is_by_the_second = event.source.format == "maxwell_json"
+    return (str(event.time_ms // 1000 if is_by_the_second else event.time_ms),)
 
 
 def _resolved(event: Event) -> Image:

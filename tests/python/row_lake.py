@@ -13,8 +13,10 @@ from typing import Any, Final, NamedTuple
 from expected_gold import EPOCH, Row, micros_of
 from lakes import Lake, as_of_text
 from row_events import (
+    ALL_COLUMNS,
     COLUMNS,
     DATABASE,
+    SAID_AT,
     Event,
     Image,
     Source,
@@ -47,7 +49,7 @@ def log_of(source: Source) -> Log:
         source.table,
         source.tables or source.table,
         {"id": "bigint"} if source.has_key and not source.is_aerospike else {},
-        COLUMNS,
+        source.columns,
         database=None if source.is_aerospike else DATABASE,
         schema=source.named_schema,
         is_aerospike=source.is_aerospike,
@@ -200,11 +202,13 @@ def expected_rows(source: Source, events: Sequence[Event]) -> Expected:
     rows = {}
     names = ("_copy", "_source") if source.tables else ("_copy",)
     for (image, table), copies in multiset(row_changes(source, events)).items():
-        row = _values(image)
+        row = _values(image, COLUMNS)
+        beside = _values(copies.beside, [SAID_AT])
         for copy in range(1, copies.number + 1):
             place = (*row.values(), copy, table)[: len(COLUMNS) + len(names)]
             rows[place] = (
                 row
+                | beside
                 | _origin(source, table)
                 | {
                     "_copy": copy,
@@ -228,11 +232,11 @@ def _row_start(source: Source, key: int, values: Sequence[str | None]) -> Row:
     return {"id": key} | _values(values)
 
 
-def _values(values: Sequence[str | None]) -> Row:
+def _values(values: Sequence[str | None], columns: Iterable[str] = ALL_COLUMNS) -> Row:
     return typed(
         {
             column: None if value is None else json.loads(value)
-            for column, value in zip(COLUMNS, values, strict=True)
+            for column, value in zip(columns, values, strict=True)
         }
     )
 
@@ -241,7 +245,7 @@ def typed(image: Image) -> Row:
     """The values of an image as the tables have them."""
     return {
         column: datetime.fromisoformat(value)
-        if COLUMNS[column] == "timestamp_ntz" and isinstance(value, str)
+        if COLUMNS.get(column) == "timestamp_ntz" and isinstance(value, str)
         else value
         for column, value in image.items()
     }

@@ -92,7 +92,7 @@ class Log:
     name: str
     table: str | Sequence[str]
     key: Mapping[str, str]
-    columns: Mapping[str, str]
+    columns: Mapping[str, str | Mapping[str, str]]
     database: str | None = None
     schema: str | None = None
     is_aerospike: bool = False
@@ -153,8 +153,12 @@ class Log:
 
     def _row_types(self, columns: Sequence[str] | None) -> dict[str, str]:
         aerospike = {"_digest": "string", "_namespace": "string", "_set": "string"}
-        chosen = self.columns if columns is None else {each: self.columns[each] for each in columns}
-        return {**(aerospike if self.is_aerospike else self.key), **chosen}
+        wanted = self.columns if columns is None else columns
+        chosen = {each: self.columns[each] for each in wanted}
+        types = {
+            name: each if isinstance(each, str) else each["type"] for name, each in chosen.items()
+        }
+        return {**(aerospike if self.is_aerospike else self.key), **types}
 
     def _last_types(self) -> dict[str, str]:
         source = {"_source": SOURCE_TYPE} if self.of_several else {}

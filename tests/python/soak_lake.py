@@ -15,7 +15,7 @@ from expected_gold import EPOCH
 from lakes import Lake, Rows, as_of_text
 from needles import holders
 from row_avro import registered
-from row_events import COLUMNS, POISON, Event, Source, changes_by_key, key_value, marker
+from row_events import ALL_COLUMNS, POISON, Event, Source, changes_by_key, key_value, marker
 from row_lake import (
     Expected,
     add_change_log,
@@ -219,7 +219,7 @@ class SoakLake:
             add_log(self.lake.project, _again(source))
             self.exchanged ^= {step.of}
         elif self.columns.pop(step.of, None) is None:
-            self.columns[step.of] = [name for name in COLUMNS if name != "label"]
+            self.columns[step.of] = [name for name in ALL_COLUMNS if name != "label"]
         self._declare(source)
 
     def _declare(self, source: Source) -> None:
@@ -375,7 +375,7 @@ class SoakLake:
         if not source.has_key:
             return expected_rows(source, events)
         found = expected_state(source, events, as_of)
-        without = {*COLUMNS} - {*self.columns.get(table, COLUMNS)}
+        without = {*ALL_COLUMNS} - {*self.columns.get(table, ALL_COLUMNS)}
         for row in found.rows.values():
             for column in without:
                 del row[column]

@@ -1,7 +1,7 @@
 """What change logs declare, what gold tables and histories take of it, and what has changed."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 import pytest
 from dbt_common.exceptions import CompilationError
@@ -97,6 +97,92 @@ def test_columns_by_path() -> None:
     assert found["fields"] == ["id", "address", "$"]
 
 
+LSN: Final = {"type": "BIGINT", "from": "metadata", "path": "source.lsn"}
+
+
+def test_columns_of_what_the_source_said_beside_the_row() -> None:
+    columns = {"lsn": LSN, "note": "string", "all": {**LSN, "type": "string", "path": "$"}}
+    found = log(columns=columns)
+    assert found["columns"][1:] == [
+        {"column": "lsn", "type": "bigint", "field": "source", "encoding": None}
+        | {"from": "metadata", "path": ["source", "lsn"]},
+        {"column": "note", "type": "string", "field": "note", "encoding": None},
+        {"column": "all", "type": "string", "field": "$", "encoding": None}
+        | {"from": "metadata", "path": []},
+    ]
+    # In no image is a field of theirs known.
+    assert (found["fields"], found["key"]) == (["id", "note"], ["id"])
+    assert may_follow(log(columns={"lsn": {**LSN, "type": "int"}})) == ["lsn"]
+    taken = declarations.fold(found)
+    assert (taken.columns, taken.beside) == (["`lsn`", "`note`", "`all`"], ["`lsn`", "`all`"])
+    assert (taken.row_columns, taken.hashable_columns) == (["`note`"], ["`note`"])
+    assert taken.types["lsn"] == "bigint"
+    some = declarations.fold(found, ["note", "all"])
+    assert (some.columns, some.beside) == (["`note`", "`all`"], ["`all`"])
+    assert some.without_columns().beside == []
+    # A partial image says nothing of them either way.
+    whole = {**LSN, "type": "string", "path": "$"}
+    assert log(partial=True, columns={"a": "int", "all": whole})["partial"]
+    generation = {"type": "int", "from": "metadata", "path": "generation"}
+    of_set = aerospike_log(columns={"generation": generation})
+    assert (of_set["fields"], of_set["key"]) == ([], [])
+
+
+def test_what_a_message_says_beside_a_row_is_no_key_of_a_keyless_table() -> None:
+    found = log(key={}, keyless=True, columns={"note": "string", "lsn": LSN, "a": "int"})
+    assert found["key"] == ["note", "a"]
+    taken = declarations.fold(found)
+    assert (taken.columns, taken.row_columns) == (["`note`", "`lsn`", "`a`"], ["`note`", "`a`"])
+    assert taken.rows_columns[:3] == taken.columns
+
+
+def test_tables_are_not_made_anew_because_there_may_be_columns_beside_rows() -> None:
+    """What they keep is what it was before."""
+    for of in (log(), declarations.fold(log())):
+        assert '"from"' not in declared(of)
+        assert '"beside"' not in declared(of)
+
+
+def test_the_events_that_say_something_of_a_column() -> None:
+    declaration = log(
+        columns={
+            "note": {"type": "string", "name": "a note"},
+            "lsn": LSN,
+            "second": {**LSN, "path": "list.10.1"},
+            "all": {"type": "string", "from": "metadata", "path": "$"},
+            "odd": {**LSN, "path": 'source.l"sn'},
+            "größe": "string",
+        }
+    )
+
+    def says(*columns: str, **but: Any) -> list[str] | None:
+        found = declarations.events_that_say(declaration | but, columns)
+        return None if found is None else found.split(" or ")[1:]
+
+    of_note = [f"""contains({text}, '"a note"')""" for text in ("before", "after", "record_key")]
+    of_lsn = ["""contains(metadata, '"lsn"')"""]
+    assert says("note") == of_note
+    assert says("lsn") == of_lsn
+    assert says("lsn", "note") == of_note + of_lsn
+    assert says("second") == ["""contains(metadata, '"list"')"""]
+    assert says("lsn", "all") is says("odd") is says("größe") is None
+    # What a partial image does not name is said of too.
+    assert says("note", partial=True) is None
+    assert says("lsn", partial=True) == of_lsn
+
+
+def test_a_column_beside_the_row_that_is_declared_later_is_filled() -> None:
+    def kept(made: Callable[..., Any], **more: Any) -> str:
+        return declared(made(log(columns={"note": "string", **more})))
+
+    small = {**LSN, "type": "int"}
+    for made in (dict, declarations.fold):
+        assert changes(kept(made), kept(made, lsn=LSN)).to_fill == {"lsn": None}
+        assert changes(kept(made, lsn=small), kept(made, lsn=LSN)).to_fill == {"lsn": "int"}
+        assert changes(kept(made, lsn="bigint"), kept(made, lsn=LSN)).rebuild is not None
+        assert changes(kept(made, lsn=LSN), kept(made)).rebuild is not None
+
+
 def test_an_aerospike_log() -> None:
     found = aerospike_log()
     assert found["conditions"] == [
@@ -175,6 +261,21 @@ def test_which_events_are_a_logs(
         (
             {"partial": True, "columns": {"a": {"type": "string", "path": "$"}}},
             "no column can have a whole one",
+        ),
+        ({"key": {"id": LSN}}, "key column id can't be from metadata"),
+        (
+            {"columns": {"a": {**LSN, "from": "headers"}}},
+            'row is "from": "metadata", and has a type',
+        ),
+        ({"columns": {"a": {**LSN, "name": "b"}}}, "a path, and nothing else"),
+        ({"columns": {"a": {**LSN, "encoding": "hbase"}}}, "a path, and nothing else"),
+        ({"columns": {"a": {"type": "int", "from": "metadata"}}}, "a path, and nothing else"),
+        ({"columns": {"a": {**LSN, "path": "b..c"}}}, "a path is the names that lead"),
+        ({"columns": {"a": {**LSN, "type": "struct<a:int>"}}}, "can't have type 'struct<a:int>'"),
+        ({"columns": {"a": {"from": "metadata", "path": "b"}}}, "column a is declared as"),
+        (
+            {"key": {}, "keyless": True, "columns": {"a": LSN}},
+            "its rows are told apart by their own columns",
         ),
     ],
 )
@@ -425,6 +526,9 @@ def test_what_is_told_of_misfits() -> None:
     assert "follow" not in said("at", 1, "soon")
     key = said("id", 1, "no key", "x")
     assert ".id: 1 value does not fit int, 'x', so the row is in no gold table" in key
+    declared_log = log(columns={"lsn": {**LSN, "type": "int"}})
+    beside = said("lsn", 2, "1e3", "9999999999")
+    assert "(the log keeps the text); declare a type in its model that does, and follow=" in beside
     assert said("id", 2, "no key") == (
         "silver.orders_changes: 2 changes without id, a key, and so in no gold table"
     )

@@ -2218,6 +2218,43 @@ def test_parts_of_documents_are_listed_and_their_columns_left_alone(paper: Paper
     assert paper.generate("mongo").tables[0].changes == ["+ c int"]
 
 
+def test_columns_beside_rows_are_left_alone(paper: Paper) -> None:
+    paper.add("t", ({"id": 1}, source("t"), {"id": 1, "a": 1}))
+    paper.generate("t")
+    model = paper.root / "models" / "silver" / "t_changes.sql"
+    beside = """\
+            "lsn": {"type": "bigint", "from": "metadata", "path": "source.lsn"},
+            "a_2": {
+                "type": "int",
+                "from": "metadata",
+                "path": "b",
+            },
+"""
+    last = '            "a": "int",\n'
+    assert last in model.read_text()
+    model.write_text(model.read_text().replace(last, last + beside))
+    assert paper.generate("t").tables[0].changes == []
+    # Fields of rows by the names of those, of what they are from, and of their paths.
+    row = {"id": 1, "a": 2**40, "lsn": 1, "source": "x", "b": 1, "A": "x"}
+    paper.add("t", ({"id": 1}, source("t"), row))
+    assert paper.generate("t").tables[0].changes == [
+        *("+ lsn_2 int (from lsn)", "+ source string", "+ b int", "+ A_3 string (from A)"),
+        "~ a: int -> bigint",
+    ]
+    assert '"a": "bigint",\n' + beside in model.read_text()
+    assert paper.generate("t").tables[0].status == "unchanged"
+    # What is missing beside it is written with them.
+    contract = paper.root / "models" / "gold" / "t.yml"
+    contract.unlink()
+    paper.generate("t")
+    described = {each["name"]: each["description"] for each in gold_columns(paper, "t")}
+    assert described["lsn"] == "`source.lsn` of what the source said beside the row."
+    # Of another key, too.
+    paper.generate("t", keys=GivenKeys(key=("b",)))
+    assert beside in model.read_text()
+    assert 'key={"b": "int"}' in model.read_text()
+
+
 def test_bytes_that_were_taken_for_text_are_bytes_again(paper: Paper) -> None:
     capture = Capture("lindorm_hbase")
 

@@ -481,6 +481,18 @@ def test_rows_are_counted() -> None:
     assert rows(insert(1, A), removal(2, A)) == {}
 
 
+def test_what_was_said_beside_a_row_is_of_the_newest_event_that_added_it() -> None:
+    def beside(*changes: RowChange) -> dict[str | None, tuple[str | None, ...]]:
+        said = [each._replace(beside=(f"{each.position.log_time}",)) for each in changes]
+        return {row.values[0]: copies.beside for row, copies in multiset(said).items()}
+
+    assert beside(insert(1, A), insert(2, A), insert(3, B)) == {"a": ("2",), "b": ("3",)}
+    assert beside(insert(1, A), insert(2, A), removal(3, A)) == {"a": ("2",)}
+    assert beside(insert(1, A), removal(2, A), insert(3, A)) == {"a": ("3",)}
+    assert beside(insert(1, A), replacement(2, A, B), insert(3, A)) == {"a": ("3",), "b": ("2",)}
+    assert beside(insert(1, A), replacement(2, A, A)) == {"a": ("2",)}
+
+
 def test_there_are_never_less_than_none() -> None:
     assert rows(removal(1, A), removal(2, A), insert(3, A)) == {"a": (1, 3)}
     assert rows(insert(1, A), removal(2, A), removal(3, A), insert(4, A)) == {"a": (1, 4)}

@@ -23,7 +23,10 @@ NOW: Final = 1_790_812_800_000
 AS_OF: Final = "2026-11-21 00:00:00"
 TABLES: Final = ("silver.stock_changes", "gold.stock", "gold.stock_history")
 # What is declared in the end.
-MORE: Final = {"quantity": "bigint", "shelf": "string", "grade": "tinyint"}
+MORE: Final = {
+    **{"quantity": "bigint", "shelf": "string", "grade": "tinyint"},
+    "written": {"type": "bigint", "from": "metadata", "path": "source.ts_ms"},
+}
 
 LOG: Final = """
 {{{{
@@ -39,6 +42,11 @@ FOLD: Final = """
 """
 
 
+def at(offset: int) -> int:
+    """When a message is written."""
+    return NOW + 1000 * offset
+
+
 class Stock:
     """The table's project, its lake, and its messages."""
 
@@ -46,7 +54,7 @@ class Stock:
         self.lake = Lake(folder, copy_project(folder / "project"))
         self.offset = 0
 
-    def declare(self, columns: dict[str, str], follow: str = "none") -> None:
+    def declare(self, columns: dict[str, Any], follow: str = "none") -> None:
         """Write the models."""
         models = self.lake.project / "models"
         log = LOG.format(columns=json.dumps(columns), follow=follow)
@@ -92,7 +100,7 @@ class Stock:
 
     @property
     def time(self) -> int:
-        return NOW + 1000 * self.offset
+        return at(self.offset)
 
     def run(self) -> None:
         statuses = self.lake.dbt("run", "-s", "+stock", "+stock_history", as_of=AS_OF)
@@ -155,39 +163,41 @@ def test_what_is_declared_later_is_filled_in_place(stock: Stock) -> None:
     stock.change("u", None, {"id": 1, "quantity": 11})
     stock.run()
 
+    # What the source said beside the row is of the last event, also where that leaves the shelf.
     assert stock.gold() == [
-        {"id": 1, "quantity": 11, "shelf": None, "grade": None},
-        {"id": 2, "quantity": 2**40, "shelf": None, "grade": None},
-        {"id": 3, "quantity": 30, "shelf": "B", "grade": None},
-        {"id": 5, "quantity": 51, "shelf": "D", "grade": 7},
+        {"id": 1, "quantity": 11, "shelf": None, "grade": None, "written": at(8)},
+        {"id": 2, "quantity": 2**40, "shelf": None, "grade": None, "written": at(1)},
+        {"id": 3, "quantity": 30, "shelf": "B", "grade": None, "written": at(5)},
+        {"id": 5, "quantity": 51, "shelf": "D", "grade": 7, "written": at(4)},
     ]
     log = lake.sql(
-        "select id, quantity, shelf, _changed_columns, size(_misfits) as misfits"
-        " from silver.stock_changes order by _position"
+        "select id, quantity, shelf, written, _changed_columns, _unchanged_columns,"
+        " size(_misfits) as misfits from silver.stock_changes order by _position"
     )
     assert [tuple(row.values()) for row in log] == [
-        (1, 10, None, None, 0),
-        (2, 2**40, None, None, 0),
-        (3, 30, "A", None, 0),
-        (5, 50, "D", None, 0),
-        (5, 51, None, None, 0),
-        (3, 30, "B", ["shelf"], 0),
-        (4, 40, "C", None, 0),
-        (4, 40, "C", None, 0),
-        (1, 11, None, None, 0),
+        (1, 10, None, at(0), None, [], 0),
+        (2, 2**40, None, at(1), None, [], 0),
+        (3, 30, "A", at(2), None, [], 0),
+        (5, 50, "D", at(3), None, [], 0),
+        (5, 51, None, at(4), None, ["shelf"], 0),
+        (3, 30, "B", at(5), ["shelf"], [], 0),
+        (4, 40, "C", at(6), None, [], 0),
+        (4, 40, "C", at(7), None, [], 0),
+        (1, 11, None, at(8), None, [], 0),
     ]
     versions = lake.sql(
-        "select id, quantity, shelf, is_current from gold.stock_history order by id, valid_from"
+        "select id, quantity, shelf, written, is_current from gold.stock_history"
+        " order by id, valid_from"
     )
     assert [tuple(row.values()) for row in versions] == [
-        (1, 10, None, False),
-        (1, 11, None, True),
-        (2, 2**40, None, True),
-        (3, 30, "A", False),
-        (3, 30, "B", True),
-        (4, 40, "C", False),
-        (5, 50, "D", False),
-        (5, 51, "D", True),
+        (1, 10, None, at(0), False),
+        (1, 11, None, at(8), True),
+        (2, 2**40, None, at(1), True),
+        (3, 30, "A", at(2), False),
+        (3, 30, "B", at(5), True),
+        (4, 40, "C", at(6), False),
+        (5, 50, "D", at(3), False),
+        (5, 51, "D", at(4), True),
     ]
     for table, (first_snapshot, files) in before.items():
         assert stock.first_snapshot(table) == first_snapshot, table
@@ -456,7 +466,10 @@ def test_a_key_that_is_declared_anew_makes_the_table_anew(keyed: Keyed) -> None:
     assert keyed.rows("parts") == [*right["parts"], (4, 7, "d")]
 
 
-NUMBERS: Final = {"price": "decimal(12,2)", "pieces": "smallint", "weight": "float"}
+NUMBERS: Final = {
+    **{"price": "decimal(12,2)", "pieces": "smallint", "weight": "float"},
+    "written": {"type": "int", "from": "metadata", "path": "source.ts_ms"},
+}
 
 
 def insert(
@@ -493,14 +506,22 @@ def test_columns_follow_what_outgrows_them(stock: Stock) -> None:
         return {row["id"]: (str(row["price"]), row["pieces"], row["weight"]) for row in rows}
 
     def misfits() -> dict[int, list[str]]:
-        rows = lake.sql("select id, _misfits.text from silver.stock_changes where id >= 20")
+        rows = lake.sql(
+            "select id, filter(_misfits, each -> each.column <> 'written').text as text"
+            " from silver.stock_changes where id >= 20"
+        )
         return {row["id"]: row["text"] for row in rows if row["text"]}
+
+    def written() -> dict[int, Any]:
+        return {row["id"]: row["written"] for row in stock.gold() if row["id"] in (20, 31)}
 
     assert numbers() == {
         **{20: ("10.25", 1, 0.5), 21: ("None", 1, 0.5)},
         31: ("None", 1, 0.5),
     }
     assert misfits() == {21: ["1.125"], 30: ["5.125"], 31: ["5.125"]}
+    assert written() == {20: None, 31: None}
+    first = stock.offset - 5
     # What was there before it is declared counts too.
     stock.declare({"shelf": "string", **NUMBERS}, follow='"widening"')
     stock.run()
@@ -508,6 +529,7 @@ def test_columns_follow_what_outgrows_them(stock: Stock) -> None:
         **{20: ("10.250", 1, 0.5), 21: ("1.125", 1, 0.5)},
         31: ("5.125", 1, 0.5),
     }
+    assert written() == {20: at(first), 31: NOW + 1_000_000}
     # A text is no number, and an exponent that no number has stops nothing.
     insert(stock, 22, "much")
     insert(stock, 27, "1e-2147483648")
@@ -538,7 +560,9 @@ def test_columns_follow_what_outgrows_them(stock: Stock) -> None:
         assert now.uuid == before[table].uuid
         assert now.chain[-1] == before[table].chain[-1], table
         types = {row["col_name"]: row["data_type"] for row in lake.sql(f"describe {table}")}
-        assert [types[name] for name in NUMBERS] == ["decimal(17,5)", "bigint", "double"], table
+        wide = ["decimal(17,5)", "bigint", "double", "bigint"]
+        assert [types[name] for name in NUMBERS] == wide, table
+    assert written() == {20: at(first + 8), 31: NOW + 1_000_000}
     assert misfits() == {22: ["much"], 27: ["1e-2147483648"]}
     versions = lake.sql(
         "select id, price, pieces from gold.stock_history where id >= 20 order by id, valid_from"

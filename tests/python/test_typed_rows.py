@@ -11,7 +11,6 @@ import pytest
 from arrow_values import differing, values_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from msgspec import convert
 from typed_events import PLACEHOLDER, random_changes, random_log
 from typed_seeds import seed_logs, shape_logs
 
@@ -193,6 +192,132 @@ def test_hbase_values_are_decoded() -> None:
     assert row["_misfits"] == [{"column": "n", "text": "AA=="}]
 
 
+BESIDE: Final = Log(
+    ORDERS.columns,
+    ("id",),
+    beside=(
+        LogColumn("lsn", "bigint", "source.lsn", ("source", "lsn")),
+        LogColumn("transaction", "string", "transaction.id", ("transaction", "id")),
+        LogColumn("sent", "bigint", "ts_ms", ("ts_ms",)),
+    ),
+)
+
+
+def beside_of(row: dict[str, Any]) -> tuple[Any, ...]:
+    """What the source said beside a row."""
+    return tuple(row[each.column] for each in BESIDE.beside)
+
+
+def test_what_the_source_said_beside_a_row_is_each_event_s_own() -> None:
+    metadata = image(source={"lsn": 2**40, "db": "x"}, transaction={"id": "7:1"}, ts_ms=5)
+    said = (2**40, "7:1", 5)
+    for change in (
+        Change("insert", None, image(id=1, amount=1), None, metadata),
+        Change("update", image(id=1, amount=1), image(id=1, amount=2), None, metadata),
+        Change("delete", image(id=1, amount=1), None, image(id=1), metadata),
+        Change("delete", None, None, image(id=1), metadata),
+        Change("truncate", None, None, None, metadata),
+        # Nothing that is said of images is said of it.
+        Change("update", None, image(id=PLACEHOLDER, note=PLACEHOLDER), None, metadata),
+    ):
+        row, without = row_of(change, BESIDE), row_of(change)
+        assert beside_of(row) == said
+        assert {name: row[name] for name in without} == without
+
+
+@pytest.mark.parametrize(
+    ("metadata", "said"),
+    [
+        (None, (None, None, None)),
+        (b"{}", (None, None, None)),
+        (b'{"source":null,"transaction":{"id":null},"ts_ms":null}', (None, None, None)),
+        (b'{"source":"lsn","transaction":[{"id":1}],"ts_ms":-0}', (None, None, 0)),
+        (b'{"source":{"lsn":" 7 "},"transaction":{"id":1.50}}', (7, "1.50", None)),
+        (b'{"transaction":{"id":{"a": [1, "\\u00e9"]}}}', (None, '{"a": [1, "\\u00e9"]}', None)),
+        (b'{"transaction":{"id":"__debezium_unavailable_value"}}', (None, PLACEHOLDER, None)),
+    ],
+)
+def test_what_metadata_does_not_say_is_null(metadata: bytes | None, said: tuple[Any, ...]) -> None:
+    row = row_of(Change("insert", None, image(id=1), None, metadata), BESIDE)
+    assert beside_of(row) == said
+    assert row["_misfits"] == []
+
+
+def test_what_does_not_fit_beside_a_row_is_told_by_its_text() -> None:
+    row = row_of(
+        Change("insert", None, image(id=1, amount="x"), None, image(source={"lsn": 2**70})), BESIDE
+    )
+    assert beside_of(row) == (None, None, None)
+    assert row["_misfits"] == [
+        {"column": "amount", "text": "x"},
+        {"column": "lsn", "text": str(2**70)},
+    ]
+
+
+def test_a_key_update_is_one_beside_what_the_source_said() -> None:
+    old, new = '{"id":1}', '{"id":2}'
+    delete, insert = (
+        Change("delete", None, None, old.encode(), image(source={"lsn": 5}, new_key=new)),
+        Change(
+            "insert",
+            None,
+            image(id=2, note=PLACEHOLDER),
+            new.encode(),
+            image(source={"lsn": 5}, old_key=old),
+        ),
+    )
+    row = row_of(insert, BESIDE)
+    assert row["lsn"] == 5
+    assert row["_key_update"] == row_of(insert)["_key_update"]
+    assert (row["_key_update"]["key_before"], row["_key_update"]["columns"]) == (
+        {"id": 1},
+        ["note"],
+    )
+    assert row["_key_update"]["id"] == row_of(delete, BESIDE)["_key_update"]["id"]
+
+
+def test_what_was_said_beside_a_row_is_not_of_the_row_of_a_keyless_table() -> None:
+    log = Log(ORDERS.columns[1:], ("amount", "note"), keyless=True, beside=BESIDE.beside)
+    after = image(amount=1, note="a")
+    row = row_of(Change("update", after, after, None, image(ts_ms=5)), log)
+    assert (row["sent"], row["_changed_columns"]) == (5, [])
+    assert {*row["_previous_key"]} == {"amount", "note"}
+
+
+def test_a_record_may_be_logged_by_what_was_said_beside_it_alone() -> None:
+    log = Log((), beside=BESIDE.beside[2:])
+    for partial in (False, True):
+        row = row_of(
+            Change("upsert", None, image(a=1), image(digest="x"), image(ts_ms="x")),
+            Log((), partial=partial, beside=log.beside),
+        )
+        assert (row["sent"], row["_changed_columns"]) == (None, None)
+        assert row["_misfits"] == [{"column": "sent", "text": "x"}]
+
+
+def test_many_events_have_each_its_own() -> None:
+    places = range(2000)
+    changes = [
+        Change(
+            "insert",
+            None,
+            image(id=place),
+            None,
+            None if place % 7 == 0 else image(source={"lsn": place}, ts_ms=None),
+        )
+        for place in places
+    ]
+    rows = rows_of(BESIDE, changes)
+    assert rows.field("lsn").to_pylist() == [place if place % 7 else None for place in places]
+    # One that can't be read at once with the others.
+    changes[1000] = changes[1000]._replace(metadata=b'{"source":[{"lsn":1}],\n"ts_ms":3}')
+    others = rows_of(BESIDE, changes)
+    assert others.field("sent").to_pylist() == [3 if place == 1000 else None for place in places]
+    assert others.field("lsn").drop_null().to_pylist() == [
+        place for place in places if place % 7 and place != 1000
+    ]
+
+
 @pytest.mark.parametrize("bad", [b"no JSON", b"[]", b'{"id":1', b"\xff"])
 def test_an_image_that_cannot_be_read_costs_its_own_event_only(bad: bytes) -> None:
     good = [Change("insert", None, image(id=number), image(id=number)) for number in range(5)]
@@ -244,6 +369,7 @@ def test_a_log_is_what_a_model_s_meta_says() -> None:
             "columns": {
                 "a": "INT",
                 "b": {"type": "string", "path": "x.0"},
+                "scn": {"type": "BIGINT", "from": "metadata", "path": "source.scn"},
                 "c": {"type": "string", "path": "$"},
             },
             "source_table": "t",
@@ -255,7 +381,7 @@ def test_a_log_is_what_a_model_s_meta_says() -> None:
             "order_by_source_time": None,
         }
     )
-    assert convert(meta, Log) == Log(
+    assert declarations.rows_of(meta) == Log(
         (
             LogColumn("id", "bigint", "id"),
             LogColumn("a", "int", "a"),
@@ -263,6 +389,7 @@ def test_a_log_is_what_a_model_s_meta_says() -> None:
             LogColumn("c", "string", "$", ()),
         ),
         ("id",),
+        beside=(LogColumn("scn", "bigint", "source", ("source", "scn")),),
     )
 
 

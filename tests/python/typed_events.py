@@ -1,5 +1,6 @@
 """Random change logs and events of them, of which most have something rare: placeholders, partial
-images, key updates, keys that only the message says, values that fit no type.
+images, key updates, keys that only the message says, values that fit no type, columns of what the
+source said beside the row.
 """
 
 import json
@@ -20,7 +21,12 @@ _VALUES: Final = (
 )
 _KEY_TYPES: Final = ("int", "bigint", "decimal(9,2)", "double", "string")
 _HBASE_TYPES: Final = ("int", "string", "double", "decimal(9,2)", "binary")
+_WHOLE: Final = LogColumn("all", "string", "$", ())
 _FORMER: Final = ((), (("id", "_id"),), (("k2", "a"), ("id", "k0")))
+_PATHS: Final = (
+    *(("source", "n"), ("source", "at", "lsn"), ("ts_ms",), ("transaction", "id")),
+    *(("source",), ("list", "1"), ("list",), ("old_key",), ("none", "of", "it"), ()),
+)
 _OPERATIONS: Final = (SNAPSHOT, INSERT, UPDATE, UPDATE, UPDATE, UPSERT, DELETE, "truncate")
 
 
@@ -39,15 +45,22 @@ def random_log(rng: random.Random) -> Log:
             type, encoding = rng.choice(_HBASE_TYPES), "hbase"
         columns.append(LogColumn(field.upper(), type, field, path, encoding))
     if rng.random() < 0.1:
-        columns.append(LogColumn("all", "string", "$", ()))
+        columns.append(_WHOLE)
+    beside = [] if rng.random() < 0.5 else rng.sample(_PATHS, rng.choice((1, 2, 4)))
+    if kind == "none" and beside and rng.random() < 0.1:
+        columns = []
     of_key = columns if kind == "keyless" else columns[:keys] if kind == "key" else []
     return Log(
         tuple(columns),
         tuple(each.column for each in of_key),
         keyless=kind == "keyless",
-        partial=kind != "keyless" and columns[-1].field != "$" and rng.random() < 0.3,
+        partial=kind != "keyless" and columns[-1:] != [_WHOLE] and rng.random() < 0.3,
         keys=rng.choice(((), (("id",),), (("id", "k2"), ("id",)))),
         former=rng.choice((None, None, None, *_FORMER)) if kind == "key" else None,
+        beside=tuple(
+            LogColumn(f"beside {place}", rng.choice(("string", *TYPES)), ".".join(path), path)
+            for place, path in enumerate(beside)
+        ),
     )
 
 
@@ -69,7 +82,7 @@ def _change(rng: random.Random, log: Log, rarity: float) -> Change:
         key["k2"] = "z"
     if rng.random() < rarity:
         key = {"_id": 1}
-    metadata: dict[str, Any] = {"source": {"db": "x", "n": rng.randrange(3)}}
+    metadata = _metadata(rng, log, rarity)
     if rng.random() < rarity:
         metadata["old_key"] = rng.choice(('{"id":9}', '{"id":9,"k2":"w"}', "garbage", "[1]"))
     if rng.random() < rarity:
@@ -79,9 +92,26 @@ def _change(rng: random.Random, log: Log, rarity: float) -> Change:
         before,
         after,
         _json(key) if rng.random() < 0.9 else None,
-        _json(metadata) if rng.random() < 0.9 else None,
+        _json(metadata, ascii=rng.random() < 0.3) if rng.random() < 0.9 else None,
         rng.choice(("debezium_json", "debezium_unwrapped_json")),
     )
+
+
+def _metadata(rng: random.Random, log: Log, rarity: float) -> dict[str, Any]:
+    types = [each.type for each in log.beside] or ["int"]
+
+    def value() -> Any:
+        if rng.random() < rarity:
+            return rng.choice((*_VALUES, PLACEHOLDER, {"lsn": "x"}, [None, {"lsn": 2}]))
+        return rng.choice((rng.randrange(3), near_text(rng, rng.choice(types))))
+
+    source: Any = {"db": "x", "n": value(), "at": {"lsn": value(), "x": "\u00e9\n"}}
+    metadata = {"source": source, "ts_ms": value(), "transaction": None, "list": [1, value()]}
+    if rng.random() < 0.5:
+        metadata["transaction"] = {"id": value(), "n": 2**70}
+    return {name: each for name, each in metadata.items() if rng.random() < 0.95} | {
+        name: value() for name in ("source", "list", "ts_ms") if rng.random() < rarity / 3
+    }
 
 
 def _image(rng: random.Random, log: Log, rarity: float) -> bytes:

@@ -2,7 +2,7 @@
 update or a key that has changed makes other ones, and which columns follow the source.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -68,10 +68,17 @@ class LogAdapter(WritingAdapter):
         """
         from dbt_lakehouse.spark.functions import register_misfits
 
-        specs = [each for each in declarations.rows_of(log).columns if each.column in columns]
+        specs = [each for each in declarations.rows_of(log).all_columns if each.column in columns]
         function = declarations.function_name("misfits", name, specs)
         self._know(function, lambda spark: register_misfits(spark, function, specs))
         return function
+
+    @available.parse_none
+    def events_that_say(self, log: Mapping[str, Any], columns: Collection[str]) -> str | None:
+        """A condition on events that may say something of columns of a log, as SQL; None for any
+        event.
+        """
+        return declarations.events_that_say(log, columns)
 
     def _know(self, name: str, register: Callable[[SparkSession], None]) -> None:
         # What is compiled only needs no session.

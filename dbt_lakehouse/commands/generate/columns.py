@@ -101,6 +101,12 @@ def spec_of(
     return Spec(column_name, name, type_name, describe(name, column, type_name))
 
 
+def spec_beside(path: str, column_name: str, type_name: str) -> Spec:
+    """A column of what the source said beside the row, as its author has declared it."""
+    description = f"`{path}` of what the source said beside the row."
+    return Spec(column_name, path, type_name, description)
+
+
 def describe(name: str, column: Column, type_name: str) -> str:
     """A description: where a column of this type comes from, and why it is of this type."""
     start = f"Field `{name}` of the source"

@@ -105,14 +105,14 @@ def _choices(table: TableId, topic: str) -> list[str]:
     return list(dict.fromkeys(each for each in names if each))
 
 
-def column_names(fields: Iterable[str], taken: Mapping[str, str]) -> dict[str, str]:
+def column_names(fields: Iterable[str], taken: Mapping[str, str | None]) -> dict[str, str]:
     """A column for each field: its own name, if a column can have it.
 
-    ``taken``: the columns that are there already, and their fields; they stay. Spark doesn't tell
-    ``id`` from ``ID``, so the second one is ``ID_2``.
+    ``taken``: the columns that are there already, and their fields, None for one of no field; they
+    stay. Spark doesn't tell ``id`` from ``ID``, so the second one is ``ID_2``.
     """
     used = {column.lower() for column in taken}
-    names = {field: column for column, field in taken.items()}
+    names = {field: column for column, field in taken.items() if field is not None}
     for field in fields:
         if field in names:
             continue

@@ -135,7 +135,7 @@ def rekeyed(log: ChangeLog, fields: Sequence[str], profile: TableProfile) -> Rek
             by_field.setdefault(entry.field, entry)
             by_case.setdefault(entry.field.lower(), entry)
     key, added, renamed = [], [], []
-    taken = {column: entry.field for column, entry in log.entries.items()}
+    taken = log.taken
     for name in fields:
         known = by_field.get(name)
         if known is None and name.lower() in by_case and by_case[name.lower()].column in log.key:

@@ -66,6 +66,8 @@ class Entry(NamedTuple):
     """The type's literal, quotes included."""
     is_inside: bool = False
     """Whether the column is something inside of the field, by a path."""
+    is_beside: bool = False
+    """Whether it is of what the source said beside the row: then the field is its whole path."""
 
 
 @dataclass
@@ -205,8 +207,16 @@ class ChangeLog:
 
     @property
     def fields(self) -> dict[str, Entry]:
-        """What it declares, by the names at the source."""
-        return {entry.field: entry for entry in self.entries.values()}
+        """What it declares of rows, by the names at the source."""
+        return {entry.field: entry for entry in self.entries.values() if not entry.is_beside}
+
+    @property
+    def taken(self) -> dict[str, str | None]:
+        """Its columns, and their names at the source: none of those that are beside the row."""
+        return {
+            column: None if entry.is_beside else entry.field
+            for column, entry in self.entries.items()
+        }
 
     def reads(self, table: TableId, topics: Iterable[str]) -> bool:
         """Whether the log takes a table's events of these topics."""
@@ -314,18 +324,22 @@ def _entries(call: Call, argument: str) -> Iterator[Entry]:
             for each, part in zip(value.keys, value.values, strict=True)
             if each is not None
         }
-        unknown = sorted(parts.keys() - {"name", "type", "encoding", "path"})
+        unknown = sorted(parts.keys() - {"name", "type", "encoding", "path", "from"})
         if unknown or "type" not in parts:
             raise Unreadable(
                 f"its column {column} has {f'an unknown {unknown[0]}' if unknown else 'no type'}:"
-                " a column is a type, or has a type, a name or a path, and an encoding"
+                " a column is a type, or has a type, a name or a path, and an encoding; or a type,"
+                " from, and a path"
             )
         shipped = _literal(parts["name"]) if "name" in parts else column
+        is_beside = "from" in parts
         if "path" in parts:
-            shipped = _literal(parts["path"]).partition(".")[0]
+            path = _literal(parts["path"])
+            shipped = path if is_beside else path.partition(".")[0]
         encoding = _literal(parts["encoding"]) if "encoding" in parts else None
         type_at = call.span(parts["type"])
-        yield Entry(column, shipped, _literal(parts["type"]), encoding, type_at, "path" in parts)
+        type = _literal(parts["type"])
+        yield Entry(column, shipped, type, encoding, type_at, "path" in parts, is_beside)
 
 
 def _gold_model(path: Path, call: Call) -> GoldModel:

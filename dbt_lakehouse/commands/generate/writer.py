@@ -19,6 +19,7 @@ from dbt_lakehouse.commands.generate.columns import (
     is_guess,
     is_hbase,
     shown,
+    spec_beside,
     spec_of,
     table_of,
 )
@@ -272,8 +273,7 @@ class Writer:
             for name in profile.ordered_columns()
             if name not in log.fields and profile.columns[name].in_image
         ]
-        taken = {column: entry.field for column, entry in log.entries.items()}
-        names = naming.column_names(fields, taken)
+        names = naming.column_names(fields, log.taken)
         return [
             spec_of(name, names[name], profile.columns[name], is_hbase(profile)) for name in fields
         ]
@@ -387,7 +387,9 @@ class Writer:
         # As the file is now.
         current = sources.read_models([log.path]).logs[0]
         specs = {
-            column: spec_of(
+            column: spec_beside(entry.field, column, entry.type)
+            if entry.is_beside
+            else spec_of(
                 entry.field,
                 column,
                 None if entry.is_inside else profile.columns.get(entry.field),
