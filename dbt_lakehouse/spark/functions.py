@@ -376,14 +376,8 @@ def register_log(spark: SparkSession, name: str, log: Log) -> None:
     """
     change_rows = BATCH_FUNCTIONS["change_rows"]
 
-    def rows(
-        operations: pa.Array,
-        befores: pa.Array,
-        afters: pa.Array,
-        record_keys: pa.Array,
-        metadata: pa.Array,
-    ) -> pa.Array:
-        return change_rows(log, operations, befores, afters, record_keys, metadata)
+    def rows(*fields: pa.Array) -> pa.Array:
+        return change_rows(log, *fields)
 
     _register(spark, name, rows, row_type(log))
 

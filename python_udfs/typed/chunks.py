@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from python_udfs.core.events import UPDATE, EventColumns
+from python_udfs.core.events import UPDATE
 from python_udfs.debezium.types import UNAVAILABLE
 from python_udfs.images import (
     PARTIAL,
@@ -50,23 +50,6 @@ class Changes(NamedTuple):
     metadata: Sequence[Image]
     format: Sequence[str]
 
-    @classmethod
-    def of_columns(cls, events: EventColumns, format: str) -> "Changes":
-        """Events of one table, as decoders give those that are alike."""
-        length = len(events.occurred_at)
-        if isinstance(events.operation, str):
-            operations: Sequence[str] = [events.operation] * length
-        else:
-            operations = events.operation
-        return cls(
-            operations,
-            _images(events.before, length),
-            _images(events.after, length),
-            _images(events.record_key, length),
-            _images(events.metadata, length),
-            [format] * length,
-        )
-
     def slice(self, start: int, length: int) -> "Changes":
         """Some of them."""
         end = start + length
@@ -78,16 +61,6 @@ class Changes(NamedTuple):
             self.metadata[start:end],
             self.format[start:end],
         )
-
-
-def _images(lines: bytes | None, length: int) -> Sequence[Image]:
-    if lines is None:
-        return [None] * length
-    images = lines.split(b"\n")
-    images.pop()
-    if b"null" not in images:
-        return images
-    return [None if image == b"null" else image for image in images]
 
 
 def at_once(changes: Changes) -> int:

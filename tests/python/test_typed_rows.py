@@ -15,7 +15,6 @@ from typed_events import PLACEHOLDER, random_changes, random_log
 from typed_seeds import seed_logs, shape_logs
 
 from dbt_lakehouse.dbt import declarations
-from python_udfs.core.events import EventColumns
 from python_udfs.typed import chunks
 from python_udfs.typed.chunks import Changes
 from python_udfs.typed.declared import Log, LogColumn, row_type
@@ -346,21 +345,6 @@ def test_no_events_have_no_rows() -> None:
     rows = rows_of(ORDERS, [])
     assert rows.type == row_type(ORDERS)
     assert len(rows) == 0
-
-
-def test_columns_of_events_are_taken_as_they_come() -> None:
-    events = EventColumns(
-        "insert", None, None, "t", None, None, b'{"id":1}\nnull\n', [None, None], None, b"{}\n{}\n"
-    )
-    changes = Changes.of_columns(events, "debezium_json")
-    assert changes == Changes(
-        ["insert"] * 2,
-        [None] * 2,
-        [b'{"id":1}', None],
-        [None] * 2,
-        [b"{}"] * 2,
-        ["debezium_json"] * 2,
-    )
 
 
 def test_a_log_is_what_a_model_s_meta_says() -> None:
