@@ -123,7 +123,7 @@ def _decode_headed(
 ) -> Decoded:
     """Messages whose headers say nothing are decoded as if they had none: together."""
     has_said = debezium_unwrapped_json.has_said if format in UNWRAPPED_FORMATS else names_other_key
-    saying = [place for place, each in enumerate(headers) if has_said(each)]
+    saying = [place for place, each in enumerate(headers) if each and has_said(each)]
     if not saying:
         return decode_batch(format, keys, values)
     others = sorted(set(range(len(values))).difference(saying))

@@ -87,6 +87,8 @@ def decode_payload_batch(
 
 
 def _headers(array: pa.Array) -> list[Headers | None]:
+    if not len(array.flatten()):
+        return [None] * len(array)
     return [
         None if each is None else [(header["key"], header["value"]) for header in each]
         for each in array.to_pylist()

@@ -55,6 +55,8 @@ from dbt_lakehouse.telling import working
 # What another Spark installation may have exported; each would lead this one astray.
 FOREIGN_ENVIRONMENT: Final = ("SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_DRIVER_PYTHON", "PYTHONPATH")
 
+_DAEMON: Final = "dbt_lakehouse.spark.daemon"
+
 # PySpark's, which write an error with all of its values to standard error, beside raising it.
 _TELLTALE_LOGGERS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 
@@ -221,7 +223,10 @@ def _with_ours(settings: Mapping[str, str]) -> dict[str, str]:
         # Of two, Java takes the latter.
         "spark.driver.extraJavaOptions": (options, " "),
     }
-    if not is_local(settings):
+    of_workers = {}
+    if is_local(settings):
+        of_workers["spark.python.daemon.module"] = _DAEMON
+    else:
         # Workers have none of this machine's files: Spark sends them.
         ours["spark.jars"] = (",".join(jars), ",")
         ours["spark.executor.extraJavaOptions"] = (" ".join(no_access), " ")
@@ -236,6 +241,7 @@ def _with_ours(settings: Mapping[str, str]) -> dict[str, str]:
         "spark.redaction.regex": _REDACTED,
         # Iceberg writes a checksum into each page: changed bytes would make other rows.
         "spark.hadoop.parquet.page.verify-checksum.enabled": "true",
+        **of_workers,
         **settings,
         # Names and values are in our SQL: Spark would put the environment in for ${env:...}.
         "spark.sql.variable.substitute": "false",

@@ -251,5 +251,6 @@ class Splitter(NamedTuple):
 SPLITTERS: Final = {
     "aerospike_messagepack": Splitter(split_messagepack, join_messagepack),
     "aerospike_json": Splitter(split_json, join_json),
+    "aerospike_flat_json": Splitter(split_json, join_json),
 }
 """The formats whose payloads can hold several records."""

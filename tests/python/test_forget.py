@@ -19,10 +19,11 @@ from small_project import small_project
 from streams import MINUTE, ORDERS, PROFILES, START, Message
 
 from dbt_lakehouse.cli import lakehouse
-from dbt_lakehouse.commands.forget import erasing
+from dbt_lakehouse.commands.forget import erasing, finding
 from dbt_lakehouse.commands.forget.command import ForgetError, Options, Report, forget
 from dbt_lakehouse.commands.forget.entities import read_models
-from dbt_lakehouse.commands.forget.payloads import without_records
+from dbt_lakehouse.commands.forget.finding import InseparableError
+from dbt_lakehouse.commands.forget.payloads import BATCH_FORMATS, without_records
 from dbt_lakehouse.commands.keys import is_rounded
 from dbt_lakehouse.commands.why.command import why
 from dbt_lakehouse.commands.why.events import keyed_table
@@ -33,7 +34,7 @@ from dbt_lakehouse.dbt.commands import read_manifest
 from dbt_lakehouse.dbt.commits import carry_on, note
 from dbt_lakehouse.dbt.marks import mark_of, noted
 from dbt_lakehouse.errors import LakehouseError
-from python_udfs.registry import decode_payload
+from python_udfs.registry import AEROSPIKE_FORMATS, decode_payload
 
 AS_OF: Final = "2026-10-03 00:00:00"
 MODELS: Final = ("-s", "+profiles", "+orders", "+profiles_history", "quarantined_payloads")
@@ -526,6 +527,11 @@ def json_record(number: int, extra: str = "") -> bytes:
     return f'{{"msg":"write", "key":{key},"bins":[ ]{extra}}}'.encode()
 
 
+def flat_record(number: int) -> bytes:
+    metadata = {"msg": "write", "namespace": "users", "digest": digest_text(number)}
+    return json.dumps({"metadata": metadata, "name": "x"}).encode()
+
+
 JSON_KEY: Final = json.dumps(["users", "profiles", digest_text(1), None]).encode()
 OTHER_JSON_KEY: Final = json.dumps(["users", "profiles", digest_text(2), None]).encode()
 
@@ -591,6 +597,12 @@ OTHER_JSON_KEY: Final = json.dumps(["users", "profiles", digest_text(2), None]).
             b"[" + json_record(2) + b"," + json_record(3) + b"]",
         ),
         ("aerospike_json", b'["', None),
+        (
+            "aerospike_flat_json",
+            b"[" + flat_record(1) + b"," + flat_record(2) + b"]",
+            b"[" + flat_record(2) + b"]",
+        ),
+        ("aerospike_flat_json", flat_record(1), None),
     ],
 )
 def test_a_batch_without_a_record(format: str, value: bytes | None, left: bytes | None) -> None:
@@ -601,6 +613,21 @@ def test_a_batch_without_a_record(format: str, value: bytes | None, left: bytes 
     if rest is not None:
         events = decode_payload(format, None, rest)
         assert events and all(event.operation == "upsert" for event in events)
+
+
+def test_every_format_of_records_can_be_taken_apart() -> None:
+    assert set(BATCH_FORMATS) == set(AEROSPIKE_FORMATS)
+
+
+def test_what_can_not_be_taken_apart_is_not_begun(
+    told: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As a Canal message with rows of two keys.
+    monkeypatch.setattr(finding, "BATCH_FORMATS", ("aerospike_json",))
+    before = told.snapshots()
+    with pytest.raises(InseparableError, match=f"at {PROFILES}/0/2 holds rows of other keys"):
+        told.forget("profiles", {"digest": digest_text(2)})
+    assert told.snapshots().items() >= before.items()
 
 
 def broken_batches(good: bytes, others: list[bytes], rng: random.Random) -> Iterator[bytes]:

@@ -15,6 +15,7 @@ from commands import A_MESSAGE
 from lakes import Lake
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
+from pyspark.sql.functions import lit, udf
 
 from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.errors import SessionError
@@ -153,6 +154,15 @@ def test_what_the_user_gives_to_the_jvm_takes_nothing_from_it() -> None:
         assert both[f"spark.driver.{name}"].startswith(own) and own
         assert both[f"spark.driver.{name}"].removeprefix(own).strip(" :") == value
     assert "log4j2.configurationFile" in both["spark.driver.extraJavaOptions"]
+
+
+def test_workers_begin_with_what_they_call(tmp_path: Path) -> None:
+    # And where they have none of this machine's files, with what Spark sends them.
+    spark = open_session(Lake(tmp_path).load().parameters, tmp_path)
+    name = "dbt_lakehouse.spark.functions"
+    is_imported = udf(lambda name: name in sys.modules, "boolean")
+    assert spark.range(1).select(is_imported(lit(name))).first() == (True,)
+    assert "spark.python.daemon.module" not in _with_ours({"spark.master": "yarn"})
 
 
 def test_no_document_makes_java_fetch_anything(tmp_path: Path) -> None:

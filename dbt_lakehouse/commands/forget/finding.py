@@ -17,6 +17,7 @@ from dbt_lakehouse.commands.forget.payloads import BATCH_FORMATS, without_record
 from dbt_lakehouse.commands.keys import MICROSECONDS, UnusableKeyError, given_key, key_names
 from dbt_lakehouse.errors import LakehouseError
 from dbt_lakehouse.texts import sql_text, sql_texts
+from python_udfs.registry import AEROSPIKE_FORMATS
 from python_udfs.text.json_as_sent import canonical, load
 from python_udfs.text.numbers import is_canonical_number, plain_number
 
@@ -39,6 +40,10 @@ class OutdatedError(LakehouseError):
     """The tables are not what today's decoders make of bronze; the message says what to run."""
 
 
+class InseparableError(LakehouseError):
+    """A payload holds rows of other keys too, and its format can't be taken apart."""
+
+
 class Found(NamedTuple):
     """How much is meant."""
 
@@ -53,7 +58,7 @@ class Found(NamedTuple):
 def find(spark: SparkSession, pipeline: Pipeline, entity: Entity, given: Sequence[str]) -> Found:
     """Make the views for the given keys (JSON).
 
-    Raises ``UnusableKeyError`` and ``OutdatedError``.
+    Raises ``UnusableKeyError``, ``OutdatedError`` and ``InseparableError``.
     """
     types = {
         field.name: field.dataType.simpleString() for field in spark.table(entity.log.path).schema
@@ -202,7 +207,7 @@ def _own_events(spark: SparkSession, pipeline: Pipeline, entity: Entity) -> Data
         own = f"""
             select {_POSITION}, event_index from {pipeline.change_events.path}
             where
-                format in ({sql_texts(BATCH_FORMATS)})
+                format in ({sql_texts(AEROSPIKE_FORMATS)})
                 and source_schema = {sql_text(entity.namespace)}
                 and get_json_object(record_key, '$.digest') in (select _digest from {KEYS})
         """
@@ -381,6 +386,14 @@ def _payloads(spark: SparkSession, pipeline: Pipeline, entity: Entity) -> DataFr
         """
     )
     places = ("topic", "partition", "offset", "landed_at", "format", "is_part")
+    is_inseparable = f"is_part and format not in ({sql_texts(BATCH_FORMATS)})"
+    inseparable = rows.where(is_inseparable).select(*places[:3], "format").first()
+    if inseparable is not None:
+        topic, partition, offset, format = inseparable
+        raise InseparableError(
+            f"the message at {topic}/{partition}/{offset} holds rows of other keys beside this"
+            f" one's, and nothing can be taken out of {format}: delete all of its keys together"
+        )
     parts = rows.where("is_part").select(*places, left_of("format", "key", "value").alias("left"))
     whole = rows.where("not is_part").selectExpr(
         *places, "cast(null as binary) as new_key", "cast(null as binary) as new_value"
