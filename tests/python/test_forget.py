@@ -310,6 +310,17 @@ def test_bronze_keeps_the_places_and_the_others_bytes(told: Told) -> None:
     assert rows[ORDERS, 9]["value"] == b'{"op":'
 
 
+def test_what_can_not_be_taken_apart_is_not_begun(
+    told: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As a Canal message with rows of two keys.
+    monkeypatch.setattr(finding, "BATCH_FORMATS", ("aerospike_json",))
+    before = told.snapshots()
+    with pytest.raises(InseparableError, match=f"at {PROFILES}/0/2 holds rows of other keys"):
+        told.forget("profiles", {"digest": digest_text(2)})
+    assert told.snapshots().items() >= before.items()
+
+
 def test_another_target_is_named_and_does_not_read_changed_rows_again(told: Told) -> None:
     assert told.profile.other_targets == told.order.other_targets == ["ada_silver"]
     assert "note: ada_silver is of another target" in told.profile.text()
@@ -617,17 +628,6 @@ def test_a_batch_without_a_record(format: str, value: bytes | None, left: bytes 
 
 def test_every_format_of_records_can_be_taken_apart() -> None:
     assert set(BATCH_FORMATS) == set(AEROSPIKE_FORMATS)
-
-
-def test_what_can_not_be_taken_apart_is_not_begun(
-    told: Told, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # As a Canal message with rows of two keys.
-    monkeypatch.setattr(finding, "BATCH_FORMATS", ("aerospike_json",))
-    before = told.snapshots()
-    with pytest.raises(InseparableError, match=f"at {PROFILES}/0/2 holds rows of other keys"):
-        told.forget("profiles", {"digest": digest_text(2)})
-    assert told.snapshots().items() >= before.items()
 
 
 def broken_batches(good: bytes, others: list[bytes], rng: random.Random) -> Iterator[bytes]:
