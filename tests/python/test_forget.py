@@ -543,6 +543,11 @@ def flat_record(number: int) -> bytes:
     return json.dumps({"metadata": metadata, "name": "x"}).encode()
 
 
+def flat_key(number: int) -> bytes:
+    key = {"namespace": "users", "set": "profiles", "digest": digest_text(number)}
+    return json.dumps(key).encode()
+
+
 JSON_KEY: Final = json.dumps(["users", "profiles", digest_text(1), None]).encode()
 OTHER_JSON_KEY: Final = json.dumps(["users", "profiles", digest_text(2), None]).encode()
 
@@ -669,6 +674,10 @@ JSON_PARTS: Final = [
     ),
     *(json_record(2), b"," + json_record(3) + b",", b"[" + json_record(1) + b"],", b'{"a":"]"}'),
 ]
+FLAT_PARTS: Final = [
+    *JSON_PARTS[:-4],
+    *(flat_record(2), b"," + flat_record(3) + b",", b"[" + flat_record(1) + b"],", b'{"a":"]"}'),
+]
 
 
 @pytest.mark.parametrize(
@@ -676,8 +685,14 @@ JSON_PARTS: Final = [
     [
         ("aerospike_messagepack", pack(profile(1, 1, "x")), MESSAGEPACK_PARTS, (b"\x94", b"")),
         ("aerospike_json", b"," + json_record(1) + b",", JSON_PARTS, (b"[" + json_record(4), b"]")),
+        (
+            "aerospike_flat_json",
+            b"," + flat_record(1) + b",",
+            FLAT_PARTS,
+            (b"[" + flat_record(4), b"]"),
+        ),
     ],
-    ids=("MessagePack", "JSON"),
+    ids=("MessagePack", "JSON", "flat JSON"),
 )
 def test_the_decoder_and_forget_know_the_same_records(
     format: str, good: bytes, parts: list[bytes], wrapped: tuple[bytes, bytes]
@@ -755,6 +770,13 @@ def test_what_only_fits_rounded(text: str, type_name: str, rounded: bool) -> Non
             "aerospike_json",
             b"[" + OTHER_JSON_KEY + b"," + JSON_KEY + b"]",
             b"[" + OTHER_JSON_KEY + b"]",
+        ),
+        ("aerospike_flat_json", flat_key(1), None),
+        ("aerospike_flat_json", flat_key(2), flat_key(2)),
+        (
+            "aerospike_flat_json",
+            b"[" + flat_key(2) + b"," + flat_key(1) + b"]",
+            b"[" + flat_key(2) + b"]",
         ),
     ],
 )

@@ -384,7 +384,7 @@ def _payloads(spark: SparkSession, pipeline: Pipeline, entity: Entity) -> DataFr
         from {BRONZE.path} as payloads
         inner join touched using ({_POSITION})
         """
-    )
+    ).localCheckpoint()
     places = ("topic", "partition", "offset", "landed_at", "format", "is_part")
     is_inseparable = f"is_part and format not in ({sql_texts(BATCH_FORMATS)})"
     inseparable = rows.where(is_inseparable).select(*places[:3], "format").first()
@@ -392,7 +392,7 @@ def _payloads(spark: SparkSession, pipeline: Pipeline, entity: Entity) -> DataFr
         topic, partition, offset, format = inseparable
         raise InseparableError(
             f"the message at {topic}/{partition}/{offset} holds rows of other keys beside this"
-            f" one's, and nothing can be taken out of {format}: delete all of its keys together"
+            f" one's, and nothing can be taken out of {format}: forget all of its keys together"
         )
     parts = rows.where("is_part").select(*places, left_of("format", "key", "value").alias("left"))
     whole = rows.where("not is_part").selectExpr(
