@@ -152,7 +152,7 @@ class _State:
                 builder.removeSnapshots(ids)
             self._operations.commit(self._base, builder.build())
         except Py4JJavaError as error:
-            if not _is_conflict(error):
+            if not _is_conflict(error) and not self._is_superseded():
                 raise
             return False
         for each in earlier:
@@ -160,6 +160,13 @@ class _State:
             with suppress(Py4JJavaError):
                 self._table.io().deleteFile(each.manifestListLocation())
         return True
+
+    def _is_superseded(self) -> bool:
+        """Whether another's commit came first. It removes what this one reads, and what a reader
+        throws then hangs on how far it was.
+        """
+        now = self._operations.refresh()
+        return bool(now.metadataFileLocation() != self._base.metadataFileLocation())
 
 
 def _loaded(spark: SparkSession) -> Any:

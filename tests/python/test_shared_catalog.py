@@ -170,6 +170,16 @@ def test_leases_are_exchanged_by_compare_and_swap(spark: SparkSession) -> None:
     assert not leases._State(spark).replace({})
     for file in there:
         file.with_suffix(".gone").rename(file)
+    # Or while it is read, from which a reader may throw anything.
+    late = leases._State(spark)
+    there = [*path.rglob("snap-*.avro")]
+    assert leases._State(spark).replace({})
+    for file in there:
+        file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
+        file.write_bytes(b"not a list")
+    assert not late.replace({})
+    for file in there:
+        file.unlink()
     for _ in range(8):
         assert leases._State(spark).replace({})
     assert len(list(path.rglob("*.avro"))) <= 2
