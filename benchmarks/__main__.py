@@ -28,7 +28,6 @@ from dbt_lakehouse.config.paths import CACHE, ROOT
 BENCHMARKS: Final = (
     "decoders",
     "spark_decode",
-    "change_events",
     "pipeline",
     "ceilings",
     "decode_cli",
@@ -63,8 +62,7 @@ def _arguments() -> argparse.Namespace:
         action="append",
         default=[],
         metavar="WORD",
-        help="payloads of decoders, spark_decode and change_events, by what is in a name: "
-        f"{', '.join(SHAPES)}",
+        help=f"payloads of decoders and spark_decode, by what is in a name: {', '.join(SHAPES)}",
     )
     parser.add_argument("--measure", type=Path, metavar="FILE", help=argparse.SUPPRESS)
     arguments = parser.parse_args()

@@ -1,10 +1,10 @@
 """What ratios other benchmarks could reach at most: theirs, if our part of the work took no time.
 
 In the decode UDF's place is one that hands out ready-made events. What is left of ``spark_decode``
-and ``change_events`` is what Spark does for any Python UDF that returns such events. In the place
-of the pipeline's first load its finished tables are copied with ``insert ... select``: nothing is
-decoded, typed or folded. The bars are those of the other benchmarks; one that is not met here is
-out of reach for a Python UDF, or for these tables.
+is what Spark does for any Python UDF that returns such events. In the place of the pipeline's first
+load its finished tables are copied with ``insert ... select``: nothing is decoded, typed or folded.
+The bars are those of the other benchmarks; one that is not met here is out of reach for a Python
+UDF, or for these tables.
 
 A first load by functions that hand out what they have made of the same batches before is as fast as
 decoders in another language could make it at most.
@@ -23,9 +23,8 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.functions import arrow_udf
 
-from benchmarks.change_events import BAR as CHANGE_EVENTS_BAR
 from benchmarks.decoders import arrow_batches, decode_batches, usual_stream
-from benchmarks.lake import BenchmarkLake, create_empty_copy, seconds_to_copy, write_project
+from benchmarks.lake import BenchmarkLake, write_project
 from benchmarks.measuring import Figure, Options, medians, returned_seconds, wall_seconds
 from benchmarks.payloads import SHAPES, USUAL_SHAPES
 from benchmarks.pipeline import SOURCES, Pipelines, Source, pieces_of
@@ -36,15 +35,10 @@ from benchmarks.spark_decode import (
     read_payloads,
     to_noop,
 )
-from dbt_lakehouse.spark.functions import (
-    BATCH_FUNCTIONS,
-    BatchFunction,
-    decode_payload_batch,
-)
+from dbt_lakehouse.spark.functions import BatchFunction, decode_payload_batch
+from dbt_lakehouse.spark.payload_functions import PAYLOAD_FUNCTIONS
 from python_udfs import registry
 
-_EVENTS: Final = "lake.silver.decoded_events"
-_COPY: Final = "lake.silver.copied_events"
 # What decoders in another language are to win of a first load, to be worth having.
 _DECODERS_BAR: Final = 1.25
 # A file beside what functions have made, as long as they are to hand it out.
@@ -65,19 +59,11 @@ def _ready_events(formats: pa.Array, keys: pa.Array, values: pa.Array) -> pa.Arr
 
 
 def _of_udf(spark: SparkSession, shape: str, decoded: str, options: Options) -> list[Figure]:
-    """The decode UDF of a shape, and ``change_events`` by it."""
+    """The decode UDF of a shape."""
     read_payloads(spark, options.folder, shape, options)
     ready = decoded.replace("decode_payload(", "ready_events(")
-    spark.sql(f"create or replace table {_EVENTS} using iceberg as {decoded}")
-
-    def insert() -> float:
-        create_empty_copy(spark, _EVENTS, _COPY)
-        return wall_seconds(lambda: spark.sql(f"insert into {_COPY} {ready}"))
-
     jobs: dict[str, Callable[[], float]] = {
         "ready": partial(wall_seconds, lambda: to_noop(spark.sql(ready))),
-        "insert": insert,
-        "copy": partial(seconds_to_copy, spark, _EVENTS, _COPY),
     }
     if shape == "debezium":
         beside, bar = "native from_json", FROM_JSON_BAR
@@ -101,13 +87,6 @@ def _of_udf(spark: SparkSession, shape: str, decoded: str, options: Options) -> 
             rates["ready"] / rates["beside"],
             bar,
             measured={"ready payloads/s": rates["ready"], f"{beside} payloads/s": rates["beside"]},
-        ),
-        Figure(
-            "ceilings",
-            f"{shape}, change_events to insert ... select",
-            rates["insert"] / rates["copy"],
-            CHANGE_EVENTS_BAR,
-            measured={"ready events/s": rates["insert"], "copied events/s": rates["copy"]},
         ),
     ]
 
@@ -172,8 +151,8 @@ def _of_decoders(source: Source, options: Options) -> Figure:
     pipelines = Pipelines(source, folder)
     seconds: dict[bool, list[float]] = {False: [], True: []}
     # Whoever opens the session registers them anew.
-    kept = {name: _kept(function, made) for name, function in BATCH_FUNCTIONS.items()}
-    with patch.dict(BATCH_FUNCTIONS, kept):
+    kept = {name: _kept(function, made) for name, function in PAYLOAD_FUNCTIONS.items()}
+    with patch.dict(PAYLOAD_FUNCTIONS, kept):
         # The second one keeps what the others are to hand out.
         for warm_up in (pieces[:3], at_once):
             pipelines.load(warm_up, ours_first=True)

@@ -361,7 +361,7 @@ def _compare(turns: Sequence[Turn], keys: Keys, name: str, base: str, bar: float
         lake: statistics.median(run.total for run in runs_of) for lake, runs_of in runs.items()
     }
     measured = {f"{lake} s": seconds for lake, seconds in medians.items()}
-    for node in ("change_events", "orders_0_changes", "orders_0"):
+    for node in ("other_events", "orders_0_changes", "orders_0"):
         for lake, runs_of in runs.items():
             measured[f"{lake} {node} s"] = statistics.median(run.models[node] for run in runs_of)
     return Figure(

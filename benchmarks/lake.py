@@ -57,25 +57,15 @@ def write_project(project: Path, models: Models | None = None) -> Path:
     return project
 
 
-def create_empty_copy(
-    spark: SparkSession, table: str, copy: str, *, same_files: bool = False
-) -> None:
-    """An empty table of a table's columns, in the place of what was there. Its files are written
-    as Iceberg does by default, or as those of the table.
+def seconds_to_copy(spark: SparkSession, table: str, copy: str) -> float:
+    """Wall seconds of ``insert ... select`` of a table's rows into an empty table of its columns,
+    whose files are written as the table's, in the place of what was there.
     """
     spark.sql(f"drop table if exists {copy} purge")
     spark.sql(f"create table {copy} using iceberg as select * from {table} where false")
-    if same_files:
-        for name, value in spark.sql(f"show tblproperties {table}").collect():
-            if name.startswith("write.parquet."):
-                spark.sql(f"alter table {copy} set tblproperties ('{name}' = '{value}')")
-
-
-def seconds_to_copy(
-    spark: SparkSession, table: str, copy: str, *, same_files: bool = False
-) -> float:
-    """Wall seconds of ``insert ... select`` of a table's rows into ``create_empty_copy``."""
-    create_empty_copy(spark, table, copy, same_files=same_files)
+    for name, value in spark.sql(f"show tblproperties {table}").collect():
+        if name.startswith("write.parquet."):
+            spark.sql(f"alter table {copy} set tblproperties ('{name}' = '{value}')")
     return wall_seconds(lambda: spark.sql(f"insert into {copy} select * from {table}"))
 
 

@@ -3,7 +3,7 @@
 Aerospike writes: beside the same function in plain Python (its rate on one core, times the cores),
 and beside a plain row UDF that returns the same events. Debezium envelopes: beside Spark's own
 ``from_json`` with a schema of the same fields, and columns made of them as one would. Wall seconds
-count; the UDF reads the SQL that ``change_events`` is compiled to.
+count; the UDF reads the SQL of ``decoded_events``.
 """
 
 import os

@@ -1,7 +1,7 @@
 """What an increment asks of Spark: SQL executions and jobs, which no machine makes fewer or more.
 
 Lakes of order events, as of ``increments``: changes of one table, and of three; and of one where
-two others have no news. All models of the run count, from change events to the counters.
+two others have no news. All models of the run count, from other_events to the counters.
 """
 
 from collections.abc import Callable

@@ -24,11 +24,13 @@ from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from functools import lru_cache
 from itertools import chain
+from math import isfinite
 from typing import Any, Final, NamedTuple
 
 import msgspec
-from msgspec import structs
+from msgspec import UNSET, UnsetType, structs
 
+from python_udfs.core.row_images import EncodeLines
 from python_udfs.debezium.keys import key_value
 from python_udfs.debezium.types import UNAVAILABLE
 from python_udfs.text.numbers import plain_number
@@ -166,14 +168,23 @@ def _texts_of_many(
 
 
 class FieldColumn(NamedTuple):
-    """What a field is in many images: texts; integers or booleans, where it is nothing else."""
+    """What a field is in many images: texts; integers or booleans, where it is nothing else; of
+    decoded values floats, lists or dicts too.
+    """
 
     values: Sequence[Any]
     kind: type = str
+    encode_lines: EncodeLines | None = None
+    """Writes those."""
 
     def texts(self) -> Sequence[str | None]:
         """The texts, as ``row_texts_of_many`` gives them."""
-        return self.values if self.kind is str else _flat_texts(self.values)
+        if self.kind is str:
+            return self.values
+        if self.encode_lines is None:
+            return _flat_texts(self.values)
+        lines = self.encode_lines(self.values).decode().split("\n")
+        return [None if line == "null" else line for line in lines[:-1]]
 
 
 def field_columns(
@@ -217,6 +228,55 @@ def _columns_of_fields(
             values = list(map(plain_number, column)) if is_key else column
             found.append(FieldColumn(_flat_texts(values)))
     return found
+
+
+def decoded_column(values: Sequence[Any], is_key: bool, encode_lines: EncodeLines) -> FieldColumn:
+    """The same of one field by its values as a decoder has them (``core.row_images``): what would
+    be read of their text. ``encode_lines`` writes that.
+    """
+    kinds = frozenset(map(type, values))
+    if UnsetType in kinds:
+        values = [None if value is UNSET else value for value in values]
+        kinds = frozenset(map(type, values))
+    if kind := _ONE_KIND.get(kinds):
+        return FieldColumn(values, kind)
+    kind = None if is_key else _DECODED_KIND.get(kinds)
+    if kind is not None and (kind is not float or _are_numbers(values)):
+        return FieldColumn(values, kind, encode_lines)
+    if not kinds <= _FLAT:
+        values = list(map(msgspec.Raw, encode_lines(values).splitlines()))
+    of_raw = _key_text if is_key else _text
+    return FieldColumn(
+        [
+            value
+            if type(value) is str
+            else of_raw(value)
+            if type(value) is msgspec.Raw
+            else _scalar_text(value)
+            for value in values
+        ]
+    )
+
+
+_DECODED_KIND: Final[dict[frozenset[type], type]] = {
+    frozenset(kinds): kind
+    for kind in (float, list, dict)
+    for kinds in ((kind,), (kind, type(None)))
+}
+
+
+def one_kind(values: Sequence[Any]) -> type | None:
+    """Of what kind values are, but for nulls; None for more than one, and for others than texts,
+    integers, booleans and floats.
+    """
+    kinds = frozenset(map(type, values))
+    kind = _ONE_KIND.get(kinds) or _DECODED_KIND.get(kinds)
+    return kind if kind in (str, int, bool) or (kind is float and _are_numbers(values)) else None
+
+
+def _are_numbers(floats: Iterable[float | None]) -> bool:
+    """Whether JSON has these: all else is null there."""
+    return isfinite(sum(filter(None, floats)))
 
 
 _ONE_KIND: Final[dict[frozenset[type], type]] = {

@@ -106,8 +106,8 @@ def _unpacked(payloads: pa.Array) -> pa.Array:
     )
 
 
-def run(spark: SparkSession, tables: Tables, as_of: str) -> None:
-    """Process what is new in bronze, and delete what has expired at ``as_of``, a timestamp."""
+def write_log(spark: SparkSession, tables: Tables) -> None:
+    """Append what is new in bronze to the change log."""
     if payloads := news(spark, tables.bronze, tables.change_log):
         # PySpark's stubs know only the form without type hints.
         make_udf: Any = arrow_udf
@@ -119,5 +119,11 @@ def run(spark: SparkSession, tables: Tables, as_of: str) -> None:
         )
         with noted(spark, payloads):
             changes.writeTo(tables.change_log).append()
+
+
+def merge(spark: SparkSession, tables: Tables, as_of: str) -> None:
+    """Merge what is new in the change log into gold, and delete what has expired at ``as_of``, a
+    timestamp.
+    """
     merge_last(spark, tables, _GOLD)
     spark.sql(f"delete from {tables.gold} where expires_at <= timestamp '{as_of}'")

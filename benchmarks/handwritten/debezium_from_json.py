@@ -1,8 +1,8 @@
 """Debezium envelopes of one table to its current state, as one would write it with ``from_json``.
 
 Native all the way: no Python sees a row. A payload that is not as expected becomes a row of nulls
-in the change log. There is no table of events of all kinds, no quarantine, no truncate and no
-change of a key.
+in the change log. There is nothing of events that no log takes, no quarantine, no truncate and
+no change of a key.
 """
 
 from typing import Final
@@ -44,8 +44,8 @@ def create_tables(spark: SparkSession, tables: Tables) -> None:
     _GOLD.create(spark, tables)
 
 
-def run(spark: SparkSession, tables: Tables) -> None:
-    """Process what is new in bronze."""
+def write_log(spark: SparkSession, tables: Tables) -> None:
+    """Append what is new in bronze to the change log."""
     if payloads := news(spark, tables.bronze, tables.change_log):
         envelope = F.from_json(F.col("value").cast("string"), _ENVELOPE)
         # Not filtered: a condition on the envelope would have Spark parse each one twice.
@@ -63,4 +63,8 @@ def run(spark: SparkSession, tables: Tables) -> None:
         )
         with noted(spark, payloads):
             changes.writeTo(tables.change_log).append()
+
+
+def merge(spark: SparkSession, tables: Tables) -> None:
+    """Merge what is new in the change log into gold."""
     merge_last(spark, tables, _GOLD)

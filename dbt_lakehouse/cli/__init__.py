@@ -59,8 +59,8 @@ for _command in (
     *(landing.decode, landing.land, landing.stream),
     *(changing.generate, changing.redrive, changing.maintain, changing.forget),
     *(changing.migrate_catalog, changing.backup, changing.recover),
-    *(reading.sql, reading.show, reading.why, reading.explain, reading.peek, reading.quarantine),
-    *(reading.status, reading.doctor, reading.report, reading.docs),
+    *(reading.sql, reading.show, reading.why, reading.events, reading.explain, reading.peek),
+    *(reading.quarantine, reading.status, reading.doctor, reading.report, reading.docs),
     *(serving.serve, serving.password, serving.jars),
 ):
     lakehouse.add_command(_command)

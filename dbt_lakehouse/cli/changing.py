@@ -89,7 +89,7 @@ def redrive(
 ) -> None:
     """Decode quarantined payloads again, with today's decoders and vars.topics.
 
-    What can be decoded now goes to silver.change_events in its place in the log; the next `dbt run`
+    What can be decoded now goes to silver.other_events in its place in the log; the next `dbt run`
     takes it on. What fails still stays in quarantine, with today's reason.
     """
     from dbt_lakehouse.commands.redrive import redrive as decode_again

@@ -217,6 +217,54 @@ def peek(project: "Project", topic: str, limit: int, as_json: bool) -> None:
 
 
 @click.command()
+@click.option("--topic", required=True, help="A topic that has landed.")
+@click.option("--partition", type=Count(min=0), help="Only of this partition.")
+@click.option("--offset", type=Count(min=0), help="Only of the message with this offset.")
+@click.option("--from", "first", type=Count(min=0), help="Only from this offset on.")
+@click.option("--to", "last", type=Count(min=0), help="Only up to this offset, and with it.")
+@click.option(
+    "--key",
+    metavar="JSON",
+    help='Only events with these values in their key or a row: {"id": 7}; `-`: standard input.',
+)
+@click.option(
+    "--limit", type=Count(min=1), help="So many events at most (default: 100, with --json all)."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, a line for each event.")
+@place_options
+def events(
+    place: "Place",
+    topic: str,
+    partition: int | None,
+    offset: int | None,
+    first: int | None,
+    last: int | None,
+    key: str | None,
+    limit: int | None,
+    as_json: bool,
+) -> None:
+    """Print the events of messages that have landed, decoded anew, in the order of their places.
+
+    All that change logs and silver.other_events are made of, with the row images and metadata;
+    JSON has the fields of `lakehouse decode`. Needs no Spark. A range of offsets is quick, a key
+    takes a look at all messages of the topic.
+    """
+    from dbt_lakehouse.commands.events import Choice, find, write_json, write_text
+    from dbt_lakehouse.lake.reader import Reader
+
+    if offset is not None and not (first is last is None):
+        fail("--offset is one message, --from and --to are a range: which is meant?")
+    keys = [None] if key is None else key_lines(key)
+    if len(keys) != 1:
+        fail("--key: one key can be asked for")
+    reader = Reader(place.settings, place.gold, root=place.root)
+    least, greatest = (first, last) if offset is None else (offset, offset)
+    choice = Choice(topic, partition, least, greatest, keys[0])
+    found = find(reader, f"{place.silver}.other_events", choice)
+    (write_json if as_json else write_text)(found, limit, write)
+
+
+@click.command()
 @quarantine_options
 @click.option(
     "--examples",

@@ -7,28 +7,34 @@ from typing import Any, Final
 import msgspec
 
 from dbt_lakehouse.texts import time_text
-from python_udfs.core.events import Event, Headers
+from python_udfs.core.events import FORGOTTEN, Event, Headers
 
-_FORGOTTEN: Final = "lakehouse.forgotten"
-_JSON: Final = ("record_key", "before", "after", "metadata")
-_TIMES: Final = ("occurred_at", "expires_at")
+JSON: Final = ("record_key", "before", "after", "metadata")
+"""The fields of an event that are JSON texts."""
+TIMES: Final = ("occurred_at", "expires_at")
+"""Those that are times."""
 
 
-def event_json(event: Event) -> dict[str, Any]:
-    """An event as `lakehouse decode` prints it, nulls left out."""
-    values = {name: value for name, value in event._asdict().items() if value is not None}
-    for name in _JSON:
-        if name in values:
+def event_row(event: Event) -> dict[str, Any]:
+    """An event as `lakehouse decode` prints it."""
+    values = event._asdict()
+    for name in JSON:
+        if values[name] is not None:
             values[name] = msgspec.Raw(values[name])
-    for name in _TIMES:
-        if name in values:
+    for name in TIMES:
+        if values[name] is not None:
             values[name] = time_text(values[name] * 1000)
     return values
 
 
+def event_json(event: Event) -> dict[str, Any]:
+    """The same, nulls left out."""
+    return {name: value for name, value in event_row(event).items() if value is not None}
+
+
 def is_forgotten(headers: Iterable[Mapping[str, Any]] | None) -> bool:
     """Whether `lakehouse forget` has taken bytes out of the message with these headers."""
-    return any(header["key"] == _FORGOTTEN for header in headers or ())
+    return any(header["key"] == FORGOTTEN for header in headers or ())
 
 
 def pairs_of(headers: Iterable[Mapping[str, Any]] | None) -> Headers:

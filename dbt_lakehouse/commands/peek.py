@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from dbt_lakehouse.commands.explain.guess import Guess, guess
-from dbt_lakehouse.commands.explain.report import event_lines, wrong_of
+from dbt_lakehouse.commands.explain.report import events_lines
 from dbt_lakehouse.commands.messages import event_json
 from dbt_lakehouse.landing.kafka.peeking import Peeked
 from dbt_lakehouse.schema_registry import know_schemas_of
@@ -24,11 +24,7 @@ def peek_text(topic: str, messages: Iterable[Peeked]) -> str:
         place = f"{topic}, partition {message.partition}, offset {message.offset}"
         moment = "without a time" if message.timestamp is None else time_text(message.timestamp)
         lines.append(f"{place}, {moment}: {found.format} ({found.how})")
-        for event in events:
-            title = f"event {event.event_index}" if len(events) > 1 else "event"
-            wrong = wrong_of(event)
-            lines += [f"  {line}" for line in event_lines(title, event, wrong, everything=False)]
-        lines.append("")
+        lines += [*events_lines(events, len(events)), ""]
     return "\n".join(lines).rstrip() or f"{topic} has no messages"
 
 

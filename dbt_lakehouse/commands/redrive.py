@@ -26,7 +26,7 @@ class Redriven(NamedTuple):
     decoded: int
     """Of them, those without any error now."""
     events: int
-    """New in change_events, those that still report an error left out."""
+    """New in other_events, those that still report an error left out."""
 
     @property
     def left(self) -> int:

@@ -30,6 +30,7 @@ from pyspark.errors.exceptions.captured import IllegalArgumentException
 
 from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.texts import did_you_mean
+from python_udfs.core.events import FORGOTTEN
 from python_udfs.registry import FORMATS
 
 _FIELDS = frozenset({"topic", "pattern", "when", "format", "compacted", "kafka", "land_as"})
@@ -46,7 +47,12 @@ class Condition(NamedTuple):
     value: str | None = None
 
     def holds(self, key: bytes | None, value: bytes | None, headers: Headers) -> bool:
-        """Whether a message is meant; ``macros/events/payload_format.sql`` says the same in SQL."""
+        """Whether a message is meant; ``formats.condition_sql`` says the same in SQL.
+
+        One that was forgotten may be: it says nothing in any format.
+        """
+        if key is None and value is None and any(name == FORGOTTEN for name, _ in headers):
+            return True
         if self.header is None:
             text = key if value is None else value
             return text is not None and text[:1] == bytes([self.first_byte or 0])
@@ -202,7 +208,7 @@ def _rule(entry: Any) -> TopicRule:
             " with `topic`, not with a pattern"
         )
     _require_brackets(entry.get("pattern"))
-    when = _condition(entry)
+    when = condition(entry)
     return TopicRule(
         topic=entry.get("topic"),
         pattern=entry.get("pattern"),
@@ -236,7 +242,10 @@ def _require_brackets(pattern: str | None) -> None:
             ) from None
 
 
-def _condition(entry: Mapping[str, Any]) -> Condition | None:
+def condition(entry: Mapping[str, Any]) -> Condition | None:
+    """What the ``when`` of an entry asks for, None if it has none. Raises
+    ``ConfigurationError``.
+    """
     when = entry.get("when")
     match when:
         case None if "when" not in entry:

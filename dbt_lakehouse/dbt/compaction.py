@@ -1,9 +1,9 @@
 """Which tombstones of compacted topics have not been judged yet: whether they are all that is left
 of a delete (macros/events/judge_tombstones.sql).
 
-change_events keeps up to where its rows have been judged, and of which topics: a run that was cut
-off between its rows and their judgement, rows that come by another way (`lakehouse redrive`), and
-topics that are compacted since are found by that.
+other_events keeps up to where bronze's payloads and its own rows have been judged, and of which
+topics: a run that was cut off before it has judged, events that come by another way (`lakehouse
+redrive`), and topics that are compacted since are found by that.
 """
 
 import json
@@ -19,7 +19,7 @@ from dbt_lakehouse.texts import sql_text
 PROPERTY: Final = "lakehouse.judged"
 
 
-class News(NamedTuple):
+class TopicNews(NamedTuple):
     """What a topic has got since it was judged."""
 
     topic: str
@@ -31,23 +31,31 @@ class News(NamedTuple):
 class Judged:
     """What has been judged of a table."""
 
-    mark: Mark | None = None
+    bronze: Mark | None = None
+    own: Mark | None = None
     topics: Mapping[str, bool] = field(default_factory=dict)
     """The topics that had events, and whether they counted as compacted."""
 
 
 def judged(table: Table) -> Judged:
-    """What a table says of itself."""
+    """What a table says of itself: nothing if it was made anew or rolled back since, without the
+    deletes that were found by then.
+    """
     held = json.loads(table.properties.get(PROPERTY) or "{}")
     if not held:
         return Judged()
-    return Judged(parsed(held["mark"]), held["topics"])
+    own = parsed(held["own"])
+    try:
+        reading(own, table)
+    except HistoryLost:
+        return Judged()
+    return Judged(parsed(held["bronze"]), own, held["topics"])
 
 
-def unjudged(table: Table) -> Reading:
+def unjudged(mark: Mark | None, table: Table) -> Reading:
     """The rows to look at: all of them if the table is not the one that was judged."""
     try:
-        return reading(judged(table).mark, table)
+        return reading(mark, table)
     except HistoryLost:
         return reading(None, table)
 
@@ -59,7 +67,7 @@ class Window(NamedTuple):
     since: int | None
 
     def condition(self) -> str:
-        """The same as SQL over change_events."""
+        """The same as SQL over events."""
         own = f"topic = {sql_text(self.topic)}"
         return own if self.since is None else f"{own} and log_time >= {moment(self.since)}"
 
@@ -74,16 +82,19 @@ class Judging(NamedTuple):
         """The events of all windows, as SQL."""
         return " or ".join(f"({each.condition()})" for each in self.windows)
 
-    def names(self) -> str:
-        """The topics as SQL."""
-        return ", ".join(sql_text(each.topic) for each in self.windows)
+    def topic_names(self) -> list[str]:
+        """The topics of all windows."""
+        return [each.topic for each in self.windows]
 
-    def kept(self, table: Table) -> str:
-        """What a table is to keep once they are judged."""
-        return json.dumps({"mark": str(mark_of(table)), "topics": self.topics}, sort_keys=True)
+    def kept(self, bronze: Mark, table: Table) -> str:
+        """What other_events is to keep once they are judged, as far as bronze was read."""
+        marks = {"bronze": str(bronze), "own": str(mark_of(table))}
+        return json.dumps({**marks, "topics": self.topics}, sort_keys=True)
 
 
-def judging(before: Judged, news: Iterable[News], is_compacted: Callable[[str], bool]) -> Judging:
+def judging(
+    before: Judged, news: Iterable[TopicNews], is_compacted: Callable[[str], bool]
+) -> Judging:
     """What is to be judged, by what came since.
 
     A new event may come before tombstones that are there already, so all of its topic behind it

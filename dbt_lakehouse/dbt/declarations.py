@@ -87,7 +87,7 @@ def change_log(arguments: Mapping[str, Any]) -> dict[str, Any]:
                             the source said beside the row, that it is "from" metadata, and where
         fields              the fields of the row's columns, "$" for the whole image
         key                 the names of the key columns; of a keyless table all of the row's
-        conditions          SQL over change_events: which of them are the log's
+        conditions          SQL over events: which of them are the log's
         technical           further columns, as SQL
         keyless, partial    as declared
         namespace           the Aerospike namespace; None for all other logs
@@ -284,6 +284,25 @@ def _conditions(arguments: Mapping[str, Any]) -> list[str]:
     if arguments.get("where"):
         conditions.append(f"({arguments['where']})")
     return conditions
+
+
+def payload_conditions(log: Mapping[str, Any]) -> list[str]:
+    """Those of a log's conditions that a payload meets, whatever its events are: of its format and
+    its topic.
+    """
+    return [each for each in log["conditions"] if each.startswith(("format ", "topic "))]
+
+
+def event_conditions(log: Mapping[str, Any]) -> list[str]:
+    """All others."""
+    return [each for each in log["conditions"] if each not in payload_conditions(log)]
+
+
+def is_chosen_by_texts(log: Mapping[str, Any]) -> bool:
+    """Whether a log takes some of the events of its source tables only, by SQL of its author's: it
+    needs all that events say.
+    """
+    return any(each.startswith("(") for each in log["conditions"])
 
 
 def _sources(arguments: Mapping[str, Any]) -> list[list[str | None]] | None:
@@ -501,7 +520,7 @@ _PLAIN_NAME: Final = re.compile("[A-Za-z0-9_ .-]+")
 
 
 def events_that_say(log: Mapping[str, Any], columns: Collection[str]) -> str | None:
-    """A condition on events (SQL over change_events) that holds for all that may say something of
+    """A condition on events (SQL) that holds for all that may say something of
     columns of a log: by the names that their texts have. None if any event may.
     """
     # A partial image leaves as they were the columns that it does not name.

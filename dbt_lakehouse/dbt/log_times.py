@@ -1,6 +1,6 @@
 """Log times of new payloads: the newest Kafka timestamp so far in their partition, by offset.
 
-What earlier runs have given to each partition is kept with change_events, so that a run need not
+What earlier runs have given to each partition is kept with other_events, so that a run need not
 look at all events again. Most payloads' log time is their own timestamp.
 """
 

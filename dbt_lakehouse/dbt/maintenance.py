@@ -13,7 +13,10 @@ from dbt_lakehouse.texts import counted
 
 # Tables that keep a history which only maintenance bounds.
 _MATERIALIZATIONS: Final = frozenset(
-    {"append_only", "change_log", "current_state", "history", "state_table", "incremental"}
+    {
+        *("append_only", "other_events", "change_log", "current_state", "history"),
+        *("state_table", "incremental"),
+    }
 )
 # What Iceberg makes manifests of (its commit.manifest.target-size-bytes).
 _MANIFEST_BYTES: Final = 8 << 20

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
-from dbt_lakehouse.lake.tables import NO_SNAPSHOT, Table
+from dbt_lakehouse.lake.tables import NO_SNAPSHOT, Snapshot, Table
 
 PREFIX: Final = "lakehouse.read."
 # A property that is another one each time that a table is made anew. Iceberg's uuid stays when a
@@ -44,6 +44,11 @@ class Mark(NamedTuple):
 def mark_of(table: Table) -> Mark:
     """The mark of one who has read all of a table."""
     return Mark(_identity(table), table.snapshot, table.sequence)
+
+
+def mark_at(table: Table, snapshot: Snapshot) -> Mark:
+    """The mark of one who has read a table as far as an earlier snapshot."""
+    return Mark(_identity(table), snapshot.name, snapshot.sequence_number)
 
 
 def _identity(table: Table) -> str:
@@ -108,6 +113,8 @@ class Reading(NamedTuple):
     since: Mark | None = None
     first_row: int | None = None
     """The least ``_row_id`` of rows that were appended since, of ``SINCE_ROW``."""
+    is_kept: bool = True
+    """Whether the snapshot of ``until`` is kept: else rows are told by the numbers of commits."""
 
     @property
     def has_news(self) -> bool:
@@ -122,6 +129,8 @@ class Reading(NamedTuple):
         """
         if self.window is Window.NOTHING or self.until.snapshot == NO_SNAPSHOT:
             return f"(select * from {relation} where false)"
+        if not self.is_kept:
+            return f"(select * from {relation} where {self._numbers()})"
         if self.since is None or self.window is Window.WHOLE:
             return f"(select * from {relation} version as of {self.until.snapshot})"
         if self.window is Window.SINCE_SNAPSHOT:
@@ -133,6 +142,13 @@ class Reading(NamedTuple):
         if self.window is Window.SINCE_ROW:
             is_new = f"_row_id >= {self.first_row}"
         return f"(select * from {relation} version as of {self.until.snapshot} where {is_new})"
+
+    def _numbers(self) -> str:
+        number = "_last_updated_sequence_number"
+        upper = f"{number} <= {self.until.sequence}"
+        if self.since is None or self.window is Window.WHOLE:
+            return upper
+        return f"{upper} and {number} > {self.since.sequence}"
 
 
 def is_trimmed(mark: Mark, table: Table) -> bool:
@@ -185,3 +201,19 @@ def reading(mark: Mark | None, table: Table) -> Reading:
     if oldest.sequence_number <= mark.sequence or int(mark.snapshot) in table.others:
         raise RolledBack("was rolled back")
     return Reading(Window.SINCE_SEQUENCE, until, mark)
+
+
+def reading_to(mark: Mark | None, table: Table, limit: Mark | None) -> Reading:
+    """``reading`` of a table that ends at a mark which another reader has on it; nothing for one
+    that has none.
+    """
+    if limit is None:
+        return Reading(Window.NOTHING, mark or Mark(_identity(table), NO_SNAPSHOT, 0), mark)
+    for place, snapshot in enumerate(table.chain):
+        if snapshot.name == limit.snapshot:
+            return reading(mark, replace(table, chain=table.chain[place:]))
+    if mark == limit:
+        return Reading(Window.NOTHING, limit, mark)
+    # It has expired; of an append-only table the numbers of commits tell the same.
+    window = Window.WHOLE if mark is None else Window.SINCE_SEQUENCE
+    return Reading(window, limit, mark, is_kept=False)

@@ -123,7 +123,8 @@ def _plain(name: str) -> str:
 def question(log: Mapping[str, Any], events: str) -> str:
     """SQL that tells which names the keys of a log's events have, where and when.
 
-    ``events`` is SQL of change_events, all that the log has read or is to read.
+    ``events`` are its events as their payloads say them, as SQL of a relation: all that the log
+    has read or is to read.
     """
     conditions = "".join(f"\n    and {condition}" for condition in log["conditions"])
     fields = key_fields(log)

@@ -1,119 +1,215 @@
-"""Which source tables the commits of change_events have events of, so that the change logs of all
-others need not look.
+"""Which source tables the commits of other_events have read events of, and in which topics: so the
+change logs of all others need not look, and a log opens the topics alone that hold its events.
 
-While a run's events are written, Spark folds their source tables into a bit field (a Bloom filter
-of one hash), and counts what other models ask for. That is kept with the table, for its newest
-commits, by snapshot. A bit that is set may be another table's; one that is not set is certain.
+While a run looks at its new payloads, Spark collects these pairs of all their events, and counts
+what other models ask for. That is kept with the table, for its newest commits, by snapshot.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
-from zlib import crc32
 
 from dbt_lakehouse.dbt.marks import Reading, Window
-from dbt_lakehouse.lake.tables import Table
+from dbt_lakehouse.lake.tables import LOOKED, Snapshot, Table
+from dbt_lakehouse.texts import sql_texts
 
 PROPERTY: Final = "lakehouse.news"
 
-_WORDS: Final = 8
-_WORD_BITS: Final = 64
 # Older commits are looked at by who has not read them yet.
 _COMMITS_KEPT: Final = 100
-
-Source = tuple[str | None, str | None, str | None]
-"""Database, schema and table of an event."""
+# Of more, no run would gain by knowing them: each writes all of them down.
+_MOST_PAIRS: Final = 5000
 
 SOURCE: Final = ("source_database", "source_schema", "source_table")
-"""The columns of these."""
+"""The columns of an event that say which table it is of."""
+
+CHANGES: Final = ("snapshot", "insert", "update", "upsert", "delete", "truncate")
+"""The operations that change a row."""
+IS_CHANGE: Final = f"operation in ({sql_texts(CHANGES)})"
+OPERATIONS: Final = (*CHANGES, "tombstone", "message", "schema_change", "invalid")
+"""All operations."""
 
 Wanted = str | Sequence[Sequence[str | None]] | None
-"""What a model reads of change_events: one of ``CONDITIONS``, the events of some source tables, or
-any.
-"""
+"""What a model reads: one of ``CONDITIONS``, the events of some source tables, or any."""
 
 CONDITIONS: Final = {
     "invalid": "operation = 'invalid'",
     "set_less_deletes": "operation = 'delete' and source_table is null",
     "truncates": "operation = 'truncate'",
+    "added": "added_by is not null",
 }
-"""What some models read whatever the source table is, as SQL over change_events."""
-
-COUNTS: Final = {name: f"count_if({condition})" for name, condition in CONDITIONS.items()}
-
-_ABSENT: Final = "\x01"
+"""What some models read whatever the source table is, as SQL over events."""
 
 
-def aggregates() -> dict[str, str]:
-    """SQL over change_events for what is kept of a commit."""
-    names = ", ".join(f"coalesce({name}, '{_ABSENT}')" for name in SOURCE)
-    place = f"(crc32(concat_ws('\x00', {names})) % {_WORDS * _WORD_BITS})"
-    words = {
-        f"word_{word}": (
-            f"bit_or(if({place} div {_WORD_BITS} = {word},"
-            f" shiftleft(1L, cast({place} % {_WORD_BITS} as int)), 0L))"
-        )
-        for word in range(_WORDS)
+def aggregates(events: str = "1") -> dict[str, str]:
+    """SQL over events for what is kept of a commit. ``events``: SQL for how many a row stands
+    for.
+    """
+    fields = ", ".join(f"'{name}', {name}" for name in ("topic", *SOURCE))
+    pair = f"named_struct({fields})"
+    operations = {name: f"operation = '{name}'" for name in OPERATIONS}
+    return {
+        "pairs": f"collect_set(if({IS_CHANGE}, {pair}, null))",
+        **{
+            name: f"sum(if({condition}, {events}, 0))"
+            for name, condition in {**CONDITIONS, **operations}.items()
+        },
     }
-    return {**words, **COUNTS}
 
 
-def _bit(source: Sequence[str | None]) -> int:
-    text = "\x00".join(_ABSENT if name is None else name for name in source)
-    return 1 << (crc32(text.encode()) % (_WORDS * _WORD_BITS))
+class News:
+    """What a table keeps of its commits."""
+
+    def __init__(self, table: Table) -> None:
+        held = json.loads(table.properties.get(PROPERTY) or "{}")
+        self.pairs: Final[list[list[str | None]]] = held.get("pairs") or []
+        """Topic, database, schema and table of all events that commits speak of."""
+        self.commits: Final[list[dict[str, Any]]] = held.get("commits") or []
+        """Of each commit, the newest first: ``snapshot``, ``CONDITIONS``, ``operations``, how many
+        events it has of each of ``OPERATIONS``, and ``pairs``, a bit field in hexadecimal digits of
+        those that it has, None for any.
+        """
+        self.is_whole: Final[bool] = held.get("is_whole", False)
+        """Whether the pairs are those of all events that the table has ever looked at, but for what
+        commits have looked at that are behind the newest of these.
+        """
+
+    def by_snapshot(self) -> dict[str, dict[str, Any]]:
+        """What is kept of commits by their snapshots."""
+        return {commit["snapshot"]: commit for commit in self.commits}
+
+    def pairs_of(self, commit: Mapping[str, Any]) -> list[list[str | None]] | None:
+        """The pairs of a commit; None for any."""
+        if commit["pairs"] is None:
+            return None
+        bits = int(commit["pairs"], 16)
+        return [pair for place, pair in enumerate(self.pairs) if bits >> place & 1]
+
+    def has(self, commit: Mapping[str, Any] | None, wanted: Wanted) -> bool:
+        """Whether a commit may have read what a model wants."""
+        if commit is None or wanted is None:
+            return True
+        if isinstance(wanted, str):
+            return bool(commit[wanted])
+        pairs = self.pairs_of(commit)
+        return pairs is None or any(pair[1:] in map(list, wanted) for pair in pairs)
 
 
-def kept(table: Table, snapshot: str, observed: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """What is to be kept after a commit of a table that had been ``table`` before."""
+def kept(
+    table: Table, snapshot: str, observed: Mapping[str, Any], *, is_first: bool
+) -> dict[str, Any]:
+    """What is to be kept after a commit of a table that had been ``table`` before; ``is_first``:
+    that has made it anew.
+    """
+    news = News(table)
+    is_whole = is_first or (news.is_whole and _knows_newest(news, table))
+    pairs: list[list[str | None]] = [list(pair) for pair in news.pairs]
+    places = {tuple(pair): place for place, pair in enumerate(pairs)}
     bits = 0
-    for word in range(_WORDS):
-        # Java's longs have a sign.
-        value = int(observed.get(f"word_{word}") or 0) % (1 << _WORD_BITS)
-        bits |= value << (word * _WORD_BITS)
-    counts = {name: int(observed.get(name) or 0) for name in COUNTS}
-    commit = {"snapshot": snapshot, "tables": f"{bits:x}", **counts}
-    return [commit, *commits_kept(table)][:_COMMITS_KEPT]
+    for pair in observed["pairs"]:
+        named = (pair["topic"], *(pair[name] for name in SOURCE))
+        if named not in places:
+            places[named] = len(pairs)
+            pairs.append(list(named))
+        bits |= 1 << places[named]
+    is_known = len(pairs) <= _MOST_PAIRS
+    commit = {
+        "snapshot": snapshot,
+        "pairs": f"{bits:x}" if is_known else None,
+        **{name: int(observed.get(name) or 0) for name in CONDITIONS},
+        "operations": [int(observed.get(name) or 0) for name in OPERATIONS],
+    }
+    return {
+        "pairs": pairs if is_known else news.pairs,
+        "commits": [commit, *news.commits][:_COMMITS_KEPT],
+        "is_whole": is_known and is_whole,
+    }
 
 
-def commits_kept(table: Table) -> list[dict[str, Any]]:
-    """What is kept of a table's commits, the newest first: ``snapshot``, ``tables``, ``COUNTS``."""
-    commits: list[dict[str, Any]] = json.loads(table.properties.get(PROPERTY) or "[]")
-    return commits
+def _knows_newest(news: News, table: Table) -> bool:
+    """Whether what is kept speaks of the newest commit that has looked at anything."""
+    newest = table.last_looked
+    if newest is None:
+        # None has, if all commits are there.
+        return not table.chain or table.chain[-1].parent_snapshot_id is None
+    return newest in news.by_snapshot()
+
+
+def decoded(table: Table) -> list[tuple[Snapshot, dict[str, int]]]:
+    """The commits of other_events that have looked at payloads, or added events that these stand
+    for, with how many events there were of which operation; the newest first, as far as is kept,
+    without those of no events.
+    """
+    commits = News(table).by_snapshot()
+    return [
+        (each, dict(zip(OPERATIONS, commits[each.name]["operations"], strict=True)))
+        for each in table.chain
+        if each.name in commits and any(commits[each.name]["operations"])
+    ]
 
 
 def may_have(table: Table, reading: Reading, wanted: Wanted) -> bool:
-    """Whether new rows of change_events may have what a model wants."""
+    """Whether new rows of other_events, or payloads that it has looked at, may have what a model
+    wants.
+    """
     if reading.window is not Window.SINCE_SNAPSHOT or wanted is None or reading.since is None:
         return reading.has_news
-    commits = {commit["snapshot"]: commit for commit in commits_kept(table)}
+    news = News(table)
+    commits = news.by_snapshot()
     for snapshot in table.chain:
         if snapshot.name == reading.since.snapshot:
             return False
-        if snapshot.appends and _may_have(commits.get(snapshot.name), wanted):
+        if snapshot.appends and news.has(commits.get(snapshot.name), wanted):
             return True
     return True
 
 
 def may_ever_have(table: Table, wanted: str) -> bool:
-    """Whether any row of change_events may be what ``CONDITIONS`` names so."""
-    commits = {commit["snapshot"]: commit for commit in commits_kept(table)}
+    """Whether any event may be what ``CONDITIONS`` names so."""
+    news = News(table)
+    commits = news.by_snapshot()
     if table.chain and table.chain[-1].parent_snapshot_id is not None:
         # Commits before it have expired.
         return True
     return any(
-        _may_have(commits.get(snapshot.name), wanted)
+        news.has(commits.get(snapshot.name), wanted)
         for snapshot in table.chain
-        if snapshot.changes_rows
+        if snapshot.changes_rows or snapshot.appends
     )
 
 
-def _may_have(
-    commit: Mapping[str, Any] | None, wanted: str | Sequence[Sequence[str | None]]
-) -> bool:
-    if commit is None:
-        return True
-    if isinstance(wanted, str):
-        # Older versions have not counted all.
-        return bool(commit.get(wanted, True))
-    bits = int(commit["tables"], 16)
-    return any(bits & _bit(source) for source in wanted)
+def all_pairs(table: Table) -> Sequence[Sequence[str | None]] | None:
+    """Topic, database, schema and table of all events that it has looked at; None if that is not
+    known.
+    """
+    news = News(table)
+    return news.pairs if news.is_whole and _knows_newest(news, table) else None
+
+
+def topics_with(
+    table: Table, since: str | None, sources: Iterable[Sequence[str | None]] | None
+) -> list[str] | None:
+    """The topics that have events of some source tables, of any for None, among those that commits
+    behind a snapshot have looked at (None: all commits). None if that is not known.
+    """
+    news = News(table)
+    wanted = None if sources is None else [list(source) for source in sources]
+
+    def topics(pairs: Iterable[Sequence[str | None]]) -> set[str]:
+        return {str(pair[0]) for pair in pairs if wanted is None or pair[1:] in wanted}
+
+    if since is None:
+        pairs = all_pairs(table)
+        return None if pairs is None else sorted(topics(pairs))
+    commits = news.by_snapshot()
+    found: set[str] = set()
+    for snapshot in table.chain:
+        if snapshot.name == since:
+            return sorted(found)
+        if LOOKED in snapshot.summary:
+            commit = commits.get(snapshot.name)
+            pairs = None if commit is None else news.pairs_of(commit)
+            if pairs is None:
+                return None
+            found |= topics(pairs)
+    return None

@@ -8,13 +8,15 @@ from typing import Any, Final
 
 from dbt_common.exceptions import CompilationError
 
+from dbt_lakehouse.config.topics import Formats
 from dbt_lakehouse.dbt import marks, news
 from dbt_lakehouse.dbt.declarations import Changes, Fold, changes, declared, digest
 from dbt_lakehouse.dbt.fold import ROWS_OF_ONE_TASK, SMALL_TABLE, Newest, newest
 from dbt_lakehouse.dbt.marks import HistoryLost, Mark, Reading, RolledBack, Window
-from dbt_lakehouse.dbt.message_keys import TAKEN
+from dbt_lakehouse.dbt.message_keys import TAKEN as KEYS_TAKEN
+from dbt_lakehouse.dbt.moving import marks_moved
 from dbt_lakehouse.dbt.news import Wanted
-from dbt_lakehouse.lake.tables import NO_SNAPSHOT, Table
+from dbt_lakehouse.lake.tables import LAST_LOOKED, NO_SNAPSHOT, TAKEN, Table
 
 # In the summary of a snapshot: the digest of the declaration that its table is made of. The whole
 # of it is a property of the table, under that name.
@@ -38,9 +40,9 @@ CROSSED: Final = "lakehouse.truncates_crossed"
 TRUNCATED: Final = "lakehouse.truncated"
 # One of a change log: the mark on itself up to which rows of key updates have their values.
 KEY_UPDATES: Final = "lakehouse.key_updates"
-# One of change_events: the last offset of each partition and its log time (``kept``).
+# One of other_events: the last offset of each partition and its log time (``kept``).
 LOG_TIMES: Final = "lakehouse.log_times"
-_CARRIED: Final = (DECLARED, AS_OF, NEWEST, DOUBTS, HORIZON, PURGED)
+_CARRIED: Final = (DECLARED, AS_OF, NEWEST, DOUBTS, HORIZON, PURGED, TAKEN)
 
 Load = Callable[[str], Table | None]
 """A table as it is now by its name (``schema.table``), None if there is none."""
@@ -54,8 +56,9 @@ class NodeRun:
     its SQL is not all that counts. With ``anew`` the table is made anew whatever there is.
     ``merges``: whether an upstream can be read again from the start, so that its history may be
     lost. With ``refolds``, rows are made anew from all that the upstreams have of their keys.
-    ``wanted``: what is read of the first upstream, change_events. ``reason``: why the table is made
-    anew though it could go on.
+    ``wanted``: what is read of the first upstream, other_events. With ``follows``, the others are
+    read as far as the first has read them. ``reason``: why the table is made anew though it could
+    go on.
     """
 
     def __init__(
@@ -69,15 +72,28 @@ class NodeRun:
         merges: bool = False,
         refolds: bool = False,
         wanted: Wanted = None,
+        follows: bool = False,
         reason: str | None = None,
     ) -> None:
+        self.own: Final = str(own)
         self.upstreams: Final = list(upstreams)
+        self._merges: Final = merges
+        self._refolds: Final = refolds
+        self._follows: Final = follows
         self.fold: Final = of if isinstance(of, Fold) else None
         self.declaration: Final = None if of is None else declared(of)
         self.keeps: dict[str, Any] = {}
         """What is to be kept with the table for the next run: properties that speak of the snapshot
         that the run commits (``kept``).
         """
+        self.formats: dict[str, tuple[int, Formats]] = {}
+        """Those of the topics whose payloads other_events looks at, which have landed since a time
+        (microseconds since the epoch).
+        """
+        self.notes_beside: dict[str, str] = {}
+        """What a commit of the model's rows notes of them beside what all runs note."""
+        self.properties_beside: dict[str, str] = {}
+        """The properties that these refer to."""
         self.doubts: str | None = None
         """What of the new rows says that their key is none (``DOUBTS``)."""
         self.places: str | None = None
@@ -99,32 +115,39 @@ class NodeRun:
         self.to_fill: dict[str, str | None] = {}
         self.reason: str | None = None
         """Why a table that is there is made anew though nobody asked for it."""
+        self.is_moved = False
+        """Whether the marks of the table are on tables that it read before (``moving``)."""
         self.is_exchanged = False
         """Whether that is because it reads another table now."""
         self.rolled_back_from: str | None = None
-        """The snapshot of the first upstream that was read before that one was rolled back."""
-        self._merges: Final = merges
-        self._refolds: Final = refolds
+        """The snapshot of ``origin`` that was read before that one was rolled back."""
+        self._load: Final = load
         tables = {str(name): load(str(name)) for name in upstreams}
         if self.table is not None:
-            self.reason = reason or self._go_on(self.table, tables)
+            self.reason = reason or self._go_on(self.table, tables, wanted)
         self.is_incremental: Final = self.table is not None and self.reason is None
         if not self.is_incremental:
             self.to_fill = {}
             self.readings = {
-                name: Reading(Window.WHOLE, marks.mark_of(table))
+                name: self._reading(name, None, tables)
                 for name, table in tables.items()
                 if table is not None
             }
         elif upstreams and not self._wants(tables[str(upstreams[0])], wanted):
-            name = str(upstreams[0])
             # It stays where it was: to note it would be a commit for each table in each run.
-            self.readings[name] = self.readings[name]._replace(window=Window.NOTHING)
+            for name in [*self.readings] if follows else [str(upstreams[0])]:
+                self.readings[name] = self.readings[name]._replace(window=Window.NOTHING)
         self._tables: Final = tables
 
-    def _go_on(self, table: Table, tables: Mapping[str, Table | None]) -> str | None:
+    def _go_on(
+        self, table: Table, tables: Mapping[str, Table | None], wanted: Wanted
+    ) -> str | None:
         """Find out what is new to a table that is there; the reason why it can't go on, if so."""
         held = marks.marks_of(table)
+        if tables and not tables.keys() <= held.keys():
+            moved = marks_moved(held, [*tables], self._load, wanted)
+            self.is_moved = moved is not None
+            held = moved or held
         if self._merges:
             held = {name: mark for name, mark in held.items() if name in tables}
         elif tables and not held:
@@ -137,12 +160,12 @@ class NodeRun:
                 others = ", ".join(sorted(held.keys() - tables.keys())) or "other tables"
                 return f"it was made of {others}, and its model reads {name} now"
             try:
-                self.readings[name] = marks.reading(held.get(name), upstream)
+                self.readings[name] = self._reading(name, held.get(name), tables)
             except HistoryLost as error:
                 if not self._merges:
                     read = held[name].snapshot
-                    is_first = name == str(self.upstreams[0])
-                    if is_first and isinstance(error, RolledBack) and int(read) in upstream.others:
+                    is_origin = name == str(self.origin)
+                    if is_origin and isinstance(error, RolledBack) and int(read) in upstream.others:
                         self.rolled_back_from = read
                     return f"{name} {error} after it was read"
                 self.readings[name] = marks.reading(None, upstream)
@@ -159,6 +182,15 @@ class NodeRun:
         self.to_fill = changed.to_fill
         return changed.rebuild
 
+    def _reading(self, name: str, mark: Mark | None, tables: Mapping[str, Table | None]) -> Reading:
+        """What is new in an upstream since a mark on it. Raises ``HistoryLost``."""
+        table, first = tables[name], tables[str(self.upstreams[0])]
+        assert table is not None
+        if not self._follows or name == str(self.upstreams[0]):
+            return marks.reading(mark, table)
+        limit = None if first is None else marks.marks_of(first).get(name)
+        return marks.reading_to(mark, table, limit)
+
     def _declaration_of(self, table: Table) -> str | None:
         assert self.declaration is not None
         name = table.noted(DECLARED)
@@ -170,6 +202,11 @@ class NodeRun:
         if upstream is None or not self.upstreams:
             return True
         return news.may_have(upstream, self.readings[str(self.upstreams[0])], wanted)
+
+    @property
+    def origin(self) -> Any:
+        """The upstream that the table's rows are from."""
+        return self.upstreams[-1 if self._follows else 0]
 
     @property
     def is_declared_anew(self) -> bool:
@@ -207,7 +244,7 @@ class NodeRun:
         return self._tables[str(upstream)]
 
     def may_read(self, upstream: Any, wanted: str) -> bool:
-        """Whether the rows of change_events that are new to the table may have what
+        """Whether what is new to the table in other_events may have what
         ``news.CONDITIONS`` names so.
         """
         reading, table = self.reading(upstream), self.table_of(upstream)
@@ -233,6 +270,11 @@ class NodeRun:
             return f"(select * from {upstream} version as of {since.snapshot})"
         return f"(select * from {upstream} where _last_updated_sequence_number <= {since.sequence})"
 
+    def rows_so_far(self, upstream: Any) -> str:
+        """The rows of an upstream that are new or were read before, as SQL to select from."""
+        reading = self.reading(upstream)
+        return reading._replace(window=Window.WHOLE, since=None).sql(str(upstream))
+
     def snapshot_of(self, upstream: Any) -> str:
         """The snapshot up to which an upstream is read."""
         return self.reading(upstream).until.snapshot
@@ -244,8 +286,8 @@ class NodeRun:
 
     @property
     def is_small(self) -> bool:
-        """Whether the new rows of the first upstream are few enough for one task."""
-        name = str(self.upstreams[0])
+        """Whether what is new upstream is few rows enough for one task."""
+        name = str(self.origin)
         table, since = self._tables[name], self.reading(name).since
         if table is None or since is None:
             return False
@@ -281,12 +323,13 @@ class NodeRun:
             notes[DECLARED] = digest(self.declaration)
         if self.doubts is not None:
             notes[DOUBTS] = self.doubts
+        notes |= self.notes_beside
         return notes | {name: str(value) for name, value in (more or {}).items()}
 
     def properties(self) -> dict[str, str]:
         """Properties that the table must have before its rows are committed."""
         if self.declaration is None:
-            return {}
+            return self.properties_beside
         found = {f"{DECLARED}.{digest(self.declaration)}": self.declaration}
         if None in self.to_fill.values() and self.fold is None:
             # Nobody has asked of the columns that earlier events are filled with.
@@ -319,6 +362,9 @@ def carried(table: Table) -> dict[str, str]:
         for name, value in snapshot.summary.items():
             if name in _CARRIED:
                 notes.setdefault(name, value)
+    looked = table.last_looked
+    if looked is not None and looked != table.snapshot:
+        notes[LAST_LOOKED] = looked
     current = table.chain[0].summary if table.chain else {}
     return {} if notes.items() <= current.items() else notes
 
@@ -327,6 +373,7 @@ def kept_anew(table: Table) -> dict[str, str]:
     """What a table keeps that speaks of an earlier snapshot, and is true of the current one: the
     properties as they have to be before that snapshot expires.
     """
-    values = {name: kept(table, name) for name in (LEAVES, LOG_TIMES, TAKEN, CROSSED, TRUNCATED)}
+    names = (LEAVES, LOG_TIMES, KEYS_TAKEN, CROSSED, TRUNCATED)
+    values = {name: kept(table, name) for name in names}
     texts = {name: keeping(table, each) for name, each in values.items() if each is not None}
     return {name: text for name, text in texts.items() if table.properties[name] != text}

@@ -58,6 +58,16 @@ def log_of(graph: Mapping[str, Any], relation: Any) -> Mapping[str, Any]:
     return log
 
 
+def change_log_nodes(graph: Mapping[str, Any]) -> list[Any]:
+    """The models of all change logs."""
+    return [node for node in _models(graph) if "change_log" in node.config.meta]
+
+
+def change_logs(graph: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """What all change logs declare."""
+    return [node.config.meta["change_log"] for node in change_log_nodes(graph)]
+
+
 def log_node(graph: Mapping[str, Any], node: Any) -> Any:
     """The model of the change log of a gold table or history."""
     for log in _logs(graph, node):

@@ -4,11 +4,16 @@ Whoever forgets a key, or purges, makes commits that rewrite rows and have nothi
 mark (``marks``) outlives that as long as its snapshot is kept; once that has expired, a rewritten
 row looks like a new one. So the marks of all who had read everything are brought on behind it.
 
+A change log has marks on other_events and on bronze, and reads bronze as far as other_events has:
+it follows it.
+
 Names of tables are ``schema.table``.
 """
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Final
 
 from pyspark.sql import SparkSession
 
@@ -16,6 +21,10 @@ from dbt_lakehouse.dbt import commits, marks, news, tables
 from dbt_lakehouse.dbt.declarations import quoted
 from dbt_lakehouse.dbt.marks import HistoryLost, Window
 from dbt_lakehouse.dbt.news import Wanted
+from dbt_lakehouse.dbt.node_run import DECLARED
+from dbt_lakehouse.lake.tables import TAKEN, Table
+
+_LOG_TIMES: Final = "log_times"
 
 
 def readers_in(spark: SparkSession) -> dict[str, list[str]]:
@@ -26,16 +35,23 @@ def readers_in(spark: SparkSession) -> dict[str, list[str]]:
     for schema in tables.schemas_of(spark):
         for name in tables.tables_in(spark, schema):
             table = tables.look_at(spark, ".".join(quoted([schema, name])))
-            for upstream in marks.marks_of(table) if table is not None else ():
-                found.setdefault(upstream, []).append(f"{schema}.{name}")
+            # Of log_times, a mark says up to where its rows were found, and nothing is read by it.
+            if table is not None and name != _LOG_TIMES:
+                for upstream in marks.marks_of(table):
+                    found.setdefault(upstream, []).append(f"{schema}.{name}")
     return found
 
 
 def has_read_all(spark: SparkSession, reader: str, upstream: str, wanted: Wanted = None) -> bool:
-    """Whether nothing is left for the reader's next run, of what it wants of the upstream."""
+    """Whether nothing is left for the reader's next run, of what it wants of the upstream; a change
+    log wants what it declares.
+    """
+    followed = _followed(spark, reader, upstream)
+    if followed is not None:
+        return has_read_all(spark, followed, upstream) and has_read_all(spark, reader, followed)
     table, read = tables.look_at(spark, reader), tables.look_at(spark, upstream)
     mark = None if table is None else marks.marks_of(table).get(upstream)
-    if mark is None or read is None:
+    if table is None or mark is None or read is None:
         return False
     try:
         reading = marks.reading(mark, read)
@@ -43,7 +59,24 @@ def has_read_all(spark: SparkSession, reader: str, upstream: str, wanted: Wanted
         return False
     if reading.window is Window.SINCE_SEQUENCE:
         return spark.sql(f"select 1 from {reading.sql(upstream)} limit 1").isEmpty()
-    return not news.may_have(read, reading, wanted)
+    return not news.may_have(read, reading, wanted or _declared_sources(table))
+
+
+def _followed(spark: SparkSession, reader: str, upstream: str) -> str | None:
+    """The table that a reader of an upstream follows: other_events; None for no such one."""
+    table = tables.look_at(spark, reader)
+    for name in () if table is None else marks.marks_of(table).keys() - {upstream}:
+        other = tables.look_at(spark, name)
+        if other is not None and other.noted(TAKEN) and upstream in marks.marks_of(other):
+            return name
+    return None
+
+
+def _declared_sources(table: Table) -> Wanted:
+    """The source tables whose events a change log takes; None for any, or for another table."""
+    text = table.properties.get(f"{DECLARED}.{table.noted(DECLARED)}")
+    sources: Wanted = json.loads(text).get("sources") if text else None
+    return sources
 
 
 def notes_of_reading(spark: SparkSession, reader: str, upstream: str) -> dict[str, str]:
@@ -66,6 +99,8 @@ def rewriting(spark: SparkSession, readers: Mapping[str, Wanted], upstream: str)
         for reader, wanted in readers.items()
         if has_read_all(spark, reader, upstream, wanted)
     ]
+    # Nobody is ahead of whom it follows.
+    done.sort(key=lambda reader: _followed(spark, reader, upstream) is not None)
     # Before it too: what breaks off is repeated, and finds marks whose snapshots have not expired.
     _move_on(spark, done, upstream)
     yield

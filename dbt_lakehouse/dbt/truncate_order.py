@@ -16,13 +16,14 @@ the earlier truncate. Where there is no such place, because earlier runs have wr
 a truncate and what is behind it into one millisecond or into the wrong order, the log is made anew.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cmp_to_key
 from typing import Any, Final
 
 import pyarrow as pa
 
+from dbt_lakehouse.dbt.log_input import Part
 from dbt_lakehouse.dbt.node_run import LOG_TIMES, NodeRun, kept
 from dbt_lakehouse.dbt.truncate_sql import (
     EVENT,
@@ -83,7 +84,7 @@ class Placed:
     """What has become of the log times of new events."""
 
     view: str | None = None
-    """Of the events with another log time than in change_events: their place (``topic``,
+    """Of the events with another log time than their own: their place (``topic``,
     ``partition``, ``offset``, ``event_index``) and ``placed_at``. None for no such event.
     """
     ties: int = 0
@@ -98,21 +99,23 @@ class Placed:
 
 def place(
     session: LakeSession,
-    run: NodeRun,
+    events: Callable[[str, str | None], str],
     log: str,
-    conditions: Sequence[str],
     newest: int | None,
     view: str,
+    *,
+    goes_on: bool,
 ) -> Placed:
-    """Find the log times of a change log's new events around truncates. ``newest`` is the log time
-    of the newest truncate that the log has, if that is known; 0 for none.
+    """Find the log times of a change log's new events around truncates. ``events`` gives them, or
+    those that earlier runs have read (``log_input.Part``), where their log times meet a condition
+    or wherever, as SQL of a relation. ``newest`` is the log time of the newest truncate that the
+    log has, if that is known; 0 for none. ``goes_on``: whether earlier runs have written rows.
     """
-    events = run.upstreams[0]
 
     def rows(query: str) -> list[dict[str, Any]]:
         return [row.asDict() for row in session.sql(query).collect()]
 
-    new = events_sql(run.rows(events), conditions)
+    new = events_sql(events(Part.NEW, None))
     (span,) = rows(f"""
         select
             unix_micros(min(log_time)) as least,
@@ -124,12 +127,12 @@ def place(
         return Placed(newest=newest)
 
     def earlier(least: int, most: int) -> str | None:
-        if not run.is_incremental:
+        if not goes_on:
             return None
-        near = [*conditions, between("log_time", least - NEARBY, most + NEARBY)]
+        near = between("log_time", least - NEARBY, most + NEARBY)
         moved = between("_position.log_time", least - 3 * NEARBY, most + 3 * NEARBY)
         written = f"(select * from {log} where {moved})"
-        return written_sql(events_sql(run.rows_before(events), near), written)
+        return written_sql(events_sql(events(Part.BEFORE, near)), written)
 
     before = earlier(span["least"], span["most"])
     truncates = [truncate(row) for row in rows(found_sql(new, before))]
@@ -137,8 +140,8 @@ def place(
         return Placed(newest=newest)
     times = [each.log_time for each in truncates]
     before = earlier(min(times), max(times))
-    near = [*conditions, between("log_time", min(times) - NEARBY, max(times) + NEARBY)]
-    new = events_sql(run.rows(events), near)
+    near = between("log_time", min(times) - NEARBY, max(times) + NEARBY)
+    new = events_sql(events(Part.NEW, near))
     newest = None if newest is None else max(newest, *times)
     found = Placed(newest=newest)
     # What moves lifts what is behind it in its partition, of other tables too, and their truncates.

@@ -3,7 +3,6 @@ positions that their source says, the truncates among them, the rows around each
 that get another log time. Log times are microseconds since the epoch.
 """
 
-from collections.abc import Sequence
 from typing import Final
 
 # Further apart in Kafka, log time decides: a source's positions start anew when it is replaced.
@@ -30,17 +29,11 @@ def found_sql(new: str, before: str | None) -> str:
         where operation = 'truncate' and log_time is not null"""
 
 
-def events_sql(rows: str, conditions: Sequence[str]) -> str:
+def events_sql(rows: str) -> str:
     """The events of a log: place, operation, source, and what the source says of its position.
 
-    ``rows`` are of change_events.
+    ``rows`` are the log's events as their payloads say them.
     """
-    wanted = "\n            and ".join(
-        [
-            "operation in ('snapshot', 'insert', 'update', 'upsert', 'delete', 'truncate')",
-            *conditions,
-        ]
-    )
     return f"""
         select
             {", ".join(EVENT)},
@@ -63,8 +56,6 @@ def events_sql(rows: str, conditions: Sequence[str]) -> str:
             from (
                 select *, from_json(metadata, 'source struct<{_SAID}>').source as source
                 from {rows}
-                where
-                    {wanted}
             )
         )"""
 
@@ -139,8 +130,8 @@ def bounds_sql(truncates: str, nearby: str) -> str:
 
 
 def places_sql(truncates: str, nearby: str) -> str:
-    """The query for the new events whose log time in the change log is another one than in
-    change_events, with that (``placed_at``), for those whose order behind a truncate nothing says
+    """The query for the new events whose log time in the change log is another one than their own,
+    with that (``placed_at``), for those whose order behind a truncate nothing says
     (``is_tied``), and for all, earlier ones too, that have no place (``is_crossed``).
     """
     return f"""

@@ -11,6 +11,7 @@ from dbt_lakehouse.errors import LakehouseError
 from dbt_lakehouse.lake import iceberg
 from dbt_lakehouse.lake.iceberg import load_table
 from dbt_lakehouse.spark.java import java_class
+from python_udfs.core.events import FORGOTTEN
 
 TABLE: Final = "lake.bronze.raw_payloads"
 COLUMNS: Final = (
@@ -26,14 +27,12 @@ COLUMNS: Final = (
 )
 # What the headers of a message are once `lakehouse forget` has taken bytes out of it.
 FORGOTTEN_HEADERS: Final = (
-    "array(named_struct('key', 'lakehouse.forgotten', 'value', cast(null as binary)))"
+    f"array(named_struct('key', '{FORGOTTEN}', 'value', cast(null as binary)))"
 )
+IS_FORGOTTEN: Final = f"exists(headers, header -> header.key = '{FORGOTTEN}')"
 # What tells messages apart; the hash alone passes over nulls. Null where something was forgotten:
 # such a message can't be compared with the one that Kafka or a capture still has.
-FINGERPRINT: Final = (
-    "if(exists(headers, header -> header.key = 'lakehouse.forgotten'), null,"
-    " xxhash64(key, key is null, value, value is null))"
-)
+FINGERPRINT: Final = f"if({IS_FORGOTTEN}, null, xxhash64(key, key is null, value, value is null))"
 
 # Names a commit in the summary of its snapshot.
 _LANDING_ID: Final = "lakehouse.landing-id"

@@ -11,6 +11,22 @@ import msgspec
 
 NO_SNAPSHOT: Final = "none"
 """What stands for the snapshot of a table that has none yet."""
+LOOKED: Final = "lakehouse.looked"
+"""In the summary of a commit of other_events: that it has looked at new payloads. It may have no
+rows then, for change logs take their events from bronze.
+"""
+LAST_LOOKED: Final = "lakehouse.last_looked"
+"""In the summary of a commit of other_events: the snapshot of the last one with ``LOOKED``, which
+is about to expire.
+"""
+TAKEN: Final = "lakehouse.taken"
+"""In the summary of a commit of other_events: the digest of what change logs took when its rows
+were brought up to that. The whole of it is a property, under that name.
+"""
+EMPTIED: Final = "lakehouse.emptied"
+"""In the summary of a commit of other_events: that its rows are places of events that were
+forgotten. Nobody who reads the table wants any of them.
+"""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -39,9 +55,12 @@ class Snapshot(msgspec.Struct, frozen=True, rename="kebab"):
     @property
     def appends(self) -> bool:
         """Whether it has appended rows, or may have, if who wrote it didn't count. Compaction and
-        deletes append none, and neither does a commit that only notes something.
+        deletes append none, and neither does a commit that only notes something. One that has
+        looked at new payloads counts, for there are events that its readers have not seen.
         """
-        if self.summary.get("operation") != "append":
+        if LOOKED in self.summary:
+            return True
+        if self.summary.get("operation") != "append" or EMPTIED in self.summary:
             return False
         counted = self.summary.get("added-records")
         return int(counted) > 0 if counted is not None else "added-data-files" in self.summary
@@ -117,6 +136,18 @@ class Table(msgspec.Struct, frozen=True):
     def snapshot_at(self, moment: datetime) -> int | None:
         """The id of the snapshot that was the current one then, None if that isn't known."""
         return next((snapshot for since, snapshot in reversed(self.log) if since <= moment), None)
+
+    @property
+    def last_looked(self) -> str | None:
+        """The snapshot of the newest commit that has looked at new payloads; None if that isn't
+        known, or there is none.
+        """
+        for snapshot in self.chain:
+            if LOOKED in snapshot.summary:
+                return snapshot.name
+            if LAST_LOOKED in snapshot.summary:
+                return snapshot.summary[LAST_LOOKED]
+        return None
 
     def noted(self, name: str) -> str | None:
         """What the newest commit that says anything of it has noted under this name."""

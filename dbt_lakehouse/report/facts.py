@@ -5,6 +5,7 @@ there too for a lake that another machine has built.
 """
 
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -14,7 +15,15 @@ from dbt_lakehouse.commands.quarantine import Group, quarantine
 from dbt_lakehouse.commands.sql.command import sql_literal
 from dbt_lakehouse.dbt.fold import newest
 from dbt_lakehouse.dbt.marks import HistoryLost, Mark, Window, marks_of, reading
-from dbt_lakehouse.dbt.news import CONDITIONS, SOURCE, Wanted, commits_kept, may_have
+from dbt_lakehouse.dbt.news import (
+    CONDITIONS,
+    IS_CHANGE,
+    SOURCE,
+    Wanted,
+    decoded,
+    may_have,
+    topics_with,
+)
 from dbt_lakehouse.lake.reader import Reader
 from dbt_lakehouse.lake.tables import Table
 from dbt_lakehouse.report import commits
@@ -22,7 +31,7 @@ from dbt_lakehouse.report.runs import Node, Run
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _RUNS_SHOWN: Final = 30
-# To count the events of a run by their kind, their whole table is looked at.
+# To count the new rows of a table, all of it is looked at.
 _ROWS_LOOKED_AT: Final = 50_000_000
 _BRONZE: Final = "bronze.raw_payloads"
 # As dbt.node_run notes it.
@@ -51,7 +60,7 @@ class TableFacts:
     waiting: bool | None = None
     """Whether there is something that it has not read."""
     unread: int | None = None
-    """How many changes that is, with messages that have not been decoded and may be its own."""
+    """How many rows that is, or messages that are not decoded for it and may have its events."""
     new: int | None = None
     """The rows that the run has added, and those that are gone by it, whatever took them: what is
     updated is neither.
@@ -94,11 +103,11 @@ class Counters:
 
 @dataclass(slots=True)
 class Decoded:
-    """A commit of change_events."""
+    """What a run has decoded, as a commit of other_events has it."""
 
     at: datetime
     events: int
-    quarantined: int | None
+    quarantined: int
 
 
 @dataclass(slots=True)
@@ -125,10 +134,11 @@ class Facts:
     trouble: str | None = None
     """Why the lake can't be read."""
     landed: int = 0
-    decoded: int | None = 0
+    decoded: int = 0
     """Events but for those that say what could not be decoded."""
     undecoded: int = 0
-    operations: dict[str, int] | None = None
+    operations: dict[str, int] = field(default_factory=dict)
+    """The events that the run has decoded, by what they are, the most first."""
     newly_quarantined: int = 0
     quarantined: int | None = 0
     groups: list[Group] = field(default_factory=list)
@@ -183,14 +193,13 @@ def gather(
     """
     facts = of_runs(runs, now)
     tables = reader.metadata()
-    events = tables.get(f"{silver}.change_events")
+    events = tables.get(f"{silver}.other_events")
     if events is not None and facts.since is None:
-        grown = commits.growth(events)
-        facts.since = grown[0][0].made_at if grown else None
+        found = decoded(events)
+        facts.since = found[0][0].made_at if found else None
     since = facts.since or now
     if events is not None:
         _tell_of_events(facts, tables, events, since)
-        facts.operations = _operations(reader, f"{silver}.change_events", events, since)
     quarantined = tables.get(f"{silver}.quarantined_payloads")
     if quarantined is not None:
         facts.quarantined = commits.rows_now(quarantined)
@@ -248,10 +257,12 @@ def _tests(runs: Sequence[Run]) -> list[Node]:
 def _tell_of_events(
     facts: Facts, tables: Mapping[str, Table], events: Table, since: datetime
 ) -> None:
-    invalid = _invalid_of(events)
-    new = [(made.name, rows) for made, rows in commits.growth(events) if made.made_at >= since]
-    is_known = all(name in invalid for name, _ in new)
-    facts.decoded = sum(rows - invalid[name] for name, rows in new) if is_known else None
+    operations: Counter[str] = Counter()
+    for made, counts in decoded(events):
+        if made.made_at >= since:
+            operations.update(counts)
+    facts.operations = {name: count for name, count in operations.most_common() if count}
+    facts.decoded = operations.total() - operations["invalid"]
     bronze = tables.get(_BRONZE)
     if bronze is None:
         return
@@ -271,26 +282,6 @@ def _tell_of_events(
     facts.undecoded = sum(
         rows for made, rows in grown if now is None or made.sequence_number > now.sequence
     )
-
-
-def _invalid_of(events: Table) -> dict[str, int]:
-    """How many events of each commit say what could not be decoded, as far back as is kept."""
-    return {each["snapshot"]: int(each["invalid"]) for each in commits_kept(events)}
-
-
-def _operations(reader: Reader, name: str, events: Table, since: datetime) -> dict[str, int] | None:
-    """How many of the run's events are of which kind, None if they are too many to count."""
-    earlier = commits.before(events, since)
-    if earlier.sequence == events.sequence:
-        return {}
-    if _is_large(events):
-        return None
-    reader.include(name)
-    rows = reader.query(
-        f"select operation, count(*) from {reader.added_since(name, earlier.sequence)}"
-        " group by operation order by count(*) desc, operation"
-    )
-    return dict(rows.fetchall())
 
 
 def _is_large(table: Table) -> bool:
@@ -334,15 +325,30 @@ def _is_waiting(name: str, tables: Mapping[str, Table], nodes: Mapping[str, Node
     """Whether there is something that a table, or one that it is made of, has not read; None if
     that can't be told: it notes nothing of what it reads, or its model is not known.
     """
-    marks = marks_of(tables[name])
+    marks = _marks(tables[name])
     answers: list[bool | None] = [] if marks else [None]
     for upstream, mark in marks.items():
-        if upstream.partition(".")[2] in _REMEMBERED:
-            continue
         answers.append(_has_news(name, upstream, mark, tables, nodes))
         if upstream != _BRONZE and upstream in tables:
             answers.append(_is_waiting(upstream, tables, nodes))
     return True if True in answers else None if None in answers else False
+
+
+def _marks(table: Table) -> dict[str, Mark]:
+    """How far a table has read those that its rows are made of. A change log reads bronze as far as
+    other_events has, which tells whether there is anything for it.
+    """
+    marks = marks_of(table)
+    follows = any(_is_events(each) for each in marks)
+    return {
+        upstream: mark
+        for upstream, mark in marks.items()
+        if upstream.partition(".")[2] not in _REMEMBERED and not (follows and upstream == _BRONZE)
+    }
+
+
+def _is_events(name: str) -> bool:
+    return name.endswith(".other_events")
 
 
 def _has_news(
@@ -363,7 +369,7 @@ def _has_news(
     if not may_have(tables[upstream], todo, wanted):
         return False
     # Of other source tables, perhaps.
-    return None if wanted is None and upstream.endswith(".change_events") else True
+    return None if wanted is None and _is_events(upstream) else True
 
 
 def _wanted(name: str, table: Table, nodes: Mapping[str, Node]) -> Wanted:
@@ -389,9 +395,7 @@ def _unread(
     told any more.
     """
     total = 0
-    for upstream, mark in marks_of(tables[name]).items():
-        if upstream.partition(".")[2] in _REMEMBERED:
-            continue
+    for upstream, mark in _marks(tables[name]).items():
         if upstream not in tables:
             return None
         own = _unread_of(name, upstream, mark, reader, tables, nodes)
@@ -417,7 +421,7 @@ def _unread_of(
         return None
     if not todo.has_news:
         return 0
-    if not upstream.endswith(".change_events"):
+    if not _is_events(upstream):
         if todo.window is Window.SINCE_SEQUENCE:
             return None
         # Rows are only ever added to it.
@@ -428,18 +432,46 @@ def _unread_of(
     if wanted is None or _is_large(table):
         return None
     reader.include(upstream)
-    row = reader.query(
-        f"select count(*) from {reader.added_since(upstream, mark.sequence)}"
-        f" where {_is_wanted(wanted)}"
-    ).fetchone()
+    new = reader.added_since(upstream, mark.sequence)
+    if isinstance(wanted, str):
+        return _count(reader, f"{new} where {CONDITIONS[wanted]}")
+    added = f"{new} where added_by is not null and {IS_CHANGE} and ({_is_of(wanted)})"
+    payloads = _unread_payloads(name, upstream, mark, wanted, reader, tables)
+    return None if payloads is None else payloads + _count(reader, added)
+
+
+def _unread_payloads(
+    name: str,
+    events: str,
+    mark: Mark,
+    sources: Sequence[Sequence[str | None]],
+    reader: Reader,
+    tables: Mapping[str, Table],
+) -> int | None:
+    """How many payloads of the topics that have events of its source tables a change log has not
+    read, of those that other_events has looked at; None if that can't be told.
+    """
+    topics = topics_with(tables[events], mark.snapshot, sources)
+    if not topics:
+        return None if topics is None else 0
+    bronze = tables.get(_BRONZE)
+    until, since = (marks_of(tables[each]).get(_BRONZE) for each in (events, name))
+    if bronze is None or until is None or _is_large(bronze):
+        return None
+    reader.include(_BRONZE)
+    new = reader.added_since(_BRONZE, 0 if since is None else since.sequence)
+    among = ", ".join(map(sql_literal, topics))
+    return _count(reader, f"{new} where _sequence <= {until.sequence} and topic in ({among})")
+
+
+def _count(reader: Reader, rows: str) -> int:
+    row = reader.query(f"select count(*) from {rows}").fetchone()
     assert row is not None
     return int(row[0])
 
 
-def _is_wanted(wanted: str | Sequence[Sequence[str | None]]) -> str:
-    """Whether an event is one of those, as SQL."""
-    if isinstance(wanted, str):
-        return CONDITIONS[wanted]
+def _is_of(wanted: Sequence[Sequence[str | None]]) -> str:
+    """Whether an event is of one of these source tables, as SQL."""
     sources = (
         " and ".join(
             f"{column} is not distinct from {'null' if value is None else sql_literal(value)}"
@@ -596,16 +628,15 @@ def _lag(reader: Reader) -> Lag | None:
 
 
 def _tell_of_history(facts: Facts, tables: Mapping[str, Table], events: Table) -> None:
-    grown = commits.growth(events)[:_RUNS_SHOWN][::-1]
-    invalid = _invalid_of(events)
+    runs = decoded(events)[:_RUNS_SHOWN][::-1]
     facts.decoded_by_run = [
-        Decoded(made.made_at, rows, invalid.get(made.name)) for made, rows in grown
+        Decoded(made.made_at, sum(counts.values()), counts["invalid"]) for made, counts in runs
     ]
-    if not grown:
+    if not runs:
         # Nothing has been decoded, or what tells of it is gone: there is no run to show.
         return
     gold = [tables[table.name] for table in facts.gold]
     # A run has filled gold before the next one decodes.
-    ends = [made.made_at for made, _ in grown[1:]] + [facts.now]
-    starts = [made.made_at for made, _ in grown]
+    starts = [made.made_at for made, _ in runs]
+    ends = [*starts[1:], facts.now]
     facts.gold_rows = list(zip(starts, commits.rows_over(gold, ends), strict=True))

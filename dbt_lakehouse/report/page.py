@@ -153,8 +153,7 @@ def verdict(facts: Facts) -> Verdict:
     else:
         what = counted(facts.landed, "message") + " landed" if facts.landed else "nothing landed"
         parts.append(what)
-        if facts.decoded is not None:
-            parts.append(counted(facts.decoded, "event") + " decoded")
+        parts.append(counted(facts.decoded, "event") + " decoded")
         if facts.undecoded:
             parts.append(counted(facts.undecoded, "message") + " not yet decoded")
         parts.append(_of_tables(facts.gold))
@@ -213,22 +212,15 @@ def trends(facts: Facts) -> list[Trend]:
     found = []
     runs = facts.decoded_by_run
     if runs:
-        series: dict[str, Sequence[float | None]] = {
-            "decoded": [
-                None if run.quarantined is None else run.events - run.quarantined for run in runs
-            ],
-            "quarantined": [run.quarantined for run in runs],
-        }
-        if any(run.quarantined is None for run in runs):
-            series["not told apart"] = [
-                run.events if run.quarantined is None else None for run in runs
-            ]
         found.append(
             _trend(
                 "Events decoded",
-                "per run that decoded something, from the commits of silver.change_events",
+                "per run that decoded something, as silver.other_events has counted them",
                 [run.at for run in runs],
-                series,
+                {
+                    "decoded": [run.events - run.quarantined for run in runs],
+                    "quarantined": [run.quarantined for run in runs],
+                },
                 is_line=False,
             )
         )

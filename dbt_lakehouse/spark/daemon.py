@@ -6,7 +6,7 @@ Spark runs it as the module of ``spark.python.daemon.module``.
 
 from pyspark.daemon import manager
 
-import dbt_lakehouse.spark.functions  # noqa: F401 (for the workers)
+import dbt_lakehouse.spark.payload_functions  # noqa: F401 (for the workers)
 
 if __name__ == "__main__":
     manager()

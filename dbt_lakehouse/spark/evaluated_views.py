@@ -43,6 +43,10 @@ class EvaluatedViews:
         dataset.ofRows(self._spark._jsparkSession, relation).createOrReplaceTempView(name)
         return int(relation.cacheBuilder().rowCountStats().value())
 
+    def has(self, name: str) -> bool:
+        """Whether there is a view of that name."""
+        return name in self._held
+
     def rows(self, name: str) -> int:
         """How many rows a view has."""
         return int(self._held[name].rowCountStats().value())

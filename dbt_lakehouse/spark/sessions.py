@@ -7,6 +7,7 @@ catalog; what was left in it is gone.
 """
 
 import uuid
+from collections.abc import Mapping
 from typing import Final
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from dbt_lakehouse.lake.damage import refuse_damage_in
 from dbt_lakehouse.spark.evaluated_views import EvaluatedViews, drop_view
 from dbt_lakehouse.spark.java import activate, settings_of
+from python_udfs.debezium.avro import Registered
 
 Argument = int | str | None
 """The value of a marker: what Python and Spark both have, in the same range."""
@@ -36,6 +38,8 @@ class LakeSession:
         self.has_references = False
         # The names of those that it was told to know beside the base's.
         self.functions: Final[set[str]] = set()
+        # Of a registry, that the payloads of the running model name.
+        self.schemas: Mapping[int, Registered | None] = {}
         self._settings: Final = settings_of(spark)
         # Of Spark's jobs; a new one for each who takes the session.
         self._group = ""

@@ -11,12 +11,13 @@
   What is declared here is declared once: gold tables and histories of the log take it from here.
 
   Arguments:
-      source_table, source_schema, source_database: which events of change_events; a name, or a list
+      source_table, source_schema, source_database: which events; a name, or a list
           of names for tables of one shape that make one (shards, partitions). None, the default of
           the last two, is for events that name none; "*" is for any.
       topic: a Java regular expression for the topics to read; none for all. Needed where two topics
           carry tables of the same name.
-      where: SQL over change_events, for a log of some of the events only; none for all.
+      where: SQL over the columns of an event (those of other_events but added_by), for a log of
+          some of the events only; none for all.
       key: the key columns and their types. Their values come from the row image,
           else from the record key.
       columns: the value columns and their types. A type is a Spark SQL type (string, boolean, the
@@ -26,7 +27,7 @@
           Bytes.toBytes made of the value. Instead of a name there can be a path to a value inside
           of a field, {type, path: "address.city"} or "tags.0"; "$" is the whole image. What the
           source said beside the row is {type, from: "metadata", path: "source.lsn"}: of each event,
-          deletes and truncates too, what its `metadata` in change_events says there, else null. It
+          deletes and truncates too, what its `metadata` says there, else null. It
           never has changed nor is unchanged, and is of no key: gold has that of the last event that
           was applied to the row.
       keyless: whether the table has no key: then each row image as a whole is one,
@@ -121,30 +122,33 @@
 {% macro _declare_change_log(arguments) -%}
     {%- set log = adapter.declare_change_log(arguments) -%}
     {{- config(materialized='change_log', meta={'change_log': log}) -}}
-    {%- set events, keys, places = ref('change_events'), [], none -%}
+    {%- set upstreams = [ref('other_events'), source('bronze', 'raw_payloads')] -%}
+    {%- set run, keys, places = none, [], none -%}
     {%- if dbt.is_building() -%}
         {%- if not should_full_refresh() -%}
             {%- set log = adapter.followed(log, this) -%}
         {%- endif -%}
-        {%- do dbt.begin_run([events], log, wanted=log.sources) -%}
+        {%- set run = dbt.begin_run(upstreams, log, wanted=log.sources, follows=true) -%}
         {%- if log.namespace is none -%}
             {%- set places = dbt._place_truncates(log) -%}
         {%- endif -%}
-        {%- set events = adapter.run_of(this).rows(events.render()) -%}
+        {%- set run = adapter.run_of(this) -%}
         {%- set keys = adapter.keys_allowed(this, log) -%}
     {%- endif -%}
-    {{ dbt.change_log_sql(log, events, keys, places) }}
+    {{ dbt.change_log_sql(log, dbt.log_events(run, log, keys), keys, places) }}
 {%- endmacro %}
 
 {#
   Finds the log times of new events around truncates (dbt_lakehouse/dbt/truncate_order.py): a view
-  of those that are others than in change_events, or none. The model may be made anew by it.
+  of those that are others than a payload's own, or none. The model may be made anew by it.
 
   Arguments:
       log: the declaration.
 #}
 {% macro _place_truncates(log) %}
-    {% set placed = adapter.place_truncates(this, log, dbt.view_of('places')) %}
+    {% set placed = adapter.place_truncates(
+        this, log, dbt.view_of('places'), dbt.events_of_log
+    ) %}
     {% if placed.crossed %}
         {% do exceptions.warn(
             this ~ ': ' ~ placed.crossed ~ ' rows or truncates are in an order that contradicts'

@@ -3,67 +3,37 @@
 
   Arguments:
       log: its declaration.
-      change_events: the rows of change_events to make them from, as SQL of a relation.
+      events: its events with their rows, as log_events or typed_events gives them; the latter if
+          events with other keys come before all others.
       keys: the names that the events' record keys may have, a list for each; the query fails on
           others. None for any.
       places: a relation of events that get another log time (`placed_at`), or none for no such one.
       former: given if events with other keys come before all others (former_keys.sql): what fields
           of the key were called in those, by their names.
 #}
-{% macro change_log_sql(log, change_events, keys=[], places=none, former=none) -%}
+{% macro change_log_sql(log, events, keys=[], places=none, former=none) -%}
     {%- set has_former = former is not none -%}
     {%- set key_columns = [] if log.keyless else log.key -%}
     {%- set rows = 'typed' if has_former else 'decoded' -%}
-with change_events as (
-    select * from {{ change_events }}
+with {% if places -%}
+read as (
+    select * from {{ events }}
 ),
 
-{% if places -%}
-moved as (
+decoded as (
     select
-        change_events.* except (log_time),
-        coalesce(places.placed_at, change_events.log_time) as log_time
-    from change_events
+        read.* except (log_time),
+        coalesce(places.placed_at, read.log_time) as log_time
+    from read
     left join {{ places }} as places using (topic, partition, offset, event_index)
 ),
 
-{% endif -%}
-relevant as (
-    select * from {{ 'moved' if places else 'change_events' }}
-    where
-        operation in ('snapshot', 'insert', 'update', 'upsert', 'delete', 'truncate')
-        {%- for condition in log.conditions %}
-        and {{ condition }}
-        {%- endfor %}
-),
-
--- A function of the log's own, which knows its columns: python_udfs/typed, where it is said what
--- a column's value is. Evaluated once for each row.
+{% else -%}
 decoded as (
-    select
-        *,
-        {{ adapter.typed_rows(model.name, log, keys, former) }}(
-            operation,
-            before,
-            after,
-            {#- A record's digest is none of the columns. #}
-            {{ 'record_key' if log.namespace is none else 'cast(null as string)' }},
-            {%- if log.columns | selectattr('from', 'defined') | list %}
-            metadata
-            {%- elif key_columns %}
-            -- What a header says of a key update; the rest stays here.
-            if(
-                contains(metadata, '"old_key":') or contains(metadata, '"new_key":'),
-                metadata,
-                null
-            )
-            {%- else %}
-            cast(null as string)
-            {%- endif %}
-        ) as change
-    from relevant
+    select * from {{ events }}
 ),
 
+{% endif -%}
 {% if has_former -%}
 {{ dbt.former_keys_sql(log) }}
 

@@ -93,9 +93,11 @@ select
 from told
 {%- endmacro %}
 
-{# The change events that earlier runs have read, those that may say something of the columns. #}
+{# The events that earlier runs have read, those that may say something of the columns. #}
 {% macro _events_read_before(run, log) %}
-    {% set before = run.rows_before(run.upstreams[0]) %}
+    {% set before = dbt.events_of_log(run, log, 'before') %}
     {% set saying = adapter.events_that_say(log, run.to_fill) %}
-    {% do return('(select * from ' ~ before ~ ' where ' ~ saying ~ ')' if saying else before) %}
+    {% do return(dbt.typed_events(
+        '(select * from ' ~ before ~ ' where ' ~ saying ~ ')' if saying else before, log
+    )) %}
 {% endmacro %}

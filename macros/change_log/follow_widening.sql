@@ -5,9 +5,9 @@
 
   Arguments:
       log: the declaration, with the types that its columns have had so far.
-      events: the relation of change_events.
+      upstreams: the relations that it reads.
 #}
-{% macro follow_widening(log, events) %}
+{% macro follow_widening(log, upstreams) %}
     {% set rows = adapter.misfits_to_follow(this, log) %}
     {% if not rows %}
         {% do return(none) %}
@@ -17,13 +17,16 @@
         {# It finds the log declared anew; after a break-off the next run does. No full refresh: if
             this is one, the rows are there by now. #}
         {% set run = adapter.begin_run(
-            this, [events], wider, false, false, false, wider.sources
+            this, upstreams, wider, false, false, false, wider.sources, true
         ) %}
         {% if not run.is_incremental %}
             {% do return(none) %}
         {% endif %}
         {% do adapter.follow_schema(
-            this, dbt.change_log_sql(wider, '(select * from ' ~ events ~ ' where false)')
+            this,
+            dbt.change_log_sql(
+                wider, '(select * from ' ~ dbt.log_events(run, wider) ~ ' where false)'
+            )
         ) %}
         {% do dbt.fill_change_log(run, wider) %}
         {% do adapter.note(this) %}

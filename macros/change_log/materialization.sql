@@ -18,7 +18,9 @@
     {%- if not run.is_incremental -%}
         {%- do dbt.refuse_loss(run) -%}
         {%- set had_rows = load_relation(this) is not none and adapter.may_have_rows(this, []) -%}
-        {%- do adapter.hold_to_key(this, log, sql, dbt._replace_log, dbt.change_log_sql) -%}
+        {%- do adapter.hold_to_key(
+            this, log, sql, dbt._replace_log, dbt._former_log, dbt.events_of_log
+        ) -%}
         {%- if had_rows and not adapter.may_have_rows(this, []) -%}
             {%- do exceptions.warn(
                 this ~ ' had rows and has none any more: no event is of the source table,'
@@ -35,8 +37,10 @@
             {%- do adapter.begin_key_updates_anew(this) -%}
             {%- do dbt.fill_change_log(run, log) -%}
         {%- endif -%}
-        {%- if run.has_news_of(run.upstreams[0]) -%}
-            {%- do adapter.hold_to_key(this, log, sql, dbt._append_to_log, dbt.change_log_sql) -%}
+        {%- if run.has_news_of(run.upstreams[0]) or run.has_news_of(run.upstreams[1]) -%}
+            {%- do adapter.hold_to_key(
+                this, log, sql, dbt._append_to_log, dbt._former_log, dbt.events_of_log
+            ) -%}
         {%- else -%}
             {%- do adapter.note(this) -%}
             {%- do dbt.nothing_to_do('columns filled') -%}
@@ -54,7 +58,7 @@
         {%- do exceptions.warn(doubt) -%}
     {%- endif -%}
     {%- do dbt.take_over_values(log) -%}
-    {%- do dbt.follow_widening(log, run.upstreams[0]) -%}
+    {%- do dbt.follow_widening(log, run.upstreams) -%}
     {%- do persist_docs(this, model) -%}
     {{ run_hooks(post_hooks) }}
     {{ return({'relations': [this]}) }}
@@ -63,6 +67,12 @@
 {# Makes the running change log anew of the query of its rows. #}
 {% macro _replace_log(query) %}
     {% do dbt.replace_table(adapter.observed(this, query, dbt._leaving())) %}
+{% endmacro %}
+
+{# The query of its rows where events with other keys come before all others. #}
+{% macro _former_log(run, log, keys, former) %}
+    {% set events = dbt.typed_events(dbt.events_of_log(run, log), log, keys, former) %}
+    {% do return(dbt.change_log_sql(log, events, keys, run.places, former)) %}
 {% endmacro %}
 
 {# Adds the rows of a query to the running change log. #}

@@ -17,7 +17,7 @@
 {%- endmacro %}
 
 {#
-  The record key of a row in the form of change_events: compact JSON, names sorted. A technical
+  The record key of a row in the form of other_events: compact JSON, names sorted. A technical
   column's underscore is not part of the name: `_digest` is {"digest":...}.
 
   Arguments:

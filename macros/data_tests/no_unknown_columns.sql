@@ -2,7 +2,7 @@
   The events of a typed change log carry no field that the log does not declare: a column that is
   new at the source fails this test, one row for each, with the types of its values (as Spark's
   VARIANT tells them) and the position of its first event. Nothing of it is lost: it is in
-  change_events, and `lakehouse generate --topic ...` adds it to the models.
+  bronze, and `lakehouse generate --topic ...` adds it to the models.
 
   It reads the images of the table's events, and takes apart only those that have such a field.
   Where a column has the whole image nothing is unknown.
@@ -11,7 +11,7 @@
 {{- config(severity='warn', tags=['nightly']) -}}
 {%- if execute -%}
 {%- set log = adapter.log_to_test(model, 'no_unknown_columns') -%}
-{%- set events = adapter.relation_of('change_events') -%}
+{%- set events = dbt.events_to_test(model, log) -%}
 {%- set fields = [] -%}
 {#- `$partial` says that an image is not whole. -#}
 {%- for field in log.fields + ['$partial'] -%}
@@ -20,13 +20,10 @@
 {%- set fields = 'array(' ~ fields | join(', ') ~ ')' -%}
 with images as (
     select {{ dbt.event_position('events') }} as position, image
-    from {{ dbt.as_read(events, model) }} as events
+    from {{ events }} as events
     lateral view explode(array(before, after)) as image
     where
-        operation in ('snapshot', 'insert', 'update', 'upsert', 'delete')
-        {%- for condition in log.conditions %}
-        and {{ condition }}
-        {%- endfor %}
+        operation <> 'truncate'
 ),
 
 unknown as (

@@ -6,7 +6,7 @@
   first such tombstone is: keys are in no statement, for dbt writes those to its log.
 
   Arguments:
-      events: change_events; what the command has added to it is looked at.
+      events: other_events; what the command has added to it is looked at.
 #}
 {% macro topics_that_look_compacted(events) %}
     {% set topics %}
@@ -47,9 +47,14 @@
   The added tombstones behind a missing offset whose key has a row as its newest event.
 
   Arguments:
-      events: change_events.
+      events: other_events.
 #}
 {% macro _tombstones_without_delete_sql(events) -%}
+{#- Of what no tombstone is in, nothing is decoded. -#}
+{%- set added = dbt.added_rows(events) -%}
+{%- set found = 'select distinct topic from ' ~ added ~ " where operation = 'tombstone'"
+    ~ ' and record_key is not null' -%}
+{%- set topics = run_query(found).columns[0].values() | list if execute else [] -%}
 with tombstones as (
     select
         topic,
@@ -57,9 +62,10 @@ with tombstones as (
         offset,
         {{ dbt.message_key() }} as message_key,
         {{ dbt.event_position('added') }} as position
-    from {{ dbt.added_rows(events) }} as added
+    from {{ added }} as added
     left anti join (
-        select topic, partition, offset + 1 as offset from {{ dbt.added_rows(events) }}
+        select topic, partition, offset + 1 as offset
+        from {{ dbt.as_read(source('bronze', 'raw_payloads'), events) }}
     ) using (topic, partition, offset)
     where operation = 'tombstone' and record_key is not null
 ),
@@ -70,8 +76,8 @@ earlier as (
         operation,
         {{ dbt.message_key() }} as message_key,
         {{ dbt.event_position('earlier') }} as position
-    -- Pinned: beside the rows of a range of snapshots, Spark takes the name of the table for those.
-    from {{ dbt.pinned(events) if execute else events }} as earlier
+    from {{ dbt.events_of(adapter.input_of_topics(events, topics), [], []) if execute else events }}
+        as earlier
     where operation in ('snapshot', 'insert', 'update', 'upsert', 'delete', 'tombstone')
 )
 

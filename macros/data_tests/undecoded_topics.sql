@@ -4,7 +4,7 @@
   tests, each is told by its name: dbt itself says only how many there are.
 
   Arguments:
-      events: change_events.
+      events: other_events.
       quarantined: quarantined_payloads.
 #}
 {% macro undecoded_topics(events, quarantined) %}
@@ -15,6 +15,9 @@
             topic not in (
                 select topic from {{ events }} where operation not in ('invalid', 'tombstone')
             )
+            {%- for topic in adapter.topics_with_changes(events) if execute %}
+            and topic <> {{ dbt.sql_text(topic) }}
+            {%- endfor %}
             {%- for topic in var('undecoded_topics', none) or [] %}
             and topic <> {{ dbt.sql_text(topic) }}
             {%- endfor %}

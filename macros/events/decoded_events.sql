@@ -4,14 +4,28 @@
 
   Arguments:
       payloads: a relation with topic, partition, offset, timestamp, key, value and headers.
-      partitions: as of partitions_of, of these payloads; without, each payload's topic is held
-          against the patterns.
 #}
-{% macro decoded_events(payloads, partitions=none) -%}
-    {%- set format = dbt._known_format(partitions) if partitions else dbt.payload_format() -%}
-    {%- if partitions and "_avro'" in format -%}
-        {%- do dbt.know_schemas(payloads, format) -%}
-    {%- endif -%}
+{% macro decoded_events(payloads) -%}
+    {%- set format = dbt.payload_format() -%}
+    {%- set payloads = '(select *, ' ~ format ~ ' as format from ' ~ payloads ~ ')' -%}
+    {%- do dbt.know_schemas_of(payloads, format) -%}
+    {{ dbt.events_in(payloads, format) }}
+{%- endmacro %}
+
+{#
+  What a function says of the events of payloads, beside where they came from, to select from.
+
+  Arguments:
+      payloads: a relation as of decoded_events, with format.
+      format: the SQL that format is made of.
+      function: its name.
+      fields: the columns of what it says.
+      more: further columns of the payloads.
+      of_topic: whether the function asks for their topic, in front.
+#}
+{% macro events_in(
+    payloads, format, function='decode_payload', fields=none, more=[], of_topic=false
+) -%}
     (
         select
             payloads.topic,
@@ -19,42 +33,58 @@
             payloads.offset,
             payloads.timestamp,
             payloads.format,
+            {%- for column in more %}
+            payloads.{{ column }},
+            {%- endfor %}
             event.*
-        from (select *, {{ format | indent(8) }} as format from {{ payloads }}) as payloads
-            lateral view inline(decode_payload({{ dbt._message_of(format) }})) event as
-            event_index,
-            operation,
-            source_database,
-            source_schema,
-            source_table,
-            record_key,
-            before,
-            after,
-            occurred_at,
-            expires_at,
-            metadata,
-            error_code,
-            error_detail
+        from {{ payloads }} as payloads
+            lateral view inline({{ function }}(
+                {{- 'topic, ' if of_topic }}{{ dbt._message_of(format) -}}
+            )) event as
+            {{ (fields or dbt._event_fields()) | join(', ') }}
     )
 {%- endmacro %}
 
+{# The columns of what `decode_payload` says of an event. #}
+{% macro _event_fields() %}
+    {% do return([
+        'event_index', 'operation', 'source_database', 'source_schema', 'source_table',
+        'record_key', 'before', 'after', 'occurred_at', 'expires_at', 'metadata', 'error_code',
+        'error_detail'
+    ]) %}
+{% endmacro %}
+
 {#
-  Finds the schemas of a registry that payloads name, for the `decode_payload` of the statements of
-  this model that follow.
+  Finds the schemas of a registry that payloads name, if any may, for the functions that decode them
+  in the statements of this model that follow: whether it has.
 
   Arguments:
-      payloads: a relation with topic, key, value and headers.
-      format: SQL for the wire format of a payload.
+      payloads: a relation with topic, key, value, headers and format.
+      format: the SQL that format is made of.
 #}
-{% macro know_schemas(payloads, format) %}
+{% macro know_schemas_of(payloads, format) %}
+    {% if not dbt.is_decoding() or "_avro'" not in format %}
+        {% do return(false) %}
+    {% endif %}
     {% do adapter.know_schemas("
         select explode(
             array(key, value) || if(" ~ dbt._names_other_key() ~ ", headers.value, array())
         )
             as text
-        from (select *, " ~ format ~ " as format from " ~ payloads ~ ")
+        from " ~ payloads ~ "
         where format in ('debezium_avro', 'debezium_unwrapped_avro')
     ") %}
+    {% do return(true) %}
+{% endmacro %}
+
+{# Whether what is compiled is run, and not of a unit test, whose payloads no other query finds. #}
+{% macro is_decoding() %}
+    {% set is_unit_test = model is defined and model.resource_type == 'unit_test' %}
+    {% do return(
+        execute
+        and flags.WHICH not in ['compile', 'generate', 'list', 'parse']
+        and not is_unit_test
+    ) %}
 {% endmacro %}
 
 {#

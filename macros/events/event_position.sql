@@ -2,7 +2,7 @@
   The place of an event in the log order, as a struct; structs compare field by field.
 
   Arguments:
-      relation: the alias of a relation with the columns of change_events.
+      relation: the alias of a relation with the columns of other_events.
 #}
 {% macro event_position(relation) -%}
     named_struct(

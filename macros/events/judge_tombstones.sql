@@ -1,5 +1,5 @@
 {#
-  Adds to change_events the deletes of which compaction has left nothing but a tombstone: behind
+  Adds to other_events the deletes of which compaction has left nothing but a tombstone: behind
   the tombstone, as event 1 of its payload, with `{"compacted":true}` as metadata.
 
   In a topic that counts as compacted (`compacted: true` in `vars.topics`, or what a broker said at
@@ -9,12 +9,11 @@
   schema names, or the only one that has the row. If that leaves more than one, the payload is
   invalid, and nothing is deleted.
 
-  A post-hook: the tombstones of a run are in the table then, and all before them. What is judged is
-  kept with the table, so a run that was cut off is made up for by the next one, and so is what came
-  late (dbt_lakehouse/dbt/compaction.py). To judge twice adds nothing.
+  The tombstones of a run have been looked at then, and all before them. What is judged is kept with
+  the table, so a run that was cut off is made up for by the next one, and so is what came late
+  (dbt_lakehouse/dbt/compaction.py). To judge twice adds nothing.
 #}
 {% macro judge_tombstones() %}
-    {% if not dbt.is_building() %}{% do return('') %}{% endif %}
     {% set unjudged = adapter.unjudged(this) %}
     {% if unjudged is none %}{% do return('') %}{% endif %}
     {% set judging = adapter.judging(this, dbt._news_of_topics(unjudged)) %}
@@ -32,6 +31,13 @@
     {% do adapter.drop_evaluated(dbt.view_of('')) %}
     {% do adapter.keep_judged(this, judging) %}
 {% endmacro %}
+
+{# The events of some topics that meet a condition, with all that was added to them. #}
+{% macro _events_of_topics(judging, condition) -%}
+    {{ dbt.events_of(
+        adapter.bronze_input(adapter.run_of(this), judging.topic_names()), [condition], []
+    ) }}
+{%- endmacro %}
 
 {# The topics of events with the least of their log times in microseconds, none if one has none. #}
 {% macro _news_of_topics(events) %}
@@ -60,10 +66,9 @@ with events as (
         {{ dbt.message_key() }} as message_key,
         {{ dbt.says_nothing() }} as says_nothing,
         {{ dbt.event_position('events') }} as position
-    from {{ dbt.pinned(this) }} as events
+    from {{ dbt._events_of_topics(judging, '(' ~ judging.condition() ~ ')') }} as events
     where
-        ({{ judging.condition() }})
-        and (
+        (
             operation in ('snapshot', 'insert', 'update', 'upsert', 'delete', 'tombstone')
             or (operation = 'invalid' and event_index = 1)
         )
@@ -127,10 +132,9 @@ events as (
     select
         *,
         {{ dbt.message_key() }} as message_key
-    from {{ dbt.pinned(this) }}
+    from {{ dbt._events_of_topics(judging, 'true') }} as events
     where
-        topic in ({{ judging.names() }})
-        and operation in ('snapshot', 'insert', 'update', 'upsert', 'delete')
+        operation in ('snapshot', 'insert', 'update', 'upsert', 'delete')
         and not {{ dbt.says_nothing() }}
 ),
 
@@ -261,7 +265,8 @@ select
             '), and nothing tells which of them was deleted: none was. Give each table a topic of',
             ' its own, or keys whose schemas name their tables'
         )
-    ) as error_detail
+    ) as error_detail,
+    'tombstone' as added_by
 from tombstones
 inner join rows_meant using (topic, partition, offset)
 -- A null value of an unwrapped row is the delete of rows that name no table.

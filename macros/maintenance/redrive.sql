@@ -2,10 +2,10 @@
   Decodes quarantined payloads again, with today's decoders and today's `vars.topics`: what
   `lakehouse redrive` runs.
 
-  Events that are there now are appended to `change_events` at the positions of their payloads, with
-  the log time that those have; only then the `invalid` rows that they replace go. Readers of
-  `change_events` follow its appends, so the next `dbt run` takes the events on, and folds keys anew
-  for which they come before what is known. A payload that fails still stays in quarantine, with
+  Events that are there now are appended to `other_events` at the positions of their payloads, with
+  the log time that those have; only then the `invalid` rows that they replace go. Change logs
+  follow these appends, so the next `dbt run` takes the events on, and folds keys anew for which
+  they come before what is known. A payload that fails still stays in quarantine, with
   today's reason. Events of a payload that were good already stay as they are. Each step can be
   repeated: what a crash has left, the next call finds done, or does.
 
@@ -18,16 +18,13 @@
           an empty list takes all.
 #}
 {% macro redrive(codes=[], topics=[]) %}
-    {% set events, quarantine = ref('change_events'), ref('quarantined_payloads') %}
+    {% set events, quarantine = ref('other_events'), ref('quarantined_payloads') %}
     {% set position = 'topic, partition, offset' %}
     {% set follows = adapter.has_read_all(quarantine, events, 'invalid') %}
     {% do adapter.evaluate(
         'redrive_payloads',
         dbt._redrive_payloads(dbt.pinned(events), dbt.pinned(quarantine), codes, topics)
     ) %}
-    {% if "_avro'" in dbt.payload_format() %}
-        {% do dbt.know_schemas('redrive_payloads', dbt.payload_format()) %}
-    {% endif %}
     {% set decoded %}
         select decoded.*, redrive_payloads.log_time
         from {{ dbt.decoded_events('redrive_payloads') }} as decoded
@@ -35,7 +32,7 @@
     {% endset %}
     {% do adapter.evaluate('redrive_events', decoded) %}
     {% set missing %}
-        select redrive_events.*
+        select redrive_events.*, 'redrive' as added_by
         from redrive_events
         left anti join {{ dbt.pinned(events) }} as already
             on {{ dbt._same_event('already', 'redrive_events') }}
@@ -43,6 +40,11 @@
                 already.operation <> 'invalid'
                 or {{ dbt._same_error('already', 'redrive_events') }}
             )
+        -- What was good before stands in change logs.
+        {%- for each in adapter.logs_to_look_at() if each.is_there %}
+        left anti join {{ each.relation }} as log_{{ loop.index }}
+            on {{ dbt._same_event('log_' ~ loop.index ~ '._position', 'redrive_events') }}
+        {%- endfor %}
     {% endset %}
     {% do adapter.evaluate('redrive_missing', missing) %}
     {% set outcome = run_query("

@@ -11,16 +11,12 @@
     {%- do dbt.prepare_table() -%}
     {%- if not run.is_incremental -%}
         {%- do dbt.refuse_loss(run) -%}
-        {%- do dbt.replace_table(
-            adapter.observed(this, sql, config.get('meta').get('observed'))
-        ) -%}
+        {%- do dbt.replace_table(sql) -%}
     {%- elif not run.has_news -%}
         {%- do dbt.nothing_to_do() -%}
     {%- else -%}
-        {#- Analysed once: what is observed is a view. -#}
-        {%- set rows = adapter.observed(this, sql, config.get('meta').get('observed')) -%}
-        {%- do adapter.follow_schema(this, rows) -%}
-        {%- do dbt.append_rows(rows) -%}
+        {%- do adapter.follow_schema(this, sql) -%}
+        {%- do dbt.append_rows(sql) -%}
     {%- endif -%}
     {%- do persist_docs(this, model) -%}
     {{ run_hooks(post_hooks) }}
@@ -44,13 +40,14 @@
 {% endmacro %}
 
 {# Adds rows to the running model's table, and notes with them what was read. #}
-{% macro append_rows(query) %}
+{% macro append_rows(query, notes={}) %}
     {{ write(query) }}
-    {% do dbt.record_result(adapter.append(this, query)) %}
+    {% do dbt.record_result(adapter.append(this, query, notes)) %}
 {% endmacro %}
 
 {# What dbt shows of a model for which there was nothing to do. #}
 {% macro nothing_to_do(message='nothing new') %}
+    {% do adapter.note_moved(this) %}
     {% do dbt.record_result(message) %}
 {% endmacro %}
 
@@ -66,7 +63,7 @@
         {% do return(none) %}
     {% endif %}
     {% if not run.is_exchanged and run.upstreams %}
-        {% set upstream = run.upstreams[0] %}
+        {% set upstream = run.origin %}
         {% set losses = [(
             'of its rows are',
             'select count(*) from (select ' ~ dbt._places(this) ~ ' from ' ~ this ~ ')'

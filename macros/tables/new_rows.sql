@@ -2,7 +2,7 @@
   The rows that were committed to an append-only table since the running model last read it, to
   select from, in a model with `materialized="append_only"`:
 
-      select ... from {{ new_rows(ref('change_events')) }}
+      select ... from {{ new_rows(ref('other_events')) }}
 
   The first run and a full refresh read the whole table. The upper end is pinned to the snapshot
   that is current now, so rows that come while the model runs belong to the next run: none is lost,
@@ -10,7 +10,7 @@
 
   Arguments:
       relation: an Iceberg table that only ever gets new rows; the model's only one.
-      wanted: of change_events, what the model reads of it (`invalid`, `set_less_deletes`): nothing
+      wanted: of other_events, what the model reads of it (`invalid`, `set_less_deletes`): nothing
           is read if no new event is that. None for all.
 #}
 {% macro new_rows(relation, wanted=none) -%}
@@ -32,10 +32,13 @@
       merges: whether reading an upstream again from the start does no harm.
       refolds: whether rows are made anew from all that the upstreams have of their keys.
       wanted: as in new_rows, or the source tables whose events are read.
+      follows: whether the upstreams behind the first are read as far as that has read them.
 #}
-{% macro begin_run(upstreams, declaration=none, merges=false, refolds=false, wanted=none) %}
+{% macro begin_run(
+    upstreams, declaration=none, merges=false, refolds=false, wanted=none, follows=false
+) %}
     {% do return(adapter.begin_run(
-        this, upstreams, declaration, should_full_refresh(), merges, refolds, wanted
+        this, upstreams, declaration, should_full_refresh(), merges, refolds, wanted, follows
     )) %}
 {% endmacro %}
 

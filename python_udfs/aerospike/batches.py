@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 import msgpack
 
 from python_udfs.core.errors import DecodeError
+from python_udfs.core.events import FORGOTTEN
 from python_udfs.text import json_text
 from python_udfs.text.messagepack import Walker
 
@@ -246,11 +247,17 @@ class Splitter(NamedTuple):
 
     split: Callable[[bytes], Batch | None]
     join: Callable[[list[bytes]], bytes]
+    forgotten: bytes
+    """The element in the place of a record that was taken out."""
 
+
+_JSON: Final = Splitter(split_json, join_json, b'"%b"' % FORGOTTEN.encode())
 
 SPLITTERS: Final = {
-    "aerospike_messagepack": Splitter(split_messagepack, join_messagepack),
-    "aerospike_json": Splitter(split_json, join_json),
-    "aerospike_flat_json": Splitter(split_json, join_json),
+    "aerospike_messagepack": Splitter(
+        split_messagepack, join_messagepack, bytes(msgpack.packb(FORGOTTEN))
+    ),
+    "aerospike_json": _JSON,
+    "aerospike_flat_json": _JSON,
 }
 """The formats whose payloads can hold several records."""

@@ -57,7 +57,7 @@ from python_udfs.aerospike.plain_flat_json import FlatWrites
 from python_udfs.aerospike.records import NestedKinds
 from python_udfs.core.budget import Budget
 from python_udfs.core.errors import BadField, TooLarge
-from python_udfs.core.events import UPSERT, Decoded, Event
+from python_udfs.core.events import FORGOTTEN, UPSERT, Decoded, Event
 from python_udfs.core.paths import step_text
 from python_udfs.core.short_way import ShortWay
 from python_udfs.text import json_text
@@ -159,7 +159,7 @@ def _parse_key(raw: bytes) -> Any:
     """A Kafka key as ``[namespace, set, digest, user key]``, or several."""
     tree = json_text.parse(raw, trailing_commas=True)
     if type(tree) is list:
-        return [_key(each) for each in tree]
+        return [each if each == FORGOTTEN else _key(each) for each in tree]
     return _key(tree)
 
 

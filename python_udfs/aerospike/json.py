@@ -57,6 +57,7 @@ from python_udfs.aerospike.records import (
     event_key_metadata,
     event_keys,
     expires_at,
+    forgotten,
     occurred_at,
     record_key,
     tombstone,
@@ -65,6 +66,7 @@ from python_udfs.core.budget import Budget
 from python_udfs.core.errors import BadField, BadShape, BadType, DecodeError, TooLarge, Truncated
 from python_udfs.core.events import (
     DELETE,
+    FORGOTTEN,
     INVALID,
     KEY_UPDATE_NOTES,
     UPSERT,
@@ -195,7 +197,7 @@ def _batch(
         return metadata
 
     def event(item: Any, index: int, at: str, metadata: dict[str, Any]) -> Event:
-        return record(item, index, at, metadata, budget)
+        return forgotten(index) if item == FORGOTTEN else record(item, index, at, metadata, budget)
 
     return batch_events(records, metadata_of, event, _invalid, budget)
 

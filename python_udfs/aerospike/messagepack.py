@@ -76,6 +76,7 @@ from python_udfs.aerospike.records import (
     event_key_metadata,
     event_keys,
     expires_at,
+    forgotten,
     occurred_at,
     record_key,
     tombstone,
@@ -94,7 +95,7 @@ from python_udfs.core.errors import (
     Truncated,
 )
 from python_udfs.core.events import DELETE as DELETE_OPERATION
-from python_udfs.core.events import UPSERT, Decoded, Event, invalid
+from python_udfs.core.events import FORGOTTEN, UPSERT, Decoded, Event, invalid
 from python_udfs.core.limits import MAX_DEPTH, MAX_PAYLOAD_BYTES
 from python_udfs.core.paths import Path, path_text, shorten, step_text
 from python_udfs.core.short_way import ShortWay
@@ -314,6 +315,8 @@ def _record(
 ) -> Event:
     """The event of one record. ``depth`` is that of a bin's value; adds to its own metadata."""
     if type(record) is not list:
+        if record == FORGOTTEN:
+            return forgotten(index)
         raise BadShape(f"{at}: expected an array [version, type, payload], got {_kind(record)}")
     if len(record) != 3:
         raise BadShape(f"{at}: expected 3 elements [version, type, payload], got {len(record)}")

@@ -33,8 +33,9 @@ _KEY: Final = b'"key":['
 _RECORD: Final = frozenset({"msg", "key", "gen", "exp", "lut", "bins"})
 _NUMBERS: Final = ("gen", "exp", "lut")
 _BIN: Final = frozenset({"name", "type", "value", "ordered", "order"})
-_list = msgspec.json.Decoder(list[Any], float_hook=Decimal)
-_map = msgspec.json.Decoder(dict[str, Any], float_hook=Decimal)
+# Of arrays of such values.
+_list = msgspec.json.Decoder(list[list[Any]], float_hook=Decimal)
+_map = msgspec.json.Decoder(list[dict[str, Any]], float_hook=Decimal)
 _CONTAINERS: Final[dict[str, msgspec.json.Decoder[Any]]] = {
     "list": _list,
     "map": _map,
@@ -199,12 +200,11 @@ class JsonWrites(Format[_Shape, _Layout, Writes]):
             flags = [record.bins[place].ordered is ordered for record in rows.records]
             if False in flags:
                 rows.keep(flags)
-        for place, decoder in layout.containers:
-            # One by one: all their values at once would leave the processor's cache.
-            flags = [_is_kept(decoder, bytes(record.bins[place].value)) for record in rows.records]
-            if False in flags:
-                rows.keep(flags)
-        if not rows.places:
+        trees = _trees_of(layout, rows.records)
+        if trees is None:
+            rows.keep([_trees_of(layout, [record]) is not None for record in rows.records])
+            trees = _trees_of(layout, rows.records)
+        if not rows.places or trees is None:
             return None
         records, properties = rows.records, layout.shape.properties
         generations, expiries, luts = (
@@ -213,19 +213,41 @@ class JsonWrites(Format[_Shape, _Layout, Writes]):
         )
         bins = zip(*map(attrgetter("bins"), records), strict=True)
         columns = [list(map(attrgetter("value"), column)) for column in bins]
+        for (place, _), column in zip(layout.containers, trees, strict=True):
+            columns[place] = column
         record_keys = list(map(attrgetter("key"), records))
         return event_columns(
             layout.common, rows, Parts(record_keys, generations, expiries, luts, columns)
         )
 
 
-def _is_kept(decoder: msgspec.json.Decoder[Any], text: bytes) -> bool:
-    """Whether ``json.decode`` would write a list or map as it was sent."""
+def _trees_of(layout: _Layout, records: list[Any]) -> list[list[Any]] | None:
+    """The columns of lists and maps; None if there is one that ``json.decode`` would not write as
+    it was sent.
+    """
+    columns: list[list[Any]] = []
+    for place, decoder in layout.containers:
+        trees = _trees(decoder, [record.bins[place].value for record in records])
+        if trees is None:
+            return None
+        columns.append(trees)
+    return columns
+
+
+def _trees(decoder: msgspec.json.Decoder[Any], texts: list[msgspec.Raw]) -> list[Any] | None:
+    # All as one array: the end of one can't be taken for the beginning of another, for each is
+    # known to be a whole value.
+    together = b"[%b]" % b",".join(texts)
     try:
-        again = _encode(decoder.decode(text))
+        trees: list[Any] = decoder.decode(together)
     except FAILURES:
-        return False
-    return again == text and (len(text) <= _FLAT_BYTES or not may_be_deep(text, _AROUND))
+        return None
+    if _encode(trees) != together:
+        return None
+    are_flat = max(map(len, texts), default=0) <= _FLAT_BYTES or not any(
+        len(text) > _FLAT_BYTES and may_be_deep(text, _AROUND) for text in map(bytes, texts)
+    )
+    return trees if are_flat else None
 
 
 def _is_plain(shape: _Shape) -> bool:

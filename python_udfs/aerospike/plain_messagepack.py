@@ -47,6 +47,8 @@ _encode = msgspec.msgpack.Encoder().encode
 # What msgspec raises for bytes that it can't make such a value of. Its own errors are ValueErrors;
 # so is Python's for a timestamp that no datetime can hold.
 _FAILURES: Final = (ValueError, OverflowError, RecursionError, MemoryError, TypeError)
+_payload_of: Final = itemgetter(2)
+_key_of: Final = itemgetter(0)
 _value_of: Final = itemgetter(3)
 _Plain = str | int | bool | None
 # Lists and maps in one another to this depth are checked by msgspec, deeper ones in Python; what
@@ -183,7 +185,7 @@ class MessagePackWrites(Format[_Shape, _Layout, Writes]):
         if max(map(len, texts)) > MAX_PAYLOAD_BYTES:
             return None
         if writes.has_keys:
-            writes.keep_own_keys([_encode(record[2][0]) for record in records])
+            writes.keep_own_keys(list(map(_encode, map(_key_of, map(_payload_of, records)))))
         return writes if writes.places else None
 
     def columns(self, layout: _Layout, rows: Writes) -> EventColumns | None:

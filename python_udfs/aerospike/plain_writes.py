@@ -6,7 +6,9 @@ say what that means for their bytes, and take the columns out of many writes.
 """
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import compress, repeat
+from operator import itemgetter
 from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
@@ -14,6 +16,7 @@ from msgspec import UNSET
 
 from python_udfs.aerospike.records import DIGEST_BYTES, expires_at_of_many, occurred_at_of_many
 from python_udfs.core.events import UPSERT, EventColumns
+from python_udfs.core.row_images import ColumnImages
 
 Digest = Annotated[bytes, msgspec.Meta(min_length=DIGEST_BYTES, max_length=DIGEST_BYTES)]
 USER_KEY_TYPES: Final = {str: "str", int: "int"}
@@ -106,7 +109,39 @@ class Parts(NamedTuple):
 
 def event_columns(common: Common, writes: Writes, parts: Parts) -> EventColumns:
     """The events of plain writes."""
-    _, _, digests, user_keys = zip(*parts.record_keys, strict=True)
+    nothing = [None] * len(parts.record_keys)
+    return EventColumns(
+        operation=UPSERT,
+        source_database=None,
+        source_schema=common.namespace,
+        source_table=common.set_name,
+        record_key=partial(_record_keys, parts),
+        before=None,
+        after=partial(_images, common, parts),
+        occurred_at=nothing if parts.luts is None else occurred_at_of_many(parts.luts),
+        expires_at=None if parts.expiries is None else expires_at_of_many(parts.expiries),
+        metadata=partial(_metadata, common, writes, parts),
+        key_names=_RecordKey.__struct_fields__,
+        images=ColumnImages(
+            [False] * len(nothing), partial(_columns, common, parts), _encode_lines
+        ),
+    )
+
+
+def _record_keys(parts: Parts) -> bytes:
+    return _encode_lines([_RecordKey(digest) for _, _, digest, _ in parts.record_keys])
+
+
+def _images(common: Common, parts: Parts) -> bytes:
+    return _encode_lines(list(map(common.image, *parts.bins)))
+
+
+def _columns(common: Common, parts: Parts) -> dict[str, list[Any]]:
+    """The images by column."""
+    return dict(zip(common.image.__struct_encode_fields__, parts.bins, strict=True))
+
+
+def _metadata(common: Common, writes: Writes, parts: Parts) -> bytes:
     event_keys: Any = repeat(UNSET)
     if writes.has_keys:
         event_keys = [
@@ -116,21 +151,11 @@ def event_columns(common: Common, writes: Writes, parts: Parts) -> EventColumns:
     metadata = map(
         _Metadata,
         *(repeat(UNSET) if part is None else part for part in parts[1:4]),
-        user_keys if common.user_key_type in USER_KEY_TYPES else repeat(UNSET),
+        map(itemgetter(3), parts.record_keys)
+        if common.user_key_type in USER_KEY_TYPES
+        else repeat(UNSET),
         repeat(USER_KEY_TYPES.get(common.user_key_type, UNSET)),
-        repeat(common.bins, len(digests)),
+        repeat(common.bins, len(parts.record_keys)),
         event_keys,
     )
-    nothing = [None] * len(digests)
-    return EventColumns(
-        operation=UPSERT,
-        source_database=None,
-        source_schema=common.namespace,
-        source_table=common.set_name,
-        record_key=_encode_lines(list(map(_RecordKey, digests))),
-        before=None,
-        after=_encode_lines(list(map(common.image, *parts.bins))),
-        occurred_at=nothing if parts.luts is None else occurred_at_of_many(parts.luts),
-        expires_at=None if parts.expiries is None else expires_at_of_many(parts.expiries),
-        metadata=_encode_lines(list(metadata)),
-    )
+    return _encode_lines(list(metadata))

@@ -24,6 +24,9 @@ Policies where the pages say nothing:
   is the second of the year 2106 that it names.
 - A bin name that comes twice in one record is ``bad_field``: no column could keep both values.
 - A Kafka key that isn't an Aerospike key is kept as base64 text, one that is as an array.
+- An element of a batch that is the string ``lakehouse.forgotten`` is a ``tombstone``, and such an
+  element of a concatenated Kafka key is the key of one: `lakehouse forget` has taken out what was
+  there, and the others keep their places.
 """
 
 from binascii import b2a_base64
@@ -32,7 +35,7 @@ from typing import Any, Final, NamedTuple
 
 from python_udfs.core.budget import Budget
 from python_udfs.core.errors import BadField, BadShape, DecodeError, TooLarge
-from python_udfs.core.events import MAX_TIME_MS, MIN_TIME_MS, TOMBSTONE, Event
+from python_udfs.core.events import FORGOTTEN, MAX_TIME_MS, MIN_TIME_MS, TOMBSTONE, Event
 from python_udfs.core.paths import Path, PathTexts
 
 DIGEST_BYTES: Final = 20  # 160 bits
@@ -190,8 +193,10 @@ def event_keys(
         return EventKeys(raw, [])
     if is_key(tree):
         return EventKeys(raw, [tree])
-    if type(tree) is list and tree and all(map(is_key, tree)):
-        return EventKeys(raw, tree, concatenated=True)
+    if type(tree) is list:
+        keys = [each for each in tree if each != FORGOTTEN]
+        if keys and all(map(is_key, keys)):
+            return EventKeys(raw, tree, concatenated=True)
     return EventKeys(raw, [])
 
 
@@ -226,6 +231,11 @@ def event_key_metadata(
             metadata["event_key_user_key_type"] = "bin"
             break
     return metadata
+
+
+def forgotten(index: int) -> Event:
+    """The event of a place in a batch that a record was taken out of."""
+    return Event(index, TOMBSTONE)
 
 
 def tombstone(

@@ -9,6 +9,8 @@ differ in, their modules say.
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from copy import copy
+from functools import partial
 from itertools import compress
 from operator import attrgetter, eq
 from typing import Any, ClassVar, Final, Literal, NamedTuple
@@ -16,8 +18,9 @@ from typing import Any, ClassVar, Final, Literal, NamedTuple
 import msgspec
 from msgspec import UNSET, Raw
 
-from python_udfs.core.events import DELETE, KEY_UPDATE_NOTES, UPDATE, EventColumns
+from python_udfs.core.events import DELETE, KEY_UPDATE_NOTES, UPDATE, EventColumns, Lines
 from python_udfs.core.limits import MAX_DEPTH
+from python_udfs.core.row_images import StructImages
 from python_udfs.core.short_way import Format, Messages, Names
 from python_udfs.text.json_lines import FAILURES, may_be_deep, read_lines
 from python_udfs.text.numbers import plain_number
@@ -144,7 +147,7 @@ class Rows:
         self.images = images
         """The rows that they have."""
         self.olds = olds
-        """What those were, as far as it is told; else None, or ``UNSET``."""
+        """What those were, where it is told; else None, or ``UNSET``."""
         self.keys = keys
         """As decoded; empty if they have none."""
         self.key_texts = key_texts
@@ -285,75 +288,65 @@ class ChangeFormat(Format[Shape, Layout, Rows]):
         rows.images = list(map(self.row_of, rows.field(of_message["data"])))
         rows.olds = list(map(self.row_of, rows.field(of_message.get("old"))))
         unfit = self.unfit(layout, rows)
-        written = self._read_olds(layout, rows, unfit)
         for attribute, convert in layout.converters:
             unfit |= _convert(rows.images, range(len(rows.images)), attribute, convert)
+        self._read_olds(layout, rows, unfit)
         if unfit:
             rows.keep([place not in unfit for place in range(len(rows.places))])
         if not rows.places:
             return None
         images = rows.images
         operations = list(map(self.operations.__getitem__, rows.field(of_message["type"])))
-        record_key = self._record_keys(layout, rows)
-        after = _lines(
-            images
-            if DELETE not in operations
-            else [
+        where = layout.record_key
+        befores, afters = rows.olds, images
+        if DELETE in operations:
+            afters = [
                 None if operation == DELETE else row
                 for row, operation in zip(images, operations, strict=True)
             ]
-        )
-        # What the images were is written over them.
-        for attribute, changed, values in written:
-            for row, value in zip(changed, values, strict=True):
-                setattr(row, attribute, value)
-        before = _lines(
-            [
-                row if operation == DELETE or (old is not None and old is not UNSET) else None
+            befores = [
+                row if operation == DELETE else old
                 for row, operation, old in zip(images, operations, rows.olds, strict=True)
             ]
-        )
-        parts: list[Any] = [rows.field(of_message[name]) for name in layout.told]
-        if rows.key_texts:
-            parts.append(map(Raw, rows.key_texts))
         return EventColumns(
             operations,
             layout.shape.database,
             None,
             layout.shape.table,
-            record_key,
-            before,
-            after,
+            None if where is None else partial(self._record_keys, layout, rows, where),
+            _lines(befores),
+            _lines(afters),
             self.times(layout, rows),
             None,
-            _encode_lines(list(map(layout.metadata, *parts))),
+            partial(_metadata, layout, rows),
+            () if where is None else tuple(where.columns),
+            StructImages(befores, afters, _encode_lines),
         )
 
-    def _read_olds(
-        self, layout: Layout, rows: Rows, unfit: set[int]
-    ) -> list[tuple[str, list[Any], Sequence[Any]]]:
-        """By attribute, images that had another value, and which; unfit are those of which that
-        can't be told so.
-        """
-        places = [
-            place for place, old in enumerate(rows.olds) if old is not None and old is not UNSET
-        ]
-        if not places:
-            return []
+    def _read_olds(self, layout: Layout, rows: Rows, unfit: set[int]) -> None:
+        """Make ``olds`` what the images were; unfit are those of which that can't be told so."""
+        olds = {
+            place: old
+            for place, old in enumerate(rows.olds)
+            if old is not None and old is not UNSET
+        }
+        rows.olds = [None] * len(rows.images)
+        if not olds:
+            return
         type_names = rows.field(layout.of_message["type"])
-        unfit.update(place for place in places if self.operations[type_names[place]] != UPDATE)
-        olds = [rows.olds[place] for place in places]
+        unfit.update(place for place in olds if self.operations[type_names[place]] != UPDATE)
+        for place in olds:
+            rows.olds[place] = copy(rows.images[place])
         converters = dict(layout.converters)
-        written: list[tuple[str, list[Any], Sequence[Any]]] = []
         for name, attribute in layout.of_row.items():
-            values: Sequence[Any] = list(map(attrgetter(attribute), olds))
+            values: Sequence[Any] = list(map(attrgetter(attribute), olds.values()))
             if values.count(UNSET) == len(values):
                 continue
             known = [value is not UNSET for value in values]
-            there, some = list(compress(places, known)), list(compress(olds, known))
+            there, some = list(compress(olds, known)), list(compress(olds.values(), known))
             if attribute in converters:
                 unfit |= _convert(some, there, attribute, converters[attribute])
-            images = list(map(rows.images.__getitem__, there))
+            images = list(map(rows.olds.__getitem__, there))
             if name in layout.shape.lacking:
                 # Only in the row before, it is behind all others.
                 unfit.update(
@@ -361,13 +354,10 @@ class ChangeFormat(Format[Shape, Layout, Rows]):
                     for place, image in zip(there, images, strict=True)
                     if getattr(image, attribute) is UNSET
                 )
-            written.append((attribute, images, list(map(attrgetter(attribute), some))))
-        return written
+            for image, value in zip(images, map(attrgetter(attribute), some), strict=True):
+                setattr(image, attribute, value)
 
-    def _record_keys(self, layout: Layout, rows: Rows) -> bytes | None:
-        where = layout.record_key
-        if where is None:
-            return None
+    def _record_keys(self, layout: Layout, rows: Rows, where: RecordKey) -> bytes:
         if where.is_kafka_key:
             parts = self.key_columns(layout, rows, list(where.columns.values()))
         else:
@@ -468,6 +458,13 @@ def _text_behind(mark: bytes, value: bytes) -> bytes:
     return value[start : value.find(b'"', start)] if start >= len(mark) else b""
 
 
-def _lines(rows: list[Any]) -> bytes | None:
+def _lines(rows: list[Any]) -> Lines | None:
     """The images as JSON, a line for each; None if there is none."""
-    return _encode_lines(rows) if rows.count(None) < len(rows) else None
+    return partial(_encode_lines, rows) if rows.count(None) < len(rows) else None
+
+
+def _metadata(layout: Layout, rows: Rows) -> bytes:
+    parts: list[Any] = [rows.field(layout.of_message[name]) for name in layout.told]
+    if rows.key_texts:
+        parts.append(map(Raw, rows.key_texts))
+    return _encode_lines(list(map(layout.metadata, *parts)))

@@ -1,16 +1,17 @@
 """The uniform change event: what every decoder returns, one per change in a payload.
 
-The fields are the columns of ``silver.change_events`` that come out of a payload; position and
-Kafka timestamp are added by whoever holds them. JSON columns are UTF-8 JSON text in ``bytes``,
+The fields are what an event is by contract (``silver.other_events`` has them as columns); position
+and Kafka timestamp are added by whoever holds them. JSON columns are UTF-8 JSON text in ``bytes``,
 ready for an Arrow string array or for ``msgspec.Raw``.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from python_udfs.core.errors import DecodeError
+from python_udfs.core.row_images import RowImages
 
 # Operations that change a row.
 SNAPSHOT = "snapshot"
@@ -25,6 +26,11 @@ MESSAGE = "message"
 SCHEMA_CHANGE = "schema_change"
 INVALID = "invalid"
 
+FORGOTTEN = "lakehouse.forgotten"
+"""The header of a message that `lakehouse forget` has taken bytes out of, and what stands in the
+place of a record of a batch, and of its key.
+"""
+
 KEY_UPDATE_NOTES = frozenset({"old_key", "new_key"})
 """What metadata calls the other key of a key update. SQL takes what has such a name for one, so in
 every format a field of the payload by that name is put aside."""
@@ -35,8 +41,15 @@ MIN_TIME_MS = -62_135_596_800_000
 MAX_TIME_MS = 253_402_300_799_999
 
 
+CHANGES: Final = frozenset({SNAPSHOT, INSERT, UPDATE, UPSERT, DELETE, TRUNCATE})
+"""The operations that change a row."""
+
+Source = tuple[str | None, str | None, str | None]
+"""Database, schema and table of an event."""
+
+
 class Event(NamedTuple):
-    """One change. See the contract of ``silver.change_events`` for the meaning of each field."""
+    """One change. See ``shared/models/silver/other_events.yml`` for the meaning of each field."""
 
     event_index: int
     operation: str
@@ -58,6 +71,11 @@ class Event(NamedTuple):
     error_code: str | None = None
     error_detail: str | None = None
 
+    @property
+    def source(self) -> Source:
+        """The table."""
+        return self.source_database, self.source_schema, self.source_table
+
 
 Decode = Callable[[bytes | None, bytes | None], list[Event]]
 """What decodes one Kafka message, from its key and its value."""
@@ -67,11 +85,17 @@ DecodeHeaded = Callable[[bytes | None, bytes | None, Headers | None], list[Event
 """What decodes one that says something in its headers too."""
 
 
-class EventColumns(NamedTuple):
-    """Events of one table by column, of payloads that hold one each.
+Lines = Callable[[], bytes]
+"""Writes a column of JSON texts as one text: the rows' texts with a line break behind each (inside
+JSON there is none), ``null`` for none."""
 
-    A column of JSON texts is one text: the rows' texts with a line break behind each (inside JSON
-    there is none), ``null`` for none. A column that is None has no value in any row.
+
+class EventColumns(NamedTuple):
+    """Events of one table by column, of payloads that hold one each. Each changes a row; those of
+    Aerospike are writes. None is one of the two of a key update.
+
+    Texts are written when they are asked for: until then what they are made of is kept, which takes
+    ten times the memory. A column that is None has no value in any row.
     """
 
     operation: str | Sequence[str]
@@ -79,12 +103,21 @@ class EventColumns(NamedTuple):
     source_database: str | None
     source_schema: str | None
     source_table: str | None
-    record_key: bytes | None
-    before: bytes | None
-    after: bytes | None
+    record_key: Lines | None
+    before: Lines | None
+    after: Lines | None
     occurred_at: Sequence[int | None]
     expires_at: Sequence[int | None] | None
-    metadata: bytes
+    metadata: Lines
+    key_names: tuple[str, ...] = ()
+    """Those that each record key has; empty if there are none, or texts alone say so."""
+    images: RowImages | None = None
+    """Both images as they were decoded; None if they are no more than texts."""
+
+    @property
+    def source(self) -> Source:
+        """The table."""
+        return self.source_database, self.source_schema, self.source_table
 
     def events(self) -> list[Event]:
         """The same as one event each."""
@@ -94,12 +127,12 @@ class EventColumns(NamedTuple):
             repeat(self.source_database),
             repeat(self.source_schema),
             repeat(self.source_table),
-            _texts(self.record_key),
-            _texts(self.before),
-            _texts(self.after),
+            texts_of(self.record_key) or repeat(None),
+            texts_of(self.before) or repeat(None),
+            texts_of(self.after) or repeat(None),
             self.occurred_at,
             self.expires_at or repeat(None),
-            _texts(self.metadata),
+            texts_of(self.metadata) or repeat(None),
             repeat(None),
             repeat(None),
         )
@@ -128,10 +161,11 @@ class Decoded:
         return [payloads[place] for place in range(len(payloads))]
 
 
-def _texts(lines: bytes | None) -> Iterable[bytes | None]:
+def texts_of(lines: Lines | None) -> list[bytes | None] | None:
+    """The texts of a column's rows."""
     if lines is None:
-        return repeat(None)
-    return [None if line == b"null" else line for line in lines.splitlines()]
+        return None
+    return [None if line == b"null" else line for line in lines().splitlines()]
 
 
 def invalid(error: DecodeError, event_index: int = 0, metadata: bytes | None = None) -> Event:

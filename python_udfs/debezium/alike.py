@@ -9,19 +9,21 @@ unavailable values, and values that don't fit their declared type.
 
 import operator
 from collections.abc import Sequence
+from functools import partial
 from itertools import compress, repeat
 from operator import attrgetter
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from msgspec import UNSET
 
 from python_udfs.core import limits
 from python_udfs.core.errors import DecodeError
-from python_udfs.core.events import MAX_TIME_MS, MIN_TIME_MS, EventColumns
+from python_udfs.core.events import MAX_TIME_MS, MIN_TIME_MS, EventColumns, Lines
+from python_udfs.core.row_images import RowImages, StructImages
 from python_udfs.core.short_way import Format, Messages, Names
 from python_udfs.debezium import cells, mongodb
-from python_udfs.debezium.keys import key_rows
+from python_udfs.debezium.keys import are_flat, key_rows
 from python_udfs.debezium.layouts import (
     IMAGES,
     OPERATIONS,
@@ -49,6 +51,8 @@ _MAX_BYTES: Final = 128 * 1024
 _TOGETHER: Final = 32
 # A shorter text can't be too deep: each level takes two bytes, and two more are the wrapper's.
 _FLAT_BYTES: Final = 2 * limits.MAX_DEPTH - 2
+# An image without columns, in compact text; and other objects.
+_NO_COLUMNS: Final = b":{}"
 
 
 class DebeziumFormat(Format[Shape, Layout, "Rows"]):
@@ -172,23 +176,26 @@ def _rows(layout: Layout, places: Sequence[int], keys: Messages, values: Message
     if read is None:
         return None
     changes, lines = read
-    fitting = list(map(operator.eq, texts, lines))
-    if layout.key is not None and True in fitting:
+    # Most often all are the same.
+    fitting = [] if lines is texts else list(map(operator.eq, texts, lines))
+    row_keys: list[Any] = []
+    if layout.key is not None and (not fitting or True in fitting):
         read = read_lines(layout.key_decoder, _encode_lines, key_texts)
         if read is None:
             return None
-        # The names may come in another order than the record key's. All that is left out makes a
-        # text shorter, and nothing makes it longer: as many bytes are the same ones.
         row_keys, key_lines = read
-        fitting = [
-            fits
-            and key_line is not None
-            and len(key_line) == len(key_text)
-            and not (len(key_line) > _FLAT_BYTES and may_be_deep(key_line))
-            for fits, key_line, key_text in zip(fitting, key_lines, key_texts, strict=False)
-        ]
-    else:
-        row_keys = []
+        if key_lines is not key_texts or max(map(len, key_texts)) > _FLAT_BYTES:
+            # The names may come in another order than the record key's. All that is left out makes
+            # a text shorter, and nothing makes it longer: as many bytes are the same ones.
+            fitting = [
+                fits
+                and key_line is not None
+                and len(key_line) == len(key_text)
+                and not (len(key_line) > _FLAT_BYTES and may_be_deep(key_line))
+                for fits, key_line, key_text in zip(
+                    fitting or repeat(True), key_lines, key_texts, strict=False
+                )
+            ]
     rows = Rows(places, texts, changes, row_keys)
     if False in fitting:
         rows.keep(fitting)
@@ -225,36 +232,20 @@ def columns_of(layout: Layout, rows: Rows) -> EventColumns | None:
     """
     of_envelope, of_source = layout.of_envelope, layout.of_source
     unfit: set[int] = set()
+    types: list[Any] = []
     if layout.shape.of_mongodb:
         # Its images are texts, and all else has types that can't be deep.
-        types: list[Any] = []
         images = _documents(layout, rows, unfit, types)
     else:
         unfit = _unusual(layout, rows)
         images = _rows_of_columns(layout, rows, unfit)
     if images is None:
         return None
-    record_key, before, after = images
     changes = rows.changes
     sources = list(map(attrgetter(of_envelope["source"]), changes))
     times: Sequence[int | None] = [None] * len(changes)
     if "ts_ms" in of_source or "ts_ns" in of_source:
         times = _known_times(_times(sources, of_source))
-    parts: list[Any] = [] if layout.key is None else [rows.keys]
-    parts += [
-        map(attrgetter(of_source[name]), sources)
-        for name in ("connector", "snapshot")
-        if name in of_source
-    ]
-    parts += [
-        map(attrgetter(attribute), changes)
-        for name, attribute in of_envelope.items()
-        if name not in IMAGES and name != "op"
-    ]
-    if layout.schema_name is not None:
-        parts.append(repeat(layout.schema_name))
-    if layout.shape.of_mongodb:
-        parts.append(types)
     operations = map(attrgetter(of_envelope["op"]), changes)
     database, schema, table, _ = layout.where
     return EventColumns(
@@ -262,48 +253,75 @@ def columns_of(layout: Layout, rows: Rows) -> EventColumns | None:
         source_database=database,
         source_schema=schema,
         source_table=table,
-        record_key=record_key,
-        before=before,
-        after=after,
+        record_key=images.record_key,
+        before=images.before,
+        after=images.after,
         occurred_at=times,
         expires_at=None,
-        metadata=_encode_lines(list(map(layout.metadata, *parts))),
+        metadata=partial(_metadata, layout, rows, sources, types),
+        key_names=layout.shape.key or (),
+        images=images.decoded,
     )
 
 
-_Columns = tuple[bytes | None, bytes | None, bytes | None]
-"""The record keys and both images."""
+def _metadata(layout: Layout, rows: Rows, sources: list[Any], types: list[Any]) -> bytes:
+    """What else the messages said. ``types`` are those of MongoDB's values."""
+    of_envelope, of_source = layout.of_envelope, layout.of_source
+    parts: list[Any] = [] if layout.key is None else [rows.keys]
+    parts += [
+        map(attrgetter(of_source[name]), sources)
+        for name in ("connector", "snapshot")
+        if name in of_source
+    ]
+    parts += [
+        map(attrgetter(attribute), rows.changes)
+        for name, attribute in of_envelope.items()
+        if name not in IMAGES and name != "op"
+    ]
+    if layout.schema_name is not None:
+        parts.append(repeat(layout.schema_name))
+    if layout.shape.of_mongodb:
+        parts.append(types)
+    return _encode_lines(list(map(layout.metadata, *parts)))
+
+
+class _Columns(NamedTuple):
+    """The record keys and both images."""
+
+    record_key: Lines | None
+    before: Lines | None
+    after: Lines | None
+    decoded: RowImages | None = None
 
 
 def _rows_of_columns(layout: Layout, rows: Rows, unfit: set[int]) -> _Columns | None:
     """Those of rows, which lose the unfit ones; None if no other is left."""
     of_envelope = layout.of_envelope
     for name, row in layout.rows.items():
-        convert_in_place(row.converters, rows.parts(of_envelope.get(name)), unfit)
-    record_key = None
+        if row.converters:
+            convert_in_place(row.converters, rows.parts(of_envelope.get(name)), unfit)
     if layout.key is not None:
         convert_in_place(layout.key.converters, rows.keys, unfit)
-        record_key = _encode_lines(rows.keys)
-        # Names in an object would have to be put in order. Where a key is of cells, a row is too:
-        # no message of PostgreSQL's connector with such a key is plain.
-        if record_key.count(b"{") > len(rows.keys):
-            key_lines = enumerate(record_key.splitlines())
+        if not are_flat(layout.key.struct, rows.keys):
+            # Names in an object would have to be put in order. Where a key is of cells, a row is
+            # too: no message of PostgreSQL's connector with such a key is plain.
+            key_lines = enumerate(_encode_lines(rows.keys).splitlines())
             unfit |= {place for place, line in key_lines if line.count(b"{") > 1}
     if unfit:
         rows.keep([place not in unfit for place in range(len(rows.places))])
         if not rows.places:
             return None
-        if layout.key is not None:
-            record_key = _encode_lines(rows.keys)
-    if layout.key is not None:
-        keys = key_rows(layout.key.struct, rows.keys)
-        if keys is not rows.keys:
-            record_key = _encode_lines(keys)
-    return (
-        record_key,
-        _images(rows.parts(of_envelope.get("before"))),
-        _images(rows.parts(of_envelope.get("after"))),
+    befores, afters = (rows.parts(of_envelope.get(name)) for name in IMAGES)
+    return _Columns(
+        None if layout.key is None else partial(_record_keys, layout.key.struct, rows.keys),
+        _images(befores),
+        _images(afters),
+        StructImages(befores, afters, _encode_lines),
     )
+
+
+def _record_keys(struct: type[msgspec.Struct], keys: list[Any]) -> bytes:
+    return _encode_lines(key_rows(struct, keys))
 
 
 def _documents(layout: Layout, rows: Rows, unfit: set[int], types: list[Any]) -> _Columns | None:
@@ -338,13 +356,13 @@ def _documents(layout: Layout, rows: Rows, unfit: set[int], types: list[Any]) ->
         return None
     keys, before_texts, after_texts, told = zip(*found, strict=True)
     types += told
-    return _lines(keys), _lines(before_texts), _lines(after_texts)
+    return _Columns(_joined(keys), _joined(before_texts), _joined(after_texts))
 
 
-def _lines(texts: Sequence[bytes | None]) -> bytes | None:
+def _joined(texts: Sequence[bytes | None]) -> Lines | None:
     if texts.count(None) == len(texts):
         return None
-    return b"\n".join([text or b"null" for text in texts]) + b"\n"
+    return lambda: b"\n".join([text or b"null" for text in texts]) + b"\n"
 
 
 def _unusual(layout: Layout, rows: Rows) -> set[int]:
@@ -359,14 +377,13 @@ def _unusual(layout: Layout, rows: Rows) -> set[int]:
     for name, row in layout.rows.items():
         attribute = layout.of_envelope.get(name)
         nothing = row.nothing
-        if attribute is None or nothing is None:
+        if attribute is None or nothing is None or _NO_COLUMNS not in texts:
             continue
-        if nothing in rows.parts(attribute):
-            for change in rows.changes:
-                if getattr(change, attribute) == nothing:
-                    setattr(change, attribute, None)
+        for change in rows.changes:
+            if getattr(change, attribute) == nothing:
+                setattr(change, attribute, None)
     unfit: set[int] = set()
-    if cells.MARK in texts and not layout.shape.connector:
+    if not layout.shape.connector and cells.MARK in texts:
         unfit = {place for place, text in enumerate(rows.texts) if cells.MARK in text}
     # Each has those of the envelope, the source and an image: most often there are few others.
     if (
@@ -448,6 +465,6 @@ def _known_times(times: list[Any]) -> Sequence[int | None]:
     ]
 
 
-def _images(rows: list[Any]) -> bytes | None:
+def _images(rows: list[Any]) -> Lines | None:
     """The images as JSON, a line for each; None if there is none."""
-    return _encode_lines(rows) if rows.count(None) < len(rows) else None
+    return partial(_encode_lines, rows) if rows.count(None) < len(rows) else None

@@ -6,14 +6,17 @@ value, or cells, go the careful way.
 """
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import chain, compress
-from operator import attrgetter, eq
+from operator import attrgetter, eq, not_
 from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
+from msgspec import structs
 
 from python_udfs.core.events import DELETE, MAX_TIME_MS, UPSERT, Decoded, EventColumns
 from python_udfs.core.limits import MAX_DEPTH
+from python_udfs.core.row_images import ColumnImages
 from python_udfs.core.short_way import Format, Messages, Names, ShortWay
 from python_udfs.debezium import cells, unwrapped
 from python_udfs.debezium.alike import convert_in_place
@@ -199,19 +202,7 @@ class UnwrappedRows(Format[Shape, Layout, "Rows"]):
                 added.get("deleted", nothing), added.get("op", nothing), strict=True
             )
         ]
-        images = _encode_lines(list(map(layout.image, *map(rows.field, layout.columns))))
-        before: bytes | None = None
-        after: bytes | None = images
-        if DELETE in operations:
-            lines = images.splitlines()
-            pairs = list(zip(lines, operations, strict=True))
-            before = _lines(line if operation == DELETE else None for line, operation in pairs)
-            after = _lines(None if operation == DELETE else line for line, operation in pairs)
-        record_key = event_key = None
-        if layout.key is not None:
-            event_key = _canonical_lines(rows.keys)
-            keys = key_rows(layout.key_row, rows.keys)
-            record_key = event_key if keys is rows.keys else _canonical_lines(keys)
+        is_deleted = [operation == DELETE for operation in operations]
         source = dict(layout.shape.source)
         database, schema, table = (
             next(filter(None, map(source.get, fields)), None) for fields in unwrapped.NAMING
@@ -221,15 +212,19 @@ class UnwrappedRows(Format[Shape, Layout, "Rows"]):
             database,
             schema,
             table,
-            record_key,
-            before,
-            after,
+            None if layout.key is None else partial(_record_keys, layout, rows),
+            partial(_images, layout, rows, is_deleted) if True in is_deleted else None,
+            partial(_images, layout, rows, list(map(not_, is_deleted)))
+            if False in is_deleted
+            else None,
             [
                 time if time and 0 < time <= MAX_TIME_MS else None
                 for time in added.get("source_ts_ms", nothing)
             ],
             None,
-            _metadata(layout, rows, event_key),
+            partial(_metadata, layout, rows),
+            layout.shape.key,
+            ColumnImages(is_deleted, partial(_columns, layout, rows), _encode_lines),
         )
 
 
@@ -313,10 +308,28 @@ def metadata_struct(
     return _struct("Metadata", names + ["schema_name"] * (schema_name is not None))
 
 
-def _metadata(layout: Layout, rows: "Rows", event_key: bytes | None) -> bytes:
+def _record_keys(layout: Layout, rows: "Rows") -> bytes:
+    return _canonical_lines(key_rows(layout.key_row, rows.keys))
+
+
+def _images(layout: Layout, rows: "Rows", is_there: list[bool]) -> bytes:
+    """The images of some of the rows."""
+    images = map(layout.image, *map(rows.field, layout.columns))
+    return _encode_lines(
+        [image if each else None for image, each in zip(images, is_there, strict=True)]
+    )
+
+
+def _columns(layout: Layout, rows: "Rows") -> dict[str, Sequence[Any]]:
+    """The images by column."""
+    columns = list(zip(*map(structs.astuple, rows.rows), strict=True))
+    return {layout.shape.names[place]: columns[place] for place in layout.columns}
+
+
+def _metadata(layout: Layout, rows: "Rows") -> bytes:
     columns: list[Sequence[Any]] = []
-    if event_key is not None:
-        columns.append(list(map(msgspec.Raw, event_key.splitlines())))
+    if layout.key is not None:
+        columns.append(list(map(msgspec.Raw, _canonical_lines(rows.keys).splitlines())))
     for part in layout.parts:
         values = list(map(rows.field, part.places))
         columns.append(values[0] if part.struct is None else list(map(part.struct, *values)))
@@ -331,12 +344,6 @@ def _struct(title: str, names: Sequence[str]) -> type[msgspec.Struct]:
     """Values by these names, which may be any."""
     fields = {f"field_{place}": name for place, name in enumerate(names)}
     return msgspec.defstruct(title, [(field, Any) for field in fields], rename=fields)
-
-
-def _lines(lines: Any) -> bytes | None:
-    """Lines with null for none; None if there is no other."""
-    texts = [b"null" if line is None else line for line in lines]
-    return b"\n".join([*texts, b""]) if any(text != b"null" for text in texts) else None
 
 
 _SHORT_WAY: Final = ShortWay(unwrapped.decode, UnwrappedRows())

@@ -18,6 +18,7 @@ from python_udfs.text.numbers import plain_number
 
 _SCALED: Final = frozenset({"scale", "value"})
 _type_of: Callable[[Any], type] = type
+_FLAT: Final[frozenset[type]] = frozenset({str, int, bool, type(None)})
 _MAY_BE_NUMBERS: Final[frozenset[type]] = frozenset({msgspec.Raw, dict})
 
 
@@ -34,6 +35,14 @@ def key_value(value: Any) -> Any:
         except Misfit:
             pass
     return plain_number(value)
+
+
+def are_flat(struct: type[msgspec.Struct], keys: Sequence[Any]) -> bool:
+    """Whether no column of keys of one Struct is an object, or may have one inside."""
+    return all(
+        _FLAT.issuperset(map(_type_of, map(attrgetter(name), keys)))
+        for name in struct.__struct_fields__
+    )
 
 
 def key_rows(struct: type[msgspec.Struct], keys: Sequence[Any]) -> Sequence[Any]:

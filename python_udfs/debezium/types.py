@@ -62,6 +62,7 @@ from python_udfs.core.budget import Budget
 from python_udfs.core.errors import BadField, DecodeError, TooLarge
 from python_udfs.core.paths import Path, PathTexts, shorten
 from python_udfs.core.recent import Recent
+from python_udfs.debezium.temporal_columns import OF_MANY, OfMany
 from python_udfs.debezium.values import (
     FLOATS,
     INTEGER_TEXT,
@@ -194,6 +195,7 @@ class Schema:
         "_keys",
         "_leaf",
         "_leaves",
+        "_of_many",
         "_parts",
         "_type",
         "expands",
@@ -215,6 +217,7 @@ class Schema:
         self.fields: Mapping[str, Schema] = _NO_FIELDS
         self._type = type_name
         self._leaf: Leaf | None = None
+        self._of_many: OfMany | None = None
         self._leaves: Mapping[str, Leaf] = {}
         """Columns with a converter of their own; one that needs none isn't here."""
         self._parts: Mapping[str, Schema] = {}
@@ -241,6 +244,9 @@ class Schema:
         """What ``convert`` gives for each of the values. The places of those that it has a note on,
         and of those that become far larger, are added to ``unfit``.
         """
+        usual = None if self._of_many is None else self._of_many(values)
+        if usual is not None:
+            return usual
         leaf = self._leaf
         if leaf is not None and not self.expands:
             try:
@@ -494,6 +500,7 @@ def _compile_block(block: Any, where: str, text_values: bool) -> Schema:
         schema.kept = None
     else:
         schema._leaf = _logical(name, block, text_values) or _label_of(name, block)
+        schema._of_many = OF_MANY.get(name)
         if schema._leaf is not None:
             schema.kept = None
         elif type_name == "int64" and _is_unsigned(block):

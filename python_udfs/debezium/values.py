@@ -59,18 +59,18 @@ _BASE64: Final = re.compile(
 )
 _NUMBER_TEXT: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _DATE: Final = r"((?:[0-9]{4}|[+-][0-9]{4,9})-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01]))"
-_SECOND: Final = r"[0-5][0-9](?:\.[0-9]{1,9})?"
-_OF_DAY: Final = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]"
+SECOND: Final = r"[0-5][0-9](?:\.[0-9]{1,9})?"
+OF_DAY: Final = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]"
 _OFFSET: Final = r"(?:Z|([+-])([0-9]{2})(?::?([0-5][0-9])(?::?([0-5][0-9]))?)?)"
 _DATE_TEXT: Final = re.compile(_DATE)
 # MySQL's are negative, and longer than a day.
-_TIME_TEXT: Final = re.compile(rf"-?[0-9]{{2,9}}:[0-5][0-9]:{_SECOND}")
-_LOCAL_TEXT: Final = re.compile(rf"{_DATE}T{_OF_DAY}:{_SECOND}")
-_ZONED_TEXT: Final = re.compile(rf"{_DATE}T({_OF_DAY})(?::([0-5][0-9])(\.[0-9]{{1,9}})?)?{_OFFSET}")
+_TIME_TEXT: Final = re.compile(rf"-?[0-9]{{2,9}}:[0-5][0-9]:{SECOND}")
+_LOCAL_TEXT: Final = re.compile(rf"{_DATE}T{OF_DAY}:{SECOND}")
+_ZONED_TEXT: Final = re.compile(rf"{_DATE}T({OF_DAY})(?::([0-5][0-9])(\.[0-9]{{1,9}})?)?{_OFFSET}")
 # Nearly all: of these no part has to be looked at again.
-_UTC_TEXT: Final = re.compile(rf"{_DATE}T{_OF_DAY}:{_SECOND}Z")
+_UTC_TEXT: Final = re.compile(rf"{_DATE}T{OF_DAY}:{SECOND}Z")
 _ZONED_TIME_TEXT: Final = re.compile(
-    rf"(?:{_OF_DAY}(?::{_SECOND})?|24:00(?::00(?:\.0{{1,9}})?)?){_OFFSET}"
+    rf"(?:{OF_DAY}(?::{SECOND})?|24:00(?::00(?:\.0{{1,9}})?)?){_OFFSET}"
 )
 _LONGEST_OFFSET: Final = 18 * 3600
 _DURATION_TEXT: Final = re.compile(
@@ -396,7 +396,7 @@ def _clock_text(units: int, per_second: int) -> str:
 
 
 @lru_cache(4096)
-def _is_day(text: str) -> bool:
+def is_day(text: str) -> bool:
     """Whether a date whose month and day are from 1 to 12 and 31 is one that there is."""
     year, month, day = int(text[:-6]), int(text[-5:-3]), int(text[-2:])
     return day <= 28 or date_text(_days(year, month, day))[-5:] == text[-5:]
@@ -409,7 +409,7 @@ def _is_text(value: Any, pattern: re.Pattern[str]) -> bool:
     match = pattern.fullmatch(value)
     if match is None:
         return value in _INFINITE_TIMES
-    return pattern.groups == 0 or _is_day(match[1])
+    return pattern.groups == 0 or is_day(match[1])
 
 
 def _date(value: Any) -> str:
@@ -456,7 +456,7 @@ def _zoned_timestamp(value: Any) -> str:
     if type(value) is not str:
         raise Misfit
     match = _UTC_TEXT.fullmatch(value)
-    if match is not None and _is_day(match[1]):
+    if match is not None and is_day(match[1]):
         return value
     match = _ZONED_TEXT.fullmatch(value)
     if match is None:
@@ -464,7 +464,7 @@ def _zoned_timestamp(value: Any) -> str:
             return value
         raise Misfit
     written, minutes, second, fraction, sign, *offsets = match.groups()
-    if not _is_day(written):
+    if not is_day(written):
         raise Misfit
     if sign is None:
         return value

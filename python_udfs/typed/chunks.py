@@ -7,68 +7,27 @@ update, no key that only the message says. All others go the long way, by column
 
 from collections.abc import Iterable, Sequence
 from itertools import compress, repeat
-from operator import ne, not_, or_
-from typing import Any, Final, NamedTuple
+from operator import and_, ne, not_, or_
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from python_udfs.core.events import UPDATE
 from python_udfs.debezium.types import UNAVAILABLE
 from python_udfs.images import (
-    PARTIAL,
     FieldColumn,
     Texts,
     field_columns,
     have_other_key,
     row_texts_of_many,
 )
-from python_udfs.typed.columns import arrow_type
-from python_udfs.typed.declared import Layout, Log, LogColumn
+from python_udfs.typed.batches import Batch, Changes, Image, TextBatch
+from python_udfs.typed.declared import Layout, Log
 from python_udfs.typed.names import Names, named_fields
-from python_udfs.typed.row import NEW_KEY, NOTING, OLD_KEY, Change, Notes, notes_of, said
-from python_udfs.typed.values import INTEGER_BITS
+from python_udfs.typed.row import Change, Notes, notes_of, said
+from python_udfs.typed.shipped import shipped_array
 
-# As many as of payloads (dbt_lakehouse/spark/functions.py): ten times their bytes are a cache's.
-_CHUNK_BYTES: Final = 96 * 1024
-_SMALLEST_CHUNK, _LARGEST_CHUNK = 32, 512
-_PLACEHOLDER: Final = UNAVAILABLE.encode()
-# How a placeholder may stand in JSON otherwise.
-_ESCAPE: Final = b"\\u"
-_PARTIAL_MARK: Final = f'"{PARTIAL}":'.encode()
-
-Image = bytes | None
 Column = Sequence[str | None]
-
-
-class Changes(NamedTuple):
-    """Decoded events by field, as ``row.Change``; all of one length."""
-
-    operation: Sequence[str]
-    before: Sequence[Image]
-    after: Sequence[Image]
-    record_key: Sequence[Image]
-    metadata: Sequence[Image]
-    format: Sequence[str]
-
-    def slice(self, start: int, length: int) -> "Changes":
-        """Some of them."""
-        end = start + length
-        return Changes(
-            self.operation[start:end],
-            self.before[start:end],
-            self.after[start:end],
-            self.record_key[start:end],
-            self.metadata[start:end],
-            self.format[start:end],
-        )
-
-
-def at_once(changes: Changes) -> int:
-    """How many of these are to be taken apart at a time, by a sample's size."""
-    sample = changes.after[:_SMALLEST_CHUNK]
-    size = sum(len(each) for each in sample if each is not None)
-    fitting = _CHUNK_BYTES * len(sample) // max(1, size)
-    return min(max(fitting, _SMALLEST_CHUNK), _LARGEST_CHUNK)
 
 
 class Chunk(NamedTuple):
@@ -92,40 +51,28 @@ class Chunk(NamedTuple):
     updates: dict[int, tuple[Change, Notes]] | None = None
 
 
-def taken_apart(log: Log, made: Layout, changes: Changes, names: Names) -> Chunk:
-    """Events, few enough (``at_once``), with the numbers of lists of their columns' names.
+def taken_apart(log: Log, made: Layout, batch: Batch, names: Names) -> Chunk:
+    """Events, with the numbers of lists of their columns' names.
 
     Raises ``msgspec.DecodeError`` for an image or a key that is no JSON object.
     """
-    if log.former is not None:
-        return _long_way(log, made, changes, names)
-    return _short_way(log, made, changes, names) or _long_way(log, made, changes, names)
+    chunk = None if log.former is not None else _short_way(log, made, batch, names)
+    return chunk or _long_way(log, made, batch.changes, names)
 
 
 # --- The short way --------------------------------------------------------------------------------
 
 
-def _short_way(log: Log, made: Layout, changes: Changes, names: Names) -> Chunk | None:
+def _short_way(log: Log, made: Layout, batch: Batch, names: Names) -> Chunk | None:
     """Events of which nothing is rare; None if something is."""
-    befores, afters = changes.before, changes.after
-    if made.key_columns and _have_notes(changes):
+    if made.key_columns and batch.may_be_of_key_updates():
         return None
-    has_before = [image is not None for image in befores]
-    if log.keyless and any(has_before) and UPDATE in changes.operation:
+    if log.keyless and any(batch.has_before) and UPDATE in batch.operation:
         return None
-    rows = [
-        row
-        for before, after in zip(befores, afters, strict=True)
-        if (row := before if after is None else after) is not None
-    ]
-    if not rows:
-        return None
-    lines = b"\n".join(rows)
-    if _PARTIAL_MARK in lines:
-        return None
-    columns = field_columns(rows, made.fields, made.key_fields)
-    if columns is not None and len(rows) < len(afters):
-        columns = _with_keys(made, changes, columns)
+    columns = batch.rows(made)
+    length = len(batch.operation)
+    if columns is not None and len(columns[0].values) < length:
+        columns = _with_keys(made, batch, columns)
     if columns is None:
         return None
     if made.key_columns and any(
@@ -133,24 +80,17 @@ def _short_way(log: Log, made: Layout, changes: Changes, names: Names) -> Chunk 
         for place in made.key_places
     ):
         return None
-    earlier: list[bytes] = []
     columns_before: list[FieldColumn] | None = None
-    both: list[bool] = []
-    if any(has_before):
-        both = [
-            before and after is not None for before, after in zip(has_before, afters, strict=True)
-        ]
-        earlier = [before for before in compress(befores, both) if before is not None]
-    if earlier:
+    both: list[bool] = list(map(and_, batch.has_before, batch.has_after))
+    if any(both):
         if log.partial:
             # Each of the two images may say what the other does not.
             return None
-        columns_before = field_columns(earlier, made.fields, made.key_fields)
+        columns_before = batch.earlier(made)
         if columns_before is None:
             return None
-    hidden = _hidden(columns, afters) if log.key and _may_hide(lines) else {}
-    unsaid = _unnamed(log, made, columns, afters) if log.partial else {}
-    length = len(afters)
+    hidden = _hidden(columns, batch.has_after) if log.key and batch.may_hide() else {}
+    unsaid = _unnamed(log, made, columns, batch) if log.partial else {}
     shipped = []
     for place, (column, spec) in enumerate(zip(columns, log.columns, strict=True)):
         if place in hidden:
@@ -162,7 +102,7 @@ def _short_way(log: Log, made: Layout, changes: Changes, names: Names) -> Chunk 
             )
             unsaid[place] = bytes(map(or_, is_unsaid, unsaid.get(place, bytes(length))))
             column = FieldColumn(texts)
-        shipped.append(_array(column, spec))
+        shipped.append(shipped_array(column, spec))
     changed: Sequence[int | None] = [None] * length
     if columns_before is not None:
         masks = [
@@ -175,7 +115,7 @@ def _short_way(log: Log, made: Layout, changes: Changes, names: Names) -> Chunk 
             masks[place] = _and_not(masks[place], compress(mask, both))
         numbers = map(names.__getitem__, zip(*masks, strict=True))
         changed = [next(numbers) if each else None for each in both]
-    chunk = Chunk(length, shipped, changed, have_other_key(changes.record_key, log.keys))
+    chunk = Chunk(length, shipped, changed, batch.have_other_key(log.keys))
     if not unsaid:
         return chunk
     none = bytes(length)
@@ -186,18 +126,13 @@ def _short_way(log: Log, made: Layout, changes: Changes, names: Names) -> Chunk 
     )
 
 
-def _with_keys(
-    made: Layout, changes: Changes, columns: list[FieldColumn]
-) -> list[FieldColumn] | None:
+def _with_keys(made: Layout, batch: Batch, columns: list[FieldColumn]) -> list[FieldColumn] | None:
     """The columns of all rows, of those with an image: of the others, the message says the key."""
-    is_there = [
-        before is not None or after is not None
-        for before, after in zip(changes.before, changes.after, strict=True)
-    ]
+    is_there = list(map(or_, batch.has_before, batch.has_after))
     columns = [FieldColumn(_expanded(each.values, is_there), each.kind) for each in columns]
     if not made.key_columns:
         return columns
-    others = compress(changes.record_key, map(not_, is_there))
+    others = compress(batch.record_keys, map(not_, is_there))
     keys = [record_key for record_key in others if record_key is not None]
     if len(keys) < is_there.count(False):
         return None
@@ -219,9 +154,7 @@ def _with_keys(
     return columns
 
 
-def _unnamed(
-    log: Log, made: Layout, columns: list[FieldColumn], afters: Sequence[Image]
-) -> dict[int, bytes]:
+def _unnamed(log: Log, made: Layout, columns: list[FieldColumn], batch: Batch) -> dict[int, bytes]:
     """Where partial images do not name a column, by its place: those of the key aside."""
     places = [
         place
@@ -229,31 +162,24 @@ def _unnamed(
         # What has a value is named.
         if spec.column not in made.key_columns and None in columns[place].values
     ]
-    named = named_fields(afters, [log.columns[place].field for place in places])
     found = {}
-    for place in places:
-        is_named = named[log.columns[place].field]
+    for place, is_named in zip(places, batch.named(log, places), strict=True):
         if not all(is_named):
             found[place] = bytes(
-                after is not None and not each for after, each in zip(afters, is_named, strict=True)
+                after and not each for after, each in zip(batch.has_after, is_named, strict=True)
             )
     return found
 
 
-def _may_hide(lines: bytes) -> bool:
-    """Whether a placeholder may be in these images."""
-    return _PLACEHOLDER in lines or _ESCAPE in lines
-
-
-def _hidden(columns: list[FieldColumn], afters: Sequence[Image]) -> dict[int, list[bool]]:
+def _hidden(columns: list[FieldColumn], has_after: Sequence[bool]) -> dict[int, list[bool]]:
     """Where a column is the placeholder after a change, by its place."""
     return {
         place: [
-            text == UNAVAILABLE and after is not None
-            for text, after in zip(column.values, afters, strict=True)
+            text == UNAVAILABLE and after
+            for text, after in zip(column.values, has_after, strict=True)
         ]
         for place, column in enumerate(columns)
-        if UNAVAILABLE in column.values
+        if column.kind is str and UNAVAILABLE in column.values
     }
 
 
@@ -274,35 +200,12 @@ def _expanded(values: Sequence[Any], there: list[bool]) -> list[Any]:
 
 
 def _differing(before: FieldColumn, now: FieldColumn, both: list[bool]) -> bytes:
-    """Whether values differ, where there are both."""
-    if before.kind is now.kind:
+    """Whether values differ, where there are both. Of others than texts, integers and
+    booleans it is their texts that differ: a zero from another, and 1 from 1.0 in a list.
+    """
+    if before.kind is now.kind and now.kind in (str, int, bool):
         return bytes(map(ne, before.values, compress(now.values, both)))
     return bytes(map(ne, before.texts(), compress(now.texts(), both)))
-
-
-def _array(column: FieldColumn, spec: LogColumn) -> pa.Array:
-    """Texts; or values of the column's type, where they came as such."""
-    if column.kind is not str and spec.encoding is None and column.kind is _KINDS.get(spec.type):
-        try:
-            return pa.array(column.values, arrow_type(spec.type))
-        except (pa.ArrowInvalid, OverflowError):
-            # A number is out of the type's range: misfits are told by their text.
-            pass
-    return pa.array(column.texts(), pa.string())
-
-
-_KINDS: Final[dict[str, type]] = {"boolean": bool, **dict.fromkeys(INTEGER_BITS, int)}
-
-
-def _have_notes(changes: Changes) -> bool:
-    """Whether metadata may say something of a key update."""
-    saying = [
-        metadata
-        for operation, metadata in zip(changes.operation, changes.metadata, strict=True)
-        if operation in NOTING and metadata is not None
-    ]
-    text = b"".join(saying)
-    return OLD_KEY in text or NEW_KEY in text
 
 
 # --- The long way ---------------------------------------------------------------------------------
@@ -416,7 +319,7 @@ def _arrays(columns: list[Column]) -> list[pa.Array]:
 
 def _updates(changes: Changes) -> dict[int, tuple[Change, Notes]]:
     """What events say of key updates, by their places."""
-    if not _have_notes(changes):
+    if not TextBatch(changes).may_be_of_key_updates():
         return {}
     found = {}
     for place, values in enumerate(zip(*changes, strict=True)):

@@ -74,6 +74,8 @@ class Layout(NamedTuple):
 
     fields: tuple[Field, ...]
     """Of each column."""
+    plain_fields: tuple[str, ...]
+    """The same, but for paths."""
     key_columns: tuple[str, ...]
     """Those of a log whose key says which row a change is of."""
     key_places: tuple[int, ...]
@@ -109,6 +111,7 @@ def layout(log: Log) -> Layout:
     names = tuple(former.values())
     return Layout(
         fields=fields,
+        plain_fields=tuple(each for each in fields if isinstance(each, str)),
         key_columns=key_columns,
         key_places=key_places,
         key_fields=key_fields,

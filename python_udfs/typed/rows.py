@@ -13,10 +13,18 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from python_udfs.core.events import UPDATE
+from python_udfs.core.events import UPDATE, EventColumns
 from python_udfs.debezium.types import UNAVAILABLE
 from python_udfs.images import decode_hbase, texts_inside_of_many
-from python_udfs.typed.chunks import Changes, Chunk, Column, at_once, taken_apart
+from python_udfs.typed.batches import (
+    Batch,
+    Changes,
+    DecodedBatch,
+    TextBatch,
+    at_once,
+    changes_of,
+)
+from python_udfs.typed.chunks import Chunk, Column, taken_apart
 from python_udfs.typed.columns import typed_column
 from python_udfs.typed.declared import (
     FORMER,
@@ -26,6 +34,7 @@ from python_udfs.typed.declared import (
     NAMES,
     UNCHANGED,
     Log,
+    LogColumn,
     layout,
     row_type,
 )
@@ -111,14 +120,24 @@ class Rows:
 
     def add(self, changes: Changes) -> None:
         """Take events apart, behind those that came before."""
-        self.operations += changes.operation
         length = at_once(changes)
         for start in range(0, len(changes.operation), length):
-            chunk = changes.slice(start, length)
-            self.chunks.append(taken_apart(self.log, self.layout, chunk, self.names))
-            if self.log.beside:
-                said = texts_inside_of_many(chunk.metadata, self.layout.paths)
-                self.said_beside.append([pa.array(texts, pa.string()) for texts in said])
+            self._add(TextBatch(changes.slice(start, length)))
+
+    def add_columns(self, columns: EventColumns) -> None:
+        """The same of events that were decoded together."""
+        images = columns.images
+        if images is None or len(self.layout.plain_fields) < len(self.layout.fields):
+            self.add(changes_of(columns))
+        else:
+            self._add(DecodedBatch(columns, images))
+
+    def _add(self, batch: Batch) -> None:
+        self.operations += batch.operation
+        self.chunks.append(taken_apart(self.log, self.layout, batch, self.names))
+        if self.log.beside:
+            said = texts_inside_of_many(batch.metadata, self.layout.paths)
+            self.said_beside.append([pa.array(texts, pa.string()) for texts in said])
 
     def array(self) -> pa.StructArray:
         """The rows of all events, as ``change_rows`` gives them. Nothing can be added then."""
@@ -137,22 +156,21 @@ class Rows:
         return pa.StructArray.from_arrays(columns, fields=list(row_type(self.log)))
 
     @cached_property
-    def texts(self) -> list[pa.Array]:
-        """Of each column, all texts; or all values, if all of them came as such."""
+    def _columns(self) -> list[tuple[pa.Array, pa.Array]]:
         return [
-            _joined([chunk.shipped[place] for chunk in self.chunks])
-            for place in range(len(self.log.columns))
+            _texts_and_values([chunk.shipped[place] for chunk in self.chunks], spec)
+            for place, spec in enumerate(self.log.columns)
         ]
+
+    @cached_property
+    def texts(self) -> list[pa.Array]:
+        """Of each column, all texts; of values that came as such anything."""
+        return [texts for texts, _ in self._columns]
 
     @cached_property
     def values(self) -> list[pa.Array]:
         """Of each column, all values."""
-        return [
-            typed_column(_decoded(texts, spec.encoding, spec.type), spec.type)
-            if pa.types.is_string(texts.type)
-            else texts
-            for texts, spec in zip(self.texts, self.log.columns, strict=True)
-        ]
+        return [values for _, values in self._columns]
 
     @cached_property
     def texts_beside(self) -> list[pa.Array]:
@@ -348,12 +366,29 @@ class Rows:
 
 
 def _joined(arrays: Sequence[pa.Array]) -> pa.Array:
-    """Texts, and values, all as values if they are."""
-    if not arrays:
-        return pa.array([], pa.string())
-    types = {array.type for array in arrays if array.null_count < len(array)}
-    wanted = types.pop() if len(types) == 1 else pa.string()
-    return pa.concat_arrays([pc.cast(array, wanted) for array in arrays])
+    return pa.concat_arrays(arrays) if arrays else pa.array([], pa.string())
+
+
+def _texts_and_values(shipped: Sequence[pa.Array], spec: LogColumn) -> tuple[pa.Array, pa.Array]:
+    """What was shipped of a column, and its values: of some chunks they came as such."""
+    are_texts = [pa.types.is_string(each.type) for each in shipped]
+    if not all(are_texts) and not any(are_texts):
+        values = pa.concat_arrays(shipped)
+        return values, values
+    texts = _joined(list(compress(shipped, are_texts)))
+    values = typed_column(_decoded(texts, spec.encoding, spec.type), spec.type)
+    if all(are_texts):
+        return texts, values
+    shown, found, start = [], [], 0
+    for each, is_text in zip(shipped, are_texts, strict=True):
+        if is_text:
+            shown.append(each)
+            found.append(values.slice(start, len(each)))
+            start += len(each)
+        else:
+            shown.append(pc.if_else(each.is_valid(), "", None))
+            found.append(each)
+    return pa.concat_arrays(shown), pa.concat_arrays(found)
 
 
 def _unfit(texts: pa.Array, values: pa.Array) -> dict[int, str]:

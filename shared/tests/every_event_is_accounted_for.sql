@@ -1,8 +1,8 @@
 {{ config(tags=["nightly"]) }}
 
--- For each position, changes + tombstones + messages + schema changes + invalid events are all its
--- events, every invalid event is quarantined with its raw bytes, and only invalid events carry an
--- error.
+-- For each position, changes + tombstones + messages + schema changes + invalid events are all that
+-- other_events has of it, every invalid event is quarantined with its raw bytes, and only invalid
+-- events carry an error.
 with events as (
     select
         topic,
@@ -17,7 +17,7 @@ with events as (
         count_if(operation = 'schema_change') as schema_changes,
         count_if(operation = 'invalid') as invalid,
         count_if(error_code is not null and error_detail is not null) as errors
-    from {{ dbt.added_rows(ref("change_events")) }}
+    from {{ dbt.added_rows(ref("other_events")) }}
     group by topic, partition, offset
 ),
 

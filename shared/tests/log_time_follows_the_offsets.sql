@@ -1,18 +1,25 @@
 {{ config(tags=["nightly"]) }}
 
 -- Within a partition the log time never goes back, so log order is the order of the offsets.
-with events as (
+with payloads as (
     select
-        topic,
-        partition,
-        offset,
-        log_time,
+        payloads.topic,
+        payloads.partition,
+        payloads.offset,
+        coalesce(log_times.log_time, payloads.timestamp) as log_time
+    from {{ dbt.as_read(source("bronze", "raw_payloads"), ref("other_events")) }} as payloads
+    left join {{ ref("log_times") }} as log_times using (topic, partition, offset)
+),
+
+followed as (
+    select
+        *,
         lag(log_time) over (
             partition by topic, partition
-            order by offset, event_index
+            order by offset
         ) as previous_log_time
-    from {{ dbt.added_rows(ref("change_events")) }}
+    from payloads
 )
 
-select * from events
+select * from followed
 where log_time < previous_log_time

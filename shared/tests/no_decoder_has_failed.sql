@@ -6,5 +6,5 @@ select
     event_index,
     format,
     error_detail
-from {{ ref("change_events") }}
+from {{ ref("other_events") }}
 where error_code = 'decoder_failed'

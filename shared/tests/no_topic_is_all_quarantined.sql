@@ -5,4 +5,4 @@
 select
     topic,
     payloads
-from {{ dbt.undecoded_topics(ref("change_events"), ref("quarantined_payloads")) }}
+from {{ dbt.undecoded_topics(ref("other_events"), ref("quarantined_payloads")) }}

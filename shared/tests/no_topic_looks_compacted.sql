@@ -7,4 +7,4 @@ select
     tombstones,
     partition,
     offset
-from {{ dbt.topics_that_look_compacted(ref("change_events")) }}
+from {{ dbt.topics_that_look_compacted(ref("other_events")) }}

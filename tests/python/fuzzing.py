@@ -14,12 +14,13 @@ import argparse
 import base64
 import hashlib
 import json
+import random
 import re
 import subprocess
 import sys
 import time
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -209,6 +210,36 @@ def without_rest() -> None:
     for decode_batch in registry._BATCHES.values():
         module: ModuleType = sys.modules[decode_batch.__module__]
         module._SHORT_WAY.learning.clock = lambda: 0.0
+
+
+def learn_anew(monkeypatch: Any) -> None:
+    """Give a test short ways of its own, which know nothing yet."""
+    from python_udfs import registry
+    from python_udfs.core.short_way import ShortWay
+
+    for decode_batch in registry._BATCHES.values():
+        module: Any = sys.modules[decode_batch.__module__]
+        way = module._SHORT_WAY
+        monkeypatch.setattr(module, "_SHORT_WAY", ShortWay(way._decode, way._format))
+
+
+def changed(known: list[Payload], rng: random.Random) -> Iterator[Payload]:
+    """Seeds as they are, cut off, with other bytes, and with parts of each other."""
+    yield from known
+    while True:
+        data = bytearray(to_bytes(rng.choice(known)))
+        other = to_bytes(rng.choice(known))
+        at, start = rng.randrange(len(data)), rng.randrange(len(other))
+        change = rng.randrange(4)
+        if change == 0:
+            del data[at:]
+        elif change == 1:
+            data[at] = rng.randrange(256)
+        elif change == 2:
+            data[at:at] = other[start : start + rng.randrange(20)]
+        else:
+            data[at : at + rng.randrange(8)] = b""
+        yield from_bytes(bytes(data))
 
 
 # --- The fuzzer -----------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -26,6 +26,7 @@ from dbt_lakehouse.commands.status.facts import Outcome as Sum
 from dbt_lakehouse.commands.status.gathering import gather
 from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.config.project import Project, ProjectOptions, load
+from dbt_lakehouse.dbt.formats import formats_of
 from dbt_lakehouse.dbt.marks import Mark, marks_of
 from dbt_lakehouse.dbt.tables import look_at
 from dbt_lakehouse.lake.catalog import CATALOG_URI, SQLITE, WAREHOUSE
@@ -35,12 +36,16 @@ from dbt_lakehouse.landing.files import LandingResult, land_captures
 from dbt_lakehouse.landing.kafka.batch import KafkaLanding, land_kafka
 from dbt_lakehouse.landing.kafka.continuity import raise_stalled
 from dbt_lakehouse.landing.kafka.settings import KafkaSource
+from python_udfs.core.events import Event
+from python_udfs.registry import decode_payload
 
 # Spark as the Makefile sets it up for small lakes, whoever starts pytest.
 os.environ.setdefault("LAKEHOUSE_SMALL", "true")
 
 # The day as of which the demo is built.
 DEMO_AS_OF: Final = "2026-11-21 00:00:00"
+
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 Rows = list[dict[str, Any]]
 
@@ -281,6 +286,21 @@ class Lake:
         """The table as the pipeline sees it: its commits and what they note."""
         found = look_at(self.spark, table)
         assert found is not None, table
+        return found
+
+    def decoded(self) -> list[tuple[dict[str, Any], Event]]:
+        """All events of the payloads in bronze, each with its payload's row, as the decoders tell
+        them: nothing but bronze is read for it, and the formats that topics have.
+        """
+        formats = formats_of(self.look_at("silver.other_events"))
+        found = []
+        for row in self.read("bronze.raw_payloads"):
+            headers = [(each["key"], each["value"]) for each in row["headers"] or ()]
+            key, value = row["key"], row["value"]
+            of = formats.get(row["topic"])
+            landed_at = (row["landed_at"] - EPOCH) // timedelta(microseconds=1)
+            format = None if of is None else of.then(landed_at).of(key, value, headers)
+            found += [(row, event) for event in decode_payload(format, key, value, headers)]
         return found
 
     def broken_sums(self) -> list[str]:

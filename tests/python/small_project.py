@@ -98,6 +98,7 @@ class Log:
     is_aerospike: bool = False
     partial: bool = False
     order_by_source_time: bool | None = None
+    where: str | None = None
 
     @property
     def model(self) -> str:
@@ -115,6 +116,7 @@ class Log:
             "columns": dict(self.columns),
             "partial": self.partial or None,
             "order_by_source_time": self.order_by_source_time,
+            "where": self.where,
         }
         if self.is_aerospike:
             return _call("aerospike_change_log", namespace=self.schema, set=self.table, **options)

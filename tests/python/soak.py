@@ -171,7 +171,7 @@ def _of_sources(episode: Episode, tables: Sequence[str]) -> Episode:
 
 
 def _is_of(step: Step, sources: Sequence[Any]) -> bool:
-    if step.do in _LANDING or not step.of or step.of == "change_events":
+    if step.do in _LANDING or not step.of or step.of == "other_events":
         return True
     return any(step.of.startswith(each.table) or step.of == each.topic for each in sources)
 

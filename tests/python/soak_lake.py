@@ -297,7 +297,7 @@ class SoakLake:
         chain = self.lake.look_at(table).chain
         # What was forgotten would be back; what was redriven would have to be again.
         is_redriven = self.episode.unknown is not None and self.unknown is None
-        if self.forgotten or len(chain) < 2 or (step.of == "change_events" and is_redriven):
+        if self.forgotten or len(chain) < 2 or (step.of == "other_events" and is_redriven):
             return
         self.lake.roll_back(table, str(chain[1 + int(step.number * (len(chain) - 1))].snapshot_id))
 

@@ -138,7 +138,7 @@ def _steps(
         elif do is Do.LEAVE_OUT:
             of = dice.choice(gold)
         elif do in (Do.REFRESH, Do.ROLL_BACK):
-            of = dice.choice([*gold, *logs, "change_events"])
+            of = dice.choice([*gold, *logs, "other_events"])
         elif do in (Do.FORGET, Do.PURGE):
             if not keyed:
                 continue

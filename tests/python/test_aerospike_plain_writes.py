@@ -11,7 +11,8 @@ from aerospike_messages import NANOSECONDS, SECONDS, timestamp, writes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dbt_lakehouse.spark.functions import _texts_array, decode_payload_batch
+from dbt_lakehouse.spark.event_arrays import _texts_array
+from dbt_lakehouse.spark.functions import decode_payload_batch
 from python_udfs.aerospike import messagepack
 from python_udfs.aerospike.messagepack import decode, decode_batch
 from python_udfs.aerospike.plain_messagepack import MessagePackWrites

@@ -52,7 +52,7 @@ from local_kafka.broker import Broker
 
 AS_OF: Final = "2026-10-01 12:00:00"
 LOG: Final = Log("shops", "shops", {"id": "bigint"}, {"title": "string"}, "shop", "app")
-CHANGES: Final = "silver.change_events"
+CHANGES: Final = "silver.shops_changes"
 LEASES: Final = "bronze.leases"
 WAREHOUSE: Final = "s3://lake/warehouse"
 # A file of no table's, long forgotten.

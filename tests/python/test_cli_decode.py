@@ -85,7 +85,7 @@ def failure(result: subprocess.CompletedProcess[bytes]) -> str:
     return text
 
 
-def test_writes_the_columns_of_change_events_in_order() -> None:
+def test_writes_the_columns_of_other_events_in_order() -> None:
     position = {"topic": "t", "partition": 2, "offset": 9, "timestamp_ms": 1_700_000_000_456}
     (event,) = decoded(line(write(), key_b64=None, **position))
     assert list(event) == COLUMNS

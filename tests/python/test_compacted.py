@@ -134,7 +134,7 @@ def test_a_tombstone_that_may_be_of_two_tables_deletes_nothing(built: "Built") -
         assert row["id"] == example_key(0)
     (event,) = (
         each
-        for each in built.lake.lake.read("silver.change_events")
+        for each in built.lake.lake.read("silver.other_events")
         if each["topic"] == RACKS.topic and each["operation"] == "invalid"
     )
     assert (event["partition"], event["event_index"]) == (partition_of(0), 1)
@@ -144,7 +144,7 @@ def test_a_tombstone_that_may_be_of_two_tables_deletes_nothing(built: "Built") -
 def test_deletes_have_the_table_that_their_rows_had(built: "Built") -> None:
     judged = [
         each
-        for each in built.lake.lake.read("silver.change_events")
+        for each in built.lake.lake.read("silver.other_events")
         if each["metadata"] == '{"compacted":true}' and each["operation"] == "delete"
     ]
     by_table = {each["source_table"] for each in judged}

@@ -153,7 +153,7 @@ def test_who_stops_a_run_is_obeyed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_codes_are_those_that_dbt_accepts() -> None:
-    (model,) = yaml.safe_load((ROOT / "shared/models/silver/change_events.yml").read_text())[
+    (model,) = yaml.safe_load((ROOT / "shared/models/silver/other_events.yml").read_text())[
         "models"
     ]
     (column,) = (each for each in model["columns"] if each["name"] == "error_code")

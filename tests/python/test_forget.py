@@ -34,16 +34,18 @@ from dbt_lakehouse.dbt.commands import read_manifest
 from dbt_lakehouse.dbt.commits import carry_on, note
 from dbt_lakehouse.dbt.marks import mark_of, noted
 from dbt_lakehouse.errors import LakehouseError
+from python_udfs.core.events import FORGOTTEN, Event
 from python_udfs.registry import AEROSPIKE_FORMATS, decode_payload
 
 AS_OF: Final = "2026-10-03 00:00:00"
 MODELS: Final = ("-s", "+profiles", "+orders", "+profiles_history", "quarantined_payloads")
 GOLD: Final = ("gold.profiles", "gold.orders")
+SILVER: Final = ("silver.other_events", "silver.profiles_changes", "silver.orders_changes")
 # The two who are to be forgotten; a key of the second was another one before.
 DIGEST: Final = 0xA7
 NUMBER: Final = 7_770_123_456_789
 OLD_NUMBER: Final = 7_770_123_456_788
-OTHER: Final = "ada_silver.change_events"
+OTHER: Final = "ada_silver.other_events"
 BRONZE: Final = "bronze.raw_payloads"
 MARKER: Final = "FORGET-ME-7f3a"
 NEEDLES: Final = [
@@ -156,7 +158,8 @@ class Told:
         self.profile = self.forget("profiles", {"digest": digest_text(DIGEST)})
         self.after_profile = self.snapshots()
         self.order = self.forget("orders", {"order_id": NUMBER}, purge=True)
-        self.marks = [lake.marks(table)[BRONZE] for table in (OTHER, "silver.change_events")]
+        readers = (OTHER, "silver.other_events", "silver.orders_changes", "silver.profiles_changes")
+        self.marks = [lake.marks(table)[BRONZE] for table in readers]
         self.bronze = mark_of(lake.look_at(BRONZE))
         # All else that the tests do is about this target alone.
         lake.sql(f"drop table lake.{OTHER} purge")
@@ -200,11 +203,11 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
         run(lake, "-s", "orders", "--full-refresh")
         # As another target of the same bronze has it.
         lake.sql("create schema lake.ada_silver")
-        lake.sql("create table lake.ada_silver.change_events as select * from silver.change_events")
-        note(lake.spark, OTHER, noted({BRONZE: lake.marks("silver.change_events")[BRONZE]}))
+        lake.sql(f"create table lake.{OTHER} as select * from silver.other_events")
+        note(lake.spark, OTHER, noted({BRONZE: lake.marks("silver.other_events")[BRONZE]}))
         # The snapshots that were read up to are gone, as after maintenance: a row that is changed
         # must not look like a new one for that.
-        for table in (BRONZE, "silver.change_events"):
+        for table in (BRONZE, "silver.other_events"):
             note(lake.spark, table, {"note": "of a test"})
             carry_on(lake.spark, table)
             lake.sql(
@@ -234,7 +237,7 @@ def test_it_tells_how_much_was_forgotten(told: Told) -> None:
         },
         "silver.deleted_keys": 1,
         "silver.set_less_deletes": 1,
-        "silver.change_events": 7,
+        "silver.other_events": 7,
         "silver.profiles_changes": 4,
     }
     assert told.profile.to_purge and not told.profile.purged
@@ -298,12 +301,12 @@ def test_bronze_keeps_the_places_and_the_others_bytes(told: Told) -> None:
     assert rows[PROFILES, 0]["value"] == FIRST[0].value
     for offset in (1, 4, 6):
         assert (rows[PROFILES, offset]["key"], rows[PROFILES, offset]["value"]) == (None, None)
-    assert rows[PROFILES, 2]["key"] == pack([profile_key(2), profile_key(3)])
+    assert rows[PROFILES, 2]["key"] == pack([profile_key(2), FORGOTTEN, profile_key(3)])
     assert rows[PROFILES, 2]["value"] == pack(
-        [profile(2, at(2), "two"), profile(3, at(2), "three")]
+        [profile(2, at(2), "two"), FORGOTTEN, profile(3, at(2), "three")]
     )
     assert rows[PROFILES, 3]["key"] is None
-    assert rows[PROFILES, 3]["value"] == pack([profile(4, at(3), "four")])
+    assert rows[PROFILES, 3]["value"] == pack([FORGOTTEN, FORGOTTEN, profile(4, at(3), "four")])
     for offset in (1, 3, 6, 7, 8, 10):
         assert (rows[ORDERS, offset]["key"], rows[ORDERS, offset]["value"]) == (None, None)
     assert rows[ORDERS, 5]["key"] == order_key(2)
@@ -324,13 +327,13 @@ def test_what_can_not_be_taken_apart_is_not_begun(
 def test_another_target_is_named_and_does_not_read_changed_rows_again(told: Told) -> None:
     assert told.profile.other_targets == told.order.other_targets == ["ada_silver"]
     assert "note: ada_silver is of another target" in told.profile.text()
-    assert told.marks == [told.bronze, told.bronze]
+    assert {*told.marks} == {told.bronze}
     # One that is behind would take the emptied rows for new.
     told.lake.sql(f"create table lake.{OTHER} (topic string) using iceberg")
     try:
         behind = told.bronze._replace(snapshot="1", sequence=0)
         note(told.lake.spark, OTHER, noted({BRONZE: behind}))
-        with pytest.raises(ForgetError, match=r"ada_silver[.]change_events, which no model"):
+        with pytest.raises(ForgetError, match=r"ada_silver[.]other_events, which no model"):
             told.forget("orders", {"order_id": 1})
     finally:
         told.lake.sql(f"drop table lake.{OTHER} purge")
@@ -427,7 +430,7 @@ def test_new_events_of_the_key_make_a_new_row(told: Told, monkeypatch: pytest.Mo
         breaking.setattr(erasing, "_clear_events", break_off)
         told.forget("orders", {"order_id": NUMBER})
     assert ordered(lake.read("gold.orders")) == ordered(before)
-    rest_of_it = f"select 1 from silver.change_events where record_key like '%{NUMBER}%'"
+    rest_of_it = f"select 1 from silver.orders_changes where order_id = {NUMBER}"
     assert lake.sql(rest_of_it)
     answer = told.why("orders", order_id=NUMBER)
     assert [event.message for event in answer.events] == ["forgotten"]
@@ -435,18 +438,16 @@ def test_new_events_of_the_key_make_a_new_row(told: Told, monkeypatch: pytest.Mo
     assert "`lakehouse forget` has broken off" in answer.text()
     assert told.forget("orders", {"order_id": NUMBER}).records == 1
     assert not lake.sql(rest_of_it)
-    assert NUMBER not in rest(lake.read("silver.orders_changes"), "order_id")
     unchanged = told.snapshots()
     run(lake)
     assert told.snapshots() == unchanged
 
 
 def test_a_full_refresh_gives_the_same(told: Told) -> None:
-    before = told.rows(*GOLD)
+    before = told.rows(*GOLD, *SILVER)
     run(told.lake, *MODELS, "--full-refresh")
     for name, rows in before.items():
-        # Only the records of batches are numbered anew.
-        assert ordered(told.lake.read(name), False) == ordered(rows, False)
+        assert ordered(told.lake.read(name)) == ordered(rows)
     assert told.lake.broken_sums() == []
 
 
@@ -489,7 +490,7 @@ def test_what_is_on_its_way_comes_first(told: Told) -> None:
         ]
     )
     assert "messages that the next `dbt run` decodes" in told.why("orders", order_id=1).text()
-    unread = "silver.change_events has not read all of bronze.raw_payloads: `dbt run` first"
+    unread = "silver.other_events has not read all of bronze.raw_payloads: `dbt run` first"
     with pytest.raises(LakehouseError, match=unread):
         told.forget("orders", {"order_id": 1})
     run(lake, "-s", "+orders_changes", "+deleted_keys", "quarantined_payloads")
@@ -519,10 +520,8 @@ def rest(rows: Rows, key: str) -> set[Any]:
     return {row[key] for row in rows}
 
 
-def ordered(rows: Rows, numbered: bool = True) -> list[str]:
-    """Rows in an order of their own, without the places in their batches if not ``numbered``."""
-    if not numbered:
-        rows = [{**row, "_position": {**row["_position"], "event_index": 0}} for row in rows]
+def ordered(rows: Rows) -> list[str]:
+    """Rows in an order of their own."""
     return sorted(json.dumps(row, default=_plain, sort_keys=True) for row in rows)
 
 
@@ -548,6 +547,7 @@ def flat_key(number: int) -> bytes:
     return json.dumps(key).encode()
 
 
+JSON_FORGOTTEN: Final = json.dumps(FORGOTTEN).encode()
 JSON_KEY: Final = json.dumps(["users", "profiles", digest_text(1), None]).encode()
 OTHER_JSON_KEY: Final = json.dumps(["users", "profiles", digest_text(2), None]).encode()
 
@@ -560,36 +560,36 @@ OTHER_JSON_KEY: Final = json.dumps(["users", "profiles", digest_text(2), None]).
         (
             "aerospike_messagepack",
             pack([profile(2, 1, "x"), profile(1, 1, "x"), profile(1, 2, "y")]),
-            pack([profile(2, 1, "x")]),
+            pack([profile(2, 1, "x"), FORGOTTEN, FORGOTTEN]),
         ),
-        # Sixteen records need a longer header than the fifteen that stay.
+        # Sixteen records need a longer header than fifteen.
         (
             "aerospike_messagepack",
             pack([profile(n, 1, "x") for n in range(1, 17)]),
-            pack([profile(n, 1, "x") for n in range(2, 17)]),
+            pack([FORGOTTEN, *(profile(n, 1, "x") for n in range(2, 17))]),
         ),
         # Cut short, with bytes behind, with something unreadable in it.
         (
             "aerospike_messagepack",
             pack([profile(2, 1, "x"), profile(3, 1, "x")])[:-1],
-            pack([profile(2, 1, "x")]),
+            pack([profile(2, 1, "x"), FORGOTTEN]),
         ),
         (
             "aerospike_messagepack",
             pack([profile(2, 1, "x"), profile(1, 1, "x")]) + b"rest",
-            pack([profile(2, 1, "x")]),
+            pack([profile(2, 1, "x"), FORGOTTEN, FORGOTTEN]),
         ),
         (
             "aerospike_messagepack",
             pack([None, profile(2, 1, "x"), [1, 3, []]]),
-            pack([profile(2, 1, "x")]),
+            pack([FORGOTTEN, profile(2, 1, "x"), FORGOTTEN]),
         ),
         # No batch, and one in which an array of a record is none.
         ("aerospike_messagepack", pack(profile(2, 1, "x")), None),
         (
             "aerospike_messagepack",
             pack([[profile(3, 1, "x")], profile(2, 1, "x")]),
-            pack([profile(2, 1, "x")]),
+            pack([FORGOTTEN, profile(2, 1, "x")]),
         ),
         ("aerospike_messagepack", b"", None),
         ("aerospike_messagepack", None, None),
@@ -598,37 +598,63 @@ OTHER_JSON_KEY: Final = json.dumps(["users", "profiles", digest_text(2), None]).
         (
             "aerospike_json",
             b" [ " + json_record(2, ',"a]":"\\"]"') + b" , " + json_record(1) + b" , ]",
-            b"[" + json_record(2, ',"a]":"\\"]"') + b"]",
+            b"[" + json_record(2, ',"a]":"\\"]"') + b"," + JSON_FORGOTTEN + b"]",
         ),
         (
             "aerospike_json",
             b"[" + json_record(2) + b",null," + json_record(3) + b',{"msg":"write"',
-            b"[" + json_record(2) + b"," + json_record(3) + b"]",
+            b",".join(
+                [b"[" + json_record(2), JSON_FORGOTTEN, json_record(3), JSON_FORGOTTEN + b"]"]
+            ),
         ),
-        ("aerospike_json", b"[" + json_record(2) + b"}", b"[" + json_record(2) + b"]"),
-        ("aerospike_json", b"[" + json_record(2), b"[" + json_record(2) + b"]"),
+        (
+            "aerospike_json",
+            b"[" + json_record(2) + b"}",
+            b"[" + json_record(2) + b"," + JSON_FORGOTTEN + b"]",
+        ),
+        (
+            "aerospike_json",
+            b"[" + json_record(2),
+            b"[" + json_record(2) + b"," + JSON_FORGOTTEN + b"]",
+        ),
         (
             "aerospike_json",
             b"[" + json_record(2) + json_record(1) + b"," + json_record(3) + b"]",
-            b"[" + json_record(2) + b"," + json_record(3) + b"]",
+            b"[" + json_record(2) + b"," + JSON_FORGOTTEN + b"," + json_record(3) + b"]",
         ),
         ("aerospike_json", b'["', None),
         (
             "aerospike_flat_json",
             b"[" + flat_record(1) + b"," + flat_record(2) + b"]",
-            b"[" + flat_record(2) + b"]",
+            b"[" + JSON_FORGOTTEN + b"," + flat_record(2) + b"]",
         ),
         ("aerospike_flat_json", flat_record(1), None),
     ],
 )
 def test_a_batch_without_a_record(format: str, value: bytes | None, left: bytes | None) -> None:
     meant = ("users", frozenset([digest_text(1)]))
-    key, rest = without_records(format, None, value, *meant)
+    key, rest, gone = without_records(format, None, value, *meant)
     assert (key, rest) == (None, left)
-    assert without_records(format, None, rest, *meant) == (None, rest)
+    assert without_records(format, None, rest, *meant) == (None, rest, [])
+    before = decode_payload(format, None, value)
+    # A record alone goes as a whole.
+    others = [each for each in before if is_left(each) and rest is not None]
+    assert gone == [
+        each.event_index for each in before if each not in others and each.operation != "tombstone"
+    ]
     if rest is not None:
-        events = decode_payload(format, None, rest)
-        assert events and all(event.operation == "upsert" for event in events)
+        # Each in its place.
+        after = decode_payload(format, None, rest)
+        assert [each.event_index for each in after] == [each.event_index for each in before]
+        for old, new in zip(before, after, strict=True):
+            assert new.operation == ("tombstone" if old.event_index in gone else "upsert")
+            if old.event_index not in gone:
+                assert new[:-3] == old[:-3]
+
+
+def is_left(event: Event) -> bool:
+    """Whether an event is one of another record that can be decoded."""
+    return event.operation == "upsert" and event.record_key != RECORD_KEY
 
 
 def test_every_format_of_records_can_be_taken_apart() -> None:
@@ -711,9 +737,15 @@ def test_the_decoder_and_forget_know_the_same_records(
             # Perhaps no batch.
             continue
         seen += len(events) > len(others) > 0
-        _, left = without_records(format, None, value, "users", frozenset([digest_text(1)]))
+        _, left, gone = without_records(format, None, value, "users", frozenset([digest_text(1)]))
         stays = [] if left is None else decode_payload(format, None, left)
-        assert [event.record_key for event in stays] == others, value
+        assert [event.record_key for event in stays if event.record_key] == others, value
+        assert {each.event_index for each in events} >= {
+            each.event_index for each in stays if each.record_key
+        }
+        assert not stays or gone == [
+            each.event_index for each in stays if each.operation == "tombstone"
+        ]
     assert seen > 20
 
 
@@ -758,9 +790,10 @@ def test_what_only_fits_rounded(text: str, type_name: str, rounded: bool) -> Non
         (
             "aerospike_messagepack",
             pack([profile_key(1), profile_key(2)]),
-            pack([profile_key(2)]),
+            pack([FORGOTTEN, profile_key(2)]),
         ),
         ("aerospike_messagepack", pack([profile_key(1)]), None),
+        ("aerospike_messagepack", pack([FORGOTTEN, profile_key(1)]), None),
         # Nobody can tell what is in it.
         ("aerospike_messagepack", b"user 1", None),
         ("aerospike_messagepack", b"", b""),
@@ -769,17 +802,17 @@ def test_what_only_fits_rounded(text: str, type_name: str, rounded: bool) -> Non
         (
             "aerospike_json",
             b"[" + OTHER_JSON_KEY + b"," + JSON_KEY + b"]",
-            b"[" + OTHER_JSON_KEY + b"]",
+            b"[" + OTHER_JSON_KEY + b"," + JSON_FORGOTTEN + b"]",
         ),
         ("aerospike_flat_json", flat_key(1), None),
         ("aerospike_flat_json", flat_key(2), flat_key(2)),
         (
             "aerospike_flat_json",
             b"[" + flat_key(2) + b"," + flat_key(1) + b"]",
-            b"[" + flat_key(2) + b"]",
+            b"[" + flat_key(2) + b"," + JSON_FORGOTTEN + b"]",
         ),
     ],
 )
 def test_a_key_without_a_record(format: str, key: bytes, left: bytes | None) -> None:
     meant = ("users", frozenset([digest_text(1)]))
-    assert without_records(format, key, None, *meant) == (left, None)
+    assert without_records(format, key, None, *meant) == (left, None, [])

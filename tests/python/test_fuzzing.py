@@ -5,7 +5,6 @@ same ones each time, and for a minute in all others each time.
 import json
 import random
 import re
-import sys
 import time
 from base64 import b64encode
 from collections.abc import Iterator
@@ -18,9 +17,10 @@ import pytest
 from fuzzing import (
     COLUMN_TEXTS,
     Payload,
+    changed,
     check,
-    from_bytes,
     know_schemas,
+    learn_anew,
     seeds,
     to_bytes,
     without_rest,
@@ -28,7 +28,6 @@ from fuzzing import (
 
 from python_udfs import registry
 from python_udfs.core.events import Event
-from python_udfs.core.short_way import ShortWay
 
 SEEDS = seeds()
 FORMATS: Final = [*registry.FORMATS, COLUMN_TEXTS]
@@ -41,32 +40,6 @@ def short_ways_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     learn_anew(monkeypatch)
     without_rest()
     know_schemas()
-
-
-def learn_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    for decode_batch in registry._BATCHES.values():
-        module: Any = sys.modules[decode_batch.__module__]
-        way = module._SHORT_WAY
-        monkeypatch.setattr(module, "_SHORT_WAY", ShortWay(way._decode, way._format))
-
-
-def changed(known: list[Payload], rng: random.Random) -> Iterator[Payload]:
-    """Seeds as they are, cut off, with other bytes, and with parts of each other."""
-    yield from known
-    while True:
-        data = bytearray(to_bytes(rng.choice(known)))
-        other = to_bytes(rng.choice(known))
-        at, start = rng.randrange(len(data)), rng.randrange(len(other))
-        change = rng.randrange(4)
-        if change == 0:
-            del data[at:]
-        elif change == 1:
-            data[at] = rng.randrange(256)
-        elif change == 2:
-            data[at:at] = other[start : start + rng.randrange(20)]
-        else:
-            data[at : at + rng.randrange(8)] = b""
-        yield from_bytes(bytes(data))
 
 
 @pytest.mark.parametrize("format", FORMATS)

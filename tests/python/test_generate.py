@@ -1297,7 +1297,7 @@ def test_unwrapped_rows_have_the_types_of_their_schema(built: World) -> None:
 
 def test_unit_tests_hold_whatever_formats_topics_have(built: World) -> None:
     # Of formats that read headers, too.
-    selection = ("-s", "change_events,test_type:unit")
+    selection = ("-s", "other_events,test_type:unit")
     statuses = built.lake.dbt("test", *selection, as_of=AS_OF)
     assert len(statuses) >= 3 and set(statuses.values()) == {"pass"}
 
@@ -1519,7 +1519,7 @@ def test_a_source_that_grows(built: World) -> None:
         (["shop.cdc"], {"key": ["x"]}, r"--key is for one table: add --table"),
         (["aero.json"], {"name": "No-Name"}, r"--name No-Name: a model's name is of lower-case"),
         (["aero.json"], {"name": "orders"}, r"--name orders: models/silver/orders_changes.sql is"),
-        (["aero.json"], {"name": "change_events"}, r"project has a model of that name"),
+        (["aero.json"], {"name": "other_events"}, r"project has a model of that name"),
         (["aero.json"], {"format": "lindorm_json"}, r"aero.json is aerospike_json by vars.topics"),
         (["aero.json"], {"key": ["x"]}, r"declares no key that generate could change"),
         (["lindorm_members"], {"name": "m2"}, r"no key: give --key COLUMN,\.\.\. \(.* are id\)"),
@@ -2611,7 +2611,7 @@ def test_a_project_without_topics_is_told_so() -> None:
         edit.with_topics("vars: {}\n", {"t": "debezium_json"})
 
 
-@pytest.mark.parametrize("path", ["dbt_project.yml", "shared/models/silver/change_events.yml"])
+@pytest.mark.parametrize("path", ["dbt_project.yml", "shared/models/silver/other_events.yml"])
 def test_the_project_s_own_files_keep_every_line(path: str) -> None:
     text = (ROOT / path).read_text()
     assert documents.changed(text, lambda document: None) == text

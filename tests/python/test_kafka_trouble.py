@@ -257,14 +257,14 @@ def test_a_password_is_asked_for_used_and_never_shown(
 
     log_in(PASSWORD)
     variables: dict[str, Any] = {"topics": topic_entries([topic])}
-    assert lake.dbt("run", "-s", "change_events", as_of=AS_OF, **variables) == {
-        "change_events": "success"
+    assert lake.dbt("run", "-s", "other_events", as_of=AS_OF, **variables) == {
+        "other_events": "success"
     }
     assert landed(lake, topic) == kafka.records(topic)
     shown = capfd.readouterr()
     logs = "".join(path.read_text() for path in (lake.folder / "logs").iterdir())
     settings = str(lake.spark.sparkContext.getConf().getAll())
-    assert "change_events" in logs
+    assert "other_events" in logs
     for text in (shown.out, shown.err, logs, settings):
         assert PASSWORD not in text and "a-wrong-word" not in text
 
@@ -513,9 +513,9 @@ def test_topics_that_can_not_go_on_keep_no_others_from_being_built_or_streamed(
     stalled = Stalled(lake, kafka, "stalled-run")
     variables: dict[str, Any] = {"topics": topic_entries(stalled.all)}
     with pytest.raises(DbtRuntimeError) as caught:
-        lake.dbt("run", "-s", "change_events", as_of=AS_OF, **variables)
+        lake.dbt("run", "-s", "other_events", as_of=AS_OF, **variables)
     stalled.assert_named(str(caught.value))
-    built = f"select count(*) as events from silver.change_events where topic = '{stalled.healthy}'"
+    built = f"select count(*) as events from silver.other_events where topic = '{stalled.healthy}'"
     assert lake.sql(built) == [{"events": 30}]
 
     kafka.send(stalled.healthy, numbered(5, start=200))
@@ -537,11 +537,11 @@ def test_both_names_of_a_topic_created_anew_have_its_format(lake: Lake, kafka: K
     kafka.create(topic)
     kafka.send(topic, numbered(1))
     renamed: dict[str, Any] = {"topics": [{**entry, "land_as": "anew-format.2"}]}
-    assert lake.dbt("run", "-s", "change_events", as_of=AS_OF, **renamed) == {
-        "change_events": "success"
+    assert lake.dbt("run", "-s", "other_events", as_of=AS_OF, **renamed) == {
+        "other_events": "success"
     }
     events = lake.sql(
-        "select topic, offset, format from silver.change_events"
+        "select topic, offset, format from silver.other_events"
         " where topic like 'anew-format%' order by topic, offset"
     )
     assert [tuple(event.values()) for event in events] == [

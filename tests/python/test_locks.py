@@ -192,7 +192,7 @@ def test_two_dbt_runs_at_once_build_each_position_once(
     topic = kafka.create("two-runs", 2)
     kafka.send(topic, numbered(1_000, 2))
     variables: dict[str, Any] = {"topics": topic_entries([topic])}
-    arguments = ("--no-quiet", "run", "-s", "change_events")
+    arguments = ("--no-quiet", "run", "-s", "other_events")
     with dbt(lake, *arguments, **variables) as other:
         with landing_lock(lake.spark).held("a landing", patience=60):
             # It has the run's lock now, and waits for the other.
@@ -207,7 +207,7 @@ def test_two_dbt_runs_at_once_build_each_position_once(
         waiting = f"waiting for `dbt run` (process {process}, since "
         go_on = threading.Thread(target=_continue_when_said, args=(lake, waiting, process))
         go_on.start()
-        assert lake.dbt(*arguments, as_of="2026-11-21", **variables) == {"change_events": "success"}
+        assert lake.dbt(*arguments, as_of="2026-11-21", **variables) == {"other_events": "success"}
         go_on.join()
         shown = capfd.readouterr().out
         assert waiting in shown
@@ -215,7 +215,7 @@ def test_two_dbt_runs_at_once_build_each_position_once(
         other.end()
     assert landed(lake, topic) == kafka.records(topic)
     events = lake.sql(
-        "select partition, offset from silver.change_events"
+        "select partition, offset from silver.other_events"
         f" where topic = '{topic}' order by partition, offset"
     )
     assert [tuple(event.values()) for event in events] == positions(kafka.records(topic))

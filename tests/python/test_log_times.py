@@ -1,4 +1,4 @@
-"""A run of change_events reads what is new: of bronze, and for log times nothing of its own log."""
+"""A run of other_events reads what is new: of bronze, and for log times nothing of its own log."""
 
 import base64
 import re
@@ -25,11 +25,11 @@ class Partitions:
     def run(self, *payloads: tuple[int, int, int | None]) -> dict[tuple[int, int], int | None]:
         """Land (partition, offset, seconds) and build; the log times so far, in seconds."""
         self.lake.land([_line(*each) for each in payloads])
-        assert self.lake.dbt("run", "-s", "change_events", as_of="2026-01-01 00:00:00") == {
-            "change_events": "success"
+        assert self.lake.dbt("run", "-s", "other_events", as_of="2026-01-01 00:00:00") == {
+            "other_events": "success"
         }
         rows = self.lake.sql(
-            "select partition, offset, unix_seconds(log_time) as log_time from silver.change_events"
+            "select partition, offset, unix_seconds(log_time) as log_time from silver.other_events"
         )
         return {
             (row["partition"], row["offset"]): None
@@ -85,10 +85,10 @@ def test_log_times(partitions: Partitions) -> None:
     assert partitions.run() == expected
 
     # A table of before there was the property, or of too many partitions.
-    partitions.lake.set_properties("silver.change_events", {PROPERTY: ""})
+    partitions.lake.set_properties("silver.other_events", {PROPERTY: ""})
     expected |= {(2, 3): 3, (1, 4): 4}
     assert partitions.run((2, 3, 2), (1, 4, 4)) == expected
-    assert partitions.lake.properties("silver.change_events")[PROPERTY] != ""
+    assert partitions.lake.properties("silver.other_events")[PROPERTY] != ""
 
 
 def test_a_run_scans_only_new_files(partitions: Partitions) -> None:
@@ -104,22 +104,22 @@ def test_a_run_scans_only_new_files(partitions: Partitions) -> None:
 
 def test_a_run_leaves_alone_what_it_has_no_rows_for(partitions: Partitions) -> None:
     lake, deletes = partitions.lake, "silver.set_less_deletes"
-    selected = {"change_events": "success", "set_less_deletes": "success"}
+    selected = {"other_events": "success", "set_less_deletes": "success"}
     assert lake.dbt("run", "-s", *selected, as_of="2026-01-01 00:00:00") == selected
     marks, snapshots = lake.marks(deletes), lake.snapshots(deletes)
     lake.land([_line(8, 0, 0)])
     assert lake.dbt("run", "-s", *selected, as_of="2026-01-01 00:00:00") == selected
     # Those that read it have no news, and where it has been read is not noted for nothing.
     assert lake.snapshots(deletes) == snapshots
-    mark = marks["silver.change_events"]
+    mark = marks["silver.other_events"]
     assert lake.marks(deletes) == marks
-    assert mark.snapshot != lake.current_snapshot("silver.change_events")
+    assert mark.snapshot != lake.current_snapshot("silver.other_events")
 
     # The next run that has rows for it begins there, and reads all that has come since.
     lake.land([set_less_delete(PROFILES, 0, 1).line()])
     assert lake.dbt("run", "-s", *selected, as_of="2026-01-01 00:00:00") == selected
-    read = lake.marks(deletes)["silver.change_events"].snapshot
-    assert read == lake.current_snapshot("silver.change_events")
+    read = lake.marks(deletes)["silver.other_events"].snapshot
+    assert read == lake.current_snapshot("silver.other_events")
     assert len(lake.read(deletes)) == 1
 
 

@@ -34,14 +34,19 @@ AS_OF: Final = "2026-10-03 00:00:00"
 MODELS: Final = ("-s", "+orders", "orders_history", "quarantined_payloads")
 TESTS: Final = (
     "-s",
-    *("every_payload_is_decoded", "every_event_is_accounted_for", "log_time_follows_the_offsets"),
-    *("equals_refold_orders_orders_changes", "orders_history", "change_events", "orders_changes"),
+    *(
+        "every_payload_is_accounted_for",
+        "every_event_is_accounted_for",
+        "log_time_follows_the_offsets",
+    ),
+    *("equals_refold_orders_orders_changes", "orders_history", "other_events", "orders_changes"),
     *("--exclude-resource-type", "unit_test"),
 )
 # What is read from append to append, and all that is maintained.
 BRONZE: Final = "bronze.raw_payloads"
-LOGS: Final = (BRONZE, "silver.change_events", "silver.orders_changes")
-TABLES: Final = (*LOGS, "gold.orders", "gold.orders_history", "silver.deleted_keys")
+LOGS: Final = (BRONZE, "silver.orders_changes")
+OTHERS: Final = "silver.other_events"
+TABLES: Final = (*LOGS, OTHERS, "gold.orders", "gold.orders_history", "silver.deleted_keys")
 ORDER_NUMBERS: Final = range(12)
 UPDATES: Final = 4
 FIGURES: Final = (
@@ -233,15 +238,15 @@ def test_runs_go_on_where_snapshots_are_gone(lake: Lake) -> None:
         change(place + 2, "c", 200, "unread"),
     ]
     land(lake, unread)
-    lake.dbt("run", "-s", "change_events", as_of=AS_OF)
+    lake.dbt("run", "-s", "other_events", as_of=AS_OF)
     land(lake, [change(place + 3, "u", 2, "unread")])
     lost = {
         table: marked_snapshots(lake, table)
-        for table in ("silver.change_events", "silver.orders_changes", "gold.orders")
+        for table in (OTHERS, "silver.orders_changes", "gold.orders")
     }
     maintain(lake, 0)
-    left = {str(each.snapshot_id) for table in LOGS for each in lake.snapshots(table)}
-    assert not lost["silver.change_events"] & left and not lost["silver.orders_changes"] & left
+    left = {str(each.snapshot_id) for table in (*LOGS, OTHERS) for each in lake.snapshots(table)}
+    assert not lost[OTHERS] & left and not lost["silver.orders_changes"] & left
 
     run(lake)
     added = {table: len(unread) + 1 for table in LOGS}
@@ -333,7 +338,7 @@ def test_what_tables_say_of_themselves_outlives_their_snapshots(lake: Lake) -> N
             **{f"{table} as of": each.noted(AS_OF_NOTE) for table, each in tables.items()},
             **{f"{table} declared": each.noted(DECLARED) for table, each in tables.items()},
             "newest": tables["gold.orders"].noted(NEWEST),
-            "log times": kept(tables["silver.change_events"], LOG_TIMES),
+            "log times": kept(tables[OTHERS], LOG_TIMES),
             "leaves": kept(tables["silver.orders_changes"], LEAVES),
         }
 
@@ -344,7 +349,7 @@ def test_what_tables_say_of_themselves_outlives_their_snapshots(lake: Lake) -> N
     for _ in range(2):
         maintain(lake, 0)
         assert said() == before
-        assert len(lake.snapshots("silver.change_events")) == 1
+        assert len(lake.snapshots(OTHERS)) == 1
 
 
 def test_a_backup_goes_on_as_the_lake_and_is_restored(lake: Lake, tmp_path: Path) -> None:

@@ -182,7 +182,7 @@ def test_columns_of_the_key_that_were_renamed(
 
 
 def test_the_question_is_of_the_log_s_events() -> None:
-    text = question(log("a", where="offset > 7", topic="x'y"), "silver.change_events")
+    text = question(log("a", where="offset > 7", topic="x'y"), "silver.other_events")
     assert "and (offset > 7)" in text and r"topic rlike '^(?:x\'y)$'" in text
     assert "array('a'))) < 1" in text
 

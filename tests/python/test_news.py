@@ -1,4 +1,4 @@
-"""Which commits of change_events a change log need not look at."""
+"""Which commits of other_events a change log need not look at."""
 
 import json
 from collections.abc import Sequence
@@ -10,32 +10,36 @@ from metadata import UUID, commit, is_behind, row, table
 from dbt_lakehouse.dbt import news
 from dbt_lakehouse.dbt.marks import Mark, reading
 from dbt_lakehouse.dbt.news import Wanted
-from dbt_lakehouse.dbt.node_run import NodeRun
-from dbt_lakehouse.lake.tables import Table
+from dbt_lakehouse.dbt.node_run import NodeRun, carried
+from dbt_lakehouse.lake.tables import EMPTIED, LOOKED, Table
 
 ORDERS = ["shop", "sales", "orders"]
 OTHERS = ["shop", None, "customers"]
 READ = Mark(UUID, "2000", 2)
 
 
-def observed(*sources: Sequence[str | None], **counts: int) -> dict[str, Any]:
-    """What Spark has counted of new events of these tables: words of 64 bits with a sign."""
-    bits = 0
-    for source in sources:
-        bits |= news._bit(source)
-    words = [(bits >> place) % (1 << 64) for place in range(0, 512, 64)]
-    signed = [word - (1 << 64) if word >> 63 else word for word in words]
-    return {f"word_{number}": word or None for number, word in enumerate(signed)} | counts
+def observed(*sources: Sequence[str | None], topic: str = "t", **counts: int) -> dict[str, Any]:
+    """What Spark has collected and counted of new events of these tables."""
+    pairs = [{"topic": topic, **dict(zip(news.SOURCE, source, strict=True))} for source in sources]
+    return {"pairs": pairs, **dict.fromkeys(news.CONDITIONS, 0), **counts}
 
 
 def events(*commits: dict[str, Any], more: tuple[dict[str, Any], ...] = ()) -> Table:
-    """change_events with commits behind the second one, and what is kept of them."""
-    kept: list[dict[str, Any]] = []
+    """other_events with commits behind the second one, and what is kept of them."""
+    kept: dict[str, Any] = {}
     for number, each in enumerate(commits, 3):
-        before = table(properties={news.PROPERTY: json.dumps(kept)})
-        kept = news.kept(before, f"{number * 1000}", each)
-    snapshots = [commit(number, number - 1) for number in range(3, 3 + len(commits))]
-    return table([*row(1, 2), *snapshots, *more], properties={news.PROPERTY: json.dumps(kept)})
+        before = table(looked(2, number), properties={news.PROPERTY: json.dumps(kept)})
+        kept = news.kept(before, f"{number * 1000}", each, is_first=number == 3)
+    snapshots = looked(2, 3 + len(commits))
+    return table([*row(1), *snapshots, *more], properties={news.PROPERTY: json.dumps(kept)})
+
+
+def looked(first: int, end: int) -> list[dict[str, Any]]:
+    """Commits that have looked at payloads; of the first one nothing is kept."""
+    return [
+        commit(number, number - 1, notes={LOOKED: "true"} if number > 2 else {})
+        for number in range(first, end)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -55,6 +59,8 @@ def events(*commits: dict[str, Any], more: tuple[dict[str, Any], ...] = ()) -> T
         # Nothing is known of the commit of somebody else.
         (events(observed(OTHERS), more=(commit(4, 3),)), [ORDERS], True),
         (events(observed(OTHERS), more=(commit(4, 3, "replace"),)), [ORDERS], False),
+        # Nor is a place of what was forgotten.
+        (events(observed(OTHERS), more=(commit(4, 3, notes={EMPTIED: "true"}),)), [ORDERS], False),
         (table([*row(1, 2), commit(3, 2)]), [ORDERS], True),
         # Nor how far it is to what was read.
         (table([commit(4, 3)]), [ORDERS], True),
@@ -76,22 +82,79 @@ def test_all_is_wanted_by_who_has_read_nothing() -> None:
 def test_the_newest_commits_are_kept() -> None:
     found = events(*[observed(OTHERS)] * 150)
     kept = json.loads(found.properties[news.PROPERTY])
-    assert [each["snapshot"] for each in kept] == [f"{at}000" for at in range(152, 52, -1)]
+    assert [each["snapshot"] for each in kept["commits"]] == [
+        f"{at}000" for at in range(152, 52, -1)
+    ]
     assert news.may_have(found, reading(READ, found), [ORDERS])
     assert not news.may_have(found, reading(Mark(UUID, "60000", 60), found), [ORDERS])
 
 
 def test_a_run_without_what_it_wants_has_nothing_to_do() -> None:
-    log = table([commit(1, notes={"lakehouse.read.silver.change_events": str(READ)})])
+    log = table([commit(1, notes={"lakehouse.read.silver.other_events": str(READ)})])
     for source, has_news in ((OTHERS, False), (ORDERS, True)):
-        tables = {"silver.log": log, "silver.change_events": events(observed(source))}
-        run = NodeRun(tables.get, "silver.log", ["silver.change_events"], wanted=[ORDERS])
-        assert (run.has_news, run.has_news_of("silver.change_events")) == (has_news, has_news)
+        tables = {"silver.log": log, "silver.other_events": events(observed(source))}
+        run = NodeRun(tables.get, "silver.log", ["silver.other_events"], wanted=[ORDERS])
+        assert (run.has_news, run.has_news_of("silver.other_events")) == (has_news, has_news)
         assert run.is_incremental
-        assert is_behind(run, "silver.change_events")
+        assert is_behind(run, "silver.other_events")
+
+
+def test_a_log_opens_the_topics_that_hold_its_events() -> None:
+    found = events(
+        observed(ORDERS, topic="a"), observed(OTHERS, topic="b"), observed(ORDERS, topic="c")
+    )
+    assert news.topics_with(found, None, [ORDERS]) == ["a", "c"]
+    assert news.topics_with(found, None, None) == ["a", "b", "c"]
+    assert news.topics_with(found, "3000", [ORDERS]) == ["c"]
+    assert news.topics_with(found, "4000", [OTHERS]) == []
+    # Nothing is known of a commit that was cut off before it said so, nor of what has expired.
+    cut = events(observed(ORDERS), more=(commit(4, 3, notes={LOOKED: "true"}),))
+    assert news.topics_with(cut, None, [ORDERS]) is None
+    assert news.topics_with(cut, "3000", [ORDERS]) is None
+    assert news.topics_with(found, "1", [ORDERS]) is None
+
+
+def test_what_was_never_known_stays_unknown() -> None:
+    cut = table(looked(2, 5))
+    kept = news.kept(cut, "5000", observed(ORDERS), is_first=False)
+    found = table(looked(2, 6), properties={news.PROPERTY: json.dumps(kept)})
+    assert news.topics_with(found, None, [ORDERS]) is None
+    assert news.topics_with(found, "4000", [ORDERS]) == ["t"]
+
+
+def test_what_was_cut_off_stays_unknown_when_its_commit_has_expired() -> None:
+    """Maintenance notes which was the last that has looked at payloads."""
+    found = events(observed(ORDERS), more=(commit(4, 3, "replace"),))
+    cut = (commit(4, 3, notes={LOOKED: "true"}), commit(5, 4, "replace"))
+    for last, topics in ((found, ["t"]), (events(observed(ORDERS), more=cut), None)):
+        number = last.sequence + 1
+        tidied = commit(number, number - 1, rows=None, notes=carried(last))
+        left = table([tidied], properties=last.properties)
+        assert news.topics_with(left, None, [ORDERS]) == topics
+        # Nor do those that come after know of it.
+        kept = news.kept(left, f"{number + 1}000", observed(OTHERS), is_first=False)
+        assert kept["is_whole"] is (topics is not None)
+
+
+def test_so_many_tables_are_not_kept() -> None:
+    many = [["shop", None, f"table_{number}"] for number in range(5001)]
+    found = events(observed(ORDERS), observed(*many))
+    assert news.topics_with(found, None, [ORDERS]) is None
+    assert news.may_have(found, reading(READ, found), [["a", "b", "c"]])
 
 
 def test_what_is_counted() -> None:
-    found = news.aggregates()
-    assert set(found) == {*(f"word_{number}" for number in range(8)), *news.COUNTS}
-    assert "div 64 = 7" in found["word_7"]
+    assert set(news.aggregates()) == {"pairs", *news.CONDITIONS, *news.OPERATIONS}
+
+
+def test_how_many_events_there_were() -> None:
+    """Of each operation, in each commit that has looked at payloads and of which that is kept."""
+    first, second = observed(ORDERS, insert=2, invalid=1), observed(OTHERS, delete=3)
+    found = news.decoded(events(first, observed(), second, more=(commit(6, 5),)))
+    assert [
+        (each.name, {*counts.items()} - {*dict.fromkeys(counts, 0).items()})
+        for each, counts in found
+    ] == [
+        ("5000", {("delete", 3)}),
+        ("3000", {("insert", 2), ("invalid", 1)}),
+    ]

@@ -43,16 +43,21 @@ _WRITTEN_BY_COMMANDS: Final = [
     )
 ]
 _LAST_EVENTS: Final = "tells how fresh each source table is; models read bronze.raw_payloads"
+_LOGS: Final = sorted(path.stem for path in (ROOT / "models" / "silver").glob("*_changes.sql"))
 # What is meant to be so, by rule.
 MEANT: Final[Mapping[str, Mapping[str, str]]] = {
     "direct_join_to_source": {
-        "quarantined_payloads": "the bytes of a payload that gave no event are nowhere else"
+        "quarantined_payloads": "the bytes of a payload that gave no event are nowhere else",
+        "other_events": "log times that are not a payload's own are beside bronze",
+        **dict.fromkeys(_LOGS, "a log decodes bronze as far as other_events has looked at it"),
     },
     "source_fanout": {"bronze.raw_payloads": "the same"},
     "model_fanout": dict.fromkeys(
         ("deleted_keys", "fold_counters", "set_less_deletes"), _OF_THE_LAKE
     ),
-    "root_models": {"fold_counters": "runs write its rows, its SQL is their shape"},
+    "root_models": dict.fromkeys(
+        ("fold_counters", "log_times"), "runs write its rows, its SQL is their shape"
+    ),
     "unused_sources": {
         **dict.fromkeys(_WRITTEN_BY_COMMANDS, _BY_COMMANDS),
         "last_events": _LAST_EVENTS,
@@ -337,8 +342,8 @@ BREAKS: Final[Mapping[Callable[[Graph], Iterator[str]], tuple[Callable[[Any], No
     gold_dependent_on_source: (_read("orders", RAW), "orders"),
     silver_dependent_on_gold: (_read("orders_changes", MODEL + "regions"), "orders_changes"),
     hard_coded_references: (_say("orders", raw_code="select 1 from silver.t"), "orders"),
-    multiple_sources_joined: (_read("change_events", FORGOTTEN), "change_events"),
-    rejoining_of_upstream_concepts: (_read("regions", MODEL + "change_events"), "regions"),
+    multiple_sources_joined: (_read("other_events", FORGOTTEN), "other_events"),
+    rejoining_of_upstream_concepts: (_read("regions", MODEL + "other_events"), "regions"),
     too_many_joins: (
         _read("regions", *(f"{MODEL}{each}" for each in ("orders", "products", "devices"))),
         "regions",

@@ -61,7 +61,7 @@ def hostile_facts() -> Facts:
     example = Example(0, 5, 1, None, HOSTILE, "PHNjcmlwdD4=")
     facts.groups = [Group(HOSTILE, HOSTILE, HOSTILE, 9, HOSTILE, None, [example])]
     facts.lag = Lag(5, 61.0, 2, NOW)
-    facts.decoded_by_run = [Decoded(NOW, 5, None), Decoded(NOW, 7, 2)]
+    facts.decoded_by_run = [Decoded(NOW, 5, 0), Decoded(NOW, 7, 2)]
     facts.gold_rows = [(NOW, 3), (NOW, 4)]
     facts.counters = [Counters(NOW, 1, 2, 3)]
     return facts

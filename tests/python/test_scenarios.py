@@ -477,7 +477,7 @@ def absent_test(name: str) -> str:
 
 
 GOLD_TESTS: Final = tuple(test(name) for name in GOLD for test in (refold_test, absent_test))
-DECODED: Final = "every_payload_is_decoded"
+DECODED: Final = "every_payload_is_accounted_for"
 ACCOUNTED: Final = "every_event_is_accounted_for"
 LOG_TIME: Final = "log_time_follows_the_offsets"
 
@@ -543,9 +543,10 @@ def test_absent_keys_and_wrong_times_are_found(merged: Merged) -> None:
         }
 
 
-# Places of events by hand in silver.change_events.
+# Places of events by hand.
 EVENT_1: Final = f"topic = '{PROFILES}' and partition = {BY_HAND * 10} and offset = 1"
-EVENT_2: Final = f"topic = '{PROFILES}' and partition = {BY_HAND * 10} and offset = 2"
+LOGGED_1: Final = EVENT_1.replace("topic", "_position.topic").replace("and ", "and _position.")
+BACK: Final = "timestamp '2001-01-01'"
 
 
 @pytest.mark.parametrize(
@@ -553,17 +554,16 @@ EVENT_2: Final = f"topic = '{PROFILES}' and partition = {BY_HAND * 10} and offse
     [
         pytest.param(
             [
-                f"delete from silver.change_events where {EVENT_1}",
-                "update silver.change_events set log_time = log_time - interval 1 day "
-                f"where {EVENT_2}",
+                f"delete from silver.profiles_changes where {LOGGED_1}",
+                f"insert into silver.log_times values ('{PROFILES}', {BY_HAND * 10}, 2L, {BACK})",
             ],
             {DECODED, LOG_TIME},
             id="event deleted, another's log time set back",
         ),
         pytest.param(
             [
-                "insert into silver.change_events select * from silver.change_events "
-                f"where {EVENT_1}",
+                "insert into silver.profiles_changes select * from silver.profiles_changes "
+                f"where {LOGGED_1}",
                 "delete from silver.quarantined_payloads where error_code = 'truncated'",
             ],
             {DECODED, ACCOUNTED},
@@ -572,14 +572,14 @@ EVENT_2: Final = f"topic = '{PROFILES}' and partition = {BY_HAND * 10} and offse
         pytest.param(
             [
                 f"delete from bronze.raw_payloads where {EVENT_1}",
-                f"update silver.change_events set operation = 'other' where {EVENT_2}",
+                "update silver.other_events set operation = 'other' where operation = 'delete'",
             ],
             {DECODED, ACCOUNTED},
             id="payload deleted, an event of no kind",
         ),
         pytest.param(
             [
-                "update silver.change_events set error_code = null "
+                "update silver.other_events set error_code = null "
                 "where operation = 'invalid' and error_code = 'truncated'"
             ],
             {ACCOUNTED},
@@ -630,7 +630,7 @@ def test_a_missing_stale_guard_is_found(
 
 
 REBUILT: Final = (
-    "silver.profiles_changes is rebuilt: silver.change_events was replaced after it was read"
+    "silver.profiles_changes is rebuilt: silver.other_events was replaced after it was read"
 )
 
 
@@ -642,7 +642,7 @@ def logged(scenario: Scenario, text: str) -> int:
 def test_what_reads_a_rebuilt_table_is_rebuilt(merged: Merged) -> None:
     scenario = merged.scenario
     before = {table: scenario.lake.build(table) for table in scenario.lake.tables()}
-    scenario.run("--full-refresh", "-s", "change_events")
+    scenario.run("--full-refresh", "-s", "other_events")
     told = logged(scenario, REBUILT)
     scenario.run()
     assert logged(scenario, REBUILT) == told + 1
@@ -651,7 +651,7 @@ def test_what_reads_a_rebuilt_table_is_rebuilt(merged: Merged) -> None:
     assert not failing_tests(scenario.lake, *tests)
     for table, build in before.items():
         is_rebuilt = not table.startswith("bronze.") and table not in (
-            *("silver.fold_counters", "silver.deleted_keys"),
+            *("silver.fold_counters", "silver.deleted_keys", "silver.log_times"),
         )
         assert (scenario.lake.build(table) != build) == is_rebuilt, table
 

@@ -539,7 +539,7 @@ def test_columns_follow_what_outgrows_them(stock: Stock) -> None:
     insert(stock, 24, "2.5")
     stock.change("u", None, {"id": 24, "price": 3, "pieces": 2, "weight": 0.5, "shelf": "F"})
     # And gold is not there yet, as one that lags behind the log.
-    assert stock.lake.dbt("run", "-s", "stock_changes", "+change_events", as_of=AS_OF)
+    assert stock.lake.dbt("run", "-s", "stock_changes", "+other_events", as_of=AS_OF)
     insert(stock, 25, "4.75")
     insert(stock, 26, "0.00005")
     stock.run()

@@ -141,11 +141,11 @@ def test_a_topic_in_avro_comes_to_gold(
     # Without the registry the run stops, and says so.
     port = free_port()
     monkeypatch.setenv("SCHEMA_REGISTRY_URL", f"http://me:hunter2@127.0.0.1:{port}")
-    stopped = built("run", "-s", "change_events")["change_events"]
+    stopped = built("run", "-s", "other_events")["other_events"]
     assert f"http://127.0.0.1:{port} can't be reached" in stopped
     assert "hunter2" not in stopped + lake.log_text()
     monkeypatch.setenv("SCHEMA_REGISTRY_URL", registry.url)
-    assert built("run", "-s", "change_events") == {"change_events": "success"}
+    assert built("run", "-s", "other_events") == {"other_events": "success"}
     kept_on_disk = sorted(int(each.stem) for each in cache.rglob("*.json"))
     assert kept_on_disk == sorted([topic.key, topic.old])
 
@@ -182,7 +182,7 @@ def test_a_topic_in_avro_comes_to_gold(
     # Read without Spark, and without the registry.
     monkeypatch.delenv("SCHEMA_REGISTRY_URL")
     forget()
-    told = from_bronze(lake.reader(), "silver", TOPIC, 0, 1)
+    told = from_bronze(lake.reader(), "silver.other_events", TOPIC, 0, 1)
     assert told.told is not None and told.told.format == "debezium_avro"
     assert explain(told.key, told.value, Limits(), told.told).events[0].operation == "insert"
     monkeypatch.setenv("SCHEMA_REGISTRY_URL", registry.url)
@@ -194,19 +194,23 @@ def test_a_topic_in_avro_comes_to_gold(
     assert quarantined(lake) == {6: "truncated"}
     # All of it once more, from the lake alone.
     monkeypatch.delenv("SCHEMA_REGISTRY_URL")
-    before = events(lake)
-    assert built("run", "--full-refresh", "-s", "change_events") == {"change_events": "success"}
-    assert events(lake) == before
+    models = ("-s", "other_events", "sales_changes")
+    assert set(built("run", *models).values()) == {"success"}
+    before = changes(lake)
+    assert [offset for offset, *_ in before] == [1, 2, 3, 4, 5]
+    assert set(built("run", "--full-refresh", *models).values()) == {"success"}
+    assert changes(lake) == before
+    assert [each["offset"] for each in lake.read("silver.other_events")] == [6]
 
 
 def quarantined(lake: Lake) -> dict[int, str]:
     return {each["offset"]: each["error_code"] for each in lake.read("silver.quarantined_payloads")}
 
 
-def events(lake: Lake) -> list[tuple[Any, ...]]:
+def changes(lake: Lake) -> list[tuple[Any, ...]]:
     return sorted(
-        (each["offset"], each["operation"], each["record_key"], each["after"])
-        for each in lake.read("silver.change_events")
+        (each["_position"]["offset"], each["_operation"], each["id"], each["total"], each["day"])
+        for each in lake.read("silver.sales_changes")
     )
 
 

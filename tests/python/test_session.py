@@ -159,7 +159,7 @@ def test_what_the_user_gives_to_the_jvm_takes_nothing_from_it() -> None:
 def test_workers_begin_with_what_they_call(tmp_path: Path) -> None:
     # And where they have none of this machine's files, with what Spark sends them.
     spark = open_session(Lake(tmp_path).load().parameters, tmp_path)
-    name = "dbt_lakehouse.spark.functions"
+    name = "dbt_lakehouse.spark.payload_functions"
     is_imported = udf(lambda name: name in sys.modules, "boolean")
     assert spark.range(1).select(is_imported(lit(name))).first() == (True,)
     assert "spark.python.daemon.module" not in _with_ours({"spark.master": "yarn"})

@@ -426,7 +426,7 @@ def test_show_fits_the_terminal() -> None:
 
 def test_messages_that_have_landed_are_found_by_their_place(reader: Reader) -> None:
     topic = "aerospike.users.profiles"
-    message = from_bronze(reader, "silver", topic, 0, 18)
+    message = from_bronze(reader, "silver.other_events", topic, 0, 18)
     assert message.told is not None and message.told.format == "aerospike_messagepack"
     ((value,),) = reader.query(
         f"""select value from bronze.raw_payloads
@@ -434,12 +434,12 @@ def test_messages_that_have_landed_are_found_by_their_place(reader: Reader) -> N
     ).fetchall()
     assert message.value == value
     # What no format was configured for is guessed; a target without silver has nothing decoded.
-    assert from_bronze(reader, "silver", "legacy.audit", None, 0).told is None
-    assert from_bronze(reader, "mine_silver", topic, 0, 18).told is None
+    assert from_bronze(reader, "silver.other_events", "legacy.audit", None, 0).told is None
+    assert from_bronze(reader, "mine_silver.other_events", topic, 0, 18).told is None
     with pytest.raises(LakehouseError, match="in partitions 0, 1: --partition says which"):
-        from_bronze(reader, "silver", topic, None, 18)
+        from_bronze(reader, "silver.other_events", topic, None, 18)
     with pytest.raises(LakehouseError, match=f"no offset 9999 of {topic}, partition 1: has it la"):
-        from_bronze(reader, "silver", topic, 1, 9999)
+        from_bronze(reader, "silver.other_events", topic, 1, 9999)
 
 
 def test_quarantine_is_counted_and_masked(reader: Reader) -> None:

@@ -39,6 +39,7 @@ from dbt_lakehouse.commands.status.gathering import gather
 from dbt_lakehouse.commands.status.last_run import read_run
 from dbt_lakehouse.commands.status.live_keys import live_keys
 from dbt_lakehouse.commands.status.openmetrics import metrics, write_metrics
+from dbt_lakehouse.commands.status.places import PAYLOAD, Placed, placed_sql
 from dbt_lakehouse.commands.status.report import report_of
 from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.errors import WriteError
@@ -80,12 +81,12 @@ def facts(lake: Lake) -> Facts:
 
 def test_the_numbers_are_those_of_the_tables(demo: Lake) -> None:
     found = facts(demo)
-    events = demo.read("silver.change_events")
+    events = demo.decoded()
     landed = Counter(row["topic"] for row in demo.read("bronze.raw_payloads"))
     bad = {
         (row["topic"], row["partition"], row["offset"])
-        for row in events
-        if row["operation"] == "invalid"
+        for row, event in events
+        if event.operation == "invalid"
     }
     invalid = Counter(topic for topic, *_ in bad)
     assert {each.topic: each.landed for each in found.topics} == landed
@@ -93,7 +94,9 @@ def test_the_numbers_are_those_of_the_tables(demo: Lake) -> None:
         assert topic.invalid == invalid[topic.topic]
         assert topic.landed == topic.decoded + topic.invalid + topic.waiting
         assert topic.waiting == 0
-        assert topic.events == sum(row["topic"] == topic.topic for row in events)
+        operations = [event.operation for row, event in events if row["topic"] == topic.topic]
+        assert topic.events == len(operations)
+        assert topic.changes == sum(each not in ("invalid", "tombstone") for each in operations)
     tables = {each.table: each for each in found.tables}
     made = {name for name in demo.tables() if name.partition(".")[0] in ("silver", "gold")}
     assert tables.keys() == made - {"silver.fold_counters"}
@@ -114,16 +117,18 @@ BROKEN = {
     "delete from bronze.raw_payloads where topic = 'arcion.tpch.region' and offset = 3"
     " and partition = 0": {
         ("landed_decoded", "arcion.tpch.region"): (30, 31),
+        ("events_logged", "silver.regions_changes"): (25, 26),
     },
-    "delete from silver.change_events where topic = 'lindorm.customers' and offset = 3"
-    " and partition = 0": {
-        ("landed_decoded", "lindorm.customers"): (82, 81),
-        ("events_logged", "silver.customers_changes"): (79, 80),
+    "delete from silver.other_events where topic = 'arcion.crm.accounts' and offset = 16": {
+        ("landed_decoded", "arcion.crm.accounts"): (39, 38),
+        # Without decoding nobody can tell that the payload has no event of that table.
+        ("events_logged", "silver.accounts_changes"): (34, 33),
     },
     "delete from silver.quarantined_payloads where topic = 'legacy.audit'": {
         ("invalid_quarantined", "legacy.audit"): (2, 0),
     },
     "delete from silver.contacts_changes where _position.offset = 7": {
+        ("landed_decoded", "lindorm.hbase.customers"): (57, 56),
         ("events_logged", "silver.contacts_changes"): (56, 55),
     },
     "insert into silver.set_less_deletes select * from silver.set_less_deletes limit 1": {
@@ -159,6 +164,8 @@ def test_a_sum_that_does_not_agree_is_named(demo: Lake) -> None:
     for (_, of), link in broken.items():
         assert of in link["told"]
         assert "`dbt run --full-refresh -s" in link["told"] or "backup" in link["told"]
+    lost = broken["landed_decoded", "lindorm.hbase.customers"]["told"]
+    assert "events of 1 payload, of 57 that" in lost and "(silver.contacts_changes)" in lost
     assert [each["of"] for each in told["alerts"]] == [of for _, of in broken]
     regions = broken["log_gold", "gold.regions"]["told"]
     assert "1 keys are missing, 1 should not be there" in regions
@@ -181,10 +188,10 @@ def test_what_waits_breaks_no_sum(demo: Lake) -> None:
     # Of two partitions.
     assert (topic.landed, topic.waiting) == (topic.decoded + topic.invalid + 10, 10)
     tables = {each.table: each.waiting for each in found.tables}
-    assert (tables["silver.change_events"], tables["gold.orders"]) == (10, 1)
-    # The row in the log is of no event.
+    assert (tables["silver.other_events"], tables["gold.orders"]) == (10, 1)
+    # The row in the log is of no payload.
     broken = [link.of for link in found.links if link.outcome is Outcome.BROKEN]
-    assert broken == ["silver.orders_changes"]
+    assert broken == ["debezium.sales.orders", "silver.orders_changes"]
 
 
 def test_a_topic_of_which_nothing_can_be_decoded_is_named(demo: Lake) -> None:
@@ -301,7 +308,7 @@ def test_each_state_of_a_lake_has_a_report_and_a_status(
     assert states.build() == {"success"}
     assert states.page().table("Gold")["gold.shops"]["Rows"] == "2"
     # Dropped, one after the other.
-    for table in ("gold.shops", "silver.change_events", "silver.shops_changes"):
+    for table in ("gold.shops", "silver.other_events", "silver.shops_changes"):
         lake.sql(f"drop table {table}")
         (states.target / "report.html").touch()
         states.page()
@@ -313,6 +320,55 @@ def test_each_state_of_a_lake_has_a_report_and_a_status(
     monkeypatch.setattr("dbt_lakehouse.commands.report.write_page", lambda *_, **__: 1 / 0)
     assert states.build() == {"success"}
     assert not (states.target / "report.html").exists()
+
+
+def test_what_waits_for_a_log(tmp_path: Path) -> None:
+    """Payloads whose events are nowhere yet, for a log that has not read them, was never built, or
+    is not built as it is declared by now; and those that a log has lost.
+    """
+    states = States(tmp_path)
+    lake = states.lake
+
+    def waiting() -> tuple[int, int | None]:
+        found = facts(lake)
+        assert [link for link in found.links if link.outcome is Outcome.BROKEN] == []
+        (topic,) = found.topics
+        assert topic.landed == topic.decoded + topic.invalid + topic.waiting
+        logs = [each.waiting for each in found.tables if each.kind is Kind.LOG]
+        return topic.waiting, logs[0] if logs else None
+
+    states.land(change(0, "c", 1, "one"), change(1, "c", 2, "two"))
+    assert waiting() == (2, None)
+    assert states.build("-s", "other_events", "log_times") == {"success"}
+    assert waiting() == (2, None)
+    assert states.build() == {"success"}
+    assert waiting() == (0, 0)
+    states.land(change(2, "c", 3, "three"))
+    assert waiting() == (1, 0)
+    assert states.build("-s", "other_events", "log_times", "quarantined_payloads") == {"success"}
+    assert waiting() == (1, 1)
+    assert states.page().table("Gold")["gold.shops"]["Waiting"] == "1"
+    assert states.build() == {"success"}
+    assert waiting() == (0, 0)
+    page = states.page()
+    assert page.table("Gold")["gold.shops"]["Waiting"] == "0"
+    # One that is not for the log.
+    other = {"connector": "postgresql", "db": "shop", "schema": "app", "table": "others"}
+    states.land(row_change("debezium.shops", 3, "c", 1, other, title="other").line())
+    assert states.build("-s", "other_events", "log_times", "quarantined_payloads") == {"success"}
+    assert waiting() == (0, 0)
+    assert states.build() == {"success"}
+    with lake.tampered("delete from silver.shops_changes where _position.offset = 1"):
+        broken = {
+            (link.link, link.of): (link.expected, link.found)
+            for link in facts(lake).links
+            if link.outcome is Outcome.BROKEN
+        }
+    assert broken == {
+        ("landed_decoded", "debezium.shops"): (4, 3),
+        ("events_logged", "silver.shops_changes"): (3, 2),
+        ("log_gold", "gold.shops"): (2, 3),
+    }
 
 
 def test_the_doctor_looks_at_the_lake(demo: Lake) -> None:
@@ -429,6 +485,55 @@ def test_a_run_that_failed_before_its_models(
     assert [each.alert for each in alerts] == (["run_failed"] if has_failed else [])
     for alert in alerts:
         assert "before its models, the disk is full; `dbt build` once" in str(alert)
+
+
+# --- Where events are ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("may_be_forgotten", [False, True])
+@pytest.mark.parametrize("waits", [[], ["(values ('t', 0, 4), ('t', 0, 5)) as w ({})"]])
+@pytest.mark.parametrize("looked", [None, '(select * from bronze where "offset" < 9)'])
+def test_payloads_are_told_by_the_places_of_their_events(
+    may_be_forgotten: bool, waits: list[str], looked: str | None
+) -> None:
+    """Of ten payloads: two in a log, one in both tables, one invalid, two nowhere, a batch without
+    its first event and one without a middle one, one that was forgotten, and one that nobody has
+    looked at; and an event of none.
+    """
+    with duckdb.connect() as duck:
+        duck.execute(
+            """
+            create table bronze as
+            select 't' as topic, 0 as partition, i as offset,
+                case when i = 8 then [{'key': 'lakehouse.forgotten', 'value': ''::blob}]
+                    when i = 7 then null else [] end as headers
+            from range(10) as r (i);
+            create table events (place bigint, number int, is_invalid bool, is_change bool);
+            insert into events values (0, 0, false, true), (1, 0, false, true), (2, 0, false, true),
+                (2, 0, false, false), (3, 0, true, false), (3, 1, false, true), (6, 1, false, true),
+                (7, 0, false, true), (7, 2, false, true), (20, 0, false, true)
+            """
+        )
+        rows = """select 't' as topic, 0 as "partition", place as "offset", number as event_index,
+            is_invalid, is_change from events"""
+        given = [each.format(PAYLOAD) for each in waits]
+        sql = placed_sql(
+            "bronze", [rows], looked=looked, waits=given, may_be_forgotten=may_be_forgotten
+        )
+        ((topic, *counts),) = duck.execute(sql).fetchall()
+    without = 2 + (not may_be_forgotten) + (looked is None)
+    assert topic == "t"
+    assert Placed(*counts) == Placed(
+        looked=10 if looked is None else 9,
+        payloads=6,
+        events=9,
+        changes=8,
+        invalid=1,
+        strays=1,
+        forgotten=1 if may_be_forgotten else 0,
+        waiting=2 if waits else 0,
+        missing=2 + without - (2 if waits else 0),
+    )
 
 
 # --- Which keys are live --------------------------------------------------------------------------

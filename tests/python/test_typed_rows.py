@@ -16,7 +16,7 @@ from typed_seeds import seed_logs, shape_logs
 
 from dbt_lakehouse.dbt import declarations
 from python_udfs.typed import chunks
-from python_udfs.typed.chunks import Changes
+from python_udfs.typed.batches import Changes
 from python_udfs.typed.declared import Log, LogColumn, row_type
 from python_udfs.typed.row import Change, change_row
 from python_udfs.typed.rows import Rows, change_rows, told_rows

@@ -28,7 +28,7 @@ def root(tmp_path: Path) -> Path:
     package = tmp_path / "dbt_packages" / "more"
     for file in (
         *(tmp_path / f"tables/gold/{name}.sql" for name in ("orders", "sessions")),
-        package / "models/silver/change_events.sql",
+        package / "models/silver/other_events.sql",
         # Of no project, and no model.
         tmp_path / "dbt_packages/other/models/nothing.sql",
         tmp_path / "tables/gold/sessions.yml",
@@ -71,8 +71,8 @@ def said(query: str) -> str:
             "there is no table sesions: is it sessions? tables/gold/sessions.sql declares it",
         ),
         (
-            "from silver.change_events",
-            "dbt_packages/more/models/silver/change_events.sql declares change_events, which is",
+            "from silver.other_events",
+            "dbt_packages/more/models/silver/other_events.sql declares other_events, which is",
         ),
         ("from nothing", "there is no table nothing"),
     ],

@@ -5,6 +5,7 @@ One lake serves all. Each fixture is one more run; the tests stand in the order 
 """
 
 import json
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -30,7 +31,8 @@ from dbt_lakehouse.lake.bronze import create_table
 
 AS_OF: Final = "2026-10-01 12:00:00"
 USERS: Final = "aerospike.users.all"
-DECODED: Final = "every_payload_is_decoded"
+PLACE: Final = ("topic", "partition", "offset")
+DECODED: Final = "every_payload_is_accounted_for"
 # A model's hook: what a landing beside the run does, if it is told to.
 LANDING: Final = """
 {%- if var('lands_beside', false) -%}
@@ -150,7 +152,7 @@ def _add_target(project: Path) -> None:
     file = project / "dbt_project.yml"
     settings = yaml.safe_load(file.read_text())
     silver = settings["models"]["cdc_lakehouse"]["silver"]
-    silver["change_events"] = {"+post-hook": LANDING}
+    silver["other_events"] = {"+post-hook": LANDING}
     file.write_text(yaml.safe_dump(settings))
 
 
@@ -225,18 +227,19 @@ def test_a_log_that_is_no_longer_read_is_forgotten(built: Upstreams, exchanged: 
 
 @pytest.fixture(scope="module")
 def rolled_back(built: Upstreams, exchanged: Exchanged) -> dict[str, Outcome]:
-    """A run after some logs are rebuilt with less than gold has of them, others are rolled back,
-    and so is a gold table. Those have had news since, and all but one have more now.
+    """A run after some logs have less than gold has of them, others are rolled back, and so is a
+    gold table. Those have had news since, and all but one have more now.
     """
     lake = built.lake
     add_gold(lake.project, current_state(TRIMMED))
-    lake.sql(
-        "delete from silver.change_events where offset = 1"
-        " and topic in ('debezium.trimmed', 'debezium.values', 'debezium.copies')"
-        " or offset <= 2 and topic = 'debezium.deleted'"
-    )
-    losing = (log.model for log in (TRIMMED, *LOSING))
-    succeeded(built.run("--full-refresh", "-s", *losing))
+    for log in (TRIMMED, *LOSING):
+        last = 2 if log is DELETED else 1
+        lake.sql(
+            "delete from bronze.raw_payloads"
+            f" where topic = 'debezium.{log.name}' and offset <= {last}"
+        )
+    made_anew = ["other_events", *(log.model for log in (TRIMMED, *LOSING))]
+    succeeded(built.run("--full-refresh", "-s", *made_anew))
     rolled = (f"silver.{log.model}" for log in (ROLLED_LOG, REVIVED))
     for table in (*rolled, f"gold.{ROLLED_GOLD.name}"):
         lake.roll_back(table, built.first[table])
@@ -375,13 +378,15 @@ def landed_again(built: Upstreams, deferred: Deferred) -> dict[str, Outcome]:
 def test_bronze_that_has_landed_again_is_read_again(
     built: Upstreams, landed_again: dict[str, Outcome]
 ) -> None:
-    """And each payload has its events once."""
-    succeeded(landed_again, "change_events", ROLLED_GOLD.model, "rolled_gold")
+    """And each payload has its events once, in a log or beside all of them."""
+    succeeded(landed_again, "other_events", ROLLED_GOLD.model, "rolled_gold")
     assert built.titles("gold.rolled_gold") == {1: "third", 5: "new"}
-    places = [message[:3] for message in built.landed]
-    events = built.lake.read("silver.change_events")
-    found = sorted((row["topic"], row["partition"], row["offset"]) for row in events)
-    assert found == sorted(places)
+    logs = [table for table in built.lake.tables() if re.match(r"silver[.].*_changes$", table)]
+    events = [row["_position"] for log in logs for row in built.lake.read(log)]
+    events += built.lake.read("silver.other_events")
+    found = [tuple(each[name] for name in (*PLACE, "event_index")) for each in events]
+    assert len(set(found)) == len(found)
+    assert {each[:3] for each in found} == {message[:3] for message in built.landed}
 
 
 def test_tests_read_what_the_run_has_read(
@@ -390,6 +395,6 @@ def test_tests_read_what_the_run_has_read(
     """More lands between the events and their test."""
     before = len(built.lake.read("bronze.raw_payloads"))
     built.land(change("rolled_gold", 6, "u", 5, "newer"))
-    outcomes = built.lake.outcomes("build", "-s", "change_events", as_of=AS_OF, lands_beside=True)
-    succeeded(outcomes, "change_events", DECODED)
+    outcomes = built.lake.outcomes("build", "-s", "other_events", as_of=AS_OF, lands_beside=True)
+    succeeded(outcomes, "other_events", DECODED)
     assert len(built.lake.read("bronze.raw_payloads")) == 2 * (before + 1)

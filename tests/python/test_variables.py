@@ -139,8 +139,8 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
 def test_dbt_stops_before_it_does_anything(lake: Lake, command: str, name: str, value: Any) -> None:
     variables = {"as_of": AS_OF, name: value}
     with pytest.raises(DbtRuntimeError, match=f"vars.{name} "):
-        lake.dbt(command, "-s", "change_events", **variables)
-    assert "silver.change_events" not in lake.tables()
+        lake.dbt(command, "-s", "other_events", **variables)
+    assert "silver.other_events" not in lake.tables()
 
 
 def test_a_name_that_nobody_knows_is_told(tmp_path: Path) -> None:

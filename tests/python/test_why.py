@@ -217,14 +217,23 @@ def test_gold_that_differs_is_told_with_an_exit_code(
 
 def test_a_log_that_lags_is_told(asked: Asked) -> None:
     lake, table = asked.built.lake.lake, asked.table("tickets")
-    repeat = (
-        "insert into silver.change_events"
-        " select * from silver.change_events where source_table = 'tickets' limit 1"
-    )
+    # What speaks of any source table: nothing is kept of that commit.
+    looked = "insert into silver.other_events select * from silver.other_events limit 1"
     assert why(asked.reader, table, '{"id": 1}').notes == []
-    with lake.tampered(repeat):
+    with lake.tampered(looked):
         (note,) = why(lake.reader(), table, '{"id": 1}').notes
-    assert note.startswith("silver.change_events may have events of its source table")
+    assert note.startswith("bronze.raw_payloads may have events of its source table")
+
+
+def test_messages_that_are_not_decoded_yet_are_told(asked: Asked) -> None:
+    lake, table = asked.built.lake.lake, asked.table("tickets")
+    landed = (
+        "insert into bronze.raw_payloads by name"
+        " select * except (offset), offset + 1000000 as offset from bronze.raw_payloads limit 1"
+    )
+    with lake.tampered(landed):
+        (note,) = why(lake.reader(), table, '{"id": 1}').notes
+    assert note == "bronze.raw_payloads has messages that the next `dbt run` decodes"
 
 
 def test_what_compaction_has_left_of_a_delete_is_told(asked: Asked) -> None:

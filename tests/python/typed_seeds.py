@@ -51,18 +51,23 @@ def _logs(
                 images = (event.before, event.after, event.record_key, event.metadata)
                 tables[of].append(Change(event.operation, *images, format))
     for table, changes in tables.items():
-        rng = random.Random(f"{name} {table}")
-        key = dict.fromkeys(name for each in changes for name in _names(each.record_key))
-        fields = dict.fromkeys(
-            name for each in changes for name in (*_names(each.after), *_names(each.before))
-        )
-        columns = tuple(
-            LogColumn(f"c{number}", _type(rng, name in key), name)
-            for number, name in enumerate(list(key | fields)[:_MOST_COLUMNS])
-        )
-        if columns:
-            named = tuple(each.column for each in columns if each.field in key)
-            yield Log(columns, named, partial=rng.random() < 0.2), changes
+        log = log_of(random.Random(f"{name} {table}"), changes)
+        if log is not None:
+            yield log, changes
+
+
+def log_of(rng: random.Random, changes: Sequence[Change]) -> Log | None:
+    """A log of the fields that these have; None if they have none."""
+    key = dict.fromkeys(name for each in changes for name in _names(each.record_key))
+    fields = dict.fromkeys(
+        name for each in changes for name in (*_names(each.after), *_names(each.before))
+    )
+    columns = tuple(
+        LogColumn(f"c{number}", _type(rng, name in key), name)
+        for number, name in enumerate(list(key | fields)[:_MOST_COLUMNS])
+    )
+    named = tuple(each.column for each in columns if each.field in key)
+    return Log(columns, named, partial=rng.random() < 0.2) if columns else None
 
 
 def _type(rng: random.Random, is_key: bool) -> str:

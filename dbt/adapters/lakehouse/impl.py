@@ -219,7 +219,10 @@ class LakehouseAdapter(FoldAdapter):
         query = ids_in(f"({texts})")
         self.connections.log_statement(query)
         numbers = [row.id for row in self.spark.sql(query).collect()]
-        register_decoder(self.spark, schemas_of(self.spark, numbers))
+        session = self.handle.session
+        # One statement may read what several calls have asked for.
+        session.schemas = {**session.schemas, **schemas_of(self.spark, numbers)}
+        register_decoder(self.spark, session.schemas)
 
     @available.parse_none
     def insert_late(

@@ -1,21 +1,19 @@
-"""What the events and the change logs ask of the adapter: which rows a truncate, a tombstone, a key
-update or a key that has changed makes other ones, and which columns follow the source.
+"""What change logs ask of the adapter: what they read, which rows a truncate, a key update or a key
+that has changed makes other ones, and which columns follow the source.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Final
+from dataclasses import asdict
+from typing import Any
 
 import pyarrow as pa
 from dbt.adapters.base.meta import available
 from dbt.adapters.base.relation import BaseRelation
 from dbt_common.exceptions import CompilationError, DbtRuntimeError
-from pyspark.sql import SparkSession
 
 from dbt.adapters.lakehouse.base import told
-from dbt.adapters.lakehouse.writing import WritingAdapter
-from dbt_lakehouse.config.topics import TopicMatcher, topic_rules
+from dbt.adapters.lakehouse.events import EventAdapter
 from dbt_lakehouse.dbt import (
-    compaction,
     declarations,
     key_updates,
     marks,
@@ -24,19 +22,21 @@ from dbt_lakehouse.dbt import (
     truncate_order,
     widening,
 )
-from dbt_lakehouse.dbt.compaction import Judged, Judging, News
+from dbt_lakehouse.dbt.log_input import Part, log_input
 from dbt_lakehouse.dbt.marks import HistoryLost
 from dbt_lakehouse.dbt.message_keys import Verdict
-from dbt_lakehouse.dbt.node_run import CROSSED, KEY_UPDATES, TRUNCATED, NodeRun, kept
+from dbt_lakehouse.dbt.node_run import (
+    CROSSED,
+    KEY_UPDATES,
+    TRUNCATED,
+    NodeRun,
+    kept,
+)
 from dbt_lakehouse.dbt.truncate_order import Placed
-from dbt_lakehouse.lake.policies import compacted_topics
-from dbt_lakehouse.lake.tables import Table
-
-COMMANDS_THAT_ONLY_COMPILE: Final = frozenset({"compile", "generate", "list", "parse"})
 
 
-class LogAdapter(WritingAdapter):
-    """Methods for the macros of events and change logs."""
+class LogAdapter(EventAdapter):
+    """Methods for the macros of change logs."""
 
     # -- rows
 
@@ -73,6 +73,57 @@ class LogAdapter(WritingAdapter):
         self._know(function, lambda spark: register_misfits(spark, function, specs))
         return function
 
+    @available
+    def is_chosen_by_texts(self, log: Mapping[str, Any]) -> bool:
+        """Whether a log takes some of the events of its source tables only."""
+        return declarations.is_chosen_by_texts(log)
+
+    @available
+    def payload_conditions(self, log: Mapping[str, Any]) -> list[str]:
+        """The conditions of a log that payloads meet, as SQL."""
+        return declarations.payload_conditions(log)
+
+    @available
+    def event_conditions(self, log: Mapping[str, Any]) -> list[str]:
+        """The conditions of a log that events meet, as SQL."""
+        return declarations.event_conditions(log)
+
+    @available.parse_none
+    @told
+    def log_input(self, run: NodeRun, log: Mapping[str, Any], part: str) -> dict[str, Any]:
+        """What a run of a change log reads, see ``dbt_lakehouse.dbt.log_input``, with the SQL of
+        its payloads' formats; none where nobody knows their topics.
+        """
+        found = log_input(run, log, Part(part), self._corrected_log_times())
+        format = None
+        if found.topics is not None:
+            format = self._format_of(found.topics, run.table_of(run.upstreams[0]))
+        return {**asdict(found), "format": format, "none": str(run.upstreams[0])}
+
+    @available.parse(lambda *_: "decode_log")
+    @told
+    def log_function(
+        self, name: str, log: Mapping[str, Any], keys: Sequence[Sequence[str]], schemas: bool
+    ) -> str:
+        """The name of a function that gives the events of the change log of this name straight from
+        payloads (``payload_functions.register_log_events``); the session knows it. ``keys`` is as
+        in ``change_log_sql``; ``schemas``: whether it needs those that the session has found.
+        """
+        from dbt_lakehouse.spark.payload_functions import register_log_events
+
+        declared = declarations.rows_of(log, keys)
+        given = log["sources"]
+        sources = None if given is None else frozenset((a, b, c) for a, b, c in given)
+        of = [declared, sorted(map(str, sources or ()))]
+        function = declarations.function_name("decode", name, of)
+        if schemas:
+            self.handle.session.functions.discard(function)
+        known = self.handle.session.schemas if schemas else {}
+        self._know(
+            function, lambda spark: register_log_events(spark, function, declared, sources, known)
+        )
+        return function
+
     @available.parse_none
     def events_that_say(self, log: Mapping[str, Any], columns: Collection[str]) -> str | None:
         """A condition on events that may say something of columns of a log, as SQL; None for any
@@ -80,38 +131,41 @@ class LogAdapter(WritingAdapter):
         """
         return declarations.events_that_say(log, columns)
 
-    def _know(self, name: str, register: Callable[[SparkSession], None]) -> None:
-        # What is compiled only needs no session.
-        if self.connections.command in COMMANDS_THAT_ONLY_COMPILE:
-            return
-        session = self.handle.session
-        if name not in session.functions:
-            register(session.spark)
-            session.functions.add(name)
-
     # -- truncates
 
     @available.parse_none
     @told
-    def place_truncates(self, this: BaseRelation, log: Mapping[str, Any], name: str) -> Placed:
-        """Evaluate a view of the new events that get another log time in a change log than in
-        change_events, see ``dbt_lakehouse.dbt.truncate_order``. The log is made anew if earlier
-        rows leave no place, unless that has not helped before, or would lose some of them.
+    def place_truncates(
+        self,
+        this: BaseRelation,
+        log: Mapping[str, Any],
+        name: str,
+        events_of_log: Callable[..., str],
+    ) -> Placed:
+        """Evaluate a view of the new events that get another log time in a change log than they
+        have, see ``dbt_lakehouse.dbt.truncate_order``. The log is made anew if earlier rows leave
+        no place, unless that has not helped before, or would lose some of them.
         """
         run = self.run_of(this)
         crossed = kept(run.table, CROSSED) or 0 if run.table and run.is_incremental else 0
-        found = self._place_truncates(this, run, log, name)
+        found = self._place_truncates(this, run, log, name, events_of_log)
         if found.crossed and run.is_incremental and not crossed:
             crossed = found.crossed
-            if not self._has_more_than(str(this), str(run.upstreams[0])):
+            if not self._has_more_than(str(this), str(run.origin)):
                 reason = (
                     f"{found.crossed} rows or truncates came after rows that their source wrote"
                     " before and behind them, and find no place between those"
                 )
                 run = self.begin_run(
-                    this, run.upstreams, log, anew=False, wanted=log["sources"], reason=reason
+                    this,
+                    run.upstreams,
+                    log,
+                    anew=False,
+                    wanted=log["sources"],
+                    follows=True,
+                    reason=reason,
                 )
-                found = self._place_truncates(this, run, log, name)
+                found = self._place_truncates(this, run, log, name, events_of_log)
                 crossed = found.crossed
         run.places, run.truncate_ties = found.view, found.ties
         kept_now = {CROSSED: crossed or None, TRUNCATED: found.newest}
@@ -119,13 +173,19 @@ class LogAdapter(WritingAdapter):
         return found
 
     def _place_truncates(
-        self, this: BaseRelation, run: NodeRun, log: Mapping[str, Any], name: str
+        self,
+        this: BaseRelation,
+        run: NodeRun,
+        log: Mapping[str, Any],
+        name: str,
+        events_of_log: Callable[..., str],
     ) -> Placed:
         events = run.upstreams[0]
         newest = 0
         if run.table is not None and run.is_incremental:
             newest = kept(run.table, TRUNCATED)
-        if not (run.has_news_of(events) and truncate_order.has_several_partitions(run)):
+        has_news = run.has_news_of(events) or run.has_news_of(run.origin)
+        if not (has_news and truncate_order.has_several_partitions(run)):
             # Another partition may come, and nobody has looked for truncates so far.
             return Placed()
         if not run.may_read(events, "truncates"):
@@ -134,17 +194,23 @@ class LogAdapter(WritingAdapter):
             if newest == 0 or not tables.may_have_rows(self.spark, str(this), conditions):
                 return Placed(newest=0)
         session = self.handle.session
-        return truncate_order.place(session, run, str(this), log["conditions"], newest, name)
 
-    def _has_more_than(self, log: str, events: str) -> bool:
-        """Whether a change log has rows whose events are no longer there."""
+        def events_near(part: str, near: str | None) -> str:
+            return events_of_log(run, log, part, near)
+
+        return truncate_order.place(
+            session, events_near, str(this), newest, name, goes_on=run.is_incremental
+        )
+
+    def _has_more_than(self, log: str, payloads: str) -> bool:
+        """Whether a change log has rows whose payloads are no longer there."""
         query = f"""
             select 1
             from {log} as log
-            left anti join {events} as events
-                on log._position.topic = events.topic
-                and log._position.partition = events.partition
-                and log._position.offset = events.offset
+            left anti join {payloads} as payloads
+                on log._position.topic = payloads.topic
+                and log._position.partition = payloads.partition
+                and log._position.offset = payloads.offset
             limit 1"""
         return bool(self.handle.session.sql(query).collect())
 
@@ -252,67 +318,6 @@ class LogAdapter(WritingAdapter):
         is_one = ("_key_update.id", "is not null", None)
         return tables.may_have_rows(self.spark, name, [is_one], since=since)
 
-    # -- tombstones of compacted topics
-
-    @available.parse_none
-    @told
-    def unjudged(self, this: BaseRelation) -> str | None:
-        """The events of change_events whose topics' tombstones are to be judged, to select from;
-        None where no topic counts as compacted, or none has anything new.
-        """
-        rules = topic_rules(self.connections.project().variables.get("topics"))
-        said = any(rule.compacted for rule in rules)
-        if not said and not compacted_topics(self.spark):
-            return None
-        table = tables.look_at(self.spark, str(this))
-        if table is None:
-            return None
-        before, new = compaction.judged(table), compaction.unjudged(table)
-        if not new.has_news and not self._judging(table, []).windows:
-            return None
-        self.connections.log_statement(f"judged so far: {before}")
-        return new.sql(str(this))
-
-    @available.parse_none
-    @told
-    def judging(self, this: BaseRelation, news: Sequence[Sequence[Any]]) -> Judging:
-        """What is to be judged; ``news`` has a topic's name and the least log time of its new
-        events, in microseconds, or None.
-        """
-        table = tables.look_at(self.spark, str(this))
-        return self._judging(table, [News(*each) for each in news])
-
-    @available.parse_none
-    @told
-    def compaction_of(self, topics: Sequence[str]) -> dict[str, bool | None]:
-        """Whether topics count as compacted; None of one of which nobody says so or the contrary.
-
-        A word of vars.topics comes before a broker's.
-        """
-        rules = topic_rules(self.connections.project().variables.get("topics"))
-        matcher, by_broker = TopicMatcher(self.spark._jvm, rules), compacted_topics(self.spark)
-        said = {topic: matcher.compacted_in_bronze(topic) for topic in topics}
-        return {
-            topic: True if each is None and topic in by_broker else each
-            for topic, each in said.items()
-        }
-
-    def _judging(self, table: Table | None, news: Sequence[News]) -> Judging:
-        before = Judged() if table is None else compaction.judged(table)
-        topics = sorted(before.topics.keys() | {each.topic for each in news})
-        found = self.compaction_of(topics)
-        return compaction.judging(before, news, lambda topic: bool(found[topic]))
-
-    @available.parse_none
-    @told
-    def keep_judged(self, this: BaseRelation, judging: Judging) -> None:
-        """Keep that all of change_events is judged now."""
-        table = tables.look_at(self.spark, str(this))
-        if table is not None:
-            kept = {compaction.PROPERTY: judging.kept(table)}
-            tables.set_properties(self.spark, str(this), kept)
-            self.handle.looks.clear()
-
     # -- the keys of messages
 
     @available.parse_none
@@ -334,7 +339,8 @@ class LogAdapter(WritingAdapter):
         log: Mapping[str, Any],
         query: str,
         write: Callable[[str], Any],
-        change_log_sql: Callable[..., str],
+        former_log: Callable[..., str],
+        events_of_log: Callable[..., str],
     ) -> None:
         """Write the rows of a change log, which a query gives, unless messages have another key
         than it declares: then nothing is written, or what is meant by it, see ``message_keys``.
@@ -347,7 +353,7 @@ class LogAdapter(WritingAdapter):
             write(query)
         except DbtRuntimeError as error:
             if message_keys.is_refusal(str(error)):
-                verdict = self._judged(this, log)
+                verdict = self._judged(this, log, events_of_log)
             else:
                 raise
         else:
@@ -355,16 +361,15 @@ class LogAdapter(WritingAdapter):
         run.keeps[message_keys.TAKEN] = verdict.taken
         if verdict.has_former and not run.is_incremental:
             # Names that one table has always had are a former key of another.
-            keys = message_keys.allowed(log, [])
-            events = run.rows(run.upstreams[0])
-            query = change_log_sql(log, events, keys, run.places, verdict.renamed)
+            query = former_log(run, log, message_keys.allowed(log, []), verdict.renamed)
         write(query.replace(message_keys.REFUSAL, message_keys.UNREFUSED))
 
-    def _judged(self, this: BaseRelation, log: Mapping[str, Any]) -> Verdict:
+    def _judged(
+        self, this: BaseRelation, log: Mapping[str, Any], events_of_log: Callable[..., str]
+    ) -> Verdict:
         """What is to become of other keys. Raises ``CompilationError`` if they are an error."""
-        run = self.run_of(this)
-        events = run.upstreams[0]
-        query = message_keys.question(log, f"{events} version as of {run.snapshot_of(events)}")
+        events = events_of_log(self.run_of(this), log, Part.SO_FAR.value)
+        query = message_keys.question(log, events)
         self.connections.log_statement(query)
         rows = self.handle.session.sql(query).toArrow().to_pylist()
         verdict = message_keys.judge(rows, log, str(this))

@@ -169,6 +169,7 @@ class ModelAdapter(SessionAdapter):
         merges: bool = False,
         refolds: bool = False,
         wanted: Wanted = None,
+        follows: bool = False,
         reason: str | None = None,
     ) -> NodeRun:
         """Find out what is new to a model's table, see ``NodeRun``."""
@@ -189,6 +190,7 @@ class ModelAdapter(SessionAdapter):
             merges=merges,
             refolds=refolds,
             wanted=wanted,
+            follows=follows,
             reason=reason,
         )
         self._runs[str(this)] = run
@@ -268,7 +270,7 @@ class ModelAdapter(SessionAdapter):
             return None
         before = run.table.snapshot
         since = takewhile(lambda each: each.name != before, now.chain)
-        if any(each.summary.get("operation") != "append" for each in since):
+        if any(each.changes_rows and each.summary.get("operation") != "append" for each in since):
             return None
         return marks.reading(marks.mark_of(run.table), now).sql(str(relation))
 
@@ -285,4 +287,7 @@ class ModelAdapter(SessionAdapter):
         mark = None if table is None else project.mark_on(table, str(upstream))
         if mark is None:
             return str(upstream)
-        return f"(select * from {upstream} where _last_updated_sequence_number <= {mark.sequence})"
+        now = self.look_at(upstream)
+        # Pinned: beside the rows of a range of snapshots, Spark takes a table's name for those.
+        pinned = upstream if now is None else f"{upstream} version as of {now.snapshot}"
+        return f"(select * from {pinned} where _last_updated_sequence_number <= {mark.sequence})"

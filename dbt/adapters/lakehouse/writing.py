@@ -15,9 +15,11 @@ from pyspark.sql.functions import expr
 
 from dbt.adapters.lakehouse.base import told
 from dbt.adapters.lakehouse.models import ModelAdapter
+from dbt_lakehouse.config.topics import TopicMatcher, topic_rules
 from dbt_lakehouse.dbt import (
     commits,
     contracts,
+    formats,
     log_times,
     news,
     project,
@@ -29,7 +31,7 @@ from dbt_lakehouse.dbt.log_times import Known, LogTimes
 from dbt_lakehouse.dbt.news import Wanted
 from dbt_lakehouse.dbt.node_run import LEAVES, LOG_TIMES, NodeRun, keeping, kept
 from dbt_lakehouse.lake.tables import Table
-from dbt_lakehouse.texts import sql_text
+from dbt_lakehouse.texts import sql_text, sql_texts
 
 # In the summary of a snapshot: which column has which type since, and had which.
 WIDENED: Final = "lakehouse.widened"
@@ -46,14 +48,14 @@ class WritingAdapter(ModelAdapter):
 
     @available.parse_none
     @told
-    def append(self, this: BaseRelation, query: str) -> str:
-        """Append a query's rows to a model's table, with its run's notes."""
+    def append(self, this: BaseRelation, query: str, notes: Mapping[str, Any] | None = None) -> str:
+        """Append a query's rows to a model's table, with its run's notes and more."""
         run = self.run_of(this)
         self.connections.log_statement(f"append to {this}: {query}")
         self._keep_declaration(this, run)
         rows = self.handle.session.sql(query)
         try:
-            commits.append(rows, str(this), run.notes(), run.seen)
+            commits.append(rows, str(this), run.notes(notes), run.seen)
         finally:
             self.handle.looks.clear()
         self._keep(this, run, run.table if run.is_incremental else None)
@@ -62,7 +64,7 @@ class WritingAdapter(ModelAdapter):
     @available.parse_none
     @told
     def append_more(self, this: BaseRelation, query: str, aggregates: Mapping[str, str]) -> None:
-        """Append rows to a model's table that were found in those that its run has appended."""
+        """Append rows to a model's table beside those that its run appends."""
         run = self.run_of(this)
         before = tables.look_at(self.spark, str(this))
         rows = self.handle.session.sql(self.observed(this, query, aggregates))
@@ -132,8 +134,10 @@ class WritingAdapter(ModelAdapter):
         if table is not None:
             values = {name: keeping(table, value) for name, value in run.keeps.items()}
             if "invalid" in observed:
-                commits_kept = news.kept(before or table, table.snapshot, observed)
-                values[news.PROPERTY] = json.dumps(commits_kept)
+                held = news.kept(before or table, table.snapshot, observed, is_first=before is None)
+                values[news.PROPERTY] = json.dumps(held)
+            if run.formats:
+                values[formats.PROPERTY] = formats.kept(before, run.formats)
             tables.set_properties(self.spark, str(this), values)
             self.handle.looks.clear()
 
@@ -153,6 +157,17 @@ class WritingAdapter(ModelAdapter):
         """What is known of the log times of new payloads; it is kept for the next run."""
         times = log_times.log_times(partitions, known)
         run.keeps[LOG_TIMES] = times.known
+        rules = topic_rules(self.connections.project().variables.get("topics"))
+        matcher = TopicMatcher(self.spark._jvm, rules)
+        first: dict[str, int] = {}
+        for each in partitions:
+            first[each["topic"]] = min(
+                each["landed_at"], first.get(each["topic"], each["landed_at"])
+            )
+        for topic, landed_at in first.items():
+            found = matcher.formats_in_bronze(topic)
+            if found is not None:
+                run.formats[topic] = landed_at, found
         return times
 
     @available.parse_none
@@ -166,6 +181,16 @@ class WritingAdapter(ModelAdapter):
 
     @available.parse_none
     @told
+    def note_moved(self, this: BaseRelation) -> None:
+        """Have a model's table note its marks if they are on tables that it read before, see
+        ``dbt_lakehouse.dbt.moving``.
+        """
+        run = self._runs.get(str(this))
+        if run is not None and run.is_moved:
+            self.note(this)
+
+    @available.parse_none
+    @told
     def refuse_overtaken(self, this: BaseRelation) -> None:
         """Stop a model whose table somebody else has written since its run began, before it writes
         to tables that it shares with other models.
@@ -174,12 +199,15 @@ class WritingAdapter(ModelAdapter):
 
     @available.parse_none
     @told
-    def change(self, this: BaseRelation, statement: str) -> None:
+    def change(
+        self, this: BaseRelation, statement: str, notes: Mapping[str, str] | None = None
+    ) -> None:
         """Run a statement that changes rows that a model's table has, before it gets its new
         ones.
         """
         commits.refuse_overtaken(self.spark, str(this), self.run_of(this).seen)
-        self.execute(statement)
+        with commits.noting(self.spark, notes or {}):
+            self.execute(statement)
         table = self.look_at(this)
         if table is not None:
             self.run_of(this).seen = table.snapshot
@@ -194,9 +222,14 @@ class WritingAdapter(ModelAdapter):
         return sql_text(text)
 
     @available
-    def news_aggregates(self) -> dict[str, str]:
-        """What is counted of new change events, see ``dbt_lakehouse.dbt.news``."""
-        return news.aggregates()
+    def sql_texts(self, texts: Sequence[str]) -> str:
+        """SQL string literals, separated by commas."""
+        return sql_texts(texts)
+
+    @available
+    def news_aggregates(self, events: str = "1") -> dict[str, str]:
+        """What is counted of new events, see ``news.aggregates``."""
+        return news.aggregates(events)
 
     @available.parse_none
     @told

@@ -102,4 +102,5 @@ class Arguments:
 
         place = find(options)
         reader = Reader(place.settings, place.gold)
-        return from_bronze(reader, place.silver, self.topic, self.partition, self.offset)
+        other_events = f"{place.silver}.other_events"
+        return from_bronze(reader, other_events, self.topic, self.partition, self.offset)

@@ -1,73 +1,51 @@
-"""A message that has landed, read from bronze without Spark."""
-
-from typing import Final
+"""A message that has landed, to be taken apart."""
 
 from dbt_lakehouse.commands.explain.guess import Guess
 from dbt_lakehouse.commands.explain.source import Message, UnusablePayloadError
-from dbt_lakehouse.commands.landed_schemas import know_landed_schemas
-from dbt_lakehouse.commands.messages import bytes_of, is_forgotten, pairs_of
-from dbt_lakehouse.commands.sql.command import rows_of, sql_literal
+from dbt_lakehouse.commands.landed import BRONZE, landed
+from dbt_lakehouse.commands.sql.command import sql_literal
 from dbt_lakehouse.commands.topics import landed_topics
 from dbt_lakehouse.lake.reader import Reader
 from dbt_lakehouse.texts import did_you_mean
 from python_udfs.registry import FORMATS
 
-_BRONZE: Final = "bronze.raw_payloads"
-
 
 def from_bronze(
-    reader: Reader, silver: str, topic: str, partition: int | None, offset: int
+    reader: Reader, other_events: str, topic: str, partition: int | None, offset: int
 ) -> Message:
-    """A message with the format by which it was decoded, if it was.
+    """A message with the format by which it was decoded, if it has one; ``other_events`` is the
+    name of that table.
 
     Raises ``UnusablePayloadError``, and what reading raises.
     """
     place = f'topic = {sql_literal(topic)} and "offset" = {offset}'
     if partition is not None:
         place += f' and "partition" = {partition}'
-    found = rows_of(
-        reader,
-        'select "partition", key, value, headers'
-        f" from {reader.quoted(reader.known(_BRONZE))} where {place} order by 1",
-    )
+    found = landed(reader, other_events, place)
     if len(found) > 1:
-        partitions = ", ".join(str(number) for number, *_ in found)
+        partitions = ", ".join(str(each.partition) for each in found)
         raise UnusablePayloadError(
             f"{topic} has offset {offset} in partitions {partitions}: --partition says which"
         )
     if not found:
-        landed = landed_topics(reader)
-        if topic not in landed:
+        topics = landed_topics(reader)
+        if topic not in topics:
             raise UnusablePayloadError(
-                f"{_BRONZE} has no message of the topic {topic}{did_you_mean(topic, landed)}:"
+                f"{BRONZE} has no message of the topic {topic}{did_you_mean(topic, topics)}:"
                 " --kafka reads it from Kafka"
             )
         of_partition = "" if partition is None else f", partition {partition}"
         raise UnusablePayloadError(
-            f"{_BRONZE} has no offset {offset} of {topic}{of_partition}: has it landed? --kafka"
+            f"{BRONZE} has no offset {offset} of {topic}{of_partition}: has it landed? --kafka"
             " reads it from Kafka"
         )
-    ((number, key, value, headers),) = found
-    if is_forgotten(headers) and value is None:
+    (message,) = found
+    if message.is_forgotten:
         raise UnusablePayloadError(
-            f"the message at {topic}, partition {number}, offset {offset} is forgotten: `lakehouse"
-            " forget` has taken its bytes out"
+            f"the message at {topic}, partition {message.partition}, offset {offset} is forgotten:"
+            " `lakehouse forget` has taken its bytes out"
         )
-    format_name = _format_of(reader, silver, f'{place} and "partition" = {number}')
-    told = (
-        None
-        if format_name is None
-        else Guess(format_name, "as vars.topics said when it was decoded")
-    )
-    message = Message(bytes_of(key), bytes_of(value), told, pairs_of(headers))
-    know_landed_schemas(reader, (message.key, message.value))
-    return message
-
-
-def _format_of(reader: Reader, silver: str, place: str) -> str | None:
-    """The format by which a message was decoded; None if it wasn't, or it had none."""
-    name = f"{silver}.change_events"
-    if name not in reader.names:
-        return None
-    formats = rows_of(reader, f"select distinct format from {reader.quoted(name)} where {place}")
-    return next((each for (each,) in formats if each in FORMATS), None)
+    told = None
+    if message.format in FORMATS:
+        told = Guess(message.format, "as vars.topics said when it was decoded")
+    return Message(message.key, message.value, told, message.headers)

@@ -1,7 +1,7 @@
 """What `lakehouse explain` tells, for people and scripts."""
 
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -36,7 +36,7 @@ class Wrong(Struct):
     """Of the byte; None if it is about the message as a whole."""
 
 
-def wrong_of(event: Event) -> Wrong | None:
+def _wrong_of(event: Event) -> Wrong | None:
     """What is wrong with a message by its event alone; None if nothing is."""
     if event.error_code is None:
         return None
@@ -202,6 +202,20 @@ def _rest_lines(payload: bytes, rest: int, width: int, everything: bool) -> list
 
 
 # --- events ---------------------------------------------------------------------------------------
+
+
+def events_lines(events: Sequence[Event], number: int) -> list[str]:
+    """Events of a message that has so many, without what can't be told of them by the event."""
+    return [
+        f"  {line}"
+        for event in events
+        for line in event_lines(
+            f"event {event.event_index}" if number > 1 else "event",
+            event,
+            _wrong_of(event),
+            everything=False,
+        )
+    ]
 
 
 def event_lines(title: str, event: Event, wrong: Wrong | None, everything: bool) -> list[str]:

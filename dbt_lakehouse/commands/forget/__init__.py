@@ -3,6 +3,7 @@
     command   what is asked for, in which order it is done, what is reported
     entities  which tables hold a key's data, from the models' declarations
     finding   which keys, events and payloads are meant
+    reading   payloads that it takes to tell, and their events
     payloads  a batch without some of its records
     erasing   the tables' rows: deleted, or emptied where their place must stay
     purging   the data out of the tables' files and earlier snapshots

@@ -12,6 +12,7 @@ from dbt_lakehouse.commands.forget.entities import (
     BRONZE,
     Entity,
     Pipeline,
+    Table,
     exists,
     read_models,
 )
@@ -20,6 +21,8 @@ from dbt_lakehouse.commands.forget.finding import EVENTS, drop_views, find
 from dbt_lakehouse.commands.forget.purging import purge
 from dbt_lakehouse.commands.keys import given_key
 from dbt_lakehouse.config.project import Project, lock_patience
+from dbt_lakehouse.config.topics import TopicRule, topic_rules
+from dbt_lakehouse.dbt.moving import before_of
 from dbt_lakehouse.dbt.news import Wanted
 from dbt_lakehouse.dbt.readers import has_read_all, readers_in, rewriting
 from dbt_lakehouse.errors import LakehouseError
@@ -150,6 +153,7 @@ def forget(project: Project, options: Options) -> Report:
     project.refuse_readers()
     spark = project.open_session()
     patience = lock_patience(project.variables)
+    rules = topic_rules(project.variables.get("topics"))
     with (
         run_lock(spark).held("lakehouse forget", patience),
         landing_lock(spark).held("lakehouse forget", patience),
@@ -163,13 +167,14 @@ def forget(project: Project, options: Options) -> Report:
             if upstream != pipeline.deleted_keys.label
         }
         own = {table.label for table in pipeline.models}
+        _refuse_unmoved(spark, pipeline)
         others = [name for name in readers.get(BRONZE.label, {}) if name not in own]
         _refuse_behind(spark, others)
         report.other_targets = sorted({name.partition(".")[0] for name in others})
         concerned: list[str] = []
         if entity is not None:
             try:
-                concerned = _forget(spark, pipeline, entity, readers, options, report)
+                concerned = _forget(spark, pipeline, entity, readers, rules, options, report)
             finally:
                 drop_views(spark)
         tables = [table for table in requests.unpurged(spark) if exists(spark, table)]
@@ -192,6 +197,7 @@ def _forget(
     pipeline: Pipeline,
     entity: Entity,
     readers: Mapping[str, Mapping[str, Wanted]],
+    rules: Sequence[TopicRule],
     options: Options,
     report: Report,
 ) -> list[str]:
@@ -200,7 +206,7 @@ def _forget(
     """
     _refuse_unread(spark, pipeline, entity)
     with working("looking for the key", tasks_of(spark)):
-        found = find(spark, pipeline, entity, options.keys)
+        found = find(spark, pipeline, entity, options.keys, rules)
         todo = steps(spark, pipeline, entity)
         rows = {step.table.label: spark.sql(step.counting).collect()[0][0] for step in todo}
     report.table, report.keys = options.table, len(options.keys)
@@ -232,18 +238,18 @@ def entity_name(entity: Entity, options: Options) -> str:
 
 def _refuse_unread(spark: SparkSession, pipeline: Pipeline, entity: Entity) -> None:
     """Raise ``ForgetError`` if something of the key may be on its way."""
-    events, log = pipeline.change_events, entity.log
+    events, log = pipeline.other_events, entity.log
+    needed = [(events, BRONZE), (pipeline.quarantine, events), (log, events)]
     pairs = [
-        (events, BRONZE),
-        (pipeline.quarantine, events),
+        *needed,
         (pipeline.set_less_deletes, events),
-        (log, events),
         (pipeline.deleted_keys, pipeline.set_less_deletes),
         *((table, log) for table in entity.tables),
+        # What is left of a payload looks new to one that is behind.
+        *((neighbour.table, events) for neighbour in entity.neighbours),
     ]
     for reader, upstream in pairs:
-        optional = reader in (pipeline.set_less_deletes, pipeline.deleted_keys, *entity.tables)
-        if optional and not exists(spark, reader):
+        if (reader, upstream) not in needed and not exists(spark, reader):
             continue
         wanted = pipeline.wanted.get(reader.label)
         if not has_read_all(spark, reader.label, upstream.label, wanted):
@@ -251,6 +257,16 @@ def _refuse_unread(spark: SparkSession, pipeline: Pipeline, entity: Entity) -> N
                 f"{reader.label} has not read all of {upstream.label}: `dbt run` first, so that"
                 " nothing of the key is on its way"
             )
+
+
+def _refuse_unmoved(spark: SparkSession, pipeline: Pipeline) -> None:
+    """Raise ``ForgetError`` while the table that other_events has taken over is there."""
+    before = Table(*before_of(pipeline.other_events.label).split("."))
+    if exists(spark, before):
+        raise ForgetError(
+            f"{before.label} still has every event as text: `dbt run`, then `dbt run-operation"
+            " drop_change_events`, then forget"
+        )
 
 
 def _refuse_behind(spark: SparkSession, others: Sequence[str]) -> None:

@@ -38,10 +38,21 @@ def exists(spark: "SparkSession", table: Table) -> bool:
     return spark.catalog.tableExists(table.path)
 
 
+class Log(NamedTuple):
+    """A change log, and which events it takes."""
+
+    table: Table
+    sources: list[list[str | None]] | None
+    """Database, schema and table of these; None for any."""
+    namespace: str | None
+    """Aerospike's; None for the other sources."""
+
+
 class Pipeline(NamedTuple):
     """The tables between bronze and the change logs."""
 
-    change_events: Table
+    other_events: Table
+    log_times: Table
     quarantine: Table
     set_less_deletes: Table
     deleted_keys: Table
@@ -50,7 +61,7 @@ class Pipeline(NamedTuple):
     models: list[Table]
     """All tables of the target."""
     wanted: dict[str, Wanted]
-    """What of change_events those want that don't want all, by their labels."""
+    """What of other_events its readers want that are no change logs, by their labels."""
 
 
 class Entity(NamedTuple):
@@ -67,8 +78,8 @@ class Entity(NamedTuple):
     """The name of each at the source."""
     namespace: str | None
     """Aerospike's; None for the other sources."""
-    conditions: list[str]
-    """SQL that says which rows of change_events the log takes."""
+    neighbours: list[Log]
+    """Other change logs whose events may be in the same payloads."""
     dependents: list[Table]
     """What other models make of these tables."""
 
@@ -118,34 +129,64 @@ def read_models(project: Project, name: str | None) -> tuple[Pipeline, Entity | 
         types=[fold.types[column] for column in key],
         fields={"_digest": "digest"} if namespace else {each: fields[each] for each in key},
         namespace=namespace,
-        conditions=list(declared["conditions"]),
+        neighbours=_neighbours(nodes, log),
         dependents=_dependents(nodes, [log, *readers]),
     )
 
 
 def _pipeline(nodes: list[Any]) -> Pipeline:
-    logs = {_table(node): node for node in nodes if "change_log" in node.config.meta}
     by_name = {node.name: _table(node) for node in nodes}
-    names = ("change_events", "quarantined_payloads", "set_less_deletes", "deleted_keys")
+    names = (
+        "other_events",
+        "log_times",
+        "quarantined_payloads",
+        "set_less_deletes",
+        "deleted_keys",
+    )
     if missing := [name for name in names if name not in by_name]:
         raise ConfigurationError(
             f"the project has no model {', '.join(missing)}, which may hold data of a key: enable"
             " it again, or take it from the package"
         )
-    change_events, quarantine, set_less_deletes, deleted_keys = map(by_name.__getitem__, names)
+    other_events, log_times, quarantine, set_less_deletes, deleted_keys = (
+        by_name[name] for name in names
+    )
     return Pipeline(
-        change_events=change_events,
+        other_events=other_events,
+        log_times=log_times,
         quarantine=quarantine,
         set_less_deletes=set_less_deletes,
         deleted_keys=deleted_keys,
-        logs=[*logs],
+        logs=[each.table for each in _logs(nodes)],
         models=[_table(node) for node in nodes],
-        wanted={
-            quarantine.label: "invalid",
-            set_less_deletes.label: "set_less_deletes",
-            **{log.label: node.config.meta["change_log"]["sources"] for log, node in logs.items()},
-        },
+        wanted={quarantine.label: "invalid", set_less_deletes.label: "set_less_deletes"},
     )
+
+
+def _logs(nodes: list[Any]) -> list[Log]:
+    declared = {
+        _table(node): node.config.meta["change_log"]
+        for node in nodes
+        if "change_log" in node.config.meta
+    }
+    return [Log(table, each["sources"], each["namespace"]) for table, each in declared.items()]
+
+
+def _neighbours(nodes: list[Any], log: Any) -> list[Log]:
+    """The other change logs that may take events of the payloads that one takes events of: of
+    records, whose batches mix sets, all; of other rows, those that share a source table.
+    """
+    logs = {each.table: each for each in _logs(nodes)}
+    own = logs.pop(_table(log))
+
+    def is_neighbour(other: Log) -> bool:
+        if own.namespace is not None or other.namespace is not None:
+            return None not in (own.namespace, other.namespace)
+        if own.sources is None or other.sources is None:
+            return True
+        return any(source in other.sources for source in own.sources)
+
+    return [each for each in logs.values() if is_neighbour(each)]
 
 
 def _dependents(nodes: list[Any], made: list[Any]) -> list[Table]:

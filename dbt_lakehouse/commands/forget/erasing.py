@@ -14,11 +14,12 @@ from dbt_lakehouse.commands.forget.finding import (
     EVENTS,
     KEYS,
     PAYLOADS,
-    REWORDED,
+    PLACES,
     key_condition,
     record_keys,
 )
-from dbt_lakehouse.lake.bronze import FORGOTTEN_HEADERS
+from dbt_lakehouse.dbt import commits
+from dbt_lakehouse.lake.tables import EMPTIED
 from dbt_lakehouse.texts import sql_text, sql_texts
 
 _CLEARED: Final = (
@@ -33,6 +34,7 @@ _CLEARED: Final = (
     "metadata",
     "error_code",
     "error_detail",
+    "added_by",
 )
 
 
@@ -77,9 +79,9 @@ def steps(spark: SparkSession, pipeline: Pipeline, entity: Entity) -> list[Step]
         result.append(delete(pipeline.set_less_deletes, f"{of_namespace} and {of_key}"))
     result.append(
         Step(
-            pipeline.change_events,
+            pipeline.other_events,
             f"select count(*) from {EVENTS}",
-            lambda: _clear_events(spark, pipeline.change_events),
+            lambda: _clear_events(spark, pipeline.other_events),
         )
     )
     if not entity.namespace:
@@ -122,30 +124,34 @@ def _empty_payloads(spark: SparkSession) -> None:
         when matched then update set
             key = payload.new_key,
             value = payload.new_value,
-            headers = {FORGOTTEN_HEADERS}
+            headers = payload.new_headers
         """
     )
 
 
-def _clear_events(spark: SparkSession, change_events: Table) -> None:
-    """Of an event its place stays, as that of a message that changes nothing."""
+def _clear_events(spark: SparkSession, other_events: Table) -> None:
+    """Of an event its place stays, as that of a message that changes nothing: of one that a change
+    log has taken too, for that has it no more.
+    """
     cleared = ", ".join(f"{column} = null" for column in _CLEARED)
-    spark.sql(
-        f"""
-        merge into {change_events.path} as target
-        using (
-            select topic, partition, offset, event_index, true as goes,
-                cast(null as string) as new_metadata
-            from {EVENTS}
-            union all
-            select topic, partition, offset, event_index, false, new_metadata from {REWORDED}
-        ) as event
+    nothing = ", ".join("null" for _ in _CLEARED)
+    statement = f"""
+        merge into {other_events.path} as target
+        using {PLACES} as place
         on
-            target.topic = event.topic
-            and target.partition = event.partition
-            and target.offset = event.offset
-            and target.event_index = event.event_index
-        when matched and event.goes then update set operation = 'tombstone', {cleared}
-        when matched then update set metadata = event.new_metadata
-        """
-    )
+            target.topic = place.topic
+            and target.partition = place.partition
+            and target.offset = place.offset
+            and target.event_index = place.event_index
+        when matched and place.becomes = 'nothing' then delete
+        when matched and place.becomes = 'tombstone'
+            then update set operation = 'tombstone', {cleared}
+        when matched then update set metadata = place.metadata
+        when not matched and place.becomes = 'tombstone' then insert
+            (topic, partition, offset, event_index, timestamp, log_time, format, operation,
+                {", ".join(_CLEARED)})
+            values (place.topic, place.partition, place.offset, place.event_index,
+                place.timestamp, place.log_time, place.format, 'tombstone', {nothing})
+    """
+    with commits.noting(spark, {EMPTIED: "true"}):
+        spark.sql(statement)

@@ -1,5 +1,8 @@
 """Which keys, events and payloads are meant.
 
+An event is where its change log or other_events has it; what it said stands in its payload, so
+payloads that it takes to tell are decoded here, as today's decoders read them.
+
 The results are temporary views of relations that have been evaluated once and for all: the tables
 that they come from are about to change.
 """
@@ -12,10 +15,17 @@ from msgspec import Raw
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col, udf
 
-from dbt_lakehouse.commands.forget.entities import BRONZE, Entity, Pipeline
+from dbt_lakehouse.commands.forget import requests
+from dbt_lakehouse.commands.forget.entities import Entity, Pipeline, exists
 from dbt_lakehouse.commands.forget.payloads import BATCH_FORMATS, without_records
+from dbt_lakehouse.commands.forget.reading import DECODED, POSITION, READ, VIEWS, Payloads
 from dbt_lakehouse.commands.keys import MICROSECONDS, UnusableKeyError, given_key, key_names
+from dbt_lakehouse.config.topics import TopicRule
+from dbt_lakehouse.dbt.news import topics_with
+from dbt_lakehouse.dbt.tables import look_at
 from dbt_lakehouse.errors import LakehouseError
+from dbt_lakehouse.lake.bronze import FORGOTTEN_HEADERS, IS_FORGOTTEN
+from dbt_lakehouse.lake.tables import Table
 from dbt_lakehouse.texts import sql_text, sql_texts
 from python_udfs.registry import AEROSPIKE_FORMATS
 from python_udfs.text.json_as_sent import canonical, load
@@ -26,14 +36,21 @@ KEYS: Final = "forget_keys"
 EVENTS: Final = "forget_events"
 """topic, partition, offset, event_index of the events that go."""
 PAYLOADS: Final = "forget_payloads"
-"""The payloads that they are in: topic, partition, offset, landed_at, and new_key, new_value."""
-REWORDED: Final = "forget_reworded"
-"""Events that stay in such payloads, with what their metadata is without the others."""
-_POSITION: Final = "topic, partition, offset"
+"""The payloads that they are in: topic, partition, offset, timestamp, log_time, landed_at, format,
+what is left of them (new_key, new_value, new_headers), and whether that is a part (is_part).
+"""
+PLACES: Final = "forget_places"
+"""What becomes of rows of other_events: topic, partition, offset, event_index, timestamp, log_time,
+format, and ``becomes``: a ``tombstone``, there or not; ``nothing``; or ``the same``, with what
+their metadata is without the others.
+"""
+_EVENT: Final = f"{POSITION}, event_index"
 # Of times in message keys, by their logical types.
 _SHIPPED_DIGITS: Final = (3, MICROSECONDS, 9)
 _SHIPPED_KEYS: Final = "forget_shipped_keys"
-_VIEWS: Final = (KEYS, EVENTS, PAYLOADS, REWORDED, _SHIPPED_KEYS)
+_OWN: Final = "forget_own_events"
+_LEFT: Final = "forget_left"
+_VIEWS: Final = (KEYS, EVENTS, PAYLOADS, PLACES, _SHIPPED_KEYS, _OWN, _LEFT, *VIEWS)
 
 
 class OutdatedError(LakehouseError):
@@ -55,8 +72,14 @@ class Found(NamedTuple):
     """Events of these payloads that go."""
 
 
-def find(spark: SparkSession, pipeline: Pipeline, entity: Entity, given: Sequence[str]) -> Found:
-    """Make the views for the given keys (JSON).
+def find(
+    spark: SparkSession,
+    pipeline: Pipeline,
+    entity: Entity,
+    given: Sequence[str],
+    rules: Sequence[TopicRule],
+) -> Found:
+    """Make the views for the given keys (JSON). ``rules`` are those of the topics.
 
     Raises ``UnusableKeyError``, ``OutdatedError`` and ``InseparableError``.
     """
@@ -65,10 +88,22 @@ def find(spark: SparkSession, pipeline: Pipeline, entity: Entity, given: Sequenc
     }
     _keep(_typed_keys(spark, entity, types, given), KEYS)
     keys = spark.table(KEYS).count()
-    linked = 0 if entity.namespace else _follow_key_changes(spark, entity)
-    _keep(_events(spark, pipeline, entity), EVENTS)
-    _keep(_payloads(spark, pipeline, entity), PAYLOADS)
-    _keep(_reworded(spark, pipeline), REWORDED)
+    looked = look_at(spark, pipeline.other_events.label)
+    assert looked is not None
+    payloads = Payloads(spark, looked, rules)
+    if entity.namespace:
+        linked = 0
+        _keep(_events_of_records(spark, pipeline, entity, payloads, looked), _OWN)
+    else:
+        linked = _follow_key_changes(spark, entity)
+        _keep(_events_of_rows(spark, pipeline, entity, payloads), _OWN)
+    _keep(_events(spark, pipeline, entity, payloads), EVENTS)
+    payloads.read(f"select distinct {POSITION} from {EVENTS}")
+    _keep(_left(spark, entity), _LEFT)
+    _refuse_inseparable(spark)
+    _refuse_outdated(spark, pipeline)
+    _keep(_payloads(spark, pipeline, rules), PAYLOADS)
+    _keep(_places(spark, pipeline), PLACES)
     return Found(keys, linked, spark.table(PAYLOADS).count(), spark.table(EVENTS).count())
 
 
@@ -176,58 +211,65 @@ def _follow_key_changes(spark: SparkSession, entity: Entity) -> int:
 # --- events ---------------------------------------------------------------------------------------
 
 
-def _events(spark: SparkSession, pipeline: Pipeline, entity: Entity) -> DataFrame:
-    """Positions of the events that go."""
-    _keep(_own_events(spark, pipeline, entity), "forget_own_events")
-    try:
-        return spark.sql(
-            f"""
-            with meant as (
-                select {_POSITION}, event_index from forget_own_events
-                union
-                {_undecoded_events(pipeline)}
+def _events_of_records(
+    spark: SparkSession, pipeline: Pipeline, entity: Entity, payloads: Payloads, looked: Table
+) -> DataFrame:
+    """The events of records: one is its namespace and digest, whatever set an event names."""
+    digests = f"select _digest from {KEYS}"
+    own = f"""
+        select _position.topic, _position.partition, _position.offset, _position.event_index
+        from {entity.log.path} where _digest in ({digests})
+        union
+        select {_EVENT} from {pipeline.other_events.path}
+        where {_is_of_records(entity, digests)}
+    """
+    logs = [each.table for each in entity.neighbours if each.namespace == entity.namespace]
+    for log in logs:
+        # What it has may be forgotten already: it keeps its rows.
+        if exists(spark, log):
+            payloads.read(
+                "select _position.topic, _position.partition, _position.offset"
+                f" from {log.path} where _digest in ({digests})"
             )
+    unbuilt = [
+        source
+        for each in entity.neighbours
+        if each.namespace == entity.namespace and not exists(spark, each.table)
+        for source in each.sources or []
+    ]
+    if unbuilt:
+        # What no log has yet, bronze alone says.
+        topics = topics_with(looked, None, unbuilt)
+        payloads.read_those_with(_is_of_records(entity, digests), topics)
+    return spark.sql(
+        f"{own} union select {_EVENT} from {DECODED} where {_is_of_records(entity, digests)}"
+    )
 
-            select {_POSITION}, event_index from meant
-            union
-            select {_POSITION}, event_index from {pipeline.change_events.path}
-            left semi join meant using ({_POSITION})
-            where operation = 'invalid'
-            """
-        ).localCheckpoint()
-    finally:
-        spark.catalog.dropTempView("forget_own_events")
+
+def _is_of_records(entity: Entity, digests: str) -> str:
+    return (
+        f"format in ({sql_texts(AEROSPIKE_FORMATS)})"
+        f" and source_schema = {sql_text(entity.namespace or '')}"
+        f" and get_json_object(record_key, '$.digest') in ({digests})"
+    )
 
 
-def _own_events(spark: SparkSession, pipeline: Pipeline, entity: Entity) -> DataFrame:
-    """The events of the keys, with the key that their messages have."""
-    key = ", ".join(f"`{each}`" for each in entity.key)
-    if entity.namespace:
-        # A record is its namespace and digest, whatever set an event names.
-        own = f"""
-            select {_POSITION}, event_index from {pipeline.change_events.path}
-            where
-                format in ({sql_texts(AEROSPIKE_FORMATS)})
-                and source_schema = {sql_text(entity.namespace)}
-                and get_json_object(record_key, '$.digest') in (select _digest from {KEYS})
-        """
-    else:
-        in_log = f"""
-            select _position.topic, _position.partition, _position.offset, _position.event_index
-            from {entity.log.path}
-        """
-        own = f"""
-            {in_log} left semi join {KEYS} using ({key})
-            union
-            {in_log} as log where exists (
-                select 1 from {KEYS} as known
-                where {key_condition(entity, "log._previous_key", "known")}
-            )
-        """
-    own_rows = spark.sql(own).localCheckpoint()
-    own_rows.createOrReplaceTempView("forget_logged")
-    if entity.namespace:
-        return _with_message_keys(spark, pipeline, entity)
+def _events_of_rows(
+    spark: SparkSession, pipeline: Pipeline, entity: Entity, payloads: Payloads
+) -> DataFrame:
+    """The events of rows, with the tombstones of their keys."""
+    in_log = f"""
+        select _position.topic, _position.partition, _position.offset, _position.event_index
+        from {entity.log.path} as log
+    """
+    # One after the other: either is a join by the key.
+    logged = " union ".join(
+        f"{in_log} where exists (select 1 from {KEYS} as known"
+        f" where {key_condition(entity, relation, 'known')})"
+        for relation in ("log", "log._previous_key")
+    )
+    _keep(spark.sql(logged), _OWN)
+    payloads.read(f"select distinct {POSITION} from {_OWN}")
     fields = ", ".join(
         f"{sql_text(entity.fields[each])}, `{each}`"
         for each in sorted(entity.key, key=lambda each: entity.fields[each])
@@ -235,35 +277,46 @@ def _own_events(spark: SparkSession, pipeline: Pipeline, entity: Entity) -> Data
     shipped = [_exact_json(f"named_struct({fields})", digits) for digits in _SHIPPED_DIGITS]
     _keep(_shipped_keys(spark, shipped), _SHIPPED_KEYS)
     # Tombstones name no table: they are known by the key of the messages in front of them.
-    tombstones = f"""
-        with known as (
-            select distinct events.topic, events.record_key
-            from {pipeline.change_events.path} as events
-            left semi join forget_logged using ({_POSITION}, event_index)
-            where {_is_row_key(entity)}
+    return spark.sql(
+        f"""
+        with own as (
+            select * from {_all_decoded(pipeline)} left semi join {_OWN} using ({_EVENT})
+        ),
+
+        known as (
+            select distinct topic, record_key from own where {_is_row_key(entity)}
             union
             -- Of MongoDB, the message key holds a text of the row's.
-            select distinct events.topic, get_json_object(events.metadata, '$.event_key')
-            from {pipeline.change_events.path} as events
-            left semi join forget_logged using ({_POSITION}, event_index)
-            where events.metadata like '%"bson":%'
+            select distinct topic, get_json_object(metadata, '$.event_key') from own
+            where metadata like '%"bson":%'
             union
             select topics.topic, keys.record_key
-            from (
-                select distinct topic from {pipeline.change_events.path}
-                where {" and ".join(entity.conditions)}
-            ) as topics
+            from (select distinct _position.topic from {entity.log.path}) as topics
             cross join {_SHIPPED_KEYS} as keys
         )
 
-        select {_POSITION}, event_index from forget_logged
+        select {_EVENT} from {_OWN}
         union
-        select {_POSITION}, event_index from {pipeline.change_events.path}
+        select {_EVENT} from {pipeline.other_events.path}
         left semi join known using (topic, record_key)
         where operation = 'tombstone'
+        """
+    )
+
+
+def _all_decoded(pipeline: Pipeline) -> str:
+    """The events of the payloads that were read, those too that no payload says by itself, to
+    select from.
     """
-    spark.sql(tombstones).localCheckpoint().createOrReplaceTempView("forget_logged")
-    return _with_message_keys(spark, pipeline, entity)
+    fields = f"{_EVENT}, operation, record_key, metadata"
+    return f"""(
+        select {fields} from {DECODED}
+        union all
+        select {fields} from {pipeline.other_events.path}
+        left semi join {READ} using ({POSITION})
+        left anti join {DECODED} using ({_EVENT})
+        where added_by is not null
+    )"""
 
 
 def _shipped_keys(spark: SparkSession, shipped: Sequence[str]) -> DataFrame:
@@ -300,155 +353,217 @@ def _is_row_key(entity: Entity) -> str:
     )
 
 
-def _with_message_keys(spark: SparkSession, pipeline: Pipeline, entity: Entity) -> DataFrame:
-    """Positions of ``forget_logged`` with the message's key, as text and as bytes, where that is
-    the key of one row.
+def _events(
+    spark: SparkSession, pipeline: Pipeline, entity: Entity, payloads: Payloads
+) -> DataFrame:
+    """Positions of the events that go: beside those of the keys, what can't be decoded behind a
+    message key that is the key of one row, as text or as bytes, and in the same payloads.
     """
-    rows = spark.sql(
-        f"""
-        with events as (
+    payloads.read(f"select distinct {POSITION} from {_OWN}")
+    invalid = f"{pipeline.other_events.path} as events"
+    found = f"""
+        with counted as (
+            select *, count(*) over (partition by {POSITION}) = 1 as is_alone
+            from {_all_decoded(pipeline)}
+            left semi join {_OWN} using ({POSITION})
+        ),
+
+        own as (
             select
-                *,
-                count(*) over (partition by {_POSITION}) = 1 and {_is_row_key(entity)} as has_key
-            from {pipeline.change_events.path}
-            left semi join forget_logged using ({_POSITION})
+                topic,
+                get_json_object(metadata, '$.event_key') as event_key,
+                payloads.key
+            from counted
+            left semi join {_OWN} using ({_EVENT})
+            inner join {READ} as payloads using ({POSITION})
+            where is_alone and {_is_row_key(entity)}
+        ),
+
+        meant as (
+            select {_EVENT} from {_OWN}
+            union
+            select {_EVENT} from {invalid}
+            left semi join own
+                on
+                    events.topic = own.topic
+                    and get_json_object(events.metadata, '$.event_key') = own.event_key
+            where operation = 'invalid'
+            union
+            select {_EVENT} from {invalid}
+            left semi join (
+                select payloads.topic, payloads.partition, payloads.offset
+                from {payloads.table} as payloads
+                left semi join own on payloads.topic = own.topic and payloads.key = own.key
+            ) using ({POSITION})
+            where operation = 'invalid'
         )
 
-        select
-            {_POSITION},
-            event_index,
-            if(events.has_key, get_json_object(events.metadata, '$.event_key'), null) as event_key,
-            if(events.has_key, payloads.key, null) as message_key
-        from events
-        left semi join forget_logged using ({_POSITION}, event_index)
-        inner join {BRONZE.path} as payloads using ({_POSITION})
-        """
-    ).localCheckpoint()
-    spark.catalog.dropTempView("forget_logged")
-    return rows
-
-
-def _undecoded_events(pipeline: Pipeline) -> str:
-    """SQL of events that could not be decoded, whose messages have the key of one that could."""
-    events = f"{pipeline.change_events.path} as events"
-    return f"""
-        select {_POSITION}, event_index from {events}
-        left semi join (select topic, event_key from forget_own_events) as own
-            on
-                events.topic = own.topic
-                and get_json_object(events.metadata, '$.event_key') = own.event_key
-        where operation = 'invalid'
+        select {_EVENT} from meant
         union
-        select {_POSITION}, event_index from {events}
-        left semi join (
-            select payloads.topic, payloads.partition, payloads.offset
-            from {BRONZE.path} as payloads
-            left semi join (select topic, message_key from forget_own_events) as own
-                on payloads.topic = own.topic and payloads.key = own.message_key
-        ) using ({_POSITION})
+        select {_EVENT} from {pipeline.other_events.path}
+        left semi join meant using ({POSITION})
         where operation = 'invalid'
     """
+    if requests.has_broken_off(spark):
+        # What was known by payloads that have nothing left.
+        found += f"""
+            union
+            select {_EVENT} from {pipeline.other_events.path}
+            left semi join (
+                select {POSITION} from {payloads.table}
+                where {IS_FORGOTTEN} and key is null and value is null
+            ) using ({POSITION})
+            where
+                operation <> 'tombstone' or record_key is not null or metadata is not null
+        """
+    return spark.sql(found)
 
 
 # --- payloads -------------------------------------------------------------------------------------
 
 
-def _payloads(spark: SparkSession, pipeline: Pipeline, entity: Entity) -> DataFrame:
-    """The payloads of the events with what is to be left of them."""
+def _left(spark: SparkSession, entity: Entity) -> DataFrame:
+    """What is left of the payloads of the events, and which records of each are gone."""
     digests = frozenset(row["_digest"] for row in spark.table(KEYS).collect() if entity.namespace)
     namespace = entity.namespace or ""
 
-    def left(format: str, key: Any, value: Any) -> tuple[bytes | None, bytes | None]:
-        return without_records(
-            format,
-            None if key is None else bytes(key),
-            None if value is None else bytes(value),
-            namespace,
-            digests,
-        )
+    def left(format: str | None, key: Any, value: Any) -> Any:
+        if format not in BATCH_FORMATS:
+            return None, None, None
+        key, value = (None if each is None else bytes(each) for each in (key, value))
+        return without_records(format, key, value, namespace, digests)
 
-    left_of = udf(left, "struct<key: binary, value: binary>", useArrow=False)
-    rows = spark.sql(
-        f"""
-        with touched as (
-            select {_POSITION}, max(format) as format, count(*) as events,
-                count(going.event_index) as going
-            from {pipeline.change_events.path} as events
-            left semi join (select {_POSITION} from {EVENTS}) using ({_POSITION})
-            left join {EVENTS} as going using ({_POSITION}, event_index)
-            group by {_POSITION}
-        )
+    left_of = udf(left, "struct<key: binary, value: binary, gone: array<int>>", useArrow=False)
+    rows = spark.sql(f"select * from {READ} left semi join {EVENTS} using ({POSITION})").withColumn(
+        "left", left_of("format", "key", "value")
+    )
+    return rows.selectExpr(
+        *(POSITION.split(", ")),
+        "timestamp",
+        "landed_at",
+        "format",
+        "headers",
+        f"{IS_FORGOTTEN} as is_forgotten",
+        "left.value is not null as is_part",
+        "if(left.value is null, null, left.key) as new_key",
+        "left.value as new_value",
+        "left.gone",
+    )
 
-        select {_POSITION}, payloads.landed_at, payloads.key, payloads.value, touched.format,
-            touched.events > touched.going as is_part
-        from {BRONZE.path} as payloads
-        inner join touched using ({_POSITION})
-        """
-    ).localCheckpoint()
-    places = ("topic", "partition", "offset", "landed_at", "format", "is_part")
-    is_inseparable = f"is_part and format not in ({sql_texts(BATCH_FORMATS)})"
-    inseparable = rows.where(is_inseparable).select(*places[:3], "format").first()
-    if inseparable is not None:
-        topic, partition, offset, format = inseparable
+
+def _refuse_inseparable(spark: SparkSession) -> None:
+    """Raise ``InseparableError`` if a payload that goes as a whole has events that stay."""
+    inseparable = f"""
+        select {POSITION}, max(left_of.format) as format
+        from {DECODED}
+        inner join (select * from {_LEFT} where gone is null) as left_of using ({POSITION})
+        left join (select {_EVENT}, true as goes from {EVENTS}) using ({_EVENT})
+        where operation <> 'tombstone'
+        group by {POSITION}
+        having bool_or(goes) and bool_or(goes is null)
+        limit 1
+    """
+    for topic, partition, offset, format in spark.sql(inseparable).collect():
         raise InseparableError(
             f"the message at {topic}/{partition}/{offset} holds rows of other keys beside this"
             f" one's, and nothing can be taken out of {format}: forget all of its keys together"
         )
-    parts = rows.where("is_part").select(*places, left_of("format", "key", "value").alias("left"))
-    whole = rows.where("not is_part").selectExpr(
-        *places, "cast(null as binary) as new_key", "cast(null as binary) as new_value"
-    )
-    return parts.selectExpr(*places, "left.key as new_key", "left.value as new_value").unionAll(
-        whole
-    )
 
 
-def _reworded(spark: SparkSession, pipeline: Pipeline) -> DataFrame:
-    """The events that stay in the payloads, as today's decoders read what is left."""
-    rows = spark.sql(
-        f"""
-        with remaining as (
-            select
-                {_POSITION},
-                row_number() over (partition by {_POSITION} order by event_index) - 1 as new_index,
-                event_index,
-                operation,
-                record_key,
-                metadata
-            from {pipeline.change_events.path}
-            left semi join (select * from {PAYLOADS} where is_part) using ({_POSITION})
-            left anti join {EVENTS} using ({_POSITION}, event_index)
-            -- That is what is left in the place of a record that was forgotten before.
+def _refuse_outdated(spark: SparkSession, pipeline: Pipeline) -> None:
+    """Raise ``OutdatedError`` if other events would go than are meant."""
+    not_meant = f"""
+        select 1 from (
+            select {POSITION}, explode(gone) as event_index from {_LEFT}
+            union all
+            -- Of other formats, a payload goes as a whole.
+            select {_EVENT} from {DECODED}
+            left semi join (select * from {_LEFT} where gone is null) using ({POSITION})
             where operation <> 'tombstone'
+        )
+        left anti join {EVENTS} using ({_EVENT})
+    """
+    not_gone = f"""
+        select 1 from {EVENTS}
+        inner join (select * from {_LEFT} where gone is not null) using ({POSITION})
+        left join {DECODED} using ({_EVENT})
+        left anti join (
+            select {_EVENT} from {pipeline.other_events.path} where added_by is not null
+        ) using ({_EVENT})
+        where
+            not array_contains(gone, event_index)
+            and coalesce(operation <> 'tombstone', not is_forgotten)
+    """
+    if not spark.sql(not_meant).isEmpty() or not spark.sql(not_gone).isEmpty():
+        raise OutdatedError(
+            "today's decoders read payloads that hold this key otherwise than the tables have them:"
+            " `dbt run --full-refresh`, then forget again"
+        )
+
+
+def _payloads(spark: SparkSession, pipeline: Pipeline, rules: Sequence[TopicRule]) -> DataFrame:
+    """The payloads of the events, with their log times and what is to be left of them."""
+    return spark.sql(
+        f"""
+        select
+            {POSITION}, timestamp, landed_at, format, is_part, new_key, new_value,
+            coalesce(times.log_time, timestamp) as log_time,
+            {_headers_left(rules)} as new_headers
+        from {_LEFT}
+        left join {pipeline.log_times.path} as times using ({POSITION})
+        """
+    )
+
+
+def _headers_left(rules: Sequence[TopicRule]) -> str:
+    """SQL of the headers of a message that something was taken out of: those that tell its format
+    stay.
+    """
+    conditions = [each.when for each in rules if each.when is not None and each.when.header]
+    if not conditions:
+        return FORGOTTEN_HEADERS
+    is_asked_for = " or ".join(
+        f"(header.key = {sql_text(each.header or '')}"
+        f" and header.value = cast({sql_text(each.value or '')} as binary))"
+        for each in conditions
+    )
+    kept = f"filter(headers, header -> {is_asked_for})"
+    return f"concat({FORGOTTEN_HEADERS}, coalesce({kept}, array()))"
+
+
+def _places(spark: SparkSession, pipeline: Pipeline) -> DataFrame:
+    """What becomes of the rows of other_events."""
+    places = f"{_EVENT}, timestamp, log_time, format"
+    events = pipeline.other_events.path
+    return spark.sql(
+        f"""
+        with parts as (
+            select * from {PAYLOADS} where is_part
+        ),
+
+        wholes as (
+            select * from {PAYLOADS} where not is_part
         ),
 
         decoded as (
-            select
-                {_POSITION},
-                event_index as new_index,
-                operation as new_operation,
-                record_key as new_record_key,
-                metadata as new_metadata
-            from (select * from {PAYLOADS} where is_part)
-            lateral view inline(decode_payload(format, new_key, new_value)) event as
-                event_index, operation, source_database, source_schema, source_table, record_key,
-                before, after, occurred_at, expires_at, metadata, error_code, error_detail
-            where operation <> 'tombstone'
+            select {POSITION}, event.event_index, event.metadata
+            from parts
+            lateral view explode(decode_payload(format, new_key, new_value)) events as event
         )
 
-        select
-            {_POSITION},
-            event_index,
-            new_metadata,
-            operation <=> new_operation and record_key <=> new_record_key as is_same_event,
-            metadata <=> new_metadata as is_same_metadata
-        from remaining
-        full join decoded using ({_POSITION}, new_index)
+        select {places}, 'tombstone' as becomes, cast(null as string) as metadata
+        from {EVENTS} inner join parts using ({POSITION})
+        union all
+        select {POSITION}, 0, timestamp, log_time, format, 'tombstone', null from wholes
+        union all
+        select {places}, 'nothing', null
+        from {events} left semi join wholes using ({POSITION})
+        where event_index <> 0
+        union all
+        select {places}, 'the same', decoded.metadata
+        from {events} as events
+        inner join decoded using ({_EVENT})
+        left anti join {EVENTS} using ({_EVENT})
+        where operation <> 'tombstone' and not events.metadata <=> decoded.metadata
         """
-    ).localCheckpoint()
-    if not rows.where("not is_same_event").isEmpty():
-        raise OutdatedError(
-            "today's decoders read payloads that hold this key and others otherwise than"
-            " silver.change_events has them: `dbt run --full-refresh` first"
-        )
-    return rows.where("not is_same_metadata")
+    )

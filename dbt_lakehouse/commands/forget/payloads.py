@@ -1,7 +1,9 @@
-"""Aerospike messages without some of their records: the bytes of the others stay as they are."""
+"""Aerospike messages without some of their records: the bytes of the others stay as they are, and
+so do their places.
+"""
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -10,38 +12,60 @@ from python_udfs.core.events import INVALID, TOMBSTONE, Event
 from python_udfs.registry import decode_payload
 
 BATCH_FORMATS: Final = tuple(SPLITTERS)
-"""The formats whose payloads can hold several records."""
+"""The formats of which a record can be taken out of a payload of several."""
 
 IsMeant = Callable[[Event], bool]
 
 
+class Left(NamedTuple):
+    """What is left of a message."""
+
+    key: bytes | None
+    value: bytes | None
+    """None if nothing is."""
+    gone: list[int]
+    """The places (``event_index``) of the records that were taken out of the value."""
+
+
 def without_records(
     format: str, key: bytes | None, value: bytes | None, namespace: str, digests: frozenset[str]
-) -> tuple[bytes | None, bytes | None]:
+) -> Left:
     """Key and value of a batch without the records of a namespace that have one of the digests
     (base64), and without what can't be decoded: nobody can tell whose it is.
 
-    Either is None if nothing is left of it. Done again, it changes nothing.
+    In the place of each is one that says nothing. Done again, it changes nothing.
     """
 
     def is_meant(event: Event) -> bool:
         return event.source_schema == namespace and _digest_of(event) in digests
 
-    return _key_without(format, key, is_meant), _value_without(format, value, is_meant)
+    value_left, gone = _value_without(format, value, is_meant)
+    return Left(_key_without(format, key, is_meant), value_left, gone)
 
 
-def _value_without(format: str, value: bytes | None, is_meant: IsMeant) -> bytes | None:
+def _value_without(
+    format: str, value: bytes | None, is_meant: IsMeant
+) -> tuple[bytes | None, list[int]]:
     # What the decoder makes of each element where it stands, and alone: in a batch an array of one
     # record is no record, and a payload that is no batch may be an array too.
     events = decode_payload(format, None, value)
-    kept = [
-        element
-        for element, event in zip(_elements(format, value), events, strict=False)
-        if event.operation not in (INVALID, TOMBSTONE)
-        and not is_meant(event)
-        and decode_payload(format, None, element)[0].record_key == event.record_key
-    ]
-    return SPLITTERS[format].join(kept) if kept else None
+    elements = _elements(format, value)
+    splitter = SPLITTERS[format]
+    left = [splitter.forgotten] * len(events)
+    gone = []
+    for event in events:
+        element = elements[event.event_index] if event.event_index < len(elements) else None
+        if (
+            element is not None
+            and event.operation not in (INVALID, TOMBSTONE)
+            and not is_meant(event)
+            and decode_payload(format, None, element)[0].record_key == event.record_key
+        ):
+            left[event.event_index] = element
+        elif event.operation != TOMBSTONE:
+            gone.append(event.event_index)
+    is_empty = all(each == splitter.forgotten for each in left)
+    return None if is_empty else splitter.join(left), gone
 
 
 def _key_without(format: str, key: bytes | None, is_meant: IsMeant) -> bytes | None:
@@ -52,12 +76,18 @@ def _key_without(format: str, key: bytes | None, is_meant: IsMeant) -> bytes | N
     (whole,) = decode_payload(format, key, None)
     if whole.record_key is not None:
         return None if is_meant(whole) else key
-    elements = _elements(format, key)
-    events = [decode_payload(format, element, None)[0] for element in elements]
-    if any(event.record_key is None for event in events):
-        return None
-    kept = [element for element, event in zip(elements, events, strict=True) if not is_meant(event)]
-    return SPLITTERS[format].join(kept) if kept else None
+    splitter = SPLITTERS[format]
+    left, keys = [], 0
+    for element in _elements(format, key):
+        (event,) = decode_payload(format, element, None)
+        if event.record_key is None and element != splitter.forgotten:
+            return None
+        if event.record_key is None or is_meant(event):
+            left.append(splitter.forgotten)
+        else:
+            left.append(element)
+            keys += 1
+    return splitter.join(left) if keys else None
 
 
 def _elements(format: str, data: bytes | None) -> list[bytes]:

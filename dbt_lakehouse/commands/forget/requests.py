@@ -5,12 +5,14 @@ It is no dbt model, so that no full refresh can drop it.
 
 import uuid
 from collections.abc import Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import SparkSession
 
 from dbt_lakehouse.commands.forget.entities import Table
-from dbt_lakehouse.commands.forget.finding import Found
+
+if TYPE_CHECKING:
+    from dbt_lakehouse.commands.forget.finding import Found
 
 TABLE: Final = "lake.bronze.forgotten"
 
@@ -36,7 +38,7 @@ def create_table(spark: SparkSession) -> None:
     )
 
 
-def begin(spark: SparkSession, table: str, found: Found, rows: Mapping[str, int]) -> str:
+def begin(spark: SparkSession, table: str, found: "Found", rows: Mapping[str, int]) -> str:
     """Write down what is going to be done; the request's id."""
     request_id = str(uuid.uuid4())
     entries = ", ".join(f"'{name}', cast({count} as bigint)" for name, count in rows.items())
@@ -50,6 +52,11 @@ def begin(spark: SparkSession, table: str, found: Found, rows: Mapping[str, int]
 def forgotten(spark: SparkSession, request_id: str) -> None:
     """The request is done."""
     _stamp(spark, "forgotten_at", f"request_id = '{request_id}'")
+
+
+def has_broken_off(spark: SparkSession) -> bool:
+    """Whether any call has begun to forget keys and not come to its end."""
+    return not spark.sql(f"select 1 from {TABLE} where forgotten_at is null limit 1").isEmpty()
 
 
 def unpurged(spark: SparkSession) -> list[Table]:

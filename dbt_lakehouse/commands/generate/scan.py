@@ -1,7 +1,6 @@
 """Profiles the payloads of topics in bronze: Spark deals them out, ``profile`` looks at each.
 
-Bronze, and not ``silver.change_events``: that need not be built yet, and does not keep the schema
-blocks. Every payload counts: a sample would miss the one long number.
+Every payload counts: a sample would miss the one long number.
 """
 
 import json
@@ -17,13 +16,13 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.functions import arrow_udf
 
 from dbt_lakehouse.commands.generate.profile import (
-    OPERATIONS,
     ROW_OPERATIONS,
     Position,
     TableId,
     TopicProfile,
 )
 from dbt_lakehouse.config.topics import Formats
+from dbt_lakehouse.dbt import news
 from dbt_lakehouse.dbt.marks import HistoryLost, Reading, marks_of, reading
 from dbt_lakehouse.dbt.tables import look_at
 from dbt_lakehouse.lake import bronze
@@ -42,7 +41,7 @@ from python_udfs.registry import (
 )
 
 _COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
-_EVENTS = "silver.change_events"
+_EVENTS = "silver.other_events"
 # What a format is suggested by, of a topic: as many payloads, in as many bytes.
 _SUGGESTION_PAYLOADS = 2000
 _SUGGESTION_BYTES = 32 * 2**20
@@ -65,46 +64,56 @@ def profile_topics(spark: SparkSession, formats: Mapping[str, Formats]) -> Topic
 def tables_of(
     spark: SparkSession, formats: Mapping[str, Formats | None]
 ) -> set[tuple[TableId, str]]:
-    """All tables of the topics, each with its topic: as the change events say, and of what runs
-    have not decoded yet, the payloads.
+    """All tables of the topics, each with its topic: as runs have found them, and of what they have
+    not looked at yet, the payloads say.
 
     A topic whose formats are None has the one that its messages look like.
     """
     found = set()
     landed = spark.table(bronze.TABLE)
-    new = _not_decoded(spark)
-    if new is not None:
-        listed = [topic for topic, each in formats.items() if each is not None]
-        decoded = sorted({*listed} - decoded_without_format(spark, listed))
-        events = spark.table(_EVENTS).where(
-            F.col("topic").isin(decoded)
-            & F.col("operation").isin(list(OPERATIONS))
-            # As profile has it: a null value says nothing of the table.
-            & ~F.expr(
-                "format like 'debezium_unwrapped_%' and operation = 'delete' and before is null"
-            )
-        )
-        names = ("source_database", "source_schema", "source_table", "format", "topic")
-        for database, schema, table, format_name, topic in (
-            events.select(*names).distinct().collect()
-        ):
-            found.add((TableId(database, schema, table, format_name in AEROSPIKE_FORMATS), topic))
+    looked = _looked_at(spark)
+    if looked is not None:
+        new, pairs = looked
+        kinds = {topic: each and _kind(each) for topic, each in formats.items()}
+        listed = [topic for topic, kind in kinds.items() if kind is not None]
+        # Of what was decoded later, pairs don't tell.
+        later = "error_code = 'unknown_format' or added_by = 'redrive'"
+        known = sorted({*listed} - _with_events(spark, listed, later))
+        found = {
+            (TableId(database, schema, table, bool(kinds[topic])), topic)
+            for topic, database, schema, table in pairs
+            if topic in known
+        }
         landed = spark.sql(f"select * from {new.sql(bronze.TABLE)}").union(
-            landed.where(~F.col("topic").isin(decoded))
+            landed.where(~F.col("topic").isin(known))
         )
     tables = _profile(_payloads(landed, list(formats)), formats).tables
     return found | {(table, topic) for table, each in tables.items() for topic in each.topics}
 
 
-def _not_decoded(spark: SparkSession) -> Reading | None:
-    """What the change events have not read of bronze, None if they have read nothing of it."""
+def _kind(formats: Formats) -> bool | None:
+    """Whether the tables of a topic are Aerospike's; None if pairs don't tell which are: formats of
+    both kinds, or unwrapped rows, of whose null values ``profile`` has it that they name no table.
+    """
+    if any(name in UNWRAPPED_FORMATS for name in formats.names):
+        return None
+    kinds = {name in AEROSPIKE_FORMATS for name in formats.names}
+    return kinds.pop() if len(kinds) == 1 else None
+
+
+def _looked_at(spark: SparkSession) -> tuple[Reading, Sequence[Sequence[str | None]]] | None:
+    """What other_events has not looked at in bronze, and the topics and tables of all events that
+    it has seen; None if it does not say.
+    """
     name = bronze.TABLE.removeprefix(f"{CATALOG}.")
     events, landed = look_at(spark, _EVENTS), look_at(spark, name)
     if events is None or landed is None:
         return None
-    mark = marks_of(events).get(name)
+    mark, pairs = marks_of(events).get(name), news.all_pairs(events)
+    if mark is None or pairs is None:
+        return None
     try:
-        return None if mark is None else reading(mark, landed)
+        return reading(mark, landed), pairs
     except HistoryLost:
         return None
 
@@ -227,11 +236,15 @@ def looks_compacted(spark: SparkSession, formats: Mapping[str, Formats]) -> list
 
 def decoded_without_format(spark: SparkSession, topics: Sequence[str]) -> set[str]:
     """Those of the topics of which earlier runs have quarantined payloads for want of a format."""
+    return _with_events(spark, topics, "error_code = 'unknown_format'")
+
+
+def _with_events(spark: SparkSession, topics: Sequence[str], condition: str) -> set[str]:
+    """Those of the topics of which other_events has events that meet a condition (SQL)."""
     if not spark.catalog.tableExists(_EVENTS):
         return set()
     events = spark.table(_EVENTS).where(F.col("topic").isin(list(topics)))
-    rows = events.where("error_code = 'unknown_format'").select("topic").distinct().collect()
-    return {row.topic for row in rows}
+    return {row.topic for row in events.where(condition).select("topic").distinct().collect()}
 
 
 def suggested_format(spark: SparkSession, topic: str) -> str | None:

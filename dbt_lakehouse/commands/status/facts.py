@@ -37,10 +37,13 @@ class Topic:
     invalid: int
     """With an event that could not be decoded."""
     waiting: int
-    """Landed since change_events was built."""
+    """That the next run decodes: nobody has looked at them yet, or not the change logs that may
+    have their events.
+    """
     events: int
+    """All that are in tables."""
     changes: int
-    """Events that say something of rows."""
+    """Those that are neither invalid nor tombstones."""
     is_all_quarantined: bool
     """Whether there are invalid payloads, and beside them at most tombstones."""
     is_known_undecoded: bool
@@ -66,7 +69,9 @@ class Table:
     """What it is made of."""
     rows: int
     waiting: int | None
-    """Rows of that which the next run reads; None where that can't be told."""
+    """Rows of that which the next run reads; None where that can't be told. Of a change log
+    payloads, some of which may be of other tables, and events that no payload says by itself.
+    """
     absent_keys: int | None
     """Of gold: keys of its log without a row, deleted or expired."""
     late_events: int

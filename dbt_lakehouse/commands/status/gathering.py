@@ -3,17 +3,19 @@
 All of it is read without Spark: counts by DuckDB, what a table has read from its marks. Each link
 of the chain
 
-    bronze.raw_payloads -> change_events -> quarantined_payloads
-                                         -> change logs -> gold tables
+    bronze.raw_payloads -> other_events -> quarantined_payloads
+                        -> change logs  -> gold tables
 
 is a sum that must agree, of what the reader has read: what waits for the next run is none of it.
+No payload is decoded for it (``places``).
 """
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from dbt_lakehouse.commands.status.facts import Facts, Run
-from dbt_lakehouse.commands.status.lake import BRONZE, EventCounts, TargetTables
+from dbt_lakehouse.commands.status.lake import BRONZE, TargetTables
+from dbt_lakehouse.commands.status.places import Places
 from dbt_lakehouse.commands.status.tables import table_of
 from dbt_lakehouse.commands.status.topics import topics_of
 from dbt_lakehouse.errors import ConfigurationError
@@ -30,11 +32,11 @@ def gather(
     if BRONZE not in reader.tables:
         raise ConfigurationError(f"there is no lake yet, for {BRONZE} is missing: `dbt build`")
     lake = TargetTables(reader, silver)
-    events = EventCounts(lake)
-    topics, links = topics_of(lake, frozenset(undecoded))
+    places = Places(lake)
+    topics, links = topics_of(lake, places, frozenset(undecoded))
     tables = []
     for name in lake.tables:
-        table, link = table_of(lake, events, name, last_run)
+        table, link = table_of(lake, places, name, last_run)
         tables.append(table)
         links += [link] if link else []
     return Facts(

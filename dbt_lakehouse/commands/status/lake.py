@@ -17,7 +17,6 @@ from dbt_lakehouse.texts import text_of, time_text
 
 BRONZE: Final = "bronze.raw_payloads"
 PLACE: Final = ("topic", '"partition"', '"offset"', "event_index")
-_CHANGES: Final = "'snapshot', 'insert', 'update', 'upsert', 'delete', 'truncate'"
 COUNTERS: Final = (
     *("late_events", "expired_keys", "refolded_keys", "keys_beyond_log", "clock_ahead_events"),
     *("late_after_purge", "purged_keys"),
@@ -48,7 +47,7 @@ class TargetTables:
         self.reader: Final = reader
         self.silver: Final = silver
         self.columns: Final = reader.columns()
-        self.events: Final = f"{silver}.change_events"
+        self.events: Final = f"{silver}.other_events"
         self.quarantine: Final = f"{silver}.quarantined_payloads"
         self.deletes: Final = f"{silver}.set_less_deletes"
         self.deleted_keys: Final = f"{silver}.deleted_keys"
@@ -71,8 +70,8 @@ class TargetTables:
         return {name: dict(zip(there, counts, strict=True)) for name, *counts in rows}
 
     def _of_target(self) -> set[str]:
-        """Those that are made of change_events, however far off."""
-        found = {self.events} & self._metadata.keys()
+        """Those that are made of other_events, however far off, and log_times beside it."""
+        found = {self.events, f"{self.silver}.log_times"} & self._metadata.keys()
         while True:
             more = {
                 name
@@ -120,7 +119,11 @@ class TargetTables:
         return Kind.KEYLESS if declared["keyless"] else Kind.GOLD
 
     def upstream(self, name: str) -> str | None:
-        """What a table is made of, its log rather than what is remembered beside it."""
+        """What a table is made of, its log rather than what is remembered beside it; of a change
+        log, the payloads that it decodes.
+        """
+        if self.kind(name) is Kind.LOG:
+            return BRONZE
         named = [each for each in marks_of(self.look_at(name)) if each != self.deleted_keys]
         own = [each for each in named if each != self.deletes] or named
         return own[0] if own else None
@@ -173,47 +176,7 @@ class TargetTables:
         return row
 
 
-class EventCounts:
-    """Counts of the rows of change_events that tables have read, by what logs choose them by."""
-
-    _BY: Final = ("topic", "format", "source_database", "source_schema", "source_table")
-
-    def __init__(self, lake: TargetTables) -> None:
-        self._lake: Final = lake
-        self._counts: Final[dict[str, list[tuple[Any, ...]]]] = {}
-
-    def chosen(self, relation: str, conditions: Sequence[str]) -> dict[str, int]:
-        """How many changes of a relation meet the conditions, by topic.
-
-        Raises ``ConfigurationError`` for conditions that only Spark understands.
-        """
-        if relation not in self._counts:
-            by = ", ".join((*self._BY, "operation"))
-            self._counts[relation] = self._lake.rows(
-                f"select {by}, count(*) from {relation} where operation in ({_CHANGES})"
-                " group by all"
-            )
-        groups = self._counts[relation]
-        if not groups:
-            return {}
-        values = ", ".join(
-            f"({', '.join(map(_literal, names))}, {number})" for *names, number in groups
-        )
-        where = " and ".join(map(_of_duckdb, conditions)) or "true"
-        named = ", ".join((*self._BY, "operation", "number"))
-        return dict(
-            self._lake.rows(
-                f"select topic, sum(number)::bigint from (values {values}) as groups ({named})"
-                f" where {where} group by topic"
-            )
-        )
-
-
-def _literal(text: str | None) -> str:
-    return "null::varchar" if text is None else sql_literal(text)
-
-
-def _of_duckdb(condition: str) -> str:
+def of_duckdb(condition: str) -> str:
     """A condition of a log's declaration in DuckDB's SQL. One that a user has written in Spark's
     may not be: it stands in parentheses.
     """

@@ -1,6 +1,7 @@
 """What is in each table of a target, and whether that is what it has read."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
@@ -9,15 +10,16 @@ from dbt_lakehouse.commands.status.lake import (
     BRONZE,
     COUNTERS,
     PLACE,
-    EventCounts,
     Read,
     TargetTables,
     moment_text,
+    of_duckdb,
 )
 from dbt_lakehouse.commands.status.links import link_of, rebuild, why_unknown
 from dbt_lakehouse.commands.status.live_keys import LiveKeys, live_keys
+from dbt_lakehouse.commands.status.places import Places
 from dbt_lakehouse.dbt.marks import mark_then, marks_of
-from dbt_lakehouse.dbt.news import Wanted
+from dbt_lakehouse.dbt.news import IS_CHANGE
 from dbt_lakehouse.dbt.node_run import AS_OF
 from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.lake.tables import Table as Metadata
@@ -32,7 +34,7 @@ _SET_LESS: Final = (
 
 
 def table_of(
-    lake: TargetTables, events: EventCounts, name: str, last_run: Run | None
+    lake: TargetTables, places: Places, name: str, last_run: Run | None
 ) -> tuple[Table, Link | None]:
     """A table, and the link to what it is made of, if it is one of the chain."""
     kind, upstream, metadata = lake.kind(name), lake.upstream(name), lake.look_at(name)
@@ -41,7 +43,8 @@ def table_of(
     last_event, waiting, absent, link = None, None, None, None
     if kind in (Kind.LOG, Kind.DELETES):
         (last_event,) = lake.one(f"select epoch_us(max(_kafka_timestamp)) from {relation}")
-        waiting, link = _log(lake, events, name, rows)
+        is_log = kind is Kind.LOG
+        waiting, link = _log(lake, places, name, rows) if is_log else _deletes(lake, name, rows)
     elif kind is Kind.EVENTS:
         (last_event,) = lake.one(f'select epoch_us(max("timestamp")) from {relation}')
         waiting = _waiting(lake, name, BRONZE, PLACE[:3])
@@ -86,42 +89,106 @@ def _waiting(lake: TargetTables, name: str, upstream: str, place: Sequence[str])
     return int(count)
 
 
-def _log(lake: TargetTables, events: EventCounts, name: str, rows: int) -> tuple[int | None, Link]:
+def _deletes(lake: TargetTables, name: str, rows: int) -> tuple[int | None, Link]:
+    """What deletes without a set are not read yet, and whether all others are there."""
+    read = lake.read(name, lake.events, PLACE, "set_less_deletes")
+    where = " and ".join(_SET_LESS)
+    expected = lake.by_topic(read, where)
     link = "events_logged"
-    if name == lake.deletes:
-        conditions: Sequence[str] = _SET_LESS
-        wanted: Wanted = "set_less_deletes"
-    else:
-        declared = lake.declared(name)
-        conditions, wanted = declared["conditions"], declared["sources"]
-    read = lake.read(name, lake.events, PLACE, wanted)
-    if read is None:
+    if read is None or expected.of is None:
         why = why_unknown(name, lake.events)
         return None, Link(link, name, None, rows, Outcome.UNCHECKED, why)
-    try:
-        expected = events.chosen(read.sql, conditions)
-        now = events.chosen(lake.reader.quoted(lake.events), conditions)
-    except ConfigurationError as error:
-        return None, Link(link, name, None, rows, Outcome.UNCHECKED, f"{name}: {error}")
-    found = dict(
-        lake.rows(
-            "select _position.topic, count(*) from"
-            f" {lake.reader.quoted(name)} group by _position.topic"
+    (now,) = lake.one(f"select count(*) from {lake.reader.quoted(lake.events)} where {where}")
+    total, found = sum(expected.of.values()), lake.by_topic(_positions(lake, name)).of or {}
+    wrong = _differences(found, expected.of)
+    told = (
+        f"{name} has {rows:,} rows of the {total:,} deletes without a set that it has read of"
+        f" {lake.events} ({wrong}): `{rebuild(_bare(name) + '+')}` makes it anew"
+    )
+    unknown = None if expected.is_sure else why_unknown(name, lake.events)
+    return now - total, link_of(link, name, total, rows, told, unknown, agrees=not wrong)
+
+
+def _log(lake: TargetTables, places: Places, name: str, rows: int) -> tuple[int | None, Link]:
+    """How much a change log has not read, and whether it has one row of each event that it must
+    have: those that it has and that bronze has payloads of, those that are added to other_events
+    for it, and those that are nowhere and may be its own.
+    """
+    link, log = "events_logged", places.logs.get(name)
+    if log is None:
+        why = f"{name} is not as its model declares it by now, or has none: `dbt run` first"
+        return None, Link(link, name, None, rows, Outcome.UNCHECKED, why)
+    positions = _positions(lake, name)
+    found = lake.by_topic(positions).of or {}
+    expected = Counter(
+        dict(
+            lake.rows(
+                "select topic, count(*) from"
+                f" (select distinct {', '.join(PLACE)} from {positions.sql}) group by topic"
+            )
         )
     )
-    total = sum(expected.values())
-    waiting = sum(now.values()) - total
-    wrong = [
+    expected.update(places.missing(name))
+    expected.subtract(places.strays(name))
+    unread = 0 if log.unread is None else lake.one(f"select count(*) from {log.unread}")[0]
+    is_sure = places.looked is not None and places.looked.is_sure
+    try:
+        lacking, waiting = _added(lake, places, name, positions)
+    except ConfigurationError as error:
+        return None, Link(link, name, None, rows, Outcome.UNCHECKED, f"{name}: {error}")
+    expected.update(lacking)
+    wrong = _differences(found, expected)
+    total = expected.total()
+    told = (
+        f"{name} has {rows:,} rows, and the payloads that it has read of {BRONZE} make {total:,}"
+        f" ({wrong}): `{rebuild(_bare(name) + '+')}` makes it anew"
+    )
+    unknown = None if is_sure else why_unknown(lake.events, BRONZE)
+    return unread + waiting, link_of(link, name, total, rows, told, unknown, agrees=not wrong)
+
+
+def _added(
+    lake: TargetTables, places: Places, name: str, positions: Read
+) -> tuple[dict[str, int], int]:
+    """The events that are added to other_events for a change log and that it lacks, of those that
+    it has read, by topic; and how many it has not read.
+
+    Raises ``ConfigurationError`` if nothing but Spark can tell which are its own.
+    """
+    if not places.has_added:
+        return {}, 0
+    declared = lake.declared(name)
+    where = " and ".join(
+        ("added_by is not null", IS_CHANGE, *map(of_duckdb, declared["conditions"]))
+    )
+    read = lake.read(name, lake.events, PLACE, declared["sources"])
+    if read is None:
+        raise ConfigurationError(why_unknown(name, lake.events))
+    own = f"(select {', '.join(PLACE)} from {{}} where {where})"
+    (waiting,) = lake.one(
+        f"select (select count(*) from {own.format(lake.reader.quoted(lake.events))})"
+        f" - (select count(*) from {own.format(read.sql)})"
+    )
+    rest = f"{own.format(read.sql)} anti join {positions.sql} using ({', '.join(PLACE)})"
+    lacking = (
+        lake.rows(f"select topic, count(*) from {rest} group by topic") if read.is_sure else []
+    )
+    return dict(lacking), waiting
+
+
+def _positions(lake: TargetTables, name: str) -> Read:
+    """The places of a table's rows."""
+    place = ", ".join(f"_position.{each}" for each in PLACE)
+    return Read(f"(select {place} from {lake.reader.quoted(name)})")
+
+
+def _differences(found: Mapping[str, int], expected: Mapping[str, int]) -> str:
+    """What is not as it must be, by topic; empty if all is."""
+    return ", ".join(
         f"{found.get(topic, 0):,} of {expected.get(topic, 0):,} of topic {topic}"
         for topic in sorted({*expected, *found})
         if found.get(topic, 0) != expected.get(topic, 0)
-    ]
-    told = (
-        f"{name} has {rows:,} rows of the {total:,} events of its source table that it has read"
-        f" of {lake.events} ({', '.join(wrong)}): `{rebuild(_bare(name) + '+')}` makes it anew"
     )
-    unknown = None if read.is_sure else why_unknown(name, lake.events)
-    return waiting, link_of(link, name, total, rows, told, unknown, agrees=not wrong)
 
 
 def _gold(

@@ -12,13 +12,19 @@ from dbt_lakehouse.commands.status.lake import (
     moment_text,
 )
 from dbt_lakehouse.commands.status.links import link_of, rebuild, why_unknown
+from dbt_lakehouse.commands.status.places import Placed, Places
 from dbt_lakehouse.dbt import compaction
+from dbt_lakehouse.texts import counted
 
 _LAGS: Final = "bronze.topic_partitions"
 
 
-def topics_of(lake: TargetTables, undecoded: frozenset[str]) -> tuple[list[Topic], list[Link]]:
-    """All topics, and two links of each: to change_events, and on to quarantined_payloads."""
+def topics_of(
+    lake: TargetTables, places: Places, undecoded: frozenset[str]
+) -> tuple[list[Topic], list[Link]]:
+    """All topics, and two links of each: to the tables that have its events, and on to
+    quarantined_payloads.
+    """
     bronze = lake.reader.quoted(BRONZE)
     landed = _by_first(
         lake.rows(
@@ -26,12 +32,7 @@ def topics_of(lake: TargetTables, undecoded: frozenset[str]) -> tuple[list[Topic
             f" from {bronze} group by topic"
         )
     )
-    decoded, quarantined = {}, {}
-    is_read, invalid = Counts(None, False), Counts(None, False)
-    if lake.has(lake.events):
-        decoded = _by_first(lake.rows(_DECODED.format(lake.reader.quoted(lake.events))))
-        read = lake.read(lake.events, BRONZE, PLACE[:3])
-        is_read = lake.by_topic(read)
+    quarantined, invalid = {}, Counts(None, False)
     if lake.has(lake.events) and lake.has(lake.quarantine):
         read = lake.read(lake.quarantine, lake.events, PLACE, "invalid")
         invalid = lake.by_topic(read, "operation = 'invalid'")
@@ -43,19 +44,21 @@ def topics_of(lake: TargetTables, undecoded: frozenset[str]) -> tuple[list[Topic
     lags = _lags(lake)
     compacted = compaction.judged(lake.look_at(lake.events)).topics if lake.has(lake.events) else {}
     topics, links = [], []
-    for name in sorted({*landed, *decoded, *quarantined}):
+    for name in sorted({*landed, *places.by_topic, *quarantined}):
         here, last_event, last_landed = landed.get(name, (0, None, None))
-        count, payloads, bad, good = decoded.get(name, (0, 0, 0, 0))
+        placed = places.by_topic.get(name, Placed())
+        decoded = placed.payloads - placed.invalid + placed.forgotten
+        looked = placed.looked - placed.waiting
         topics.append(
             Topic(
                 topic=name,
                 landed=here,
-                decoded=payloads - bad,
-                invalid=bad,
-                waiting=here - (payloads if is_read.of is None else is_read.of.get(name, 0)),
-                events=count,
-                changes=good,
-                is_all_quarantined=bad > 0 and good == 0,
+                decoded=decoded,
+                invalid=placed.invalid,
+                waiting=here - (decoded + placed.invalid if places.looked is None else looked),
+                events=placed.events,
+                changes=placed.changes,
+                is_all_quarantined=placed.invalid > 0 and placed.changes == 0,
                 is_known_undecoded=name in undecoded,
                 is_compacted=compacted.get(name, False),
                 last_event_at=moment_text(last_event),
@@ -64,50 +67,36 @@ def topics_of(lake: TargetTables, undecoded: frozenset[str]) -> tuple[list[Topic
             )
         )
         if lake.has(lake.events):
-            links.append(_decoded_link(lake, name, is_read, payloads))
+            links.append(_decoded_link(lake, places, name, placed))
         if lake.has(lake.events) and lake.has(lake.quarantine):
             links.append(_quarantined_link(lake, name, invalid, quarantined.get(name, 0)))
     return topics, links
 
 
-# By payload first: a batch has many events. Good are those that are neither invalid nor empty.
-_DECODED: Final = """
-    select
-        topic,
-        sum(events)::bigint,
-        count(*),
-        count(*) filter (where invalid > 0),
-        sum(good)::bigint
-    from (
-        select
-            topic,
-            count(*) as events,
-            count(*) filter (where operation = 'invalid') as invalid,
-            count(*) filter (where operation not in ('invalid', 'tombstone')) as good
-        from {}
-        group by topic, "partition", "offset"
-    )
-    group by topic
-"""
-
-
-def _decoded_link(lake: TargetTables, topic: str, is_read: Counts, found: int) -> Link:
-    if is_read.of is None:
-        expected, told = None, ""
-    else:
-        expected = is_read.of.get(topic, 0)
-        told = (
-            f"topic {topic}: {lake.events} has read {expected:,} payloads of {BRONZE}, and has"
-            f" events of {found:,}: "
+def _decoded_link(lake: TargetTables, places: Places, topic: str, placed: Placed) -> Link:
+    expected = None if places.looked is None else placed.looked
+    found = placed.looked + placed.strays - placed.missing
+    wrong = []
+    if placed.missing:
+        logs = ", ".join(each for each in places.logs if topic in places.missing(each))
+        wrong.append(
+            f"events of {counted(placed.missing, 'payload')}, of {placed.looked:,} that"
+            f" {lake.events} has looked at, are neither there nor in a change log"
+            + (f" ({logs})" if logs else "")
+            + f": `{rebuild('other_events+')}` decodes them anew"
         )
-        told += (
-            f"`{rebuild('change_events+')}` decodes them anew"
-            if found < expected
-            else f"payloads are gone from {BRONZE}, which nothing here removes: roll it back to an"
-            " earlier snapshot, or restore it from a backup"
+    if placed.strays:
+        logs = ", ".join(each for each in places.logs if topic in places.strays(each))
+        wrong.append(
+            f"there are events of {counted(placed.strays, 'payload')}"
+            + (f" ({logs})" if logs else "")
+            + f" that {BRONZE} does not have, from which nothing here removes any: roll it back to"
+            " an earlier snapshot, or restore it from a backup"
         )
-    unknown = None if is_read.is_sure else why_unknown(lake.events, BRONZE)
-    return link_of("landed_decoded", topic, expected, found, told, unknown)
+    told = f"topic {topic}: {'; '.join(wrong)}"
+    is_sure = places.looked is not None and places.looked.is_sure
+    unknown = None if is_sure else why_unknown(lake.events, BRONZE)
+    return link_of("landed_decoded", topic, expected, found, told, unknown, agrees=not wrong)
 
 
 def _quarantined_link(lake: TargetTables, topic: str, invalid: Counts, found: int) -> Link:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from dbt_lakehouse.commands.forget.entities import BRONZE
+from dbt_lakehouse.commands.landed import BRONZE
 from dbt_lakehouse.commands.sql.command import answered, rows_of, sql_literal
 from dbt_lakehouse.commands.why.events import (
     POSITION,
@@ -19,9 +19,9 @@ from dbt_lakehouse.commands.why.events import (
 )
 from dbt_lakehouse.commands.why.messages import Found, Message, messages_of
 from dbt_lakehouse.commands.why.report import UNREAD, Answer, Reason, Told
-from dbt_lakehouse.dbt.marks import HistoryLost, marks_of, reading
-from dbt_lakehouse.dbt.news import Wanted, may_have
+from dbt_lakehouse.dbt.node_run import NodeRun
 from dbt_lakehouse.lake.reader import Reader
+from dbt_lakehouse.lake.tables import Table
 from dbt_lakehouse.reference.fates import fates
 from dbt_lakehouse.reference.fold import (
     Change,
@@ -87,12 +87,17 @@ def why(reader: Reader, table: KeyedTable, key_json: str) -> Answer:
             "messages of it are forgotten, and events are not: `lakehouse forget` has broken off;"
             " the same call again does the rest"
         )
-    if _has_news(reader, table.change_events, BRONZE.label):
-        answer.notes.append(f"{BRONZE.label} has messages that the next `dbt run` decodes")
-    if _has_news(reader, table.log, table.change_events, table.wanted):
+
+    def load(name: str) -> Table | None:
+        return reader.look_at(reader.known(name)) if name in reader.names else None
+
+    if NodeRun(load, table.other_events, [BRONZE]).has_news:
+        answer.notes.append(f"{BRONZE} has messages that the next `dbt run` decodes")
+    upstreams = [table.other_events, BRONZE]
+    if NodeRun(load, log, upstreams, wanted=table.wanted, follows=True).has_news:
         answer.notes.append(
-            f"{table.change_events} may have events of its source table, of any key, that the next"
-            f" `dbt run` puts into {log}"
+            f"{BRONZE} may have events of its source table, of any key, that the next `dbt run`"
+            f" puts into {log}"
         )
     return answer
 
@@ -239,7 +244,7 @@ def _technical(state: State) -> list[tuple[str, Any]]:
 
 def _undecoded(reader: Reader, table: KeyedTable, log: str) -> int:
     """How many events of the topics that the log is made of are in quarantine."""
-    quarantined = f"{table.change_events.partition('.')[0]}.quarantined_payloads"
+    quarantined = f"{table.other_events.partition('.')[0]}.quarantined_payloads"
     if quarantined not in reader.names:
         return 0
     topics = f"select distinct _position.topic from {reader.quoted(log)}"
@@ -260,14 +265,3 @@ def _requests(reader: Reader, table: KeyedTable) -> int:
         f"select count(*) from {reader.quoted(_REQUESTS)} where table_name in ({names})",
     )
     return int(count)
-
-
-def _has_news(reader: Reader, name: str, upstream_name: str, wanted: Wanted = None) -> bool:
-    """Whether an upstream has, or may have, rows that a table has not read."""
-    table = reader.look_at(reader.known(name))
-    upstream = reader.look_at(reader.known(upstream_name))
-    try:
-        todo = reading(marks_of(table).get(upstream_name), upstream)
-    except HistoryLost:
-        return True
-    return may_have(upstream, todo, wanted)

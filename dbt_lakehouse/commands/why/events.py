@@ -31,7 +31,7 @@ class KeyedTable(NamedTuple):
 
     gold: str
     log: str
-    change_events: str
+    other_events: str
     deletes: str
     """Of deletes without a set."""
     deleted_keys: str
@@ -61,7 +61,7 @@ def keyed_table(graph: Mapping[str, Any], name: str) -> KeyedTable:
     return KeyedTable(
         gold=_label(node),
         log=_label(log),
-        change_events=_label(node_named(graph, "change_events")),
+        other_events=_label(node_named(graph, "other_events")),
         deletes=_label(node_named(graph, "set_less_deletes")),
         deleted_keys=_label(node_named(graph, "deleted_keys")),
         of_log=frozenset(map(_label, made)),

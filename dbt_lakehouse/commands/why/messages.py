@@ -5,18 +5,13 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from dbt_lakehouse.commands.forget.entities import BRONZE
-from dbt_lakehouse.commands.landed_schemas import know_landed_schemas
-from dbt_lakehouse.commands.messages import bytes_of, event_json, is_forgotten, pairs_of
-from dbt_lakehouse.commands.sql.command import rows_of, sql_literal
+from dbt_lakehouse.commands.landed import Landed, landed
+from dbt_lakehouse.commands.messages import event_json
+from dbt_lakehouse.commands.sql.command import sql_literal
 from dbt_lakehouse.commands.why.events import KeyedTable
 from dbt_lakehouse.lake.reader import Reader
 from dbt_lakehouse.reference.fold import Position
-from python_udfs.core.events import TOMBSTONE, Headers
-from python_udfs.registry import decode_payload
-
-Place = tuple[str, int, int]
-"""Topic, partition and offset of a message."""
+from python_udfs.core.events import TOMBSTONE
 
 
 class Found(StrEnum):
@@ -37,13 +32,6 @@ class Message(NamedTuple):
     """As `lakehouse decode` prints it, nulls left out; None if it is not there."""
 
 
-class _Payload(NamedTuple):
-    key: bytes | None
-    value: bytes | None
-    headers: Headers
-    has_forgotten: bool
-
-
 def messages_of(
     reader: Reader, table: KeyedTable, positions: Iterable[Position]
 ) -> dict[Position, Message]:
@@ -51,29 +39,16 @@ def messages_of(
     wanted = set(positions)
     if not wanted:
         return {}
-    of_messages = _of_messages(wanted)
-    events: dict[Place, list[tuple[int, str, str]]] = defaultdict(list)
-    for topic, partition, offset, *event in rows_of(
-        reader,
-        'select topic, "partition", "offset", event_index, format, operation'
-        f" from {reader.quoted(reader.known(table.change_events))} where {of_messages}",
-    ):
-        events[topic, partition, offset].append((event[0], event[1], event[2]))
-    payloads: dict[Place, _Payload] = {}
-    for topic, partition, offset, key, value, headers in rows_of(
-        reader,
-        'select topic, "partition", "offset", key, value, headers'
-        f" from {reader.quoted(reader.known(BRONZE.label))} where {of_messages}",
-    ):
-        payload = _Payload(bytes_of(key), bytes_of(value), pairs_of(headers), is_forgotten(headers))
-        payloads[topic, partition, offset] = payload
-    know_landed_schemas(
-        reader, (text for each in payloads.values() for text in (each.key, each.value))
-    )
+    payloads = {
+        (each.topic, each.partition, each.offset): each
+        for each in landed(reader, table.other_events, _of_messages(wanted))
+    }
     return {
-        position: _message(position.event_index, payloads.get(place), sorted(events[place]))
+        position: _message(
+            position.event_index,
+            payloads.get((position.topic, position.partition, position.offset)),
+        )
         for position in wanted
-        for place in [(position.topic, position.partition, position.offset)]
     }
 
 
@@ -89,27 +64,18 @@ def _of_messages(positions: Iterable[Position]) -> str:
     )
 
 
-def _message(
-    event_index: int,
-    payload: _Payload | None,
-    events: list[tuple[int, str, str]],
-) -> Message:
-    """``events`` are all of the message: index, format and operation."""
-    if payload is None or not events:
+def _message(event_index: int, payload: Landed | None) -> Message:
+    if payload is None or payload.format is None:
         return Message(Found.MISSING)
-    key, value, headers, has_forgotten = payload
-    if has_forgotten and value is None:
+    if payload.is_forgotten:
         return Message(Found.FORGOTTEN)
-    if has_forgotten:
-        # The events that have gone are tombstones, and the others have kept their numbers.
-        kept = [index for index, _, operation in events if operation != TOMBSTONE]
-        if event_index not in kept:
-            return Message(Found.FORGOTTEN)
-        event_index = kept.index(event_index)
-    decoded = decode_payload(events[0][1], key, value, headers)
+    decoded = payload.events()
     if event_index == len(decoded) and decoded[-1].after is decoded[-1].before is None:
         # Judged to be the delete that a tombstone is left of: the message says no more than that.
         event_index -= 1
     if event_index >= len(decoded):
-        return Message(Found.FORGOTTEN if has_forgotten else Found.MISSING)
+        return Message(Found.MISSING)
+    if payload.has_forgotten and decoded[event_index].operation == TOMBSTONE:
+        # What stands in the place of a record that was taken out.
+        return Message(Found.FORGOTTEN)
     return Message(Found.THERE, event_json(decoded[event_index]))

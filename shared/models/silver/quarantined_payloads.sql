@@ -5,7 +5,7 @@
 }}
 
 {% set raw_payloads = source("bronze", "raw_payloads") %}
-{% set new_events = dbt.new_rows(ref("change_events"), wanted="invalid") %}
+{% set new_events = dbt.new_rows(ref("other_events"), wanted="invalid") %}
 with invalid_events as (
     select
         topic,

@@ -1,7 +1,7 @@
 {{ config(materialized="append_only") }}
 
-with change_events as (
-    select * from {{ dbt.new_rows(ref("change_events"), wanted="set_less_deletes") }}
+with other_events as (
+    select * from {{ dbt.new_rows(ref("other_events"), wanted="set_less_deletes") }}
 ),
 
 final as (
@@ -10,9 +10,9 @@ final as (
         get_json_object(record_key, '$.digest') as _digest,
         operation as _operation,
         occurred_at as _occurred_at,
-        {{ dbt.event_position("change_events") }} as _position,
+        {{ dbt.event_position("other_events") }} as _position,
         timestamp as _kafka_timestamp
-    from change_events
+    from other_events
     where
         format in ('aerospike_messagepack', 'aerospike_json', 'aerospike_flat_json')
         and operation = 'delete'

@@ -10,23 +10,16 @@
         "write.parquet.stats-enabled.column." ~ column: "false",
     }) %}
 {% endfor %}
-{{
-    config(
-        materialized="append_only",
-        meta={"observed": adapter.news_aggregates()},
-        tblproperties=table_properties,
-        post_hook="{{ dbt.judge_tombstones() }}",
-    )
-}}
+{{ config(materialized="other_events", tblproperties=table_properties) }}
 
 {% set new_payloads = dbt.new_rows(source("bronze", "raw_payloads")) %}
 {% set partitions = dbt.partitions_of(new_payloads) %}
-{% set corrections = dbt.log_time_corrections(new_payloads, partitions) %}
+{% set corrections = dbt.log_time_corrections(new_payloads, partitions, ref("log_times")) %}
 with decoded as (
-    select * from {{ dbt.decoded_events(new_payloads, partitions) }}
+    select * from {{ dbt.looked_events(new_payloads, partitions) }}
 ),
 
-final as (
+timed as (
     select
         decoded.topic,
         decoded.partition,
@@ -49,7 +42,10 @@ final as (
         decoded.expires_at,
         decoded.metadata,
         decoded.error_code,
-        decoded.error_detail
+        decoded.error_detail,
+        cast(null as string) as added_by,
+        decoded.is_taken,
+        decoded.events
     from decoded
     {% if corrections %}
     left join {{ corrections }} as corrections
@@ -58,6 +54,13 @@ final as (
             and decoded.partition = corrections.partition
             and decoded.offset = corrections.offset
     {% endif %}
+),
+
+final as (
+    select
+        * except (is_taken),
+        {{ dbt.is_taken() }} as is_taken
+    from timed
 )
 
 select * from final

@@ -1,0 +1,181 @@
+"""`lakehouse events`: the events of messages that have landed, decoded anew, without Spark."""
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from dbt_lakehouse.commands.explain.report import events_lines
+from dbt_lakehouse.commands.keys import UnusableKeyError, refuse_no_json
+from dbt_lakehouse.commands.landed import Landed, landed, spans
+from dbt_lakehouse.commands.messages import JSON, TIMES, event_row
+from dbt_lakehouse.commands.sql.command import rows_of, sql_literal
+from dbt_lakehouse.commands.topics import landed_topics, refuse_missing
+from dbt_lakehouse.lake.reader import Reader
+from dbt_lakehouse.texts import time_text
+from python_udfs.core.events import Event
+from python_udfs.text.numbers import canonical_number
+
+LIMIT: Final = 100
+"""So many events are printed for people unless they say how many."""
+
+Place = tuple[str, int, int]
+"""Topic, partition and offset of a message."""
+IsWanted = Callable[[Event], bool]
+Write = Callable[[bytes], object]
+_encode: Final = msgspec.json.Encoder(decimal_format="number").encode
+
+
+class Choice(NamedTuple):
+    """Which events are asked for; None for any."""
+
+    topic: str
+    partition: int | None = None
+    first: int | None = None
+    """The least offset."""
+    last: int | None = None
+    """The greatest."""
+    key: str | None = None
+    """JSON with names and values that an event's key or one of its rows has."""
+
+    @property
+    def condition(self) -> str:
+        """DuckDB's SQL that a message may have one."""
+        conditions = [f"topic = {sql_literal(self.topic)}"]
+        for column, operator, number in (
+            ("partition", "=", self.partition),
+            ("offset", ">=", self.first),
+            ("offset", "<=", self.last),
+        ):
+            if number is not None:
+                conditions.append(f'"{column}" {operator} {number}')
+        return " and ".join(conditions)
+
+
+Found = tuple[Landed, Sequence[Event], int]
+"""A message with events that were asked for, those, and how many it has."""
+
+
+def find(reader: Reader, other_events: str, choice: Choice) -> Iterator[Found]:
+    """The messages that have events which are asked for, in the order of their places.
+
+    Those that no message says by itself, what a tombstone of a compacted topic stands for, come
+    from the table ``other_events``. Raises ``ConfigurationError`` for a topic that has not landed,
+    ``UnusableKeyError``, and what reading raises.
+    """
+    is_wanted = _is_wanted(choice.key)
+    found = spans(reader, choice.condition)
+    if not found:
+        refuse_missing([choice.topic], landed_topics(reader))
+    for span in found:
+        judged = _judged(reader, other_events, span)
+        for message in landed(reader, other_events, span):
+            place = (message.topic, message.partition, message.offset)
+            events = [*message.events(), *judged.get(place, ())]
+            if chosen := [event for event in events if is_wanted(event)]:
+                yield message, chosen, len(events)
+
+
+def write_json(found: Iterable[Found], limit: int | None, write: Write) -> None:
+    """Events for scripts, a line for each with the fields that `lakehouse decode` prints."""
+    rows = (
+        {
+            "topic": message.topic,
+            "partition": message.partition,
+            "offset": message.offset,
+            "event_index": event.event_index,
+            "timestamp": _time(message),
+            "format": message.format,
+            **event_row(event),
+        }
+        for message, events, _ in found
+        for event in events
+    )
+    for row in islice(rows, limit):
+        write(_line(_encode(row)))
+
+
+def write_text(found: Iterable[Found], limit: int | None, write: Write) -> None:
+    """Events for people, by their messages."""
+    left = LIMIT if limit is None else limit
+    is_first = True
+    for message, events, number in found:
+        if left:
+            place = f"{message.topic}, partition {message.partition}, offset {message.offset}"
+            what = "forgotten" if message.is_forgotten else message.format or "of no format"
+            lines = [] if is_first else [""]
+            lines.append(f"{place}, {_time(message) or 'without a time'}: {what}")
+            lines += [*events_lines(events[:left], number), ""]
+            write("\n".join(lines).encode(errors="backslashreplace"))
+        if len(events) > left:
+            write(b"\nthere are more: --limit\n")
+            return
+        left -= len(events)
+        is_first = False
+    if is_first:
+        write(b"no such event has landed\n")
+
+
+def _time(message: Landed) -> str | None:
+    return None if message.timestamp is None else time_text(message.timestamp)
+
+
+def _line(row: bytes) -> bytes:
+    # A decoder may hand on white space that a JSON payload had between its tokens. Nowhere else can
+    # a line break be: in strings it is escaped.
+    is_one = b"\n" not in row and b"\r" not in row
+    return (row if is_one else msgspec.json.format(row, indent=-1)) + b"\n"
+
+
+# --- keys -----------------------------------------------------------------------------------------
+
+
+def _is_wanted(key: str | None) -> IsWanted:
+    """What tells whether an event is of a key. Raises ``UnusableKeyError``."""
+    if key is None:
+        return lambda event: True
+    refuse_no_json(key)
+    wanted = _values(key)
+    if not isinstance(wanted, dict) or not wanted:
+        raise UnusableKeyError('--key: expected an object with a key\'s values, like {"id": 7}')
+
+    def is_wanted(event: Event) -> bool:
+        return any(_has(row, wanted) for row in (event.record_key, event.before, event.after))
+
+    return is_wanted
+
+
+def _has(row: bytes | None, wanted: dict[str, Any]) -> bool:
+    values = None if row is None else _values(row)
+    return isinstance(values, dict) and all(
+        name in values and values[name] == value for name, value in wanted.items()
+    )
+
+
+def _values(text: str | bytes) -> Any:
+    """The values of a JSON text. A number is the same however it is written, as text too."""
+    return json.loads(text, parse_int=canonical_number, parse_float=canonical_number)
+
+
+# --- tombstones -----------------------------------------------------------------------------------
+
+
+def _judged(reader: Reader, other_events: str, condition: str) -> dict[Place, list[Event]]:
+    """The events that tombstones of messages stand for, by the messages' places."""
+    found: dict[Place, list[Event]] = defaultdict(list)
+    if other_events not in reader.names:
+        return found
+    columns = [f"epoch_ms({name})" if name in TIMES else name for name in Event._fields]
+    for topic, partition, offset, *values in rows_of(
+        reader,
+        f'select topic, "partition", "offset", {", ".join(columns)}'
+        f" from {reader.quoted(reader.known(other_events))}"
+        f" where added_by = 'tombstone' and {condition} order by event_index",
+    ):
+        event = dict(zip(Event._fields, values, strict=True))
+        texts = {name: event[name] and event[name].encode() for name in JSON}
+        found[topic, partition, offset].append(Event(**{**event, **texts}))
+    return found

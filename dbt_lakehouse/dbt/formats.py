@@ -1,0 +1,140 @@
+"""The formats of topics, as they were when other_events looked at their messages.
+
+They are kept with its table. So a message is decoded later as it was then, whatever vars.topics
+says by now; and without Spark, for vars.topics has patterns that only Java understands.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+from dbt_lakehouse.config.topics import Condition, Formats
+from dbt_lakehouse.dbt.fold import moment
+from dbt_lakehouse.lake.tables import Table
+from dbt_lakehouse.texts import sql_text, sql_texts
+from python_udfs.core.events import FORGOTTEN
+
+PROPERTY: Final = "lakehouse.formats"
+
+
+class TopicFormats(NamedTuple):
+    """The formats of a topic, the newest last."""
+
+    since: list[tuple[int | None, Formats]]
+    """Each with the time from which on its messages have landed, in microseconds since the epoch;
+    None for all before the next.
+    """
+
+    @classmethod
+    def always(cls, formats: Formats) -> "TopicFormats":
+        """Of a topic whose formats have not changed."""
+        return cls([(None, formats)])
+
+    @classmethod
+    def always_or_none(cls, formats: Formats | None) -> "TopicFormats | None":
+        """The same; None of a topic without any."""
+        return None if formats is None else cls.always(formats)
+
+    def then(self, landed_at: int) -> Formats:
+        """Those of a message that has landed at a time."""
+        found = [each for since, each in self.since if since is None or since <= landed_at]
+        return found[-1]
+
+    def sql(self) -> str:
+        """The format of a message, as SQL over the columns of bronze."""
+        *earlier, (_, newest) = map(_chosen_sql, self.since)
+        if not earlier:
+            return newest
+        ends = [since for since, _ in self.since[1:]]
+        whens = " ".join(
+            f"when landed_at < {moment(end)} then {sql}"
+            for end, (_, sql) in zip(ends, earlier, strict=True)
+            if end is not None
+        )
+        return f"case {whens} else {newest} end"
+
+
+def formats_of(table: Table) -> dict[str, TopicFormats]:
+    """The formats of all topics that other_events has looked at, by their names in bronze."""
+    held = json.loads(table.properties.get(PROPERTY) or "{}")
+    return {
+        topic: TopicFormats(
+            [
+                (
+                    since,
+                    Formats(
+                        [
+                            (None if when is None else Condition(*when), name)
+                            for when, name in chosen
+                        ]
+                    ),
+                )
+                for since, chosen in each
+            ]
+        )
+        for topic, each in held.items()
+    }
+
+
+def kept(table: Table | None, found: Mapping[str, tuple[int, Formats]]) -> str:
+    """What other_events is to keep once it has looked at some more topics: at messages that have
+    landed since a time. ``table`` is what it was, None if it is made anew.
+    """
+    known = {} if table is None else formats_of(table)
+    for topic, (landed_at, now) in found.items():
+        held = known.setdefault(topic, TopicFormats.always(now)).since
+        if held[-1][1] != now:
+            held.append((landed_at, now))
+    return json.dumps(
+        {
+            topic: [(since, each.chosen) for since, each in formats.since]
+            for topic, formats in sorted(known.items())
+        }
+    )
+
+
+def format_sql(topics: Mapping[str, TopicFormats | None]) -> str:
+    """The format of a message of one of these topics, as SQL over the columns of bronze. To hold
+    each message's topic against all patterns takes time.
+    """
+    alike: dict[str, list[str]] = {}
+    for topic, each in topics.items():
+        if each is not None:
+            alike.setdefault(each.sql(), []).append(topic)
+    if not alike:
+        return "cast(null as string)"
+    whens = "\n".join(
+        f"    when topic in ({sql_texts(names)})\n        then {sql}"
+        for sql, names in alike.items()
+    )
+    return f"case\n{whens}\nend"
+
+
+def _chosen_sql(each: tuple[int | None, Formats]) -> tuple[int | None, str]:
+    return each[0], chosen_sql(each[1].chosen)
+
+
+def chosen_sql(chosen: Iterable[tuple[Condition | None, str]]) -> str:
+    """The first format whose condition a message meets, as SQL."""
+    whens: list[str] = []
+    for when, name in chosen:
+        if when is None:
+            last = sql_text(name)
+            return f"case {' '.join(whens)} else {last} end" if whens else last
+        whens.append(f"when {condition_sql(when)} then {sql_text(name)}")
+    return f"case {' '.join(whens)} end" if whens else "cast(null as string)"
+
+
+def condition_sql(when: Condition) -> str:
+    """``Condition.holds`` as SQL."""
+    if when.header is None:
+        holds = f"substring(coalesce(value, key), 1, 1) = X'{when.first_byte or 0:02X}'"
+    else:
+        holds = (
+            f"exists(headers, header -> header.key = {sql_text(when.header)}"
+            f" and header.value = cast({sql_text(when.value or '')} as binary))"
+        )
+    return (
+        f"({holds} or (key is null and value is null"
+        f" and exists(headers, header -> header.key = '{FORGOTTEN}')))"
+    )

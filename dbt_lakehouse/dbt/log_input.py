@@ -1,0 +1,106 @@
+"""What a run of a change log reads: payloads of bronze, and those of its events that other_events
+has.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from dbt_lakehouse.dbt import news
+from dbt_lakehouse.dbt.node_run import NodeRun
+from dbt_lakehouse.lake.tables import NO_SNAPSHOT, Table
+from dbt_lakehouse.texts import sql_texts
+from python_udfs.registry import AEROSPIKE_FORMATS
+
+
+class Part(StrEnum):
+    """Which part of all that there is."""
+
+    NEW = "new"
+    BEFORE = "before"
+    """What earlier runs have read."""
+    SO_FAR = "so far"
+    """Both."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogInput:
+    """What there is to read; relations are SQL to select from, None for nothing."""
+
+    payloads: str | None
+    """Of bronze."""
+    topics: list[str] | None
+    """The topics among these that have events of the log's tables; None if nobody knows."""
+    added: str | None
+    """Rows of other_events among which are events that no payload says by itself."""
+    log_times: str | None
+    """The log times of payloads that have another one than their timestamp."""
+    excluded: str | None
+    """Rows of other_events among which are events that payloads must not say: what could not be
+    decoded once, and what was decoded since and is among ``added``.
+    """
+    may_name: str | None
+    """A condition on payloads with ``format`` (SQL) that those with an event of the log meet, and
+    most others of their topics don't; None where all of a topic's events are the log's.
+    """
+
+
+def log_input(run: NodeRun, log: Mapping[str, Any], part: Part, log_times: str | None) -> LogInput:
+    """What a run reads of its upstreams, which are other_events and bronze; ``log_times`` is the
+    table of these, if it has any rows.
+    """
+    events, bronze = run.upstreams
+    rows = {Part.NEW: run.rows, Part.BEFORE: run.rows_before, Part.SO_FAR: run.rows_so_far}[part]
+    reading, table = run.reading(events), run.table_of(events)
+    assert table is not None
+    is_whole = part is not Part.NEW or reading.since is None
+    since = None if is_whole or reading.since is None else reading.since.snapshot
+    topics = news.topics_with(table, since, log["sources"])
+    is_there = run.has_news_of(bronze) if part is Part.NEW else True
+    may_be_added = _may_have(run, table, "added", part)
+    may_be_invalid = may_be_added or _may_have(run, table, "invalid", part)
+    return LogInput(
+        payloads=rows(bronze) if is_there and topics != [] else None,
+        topics=topics,
+        added=rows(events) if may_be_added else None,
+        log_times=log_times,
+        excluded=run.rows_so_far(events) if may_be_invalid else None,
+        may_name=_may_name(table, topics, log["sources"]),
+    )
+
+
+# Of their payloads each says the table's name itself, where a value is: in Avro it may be in the
+# schema alone, of rows without an envelope in the topic's name.
+_NAMING: Final = (
+    *AEROSPIKE_FORMATS,
+    *("debezium_json", "arcion_json", "lindorm_json", "maxwell_json", "canal_json"),
+)
+# Of other names JSON may write a character in more ways than as it is or as \u....
+_PLAIN: Final = re.compile("[A-Za-z0-9_ .-]+")
+_ESCAPE: Final = b"\\u"
+
+
+def _may_name(
+    table: Table, topics: Sequence[str] | None, sources: Sequence[Sequence[str | None]] | None
+) -> str | None:
+    names = {source[2] or "" for source in sources or ()}
+    if not names or not all(map(_PLAIN.fullmatch, names)):
+        return None
+    pairs = news.all_pairs(table)
+    if topics is not None and pairs is not None:
+        wanted = [list(source) for source in sources or ()]
+        if all(pair[1:] in wanted for pair in pairs if pair[0] in topics):
+            return None
+    texts = [name.encode() for name in sorted(names)] + [_ESCAPE]
+    has_any = " or ".join(f"contains(value, X'{text.hex()}')" for text in texts)
+    return f"(format not in ({sql_texts(_NAMING)}) or {has_any})"
+
+
+def _may_have(run: NodeRun, table: Table, wanted: str, part: Part) -> bool:
+    if table.snapshot == NO_SNAPSHOT:
+        return False
+    if part is Part.NEW:
+        return run.may_read(run.upstreams[0], wanted)
+    return news.may_ever_have(table, wanted)

@@ -1,0 +1,112 @@
+"""Which events change logs take, by what they declare: all others are kept in other_events."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from dbt_lakehouse.dbt.declarations import digest, is_chosen_by_texts
+from dbt_lakehouse.dbt.news import IS_CHANGE
+from dbt_lakehouse.lake.tables import TAKEN, Table
+from dbt_lakehouse.spark.by_events import Taken
+from dbt_lakehouse.texts import sql_texts
+from python_udfs.core.events import Source
+from python_udfs.registry import AEROSPIKE_FORMATS
+
+_OF_RECORDS: Final = f"format in ({sql_texts(AEROSPIKE_FORMATS)})"
+_IS_SET_LESS: Final = f"(operation = 'delete' and source_table is null and {_OF_RECORDS})"
+
+
+@dataclass(frozen=True, slots=True)
+class TakenEvents:
+    """What the change logs of a project take."""
+
+    tables: Taken
+    """The source tables whose events are taken whatever else they say."""
+    others: str
+    """A condition on events (SQL) that holds for those of all other tables that are taken."""
+    condition: str
+    """The same for all."""
+
+    text: str
+    """The conditions of each log, as JSON."""
+
+    @classmethod
+    def nothing(cls) -> "TakenEvents":
+        """What no log takes."""
+        return taken([])
+
+    @property
+    def notes(self) -> dict[str, str]:
+        """What a commit notes whose rows are all that is not taken."""
+        return {TAKEN: digest(self.text)}
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """What the table must have before such a commit."""
+        return {f"{TAKEN}.{digest(self.text)}": self.text}
+
+    def changed(self, before: str | None) -> "Changed | None":
+        """What is taken otherwise than when ``before`` was the text; None for nothing."""
+        if before is None or before == self.text:
+            return None
+        then, now = set(json.loads(before)), set(json.loads(self.text))
+        return Changed(come=_any_of(now - then), left=_any_of(then - now))
+
+
+def text_of(table: Table) -> str | None:
+    """What logs took when the rows of other_events, which is ``table``, were brought up to that;
+    None if it does not say.
+    """
+    return table.properties.get(f"{TAKEN}.{table.noted(TAKEN)}")
+
+
+def conditions_taken(table: Table) -> list[str]:
+    """What each log takes whose events other_events, which is ``table``, leaves out, as SQL."""
+    found: list[str] = json.loads(text_of(table) or "[]")
+    return found
+
+
+class Changed(NamedTuple):
+    """Conditions on events, as SQL; ``false`` for none."""
+
+    come: str
+    """What logs have taken since."""
+    left: str
+    """What those that are not there any more took."""
+
+
+def taken(logs: Iterable[Mapping[str, Any]]) -> TakenEvents:
+    """What logs take of what they declare (``declarations.change_log``).
+
+    An Aerospike delete without a set is of all tables of its namespace: no log takes it away.
+    """
+    of_records: set[Source] = set()
+    of_rows: set[Source] = set()
+    all_of, others = set(), set()
+    for log in logs:
+        all_of.add(condition_of(log))
+        is_plain = not any(each.startswith("topic ") for each in log["conditions"])
+        if log["sources"] is None or is_chosen_by_texts(log) or not is_plain:
+            others.add(condition_of(log))
+            continue
+        tables = of_rows if log["namespace"] is None else of_records
+        tables.update((each[0], each[1], each[2]) for each in log["sources"])
+    return TakenEvents(
+        tables=Taken(frozenset(of_records), frozenset(of_rows)),
+        others=_any_of(others),
+        condition=_any_of(all_of),
+        text=json.dumps(sorted(all_of)),
+    )
+
+
+def condition_of(log: Mapping[str, Any]) -> str:
+    """Which events a log takes, as SQL."""
+    return " and ".join(log["conditions"])
+
+
+def _any_of(conditions: Iterable[str]) -> str:
+    alternatives = " or ".join(f"({each})" for each in sorted(conditions))
+    if not alternatives:
+        return "false"
+    return f"coalesce({IS_CHANGE} and not {_IS_SET_LESS} and ({alternatives}), false)"

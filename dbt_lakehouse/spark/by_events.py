@@ -1,0 +1,133 @@
+"""The functions of ``payload_functions`` from all events of payloads, with all their texts: what
+they are defined by, and the way that is gone where theirs fails.
+"""
+
+from typing import Final, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dbt_lakehouse.spark.counts import Counts
+from dbt_lakehouse.spark.event_arrays import listed
+from dbt_lakehouse.spark.functions import change_rows_batch
+from python_udfs.core.events import CHANGES, DELETE, Event, Source
+from python_udfs.registry import AEROSPIKE_FORMATS
+from python_udfs.typed.declared import KEY_UPDATE, Log, row_type
+
+_TIME: Final = pa.timestamp("us", tz="UTC")
+_SOURCE: Final = ("source_database", "source_schema", "source_table")
+HEAD: Final = pa.struct(
+    [
+        ("event_index", pa.int32()),
+        ("operation", pa.string()),
+        ("source_database", pa.string()),
+        ("source_schema", pa.string()),
+        ("source_table", pa.string()),
+        ("record_key", pa.string()),
+        ("occurred_at", _TIME),
+        ("expires_at", _TIME),
+        ("metadata", pa.string()),
+    ]
+)
+
+
+class Taken(NamedTuple):
+    """The source tables of which every event that changes a row is some change log's."""
+
+    of_records: frozenset[Source]
+    """Of Aerospike's formats."""
+    of_rows: frozenset[Source]
+    """Of all others."""
+
+    def of_format(self, format: str | None) -> frozenset[Source]:
+        """Those whose events are of this format."""
+        return self.of_records if format in AEROSPIKE_FORMATS else self.of_rows
+
+    def has(self, format: str | None, event: Event) -> bool:
+        """Whether an event is a change log's. An Aerospike delete without a set is no log's alone,
+        so it never is.
+        """
+        if event.operation not in CHANGES or event.source not in self.of_format(format):
+            return False
+        is_of_record = format in AEROSPIKE_FORMATS
+        return not (is_of_record and event.operation == DELETE and event.source_table is None)
+
+
+def log_type(log: Log) -> pa.StructType:
+    """The Arrow type of what ``log_events_batch`` gives of each event: where it came from and what
+    the log's technical columns are made of, and its row (``change``).
+    """
+    return pa.struct([*HEAD, ("change", row_type(log))])
+
+
+def log_events_of(log: Log, sources: frozenset[Source] | None, decoded: pa.Array) -> pa.Array:
+    """``payload_functions.log_events_batch`` from all events of each payload."""
+    events, parents = decoded.flatten(), pc.list_parent_indices(decoded)
+    is_wanted = pc.is_in(events.field("operation"), pa.array(sorted(CHANGES)))
+    if sources is not None:
+        is_wanted = pc.and_(is_wanted, _is_of(events, sources))
+    events, parents = events.filter(is_wanted), parents.filter(is_wanted)
+    is_record = not log.key
+    nothing = pa.nulls(len(events), pa.string())
+    rows = change_rows_batch(
+        log,
+        events.field("operation"),
+        events.field("before"),
+        events.field("after"),
+        nothing if is_record else events.field("record_key"),
+        events.field("metadata"),
+    )
+    head = {field.name: events.field(field.name) for field in HEAD}
+    if not is_record:
+        head["record_key"] = nothing
+    head["metadata"] = nothing
+    if row_type(log).get_field_index(KEY_UPDATE) >= 0:
+        is_update = pc.is_valid(rows.field(KEY_UPDATE))
+        head["metadata"] = pc.if_else(is_update, events.field("metadata"), None)
+    structs = pa.StructArray.from_arrays([*head.values(), rows], fields=list(log_type(log)))
+    return listed(structs, parents.to_pylist(), len(decoded))
+
+
+def others_of(taken: Taken, topics: pa.Array, formats: pa.Array, decoded: pa.Array) -> pa.Array:
+    """``payload_functions.other_events_batch`` from all events of each payload."""
+    events, parents = decoded.flatten(), pc.list_parent_indices(decoded)
+    of_format = pc.take(formats, parents)
+    is_record = pc.fill_null(pc.is_in(of_format, pa.array(AEROSPIKE_FORMATS)), False)
+    is_set_less = pc.and_(
+        is_record,
+        pc.and_(
+            pc.equal(events.field("operation"), DELETE), pc.is_null(events.field("source_table"))
+        ),
+    )
+    is_taken = pc.and_(
+        pc.is_in(events.field("operation"), pa.array(sorted(CHANGES))),
+        pc.if_else(is_record, _is_of(events, taken.of_records), _is_of(events, taken.of_rows)),
+    )
+    is_taken = pc.and_not(is_taken, is_set_less)
+    counts = Counts(topics)
+    theirs = [events.field(name).filter(is_taken).to_pylist() for name in ("operation", *_SOURCE)]
+    for place, operation, database, schema, table in zip(
+        parents.filter(is_taken).to_pylist(), *theirs, strict=True
+    ):
+        counts.add([place], (database, schema, table), operation)
+    is_other = pc.invert(is_taken)
+    return counts.beside(
+        events.filter(is_other), parents.filter(is_other).to_pylist(), len(decoded)
+    )
+
+
+def _is_of(events: pa.Array, sources: frozenset[Source]) -> pa.Array:
+    """Whether events are of one of the sources."""
+    found = pa.repeat(pa.scalar(False), len(events))
+    for source in sources:
+        is_it = pa.repeat(pa.scalar(True), len(events))
+        for name, value in zip(_SOURCE, source, strict=True):
+            column = events.field(name)
+            same = (
+                pc.is_null(column)
+                if value is None
+                else pc.fill_null(pc.equal(column, value), False)
+            )
+            is_it = pc.and_(is_it, same)
+        found = pc.or_(found, is_it)
+    return found

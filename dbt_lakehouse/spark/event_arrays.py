@@ -1,0 +1,308 @@
+"""Kafka messages as Arrow arrays, decoded to events as Arrow arrays: a list of structs for each
+message.
+"""
+
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate, chain, islice, repeat
+from operator import le
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from python_udfs import registry
+from python_udfs.core.errors import DecoderFailed
+from python_udfs.core.events import (
+    Decoded,
+    Event,
+    EventColumns,
+    Headers,
+    Lines,
+    Source,
+    invalid,
+)
+from python_udfs.registry import decode_batch, decode_payload
+
+# Arrow's types of Event's fields; times become Spark's microseconds at the end.
+_SPARK_TIMESTAMP = pa.timestamp("us", tz="UTC")
+_ARROW_TYPES = {
+    "int": pa.int32(),
+    "string": pa.string(),
+    "timestamp": pa.timestamp("ms", tz="UTC"),
+}
+_EVENT_TYPES = [_ARROW_TYPES[name] for name in registry.EVENT_TYPES.values()]
+
+# So much of payloads is taken from bytes to arrays at a time: little enough for all of their Python
+# objects, some ten times as large, to stay in a processor's cache. Ten thousand payloads of 250
+# bytes take twice as long as 512 at a time.
+_CHUNK_BYTES = 96 * 1024
+_SMALLEST_CHUNK, _LARGEST_CHUNK = 32, 512
+
+
+def at_once(values: pa.Array, alike_bytes: int = 0) -> int:
+    """How many of such values are to be taken at a time, of which each has so many bytes of which
+    no objects are made.
+    """
+    size: int = max(1, values.nbytes - alike_bytes * len(values))
+    return min(max(_CHUNK_BYTES * len(values) // size, _SMALLEST_CHUNK), _LARGEST_CHUNK)
+
+
+def _alike_bytes(values: pa.Array) -> int:
+    """With how many bytes the same all messages begin, by two of them: as a rule with the schema
+    block, which is compiled once.
+    """
+    if not len(values):
+        return 0
+    first, other = (values[place].as_py() or b"" for place in (0, len(values) - 1))
+    pairs = enumerate(zip(first, other, strict=False))
+    return next((place for place, (byte, same) in pairs if byte != same), 0)
+
+
+# --- Messages to events ---------------------------------------------------------------------------
+
+
+class Part(NamedTuple):
+    """Some messages of one format, few enough for a processor's cache, and their events."""
+
+    format: str | None
+    places: Sequence[int]
+    """Of the messages, among all."""
+    decoded: Decoded
+
+
+def parts_of(
+    formats: pa.Array, keys: pa.Array, values: pa.Array, *headers: pa.Array
+) -> Iterator[Part]:
+    """Messages as ``decode_payload_batch`` takes them, decoded. What is kept of a part's columns
+    when the next one comes takes memory.
+    """
+    length = at_once(values, _alike_bytes(values))
+    for start in range(0, len(values), length):
+        chunk = (each.slice(start, length).to_pylist() for each in (formats, keys, values))
+        said = (_headers(each.slice(start, length)) for each in headers)
+        yield from _decode_chunk(start, *chunk, *said)
+
+
+def _headers(array: pa.Array) -> list[Headers | None]:
+    if not len(array.flatten()):
+        return [None] * len(array)
+    return [
+        None if each is None else [(header["key"], header["value"]) for header in each]
+        for each in array.to_pylist()
+    ]
+
+
+def _decode_chunk(
+    start: int,
+    formats: list[str | None],
+    keys: list[bytes | None],
+    values: list[bytes | None],
+    headers: list[Headers | None] | None = None,
+) -> Iterable[Part]:
+    """The parts of messages of which the first has the place ``start``: one for each format."""
+    if formats.count(formats[0]) == len(formats):
+        decoded = decode_batch(formats[0], keys, values, headers)
+        return [Part(formats[0], range(start, start + len(formats)), decoded)]
+    parts = []
+    for name in dict.fromkeys(formats):
+        indexes = [index for index, format in enumerate(formats) if format == name]
+        decoded = decode_batch(
+            name,
+            [keys[index] for index in indexes],
+            [values[index] for index in indexes],
+            headers and [headers[index] for index in indexes],
+        )
+        parts.append(Part(name, [start + index for index in indexes], decoded))
+    return parts
+
+
+def careful_events(
+    formats: pa.Array, keys: pa.Array, values: pa.Array, *headers: pa.Array
+) -> pa.Array:
+    """The events of messages, decoded one by one, where what no array can hold of what a decoder
+    made of a message is an error of ours, as what it raises.
+    """
+    columns = [*map(pa.Array.to_pylist, (formats, keys, values)), *map(_headers, headers)]
+    return pa.concat_arrays([_decoded_one(*each) for each in zip(*columns, strict=True)])
+
+
+def _decoded_one(
+    format: str | None, key: bytes | None, value: bytes | None, headers: Headers | None = None
+) -> pa.Array:
+    events = decode_payload(format, key, value, headers)
+    try:
+        structs = _events_array(events)
+    except Exception as error:
+        structs = _events_array([invalid(DecoderFailed.by(error))])
+    return pa.ListArray.from_arrays(pa.array([0, len(structs)], pa.int32()), structs)
+
+
+# --- Events to arrays -----------------------------------------------------------------------------
+
+
+class Texts(NamedTuple):
+    """Which texts of events somebody asks for."""
+
+    record_key: bool = True
+    images: bool = True
+    metadata: bool = True
+
+
+class _Block(NamedTuple):
+    """Events of a table, as ``EventColumns``, with the texts that were asked for written."""
+
+    operation: str | Sequence[str]
+    record_key: bytes | None
+    before: bytes | None
+    after: bytes | None
+    occurred_at: Sequence[int | None]
+    expires_at: Sequence[int | None] | None
+    metadata: bytes | None
+
+
+class EventArrays:
+    """Event structs, of events that are added as they are decoded."""
+
+    def __init__(self) -> None:
+        self._blocks: dict[Source, list[_Block]] = {}
+        self._places: dict[Source, list[int]] = {}
+        self._events: list[Event] = []
+        self._event_places: list[int] = []
+
+    def add_columns(self, places: Iterable[int], columns: EventColumns, texts: Texts) -> None:
+        """Add events of messages in those places. Texts that nobody asks for become null."""
+        self._places.setdefault(columns.source, []).extend(places)
+        self._blocks.setdefault(columns.source, []).append(
+            _Block(
+                columns.operation,
+                _written(columns.record_key, texts.record_key),
+                _written(columns.before, texts.images),
+                _written(columns.after, texts.images),
+                columns.occurred_at,
+                columns.expires_at,
+                _written(columns.metadata, texts.metadata),
+            )
+        )
+
+    def add_events(self, place: int, events: Sequence[Event]) -> None:
+        """Add events of the message in that place."""
+        self._events += events
+        self._event_places += repeat(place, len(events))
+
+    @property
+    def places(self) -> list[int]:
+        """The places of the messages whose events ``structs`` has."""
+        return [*chain.from_iterable(self._places.values()), *self._event_places]
+
+    def structs(self) -> pa.Array:
+        """All events, those of a table together."""
+        # Making arrays has its price, whatever their length, and so has joining them.
+        arrays = [_blocks_array(table, blocks) for table, blocks in self._blocks.items()]
+        if self._events or not arrays:
+            arrays.append(_events_array(self._events))
+        return arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
+
+
+def _written(lines: Lines | None, is_wanted: bool) -> bytes | None:
+    return lines() if lines is not None and is_wanted else None
+
+
+def in_order(structs: pa.Array, places: Sequence[int]) -> pa.Array:
+    """Structs in the order of the messages that they are of."""
+    if all(map(le, places, islice(places, 1, None))):
+        return structs
+    # A stable sort: what is of one message stays in its order.
+    return structs.take(pc.sort_indices(pa.array(places, pa.int32())))
+
+
+def listed(structs: pa.Array, places: Sequence[int], length: int) -> pa.Array:
+    """A list for each of so many messages, of structs in order and the messages they are of."""
+    counts = array("i", bytes(4 * length))
+    for place in places:
+        counts[place] += 1
+    return pa.ListArray.from_arrays(pa.array(accumulate(counts, initial=0), pa.int32()), structs)
+
+
+def _events_array(events: list[Event]) -> pa.Array:
+    """Structs of events."""
+    columns: Any = zip(*events, strict=True) if events else ([] for _ in _EVENT_TYPES)
+    return _structs(
+        [
+            pa.array(column, type=arrow_type)
+            for column, arrow_type in zip(columns, _EVENT_TYPES, strict=True)
+        ]
+    )
+
+
+def _structs(columns: list[pa.Array]) -> pa.Array:
+    """Event structs from their columns."""
+    return pa.StructArray.from_arrays(
+        [
+            column.cast(_SPARK_TIMESTAMP) if pa.types.is_timestamp(column.type) else column
+            for column in columns
+        ],
+        names=list(registry.EVENT_TYPES),
+    )
+
+
+def _blocks_array(table: Source, alike: list[_Block]) -> pa.Array:
+    """``_events_array`` of all their events. They are of one table."""
+    lengths = [len(each.occurred_at) for each in alike]
+    length = sum(lengths)
+    operations = [
+        pa.repeat(each.operation, rows)
+        if isinstance(each.operation, str)
+        else pa.array(each.operation, pa.string())
+        for each, rows in zip(alike, lengths, strict=True)
+    ]
+    nothing = pa.nulls(length, pa.string())
+    arrays = [
+        pa.repeat(pa.scalar(0, pa.int32()), length),
+        pa.concat_arrays(operations),
+        *(pa.repeat(pa.scalar(name, pa.string()), length) for name in table),
+        _texts_array([each.record_key for each in alike], lengths),
+        _texts_array([each.before for each in alike], lengths),
+        _texts_array([each.after for each in alike], lengths),
+        _times_array([each.occurred_at for each in alike], lengths),
+        _times_array([each.expires_at for each in alike], lengths),
+        _texts_array([each.metadata for each in alike], lengths),
+        nothing,
+        nothing,
+    ]
+    return _structs(arrays)
+
+
+def _texts_array(blocks: list[bytes | None], lengths: list[int]) -> pa.Array:
+    """Columns of texts, see ``EventColumns``, to one array of strings."""
+    if blocks.count(None) == len(blocks):
+        return pa.nulls(sum(lengths), pa.string())
+    # Not as one text: all of it would have to pass through a processor's cache several times.
+    lines = pa.concat_arrays(
+        [
+            _text_of(b"null\n" * rows if block is None else block)
+            for block, rows in zip(blocks, lengths, strict=True)
+        ]
+    )
+    # Spark takes for granted that it is UTF-8.
+    lines.validate(full=True)
+    texts = pc.split_pattern(lines, "\n").flatten()
+    is_null = pc.equal(texts, "null")
+    return pc.if_else(is_null, None, texts) if pc.any(is_null).as_py() else texts
+
+
+def _text_of(block: bytes) -> pa.Array:
+    """An array of one text, a block without its last line break, where it is: a copy costs as much
+    as splitting it, and of views as values pyarrow 26 keeps the bytes for good.
+    """
+    ends = array("i", (0, len(block) - 1))
+    return pa.Array.from_buffers(pa.string(), 1, [None, pa.py_buffer(ends), pa.py_buffer(block)])
+
+
+def _times_array(blocks: list[Sequence[int | None] | None], lengths: list[int]) -> pa.Array:
+    times = chain.from_iterable(
+        block if block is not None else repeat(None, rows)
+        for block, rows in zip(blocks, lengths, strict=True)
+    )
+    # By way of integers, in two thirds of the time.
+    return pa.array(list(times), pa.int64()).cast(_ARROW_TYPES["timestamp"])

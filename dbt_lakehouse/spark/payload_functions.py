@@ -1,0 +1,210 @@
+"""The functions of bronze that Spark calls: from payloads to a change log's typed rows, and to the
+events that no log takes.
+
+Both ask of the decoded payloads only for what they give. What that is, ``by_events`` says: if a
+bug of ours raises anywhere, a batch goes that way, on which one payload costs itself alone.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import SparkSession
+
+from dbt_lakehouse.spark.by_events import HEAD, log_events_of, others_of
+from dbt_lakehouse.spark.by_events import Taken as Taken
+from dbt_lakehouse.spark.by_events import log_type as log_type
+from dbt_lakehouse.spark.counts import LOOKED_AT, Counts
+from dbt_lakehouse.spark.event_arrays import EventArrays, Texts, in_order, listed, parts_of
+from dbt_lakehouse.spark.functions import (
+    BatchFunction,
+    decode_payload_batch,
+    register,
+    without_collector,
+)
+from python_udfs.core.events import CHANGES, Event, EventColumns, Source
+from python_udfs.debezium.avro import Registered, know
+from python_udfs.typed.batches import Changes
+from python_udfs.typed.declared import KEY_UPDATE, Log, layout, row_type
+from python_udfs.typed.rows import Rows
+
+_NO_TEXTS: Final = Texts(record_key=False, images=False, metadata=False)
+# Events that were decoded one by one are few, as a rule: so many are taken apart together.
+_TOGETHER: Final = 256
+
+
+@without_collector
+def log_events_batch(
+    log: Log,
+    sources: frozenset[Source] | None,
+    formats: pa.Array,
+    keys: pa.Array,
+    values: pa.Array,
+    *headers: pa.Array,
+) -> pa.Array:
+    """Payloads, as ``decode_payload_batch`` takes them, to a list each of the log's events, structs
+    of ``log_type``: those that change a row of one of the sources, or of any (None).
+
+    ``record_key`` is there for a log whose key is none of its columns (a record's digest), and
+    ``metadata`` for a row that has a ``_key_update``; both are null for all others.
+    """
+    layout(log)
+    try:
+        events = _LogEvents(log)
+        for _, places, decoded in parts_of(formats, keys, values, *headers):
+            for indexes, columns in decoded.columns:
+                if sources is None or columns.source in sources:
+                    events.add_columns(list(map(places.__getitem__, indexes)), columns)
+            for index, several in decoded.events.items():
+                for event in several:
+                    if event.operation in CHANGES and (sources is None or event.source in sources):
+                        events.add_event(places[index], event)
+        return events.array(len(values))
+    except Exception:
+        # Of which payload, the other way tells.
+        pass
+    return log_events_of(log, sources, decode_payload_batch(formats, keys, values, *headers))
+
+
+class _LogEvents:
+    """Events of a log, which are added as they are decoded."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._is_of_records = not log.key
+        self._heads = EventArrays()
+        self._rows = Rows(log)
+        self._places: list[int] = []
+        """Of the payloads that the rows are of."""
+        self._single: list[tuple[int, Event]] = []
+        """Those of which there are no rows yet."""
+
+    def add_columns(self, places: Sequence[int], columns: EventColumns) -> None:
+        """Add events of payloads in those places."""
+        texts = _NO_TEXTS._replace(record_key=self._is_of_records)
+        self._heads.add_columns(places, columns, texts)
+        if self._is_of_records:
+            columns = columns._replace(record_key=None, key_names=())
+        self._rows.add_columns(columns)
+        self._places += places
+
+    def add_event(self, place: int, event: Event) -> None:
+        """Add an event of the payload in that place, behind those that came before."""
+        head, change = event._replace(before=None, after=None), event
+        if self._is_of_records:
+            change = event._replace(record_key=None)
+        else:
+            head = head._replace(record_key=None)
+        self._heads.add_events(place, [head])
+        self._single.append((place, change))
+        if len(self._single) == _TOGETHER:
+            self._add_single()
+
+    def _add_single(self) -> None:
+        if not self._single:
+            return
+        places, events = zip(*self._single, strict=True)
+        self._single = []
+        self._places += places
+        self._rows.add(
+            Changes(
+                [event.operation for event in events],
+                [event.before for event in events],
+                [event.after for event in events],
+                [event.record_key for event in events],
+                [event.metadata for event in events],
+                [""] * len(events),
+            )
+        )
+
+    def array(self, length: int) -> pa.Array:
+        """A list for each of so many payloads."""
+        self._add_single()
+        rows = in_order(self._rows.array(), self._places)
+        places = self._heads.places
+        heads = in_order(self._heads.structs(), places)
+        columns = {field.name: heads.field(field.name) for field in HEAD}
+        metadata = pa.nulls(len(rows), pa.string())
+        if row_type(self._log).get_field_index(KEY_UPDATE) >= 0:
+            is_update = pc.is_valid(rows.field(KEY_UPDATE))
+            metadata = pc.if_else(is_update, columns["metadata"], None)
+        columns["metadata"] = metadata
+        structs = pa.StructArray.from_arrays(
+            [*columns.values(), rows], fields=list(log_type(self._log))
+        )
+        return listed(structs, places, length)
+
+
+@without_collector
+def other_events_batch(
+    taken: Taken,
+    topics: pa.Array,
+    formats: pa.Array,
+    keys: pa.Array,
+    values: pa.Array,
+    *headers: pa.Array,
+) -> pa.Array:
+    """Payloads, as ``decode_payload_batch`` takes them, with the topics (string) that they are of,
+    to a list of ``counts.LOOKED_AT`` each: their events that no log takes, and in the lists of some
+    payloads how many events there are in the batch that change a row of a source that is taken.
+
+    An Aerospike delete without a set is no log's alone, so it is never taken.
+    """
+    try:
+        counts, others = Counts(topics), EventArrays()
+        for format, places, decoded in parts_of(formats, keys, values, *headers):
+            for indexes, columns in decoded.columns:
+                own = list(map(places.__getitem__, indexes))
+                if columns.source in taken.of_format(format):
+                    counts.add(own, columns.source, columns.operation)
+                else:
+                    others.add_columns(own, columns, Texts())
+            for index, events in decoded.events.items():
+                for event in events:
+                    if taken.has(format, event):
+                        counts.add([places[index]], event.source, event.operation)
+                    else:
+                        others.add_events(places[index], [event])
+        return counts.beside(others.structs(), others.places, len(values))
+    except Exception:
+        pass
+    decoded_events = decode_payload_batch(formats, keys, values, *headers)
+    return others_of(taken, topics, formats, decoded_events)
+
+
+PAYLOAD_FUNCTIONS: Final[dict[str, BatchFunction]] = {
+    "log_events": log_events_batch,
+    "other_events": other_events_batch,
+}
+"""What Spark calls for the functions of logs, and of what no log takes."""
+
+
+def register_log_events(
+    spark: SparkSession,
+    name: str,
+    log: Log,
+    sources: frozenset[Source] | None,
+    schemas: Mapping[int, Registered | None],
+) -> None:
+    """Make ``log_events_batch`` of a log known under this name, with schemas of a registry."""
+    log_events = PAYLOAD_FUNCTIONS["log_events"]
+
+    def events(*fields: pa.Array) -> pa.Array:
+        know(schemas)
+        return log_events(log, sources, *fields)
+
+    register(spark, name, events, pa.list_(log_type(log)))
+
+
+def register_other_events(
+    spark: SparkSession, name: str, taken: Taken, schemas: Mapping[int, Registered | None]
+) -> None:
+    """Make ``other_events_batch`` known under this name, with schemas of a registry."""
+    other_events = PAYLOAD_FUNCTIONS["other_events"]
+
+    def events(*fields: pa.Array) -> pa.Array:
+        know(schemas)
+        return other_events(taken, *fields)
+
+    register(spark, name, events, pa.list_(LOOKED_AT))

@@ -1,0 +1,15 @@
+{{
+    config(
+        materialized="state_table",
+    )
+}}
+
+-- Only the shape: other_events finds out the log times of new payloads, and keeps them here before
+-- anything is made of the payloads (macros/events/log_times.sql).
+select
+    cast(null as string) as topic,
+    cast(null as int) as partition,
+    cast(null as bigint) as offset,
+    cast(null as timestamp) as log_time
+from (select 1) as nothing
+where false

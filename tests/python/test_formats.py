@@ -1,0 +1,40 @@
+"""Which format a message is decoded by: that of its topic when it was looked at."""
+
+import json
+
+from metadata import row, table
+
+from dbt_lakehouse.config.topics import Condition, Formats
+from dbt_lakehouse.dbt.formats import PROPERTY, TopicFormats, format_sql, formats_of, kept
+
+JSON = Formats.only("debezium_json")
+MAXWELL = Formats.only("maxwell_json")
+MIXED = Formats([(Condition(first_byte=0), "debezium_avro"), (None, "debezium_json")])
+
+
+def test_a_message_keeps_the_format_that_its_topic_had() -> None:
+    first = table(row(1), properties={PROPERTY: kept(None, {"a": (10, JSON), "b": (10, MIXED)})})
+    again = table(row(1), properties={PROPERTY: kept(first, {"a": (20, JSON), "b": (20, MIXED)})})
+    assert formats_of(again) == formats_of(first)
+    changed = table(row(1), properties={PROPERTY: kept(again, {"a": (30, MAXWELL)})})
+    formats = formats_of(changed)
+    assert formats == {
+        "a": TopicFormats([(None, JSON), (30, MAXWELL)]),
+        "b": TopicFormats.always(MIXED),
+    }
+    assert [formats["a"].then(at) for at in (5, 29, 30, 31)] == [JSON, JSON, MAXWELL, MAXWELL]
+    # Of a table that is made anew, today's are those of all.
+    anew = table(row(1), properties={PROPERTY: kept(None, {"a": (10, MAXWELL)})})
+    assert formats_of(anew) == {"a": TopicFormats.always(MAXWELL)}
+
+
+def test_it_is_told_in_sql() -> None:
+    changed = TopicFormats([(None, JSON), (30, MAXWELL)])
+    assert changed.sql() == (
+        "case when landed_at < timestamp_micros(30) then 'debezium_json' else 'maxwell_json' end"
+    )
+    both = format_sql({"a": TopicFormats.always(JSON), "b": TopicFormats.always(JSON), "c": None})
+    assert both.split() == "case when topic in ('a', 'b') then 'debezium_json' end".split()
+    assert format_sql({"c": None}) == "cast(null as string)"
+    assert "X'00'" in TopicFormats.always(MIXED).sql()
+    assert json.loads(kept(None, {"b": (1, MIXED)}))["b"][0][0] is None

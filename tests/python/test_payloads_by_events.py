@@ -1,0 +1,323 @@
+"""The functions of bronze give what they are defined by: the same as by way of all events of the
+payloads, each decoded alone, with all their texts.
+"""
+
+import json
+import random
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+import pytest
+from arrow_values import differing, values_of
+from fuzzing import Payload, changed, know_schemas, learn_anew, seeds, without_rest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from typed_events import random_changes, random_log
+from typed_seeds import log_of
+
+from benchmarks.payloads import SHAPES, USUAL, WRITES_ONLY, messages
+from dbt_lakehouse.spark import payload_functions
+from dbt_lakehouse.spark.by_events import Taken, log_events_of, others_of
+from dbt_lakehouse.spark.event_arrays import careful_events
+from dbt_lakehouse.spark.functions import decode_payload_batch
+from dbt_lakehouse.spark.payload_functions import log_events_batch, other_events_batch
+from python_udfs.core.events import CHANGES, Source
+from python_udfs.registry import AEROSPIKE_FORMATS, FORMATS, decode_payload
+from python_udfs.typed.declared import Log, LogColumn
+from python_udfs.typed.row import Change
+
+Arrays = tuple[pa.Array, pa.Array, pa.Array]
+_CHANGED_EACH: Final = 40
+# The short way takes no fewer than eight alike.
+_TIMES: Final = 8
+
+
+@pytest.fixture(autouse=True)
+def the_fast_way_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With short ways that learn whenever they can."""
+
+    def refuse(*_: Any) -> Any:
+        raise AssertionError("the fast way has raised")
+
+    learn_anew(monkeypatch)
+    without_rest()
+    know_schemas()
+    monkeypatch.setattr(payload_functions, "decode_payload_batch", refuse)
+
+
+def arrays_of(format: str, payloads: Sequence[Payload]) -> Arrays:
+    return (
+        pa.array([format] * len(payloads), pa.string()),
+        pa.array([each.key for each in payloads], pa.binary()),
+        pa.array([each.value for each in payloads], pa.binary()),
+    )
+
+
+def joined(parts: Sequence[Arrays]) -> Arrays:
+    formats, keys, values = (pa.concat_arrays(each) for each in zip(*parts, strict=True))
+    return formats, keys, values
+
+
+def check_log(log: Log, sources: frozenset[Source] | None, arrays: Arrays) -> None:
+    got = log_events_batch(log, sources, *arrays)
+    got.validate(full=True)
+    check_same(got, log_events_of(log, sources, careful_events(*arrays)), arrays, log)
+
+
+def check_others(taken: Taken, arrays: Arrays) -> None:
+    for topics in (topics_of(arrays), pa.array(["t"] * len(arrays[0]), pa.string())):
+        got = other_events_batch(taken, topics, *arrays)
+        got.validate(full=True)
+        expected = others_of(taken, topics, arrays[0], careful_events(*arrays))
+        check_same(got, expected, arrays, taken)
+
+
+def topics_of(arrays: Sequence[pa.Array]) -> pa.Array:
+    """Topics in turn, of so many payloads."""
+    return pa.array([f"t{place * 7 % 3}" for place in range(len(arrays[0]))], pa.string())
+
+
+def check_same(got: pa.Array, expected: pa.Array, arrays: Arrays, of: Any) -> None:
+    places = differing(got, expected)
+    if places:
+        where = places[0]
+        message = [array[where].as_py() for array in arrays]
+        raise AssertionError((message, of, values_of(got)[where], values_of(expected)[where]))
+
+
+def changes_of(format: str, payloads: Sequence[Payload]) -> dict[Source, list[Change]]:
+    """The events of each table."""
+    tables: dict[Source, list[Change]] = defaultdict(list)
+    for payload in payloads:
+        for event in decode_payload(format, *payload):
+            if event.operation in CHANGES:
+                images = (event.before, event.after, event.record_key, event.metadata)
+                tables[event.source].append(Change(event.operation, *images))
+    return tables
+
+
+def logs_of(
+    format: str, payloads: Sequence[Payload]
+) -> Iterator[tuple[Log, frozenset[Source] | None]]:
+    """Logs of all kinds, for each table."""
+    for source, changes in changes_of(format, payloads).items():
+        rng = random.Random(f"{format} {source}")
+        log = log_of(rng, changes)
+        if log is None:
+            continue
+        sources = frozenset({source})
+        names = tuple(each.column for each in log.columns)
+        keys = (("id",), tuple(each.field for each in log.columns if each.column in log.key))
+        beside = LogColumn("beside", "bigint", "ts", rng.choice((("source", "ts_ms"), ("lut",))))
+        yield log, sources
+        yield Log(log.columns, log.key, keys=keys, beside=(beside,)), None
+        yield Log(log.columns, partial=rng.random() < 0.5), sources
+        yield Log(log.columns, names, keyless=True), sources
+
+
+def takens_of(format: str, payloads: Sequence[Payload]) -> Iterator[Taken]:
+    sources = list(changes_of(format, payloads))
+    for some in (sources, sources[::2], []):
+        is_of_records = format in AEROSPIKE_FORMATS
+        none: frozenset[Source] = frozenset()
+        yield Taken(*(frozenset(some), none)[:: 1 if is_of_records else -1])
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_seeds_and_what_is_near_them(format: str) -> None:
+    known = seeds()[format]
+    arrays = arrays_of(format, known * _TIMES)
+    logs, takens = list(logs_of(format, known)), list(takens_of(format, known))
+    assert logs
+    for log, sources in logs:
+        check_log(log, sources, arrays)
+    for taken in takens:
+        check_others(taken, arrays)
+    seed = random.randrange(2**32)
+    print(f"seed {seed}")
+    rng = random.Random(seed)
+    shortest = sorted(known, key=lambda each: len(each.value))[:2]
+    for payload in islice(changed(known, rng), len(known), len(known) + _CHANGED_EACH):
+        arrays = arrays_of(format, [payload, *shortest] * _TIMES)
+        check_log(*rng.choice(logs), arrays)
+        check_others(rng.choice(takens), arrays)
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_messages_of_benchmarks(name: str) -> None:
+    shape = SHAPES[name]
+    # Of deletes there is no row to shuffle.
+    mix = WRITES_ONLY if "shuffled" in name else USUAL
+    payloads = [Payload(*each) for each in messages(shape, range(100), mix)]
+    arrays = arrays_of(shape.format, payloads)
+    for log, sources in logs_of(shape.format, payloads[:20]):
+        check_log(log, sources, arrays)
+    for taken in takens_of(shape.format, payloads):
+        check_others(taken, arrays)
+
+
+def test_formats_and_tables_side_by_side() -> None:
+    parts, every = [], []
+    for name in ("debezium", "aerospike", "maxwell", "unwrapped", "aerospike_json", "mongodb"):
+        shape = SHAPES[name]
+        payloads = [Payload(*each) for each in messages(shape, range(60), USUAL)]
+        parts.append(arrays_of(shape.format, payloads))
+        every += [each for each, _ in logs_of(shape.format, payloads)]
+    formats, keys, values = joined(parts)
+    order = pa.array(random.Random(5).sample(range(len(values)), len(values)))
+    mixed = (formats.take(order), keys.take(order), values.take(order))
+    for log in every:
+        check_log(log, None, mixed)
+    orders = frozenset({("shop", "sales", "orders"), ("sales", None, "orders")})
+    check_others(Taken(frozenset({(None, "users", "profiles")}), orders), mixed)
+
+
+# --- Rows of any kind -----------------------------------------------------------------------------
+
+_SOURCE: Final = {"db": "d", "schema": "s", "table": "t", "ts_ms": 5}
+
+
+def debezium(change: Change) -> Payload:
+    """The same change in an envelope."""
+    before, after = (b"null" if each is None else each for each in (change.before, change.after))
+    op = {"insert": "c", "delete": "d", "snapshot": "r"}.get(change.operation, "u")
+    source = json.dumps(_SOURCE, separators=(",", ":")).encode()
+    value = b'{"before":%b,"after":%b,"source":%b,"op":"%b","ts_ms":7}'
+    return Payload(change.record_key, value % (before, after, source, op.encode()))
+
+
+def unwrapped(change: Change) -> Payload:
+    """Its row alone."""
+    row = change.after or change.before or b'{"id":1}'
+    is_deleted = b"true" if change.operation == "delete" else b"false"
+    return Payload(change.record_key, row[:-1] + b',"__deleted":"%b","__table":"t"}' % is_deleted)
+
+
+def maxwell(change: Change) -> Payload:
+    """Its row, and what that was."""
+    row = change.after or change.before or b'{"id":1}'
+    kind = b"delete" if change.operation == "delete" else b"insert"
+    if change.before is not None and change.after is not None:
+        kind = b"update"
+    old = b',"old":%b' % (change.before or b"{}") if kind == b"update" else b""
+    value = b'{"database":"d","table":"t","type":"%b","ts":9,"data":%b%b}' % (kind, row, old)
+    return Payload(None, value)
+
+
+def aerospike(change: Change) -> Payload:
+    """Its row as bins."""
+    row = msgspec.json.decode(change.after or change.before or b'{"id":1}')
+    kinds = {str: 3, int: 1, float: 2, bool: 17, list: 20, dict: 19}
+    bins = [
+        [name, kinds[type(value)], 0, value]
+        for name, value in row.items()
+        if type(value) in kinds and not (type(value) is int and abs(value) >= 2**63)
+    ]
+    key = ["ns", "t", b"d" * 20, None]
+    return Payload(None, msgspec.msgpack.encode([1, 1, [key, 1, 0, 10**12, bins]]))
+
+
+WRITERS: Final = {
+    "debezium_json": debezium,
+    "debezium_unwrapped_json": unwrapped,
+    "maxwell_json": maxwell,
+    "aerospike_messagepack": aerospike,
+}
+
+
+@pytest.mark.parametrize("format", WRITERS)
+@given(st.integers(0, 2**40))
+@settings(
+    deadline=None,
+    max_examples=150,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+def test_rows_of_any_kind(format: str, seed: int) -> None:
+    rng = random.Random(seed)
+    log = random_log(rng)
+    payloads = [WRITERS[format](each) for each in random_changes(rng, log)]
+    # As many of each as make a short way of their own.
+    arrays = arrays_of(format, [each for each in payloads for _ in range(_TIMES)])
+    check_log(log, None, arrays)
+
+
+# --- Headers, and bugs ----------------------------------------------------------------------------
+
+_HEADERS: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+_ID_LOG: Final = Log((LogColumn("id", "int", "id"), LogColumn("a", "string", "a")), ("id",))
+
+
+def inserts(count: int) -> list[Payload]:
+    return [
+        debezium(Change("insert", None, b'{"id":%d,"a":"x"}' % n, b'{"id":%d}' % n))
+        for n in range(count)
+    ]
+
+
+def test_events_of_key_updates_bring_their_metadata() -> None:
+    payloads = inserts(30)
+    other_key = [{"key": "__debezium.oldkey", "value": b'{"id":99}'}]
+    headers = pa.array([None if place % 5 else other_key for place in range(30)], _HEADERS)
+    arrays = (*arrays_of("debezium_json", payloads), headers)
+    got = log_events_batch(_ID_LOG, None, *arrays)
+    assert not differing(got, log_events_of(_ID_LOG, None, careful_events(*arrays)))
+    updates = [each["change"]["_key_update"] is not None for (each,) in got.to_pylist()]
+    assert updates == [place % 5 == 0 for place in range(30)]
+    assert [each["metadata"] is not None for (each,) in got.to_pylist()] == updates
+    taken = Taken(frozenset(), frozenset({("d", "s", "t")}))
+    topics = topics_of(arrays)
+    others = other_events_batch(taken, topics, *arrays)
+    assert not differing(others, others_of(taken, topics, arrays[0], careful_events(*arrays)))
+
+
+_COLLECTIONS: Final[tuple[Any, ...]] = (
+    *([], [[]], [None], ["a"], ["a", None], [1, True], [1, 2**40], [1.5, -0.0], [2.0, 1], ["1"]),
+    *([[1], "x"], {}, {"a": 1}, {"a": None, "b": 2}, {"a": "x", "b": 1}, {"a": {"b": 1}}, "t", 1.5),
+)
+_COLLECTION_TYPES: Final = (
+    *("array<string>", "array<int>", "array<bigint>", "array<double>", "array<boolean>"),
+    *("array<timestamp>", "array<decimal(9,2)>", "map<string,string>", "map<string,int>", "double"),
+    *("map<string,double>", "map<string,date>", "string"),
+)
+
+
+@pytest.mark.parametrize("type", _COLLECTION_TYPES)
+def test_collections_are_what_their_text_is(type: str) -> None:
+    log = Log((LogColumn("a", type, "a"),))
+    rng = random.Random(type)
+    for _ in range(40):
+        some = rng.choices(_COLLECTIONS, k=rng.choice((1, 1, 2, 5)))
+        changes = [Change("upsert", None, json.dumps({"a": each}).encode()) for each in some]
+        payloads = [aerospike(each) for each in changes for _ in range(_TIMES)]
+        check_log(log, None, arrays_of("aerospike_messagepack", payloads))
+
+
+def raise_error(*_: Any) -> Any:
+    raise RuntimeError("a bug")
+
+
+def test_a_bug_of_the_fast_way_costs_time_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    arrays = arrays_of("debezium_json", inserts(30))
+    taken = Taken(frozenset(), frozenset({("d", "s", "t")}))
+    topics = topics_of(arrays)
+    expected = log_events_batch(_ID_LOG, None, *arrays), other_events_batch(taken, topics, *arrays)
+    monkeypatch.setattr(payload_functions, "decode_payload_batch", decode_payload_batch)
+    monkeypatch.setattr(payload_functions, "EventArrays", raise_error)
+    assert log_events_batch(_ID_LOG, None, *arrays).equals(expected[0])
+    assert other_events_batch(taken, topics, *arrays).equals(expected[1])
+
+
+def test_a_wrong_format_and_a_wrong_type_stop() -> None:
+    arrays = arrays_of("debezium_json", inserts(3))
+    with pytest.raises(ValueError, match="can't have type 'text'"):
+        log_events_batch(Log((LogColumn("id", "text", "id"),)), None, *arrays)
+    with pytest.raises(AssertionError, match="the fast way has raised"):
+        log_events_batch(_ID_LOG, None, *arrays_of("json", inserts(3)))
+    assert len(log_events_batch(_ID_LOG, None, *arrays_of("debezium_json", []))) == 0
+    nothing = arrays_of("x", [])
+    others = other_events_batch(Taken(frozenset(), frozenset()), topics_of(nothing), *nothing)
+    assert len(others) == 0
