@@ -81,6 +81,20 @@ _RULES: Final = (
         r"(?s)(-----BEGIN\ [^-]*PRIVATE\ KEY-----).*?(?:-----END\ [^-]*-----|\Z)",
         rf"\1{HIDDEN}",
     ),
+    # YAML's values on lines of their own, folded (>-) and literal (|) ones too: all lines that are
+    # indented as the first one, before the rest of a line is taken alone. Not what is a mapping,
+    # "credentials:" with "provider: x" in it.
+    (
+        ("\n ", "\n\t"),
+        # Few lines end so, and of these Python's statements don't count.
+        r"((?m:^)(?=[^\n]*[:>|][-+\d]*[ \t]*(?:\#[^\n]*)?\r?\n\s)"
+        r"(?![ \t]*(?:if|elif|while|for|with|class|def|except|match|case)\b)"
+        rf"[^\n]*?{_NAME}[\"']?:[ \t]*)"
+        r"(?:[>|][-+\d]*[ \t]*(?:\#[^\n]*)?\r?\n(?:[ \t]*\r?\n)*"
+        r"|\r?\n(?![ \t]+(?:-[ ]+)?[\"']?[\w.-]+[\"']?:(?:\s|\Z)))"
+        r"(?P<indent>[ \t]+)[^\n]+(?:\n[ \t]*(?=\n)|\n(?P=indent)[^\n]*)*",
+        rf"\1{HIDDEN}",
+    ),
     # Of several words: up to the semicolon that ends them, or all of the line.
     (
         ("jaas",),
@@ -118,20 +132,7 @@ _RULES: Final = (
         (?:[ ]?{_QUOTED}|(?!\s)[^\n]*?(?=[)\]]+(?:[,;.:!?]?(?:\s|\Z)|[,;][(\[]|["'}}])|\n|\Z))""",
         rf"\1{HIDDEN}",
     ),
-    # YAML's values on lines of their own, folded (>-) and literal (|) ones too: all lines that are
-    # indented as the first one. Not what is a mapping, "credentials:" with "provider: x" in it.
-    (
-        ("\n ", "\n\t"),
-        # Few lines end so, and of these Python's statements don't count.
-        r"((?m:^)(?=[^\n]*[:>|][-+\d]*[ \t]*(?:\#[^\n]*)?\r?\n\s)"
-        r"(?![ \t]*(?:if|elif|while|for|with|class|def|except|match|case)\b)"
-        rf"[^\n]*?{_NAME}[\"']?:[ \t]*)"
-        r"(?:[>|][-+\d]*[ \t]*(?:\#[^\n]*)?\r?\n(?:[ \t]*\r?\n)*"
-        r"|\r?\n(?![ \t]+(?:-[ ]+)?[\"']?[\w.-]+[\"']?:(?:\s|\Z)))"
-        r"(?P<indent>[ \t]+)[^\n]+(?:\n[ \t]*(?=\n)|\n(?P=indent)[^\n]*)*",
-        rf"\1{HIDDEN}",
-    ),
-    # The same in a text whose ends of lines are escaped.
+    # Those of YAML in a text whose ends of lines are escaped.
     (
         ("\\n ", "\\n\t"),
         rf"({_NAME}\\*[\"']?:[ \t]*)"

@@ -20,7 +20,7 @@ from dbt_common.events.event_manager_client import get_event_manager
 from dbt_common.events.functions import fire_event
 from dbt_common.events.logger import LineFormat, LoggerConfig
 from dbt_common.events.types import Note
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from lakes import Lake, copy_project
 
@@ -141,6 +141,7 @@ NAMES: Final = (
     " Proxy-Authorization Cookie basic.auth.user.info fs.azure.account.key.x.core.example"
     " SharedAccessKey AccountKey google.credentials user_info signing_key"
 ).split()
+FOLDED: Final = "a: 1\n{0}: >-\n    {1}\n    {1}"
 SETTINGS: Final = (
     *("{0}={1}", "{0} = {1}", "{0}: {1}", "{0}:{1}", "{0} -> {1}", "{0} => {1}", "({0},{1})"),
     *("a=b, {0}={1}, c=d", "a=b;{0}={1};c=d", "-D{0}={1} -Dc=d", "--conf {0}={1}"),
@@ -148,7 +149,7 @@ SETTINGS: Final = (
     *(
         "export {0}={1}",
         "{0}:\n    {1}",
-        "a: 1\n{0}: >-\n    {1}\n    {1}",
+        FOLDED,
         "- {0}: |\n\n    {1}\n",
     ),
     *("{0}:\\n    {1}\\nb: 1", "{0}: |2-\\n    {1}\\n\\n    {1}", "{0}%3D{1}", "a%3D1%26{0}%3d{1}"),
@@ -169,6 +170,8 @@ def test_no_address_tells_a_secret(secret: str, form: str, place: str) -> None:
 
 
 @settings(deadline=None)
+@example(secret=f"{PART}{PART}", name="sasl.jaas.config", form=FOLDED, place="{}")
+@example(secret=f"{PART}{PART}", name="Cookie", form=FOLDED, place="{}")
 @given(
     secret=BARE,
     name=st.sampled_from(NAMES),
