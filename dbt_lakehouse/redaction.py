@@ -16,10 +16,10 @@ HIDDEN: Final = "***"
 # What a name has in it whose value is a secret: of a setting, a header, a part of an address.
 _WORD: Final = r"""(?ix:
     passw(?:or)?d | passphrase | passcode | (?-i:(?<=[a-z])Pass(?![a-z])) | pwd
-    | (?:(?<![^\W_])|(?<=-D))(?:pw|(?-i:[Pp]ass|PASS(?!=\d+\ WARN=)))(?![^\W_])
+    | (?:(?<![^\W_])|(?<=-D)|(?<=%[\da-f]{2}))(?:pw|(?-i:[Pp]ass|PASS(?!=\d+\ WARN=)))(?![^\W_])
     | secret | (?:token|credential)(?!s?[._-]provider) | jaas | authori[sz]ation | cookie
     | signature | assertion
-    | user[._-]?info | session[._-]?id | (?<![^\W_])sas(?![^\W_])
+    | user[._-]?info | session[._-]?id | (?:(?<![^\W_])|(?<=%[\da-f]{2}))sas(?![^\W_])
     | (?:access|account|api|auth|encryption|hmac|keystore|master|private|shared|signing|storage
         |subscription)[._-]?key
 )"""

@@ -20,7 +20,7 @@ from dbt_common.events.event_manager_client import get_event_manager
 from dbt_common.events.functions import fire_event
 from dbt_common.events.logger import LineFormat, LoggerConfig
 from dbt_common.events.types import Note
-from hypothesis import example, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from lakes import Lake, copy_project
 
@@ -141,6 +141,7 @@ NAMES: Final = (
     " Proxy-Authorization Cookie basic.auth.user.info fs.azure.account.key.x.core.example"
     " SharedAccessKey AccountKey google.credentials user_info signing_key"
 ).split()
+ENCODED: Final = "a%3D1%26{0}%3d{1}"
 FOLDED: Final = "a: 1\n{0}: >-\n    {1}\n    {1}"
 SETTINGS: Final = (
     *("{0}={1}", "{0} = {1}", "{0}: {1}", "{0}:{1}", "{0} -> {1}", "{0} => {1}", "({0},{1})"),
@@ -152,7 +153,7 @@ SETTINGS: Final = (
         FOLDED,
         "- {0}: |\n\n    {1}\n",
     ),
-    *("{0}:\\n    {1}\\nb: 1", "{0}: |2-\\n    {1}\\n\\n    {1}", "{0}%3D{1}", "a%3D1%26{0}%3d{1}"),
+    *("{0}:\\n    {1}\\nb: 1", "{0}: |2-\\n    {1}\\n\\n    {1}", "{0}%3D{1}", ENCODED),
     *("<{0}>{1}</{0}>", "<name>{0}</name><value>{1}</value>", "[(a,b), ({0},{1}), (c,d)]"),
 )
 PLACES: Final = (
@@ -172,6 +173,7 @@ def test_no_address_tells_a_secret(secret: str, form: str, place: str) -> None:
 @settings(deadline=None)
 @example(secret=f"{PART}{PART}", name="sasl.jaas.config", form=FOLDED, place="{}")
 @example(secret=f"{PART}{PART}", name="Cookie", form=FOLDED, place="{}")
+@example(secret=f"{PART}{PART}", name="PASS", form=ENCODED, place="{}")
 @given(
     secret=BARE,
     name=st.sampled_from(NAMES),
@@ -180,6 +182,8 @@ def test_no_address_tells_a_secret(secret: str, form: str, place: str) -> None:
 )
 def test_no_setting_tells_a_secret(secret: str, name: str, form: str, place: str) -> None:
     assert is_secret(name)
+    # A word in front of a colon, on a line of its own, is the name of something in a mapping.
+    assume(form != "{0}:\n    {1}" or not place.endswith(": refused"))
     assert PART not in without_secrets(place.format(form.format(name, secret)))
 
 
