@@ -83,7 +83,7 @@ _RULES: Final = (
     ),
     # YAML's values on lines of their own, folded (>-) and literal (|) ones too: all lines that are
     # indented as the first one, before the rest of a line is taken alone. Not what is a mapping,
-    # "credentials:" with "provider: x" in it.
+    # "credentials:" with "provider: x" in it: names in those have no digits, as secrets do.
     (
         ("\n ", "\n\t"),
         # Few lines end so, and of these Python's statements don't count.
@@ -91,7 +91,7 @@ _RULES: Final = (
         r"(?![ \t]*(?:if|elif|while|for|with|class|def|except|match|case)\b)"
         rf"[^\n]*?{_NAME}[\"']?:[ \t]*)"
         r"(?:[>|][-+\d]*[ \t]*(?:\#[^\n]*)?\r?\n(?:[ \t]*\r?\n)*"
-        r"|\r?\n(?![ \t]+(?:-[ ]+)?[\"']?[\w.-]+[\"']?:(?:\s|\Z)))"
+        r"|\r?\n(?![ \t]+(?:-[ ]+)?[\"']?(?:[^\W\d]|[.-])+[\"']?:(?:\s|\Z)))"
         r"(?P<indent>[ \t]+)[^\n]+(?:\n[ \t]*(?=\n)|\n(?P=indent)[^\n]*)*",
         rf"\1{HIDDEN}",
     ),
