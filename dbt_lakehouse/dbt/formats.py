@@ -5,10 +5,10 @@ says by now; and without Spark, for vars.topics has patterns that only Java unde
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
-from dbt_lakehouse.config.topics import Condition, Formats
+from dbt_lakehouse.config.topics import Condition, Formats, TopicMatcher
 from dbt_lakehouse.dbt.fold import moment
 from dbt_lakehouse.lake.tables import Table
 from dbt_lakehouse.texts import sql_text, sql_texts
@@ -30,11 +30,6 @@ class TopicFormats(NamedTuple):
         """Of a topic whose formats have not changed."""
         return cls([(None, formats)])
 
-    @classmethod
-    def always_or_none(cls, formats: Formats | None) -> "TopicFormats | None":
-        """The same; None of a topic without any."""
-        return None if formats is None else cls.always(formats)
-
     def then(self, landed_at: int) -> Formats:
         """Those of a message that has landed at a time."""
         found = [each for since, each in self.since if since is None or since <= landed_at]
@@ -42,14 +37,12 @@ class TopicFormats(NamedTuple):
 
     def sql(self) -> str:
         """The format of a message, as SQL over the columns of bronze."""
-        *earlier, (_, newest) = map(_chosen_sql, self.since)
+        *earlier, newest = [chosen_sql(formats.chosen) for _, formats in self.since]
         if not earlier:
             return newest
-        ends = [since for since, _ in self.since[1:]]
         whens = " ".join(
             f"when landed_at < {moment(end)} then {sql}"
-            for end, (_, sql) in zip(ends, earlier, strict=True)
-            if end is not None
+            for (end, _), sql in zip(self.since[1:], earlier, strict=True)
         )
         return f"case {whens} else {newest} end"
 
@@ -93,14 +86,31 @@ def kept(table: Table | None, found: Mapping[str, tuple[int, Formats]]) -> str:
     )
 
 
-def format_sql(topics: Mapping[str, TopicFormats | None]) -> str:
-    """The format of a message of one of these topics, as SQL over the columns of bronze. To hold
-    each message's topic against all patterns takes time.
+def formats_then(
+    table: Table | None, topics: Iterable[str], matcher: Callable[[], TopicMatcher]
+) -> dict[str, TopicFormats]:
+    """The formats by which other_events, which is ``table``, has looked at some topics; of one that
+    it hasn't, those of ``matcher``, by vars.topics. A topic without any is left out.
+    """
+    held = {} if table is None else formats_of(table)
+    asked = [topic for topic in topics if topic not in held]
+    found = {topic: held[topic] for topic in topics if topic in held}
+    if asked:
+        by_vars = matcher()
+        for topic in asked:
+            formats = by_vars.formats_in_bronze(topic)
+            if formats is not None:
+                found[topic] = TopicFormats.always(formats)
+    return found
+
+
+def format_sql(topics: Mapping[str, TopicFormats]) -> str:
+    """The format of a message of one of these topics, as SQL over the columns of bronze; null for
+    any other. To hold each message's topic against all patterns takes time.
     """
     alike: dict[str, list[str]] = {}
     for topic, each in topics.items():
-        if each is not None:
-            alike.setdefault(each.sql(), []).append(topic)
+        alike.setdefault(each.sql(), []).append(topic)
     if not alike:
         return "cast(null as string)"
     whens = "\n".join(
@@ -108,10 +118,6 @@ def format_sql(topics: Mapping[str, TopicFormats | None]) -> str:
         for sql, names in alike.items()
     )
     return f"case\n{whens}\nend"
-
-
-def _chosen_sql(each: tuple[int | None, Formats]) -> tuple[int | None, str]:
-    return each[0], chosen_sql(each[1].chosen)
 
 
 def chosen_sql(chosen: Iterable[tuple[Condition | None, str]]) -> str:
@@ -130,11 +136,14 @@ def condition_sql(when: Condition) -> str:
     if when.header is None:
         holds = f"substring(coalesce(value, key), 1, 1) = X'{when.first_byte or 0:02X}'"
     else:
-        holds = (
-            f"exists(headers, header -> header.key = {sql_text(when.header)}"
-            f" and header.value = cast({sql_text(when.value or '')} as binary))"
-        )
+        holds = f"exists(headers, header -> {is_asked_for(when)})"
     return (
         f"({holds} or (key is null and value is null"
         f" and exists(headers, header -> header.key = '{FORGOTTEN}')))"
     )
+
+
+def is_asked_for(when: Condition) -> str:
+    """Whether a ``header`` is the one that a condition asks for, as SQL."""
+    value = f"cast({sql_text(when.value or '')} as binary)"
+    return f"header.key = {sql_text(when.header or '')} and header.value = {value}"

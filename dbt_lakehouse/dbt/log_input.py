@@ -1,9 +1,9 @@
-"""What a run of a change log reads: payloads of bronze, and those of its events that other_events
-has.
+"""What is read for events: payloads of bronze, and those that other_events has; which of them a run
+of a change log reads.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
@@ -32,7 +32,9 @@ class LogInput:
     payloads: str | None
     """Of bronze."""
     topics: list[str] | None
-    """The topics among these that have events of the log's tables; None if nobody knows."""
+    """The topics among these that have events that are wanted; None if nobody knows."""
+    format: str | None
+    """The format of a payload of these topics, as SQL; None where nobody knows them."""
     added: str | None
     """Rows of other_events among which are events that no payload says by itself."""
     log_times: str | None
@@ -42,14 +44,23 @@ class LogInput:
     decoded once, and what was decoded since and is among ``added``.
     """
     may_name: str | None
-    """A condition on payloads with ``format`` (SQL) that those with an event of the log meet, and
-    most others of their topics don't; None where all of a topic's events are the log's.
+    """A condition on payloads with ``format`` (SQL) that those with a wanted event meet, and most
+    others of their topics don't; None where all of a topic's events are wanted.
     """
+    none: str
+    """A table of events, to select none from."""
 
 
-def log_input(run: NodeRun, log: Mapping[str, Any], part: Part, log_times: str | None) -> LogInput:
-    """What a run reads of its upstreams, which are other_events and bronze; ``log_times`` is the
-    table of these, if it has any rows.
+def log_input(
+    run: NodeRun,
+    log: Mapping[str, Any],
+    part: Part,
+    log_times: str | None,
+    format_of: Callable[[Sequence[str], Table], str],
+) -> LogInput:
+    """What a run of a change log reads of its upstreams, which are other_events and bronze;
+    ``log_times`` is the table of these, if it has any rows, ``format_of`` tells the format of a
+    payload of some topics, as other_events has looked at them.
     """
     events, bronze = run.upstreams
     rows = {Part.NEW: run.rows, Part.BEFORE: run.rows_before, Part.SO_FAR: run.rows_so_far}[part]
@@ -64,10 +75,12 @@ def log_input(run: NodeRun, log: Mapping[str, Any], part: Part, log_times: str |
     return LogInput(
         payloads=rows(bronze) if is_there and topics != [] else None,
         topics=topics,
+        format=None if topics is None else format_of(topics, table),
         added=rows(events) if may_be_added else None,
         log_times=log_times,
         excluded=run.rows_so_far(events) if may_be_invalid else None,
         may_name=_may_name(table, topics, log["sources"]),
+        none=str(events),
     )
 
 

@@ -328,9 +328,10 @@ class NodeRun:
 
     def properties(self) -> dict[str, str]:
         """Properties that the table must have before its rows are committed."""
+        found = {**self.properties_beside}
         if self.declaration is None:
-            return self.properties_beside
-        found = {f"{DECLARED}.{digest(self.declaration)}": self.declaration}
+            return found
+        found[f"{DECLARED}.{digest(self.declaration)}"] = self.declaration
         if None in self.to_fill.values() and self.fold is None:
             # Nobody has asked of the columns that earlier events are filled with.
             found[LEAVES] = ""

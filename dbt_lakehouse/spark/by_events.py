@@ -8,27 +8,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dbt_lakehouse.spark.counts import Counts
-from dbt_lakehouse.spark.event_arrays import listed
+from dbt_lakehouse.spark.event_arrays import EVENT, listed
 from dbt_lakehouse.spark.functions import change_rows_batch
 from python_udfs.core.events import CHANGES, DELETE, Event, Source
 from python_udfs.registry import AEROSPIKE_FORMATS
 from python_udfs.typed.declared import KEY_UPDATE, Log, row_type
 
-_TIME: Final = pa.timestamp("us", tz="UTC")
 _SOURCE: Final = ("source_database", "source_schema", "source_table")
-HEAD: Final = pa.struct(
-    [
-        ("event_index", pa.int32()),
-        ("operation", pa.string()),
-        ("source_database", pa.string()),
-        ("source_schema", pa.string()),
-        ("source_table", pa.string()),
-        ("record_key", pa.string()),
-        ("occurred_at", _TIME),
-        ("expires_at", _TIME),
-        ("metadata", pa.string()),
-    ]
-)
+HEAD: Final = [
+    EVENT.field(name)
+    for name in (
+        *("event_index", "operation", *_SOURCE, "record_key"),
+        *("occurred_at", "expires_at", "metadata"),
+    )
+]
+"""The columns of an event that tell where it is from, and what its row does not say."""
 
 
 class Taken(NamedTuple):

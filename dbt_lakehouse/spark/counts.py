@@ -6,27 +6,9 @@ from typing import Final
 
 import pyarrow as pa
 
-from dbt_lakehouse.spark.event_arrays import in_order, listed
+from dbt_lakehouse.spark.event_arrays import EVENT, in_order, listed
 from python_udfs.core.events import Source
 
-_TIME: Final = pa.timestamp("us", tz="UTC")
-EVENT: Final = pa.struct(
-    [
-        ("event_index", pa.int32()),
-        ("operation", pa.string()),
-        ("source_database", pa.string()),
-        ("source_schema", pa.string()),
-        ("source_table", pa.string()),
-        ("record_key", pa.string()),
-        ("before", pa.string()),
-        ("after", pa.string()),
-        ("occurred_at", _TIME),
-        ("expires_at", _TIME),
-        ("metadata", pa.string()),
-        ("error_code", pa.string()),
-        ("error_detail", pa.string()),
-    ]
-)
 LOOKED_AT: Final = pa.struct([*EVENT, ("is_taken", pa.bool_()), ("events", pa.int64())])
 """An event that no log takes, of which ``events`` is 1; or how many ``events`` there are of an
 operation and a source table that a log takes, where all else is null.

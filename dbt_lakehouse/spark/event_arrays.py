@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, chain, islice, repeat
 from operator import le
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -32,6 +32,13 @@ _ARROW_TYPES = {
     "timestamp": pa.timestamp("ms", tz="UTC"),
 }
 _EVENT_TYPES = [_ARROW_TYPES[name] for name in registry.EVENT_TYPES.values()]
+EVENT: Final = pa.struct(
+    [
+        (name, _SPARK_TIMESTAMP if pa.types.is_timestamp(type) else type)
+        for name, type in zip(registry.EVENT_TYPES, _EVENT_TYPES, strict=True)
+    ]
+)
+"""An event as Spark gets it."""
 
 # So much of payloads is taken from bytes to arrays at a time: little enough for all of their Python
 # objects, some ten times as large, to stay in a processor's cache. Ten thousand payloads of 250

@@ -157,12 +157,15 @@ def is_value_batch(texts: pa.Array, types: pa.Array) -> pa.Array:
     return _read_all(read, texts.to_pylist(), None)
 
 
-def _decoder_with(schemas: Mapping[int, Registered | None]) -> BatchFunction:
-    """``decode_payload_batch`` with schemas of a registry, which are shipped with it."""
+def with_schemas(
+    schemas: Mapping[int, Registered | None], function: BatchFunction
+) -> BatchFunction:
+    """A function of payloads with schemas of a registry, which are shipped with it."""
+    shipped = dict(schemas)
 
-    def decode(formats: pa.Array, keys: pa.Array, values: pa.Array, *headers: pa.Array) -> pa.Array:
-        know(schemas)
-        return decode_payload_batch(formats, keys, values, *headers)
+    def decode(*fields: pa.Array) -> pa.Array:
+        know(shipped)
+        return function(*fields)
 
     return decode
 
@@ -187,7 +190,7 @@ def register_decoder(spark: SparkSession, schemas: Mapping[int, Registered | Non
     name = "decode_payload"
     make_udf: Any = arrow_udf
     returns = registry.SQL_FUNCTIONS[name].returns
-    spark.udf.register(name, make_udf(_decoder_with(dict(schemas)), returns))
+    spark.udf.register(name, make_udf(with_schemas(schemas, decode_payload_batch), returns))
 
 
 def register_log(spark: SparkSession, name: str, log: Log) -> None:

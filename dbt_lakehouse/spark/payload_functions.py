@@ -6,6 +6,7 @@ bug of ours raises anywhere, a batch goes that way, on which one payload costs i
 """
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Final
 
 import pyarrow as pa
@@ -21,10 +22,11 @@ from dbt_lakehouse.spark.functions import (
     BatchFunction,
     decode_payload_batch,
     register,
+    with_schemas,
     without_collector,
 )
 from python_udfs.core.events import CHANGES, Event, EventColumns, Source
-from python_udfs.debezium.avro import Registered, know
+from python_udfs.debezium.avro import Registered
 from python_udfs.typed.batches import Changes
 from python_udfs.typed.declared import KEY_UPDATE, Log, layout, row_type
 from python_udfs.typed.rows import Rows
@@ -188,23 +190,13 @@ def register_log_events(
     schemas: Mapping[int, Registered | None],
 ) -> None:
     """Make ``log_events_batch`` of a log known under this name, with schemas of a registry."""
-    log_events = PAYLOAD_FUNCTIONS["log_events"]
-
-    def events(*fields: pa.Array) -> pa.Array:
-        know(schemas)
-        return log_events(log, sources, *fields)
-
-    register(spark, name, events, pa.list_(log_type(log)))
+    log_events = partial(PAYLOAD_FUNCTIONS["log_events"], log, sources)
+    register(spark, name, with_schemas(schemas, log_events), pa.list_(log_type(log)))
 
 
 def register_other_events(
     spark: SparkSession, name: str, taken: Taken, schemas: Mapping[int, Registered | None]
 ) -> None:
     """Make ``other_events_batch`` known under this name, with schemas of a registry."""
-    other_events = PAYLOAD_FUNCTIONS["other_events"]
-
-    def events(*fields: pa.Array) -> pa.Array:
-        know(schemas)
-        return other_events(taken, *fields)
-
-    register(spark, name, events, pa.list_(LOOKED_AT))
+    other_events = partial(PAYLOAD_FUNCTIONS["other_events"], taken)
+    register(spark, name, with_schemas(schemas, other_events), pa.list_(LOOKED_AT))

@@ -78,7 +78,7 @@
           the patterns.
 #}
 {% macro looked_events(payloads, partitions) -%}
-    {%- set format = adapter.format_of(partitions) if partitions else dbt.payload_format() -%}
+    {%- set format = adapter.format_of(this, partitions) if partitions else dbt.payload_format() -%}
     {%- set payloads = '(select *, ' ~ format ~ ' as format from ' ~ payloads ~ ')' -%}
     {%- set look = adapter.look_function(dbt.know_schemas_of(payloads, format)) -%}
     {%- set fields = dbt._event_fields() + ['is_taken', 'events'] -%}

@@ -19,10 +19,10 @@ from small_project import small_project
 from streams import MINUTE, ORDERS, PROFILES, START, Message
 
 from dbt_lakehouse.cli import lakehouse
-from dbt_lakehouse.commands.forget import erasing, finding
+from dbt_lakehouse.commands.forget import erasing, leaving
 from dbt_lakehouse.commands.forget.command import ForgetError, Options, Report, forget
 from dbt_lakehouse.commands.forget.entities import read_models
-from dbt_lakehouse.commands.forget.finding import InseparableError
+from dbt_lakehouse.commands.forget.leaving import InseparableError
 from dbt_lakehouse.commands.forget.payloads import BATCH_FORMATS, without_records
 from dbt_lakehouse.commands.keys import is_rounded
 from dbt_lakehouse.commands.why.command import why
@@ -317,7 +317,7 @@ def test_what_can_not_be_taken_apart_is_not_begun(
     told: Told, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # As a Canal message with rows of two keys.
-    monkeypatch.setattr(finding, "BATCH_FORMATS", ("aerospike_json",))
+    monkeypatch.setattr(leaving, "BATCH_FORMATS", ("aerospike_json",))
     before = told.snapshots()
     with pytest.raises(InseparableError, match=f"at {PROFILES}/0/2 holds rows of other keys"):
         told.forget("profiles", {"digest": digest_text(2)})

@@ -1,11 +1,19 @@
 """Which format a message is decoded by: that of its topic when it was looked at."""
 
 import json
+from typing import cast
 
 from metadata import row, table
 
-from dbt_lakehouse.config.topics import Condition, Formats
-from dbt_lakehouse.dbt.formats import PROPERTY, TopicFormats, format_sql, formats_of, kept
+from dbt_lakehouse.config.topics import Condition, Formats, TopicMatcher
+from dbt_lakehouse.dbt.formats import (
+    PROPERTY,
+    TopicFormats,
+    format_sql,
+    formats_of,
+    formats_then,
+    kept,
+)
 
 JSON = Formats.only("debezium_json")
 MAXWELL = Formats.only("maxwell_json")
@@ -33,8 +41,35 @@ def test_it_is_told_in_sql() -> None:
     assert changed.sql() == (
         "case when landed_at < timestamp_micros(30) then 'debezium_json' else 'maxwell_json' end"
     )
-    both = format_sql({"a": TopicFormats.always(JSON), "b": TopicFormats.always(JSON), "c": None})
+    alike = {"a": TopicFormats.always(JSON), "b": TopicFormats.always(JSON)}
+    both = format_sql(alike)
     assert both.split() == "case when topic in ('a', 'b') then 'debezium_json' end".split()
-    assert format_sql({"c": None}) == "cast(null as string)"
+    assert format_sql({}) == "cast(null as string)"
     assert "X'00'" in TopicFormats.always(MIXED).sql()
     assert json.loads(kept(None, {"b": (1, MIXED)}))["b"][0][0] is None
+
+
+class Asked:
+    """Which formats vars.topics tells, and of which topics it was asked."""
+
+    def __init__(self) -> None:
+        self.topics: list[str] = []
+
+    def formats_in_bronze(self, topic: str) -> Formats | None:
+        self.topics.append(topic)
+        return {"a": MAXWELL, "b": MAXWELL}.get(topic)
+
+
+def test_of_a_topic_that_was_looked_at_nobody_asks_the_patterns() -> None:
+    looked = table(row(1), properties={PROPERTY: kept(None, {"a": (10, JSON)})})
+    asked = Asked()
+    matcher = cast(TopicMatcher, asked)
+    # One without any format is left out.
+    found = formats_then(looked, ["a", "b", "c"], lambda: matcher)
+    assert found == {"a": TopicFormats.always(JSON), "b": TopicFormats.always(MAXWELL)}
+    assert asked.topics == ["b", "c"]
+
+    def refused() -> TopicMatcher:
+        raise AssertionError("the patterns are compiled")
+
+    assert formats_then(looked, ["a"], refused) == {"a": TopicFormats.always(JSON)}

@@ -3,6 +3,8 @@ about its payloads, and which tombstones are all that is left of a delete.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from operator import itemgetter
 from typing import Any, Final
 
 from dbt.adapters.base.meta import available
@@ -26,14 +28,9 @@ from dbt_lakehouse.dbt import (
     tables,
 )
 from dbt_lakehouse.dbt.compaction import Judged, Judging, TopicNews
-from dbt_lakehouse.dbt.formats import TopicFormats
-from dbt_lakehouse.dbt.log_input import Part
+from dbt_lakehouse.dbt.log_input import LogInput, Part
 from dbt_lakehouse.dbt.news import News
-from dbt_lakehouse.dbt.node_run import (
-    LOG_TIMES,
-    NodeRun,
-    kept,
-)
+from dbt_lakehouse.dbt.node_run import LOG_TIMES, NodeRun, kept
 from dbt_lakehouse.dbt.taken import Changed, TakenEvents, taken, text_of
 from dbt_lakehouse.lake.policies import compacted_topics
 from dbt_lakehouse.lake.tables import LOOKED, Table
@@ -61,19 +58,25 @@ class EventAdapter(WritingAdapter):
 
         tables = self.taken_events().tables
         function = declarations.function_name("look", "", [sorted(map(str, of)) for of in tables])
-        if schemas:
-            self.handle.session.functions.discard(function)
-        known = self.handle.session.schemas if schemas else {}
-        self._know(function, lambda spark: register_other_events(spark, function, tables, known))
+        self._know_with(
+            schemas,
+            function,
+            lambda spark, known: register_other_events(spark, function, tables, known),
+        )
         return function
 
     @available.parse(lambda *_: "null")
     @told
-    def format_of(self, partitions: Sequence[Mapping[str, Any]]) -> str:
+    def format_of(self, this: BaseRelation, partitions: Sequence[Mapping[str, Any]]) -> str:
         """The format of new payloads, as SQL: by vars.topics, of the topics in which there are any
-        (as of the macro partitions_of).
+        (as of the macro partitions_of). It is kept with the table.
         """
-        return self._format_of(sorted({each["topic"] for each in partitions}), None)
+        in_order = sorted(partitions, key=itemgetter("landed_at"), reverse=True)
+        first = {each["topic"]: each["landed_at"] for each in in_order}
+        found = formats.formats_then(None, first, self._matcher)
+        newest = {topic: each.since[-1][1] for topic, each in found.items()}
+        self.run_of(this).formats = {topic: (first[topic], newest[topic]) for topic in found}
+        return formats.format_sql(found)
 
     @available
     def is_meant(self, entry: Mapping[str, Any]) -> str:
@@ -173,16 +176,18 @@ class EventAdapter(WritingAdapter):
         own = self.look_at(run.own)
         looked = run.own if own is None else f"{run.own} version as of {own.snapshot}"
         rows = run.rows_before if topics is None else run.rows_so_far
-        return {
-            "payloads": rows(run.origin),
-            "topics": topics,
-            "format": None if topics is None else self._format_of(topics, own),
-            "added": f"(select * from {looked})",
-            "log_times": self._corrected_log_times(),
-            "excluded": f"(select * from {looked})",
-            "may_name": None,
-            "none": run.own,
-        }
+        return asdict(
+            LogInput(
+                payloads=rows(run.origin),
+                topics=None if topics is None else [*topics],
+                format=None if topics is None else self._format_of(topics, own),
+                added=f"(select * from {looked})",
+                log_times=self._corrected_log_times(),
+                excluded=f"(select * from {looked})",
+                may_name=None,
+                none=run.own,
+            )
+        )
 
     @available.parse_none
     @told
@@ -321,8 +326,7 @@ class EventAdapter(WritingAdapter):
 
         A word of vars.topics comes before a broker's.
         """
-        rules = topic_rules(self.connections.project().variables.get("topics"))
-        matcher, by_broker = TopicMatcher(self.spark._jvm, rules), compacted_topics(self.spark)
+        matcher, by_broker = self._matcher(), compacted_topics(self.spark)
         said = {topic: matcher.compacted_in_bronze(topic) for topic in topics}
         return {
             topic: True if each is None and topic in by_broker else each
@@ -356,16 +360,20 @@ class EventAdapter(WritingAdapter):
         """The format of a payload of these topics, as SQL: that by which other_events has looked at
         it.
         """
-        known = {} if events is None else formats.formats_of(events)
+        return formats.format_sql(formats.formats_then(events, topics, self._matcher))
+
+    def _matcher(self) -> TopicMatcher:
         rules = topic_rules(self.connections.project().variables.get("topics"))
-        matcher = TopicMatcher(self.spark._jvm, rules)
-        return formats.format_sql(
-            {
-                topic: known.get(topic)
-                or TopicFormats.always_or_none(matcher.formats_in_bronze(topic))
-                for topic in topics
-            }
-        )
+        return TopicMatcher(self.spark._jvm, rules)
+
+    def _know_with(self, schemas: bool, name: str, register: Callable[..., None]) -> None:
+        """``_know`` of a function that has the schemas that the session has found, if it needs
+        them: then it is another one each time.
+        """
+        if schemas:
+            self.handle.session.functions.discard(name)
+        known = self.handle.session.schemas if schemas else {}
+        self._know(name, lambda spark: register(spark, known))
 
     def _know(self, name: str, register: Callable[[SparkSession], None]) -> None:
         # What is compiled only needs no session.

@@ -25,13 +25,7 @@ from dbt_lakehouse.dbt import (
 from dbt_lakehouse.dbt.log_input import Part, log_input
 from dbt_lakehouse.dbt.marks import HistoryLost
 from dbt_lakehouse.dbt.message_keys import Verdict
-from dbt_lakehouse.dbt.node_run import (
-    CROSSED,
-    KEY_UPDATES,
-    TRUNCATED,
-    NodeRun,
-    kept,
-)
+from dbt_lakehouse.dbt.node_run import CROSSED, KEY_UPDATES, TRUNCATED, NodeRun, kept
 from dbt_lakehouse.dbt.truncate_order import Placed
 
 
@@ -91,14 +85,9 @@ class LogAdapter(EventAdapter):
     @available.parse_none
     @told
     def log_input(self, run: NodeRun, log: Mapping[str, Any], part: str) -> dict[str, Any]:
-        """What a run of a change log reads, see ``dbt_lakehouse.dbt.log_input``, with the SQL of
-        its payloads' formats; none where nobody knows their topics.
-        """
-        found = log_input(run, log, Part(part), self._corrected_log_times())
-        format = None
-        if found.topics is not None:
-            format = self._format_of(found.topics, run.table_of(run.upstreams[0]))
-        return {**asdict(found), "format": format, "none": str(run.upstreams[0])}
+        """What a run of a change log reads, see ``dbt_lakehouse.dbt.log_input``."""
+        times = self._corrected_log_times()
+        return asdict(log_input(run, log, Part(part), times, self._format_of))
 
     @available.parse(lambda *_: "decode_log")
     @told
@@ -116,11 +105,10 @@ class LogAdapter(EventAdapter):
         sources = None if given is None else frozenset((a, b, c) for a, b, c in given)
         of = [declared, sorted(map(str, sources or ()))]
         function = declarations.function_name("decode", name, of)
-        if schemas:
-            self.handle.session.functions.discard(function)
-        known = self.handle.session.schemas if schemas else {}
-        self._know(
-            function, lambda spark: register_log_events(spark, function, declared, sources, known)
+        self._know_with(
+            schemas,
+            function,
+            lambda spark, known: register_log_events(spark, function, declared, sources, known),
         )
         return function
 

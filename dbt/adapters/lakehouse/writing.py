@@ -15,7 +15,6 @@ from pyspark.sql.functions import expr
 
 from dbt.adapters.lakehouse.base import told
 from dbt.adapters.lakehouse.models import ModelAdapter
-from dbt_lakehouse.config.topics import TopicMatcher, topic_rules
 from dbt_lakehouse.dbt import (
     commits,
     contracts,
@@ -157,17 +156,6 @@ class WritingAdapter(ModelAdapter):
         """What is known of the log times of new payloads; it is kept for the next run."""
         times = log_times.log_times(partitions, known)
         run.keeps[LOG_TIMES] = times.known
-        rules = topic_rules(self.connections.project().variables.get("topics"))
-        matcher = TopicMatcher(self.spark._jvm, rules)
-        first: dict[str, int] = {}
-        for each in partitions:
-            first[each["topic"]] = min(
-                each["landed_at"], first.get(each["topic"], each["landed_at"])
-            )
-        for topic, landed_at in first.items():
-            found = matcher.formats_in_bronze(topic)
-            if found is not None:
-                run.formats[topic] = landed_at, found
         return times
 
     @available.parse_none

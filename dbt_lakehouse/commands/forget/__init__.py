@@ -2,8 +2,9 @@
 
     command   what is asked for, in which order it is done, what is reported
     entities  which tables hold a key's data, from the models' declarations
-    finding   which keys, events and payloads are meant
+    finding   which keys and events are meant
     reading   payloads that it takes to tell, and their events
+    leaving   what is left of their payloads, and of rows of other_events
     payloads  a batch without some of its records
     erasing   the tables' rows: deleted, or emptied where their place must stay
     purging   the data out of the tables' files and earlier snapshots

@@ -17,7 +17,8 @@ from dbt_lakehouse.commands.forget.entities import (
     read_models,
 )
 from dbt_lakehouse.commands.forget.erasing import steps
-from dbt_lakehouse.commands.forget.finding import EVENTS, drop_views, find
+from dbt_lakehouse.commands.forget.finding import drop_views, find
+from dbt_lakehouse.commands.forget.leaving import EVENTS
 from dbt_lakehouse.commands.forget.purging import purge
 from dbt_lakehouse.commands.keys import given_key
 from dbt_lakehouse.config.project import Project, lock_patience

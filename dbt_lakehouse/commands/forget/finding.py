@@ -1,4 +1,4 @@
-"""Which keys, events and payloads are meant.
+"""Which keys and events are meant.
 
 An event is where its change log or other_events has it; what it said stands in its payload, so
 payloads that it takes to tell are decoded here, as today's decoders read them.
@@ -13,18 +13,24 @@ from typing import Any, Final, NamedTuple
 
 from msgspec import Raw
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.functions import col, udf
+from pyspark.sql.functions import col
 
-from dbt_lakehouse.commands.forget import requests
+from dbt_lakehouse.commands.forget import leaving, reading, requests
 from dbt_lakehouse.commands.forget.entities import Entity, Pipeline, exists
-from dbt_lakehouse.commands.forget.payloads import BATCH_FORMATS, without_records
-from dbt_lakehouse.commands.forget.reading import DECODED, POSITION, READ, VIEWS, Payloads
+from dbt_lakehouse.commands.forget.leaving import EVENTS, PAYLOADS, leave
+from dbt_lakehouse.commands.forget.reading import (
+    DECODED,
+    EVENT,
+    POSITION,
+    READ,
+    Payloads,
+    keep,
+)
 from dbt_lakehouse.commands.keys import MICROSECONDS, UnusableKeyError, given_key, key_names
 from dbt_lakehouse.config.topics import TopicRule
 from dbt_lakehouse.dbt.news import topics_with
 from dbt_lakehouse.dbt.tables import look_at
-from dbt_lakehouse.errors import LakehouseError
-from dbt_lakehouse.lake.bronze import FORGOTTEN_HEADERS, IS_FORGOTTEN
+from dbt_lakehouse.lake.bronze import IS_FORGOTTEN
 from dbt_lakehouse.lake.tables import Table
 from dbt_lakehouse.texts import sql_text, sql_texts
 from python_udfs.registry import AEROSPIKE_FORMATS
@@ -33,32 +39,11 @@ from python_udfs.text.numbers import is_canonical_number, plain_number
 
 KEYS: Final = "forget_keys"
 """The key columns, in the change log's types."""
-EVENTS: Final = "forget_events"
-"""topic, partition, offset, event_index of the events that go."""
-PAYLOADS: Final = "forget_payloads"
-"""The payloads that they are in: topic, partition, offset, timestamp, log_time, landed_at, format,
-what is left of them (new_key, new_value, new_headers), and whether that is a part (is_part).
-"""
-PLACES: Final = "forget_places"
-"""What becomes of rows of other_events: topic, partition, offset, event_index, timestamp, log_time,
-format, and ``becomes``: a ``tombstone``, there or not; ``nothing``; or ``the same``, with what
-their metadata is without the others.
-"""
-_EVENT: Final = f"{POSITION}, event_index"
 # Of times in message keys, by their logical types.
 _SHIPPED_DIGITS: Final = (3, MICROSECONDS, 9)
 _SHIPPED_KEYS: Final = "forget_shipped_keys"
 _OWN: Final = "forget_own_events"
-_LEFT: Final = "forget_left"
-_VIEWS: Final = (KEYS, EVENTS, PAYLOADS, PLACES, _SHIPPED_KEYS, _OWN, _LEFT, *VIEWS)
-
-
-class OutdatedError(LakehouseError):
-    """The tables are not what today's decoders make of bronze; the message says what to run."""
-
-
-class InseparableError(LakehouseError):
-    """A payload holds rows of other keys too, and its format can't be taken apart."""
+_VIEWS: Final = (KEYS, _SHIPPED_KEYS, _OWN, *leaving.VIEWS, *reading.VIEWS)
 
 
 class Found(NamedTuple):
@@ -86,24 +71,21 @@ def find(
     types = {
         field.name: field.dataType.simpleString() for field in spark.table(entity.log.path).schema
     }
-    _keep(_typed_keys(spark, entity, types, given), KEYS)
+    keep(_typed_keys(spark, entity, types, given), KEYS)
     keys = spark.table(KEYS).count()
     looked = look_at(spark, pipeline.other_events.label)
     assert looked is not None
     payloads = Payloads(spark, looked, rules)
     if entity.namespace:
         linked = 0
-        _keep(_events_of_records(spark, pipeline, entity, payloads, looked), _OWN)
+        keep(_events_of_records(spark, pipeline, entity, payloads, looked), _OWN)
     else:
         linked = _follow_key_changes(spark, entity)
-        _keep(_events_of_rows(spark, pipeline, entity, payloads), _OWN)
-    _keep(_events(spark, pipeline, entity, payloads), EVENTS)
+        keep(_events_of_rows(spark, pipeline, entity, payloads), _OWN)
+    keep(_events(spark, pipeline, entity, payloads), EVENTS)
     payloads.read(f"select distinct {POSITION} from {EVENTS}")
-    _keep(_left(spark, entity), _LEFT)
-    _refuse_inseparable(spark)
-    _refuse_outdated(spark, pipeline)
-    _keep(_payloads(spark, pipeline, rules), PAYLOADS)
-    _keep(_places(spark, pipeline), PLACES)
+    digests = frozenset(row["_digest"] for row in spark.table(KEYS).collect() if entity.namespace)
+    leave(spark, pipeline, rules, entity.namespace or "", digests)
     return Found(keys, linked, spark.table(PAYLOADS).count(), spark.table(EVENTS).count())
 
 
@@ -111,10 +93,6 @@ def drop_views(spark: SparkSession) -> None:
     """Nothing of what was found stays in the session."""
     for view in _VIEWS:
         spark.catalog.dropTempView(view)
-
-
-def _keep(rows: DataFrame, view: str) -> None:
-    rows.localCheckpoint(eager=True).createOrReplaceTempView(view)
 
 
 def key_condition(entity: Entity, one: str, other: str) -> str:
@@ -201,7 +179,7 @@ def _follow_key_changes(spark: SparkSession, entity: Entity) -> int:
             where {not_null}
             """
         )
-        _keep(rows, KEYS)
+        keep(rows, KEYS)
         now = spark.table(KEYS).count()
         if now == known:
             return now - before
@@ -220,7 +198,7 @@ def _events_of_records(
         select _position.topic, _position.partition, _position.offset, _position.event_index
         from {entity.log.path} where _digest in ({digests})
         union
-        select {_EVENT} from {pipeline.other_events.path}
+        select {EVENT} from {pipeline.other_events.path}
         where {_is_of_records(entity, digests)}
     """
     logs = [each.table for each in entity.neighbours if each.namespace == entity.namespace]
@@ -242,7 +220,7 @@ def _events_of_records(
         topics = topics_with(looked, None, unbuilt)
         payloads.read_those_with(_is_of_records(entity, digests), topics)
     return spark.sql(
-        f"{own} union select {_EVENT} from {DECODED} where {_is_of_records(entity, digests)}"
+        f"{own} union select {EVENT} from {DECODED} where {_is_of_records(entity, digests)}"
     )
 
 
@@ -268,19 +246,19 @@ def _events_of_rows(
         f" where {key_condition(entity, relation, 'known')})"
         for relation in ("log", "log._previous_key")
     )
-    _keep(spark.sql(logged), _OWN)
+    keep(spark.sql(logged), _OWN)
     payloads.read(f"select distinct {POSITION} from {_OWN}")
     fields = ", ".join(
         f"{sql_text(entity.fields[each])}, `{each}`"
         for each in sorted(entity.key, key=lambda each: entity.fields[each])
     )
     shipped = [_exact_json(f"named_struct({fields})", digits) for digits in _SHIPPED_DIGITS]
-    _keep(_shipped_keys(spark, shipped), _SHIPPED_KEYS)
+    keep(_shipped_keys(spark, shipped), _SHIPPED_KEYS)
     # Tombstones name no table: they are known by the key of the messages in front of them.
     return spark.sql(
         f"""
         with own as (
-            select * from {_all_decoded(pipeline)} left semi join {_OWN} using ({_EVENT})
+            select * from {_all_decoded(pipeline)} left semi join {_OWN} using ({EVENT})
         ),
 
         known as (
@@ -295,9 +273,9 @@ def _events_of_rows(
             cross join {_SHIPPED_KEYS} as keys
         )
 
-        select {_EVENT} from {_OWN}
+        select {EVENT} from {_OWN}
         union
-        select {_EVENT} from {pipeline.other_events.path}
+        select {EVENT} from {pipeline.other_events.path}
         left semi join known using (topic, record_key)
         where operation = 'tombstone'
         """
@@ -308,13 +286,13 @@ def _all_decoded(pipeline: Pipeline) -> str:
     """The events of the payloads that were read, those too that no payload says by itself, to
     select from.
     """
-    fields = f"{_EVENT}, operation, record_key, metadata"
+    fields = f"{EVENT}, operation, record_key, metadata"
     return f"""(
         select {fields} from {DECODED}
         union all
         select {fields} from {pipeline.other_events.path}
         left semi join {READ} using ({POSITION})
-        left anti join {DECODED} using ({_EVENT})
+        left anti join {DECODED} using ({EVENT})
         where added_by is not null
     )"""
 
@@ -374,22 +352,22 @@ def _events(
                 get_json_object(metadata, '$.event_key') as event_key,
                 payloads.key
             from counted
-            left semi join {_OWN} using ({_EVENT})
+            left semi join {_OWN} using ({EVENT})
             inner join {READ} as payloads using ({POSITION})
             where is_alone and {_is_row_key(entity)}
         ),
 
         meant as (
-            select {_EVENT} from {_OWN}
+            select {EVENT} from {_OWN}
             union
-            select {_EVENT} from {invalid}
+            select {EVENT} from {invalid}
             left semi join own
                 on
                     events.topic = own.topic
                     and get_json_object(events.metadata, '$.event_key') = own.event_key
             where operation = 'invalid'
             union
-            select {_EVENT} from {invalid}
+            select {EVENT} from {invalid}
             left semi join (
                 select payloads.topic, payloads.partition, payloads.offset
                 from {payloads.table} as payloads
@@ -398,9 +376,9 @@ def _events(
             where operation = 'invalid'
         )
 
-        select {_EVENT} from meant
+        select {EVENT} from meant
         union
-        select {_EVENT} from {pipeline.other_events.path}
+        select {EVENT} from {pipeline.other_events.path}
         left semi join meant using ({POSITION})
         where operation = 'invalid'
     """
@@ -408,7 +386,7 @@ def _events(
         # What was known by payloads that have nothing left.
         found += f"""
             union
-            select {_EVENT} from {pipeline.other_events.path}
+            select {EVENT} from {pipeline.other_events.path}
             left semi join (
                 select {POSITION} from {payloads.table}
                 where {IS_FORGOTTEN} and key is null and value is null
@@ -417,153 +395,3 @@ def _events(
                 operation <> 'tombstone' or record_key is not null or metadata is not null
         """
     return spark.sql(found)
-
-
-# --- payloads -------------------------------------------------------------------------------------
-
-
-def _left(spark: SparkSession, entity: Entity) -> DataFrame:
-    """What is left of the payloads of the events, and which records of each are gone."""
-    digests = frozenset(row["_digest"] for row in spark.table(KEYS).collect() if entity.namespace)
-    namespace = entity.namespace or ""
-
-    def left(format: str | None, key: Any, value: Any) -> Any:
-        if format not in BATCH_FORMATS:
-            return None, None, None
-        key, value = (None if each is None else bytes(each) for each in (key, value))
-        return without_records(format, key, value, namespace, digests)
-
-    left_of = udf(left, "struct<key: binary, value: binary, gone: array<int>>", useArrow=False)
-    rows = spark.sql(f"select * from {READ} left semi join {EVENTS} using ({POSITION})").withColumn(
-        "left", left_of("format", "key", "value")
-    )
-    return rows.selectExpr(
-        *(POSITION.split(", ")),
-        "timestamp",
-        "landed_at",
-        "format",
-        "headers",
-        f"{IS_FORGOTTEN} as is_forgotten",
-        "left.value is not null as is_part",
-        "if(left.value is null, null, left.key) as new_key",
-        "left.value as new_value",
-        "left.gone",
-    )
-
-
-def _refuse_inseparable(spark: SparkSession) -> None:
-    """Raise ``InseparableError`` if a payload that goes as a whole has events that stay."""
-    inseparable = f"""
-        select {POSITION}, max(left_of.format) as format
-        from {DECODED}
-        inner join (select * from {_LEFT} where gone is null) as left_of using ({POSITION})
-        left join (select {_EVENT}, true as goes from {EVENTS}) using ({_EVENT})
-        where operation <> 'tombstone'
-        group by {POSITION}
-        having bool_or(goes) and bool_or(goes is null)
-        limit 1
-    """
-    for topic, partition, offset, format in spark.sql(inseparable).collect():
-        raise InseparableError(
-            f"the message at {topic}/{partition}/{offset} holds rows of other keys beside this"
-            f" one's, and nothing can be taken out of {format}: forget all of its keys together"
-        )
-
-
-def _refuse_outdated(spark: SparkSession, pipeline: Pipeline) -> None:
-    """Raise ``OutdatedError`` if other events would go than are meant."""
-    not_meant = f"""
-        select 1 from (
-            select {POSITION}, explode(gone) as event_index from {_LEFT}
-            union all
-            -- Of other formats, a payload goes as a whole.
-            select {_EVENT} from {DECODED}
-            left semi join (select * from {_LEFT} where gone is null) using ({POSITION})
-            where operation <> 'tombstone'
-        )
-        left anti join {EVENTS} using ({_EVENT})
-    """
-    not_gone = f"""
-        select 1 from {EVENTS}
-        inner join (select * from {_LEFT} where gone is not null) using ({POSITION})
-        left join {DECODED} using ({_EVENT})
-        left anti join (
-            select {_EVENT} from {pipeline.other_events.path} where added_by is not null
-        ) using ({_EVENT})
-        where
-            not array_contains(gone, event_index)
-            and coalesce(operation <> 'tombstone', not is_forgotten)
-    """
-    if not spark.sql(not_meant).isEmpty() or not spark.sql(not_gone).isEmpty():
-        raise OutdatedError(
-            "today's decoders read payloads that hold this key otherwise than the tables have them:"
-            " `dbt run --full-refresh`, then forget again"
-        )
-
-
-def _payloads(spark: SparkSession, pipeline: Pipeline, rules: Sequence[TopicRule]) -> DataFrame:
-    """The payloads of the events, with their log times and what is to be left of them."""
-    return spark.sql(
-        f"""
-        select
-            {POSITION}, timestamp, landed_at, format, is_part, new_key, new_value,
-            coalesce(times.log_time, timestamp) as log_time,
-            {_headers_left(rules)} as new_headers
-        from {_LEFT}
-        left join {pipeline.log_times.path} as times using ({POSITION})
-        """
-    )
-
-
-def _headers_left(rules: Sequence[TopicRule]) -> str:
-    """SQL of the headers of a message that something was taken out of: those that tell its format
-    stay.
-    """
-    conditions = [each.when for each in rules if each.when is not None and each.when.header]
-    if not conditions:
-        return FORGOTTEN_HEADERS
-    is_asked_for = " or ".join(
-        f"(header.key = {sql_text(each.header or '')}"
-        f" and header.value = cast({sql_text(each.value or '')} as binary))"
-        for each in conditions
-    )
-    kept = f"filter(headers, header -> {is_asked_for})"
-    return f"concat({FORGOTTEN_HEADERS}, coalesce({kept}, array()))"
-
-
-def _places(spark: SparkSession, pipeline: Pipeline) -> DataFrame:
-    """What becomes of the rows of other_events."""
-    places = f"{_EVENT}, timestamp, log_time, format"
-    events = pipeline.other_events.path
-    return spark.sql(
-        f"""
-        with parts as (
-            select * from {PAYLOADS} where is_part
-        ),
-
-        wholes as (
-            select * from {PAYLOADS} where not is_part
-        ),
-
-        decoded as (
-            select {POSITION}, event.event_index, event.metadata
-            from parts
-            lateral view explode(decode_payload(format, new_key, new_value)) events as event
-        )
-
-        select {places}, 'tombstone' as becomes, cast(null as string) as metadata
-        from {EVENTS} inner join parts using ({POSITION})
-        union all
-        select {POSITION}, 0, timestamp, log_time, format, 'tombstone', null from wholes
-        union all
-        select {places}, 'nothing', null
-        from {events} left semi join wholes using ({POSITION})
-        where event_index <> 0
-        union all
-        select {places}, 'the same', decoded.metadata
-        from {events} as events
-        inner join decoded using ({_EVENT})
-        left anti join {EVENTS} using ({_EVENT})
-        where operation <> 'tombstone' and not events.metadata <=> decoded.metadata
-        """
-    )

@@ -8,7 +8,7 @@ from pyspark.sql.functions import expr
 
 from dbt_lakehouse.commands.forget.entities import BRONZE
 from dbt_lakehouse.config.topics import TopicMatcher, TopicRule
-from dbt_lakehouse.dbt.formats import TopicFormats, format_sql, formats_of
+from dbt_lakehouse.dbt.formats import format_sql, formats_then
 from dbt_lakehouse.lake.avro_schemas import ids_in, schemas_of
 from dbt_lakehouse.lake.tables import Table
 from dbt_lakehouse.spark.functions import register_decoder
@@ -24,6 +24,7 @@ DECODED: Final = "forget_decoded"
 record_key, metadata.
 """
 POSITION: Final = "topic, partition, offset"
+EVENT: Final = f"{POSITION}, event_index"
 _POSITIONS: Final = "forget_positions"
 _LOOKED_AT: Final = "forget_looked_at"
 _FOUND: Final = "forget_found"
@@ -33,6 +34,11 @@ _COLUMNS: Final = f"{POSITION}, timestamp, landed_at, key, value, headers"
 _MOST_RANGES: Final = 100
 
 
+def keep(rows: DataFrame, view: str) -> None:
+    """Evaluate rows once and for all, as a view."""
+    rows.localCheckpoint(eager=True).createOrReplaceTempView(view)
+
+
 class Payloads:
     """Makes the views, and adds to them; each payload is read once."""
 
@@ -40,7 +46,7 @@ class Payloads:
         self, spark: SparkSession, other_events: Table, rules: Sequence[TopicRule]
     ) -> None:
         self._spark: Final = spark
-        self._formats: Final = formats_of(other_events)
+        self._other_events: Final = other_events
         self._matcher: Final = TopicMatcher(spark._jvm, rules)
         self.table: Final = BRONZE.path
         self._add(spark.sql(f"select {_COLUMNS} from {self.table} where false"), is_first=True)
@@ -97,11 +103,7 @@ class Payloads:
     def _with_formats(self, rows: DataFrame) -> DataFrame:
         topics = [row.topic for row in rows.select("topic").distinct().collect()]
         # Those by which they were looked at.
-        formats = {
-            topic: self._formats.get(topic)
-            or TopicFormats.always_or_none(self._matcher.formats_in_bronze(topic))
-            for topic in topics
-        }
+        formats = formats_then(self._other_events, topics, lambda: self._matcher)
         return rows.withColumn("format", expr(format_sql(formats)))
 
     def _know_schemas(self) -> None:
