@@ -140,6 +140,8 @@ def test_workers_build_what_one_process_builds(
     monkeypatch.setenv("LAKEHOUSE_MASTER", cluster.address)
     monkeypatch.setenv("LAKEHOUSE_WORKERS_PYTHON", str(python))
     monkeypatch.setenv("SPARK_LOCAL_IP", LOOPBACK)
+    # As for large lakes: adaptive execution, generated code, many partitions. Others have none.
+    monkeypatch.setenv("LAKEHOUSE_SMALL", "false")
     project = distributed.project
     places = ("--project-dir", str(project), "--profiles-dir", str(project / "profiles"))
     with dbt(distributed, *MODELS, "--target", "cluster", *places, **VARIABLES) as command:
@@ -151,6 +153,7 @@ def test_workers_build_what_one_process_builds(
     # All of it is in the bucket.
     assert not (distributed.folder / "lake" / "warehouse").exists()
 
+    monkeypatch.setenv("LAKEHOUSE_SMALL", "true")
     local = Lake(tmp_path / "local")
     local.folder.mkdir()
     assert set(local.dbt(*MODELS, **VARIABLES).values()) == {"success"}

@@ -114,6 +114,9 @@ def _settings(folder: str) -> dict[str, str]:
         "spark.scheduler.allocation.file": pools.as_uri(),
         # Whoever asks for millions of rows gets them part by part, and not the server all of them.
         "spark.sql.thriftServer.incrementalCollect": "true",
+        # What a query aggregates is computed when it is asked, within the client's time limit, and
+        # not with its first row: so only adaptive execution has it.
+        "spark.sql.adaptive.enabled": "true",
         # Else a query could read files.
         "spark.sql.runSQLOnFiles": "false",
         # Else a schema in a query could name any class, which Spark makes one of.
