@@ -4,6 +4,7 @@
     make soak SOAK="--seed 17 --episodes 1"   # repeats that one
     make soak SOAK="--crashes"                # kills, bad disks, no catalog
     make soak SOAK="--fuzz"                   # payloads, 10 million of each format
+    make soak SOAK="--tests"                  # the tests that `make test` has no time for
 
 Episodes take turns: a deep one does many things to a few tables of a few streams, a wide one builds
 very many streams of every wire format in three runs. What has become of each is kept in
@@ -216,6 +217,8 @@ def _kind(found: Sequence[str]) -> str:
 def main(arguments: Sequence[str]) -> int:
     """Play episodes or crashes; 1 if any has failed."""
     options = _options(arguments)
+    if options.tests:
+        return _test()
     FOLDER.mkdir(parents=True, exist_ok=True)
     remove_leftovers(FOLDER)
     Told.tell_each_minute()
@@ -231,6 +234,13 @@ def main(arguments: Sequence[str]) -> int:
             _play_one(seed, options)
     print(report(), flush=True)
     return 1 if any(each["found"] for each in _played()) else 0
+
+
+def _test() -> int:
+    """Run the tests with the mark `long`, which pyproject.toml leaves out."""
+    flags = ["--strict-config", "--strict-markers", "-ra"]
+    command = [sys.executable, "-m", "pytest", "-o", f"addopts={' '.join(flags)}", "-m", "long"]
+    return subprocess.run([*command, "-n", "2", "--dist", "loadfile"], cwd=ROOT).returncode
 
 
 def _fuzz(end: float) -> int:
@@ -492,6 +502,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     told = "no episodes: all that can go wrong in a command, or what has this text in its name"
     parser.add_argument("--crashes", nargs="?", const="", help=told)
     parser.add_argument("--fuzz", action="store_true", help="payloads of all formats, nothing else")
+    parser.add_argument("--tests", action="store_true", help="tests marked `long`, nothing else")
     parser.add_argument("--shrink-minutes", type=float, default=10.0, help="(%(default)s)")
     return parser.parse_args(arguments)
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any, Final, NamedTuple
 
+import pytest
 from commands import Command, lakehouse
 from kafka_topics import (
     BRONZE,
@@ -114,6 +115,7 @@ def expected_contents(plan: Plan) -> list[tuple[int, int, int, int, int, int]]:
     ]
 
 
+@pytest.mark.long
 def test_kills_lose_nothing_and_land_nothing_twice(lake: Lake, kafka: Kafka) -> None:
     plan = Plan(
         messages=60_000,

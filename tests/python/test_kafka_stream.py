@@ -384,6 +384,7 @@ def test_a_stream_is_refused_what_can_not_be_meant(lake: Lake, kafka: Kafka) -> 
         stream_all(lake, [topic, "not-there"])
 
 
+@pytest.mark.long
 def test_the_lag_is_told_before_and_after_a_landing(
     lake: Lake, kafka: Kafka, capsys: pytest.CaptureFixture[str]
 ) -> None:

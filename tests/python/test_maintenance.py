@@ -317,6 +317,7 @@ def test_what_is_kept_of_a_snapshot_moves_on_with_it() -> None:
     assert kept_anew(table(1, append, append, of="1")) == {}
 
 
+@pytest.mark.long
 def test_old_metadata_goes(lake: Lake) -> None:
     """New tables have it from the profile, older ones get it from maintenance."""
     name = "write.metadata.delete-after-commit.enabled"
@@ -328,6 +329,7 @@ def test_old_metadata_goes(lake: Lake) -> None:
     assert lake.properties("gold.orders")[name] == "true"
 
 
+@pytest.mark.long
 def test_what_tables_say_of_themselves_outlives_their_snapshots(lake: Lake) -> None:
     """What they were made of, in their commits; and what is kept of the snapshot that they had."""
 

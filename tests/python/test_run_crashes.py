@@ -14,7 +14,13 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> CrashLake:
     return CrashLake.make(tmp_path_factory.mktemp("crashes"))
 
 
-@pytest.mark.parametrize("command", COMMITS)
+@pytest.mark.parametrize(
+    "command",
+    [
+        pytest.param(command, marks=[pytest.mark.long] if command == "forget" else [])
+        for command in COMMITS
+    ],
+)
 def test_no_commit_of_a_command_is_left_out(lake: CrashLake, command: str) -> None:
     assert lake.seen(command) == COMMITS[command]
 
@@ -25,7 +31,9 @@ def test_no_commit_of_a_command_is_left_out(lake: CrashLake, command: str) -> No
         # What is absent is remembered, and gold has it still.
         ("run", Point("gold.meters", 0), "java"),
         # The redriven are there, and in quarantine too.
-        ("redrive", Point("silver.quarantined_payloads", 0), "both"),
+        pytest.param(
+            *("redrive", Point("silver.quarantined_payloads", 0), "both"), marks=pytest.mark.long
+        ),
     ],
 )
 def test_runs_that_are_killed(lake: CrashLake, command: str, point: Point, of: str) -> None:
@@ -33,10 +41,12 @@ def test_runs_that_are_killed(lake: CrashLake, command: str, point: Point, of: s
     assert lake.killed(command, point, of) == []
 
 
+@pytest.mark.long
 def test_a_commit_that_fails(lake: CrashLake) -> None:
     assert lake.failed("run", Point("gold.tickets", 0)) == []
 
 
 @pytest.mark.skipif(not can_mount(), reason="this user may mount no small disk to fill")
+@pytest.mark.long
 def test_a_disk_that_is_full_in_the_merge_of_gold(lake: CrashLake) -> None:
     assert lake.with_bad_disk("run", Trouble("gold", 0)) == []

@@ -259,6 +259,9 @@ def test_a_holder_in_another_checkout_keeps_its_lease_until_it_is_killed(
     lock.release()
 
 
+@pytest.mark.parametrize(
+    "checkouts", ["postgres", pytest.param("rest", marks=pytest.mark.long)], indirect=True
+)
 def test_two_dbt_runs_of_two_checkouts_build_each_position_once(
     spark: SparkSession, checkouts: list[Checkout]
 ) -> None:

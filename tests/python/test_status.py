@@ -268,6 +268,7 @@ class States:
         return [row.all("td")[0].text for row in table.all("tbody")[0].all("tr")]
 
 
+@pytest.mark.long
 def test_each_state_of_a_lake_has_a_report_and_a_status(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
