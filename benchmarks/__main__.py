@@ -38,6 +38,7 @@ BENCHMARKS: Final = (
     "scale",
     "upkeep",
     "workers",
+    "live",
 )
 _HEADINGS: Final = ("benchmark", "figure", "ratio", "bar", "", "measured")
 _VERDICTS: Final = {True: "met", False: "NOT MET", None: ""}
