@@ -4,20 +4,26 @@ import json
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import nullcontext
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from dbt_lakehouse.cli.options import Count, OneOf, project_options, set_by_signals
 from dbt_lakehouse.commands.standard_streams import Input, fail, opened, say, write
+from dbt_lakehouse.errors import LakehouseError
 from dbt_lakehouse.landing.captures import CaptureError
 from dbt_lakehouse.landing.progress import Counted, Reading, size_of_stream
 from dbt_lakehouse.telling import working
+from dbt_lakehouse.texts import counted
 from python_udfs.registry import FORMATS
 
 if TYPE_CHECKING:
     from dbt_lakehouse.config.project import Project
+
+_MAX_OFFSETS: Final = 500_000
 
 
 @click.command()
@@ -143,14 +149,21 @@ def _land_from_kafka(
 @click.option(
     "--max-offsets-per-trigger",
     type=Count(min=1),
-    default=500_000,
-    show_default=True,
-    help="Offsets for one commit at most.",
+    help=f"Offsets for one commit at most (default: {_MAX_OFFSETS:,}).",
 )
 @click.option(
     "--accept-loss",
     is_flag=True,
     help="Go on behind messages that Kafka has deleted unread, and record the gap.",
+)
+@click.option("--build", is_flag=True, help="Build too, in the same process: see below.")
+@click.option("--select", "-s", multiple=True, help="With --build: only these models, as dbt's.")
+@click.option("--exclude", multiple=True, help="With --build: not these models, as dbt's.")
+@click.option("--test", "with_tests", is_flag=True, help="With --build: run data tests too.")
+@click.option(
+    "--liveness",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="With --build: touch this file whenever all that is known is built.",
 )
 @project_options
 def stream(
@@ -158,38 +171,72 @@ def stream(
     topics: tuple[str, ...],
     interval: float,
     available_now: bool,
-    max_offsets_per_trigger: int,
+    max_offsets_per_trigger: int | None,
     accept_loss: bool,
+    build: bool,
+    select: tuple[str, ...],
+    exclude: tuple[str, ...],
+    with_tests: bool,
+    liveness: Path | None,
 ) -> None:
     """Land from Kafka every few seconds, until SIGTERM or Ctrl-C.
 
     Begins where bronze is. While it runs, `dbt run` leaves its topics to it and builds from what
     has landed.
+
+    With --build, each cycle is what `dbt run` is: it lands one bite (vars.max_messages_per_run) and
+    builds. A cycle begins as soon as there is news and the last one is done, at most every
+    --interval seconds. The project is read again when its files change. A cycle that fails is told
+    and tried again, with growing pauses; the tenth in turn ends the command.
     """
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
     from dbt_lakehouse.landing.kafka.stream import StreamOptions, refuse_unlisted, run_stream
-    from dbt_lakehouse.spark.session import has_ended
 
+    if build and (topics or accept_loss or max_offsets_per_trigger):
+        fail(
+            "--build lands as `dbt run` does: all topics, vars.max_messages_per_run at once."
+            " --topic, --max-offsets-per-trigger and --accept-loss go without it"
+        )
+    if not build and (select or exclude or with_tests or liveness):
+        fail("--select, --exclude, --test and --liveness go with --build")
     project.refuse_landing_elsewhere()
+    if build:
+        from dbt_lakehouse.commands.cycles import CycleOptions, run_cycles
+
+        named = (("--select", select), ("--exclude", exclude))
+        selection = [text for name, given in named for each in given for text in (name, each)]
+        cycles = CycleOptions(interval, available_now, selection, with_tests, liveness)
+        built = _until_stopped(lambda stopping: run_cycles(project, cycles, stopping), "built")
+        if built is not None:
+            say(f"built {counted(built, 'time')}")
+        return
     source = project.require_kafka()
     refuse_unlisted(source.rules, topics)
     spark = project.open_session()
-    stopping = set_by_signals(threading.Event())
     options = StreamOptions(
         topics=topics,
         interval_seconds=interval,
         available_now=available_now,
-        max_offsets=max_offsets_per_trigger,
+        max_offsets=max_offsets_per_trigger or _MAX_OFFSETS,
         accept_loss=accept_loss,
     )
+    landed = _until_stopped(lambda stopping: run_stream(spark, source, options, stopping), "landed")
+    if landed is not None:
+        say(f"kafka: landed {landed:,} messages")
+
+
+def _until_stopped(work: Callable[[threading.Event], int], done: str) -> int | None:
+    """What a piece of work that a signal stops has counted; None if Spark was stopped with it."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    from dbt_lakehouse.spark.session import has_ended
+
+    stopping = set_by_signals(threading.Event())
     try:
-        landed = run_stream(spark, source, options, stopping)
-    except (Py4JError, PySparkException, OSError):
+        return work(stopping)
+    except (Py4JError, PySparkException, OSError, LakehouseError):
         # systemd and timeout send the signal to Spark's JVM too.
         if not (stopping.wait(1) and has_ended(patience=5)):
             raise
-        click.echo("stopped together with Spark; what has landed is whole", err=True)
-        return
-    say(f"kafka: landed {landed:,} messages")
+        click.echo(f"stopped together with Spark; what has {done} is whole", err=True)
+        return None

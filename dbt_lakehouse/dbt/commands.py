@@ -1,6 +1,7 @@
 """Runs dbt's own commands inside those of `lakehouse`: in this process, so in the same session."""
 
 import os
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
@@ -17,13 +18,18 @@ from dbt_lakehouse.telling import working
 _OF_DBT: Final = (DbtBaseException, DbtUsageException, DbtInternalException)
 # It gives the manifest back, which takes longer to write than a small project to parse.
 _PARSE: Final = ("parse", "--no-write-json")
+_FAILED: Final = ("error", "fail", "runtime error", "partial success")
 _SEE_LOG: Final = "failed, dbt.log in the project's folder of logs says why"
 
 
 class DbtError(LakehouseError):
-    """A dbt command that failed; the message is dbt's."""
+    """A dbt command that failed; the message is dbt's, and ``result`` what it returns."""
 
     exit_code = 1
+
+    def __init__(self, message: str, result: Any = None) -> None:
+        super().__init__(message)
+        self.result: Final = result
 
 
 class ProjectError(DbtError):
@@ -32,8 +38,14 @@ class ProjectError(DbtError):
     exit_code = 2
 
 
-def run_dbt(project: Project, *arguments: str) -> Any:
-    """What a dbt command returns, run for the project as it was loaded. It prints nothing.
+def run_dbt(
+    project: Project,
+    *arguments: str,
+    manifest: Any = None,
+    hear: Callable[[Any], None] | None = None,
+) -> Any:
+    """What a dbt command returns, run for the project as it was loaded. It prints nothing; its
+    events go to ``hear``. With a ``manifest``, which it changes, it does not read the project.
 
     Raises ``DbtError``, ``ProjectError`` if all that it had to do was to read the project, and what
     was none of dbt's, an interrupt say, as it is.
@@ -45,15 +57,22 @@ def run_dbt(project: Project, *arguments: str) -> Any:
     # What it has to say of a failure is said below, and stands in its log. It counts who uses it by
     # a file that it leaves, and these are calls of ours.
     ours = ["--log-level", "none", "--no-send-anonymous-usage-stats"]
-    done = dbtRunner().invoke([*ours, *arguments, *flags])
+    runner = dbtRunner(manifest, [] if hear is None else [hear])
+    done = runner.invoke([*ours, *arguments, *flags])
     if done.success:
         return done.result
     if done.exception is not None and not isinstance(done.exception, _OF_DBT):
         raise done.exception
-    messages = [str(each.message) for each in getattr(done.result, "results", []) if each.message]
+    failed = failed_nodes(getattr(done.result, "results", ()))
+    messages = [str(each.message) for each in failed if each.message]
     said = "; ".join(messages) if done.exception is None else dbt_text(done.exception)
     kind = ProjectError if arguments[0] == _PARSE[0] else DbtError
-    raise kind(f"dbt {arguments[0]}: {said or _SEE_LOG}") from done.exception
+    raise kind(f"dbt {arguments[0]}: {said or _SEE_LOG}", done.result) from done.exception
+
+
+def failed_nodes(results: Iterable[Any]) -> list[Any]:
+    """Of a dbt command's results, those of nodes and hooks that are why it has failed."""
+    return [each for each in results if str(each.status) in _FAILED]
 
 
 def read_manifest(project: Project) -> Any:

@@ -20,7 +20,7 @@ SHARING: Final = {
         *("test_demo_build", "test_mistakes", "test_notebook", "test_pages_in_browser"),
         *("test_lake_copies", "test_query_page", "test_serve", "test_sql", "test_status"),
     ),
-    "kafka": ("test_kafka_batch", "test_kafka_stream", "test_kafka_trouble"),
+    "kafka": ("test_kafka_batch", "test_kafka_stream", "test_kafka_trouble", "test_cycles"),
     "rows": (
         *("test_compacted", "test_history", "test_key_updates", "test_keyless"),
         "test_partial_rows",

@@ -23,6 +23,7 @@ from dbt.adapters.lakehouse.connections import COMMANDS_THAT_LAND, LOGGER
 from dbt.adapters.lakehouse.folds import FoldAdapter
 from dbt_lakehouse.dbt import commits, maintenance, misfits, namesakes, tables, tidying
 from dbt_lakehouse.dbt.catalog import columns_to_come, shown_type
+from dbt_lakehouse.dbt.stalled import TopicsStalledError
 from dbt_lakehouse.errors import LakehouseError
 from dbt_lakehouse.lake.catalog import CATALOG
 from dbt_lakehouse.lake.iceberg import expire_own_history
@@ -267,7 +268,10 @@ class LakehouseAdapter(FoldAdapter):
         troubles = [str(error) for error in stalled.values()]
         self._tell_misfits(results)
         self.connections.keep_results(results, self._landed, troubles, self._rows_found)
-        raise_stalled(stalled)
+        try:
+            raise_stalled(stalled)
+        except LakehouseError as error:
+            raise TopicsStalledError(str(error), results) from None
 
     def _tell_misfits(self, results: Sequence[Any]) -> None:
         """Have results of the test no_misfits say what it has found, in place of how many rows that

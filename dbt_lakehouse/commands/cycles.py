@@ -1,0 +1,380 @@
+"""`lakehouse stream --build`: one process that stays warm lands and builds, cycle after cycle.
+
+A cycle is what `dbt run` is: it lands one bite of what is new in captures and Kafka, and builds
+what follows from it. Java, Spark and dbt's reading of the project, most of a small run's time, are
+there already. A cycle begins as soon as there is news and the last one is done; without news
+nothing runs but, now and then, a cycle for what time alone changes (rows that expire).
+"""
+
+import os
+import threading
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from dbt.contracts.graph.nodes import CompiledNode, ModelNode
+from pyspark.sql import SparkSession
+
+from dbt_lakehouse.config.project import Project, load
+from dbt_lakehouse.dbt.commands import (
+    DbtError,
+    ProjectError,
+    failed_nodes,
+    read_manifest,
+    run_dbt,
+)
+from dbt_lakehouse.dbt.stalled import TopicsStalledError
+from dbt_lakehouse.dbt.tables import look_at
+from dbt_lakehouse.errors import ConfigurationError, LakehouseError, LockedError, SessionError
+from dbt_lakehouse.lake import bronze
+from dbt_lakehouse.lake.locks import LakeLock, stream_lock
+from dbt_lakehouse.landing.files import configured_captures
+from dbt_lakehouse.landing.kafka.admin import PartitionLog, read_logs
+from dbt_lakehouse.landing.kafka.positions import TABLE as POSITIONS
+from dbt_lakehouse.landing.kafka.settings import KafkaSource
+from dbt_lakehouse.spark.session import has_ended
+from dbt_lakehouse.telling import tell
+from dbt_lakehouse.texts import counted
+
+FAILURES: Final = 10
+"""So many cycles that fail one after the other end the process."""
+_LONGEST_PAUSE: Final = 300.0
+# A cycle without news, for what time alone changes.
+_WITHOUT_NEWS_SECONDS: Final = 900.0
+# Others only look who has a stream's lock, but keep it away for that instant.
+_LOCK_SECONDS: Final = 1.0
+# dbt's event, by which the hook that lands says what it has landed (landing/configured.py): of
+# captures, if there are any, and then of Kafka.
+_SAID: Final = "JinjaLogInfo"
+_OF_CAPTURES, _OF_KAFKA = "landed ", "kafka: "
+# What dbt reads beside its folders, and these where the project does not say otherwise.
+_OF_PROJECT: Final = (
+    *("dbt_project.yml", "packages.yml", "dependencies.yml", "package-lock.yml"),
+    *("selectors.yml", "dbt_catalogs.yml", "vars.yml"),
+    *("models", "macros", "seeds", "snapshots", "tests", "analyses", "functions"),
+)
+# Offsets that are not landed, and how old the newest message is that is.
+_HOW_FAR: Final = f"""
+select
+    coalesce(sum(lag_messages), 0),
+    cast(current_timestamp() as double) - cast(max(landed_timestamp) as double)
+from {POSITIONS}
+where checked_at is not null
+"""
+
+Files = Mapping[Path, tuple[int, int] | None]
+"""Files and folders, each with when it was changed (ns) and its size; None is not there."""
+
+
+class CycleOptions(NamedTuple):
+    """How cycles run: at most one every ``interval_seconds``; with ``available_now``, until all
+    that was there has landed and is built. ``selection`` are dbt's options that choose nodes;
+    ``liveness`` is a file to touch whenever all that is known is built.
+    """
+
+    interval_seconds: float
+    available_now: bool = False
+    selection: Sequence[str] = ()
+    with_tests: bool = False
+    liveness: Path | None = None
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """dbt's arguments of a cycle."""
+        # A report and two manifests every few seconds are nothing that is read.
+        flags = ("--no-write-json", *self.selection)
+        if self.with_tests:
+            return ("build", "--resource-type", "model", "--resource-type", "test", *flags)
+        return ("run", *flags)
+
+
+class News(NamedTuple):
+    """What a cycle would find: Kafka's log ends, captures, and the snapshots of bronze and of
+    other_events, to which `redrive` adds.
+    """
+
+    ends: Mapping[tuple[str, int], int]
+    captures: Files
+    bronze: int | None
+    events: str | None
+
+
+class Parsed:
+    """A project as dbt has read it, for many commands."""
+
+    def __init__(self, manifest: Any) -> None:
+        self._manifest: Final = manifest
+        self._references: Final = [
+            (constraint, constraint.to)
+            for node in manifest.nodes.values()
+            if isinstance(node, ModelNode)
+            for constraint in node.all_constraints
+        ]
+
+    def for_a_command(self) -> Any:
+        """The manifest, in which dbt has compiled nothing. It puts ephemeral models into a node
+        that it takes for new, and leaves out those of one that has them from the last command; of a
+        foreign key's `ref` it leaves the name of a table, which is none.
+        """
+        for node in self._manifest.nodes.values():
+            if isinstance(node, CompiledNode):
+                node.extra_ctes, node.extra_ctes_injected = [], False
+                node._pre_injected_sql = None
+        for constraint, to in self._references:
+            constraint.to = to
+        return self._manifest
+
+
+def run_cycles(project: Project, options: CycleOptions, stopping: threading.Event) -> int:
+    """Land and build until ``stopping`` is set; how many cycles have built.
+
+    Raises ``LockedError`` for a topic that another stream lands, ``ConfigurationError`` and
+    ``KafkaError`` for what is wrong from the start, and what the last of ``FAILURES`` cycles that
+    fail in turn has failed by.
+    """
+    source = project.require_kafka()
+    if options.liveness is not None and not options.liveness.absolute().parent.is_dir():
+        raise ConfigurationError(f"--liveness {options.liveness}: there is no such folder")
+    chosen = ("--resource-type", "model", *options.selection)
+    if not run_dbt(project, "list", *chosen, manifest=read_manifest(project)):
+        raise ConfigurationError("--select and --exclude leave no model to build")
+    spark = project.open_session()
+    with ExitStack() as held:
+        return _Cycles(spark, project, source, options, held).run(stopping)
+
+
+class _Cycles:
+    """The cycles of one process. ``held`` are the locks of the topics that it lands."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        project: Project,
+        source: KafkaSource,
+        options: CycleOptions,
+        held: ExitStack,
+    ) -> None:
+        self._spark: Final = spark
+        self._project = project
+        self._source = source
+        self._options: Final = options
+        self._held: Final = held
+        self._locks: Final[dict[str, LakeLock]] = {}
+        self._parsed: Parsed | None = None
+        self._files: Files = {}
+        # What the last cycle has built from; None if that has failed.
+        self._built: News | None = None
+        self._is_behind = False
+        # Of the running cycle: what it has landed, and bronze behind that.
+        self._said: list[str] = []
+        self._landed_to: int | None = None
+        # What was told of cycles that have built, but not all is well.
+        self._trouble = ""
+        self._cycles = 0
+
+    def run(self, stopping: threading.Event) -> int:
+        """Cycle after cycle until ``stopping`` is set or, if it is to end there, all is built."""
+        logs = self._lock_topics()
+        tell(
+            f"streaming and building {counted(len(logs), 'partition')} of"
+            f" {counted(len(self._locks), 'topic')} from {self._source.settings.servers}"
+        )
+        failures = 0
+        built_at = -_WITHOUT_NEWS_SECONDS
+        while not stopping.is_set():
+            began = time.monotonic()
+            try:
+                if self._is_due(began - built_at):
+                    self._cycle()
+                    built_at = began
+                failures = 0
+                if self._options.liveness is not None:
+                    self._options.liveness.touch()
+                if self._options.available_now and not self._is_behind:
+                    break
+            # Whatever it is: what the next cycle does is the same.
+            except Exception as error:
+                failures += 1
+                self._built = None
+                self._go_on_or_raise(error, failures)
+            pause = paused(self._options.interval_seconds, failures)
+            stopping.wait(max(0.0, pause - (time.monotonic() - began)))
+        return self._cycles
+
+    def _go_on_or_raise(self, error: Exception, failures: int) -> None:
+        context: Any = self._spark.sparkContext
+        if context._jsc is None or has_ended(patience=1):
+            raise SessionError("Spark has ended: start again to go on") from error
+        # A project that is being written is waited for.
+        is_final = failures >= FAILURES and not isinstance(error, ProjectError)
+        # What is wrong from the start is for who has started it.
+        if self._cycles == 0 or is_final:
+            raise error
+        text = str(error) if isinstance(error, LakehouseError) else repr(error)
+        tell(f"{_now()} cycle failed, {counted(failures, 'time')} in turn: {text}")
+
+    def _is_due(self, since: float) -> bool:
+        """Whether there is anything to do, so many seconds after the last cycle."""
+        self._read_project()
+        return (
+            self._built is None
+            or self._is_behind
+            or since >= _WITHOUT_NEWS_SECONDS
+            or self._news() != self._built
+        )
+
+    def _read_project(self) -> None:
+        """Read the project if its files have changed; then all of it is to be built."""
+        # Before it is read: what is changed meanwhile is seen the next time.
+        before = looked_at(self._files)
+        if self._parsed is not None:
+            if before == self._files:
+                return
+            tell(f"{_now()} the project has changed, reading it again")
+            self._built = None
+            self._project = load(self._project.options)
+            self._source = self._project.require_kafka()
+        manifest = read_manifest(self._project)
+        found = looked_at(files_of(manifest, self._project))
+        self._parsed = Parsed(manifest)
+        self._files = {path: before.get(path, state) for path, state in found.items()}
+
+    def _news(self) -> News:
+        logs = self._lock_topics()
+        captures = configured_captures(self._project.variables, self._project.root)
+        return News(
+            {(log.kafka_topic, log.partition): log.end for log in logs},
+            looked_at(map(Path, captures)),
+            bronze.current_snapshot(self._spark),
+            self._events(),
+        )
+
+    def _events(self) -> str | None:
+        """The snapshot of other_events."""
+        table = look_at(self._spark, f"{self._project.silver}.other_events")
+        return None if table is None else table.snapshot
+
+    def _lock_topics(self) -> list[PartitionLog]:
+        """The topics' logs; a topic that is new is kept from other streams and batches."""
+        logs, _, _ = read_logs(self._spark, self._source.settings, self._source.rules)
+        for topic in sorted({log.topic for log in logs} - self._locks.keys()):
+            lock = stream_lock(self._spark, topic)
+            if not lock.take("lakehouse stream --build", _LOCK_SECONDS):
+                raise LockedError(f"topic {topic} is landed already, by {lock.holder()}")
+            self._held.callback(lock.release)
+            self._locks[topic] = lock
+        return logs
+
+    def _cycle(self) -> None:
+        """Land and build. Raises ``DbtError``."""
+        assert self._parsed is not None
+        began = time.monotonic()
+        # Before it lands: what comes meanwhile is the next one's.
+        news = self._news()
+        self._said, self._landed_to = [], news.bronze
+        try:
+            done = run_dbt(
+                self._project,
+                *self._options.command,
+                manifest=self._parsed.for_a_command(),
+                hear=self._hear,
+            )
+            results, trouble = done.results, ""
+        except DbtError as error:
+            results, trouble = tolerated(error)
+        if not self._has_landed:
+            # All others leave the topics to this process.
+            raise ConfigurationError(
+                "nothing was landed: no `on-run-start` hook of the project lands, as that of our"
+                " package of models does (docs/package.md)"
+            )
+        # Once: the others go on, whatever becomes of these.
+        if trouble and trouble != self._trouble:
+            tell(f"{_now()} {trouble}")
+        self._trouble = trouble
+        behind, age = self._spark.sql(_HOW_FAR).first() or (0, None)
+        built = sum(str(each.status) == "success" for each in models_of(results))
+        text = f"{'; '.join(self._said)}; built {counted(built, 'model')}"
+        tell(
+            f"{_now()} {text} in {time.monotonic() - began:.1f} s"
+            + ("" if age is None else f", {age:,.1f} s behind the newest message")
+        )
+        self._cycles += 1
+        self._is_behind = behind > 0
+        self._built = news._replace(bronze=self._landed_to, events=self._events())
+
+    @property
+    def _has_landed(self) -> bool:
+        return any(each.startswith(_OF_KAFKA) for each in self._said)
+
+    def _hear(self, event: Any) -> None:
+        """What dbt says in a cycle: the hook tells of landing when that is done."""
+        if event.info.name != _SAID or self._has_landed:
+            return
+        if event.data.msg.startswith((_OF_CAPTURES, _OF_KAFKA)):
+            self._said.append(str(event.data.msg))
+            # Models read bronze after this: rows that others add from now on may be left.
+            self._landed_to = bronze.current_snapshot(self._spark)
+
+
+def paused(interval: float, failures: int) -> float:
+    """Seconds from the beginning of a cycle to that of the next, after so many that have failed."""
+    return min(interval * 2.0 ** min(failures, 20), max(interval, _LONGEST_PAUSE))
+
+
+def files_of(manifest: Any, project: Project) -> Collection[Path]:
+    """What dbt has read of a project and its packages, and the folders in which more may come."""
+    found = {project.root / name for name in _OF_PROJECT}
+    if project.options.profiles_dir is not None:
+        found.add(Path(project.options.profiles_dir) / "profiles.yml")
+    for file in manifest.files.values():
+        if (path := getattr(file.path, "full_path", None)) is None:
+            continue
+        found.add(Path(path))
+        top = Path(file.path.project_root) / file.path.searched_path
+        found.update(each for each in Path(path).parents if each.is_relative_to(top))
+    return found
+
+
+def looked_at(paths: Iterable[Path]) -> dict[Path, tuple[int, int] | None]:
+    """Files as they are now."""
+    return {path: _state_of(path) for path in paths}
+
+
+def _state_of(path: Path) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size
+
+
+def models_of(results: Iterable[Any]) -> Iterator[Any]:
+    """Of a command's results, those of models: not of hooks and tests."""
+    return (each for each in results if each.node.resource_type == "model")
+
+
+def tolerated(error: DbtError) -> tuple[Sequence[Any], str]:
+    """The results of a command that has built all and ended with an error all the same, and what
+    is not well: topics that can't go on, tests that fail. Raises the error if it is another.
+    """
+    stalled = error.__cause__ if isinstance(error.__cause__, TopicsStalledError) else None
+    results: Sequence[Any] = getattr(stalled or error.result, "results", ())
+    failed = failed_nodes(results)
+    tests = [each for each in failed if str(each.status) == "fail"]
+    if len(tests) < len(failed):
+        raise DbtError("; ".join(f"{each.node.name}: {each.message}" for each in failed))
+    if stalled is None and not tests:
+        raise error
+    sentences = [] if stalled is None else [stalled.sentence]
+    if tests:
+        names = ", ".join(each.node.name for each in tests)
+        sentences.append(f"{counted(len(tests), 'test')} failed: {names}")
+    return results, "; ".join(sentences)
+
+
+def _now() -> str:
+    return f"{datetime.now(UTC):%H:%M:%S}"

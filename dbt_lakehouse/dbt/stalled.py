@@ -1,0 +1,15 @@
+"""How a dbt command ends that could not land some of Kafka's topics, and has done all the rest."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from dbt_common.exceptions import DbtRuntimeError
+
+
+class TopicsStalledError(DbtRuntimeError):
+    """``sentence`` is what is wrong with the topics, ``results`` are dbt's of all that has run."""
+
+    def __init__(self, sentence: str, results: Sequence[Any]) -> None:
+        super().__init__(f"cdc_lakehouse\n{sentence}")
+        self.sentence: Final = sentence
+        self.results: Final = list(results)

@@ -1,0 +1,178 @@
+"""`lakehouse stream --build`: gold follows a real broker, in one process."""
+
+import json
+import os
+import signal
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+import yaml
+from commands import lakehouse, wait_until
+from kafka_topics import Kafka, Outgoing
+from lakes import Lake, Rows, copy_project
+from small_messages import order
+from streams import MINUTE, ORDERS, START
+
+from dbt_lakehouse.cli import main
+from dbt_lakehouse.cli.landing import stream
+from dbt_lakehouse.commands.cycles import looked_at, paused
+from dbt_lakehouse.config.paths import ROOT
+
+BUILDS = ("stream", "--build", "--interval", "0.3")
+
+# What dbt writes into a manifest when it compiles one: it puts the first model into the second, and
+# a table's name for the `ref` of a foreign key. A seed can't be compiled.
+FILES = {
+    "models/gold/paid.sql": "{{ config(materialized='ephemeral') }}"
+    " select order_id from {{ ref('orders') }} where status = 'paid'",
+    "models/gold/paid_orders.sql": "{{ config(materialized='table') }}"
+    " select count(*) as n from {{ ref('paid') }}",
+    "models/gold/paid_orders.yml": """
+models:
+  - name: paid_orders
+    columns: [{name: n, data_type: bigint}]
+    constraints:
+      - {type: foreign_key, columns: [n], to: ref('orders'), to_columns: [order_id]}
+""",
+    "seeds/colours.csv": "name\nred\n",
+}
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    folder = tmp_path_factory.mktemp("cycles")
+    project = copy_project(folder / "project")
+    for name, text in FILES.items():
+        (project / name).write_text(text)
+    return Lake(folder, project)
+
+
+def change(place: int, op: str, number: int, status: str | None = None) -> Outgoing:
+    """A change of an order; all changes of an order are in one partition."""
+    message = order(ORDERS, place, START + place * MINUTE, op, number, status)
+    return Outgoing(message.value, message.key, None, number % 2, START + place * MINUTE)
+
+
+def orders(lake: Lake, columns: Sequence[str] = ("order_id", "status")) -> Rows:
+    """Gold's rows as any reader sees them; none while there is no table."""
+    try:
+        rows = lake.read("gold.orders")
+    except Exception:
+        return []
+    found = [{name: row[name] for name in columns if name in row} for row in rows]
+    return sorted(found, key=lambda row: int(row["order_id"]))
+
+
+def test_gold_follows_kafka_in_one_process(lake: Lake, kafka: Kafka, tmp_path: Path) -> None:
+    topic = kafka.create("cycles", 2)
+    entry = {"topic": topic, "land_as": ORDERS, "format": "debezium_json"}
+    topics = [entry, {"topic": "cycles-not-there", "format": "debezium_json"}]
+    kafka.send(topic, [change(0, "c", 1, "new"), change(1, "c", 2, "new"), change(2, "c", 3)])
+    log = lake.project / "models" / "silver" / "orders_changes.sql"
+    contract = lake.project / "models" / "gold" / "orders.yml"
+    declared, alive = log.read_text(), tmp_path / "alive"
+    places = ("--project-dir", str(lake.project), "--profiles-dir", f"{lake.project}/profiles")
+    options = (*BUILDS, "-s", "+orders paid_orders", "--liveness", str(alive), *places)
+    with lakehouse(lake, *options, topics=topics, captures=[]) as running:
+        running.wait_for("kafka: landed 3 messages; topic cycles-not-there can't go on; built ")
+        wait_until(alive.exists, "the file is touched")
+        first = [{"order_id": 1, "status": "new"}, {"order_id": 2, "status": "new"}]
+        assert orders(lake) == [*first, {"order_id": 3, "status": None}]
+
+        kafka.send(topic, [change(3, "u", 1, "paid"), change(4, "d", 2)])
+        second = [{"order_id": 1, "status": "paid"}, {"order_id": 3, "status": None}]
+        running.wait_for("; built ", times=2)
+        assert orders(lake) == second
+        assert lake.read("gold.paid_orders") == [{"n": 1}]
+        # Without news, nothing is built; the process lives.
+        touched = alive.stat().st_mtime_ns
+        wait_until(lambda: alive.stat().st_mtime_ns > touched, "it looks for news")
+        assert running.said.count("; built ") == 2
+
+        # A project that can't be read is told of, and waited for.
+        log.write_text("{{ change_log(")
+        running.wait_for("cycle failed, 1 time in turn: dbt parse: model orders_changes")
+        contract.write_text(contract.read_text().replace("name: note", "name: remark"))
+        log.write_text(declared.replace('"note":', '"remark":'))
+        wait_until(lambda: "remark" in orders(lake, ("order_id", "remark"))[0], "it has the column")
+        kafka.send(topic, [change(5, "d", 3)])
+        wait_until(lambda: orders(lake) == [second[0]], "it goes on")
+
+        os.kill(running.process.pid, signal.SIGTERM)
+        said = running.end()
+    assert said.endswith(f"built {said.count('; built ')} times\n")
+    assert "Traceback" not in said
+    # A topic that can't go on is told of once, and keeps no other from it.
+    assert said.count("vars.topics names cycles-not-there, which") == 1
+
+    # What waits in Kafka, and no more; nothing is landed twice.
+    kafka.send(topic, [change(6, "c", 4, "last")])
+    with lakehouse(lake, *options, "--available-now", topics=[entry], captures=[]) as running:
+        assert running.end().endswith("built 1 time\n")
+    assert orders(lake) == [second[0], {"order_id": 4, "status": "last"}]
+    rows = lake.read("bronze.raw_payloads")
+    assert len(rows) == len({(row["partition"], row["offset"]) for row in rows}) == 7
+
+
+def test_what_builds_nothing_is_told_before_spark_starts(
+    lake: Lake, kafka: Kafka, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kafka.create("cycles-nothing")
+    topics = [{"topic": "cycles-nothing", "format": "debezium_json"}]
+    places = ("--project-dir", str(lake.project), "--profiles-dir", f"{lake.project}/profiles")
+    variables = ("--vars", json.dumps({"topics": topics}))
+    with pytest.raises(SystemExit) as ended, lake.dbt_folders():
+        main(["stream", "--build", "-s", "nothing", *places, *variables])
+    assert ended.value.code == 2
+    said = capsys.readouterr()
+    assert said.err == "lakehouse: --select and --exclude leave no model to build\n"
+    assert said.out == ""
+
+
+def test_pauses_grow_with_each_failure() -> None:
+    assert [paused(5, failures) for failures in range(4)] == [5, 10, 20, 40]
+    assert paused(5, 9) == 300
+    assert paused(600, 0) == paused(600, 3) == 600
+    assert paused(5, 10_000) == 300
+
+
+def test_files_that_come_change_and_go_are_seen(tmp_path: Path) -> None:
+    path = tmp_path / "model.sql"
+    states = [looked_at([tmp_path, path])]
+    for text in ("select 1", "select 12", None):
+        # The clock of a file system may be coarse.
+        time.sleep(0.01)
+        path.unlink() if text is None else path.write_text(text)
+        states.append(looked_at([tmp_path, path]))
+    assert all(states[number] != states[number + 1] for number in range(3))
+    assert states[0][path] is states[3][path] is None
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        *(("--build", "--topic", "t"), ("--build", "--accept-loss")),
+        *(("--test",), ("-s", "orders"), ("--liveness", "alive")),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(
+    options: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["stream", *options])
+    assert ended.value.code == 2
+    assert "--build" in capsys.readouterr().err
+
+
+def test_what_is_deployed_can_be_called() -> None:
+    """The commands of the manifests have options that there are."""
+    unit = (ROOT / "deploy" / "lakehouse-stream.service").read_text()
+    (line,) = (each for each in unit.splitlines() if each.startswith("ExecStart="))
+    deployment = yaml.safe_load((ROOT / "deploy" / "kubernetes-stream.yaml").read_text())
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    for program, command, *options in (line.split("=", 1)[1].split(), container["command"]):
+        assert (Path(program).name, command) == ("lakehouse", "stream")
+        assert stream.make_context("stream", [*options]).params["build"] is True
+    assert "/tmp/alive" in container["command"] and "/tmp/alive" in str(container["livenessProbe"])
