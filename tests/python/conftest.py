@@ -23,10 +23,13 @@ SHARING: Final = {
     "kafka": ("test_kafka_batch", "test_kafka_stream", "test_kafka_trouble", "test_cycles"),
     "rows": (
         *("test_compacted", "test_history", "test_key_updates", "test_keyless"),
-        "test_partial_rows",
+        *("test_events", "test_partial_rows"),
         *("test_pictures", "test_shards", "test_why"),
     ),
 }
+
+# Each process makes such a lake, for minutes, unless all that use it are in one.
+_OF_FIXTURES: Final = {"demo": "demo", "built": "rows"}
 
 # What takes minutes: begun last, it would leave a process without work.
 _LONGEST: Final = (
@@ -83,6 +86,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with what opens a lake, and of that with what takes longest: the quick tests are what
     is left for the process that is done first.
     """
+    item: Any
+    for item in items:
+        definitions = item._fixtureinfo.name2fixturedefs
+        for name in _OF_FIXTURES.keys() & definitions.keys():
+            group = _OF_FIXTURES[name]
+            if definitions[name][-1].scope == "session" and _group_of(item.nodeid) != group:
+                raise pytest.UsageError(f"{item.nodeid}: its file belongs to SHARING[{group!r}]")
     items.sort(key=_turn)
 
 
