@@ -1,11 +1,10 @@
 """How far gold is behind Kafka while `lakehouse stream --build` runs: from the producer's send to
 gold's commit, and what a cycle takes in the end beside the beginning.
 
-A broker, a producer of 500 events a second over five tables, and the command share this machine.
-``--events 300000`` are ten minutes. Broker and producer are this process's children, and so are
-their seconds not the command's. An event is in gold with the first commit of its table that comes
-behind the commit of its log; when it was sent says Kafka's timestamp, which is the producer's. In
-the end gold must hold the rows that the producer knows.
+A broker, a producer of 500 events a second over five tables, and the command share this machine;
+``--events 300000`` are ten minutes. An event is in gold with the first commit of its table that
+comes behind the commit of its log; when it was sent says Kafka's timestamp, which is the
+producer's. In the end gold must hold the rows that the producer knows.
 """
 
 import json
@@ -17,14 +16,12 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 from pyiceberg.catalog.sql import SqlCatalog
 from pyspark.sql import SparkSession
 
@@ -33,7 +30,7 @@ from benchmarks.measuring import Figure, Options
 from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.config.project import ProjectOptions, load
 from local_kafka.broker import Broker
-from local_kafka.captures import QUIET
+from local_kafka.captures import QUIET, create_topics
 
 BENCHMARK: Final = "live"
 TABLES: Final = 5
@@ -111,10 +108,7 @@ def measure(options: Options) -> list[Figure]:
     log = folder / "stream.log"
     with Broker(folder / "kafka") as broker:
         servers: dict[str, Any] = {**QUIET, "bootstrap.servers": broker.bootstrap_servers}
-        topics = [NewTopic(_topic(number), PARTITIONS, 1) for number in range(TABLES)]
-        admin = AdminClient(servers)
-        for created in admin.create_topics(topics).values():
-            created.result()
+        create_topics(servers, {_topic(number): PARTITIONS for number in range(TABLES)})
         source = Source(producer := Producer({**servers, "linger.ms": 5}))
         memory: list[int] = []
         with _stream(project, folder, broker.bootstrap_servers, log) as process:
@@ -217,7 +211,7 @@ def _lake(folder: Path) -> dict[str, str]:
     }
 
 
-def _wait_for(is_so: Any, process: subprocess.Popen[bytes], log: Path) -> None:
+def _wait_for(is_so: Callable[[], bool], process: subprocess.Popen[bytes], log: Path) -> None:
     deadline = time.monotonic() + _PATIENCE
     while not is_so():
         if process.poll() is not None or time.monotonic() > deadline:

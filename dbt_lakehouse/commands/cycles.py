@@ -28,13 +28,12 @@ from dbt_lakehouse.dbt.commands import (
 )
 from dbt_lakehouse.dbt.stalled import TopicsStalledError
 from dbt_lakehouse.dbt.tables import look_at
-from dbt_lakehouse.errors import ConfigurationError, LakehouseError, LockedError, SessionError
+from dbt_lakehouse.errors import ConfigurationError, LakehouseError, SessionError
 from dbt_lakehouse.lake import bronze
-from dbt_lakehouse.lake.locks import LakeLock, stream_lock
+from dbt_lakehouse.lake.locks import hold_topic
 from dbt_lakehouse.landing.files import configured_captures
 from dbt_lakehouse.landing.kafka.admin import PartitionLog, read_logs
 from dbt_lakehouse.landing.kafka.positions import TABLE as POSITIONS
-from dbt_lakehouse.landing.kafka.settings import KafkaSource
 from dbt_lakehouse.spark.session import has_ended
 from dbt_lakehouse.telling import tell
 from dbt_lakehouse.texts import counted
@@ -44,8 +43,6 @@ FAILURES: Final = 10
 _LONGEST_PAUSE: Final = 300.0
 # A cycle without news, for what time alone changes.
 _WITHOUT_NEWS_SECONDS: Final = 900.0
-# Others only look who has a stream's lock, but keep it away for that instant.
-_LOCK_SECONDS: Final = 1.0
 # dbt's event, by which the hook that lands says what it has landed (landing/configured.py): of
 # captures, if there are any, and then of Kafka.
 _SAID: Final = "JinjaLogInfo"
@@ -102,21 +99,28 @@ class News(NamedTuple):
     events: str | None
 
 
-class Parsed:
-    """A project as dbt has read it, for many commands."""
+class WatchedProject:
+    """A project as dbt has read it, for many commands, and read again when its files change.
 
-    def __init__(self, manifest: Any) -> None:
-        self._manifest: Final = manifest
-        self._references: Final = [
-            (constraint, constraint.to)
-            for node in manifest.nodes.values()
-            if isinstance(node, ModelNode)
-            for constraint in node.all_constraints
-        ]
+    Raises ``ProjectError``, ``ConfigurationError`` and ``KafkaError`` where it is read.
+    """
 
-    def for_a_command(self) -> Any:
-        """The manifest, in which dbt has compiled nothing. It puts ephemeral models into a node
-        that it takes for new, and leaves out those of one that has them from the last command; of a
+    def __init__(self, project: Project) -> None:
+        self._read(project, {})
+
+    def read_again(self) -> bool:
+        """Whether its files have changed; then it is read."""
+        # Before it is read: what is changed meanwhile is seen the next time.
+        found = looked_at(self._files)
+        if found == self._files:
+            return False
+        tell(f"{_now()} the project has changed, reading it again")
+        self._read(load(self.project.options), found)
+        return True
+
+    def manifest(self) -> Any:
+        """dbt's manifest, in which nothing is compiled. dbt puts ephemeral models into a node that
+        it takes for new, and leaves out those of one that has them from the last command; of a
         foreign key's `ref` it leaves the name of a table, which is none.
         """
         for node in self._manifest.nodes.values():
@@ -127,6 +131,18 @@ class Parsed:
             constraint.to = to
         return self._manifest
 
+    def _read(self, project: Project, found: Files) -> None:
+        source, manifest = project.require_kafka(), read_manifest(project)
+        self.project, self.source, self._manifest = project, source, manifest
+        self._references = [
+            (constraint, constraint.to)
+            for node in manifest.nodes.values()
+            if isinstance(node, ModelNode)
+            for constraint in node.all_constraints
+        ]
+        now = looked_at(files_of(manifest, project))
+        self._files: Files = {path: found.get(path, state) for path, state in now.items()}
+
 
 def run_cycles(project: Project, options: CycleOptions, stopping: threading.Event) -> int:
     """Land and build until ``stopping`` is set; how many cycles have built.
@@ -135,15 +151,15 @@ def run_cycles(project: Project, options: CycleOptions, stopping: threading.Even
     ``KafkaError`` for what is wrong from the start, and what the last of ``FAILURES`` cycles that
     fail in turn has failed by.
     """
-    source = project.require_kafka()
     if options.liveness is not None and not options.liveness.absolute().parent.is_dir():
         raise ConfigurationError(f"--liveness {options.liveness}: there is no such folder")
+    watched = WatchedProject(project)
     chosen = ("--resource-type", "model", *options.selection)
-    if not run_dbt(project, "list", *chosen, manifest=read_manifest(project)):
+    if not run_dbt(project, "list", *chosen, manifest=watched.manifest()):
         raise ConfigurationError("--select and --exclude leave no model to build")
     spark = project.open_session()
     with ExitStack() as held:
-        return _Cycles(spark, project, source, options, held).run(stopping)
+        return _Cycles(spark, watched, options, held).run(stopping)
 
 
 class _Cycles:
@@ -152,19 +168,15 @@ class _Cycles:
     def __init__(
         self,
         spark: SparkSession,
-        project: Project,
-        source: KafkaSource,
+        watched: WatchedProject,
         options: CycleOptions,
         held: ExitStack,
     ) -> None:
         self._spark: Final = spark
-        self._project = project
-        self._source = source
+        self._watched: Final = watched
         self._options: Final = options
         self._held: Final = held
-        self._locks: Final[dict[str, LakeLock]] = {}
-        self._parsed: Parsed | None = None
-        self._files: Files = {}
+        self._topics: Final[set[str]] = set()
         # What the last cycle has built from; None if that has failed.
         self._built: News | None = None
         self._is_behind = False
@@ -180,15 +192,19 @@ class _Cycles:
         logs = self._lock_topics()
         tell(
             f"streaming and building {counted(len(logs), 'partition')} of"
-            f" {counted(len(self._locks), 'topic')} from {self._source.settings.servers}"
+            f" {counted(len(self._topics), 'topic')} from {self._watched.source.settings.servers}"
         )
         failures = 0
         built_at = -_WITHOUT_NEWS_SECONDS
         while not stopping.is_set():
             began = time.monotonic()
             try:
-                if self._is_due(began - built_at):
-                    self._cycle()
+                if self._watched.read_again():
+                    self._built = None
+                news = self._news()
+                is_old = began - built_at >= _WITHOUT_NEWS_SECONDS
+                if news != self._built or self._is_behind or is_old:
+                    self._cycle(news)
                     built_at = began
                 failures = 0
                 if self._options.liveness is not None:
@@ -216,35 +232,9 @@ class _Cycles:
         text = str(error) if isinstance(error, LakehouseError) else repr(error)
         tell(f"{_now()} cycle failed, {counted(failures, 'time')} in turn: {text}")
 
-    def _is_due(self, since: float) -> bool:
-        """Whether there is anything to do, so many seconds after the last cycle."""
-        self._read_project()
-        return (
-            self._built is None
-            or self._is_behind
-            or since >= _WITHOUT_NEWS_SECONDS
-            or self._news() != self._built
-        )
-
-    def _read_project(self) -> None:
-        """Read the project if its files have changed; then all of it is to be built."""
-        # Before it is read: what is changed meanwhile is seen the next time.
-        before = looked_at(self._files)
-        if self._parsed is not None:
-            if before == self._files:
-                return
-            tell(f"{_now()} the project has changed, reading it again")
-            self._built = None
-            self._project = load(self._project.options)
-            self._source = self._project.require_kafka()
-        manifest = read_manifest(self._project)
-        found = looked_at(files_of(manifest, self._project))
-        self._parsed = Parsed(manifest)
-        self._files = {path: before.get(path, state) for path, state in found.items()}
-
     def _news(self) -> News:
-        logs = self._lock_topics()
-        captures = configured_captures(self._project.variables, self._project.root)
+        logs, project = self._lock_topics(), self._watched.project
+        captures = configured_captures(project.variables, project.root)
         return News(
             {(log.kafka_topic, log.partition): log.end for log in logs},
             looked_at(map(Path, captures)),
@@ -254,32 +244,27 @@ class _Cycles:
 
     def _events(self) -> str | None:
         """The snapshot of other_events."""
-        table = look_at(self._spark, f"{self._project.silver}.other_events")
+        table = look_at(self._spark, f"{self._watched.project.silver}.other_events")
         return None if table is None else table.snapshot
 
     def _lock_topics(self) -> list[PartitionLog]:
         """The topics' logs; a topic that is new is kept from other streams and batches."""
-        logs, _, _ = read_logs(self._spark, self._source.settings, self._source.rules)
-        for topic in sorted({log.topic for log in logs} - self._locks.keys()):
-            lock = stream_lock(self._spark, topic)
-            if not lock.take("lakehouse stream --build", _LOCK_SECONDS):
-                raise LockedError(f"topic {topic} is landed already, by {lock.holder()}")
-            self._held.callback(lock.release)
-            self._locks[topic] = lock
+        source = self._watched.source
+        logs, _, _ = read_logs(self._spark, source.settings, source.rules)
+        for topic in sorted({log.topic for log in logs} - self._topics):
+            hold_topic(self._held, self._spark, topic, "lakehouse stream --build")
+            self._topics.add(topic)
         return logs
 
-    def _cycle(self) -> None:
-        """Land and build. Raises ``DbtError``."""
-        assert self._parsed is not None
+    def _cycle(self, news: News) -> None:
+        """Land and build; what comes behind ``news`` is the next one's. Raises ``DbtError``."""
         began = time.monotonic()
-        # Before it lands: what comes meanwhile is the next one's.
-        news = self._news()
         self._said, self._landed_to = [], news.bronze
         try:
             done = run_dbt(
-                self._project,
+                self._watched.project,
                 *self._options.command,
-                manifest=self._parsed.for_a_command(),
+                manifest=self._watched.manifest(),
                 hear=self._hear,
             )
             results, trouble = done.results, ""
@@ -300,7 +285,7 @@ class _Cycles:
         text = f"{'; '.join(self._said)}; built {counted(built, 'model')}"
         tell(
             f"{_now()} {text} in {time.monotonic() - began:.1f} s"
-            + ("" if age is None else f", {age:,.1f} s behind the newest message")
+            + ("" if age is None else f"; the newest message is {age:,.1f} s old")
         )
         self._cycles += 1
         self._is_behind = behind > 0

@@ -19,7 +19,7 @@ import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -41,6 +41,8 @@ from dbt_lakehouse.telling import tell
 
 # Of locks, beside a SQLite catalog.
 _FOLDER: Final = "locks"
+# Others only look who has a stream's lock, but keep it away for that instant.
+_LOOKS_SECONDS: Final = 1.0
 
 
 class LakeLock(ABC):
@@ -145,6 +147,14 @@ def stream_lock(spark: SparkSession, topic: str) -> LakeLock:
     """What a stream holds as long as it lands a topic (bronze's name)."""
     # No name of a file: it may be as long as one without an ending, and ``land_as`` is any text.
     return lake_lock(spark, f"stream-{hashlib.sha256(topic.encode()).hexdigest()[:32]}")
+
+
+def hold_topic(held: ExitStack, spark: SparkSession, topic: str, purpose: str) -> None:
+    """Take the stream's lock of a topic for as long as ``held`` is. Raises ``LockedError``."""
+    lock = stream_lock(spark, topic)
+    if not lock.take(purpose, _LOOKS_SECONDS):
+        raise LockedError(f"topic {topic} is landed already, by {lock.holder()}")
+    held.callback(lock.release)
 
 
 def streamed_topics(spark: SparkSession, topics: Iterable[str]) -> dict[str, str]:

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any, Final, NamedTuple
 
-import pytest
 from commands import Command, lakehouse
 from kafka_topics import (
     BRONZE,
@@ -115,7 +114,6 @@ def expected_contents(plan: Plan) -> list[tuple[int, int, int, int, int, int]]:
     ]
 
 
-@pytest.mark.long
 def test_kills_lose_nothing_and_land_nothing_twice(lake: Lake, kafka: Kafka) -> None:
     plan = Plan(
         messages=60_000,

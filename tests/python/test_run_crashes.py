@@ -41,7 +41,6 @@ def test_runs_that_are_killed(lake: CrashLake, command: str, point: Point, of: s
     assert lake.killed(command, point, of) == []
 
 
-@pytest.mark.long
 def test_a_commit_that_fails(lake: CrashLake) -> None:
     assert lake.failed("run", Point("gold.tickets", 0)) == []
 

@@ -180,7 +180,8 @@ def description_node(text: str, indent: int) -> str:
     for line in lines[:-1]:
         end += len(line) + 1
         folds.append(end)
-    folded.fold_pos = folds  # type: ignore[attr-defined]  # as the loader does
+    # As ruamel's own loader does, which adds it to a class that does not declare it.
+    folded.fold_pos = folds  # type: ignore[attr-defined]
     return folded
 
 

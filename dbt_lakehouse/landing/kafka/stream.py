@@ -28,11 +28,10 @@ from dbt_lakehouse.errors import (
     DataLossError,
     KafkaError,
     LakehouseError,
-    LockedError,
 )
 from dbt_lakehouse.lake import bronze
 from dbt_lakehouse.lake.iceberg import ConcurrentAppendError
-from dbt_lakehouse.lake.locks import landing_lock, stream_lock
+from dbt_lakehouse.lake.locks import hold_topic, landing_lock
 from dbt_lakehouse.landing.kafka.admin import PartitionLog, read_logs, topic_ids
 from dbt_lakehouse.landing.kafka.continuity import prepare, raise_stalled
 from dbt_lakehouse.landing.kafka.positions import (
@@ -55,8 +54,6 @@ _POLL_SECONDS: Final = 0.3
 _REPORT_SECONDS: Final = 10.0
 # How often bronze.topic_partitions is brought up to date.
 _SAVE_SECONDS: Final = 30.0
-# Others only look who has a stream's lock, but keep it away for that instant.
-_LOCK_SECONDS: Final = 1.0
 
 
 class StreamOptions(NamedTuple):
@@ -87,10 +84,7 @@ def run_stream(
             if not topics:
                 raise_stalled(stalled)
             for topic in topics:
-                lock = stream_lock(spark, topic)
-                if not lock.take("lakehouse stream", _LOCK_SECONDS):
-                    raise LockedError(f"topic {topic} is landed already, by {lock.holder()}")
-                held.callback(lock.release)
+                hold_topic(held, spark, topic, "lakehouse stream")
         tell(
             f"streaming {counted(len(logs), 'partition')} of {counted(len(topics), 'topic')}"
             f" from {source.settings.servers}"
