@@ -797,6 +797,8 @@ def test_rows_that_would_fill_the_memory_are_refused(server: Server) -> None:
         pytest.raises(PySparkException, match="the rows need more memory than the server has"),
     ):
         spark.sql(many).collect()
+    # The refused query's tasks keep their rows until they end, and with them the memory.
+    wait_until(lambda: server.seconds_at_work() < 0.3, "no query is at work", seconds=60)
     # A value that is larger than the memory: Spark ends its process then, unless it is told not to.
     assert "Java heap space" in server.refusal(
         "select size(sequence(id, id + 1000000000)) from range(1)"
