@@ -9,7 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
+from zipimport import zipimporter
 
+import pyspark
 import pytest
 from commands import A_MESSAGE
 from lakes import Lake
@@ -21,6 +23,7 @@ from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.errors import SessionError
 from dbt_lakehouse.lake.catalog import CATALOG_TYPE, CATALOG_URI, WAREHOUSE
 from dbt_lakehouse.spark import jars
+from dbt_lakehouse.spark.daemon import without_archives
 from dbt_lakehouse.spark.java import java_class
 from dbt_lakehouse.spark.session import _READERS, _for_readers, _with_ours, open_session
 
@@ -163,6 +166,25 @@ def test_workers_begin_with_what_they_call(tmp_path: Path) -> None:
     is_imported = udf(lambda name: name in sys.modules, "boolean")
     assert spark.range(1).select(is_imported(lit(name))).first() == (True,)
     assert "spark.python.daemon.module" not in _with_ours({"spark.master": "yarn"})
+
+
+def test_workers_look_into_no_archive(tmp_path: Path) -> None:
+    # Python before 3.12 reads all of an archive's directory again before each task.
+    spark = open_session(Lake(tmp_path).load().parameters, tmp_path)
+    archives = udf(
+        lambda _: [
+            place
+            for place, finder in sys.path_importer_cache.items()
+            if isinstance(finder, zipimporter)
+        ],
+        "array<string>",
+    )
+    for _ in range(2):
+        assert spark.range(1).select(archives("id")).first() == ([],)
+    elsewhere = ["/opt/spark/python/lib/pyspark.zip", *sys.path]
+    assert without_archives(elsewhere) == elsewhere
+    installed = str(Path(pyspark.__file__).parent / "python/lib/pyspark.zip")
+    assert without_archives([installed, *sys.path]) == sys.path
 
 
 def test_no_document_makes_java_fetch_anything(tmp_path: Path) -> None:
