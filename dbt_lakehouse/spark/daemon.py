@@ -12,8 +12,9 @@ from pathlib import Path
 def pass_over_archives() -> None:
     """Import PySpark from where it is installed, and not from its archives, which Spark puts first.
 
-    A process compiles what it imports from an archive, and Python before 3.13 reads the directories
-    of all archives that it has looked into again before each task: 0.2 s (CPython's issue 103200).
+    A process compiles what it imports from an archive. And until CPython's issue 103200 was mended
+    (3.11 has it), Python reads the directories of all archives that it has looked into again before
+    each task: docs/where-the-time-goes.md has what that takes.
     """
     sys.path[:] = without_archives(sys.path)
     # Python has looked into the archives for this module.

@@ -169,7 +169,7 @@ def test_workers_begin_with_what_they_call(tmp_path: Path) -> None:
 
 
 def test_workers_look_into_no_archive(tmp_path: Path) -> None:
-    # Python before 3.13 reads all of an archive's directory again before each task.
+    # Python 3.11 reads all of an archive's directory again before each task.
     spark = open_session(Lake(tmp_path).load().parameters, tmp_path)
     archives = udf(
         lambda _: [
