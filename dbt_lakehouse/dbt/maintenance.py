@@ -37,6 +37,8 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Older snapshots go."""
     orphan_retention_hours: Annotated[float, Meta(ge=25, le=1_000_000)] = 26
     """Files that no snapshot names go when they are so old."""
+    sort_by: tuple[str, ...] = ()
+    """Columns by which the rows of rewritten files are sorted; none leaves them in their order."""
 
     @property
     def small_file_bytes(self) -> int:

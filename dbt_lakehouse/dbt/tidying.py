@@ -14,6 +14,7 @@ from typing import Any, Final
 from pyspark.sql import SparkSession
 
 from dbt_lakehouse.dbt import commits, orphans, tables
+from dbt_lakehouse.dbt.declarations import quoted
 from dbt_lakehouse.dbt.maintenance import (
     Candidate,
     Figures,
@@ -21,6 +22,8 @@ from dbt_lakehouse.dbt.maintenance import (
     Policy,
     is_worth_merging,
 )
+from dbt_lakehouse.errors import ConfigurationError
+from dbt_lakehouse.lake import bronze
 from dbt_lakehouse.lake.catalog import CATALOG
 from dbt_lakehouse.lake.tables import NO_SNAPSHOT, Table
 from dbt_lakehouse.spark.progress import tasks_of
@@ -36,7 +39,7 @@ def maintain(
     spark: SparkSession, candidates: Sequence[Candidate], *, dry_run: bool
 ) -> Iterator[Maintained]:
     """What was done to each table that is there and has rows, when it is done; at last all of it is
-    kept in ``bronze.maintained``. A dry run only looks.
+    kept in ``bronze.maintained``. A dry run only looks. Raises ``ConfigurationError``.
     """
     done = []
     for number, each in enumerate(candidates, 1):
@@ -45,6 +48,7 @@ def maintain(
             table = tables.look_at(spark, name)
             if table is None or table.snapshot == NO_SNAPSHOT:
                 continue
+            _refuse_unknown(spark, name, each.policy)
             work = _looked(spark, name, table, each.policy) if dry_run else None
             done.append(work or _maintained(spark, name, table, each.policy))
         yield done[-1]
@@ -79,13 +83,22 @@ def _maintained(spark: SparkSession, name: str, table: Table, policy: Policy) ->
             "remove-dangling-deletes": "true",
         }
         given = sql_texts(str(text) for option in options.items() for text in option)
-        rewritten = _call(spark, "rewrite_data_files", name, f"options => map({given})")
+        rewritten = _call(
+            spark,
+            "rewrite_data_files",
+            name,
+            f"options => map({given})",
+            *_sorting(policy),
+        )
         rewritten_files = rewritten["rewritten_data_files_count"]
         rewritten_bytes = rewritten["rewritten_bytes_count"]
     if is_worth_merging(figures):
         merged = _call(spark, "rewrite_manifests", name)["rewritten_manifests_count"]
-    if _TRIMMED not in table.properties:
-        tables.set_properties(spark, name, {_TRIMMED: "true"})
+    given_since = {_TRIMMED: "true"}
+    if f"{CATALOG}.{name}" == bronze.TABLE:
+        given_since |= bronze.FILES
+    if missing := {key: given_since[key] for key in given_since.keys() - table.properties.keys()}:
+        tables.set_properties(spark, name, missing)
     oldest = _ago(days=policy.snapshot_retention_days)
     if _expiring(_known(spark, name), oldest):
         # What earlier commits say of the table, and what it keeps that speaks of them, would go.
@@ -108,6 +121,23 @@ def _maintained(spark: SparkSession, name: str, table: Table, policy: Policy) ->
         older_files=older,
         seconds=round(time.monotonic() - started, 3),
     )
+
+
+def _sorting(policy: Policy) -> list[str]:
+    """Arguments of the procedure that rewrites files, for the order of their rows."""
+    if not policy.sort_by:
+        return []
+    order = ", ".join(quoted(policy.sort_by))
+    return ["strategy => 'sort'", f"sort_order => {sql_text(order)}"]
+
+
+def _refuse_unknown(spark: SparkSession, name: str, policy: Policy) -> None:
+    columns = spark.table(name).columns if policy.sort_by else []
+    if unknown := [column for column in policy.sort_by if column not in columns]:
+        raise ConfigurationError(
+            f"meta.maintenance.sort_by of {name} names {', '.join(unknown)}, which it has not;"
+            f" its columns are {', '.join(columns)}"
+        )
 
 
 def _figures(spark: SparkSession, name: str, table: Table, policy: Policy) -> Figures:

@@ -34,6 +34,9 @@ IS_FORGOTTEN: Final = f"exists(headers, header -> header.key = '{FORGOTTEN}')"
 # such a message can't be compared with the one that Kafka or a capture still has.
 FINGERPRINT: Final = f"if({IS_FORGOTTEN}, null, xxhash64(key, key is null, value, value is null))"
 
+# Of its files: row groups so small that a log which reads one of many topics skips most of a file.
+FILES: Final = {"write.parquet.row-group-size-bytes": str(8 << 20)}
+
 # Names a commit in the summary of its snapshot.
 _LANDING_ID: Final = "lakehouse.landing-id"
 
@@ -55,6 +58,7 @@ def create_table(spark: SparkSession) -> None:
     """Create the table if it is missing. It is no dbt model, so that no full refresh can drop
     it.
     """
+    files = "".join(f", '{name}' = '{value}'" for name, value in FILES.items())
     spark.sql(
         f"""
         create table if not exists {TABLE} (
@@ -72,7 +76,7 @@ def create_table(spark: SparkSession) -> None:
         partitioned by (days(landed_at))
         tblproperties (
             'write.distribution-mode' = 'none',
-            'write.spark.fanout.enabled' = 'true'
+            'write.spark.fanout.enabled' = 'true'{files}
         )
         """
     )

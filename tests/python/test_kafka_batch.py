@@ -5,11 +5,12 @@ import itertools
 import json
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from commands import SECONDS, wait_until
 from kafka_topics import (
@@ -31,6 +32,8 @@ from lakes import Lake, topic_entries
 from pyspark.sql import SparkSession
 
 from dbt_lakehouse.cli import main
+from dbt_lakehouse.dbt import tidying
+from dbt_lakehouse.dbt.maintenance import Candidate, Policy
 from dbt_lakehouse.lake import bronze
 from dbt_lakehouse.lake.iceberg import ConcurrentAppendError
 from dbt_lakehouse.lake.policies import compacted_topics
@@ -288,6 +291,39 @@ def test_a_backlog_is_eaten_in_bites_and_no_partition_waits(lake: Lake, kafka: K
     assert [run.landed for run in runs] == [400, 400, 200]
     assert [run.remaining for run in runs] == [600, 200, 0]
     assert landed(lake, topic) == kafka.records(topic)
+
+
+def test_rows_of_several_topics_are_sorted_by_topic(lake: Lake, kafka: Kafka) -> None:
+    """So that a log of one topic skips the row groups of the others."""
+    topics = [kafka.create(f"sorted-{number}", 2) for number in range(4)]
+    for topic in topics:
+        kafka.send(topic, numbered(6_000, 2))
+    known = data_files(lake)
+    assert lake.land_kafka(topics) == KafkaLanding(24_000, 0, {})
+    new = data_files(lake) - known
+    assert len(new) == 2 and all(is_sorted_by(["topic"], file) for file in new)
+    # The properties of a lake from before, whose files come with maintenance.
+    lake.sql(f"alter table {BRONZE} unset tblproperties ('{next(iter(bronze.FILES))}')")
+    rows = f"select topic, partition, offset, _row_id from {BRONZE} order by all"
+    before = lake.sql(rows)
+    order = ("topic", "partition", "offset")
+    policy = Policy(min_files=2, sort_by=order)
+    candidate = Candidate("bronze", "raw_payloads", "raw_payloads", policy)
+    list(tidying.maintain(lake.load().open_session(), [candidate], dry_run=False))
+    (merged,) = data_files(lake)
+    assert is_sorted_by(order, merged)
+    assert lake.sql(rows) == before
+    assert lake.look_at(BRONZE).properties.items() >= bronze.FILES.items()
+
+
+def data_files(lake: Lake) -> set[str]:
+    """Of bronze."""
+    return {row["file_path"] for row in lake.sql(f"select file_path from {BRONZE}.data_files")}
+
+
+def is_sorted_by(columns: Sequence[str], file: str) -> bool:
+    rows = pq.read_table(file.removeprefix("file:"), columns=[*columns])
+    return bool(rows.equals(rows.sort_by([(column, "ascending") for column in columns])))
 
 
 def test_a_bite_of_transaction_ends_only_does_not_stop_the_landing(

@@ -26,6 +26,7 @@ from dbt_lakehouse.dbt.maintenance import Candidate, Maintained, Policy
 from dbt_lakehouse.dbt.marks import marks_of
 from dbt_lakehouse.dbt.node_run import AS_OF as AS_OF_NOTE
 from dbt_lakehouse.dbt.node_run import DECLARED, LEAVES, LOG_TIMES, NEWEST, kept, kept_anew
+from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.lake import iceberg
 from dbt_lakehouse.lake.tables import NO_SNAPSHOT, Snapshot, Table
 from dbt_lakehouse.lake.wholeness import BEGUN
@@ -225,6 +226,9 @@ def test_a_table_is_maintained_by_its_policy(lake: Lake) -> None:
         candidate = Candidate("gold", "orders", "orders", policy)
         (planned,) = tidying.maintain(spark, [candidate], dry_run=True)
         assert planned.text() == f"gold.orders: {expected}"
+    unknown = Candidate("gold", "orders", "orders", Policy(sort_by=("status", "stats")))
+    with pytest.raises(ConfigurationError, match=r"sort_by of gold\.orders names stats, which"):
+        list(tidying.maintain(spark, [unknown], dry_run=True))
 
 
 def test_runs_go_on_where_snapshots_are_gone(lake: Lake) -> None:

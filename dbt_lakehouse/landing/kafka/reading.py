@@ -74,10 +74,15 @@ def read_ranges(spark: SparkSession, settings: KafkaSettings, ranges: Sequence[R
         min(spark.sparkContext.defaultParallelism, math.ceil(total / _MESSAGES_PER_TASK)),
         math.ceil(total / _MESSAGES_PER_FILE),
     )
-    rows = load_ranges(spark, settings, ranges, tasks)
-    return without_landed(
-        rows, {(each.log.topic, each.log.partition): each.position for each in ranges}
+    rows = without_landed(
+        load_ranges(spark, settings, ranges, tasks),
+        {(each.log.topic, each.log.partition): each.position for each in ranges},
     )
+    if total > _MESSAGES_PER_TASK and len({each.log.topic for each in ranges}) > 1:
+        # The source has the partitions in no order. A log of one topic then skips the row groups of
+        # the others.
+        return rows.sortWithinPartitions("topic")
+    return rows
 
 
 def load_ranges(
