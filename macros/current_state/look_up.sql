@@ -178,6 +178,22 @@ where scope = {{ dbt.namespace_scope(dbt.sql_text(fold.namespace)) }}
 {% macro _known_states(run, fold, unsettled, gold, remembered, ranges, truncates) -%}
 {%- set columns = fold.columns if run.leaves else
     (['`_source`'] if fold.several_sources else []) -%}
+with named as (
+    select *, {{ dbt.record_key(fold.key) }} as _record_key from {{ unsettled }}
+),
+
+-- The newest entry of each.
+absent as (
+    select
+        record_key as _record_key,
+        max(position) as position,
+        max_by(max_occurred_at, position) as max_occurred_at
+    from {{ remembered }} as remembered
+    left semi join named on remembered.record_key = named._record_key
+    where scope = {{ dbt.table_scope(this) }}
+    group by record_key
+)
+
 select
     {%- for column in fold.key %}
     unsettled.{{ column }},
@@ -193,7 +209,7 @@ select
     true as _is_state,
     false as _is_clock_ahead,
     cast(null as array<string>) as _unchanged_columns
-from (select *, {{ dbt.record_key(fold.key) }} as _record_key from {{ unsettled }}) as unsettled
+from named as unsettled
 -- Few rows: with gold on the right of the outer join, all of it would be shuffled.
 left join (
     select * from {{ gold }}
@@ -204,8 +220,7 @@ left join (
         {% for column in fold.key %}
         unsettled.{{ column }} = gold.{{ column }}{{ ' and ' if not loop.last }}
         {% endfor %}
-left join (select * from {{ remembered }} where scope = {{ dbt.table_scope(this) }}) as absent
-    on gold._position is null and unsettled._record_key = absent.record_key
+left join absent on gold._position is null and unsettled._record_key = absent._record_key
 where
     coalesce(gold._position, absent.position) is not null
     {%- if truncates and not fold.several_sources %}

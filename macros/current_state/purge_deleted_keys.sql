@@ -51,9 +51,14 @@
         {% endif %}
         {% do adapter.note(this, notes) %}
         {% do run_query(
-            'merge into ' ~ this ~ ' as target using ' ~ dbt.view_of('old') ~ ' as source'
+            'merge into ' ~ this ~ ' as target using ('
+            ~ 'select scope, record_key, max(recorded_at) as recorded_at, max(position) as position'
+            ~ ' from ' ~ dbt.view_of('old') ~ ' group by scope, record_key) as source'
             ~ ' on target.scope = source.scope and target.record_key = source.record_key'
-            ~ ' when matched and target.recorded_at = source.recorded_at then delete'
+            {# Older entries of a key go with the newest, whenever they were recorded. #}
+            ~ ' when matched and ('
+            ~ 'target.recorded_at <= source.recorded_at or target.position < source.position'
+            ~ ') then delete'
         ) %}
         {% do dbt.add_counters(dbt.table_scope(this), {'purged_keys': found[0]}) %}
         {% do dbt.log_info(this ~ ': purged ' ~ found[0] ~ ' states, horizon ' ~ horizon) %}

@@ -151,12 +151,16 @@ where
 {% macro _lost_states_sql(fold, log, deleted_keys) -%}
 select count(*)
 from (
-    select position.topic, position.partition, position.offset
-    from {{ deleted_keys }}
+    select newest.topic, newest.partition, newest.offset
+    from (
+        select record_key, max(position) as newest
+        from {{ deleted_keys }}
+        where scope = {{ dbt.table_scope(this) }}
+        group by record_key
+    )
     -- One that lives again is remembered no longer.
     left anti join (select {{ dbt.record_key(fold.key) }} as record_key from {{ this }})
         using (record_key)
-    where scope = {{ dbt.table_scope(this) }}
 )
 left anti join (
     select _position.topic, _position.partition, _position.offset from {{ log }}

@@ -404,7 +404,8 @@ class SoakLake:
         return found
 
     def _deleted(self) -> Rows:
-        return self.lake.read("silver.deleted_keys")
+        """The newest of each key last."""
+        return self.lake.sql("select * from silver.deleted_keys order by position")
 
     def _wrong_counts(self, facts: Facts, expected: dict[str, Expected]) -> Iterable[str]:
         for topic in facts.topics:
