@@ -50,12 +50,12 @@
             {% do notes.update({'lakehouse.purged': found[2]}) %}
         {% endif %}
         {% do adapter.note(this, notes) %}
+        {# Older entries of a key go with the newest, whenever they were recorded. #}
         {% do run_query(
             'merge into ' ~ this ~ ' as target using ('
             ~ 'select scope, record_key, max(recorded_at) as recorded_at, max(position) as position'
             ~ ' from ' ~ dbt.view_of('old') ~ ' group by scope, record_key) as source'
             ~ ' on target.scope = source.scope and target.record_key = source.record_key'
-            {# Older entries of a key go with the newest, whenever they were recorded. #}
             ~ ' when matched and ('
             ~ 'target.recorded_at <= source.recorded_at or target.position < source.position'
             ~ ') then delete'
