@@ -26,6 +26,7 @@ from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.lake import bronze
 from dbt_lakehouse.lake.catalog import CATALOG
 from dbt_lakehouse.lake.tables import NO_SNAPSHOT, Table
+from dbt_lakehouse.spark.java import java_class
 from dbt_lakehouse.spark.progress import tasks_of
 from dbt_lakehouse.telling import working
 from dbt_lakehouse.texts import sql_text, sql_texts
@@ -33,6 +34,8 @@ from dbt_lakehouse.texts import sql_text, sql_texts
 TABLE: Final = f"{CATALOG}.bronze.maintained"
 # What the profile gives to new tables.
 _TRIMMED: Final = "write.metadata.delete-after-commit.enabled"
+# Iceberg's format version; before, files of deletes name rows by file and place.
+_VECTORS_SINCE: Final = 3
 
 
 def maintain(
@@ -151,11 +154,7 @@ def _figures(spark: SparkSession, name: str, table: Table, policy: Policy) -> Fi
         place = "partition" if loaded.spec().isPartitioned() else "spec_id"
         row = spark.sql(
             f"""
-            with deleted as (
-                select referenced_data_file as file_path, sum(record_count) as rows
-                from {CATALOG}.{name}.delete_files
-                group by 1
-            ), files as (
+            with deleted as ({_deleted_rows(name, loaded)}), files as (
                 select
                     files.{place} as place,
                     files.file_size_in_bytes < {policy.small_file_bytes} as is_small,
@@ -177,6 +176,22 @@ def _figures(spark: SparkSession, name: str, table: Table, policy: Policy) -> Fi
         ).collect()[0]
         to_rewrite = row["files"] or 0
     return Figures(files, to_rewrite, len(sizes), sum(sizes))
+
+
+def _deleted_rows(name: str, loaded: Any) -> str:
+    """SQL of how many rows of each data file are deleted."""
+    if java_class("org.apache.iceberg.TableUtil").formatVersion(loaded) < _VECTORS_SINCE:
+        return f"""
+            select file_path, count(*) as rows
+            from {CATALOG}.{name}.position_deletes
+            group by 1
+        """
+    # A deletion vector says its file and how many they are.
+    return f"""
+        select referenced_data_file as file_path, sum(record_count) as rows
+        from {CATALOG}.{name}.delete_files
+        group by 1
+    """
 
 
 def _delete_orphans(

@@ -182,12 +182,12 @@ with named as (
     select *, {{ dbt.record_key(fold.key) }} as _record_key from {{ unsettled }}
 ),
 
--- The newest entry of each.
+-- What all entries of a key say: the newest one has the greatest position and time.
 absent as (
     select
         record_key as _record_key,
         max(position) as position,
-        max_by(max_occurred_at, position) as max_occurred_at
+        max(max_occurred_at) as max_occurred_at
     from {{ remembered }} as remembered
     left semi join named on remembered.record_key = named._record_key
     where scope = {{ dbt.table_scope(this) }}

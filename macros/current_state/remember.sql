@@ -5,8 +5,8 @@
   it should have come after is known), the entry goes back to that event: nothing remembered is
   newer than gold.
 
-  A key that ends absent again gets a further entry, which is newer than those it has: the newest
-  one counts. To add takes a third of what to merge does.
+  A key that ends absent again, or stays so, gets a further entry, which is no older than those it
+  has: the newest one counts.
 
   Arguments:
       states: the relation with the folded keys.

@@ -86,9 +86,9 @@ class Watched:
         truncate has no key.
         """
         rows = self.lake.sql(
-            "select record_key, position.offset from silver.deleted_keys"
+            "select record_key, max(position).offset as offset from silver.deleted_keys"
             f" where scope in ('gold.{self.table.name}', 'truncated:gold.{self.table.name}')"
-            " order by offset desc"
+            " group by record_key order by offset desc"
         )
         return [(row["record_key"], row["offset"]) for row in rows]
 

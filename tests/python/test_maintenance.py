@@ -231,6 +231,24 @@ def test_a_table_is_maintained_by_its_policy(lake: Lake) -> None:
         list(tidying.maintain(spark, [unknown], dry_run=True))
 
 
+def test_deletes_of_format_version_2_are_written_into_their_files(lake: Lake) -> None:
+    """A table for readers without deletion vectors."""
+    properties = "'format-version' = '2', 'write.delete.mode' = 'merge-on-read'"
+    rows = "select id from range(0, 100, 1, 1)"
+    lake.sql(f"create table gold.older using iceberg tblproperties ({properties}) as {rows}")
+    lake.sql("delete from gold.older where id % 5 = 0")
+    spark = lake.load().open_session()
+    for percent, expected in ((21, "nothing to do"), (20, "1 of 1 data file rewritten, 1 now")):
+        policy = Policy(deleted_rows_percent=percent)
+        (done,) = tidying.maintain(
+            spark, [Candidate("gold", "older", "older", policy)], dry_run=False
+        )
+        assert done.text() == f"gold.older: {expected}"
+    assert files(lake, "gold.older", "delete_files") == 0
+    assert count(lake.sql("select count(*) as number from gold.older")) == 80
+    lake.sql("drop table gold.older purge")
+
+
 def test_runs_go_on_where_snapshots_are_gone(lake: Lake) -> None:
     before = {table: count(lake.sql(f"select count(*) as number from {table}")) for table in LOGS}
     known = statuses(lake)
@@ -278,18 +296,26 @@ def test_runs_go_on_where_snapshots_are_gone(lake: Lake) -> None:
 def test_tables_that_each_run_writes_forget_their_history_themselves(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each run replaces two states, of different data files from the second on: their deletion
-    vectors share a file, which must stay as long as one of them counts.
+    """Each run replaces the states of two keys that are folded anew for a late event, and which lie
+    in different data files from the second on: their deletion vectors share a file, which must stay
+    as long as one of them counts.
     """
     monkeypatch.setattr(iceberg, "_SNAPSHOTS_AT_MOST", 2)
     monkeypatch.setattr(iceberg, "_SNAPSHOTS_KEPT", 1)
     monkeypatch.setattr(iceberg, "_KEPT_FOR", timedelta())
-    places = itertools.count(200)
+    places, late_places = itertools.count(200), itertools.count(1)
     numbers = range(300, 306)
     longest = 0
     # First all of them are absent, then two at a time come back and go again.
     for changed in [numbers, *itertools.pairwise(numbers)]:
-        land(lake, [change(next(places), op, each, "back") for op in "cd" for each in changed])
+        late = [order(ORDERS, 0, START + MINUTE, "u", each, "late") for each in changed]
+        land(
+            lake,
+            [
+                *(change(next(places), op, each, "back") for op in "cd" for each in changed),
+                *(each._replace(partition=1, offset=next(late_places)) for each in late),
+            ],
+        )
         before = lake.current_snapshot("silver.deleted_keys")
         run(lake, "-s", "+orders")
         longest = max(longest, len(lake.snapshots("silver.deleted_keys")))

@@ -3,6 +3,7 @@ tables that follow what their models say.
 """
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -10,6 +11,7 @@ from dbt.adapters.base.meta import available
 from dbt.adapters.base.relation import BaseRelation
 from dbt.adapters.contracts.connection import AdapterRequiredConfig
 from dbt.adapters.contracts.relation import RelationType
+from dbt_common.exceptions import DbtRuntimeError
 from pyspark.sql import Observation
 from pyspark.sql.functions import expr
 
@@ -34,6 +36,8 @@ from dbt_lakehouse.texts import sql_text, sql_texts
 
 # In the summary of a snapshot: which column has which type since, and had which.
 WIDENED: Final = "lakehouse.widened"
+# What Iceberg says of a table whose model asks for an earlier format version than it has.
+_DOWNGRADE: Final = re.compile(r"Cannot downgrade v\d+ table to v\d+")
 
 
 class WritingAdapter(ModelAdapter):
@@ -115,7 +119,17 @@ class WritingAdapter(ModelAdapter):
         run = self.run_of(this)
         commits.refuse_overtaken(self.spark, str(this), run.seen)
         with commits.noting(self.spark, run.notes(notes)):
-            response, _ = self.execute(statement)
+            try:
+                response, _ = self.execute(statement)
+            except DbtRuntimeError as error:
+                if not _DOWNGRADE.search(str(error)):
+                    raise
+                self.connections.tell(
+                    f"{this}: dropped with its snapshots, for Iceberg makes no table anew in an"
+                    " earlier format version"
+                )
+                self.execute(f"drop table {this}")
+                response, _ = self.execute(statement)
         self._keep(this, run, run.table if run.is_incremental else None)
         return str(response)
 
