@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from dbt_lakehouse.config.project import Project
 
 _MAX_OFFSETS: Final = 500_000
+_MAINTAIN_SECONDS: Final = 3_600.0
 
 
 @click.command()
@@ -165,6 +166,13 @@ def _land_from_kafka(
     type=click.Path(dir_okay=False, path_type=Path),
     help="With --build: touch this file whenever all that is known is built.",
 )
+@click.option(
+    "--maintain-every",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="With --build: maintain each table so often at most, in pauses (default: 3600).",
+)
+@click.option("--no-maintain", is_flag=True, help="With --build: leave all tables as they are.")
 @project_options
 def stream(
     project: "Project",
@@ -178,6 +186,8 @@ def stream(
     exclude: tuple[str, ...],
     with_tests: bool,
     liveness: Path | None,
+    maintain_every: float | None,
+    no_maintain: bool,
 ) -> None:
     """Land from Kafka every few seconds, until SIGTERM or Ctrl-C.
 
@@ -186,8 +196,9 @@ def stream(
 
     With --build, each cycle is what `dbt run` is: it lands one bite (vars.max_messages_per_run) and
     builds. A cycle begins as soon as there is news and the last one is done, at most every
-    --interval seconds. The project is read again when its files change. A cycle that fails is told
-    and tried again, with growing pauses; the tenth in turn ends the command.
+    --interval seconds; in pauses, tables are maintained as `lakehouse maintain` does it. The
+    project is read again when its files change. A cycle that fails is told and tried again, with
+    growing pauses; the tenth in turn ends the command.
     """
     from dbt_lakehouse.landing.kafka.stream import StreamOptions, refuse_unlisted, run_stream
 
@@ -196,15 +207,21 @@ def stream(
             "--build lands as `dbt run` does: all topics, vars.max_messages_per_run at once."
             " --topic, --max-offsets-per-trigger and --accept-loss go without it"
         )
-    if not build and (select or exclude or with_tests or liveness):
-        fail("--select, --exclude, --test and --liveness go with --build")
+    if not build and (select or exclude or with_tests or liveness or maintain_every or no_maintain):
+        fail(
+            "--select, --exclude, --test, --liveness, --maintain-every and --no-maintain go with"
+            " --build"
+        )
+    if maintain_every and no_maintain:
+        fail("--maintain-every and --no-maintain don't go together")
     project.refuse_landing_elsewhere()
     if build:
         from dbt_lakehouse.commands.cycles import CycleOptions, run_cycles
 
         named = (("--select", select), ("--exclude", exclude))
         selection = [text for name, given in named for each in given for text in (name, each)]
-        cycles = CycleOptions(interval, available_now, selection, with_tests, liveness)
+        often = None if no_maintain else maintain_every or _MAINTAIN_SECONDS
+        cycles = CycleOptions(interval, available_now, selection, with_tests, liveness, often)
         built = _until_stopped(lambda stopping: run_cycles(project, cycles, stopping), "built")
         if built is not None:
             say(f"built {counted(built, 'time')}")

@@ -3,14 +3,16 @@
 A cycle is what `dbt run` is: it lands one bite of what is new in captures and Kafka, and builds
 what follows from it. Java, Spark and dbt's reading of the project, most of a small run's time, are
 there already. A cycle begins as soon as there is news and the last one is done; without news
-nothing runs but, now and then, a cycle for what time alone changes (rows that expire).
+nothing runs but the tables' maintenance (``upkeep``) and, now and then, a cycle for what time alone
+changes (rows that expire).
 """
 
 import os
 import threading
 import time
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -18,7 +20,8 @@ from typing import Any, Final, NamedTuple
 from dbt.contracts.graph.nodes import CompiledNode, ModelNode
 from pyspark.sql import SparkSession
 
-from dbt_lakehouse.config.project import Project, load
+from dbt_lakehouse.commands.upkeep import Upkeep, now, refuse_ended, told
+from dbt_lakehouse.config.project import Project, load, target_folder
 from dbt_lakehouse.dbt.commands import (
     DbtError,
     ProjectError,
@@ -26,15 +29,19 @@ from dbt_lakehouse.dbt.commands import (
     read_manifest,
     run_dbt,
 )
+from dbt_lakehouse.dbt.news import News as Pairs
 from dbt_lakehouse.dbt.stalled import TopicsStalledError
 from dbt_lakehouse.dbt.tables import look_at
-from dbt_lakehouse.errors import ConfigurationError, LakehouseError, SessionError
+from dbt_lakehouse.errors import ConfigurationError
+from dbt_lakehouse.lags import Buckets, HourOfLags, grown
 from dbt_lakehouse.lake import bronze
+from dbt_lakehouse.lake.catalog import CATALOG
 from dbt_lakehouse.lake.locks import hold_topic
+from dbt_lakehouse.lake.tables import Table
 from dbt_lakehouse.landing.files import configured_captures
 from dbt_lakehouse.landing.kafka.admin import PartitionLog, read_logs
 from dbt_lakehouse.landing.kafka.positions import TABLE as POSITIONS
-from dbt_lakehouse.spark.session import has_ended
+from dbt_lakehouse.report.runs import moment
 from dbt_lakehouse.telling import tell
 from dbt_lakehouse.texts import counted
 
@@ -53,14 +60,15 @@ _OF_PROJECT: Final = (
     *("selectors.yml", "dbt_catalogs.yml", "vars.yml"),
     *("models", "macros", "seeds", "snapshots", "tests", "analyses", "functions"),
 )
-# Offsets that are not landed, and how old the newest message is that is.
-_HOW_FAR: Final = f"""
-select
-    coalesce(sum(lag_messages), 0),
-    cast(current_timestamp() as double) - cast(max(landed_timestamp) as double)
+# What a landing has left, and what it has landed.
+_LANDED: Final = f"""
+select topic, lag_messages, landed_timestamp, landed_ages, checked_at
 from {POSITIONS}
 where checked_at is not null
 """
+_BRONZE: Final = bronze.TABLE.removeprefix(f"{CATALOG}.")
+# What makes gold of change logs.
+_FOLDED: Final = frozenset({"current_state", "history"})
 
 Files = Mapping[Path, tuple[int, int] | None]
 """Files and folders, each with when it was changed (ns) and its size; None is not there."""
@@ -77,6 +85,8 @@ class CycleOptions(NamedTuple):
     selection: Sequence[str] = ()
     with_tests: bool = False
     liveness: Path | None = None
+    maintain_seconds: float | None = None
+    """Each table is maintained so often at most; None: by others."""
 
     @property
     def command(self) -> tuple[str, ...]:
@@ -99,6 +109,14 @@ class News(NamedTuple):
     events: str | None
 
 
+class Landing(NamedTuple):
+    """What a cycle has landed of a topic: messages by their age at a moment."""
+
+    topic: str
+    at: datetime
+    ages: Buckets
+
+
 class WatchedProject:
     """A project as dbt has read it, for many commands, and read again when its files change.
 
@@ -106,7 +124,13 @@ class WatchedProject:
     """
 
     def __init__(self, project: Project) -> None:
-        self._read(project, {})
+        # A first time, before it is read.
+        self._read(project, looked_at(files_beside(project)))
+
+    @property
+    def has_changed(self) -> bool:
+        """Whether its files have changed since it was read."""
+        return looked_at(self._files) != self._files
 
     def read_again(self) -> bool:
         """Whether its files have changed; then it is read."""
@@ -114,8 +138,9 @@ class WatchedProject:
         found = looked_at(self._files)
         if found == self._files:
             return False
-        tell(f"{_now()} the project has changed, reading it again")
-        self._read(load(self.project.options), found)
+        tell(f"{now()} the project has changed, reading it again")
+        project = load(self.project.options)
+        self._read(project, {**looked_at(files_beside(project)), **found})
         return True
 
     def manifest(self) -> Any:
@@ -140,8 +165,8 @@ class WatchedProject:
             if isinstance(node, ModelNode)
             for constraint in node.all_constraints
         ]
-        now = looked_at(files_of(manifest, project))
-        self._files: Files = {path: found.get(path, state) for path, state in now.items()}
+        as_read = looked_at(files_of(manifest, project))
+        self._files: Files = {path: found.get(path, state) for path, state in as_read.items()}
 
 
 def run_cycles(project: Project, options: CycleOptions, stopping: threading.Event) -> int:
@@ -180,9 +205,16 @@ class _Cycles:
         # What the last cycle has built from; None if that has failed.
         self._built: News | None = None
         self._is_behind = False
-        # Of the running cycle: what it has landed, and bronze behind that.
+        # Of the running cycle: what it has landed, bronze behind that, and what Kafka has left.
         self._said: list[str] = []
         self._landed_to: int | None = None
+        self._left = 0
+        self._newest: datetime | None = None
+        # What has landed and gold does not have yet.
+        self._landings: list[Landing] = []
+        project = watched.project
+        self._lags: Final = HourOfLags(target_folder(project.root), project.gold)
+        self._upkeep: Final = Upkeep(spark, options.maintain_seconds)
         # What was told of cycles that have built, but not all is well.
         self._trouble = ""
         self._cycles = 0
@@ -203,14 +235,20 @@ class _Cycles:
                     self._built = None
                 news = self._news()
                 is_old = began - built_at >= _WITHOUT_NEWS_SECONDS
-                if news != self._built or self._is_behind or is_old:
+                is_pause = not (self._is_new(news) or self._is_behind or is_old)
+                if not is_pause:
                     self._cycle(news)
                     built_at = began
                 failures = 0
                 if self._options.liveness is not None:
                     self._options.liveness.touch()
-                if self._options.available_now and not self._is_behind:
-                    break
+                if self._options.available_now:
+                    if not self._is_behind:
+                        break
+                elif is_pause:
+                    self._maintain(stopping)
+                else:
+                    self._upkeep.between_cycles(*self._watched_as_read)
             # Whatever it is: what the next cycle does is the same.
             except Exception as error:
                 failures += 1
@@ -221,16 +259,24 @@ class _Cycles:
         return self._cycles
 
     def _go_on_or_raise(self, error: Exception, failures: int) -> None:
-        context: Any = self._spark.sparkContext
-        if context._jsc is None or has_ended(patience=1):
-            raise SessionError("Spark has ended: start again to go on") from error
+        refuse_ended(self._spark, error)
         # A project that is being written is waited for.
         is_final = failures >= FAILURES and not isinstance(error, ProjectError)
         # What is wrong from the start is for who has started it.
         if self._cycles == 0 or is_final:
             raise error
-        text = str(error) if isinstance(error, LakehouseError) else repr(error)
-        tell(f"{_now()} cycle failed, {counted(failures, 'time')} in turn: {text}")
+        tell(f"{now()} cycle failed, {counted(failures, 'time')} in turn: {told(error)}")
+
+    def _maintain(self, stopping: threading.Event) -> None:
+        """Maintain tables until there is something else to do."""
+        with closing(self._upkeep.in_pause(*self._watched_as_read)) as tables:
+            for _ in tables:
+                if stopping.is_set() or self._watched.has_changed or self._is_new(self._news()):
+                    return
+
+    @property
+    def _watched_as_read(self) -> tuple[Project, Any]:
+        return self._watched.project, self._watched.manifest()
 
     def _news(self) -> News:
         logs, project = self._lock_topics(), self._watched.project
@@ -239,13 +285,25 @@ class _Cycles:
             {(log.kafka_topic, log.partition): log.end for log in logs},
             looked_at(map(Path, captures)),
             bronze.current_snapshot(self._spark),
-            self._events(),
+            _snapshot(self._events()),
         )
 
-    def _events(self) -> str | None:
-        """The snapshot of other_events."""
-        table = look_at(self._spark, f"{self._watched.project.silver}.other_events")
-        return None if table is None else table.snapshot
+    def _is_new(self, news: News) -> bool:
+        """Whether there is anything to build. Maintenance makes snapshots of the same rows."""
+        if self._built is None:
+            return True
+        built = self._built
+        if news.bronze != built.bronze and built.bronze is not None:
+            if has_same_rows(look_at(self._spark, _BRONZE), str(built.bronze)):
+                built = built._replace(bronze=news.bronze)
+        if news.events != built.events and built.events is not None:
+            if has_same_rows(self._events(), built.events):
+                built = built._replace(events=news.events)
+        self._built = built
+        return news != built
+
+    def _events(self) -> Table | None:
+        return look_at(self._spark, f"{self._watched.project.silver}.other_events")
 
     def _lock_topics(self) -> list[PartitionLog]:
         """The topics' logs; a topic that is new is kept from other streams and batches."""
@@ -259,7 +317,7 @@ class _Cycles:
     def _cycle(self, news: News) -> None:
         """Land and build; what comes behind ``news`` is the next one's. Raises ``DbtError``."""
         began = time.monotonic()
-        self._said, self._landed_to = [], news.bronze
+        self._said, self._landed_to, self._newest = [], news.bronze, None
         try:
             done = run_dbt(
                 self._watched.project,
@@ -278,18 +336,41 @@ class _Cycles:
             )
         # Once: the others go on, whatever becomes of these.
         if trouble and trouble != self._trouble:
-            tell(f"{_now()} {trouble}")
+            tell(f"{now()} {trouble}")
         self._trouble = trouble
-        behind, age = self._spark.sql(_HOW_FAR).first() or (0, None)
-        built = sum(str(each.status) == "success" for each in models_of(results))
+        models = [*models_of(results)]
+        built = sum(str(each.status) == "success" for each in models)
         text = f"{'; '.join(self._said)}; built {counted(built, 'model')}"
-        tell(
-            f"{_now()} {text} in {time.monotonic() - began:.1f} s"
-            + ("" if age is None else f"; the newest message is {age:,.1f} s old")
-        )
+        text += f" in {time.monotonic() - began:.1f} s"
+        if self._newest is not None:
+            age = (datetime.now(UTC) - self._newest).total_seconds()
+            text += f"; the newest message is {age:,.1f} s old"
+        tell(f"{now()} {text}")
         self._cycles += 1
-        self._is_behind = behind > 0
-        self._built = news._replace(bronze=self._landed_to, events=self._events())
+        self._is_behind = self._left > 0
+        events = self._events()
+        self._built = news._replace(bronze=self._landed_to, events=_snapshot(events))
+        self._note_lags(events, models)
+
+    def _note_lags(self, events: Table | None, models: Sequence[Any]) -> None:
+        waiting, topics = [], {each.topic for each in self._landings}
+        pairs = [] if events is None else Pairs(events).pairs
+        tables = tables_of_topics(
+            [pair for pair in pairs if pair[0] in topics], self._watched.manifest().nodes
+        )
+        for landing in self._landings:
+            at, is_built = done_at(tables.get(landing.topic, ()), models)
+            if not is_built:
+                waiting.append(landing)
+            elif at is not None:
+                seconds = (at - landing.at).total_seconds()
+                self._lags.add(landing.topic, at, grown(landing.ages, seconds))
+        self._landings = waiting
+        try:
+            self._lags.keep(datetime.now(UTC))
+        except OSError as error:
+            # Gold has its rows all the same.
+            tell(f"{now()} the lags of the last hour can't be written: {error}")
 
     @property
     def _has_landed(self) -> bool:
@@ -303,11 +384,34 @@ class _Cycles:
             self._said.append(str(event.data.msg))
             # Models read bronze after this: rows that others add from now on may be left.
             self._landed_to = bronze.current_snapshot(self._spark)
+        if self._has_landed:
+            self._note_landing()
+
+    def _note_landing(self) -> None:
+        rows = self._spark.sql(_LANDED).toArrow().to_pylist()
+        self._left = sum(row["lag_messages"] or 0 for row in rows)
+        times = [row["landed_timestamp"] for row in rows if row["landed_timestamp"] is not None]
+        self._newest = max(times, default=None)
+        for topic in sorted({row["topic"] for row in rows if row["landed_ages"]}):
+            ages: Counter[int] = Counter()
+            for row in rows:
+                if row["topic"] == topic:
+                    ages.update(dict(row["landed_ages"] or ()))
+            # All rows are of one landing.
+            self._landings.append(Landing(topic, rows[0]["checked_at"], ages))
 
 
 def paused(interval: float, failures: int) -> float:
     """Seconds from the beginning of a cycle to that of the next, after so many that have failed."""
     return min(interval * 2.0 ** min(failures, 20), max(interval, _LONGEST_PAUSE))
+
+
+def files_beside(project: Project) -> Collection[Path]:
+    """What dbt may read of a project before it is known what it does; packages are none of it."""
+    found = {project.root / name for name in _OF_PROJECT}
+    for folder in project.folders:
+        found.update((folder, *folder.rglob("*")))
+    return found
 
 
 def files_of(manifest: Any, project: Project) -> Collection[Path]:
@@ -342,6 +446,58 @@ def models_of(results: Iterable[Any]) -> Iterator[Any]:
     return (each for each in results if each.node.resource_type == "model")
 
 
+def has_same_rows(table: Table | None, snapshot: str) -> bool:
+    """Whether a table has the rows that it had at an earlier snapshot, as far as is known."""
+    for each in () if table is None else table.chain:
+        if each.name == snapshot:
+            return True
+        if each.changes_rows or each.appends:
+            return False
+        if each.parent_snapshot_id is not None and str(each.parent_snapshot_id) == snapshot:
+            # It has expired itself.
+            return True
+    return False
+
+
+def _snapshot(table: Table | None) -> str | None:
+    return None if table is None else table.snapshot
+
+
+def tables_of_topics(
+    pairs: Collection[Sequence[str | None]], nodes: Mapping[str, Any]
+) -> dict[str, set[str]]:
+    """The models that make gold of each topic's events, by their unique ids. ``pairs``: topic and
+    source table (database, schema, table) of all events; ``nodes``: those of dbt's manifest.
+    """
+    models = {name: each for name, each in nodes.items() if each.resource_type == "model"}
+    gold: dict[str, set[str]] = {}
+    for name, node in models.items():
+        if node.config.materialized in _FOLDED:
+            for upstream in node.depends_on.nodes:
+                gold.setdefault(upstream, set()).add(name)
+    found: dict[str, set[str]] = {}
+    for name, node in models.items():
+        wanted = node.config.meta.get("change_log", {"sources": []})["sources"]
+        for topic, *source in pairs:
+            if wanted is None or source in map(list, wanted):
+                found.setdefault(str(topic), set()).update(gold.get(name, ()))
+    return found
+
+
+def done_at(tables: Collection[str], models: Iterable[Any]) -> tuple[datetime | None, bool]:
+    """When the last of these models, of those that a command had to build, was done, and whether
+    all of them are.
+    """
+    done, is_built = [], True
+    for each in models:
+        if each.node.unique_id not in tables:
+            continue
+        if str(each.status) != "success":
+            is_built = False
+        done += [timing.completed_at for timing in each.timing if timing.name == "execute"]
+    return max(map(moment, done), default=None), is_built
+
+
 def tolerated(error: DbtError) -> tuple[Sequence[Any], str]:
     """The results of a command that has built all and ended with an error all the same, and what
     is not well: topics that can't go on, tests that fail. Raises the error if it is another.
@@ -359,7 +515,3 @@ def tolerated(error: DbtError) -> tuple[Sequence[Any], str]:
         names = ", ".join(each.node.name for each in tests)
         sentences.append(f"{counted(len(tests), 'test')} failed: {names}")
     return results, "; ".join(sentences)
-
-
-def _now() -> str:
-    return f"{datetime.now(UTC):%H:%M:%S}"

@@ -7,6 +7,7 @@ from typing import Final
 from dbt_lakehouse.config.profile import Place
 from dbt_lakehouse.config.project import Project, target_folder
 from dbt_lakehouse.errors import ConfigurationError, LakehouseError
+from dbt_lakehouse.lags import last_hour
 from dbt_lakehouse.lake.reader import Reader
 from dbt_lakehouse.redaction import without_secrets
 from dbt_lakehouse.report.facts import gather, of_runs
@@ -31,6 +32,7 @@ def leave(run: Run, project: Project, target: Path) -> Path:
         except Exception as error:
             facts = of_runs(runs, now)
             facts.trouble = _told(error)
+        facts.built = last_hour(target, project.gold, now)
         write_page(facts, path, target)
     except BaseException:
         path.unlink(missing_ok=True)
@@ -53,9 +55,9 @@ def report(place: Place, output: Path | None, *, show_payloads: bool) -> Path:
     reader = Reader(place.settings, place.gold, sparing=True)
     target = target_folder(place.root)
     runs = kept(target, place.gold)
-    facts = gather(
-        reader, place.gold, place.silver, runs, datetime.now(UTC), show_payloads=show_payloads
-    )
+    now = datetime.now(UTC)
+    facts = gather(reader, place.gold, place.silver, runs, now, show_payloads=show_payloads)
+    facts.built = last_hour(target, place.gold, now)
     if not runs and not facts.gold and not facts.others:
         raise ConfigurationError("there is nothing to report yet: `dbt build` makes the tables")
     path = output or target / _PAGE

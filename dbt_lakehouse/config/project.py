@@ -38,6 +38,8 @@ class Project(NamedTuple):
     """The folder of dbt_project.yml; relative paths of profile and vars are relative to it."""
     options: ProjectOptions = ProjectOptions()
     """What leads other commands to the same project."""
+    folders: tuple[Path, ...] = ()
+    """Its folders of models, macros and what else dbt reads."""
 
     @property
     def gold(self) -> str:
@@ -217,8 +219,9 @@ def load(options: ProjectOptions) -> Project:
         parameters.server_side_parameters,
         variables_of(project, flags.VARS),
         credentials.schema or "gold",
-        Path(flags.PROJECT_DIR).resolve(),
+        root := Path(flags.PROJECT_DIR).resolve(),
         found,
+        tuple(root / each for each in project.all_source_paths),
     )
 
 

@@ -60,6 +60,11 @@ class Candidate(NamedTuple):
     """The model or source table that it is of."""
     policy: Policy
 
+    @property
+    def table(self) -> str:
+        """The table, ``schema.name``."""
+        return f"{self.schema}.{self.name}"
+
 
 def retention_days(variables: Mapping[str, Any]) -> float:
     """How long snapshots are kept, where a table's policy says nothing else."""
@@ -79,13 +84,13 @@ def candidates(manifest: Any, chosen: Sequence[str], retention_days: float) -> l
     ]
     if not chosen:
         return found
-    known = {name for each in found for name in (each.name, f"{each.schema}.{each.name}")}
+    known = {name for each in found for name in (each.name, each.table)}
     if unknown := [name for name in chosen if name not in known]:
         raise ConfigurationError(
             f"{', '.join(unknown)}: no table that is maintained has this name; such are"
-            f" {', '.join(sorted(f'{each.schema}.{each.name}' for each in found))}"
+            f" {', '.join(sorted(each.table for each in found))}"
         )
-    return [each for each in found if {each.name, f"{each.schema}.{each.name}"} & frozenset(chosen)]
+    return [each for each in found if {each.name, each.table} & frozenset(chosen)]
 
 
 def _described(manifest: Any) -> Iterator[tuple[Any, str]]:
@@ -129,6 +134,14 @@ def is_worth_merging(figures: Figures) -> bool:
     return figures.manifests > max(_MOST_MANIFESTS, 2 * needed)
 
 
+def small_files(summary: Mapping[str, str], policy: Policy) -> int:
+    """How many small data files a table has at least, by the summary of its newest commit: all
+    others together are no larger than the table.
+    """
+    files, size = (int(summary.get(f"total-{name}", 0)) for name in ("data-files", "files-size"))
+    return max(0, files - size // policy.small_file_bytes)
+
+
 class Maintained(msgspec.Struct, frozen=True, kw_only=True):
     """What was done to a table, or, in a dry run, what there is to do."""
 
@@ -146,6 +159,12 @@ class Maintained(msgspec.Struct, frozen=True, kw_only=True):
     older_files: int = 0
     """Files of no snapshot that were there before the lake was begun; they stay."""
     seconds: float = 0.0
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether there was anything to do."""
+        done = (self.rewritten_files, self.merged_manifests, self.expired_snapshots)
+        return any((*done, self.orphan_files))
 
     def json(self) -> str:
         """For scripts."""

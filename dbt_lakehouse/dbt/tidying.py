@@ -46,20 +46,39 @@ def maintain(
     """
     done = []
     for number, each in enumerate(candidates, 1):
-        name = f"{each.schema}.{each.name}"
-        with working(f"{name}, table {number} of {len(candidates)}", tasks_of(spark)):
-            table = tables.look_at(spark, name)
-            if table is None or table.snapshot == NO_SNAPSHOT:
-                continue
-            _refuse_unknown(spark, name, each.policy)
-            work = _looked(spark, name, table, each.policy) if dry_run else None
-            done.append(work or _maintained(spark, name, table, each.policy))
-        yield done[-1]
-    if done and not dry_run:
-        _keep(spark, done)
+        with working(f"{each.table}, table {number} of {len(candidates)}", tasks_of(spark)):
+            work = _looked(spark, each) if dry_run else maintain_table(spark, each)
+        if work is not None:
+            done.append(work)
+            yield work
+    if not dry_run:
+        keep(spark, done)
 
 
-def _looked(spark: SparkSession, name: str, table: Table, policy: Policy) -> Maintained:
+def maintain_table(
+    spark: SparkSession, candidate: Candidate, *, with_orphans: bool = True
+) -> Maintained | None:
+    """What was done to a table; None if it is not there or has no rows. To find orphans, all that
+    lies in its folder is listed. Raises ``ConfigurationError``.
+    """
+    table = _table(spark, candidate)
+    if table is None:
+        return None
+    return _maintained(spark, candidate, table, with_orphans=with_orphans)
+
+
+def _table(spark: SparkSession, candidate: Candidate) -> Table | None:
+    table = tables.look_at(spark, candidate.table)
+    if table is None or table.snapshot == NO_SNAPSHOT:
+        return None
+    _refuse_unknown(spark, candidate.table, candidate.policy)
+    return table
+
+
+def _looked(spark: SparkSession, candidate: Candidate) -> Maintained | None:
+    table, name, policy = _table(spark, candidate), candidate.table, candidate.policy
+    if table is None:
+        return None
     figures = _figures(spark, name, table, policy)
     unnamed, older = _delete_orphans(spark, name, policy, dry_run=True)
     return Maintained(
@@ -74,8 +93,10 @@ def _looked(spark: SparkSession, name: str, table: Table, policy: Policy) -> Mai
     )
 
 
-def _maintained(spark: SparkSession, name: str, table: Table, policy: Policy) -> Maintained:
-    started = time.monotonic()
+def _maintained(
+    spark: SparkSession, candidate: Candidate, table: Table, *, with_orphans: bool
+) -> Maintained:
+    started, name, policy = time.monotonic(), candidate.table, candidate.policy
     figures = _figures(spark, name, table, policy)
     rewritten_files = rewritten_bytes = merged = expired = deleted = 0
     if figures.to_rewrite:
@@ -110,7 +131,9 @@ def _maintained(spark: SparkSession, name: str, table: Table, policy: Policy) ->
         counts = _call(spark, "expire_snapshots", name, f"older_than => {_sql(oldest)}")
         expired = _snapshots(before) - _snapshots(_known(spark, name))
         deleted = sum(count or 0 for count in counts.asDict().values())
-    unnamed, older = _delete_orphans(spark, name, policy, dry_run=False)
+    unnamed = older = 0
+    if with_orphans:
+        unnamed, older = _delete_orphans(spark, name, policy, dry_run=False)
     return Maintained(
         table_name=name,
         data_files_before=figures.data_files,
@@ -238,7 +261,10 @@ def _sql(moment: datetime) -> str:
     return f"timestamp '{moment:%F %T.%f}'"
 
 
-def _keep(spark: SparkSession, done: Sequence[Maintained]) -> None:
+def keep(spark: SparkSession, done: Sequence[Maintained]) -> None:
+    """Keep what was done in ``bronze.maintained``."""
+    if not done:
+        return
     spark.sql(
         f"""
         create table if not exists {TABLE} (

@@ -24,6 +24,7 @@ from dbt_lakehouse.dbt.news import (
     may_have,
     topics_with,
 )
+from dbt_lakehouse.lags import Buckets, Spread, spread_of
 from dbt_lakehouse.lake.reader import Reader
 from dbt_lakehouse.lake.tables import Table
 from dbt_lakehouse.report import commits
@@ -146,6 +147,8 @@ class Facts:
     others: list[TableFacts] = field(default_factory=list)
     tests: list[Node] = field(default_factory=list)
     lag: Lag | None = None
+    built: Mapping[str, Buckets] = field(default_factory=dict)
+    """The lags from Kafka to gold in the last hour, by topic."""
     decoded_by_run: list[Decoded] = field(default_factory=list)
     gold_rows: list[tuple[datetime, int | None]] = field(default_factory=list)
     counters: list[Counters] = field(default_factory=list)
@@ -161,6 +164,17 @@ class Facts:
         """The changes with a value that doesn't fit, each once."""
         known = {table.log: table.misfits for table in self.gold if table.misfits is not None}
         return sum(filter(None, known.values())) if known else None
+
+    @property
+    def spread(self) -> Spread | None:
+        """How the lags from Kafka to gold are spread, of all topics."""
+        return spread_of(self.built.values())
+
+    @property
+    def spreads(self) -> dict[str, Spread]:
+        """And of each topic."""
+        found = {topic: spread_of([lags]) for topic, lags in self.built.items()}
+        return {topic: spread for topic, spread in found.items() if spread is not None}
 
     def total(self, name: str) -> int | None:
         """A count of all gold tables together, None if none of them knows it."""

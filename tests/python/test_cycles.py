@@ -4,8 +4,13 @@ import json
 import os
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import redirect_stdout
+from datetime import UTC, datetime
+from io import StringIO
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import yaml
@@ -17,8 +22,17 @@ from streams import MINUTE, ORDERS, START
 
 from dbt_lakehouse.cli import main
 from dbt_lakehouse.cli.landing import stream
-from dbt_lakehouse.commands.cycles import looked_at, paused
+from dbt_lakehouse.commands import cycles
+from dbt_lakehouse.commands.cycles import (
+    WatchedProject,
+    done_at,
+    has_same_rows,
+    looked_at,
+    paused,
+    tables_of_topics,
+)
 from dbt_lakehouse.config.paths import ROOT
+from dbt_lakehouse.lake.tables import Snapshot, Table
 
 BUILDS = ("stream", "--build", "--interval", "0.3")
 
@@ -46,13 +60,17 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
     project = copy_project(folder / "project")
     for name, text in FILES.items():
         (project / name).write_text(text)
+    contract = project / "models" / "gold" / "orders.yml"
+    policy = "  - name: orders\n    config: {meta: {maintenance: {min_files: 2}}}\n"
+    contract.write_text(contract.read_text().replace("  - name: orders\n", policy))
     return Lake(folder, project)
 
 
 def change(place: int, op: str, number: int, status: str | None = None) -> Outgoing:
-    """A change of an order; all changes of an order are in one partition."""
+    """A change of an order, sent now; all changes of an order are in one partition."""
     message = order(ORDERS, place, START + place * MINUTE, op, number, status)
-    return Outgoing(message.value, message.key, None, number % 2, START + place * MINUTE)
+    sent = time.time_ns() // 1_000_000
+    return Outgoing(message.value, message.key, None, number % 2, sent)
 
 
 def orders(lake: Lake, columns: Sequence[str] = ("order_id", "status")) -> Rows:
@@ -65,7 +83,18 @@ def orders(lake: Lake, columns: Sequence[str] = ("order_id", "status")) -> Rows:
     return sorted(found, key=lambda row: int(row["order_id"]))
 
 
+def status(lake: Lake, *places: str) -> Any:
+    """What `lakehouse status` says of the only topic."""
+    with pytest.MonkeyPatch.context() as environment, redirect_stdout(StringIO()) as out:
+        environment.setenv("LAKEHOUSE_LAKE", lake.environment["LAKEHOUSE_LAKE"])
+        with pytest.raises(SystemExit):
+            main(["status", "--no-kafka", "--json", *places])
+    (topic,) = json.loads(out.getvalue())["topics"]
+    return topic
+
+
 def test_gold_follows_kafka_in_one_process(lake: Lake, kafka: Kafka, tmp_path: Path) -> None:
+    began = time.time()
     topic = kafka.create("cycles", 2)
     entry = {"topic": topic, "land_as": ORDERS, "format": "debezium_json"}
     topics = [entry, {"topic": "cycles-not-there", "format": "debezium_json"}]
@@ -74,7 +103,8 @@ def test_gold_follows_kafka_in_one_process(lake: Lake, kafka: Kafka, tmp_path: P
     contract = lake.project / "models" / "gold" / "orders.yml"
     declared, alive = log.read_text(), tmp_path / "alive"
     places = ("--project-dir", str(lake.project), "--profiles-dir", f"{lake.project}/profiles")
-    options = (*BUILDS, "-s", "+orders paid_orders", "--liveness", str(alive), *places)
+    chosen = ("-s", "+orders paid_orders", "--maintain-every", "0.1")
+    options = (*BUILDS, *chosen, "--liveness", str(alive), *places)
     with lakehouse(lake, *options, topics=topics, captures=[]) as running:
         running.wait_for("kafka: landed 3 messages; topic cycles-not-there can't go on; built ")
         wait_until(alive.exists, "the file is touched")
@@ -86,7 +116,8 @@ def test_gold_follows_kafka_in_one_process(lake: Lake, kafka: Kafka, tmp_path: P
         running.wait_for("; built ", times=2)
         assert orders(lake) == second
         assert lake.read("gold.paid_orders") == [{"n": 1}]
-        # Without news, nothing is built; the process lives.
+        # Without news tables are maintained, and nothing is built; the process lives.
+        running.wait_for(" gold.orders: 2 of 2 data files rewritten, 1 now")
         touched = alive.stat().st_mtime_ns
         wait_until(lambda: alive.stat().st_mtime_ns > touched, "it looks for news")
         assert running.said.count("; built ") == 2
@@ -114,6 +145,11 @@ def test_gold_follows_kafka_in_one_process(lake: Lake, kafka: Kafka, tmp_path: P
     assert orders(lake) == [second[0], {"order_id": 4, "status": "last"}]
     rows = lake.read("bronze.raw_payloads")
     assert len(rows) == len({(row["partition"], row["offset"]) for row in rows}) == 7
+    # Of both processes.
+    topic = status(lake, *places)
+    assert topic["built_messages"] == 7
+    assert 0 < topic["built_seconds_p50"] <= topic["built_seconds_p99"]
+    assert topic["built_seconds_p99"] < 1.1 * (time.time() - began)
 
 
 def test_what_builds_nothing_is_told_before_spark_starts(
@@ -150,11 +186,108 @@ def test_files_that_come_change_and_go_are_seen(tmp_path: Path) -> None:
     assert states[0][path] is states[3][path] is None
 
 
+def test_an_edit_while_the_project_is_first_read_is_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    models = tmp_path / "models"
+    models.mkdir()
+    model = models / "orders.sql"
+    model.write_text("select 1")
+    path = SimpleNamespace(full_path=str(model), project_root=str(tmp_path), searched_path="models")
+    manifest = SimpleNamespace(files={"orders": SimpleNamespace(path=path)}, nodes={})
+    project: Any = SimpleNamespace(
+        root=tmp_path,
+        folders=(models,),
+        options=SimpleNamespace(profiles_dir=None),
+        require_kafka=lambda: None,
+    )
+
+    def edited(_: object) -> Any:
+        # dbt has read the model by now, and reads on.
+        model.write_text("select 12")
+        return manifest
+
+    monkeypatch.setattr(cycles, "read_manifest", edited)
+    monkeypatch.setattr(cycles, "load", lambda _: project)
+    watched = WatchedProject(project)
+    monkeypatch.setattr(cycles, "read_manifest", lambda _: manifest)
+    assert watched.read_again()
+    assert not watched.read_again()
+
+
+def node(materialized: str, *upstreams: str, **meta: Any) -> Any:
+    return SimpleNamespace(
+        resource_type="model",
+        config=SimpleNamespace(materialized=materialized, meta=meta),
+        depends_on=SimpleNamespace(nodes=[*upstreams]),
+    )
+
+
+NODES: Mapping[str, Any] = {
+    "orders_changes": node("change_log", change_log={"sources": [["shop", "sales", "orders"]]}),
+    "any_changes": node("change_log", change_log={"sources": None}),
+    "orders": node("current_state", "orders_changes", current_state={}),
+    "orders_history": node("history", "orders_changes", history={}),
+    "any": node("current_state", "any_changes"),
+    "paid": node("table", "orders"),
+    "unique": SimpleNamespace(resource_type="test"),
+}
+
+
+def test_a_topic_is_in_gold_when_all_that_is_folded_of_its_events_is_built() -> None:
+    pairs = [["a", "shop", "sales", "orders"], ["a", "shop", "sales", "x"], ["b", "s", "s", "x"]]
+    assert tables_of_topics(pairs, NODES) == {
+        "a": {"orders", "orders_history", "any"},
+        "b": {"any"},
+    }
+    assert tables_of_topics([], NODES) == {}
+
+
+def built(name: str, status: str, second: int) -> Any:
+    timing = [
+        SimpleNamespace(
+            name="compile", completed_at=datetime(2026, 1, 1, 0, 0, 59)
+        ),  # as dbt has it
+        SimpleNamespace(
+            name="execute", completed_at=datetime(2026, 1, 1, 0, 0, second)
+        ),  # as dbt has it
+    ]
+    node = SimpleNamespace(unique_id=name)
+    return SimpleNamespace(node=node, status=status, timing=timing)
+
+
+def test_gold_has_a_topic_when_the_last_of_its_models_is_done() -> None:
+    results = [built("a", "success", 3), built("b", "success", 7), built("c", "skipped", 9)]
+    assert done_at({"a", "b"}, results) == (datetime(2026, 1, 1, 0, 0, 7, tzinfo=UTC), True)
+    # What was skipped comes later; what the command had not to build is waited for by nobody.
+    assert done_at({"a", "c"}, results)[1] is False
+    assert done_at({"not selected"}, results) == (None, True)
+
+
+def test_maintenance_is_no_news() -> None:
+    rows = Snapshot(1, summary={"operation": "append", "added-records": "1"})
+    rewritten = Snapshot(2, parent_snapshot_id=1, summary={"operation": "replace"})
+    noted = Snapshot(3, parent_snapshot_id=2, summary={"operation": "append"})
+    more = Snapshot(4, parent_snapshot_id=3, summary={**rows.summary, "added-data-files": "1"})
+
+    def table(*chain: Snapshot) -> Table:
+        return Table("uuid", {}, {}, frozenset(), chain, frozenset())
+
+    assert has_same_rows(table(noted, rewritten, rows), "1")
+    assert not has_same_rows(table(more, noted, rewritten, rows), "1")
+    assert has_same_rows(table(more, noted, rewritten, rows), "4")
+    # It has expired.
+    assert has_same_rows(table(noted, rewritten), "1")
+    assert not has_same_rows(table(noted), "1")
+    assert not has_same_rows(None, "1")
+
+
 @pytest.mark.parametrize(
     "options",
     [
         *(("--build", "--topic", "t"), ("--build", "--accept-loss")),
         *(("--test",), ("-s", "orders"), ("--liveness", "alive")),
+        *(("--no-maintain",), ("--maintain-every", "60")),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(

@@ -36,6 +36,7 @@ from dbt_lakehouse.cli import main
 from dbt_lakehouse.commands.standard_streams import NOT_WELL
 from dbt_lakehouse.config.paths import CACHE, ROOT
 from dbt_lakehouse.errors import ConfigurationError, DataLossError, KafkaError, LockedError
+from dbt_lakehouse.lags import seconds_of
 from dbt_lakehouse.landing.kafka.batch import KafkaLanding, landing_text
 from dbt_lakehouse.landing.kafka.settings import KafkaSettings, KafkaSource
 from dbt_lakehouse.landing.kafka.status import read_status
@@ -433,11 +434,13 @@ def test_the_lag_is_told_before_and_after_a_landing(
     assert [row["lag_messages"] for row in after] == [0, 0, 0]
     assert [row["lag_seconds"] for row in after] == [0.0, 0.0, 0.0]
     assert [row["next_offset"] for row in after] == [4, 2, 0]
-    # The table says the same, apart from when it asked.
+    # The table says the same, apart from when it asked, and how old what has landed was.
     table = lake.sql(f"select * from bronze.topic_partitions where topic = '{topic}'")
-    table = json.loads(
-        json.dumps(sorted(table, key=lambda row: int(row["partition"])), default=str)
-    )
+    table = sorted(table, key=lambda row: int(row["partition"]))
+    ages = [dict(row.pop("landed_ages") or {}) for row in table]
+    assert [sum(each.values()) for each in ages] == [2, 1, 0]
+    assert all(3_600 / 1.1 < seconds_of(age) < 1.1 * (3_600 + SECONDS) for age in ages[0])
+    table = json.loads(json.dumps(table, default=str))
     for row, asked in zip(table, after, strict=True):
         assert asked.pop("streamed_by") is None and asked.pop("problem") is None
         for each in (asked, row):

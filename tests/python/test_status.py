@@ -408,7 +408,7 @@ HOSTILE = ['a"b', "back\\slash", "new\nline", '{x="1"} 7 # EOF', "\u202eright-to
 def test_labels_are_any_text(tmp_path: Path) -> None:
     at = "2026-11-21T10:00:00Z"
     topics = [
-        Topic(name, 2, 0, 2, 0, 2, 0, True, False, False, at, None, 7, 1.5, None)
+        Topic(name, 2, 0, 2, 0, 2, 0, True, False, False, at, None, 7, 1.5, None, 6, 2.0, 8.5)
         for name in HOSTILE
     ]
     report = report_of(Facts("2026-11-21T10:00:00Z", topics, [], [], None))

@@ -1,10 +1,13 @@
 """What `lakehouse status` asks: the lake without Spark, then Kafka."""
 
+from datetime import UTC, datetime
+
 from dbt_lakehouse.commands.status.gathering import gather
 from dbt_lakehouse.commands.status.last_run import read_run
 from dbt_lakehouse.commands.status.report import Report, report_of
 from dbt_lakehouse.config.project import Project, target_folder
 from dbt_lakehouse.errors import LakehouseError
+from dbt_lakehouse.lags import last_hour
 
 
 def status(project: Project, *, ask_kafka: bool) -> tuple[Report, LakehouseError | None]:
@@ -12,11 +15,13 @@ def status(project: Project, *, ask_kafka: bool) -> tuple[Report, LakehouseError
 
     Raises ``ConfigurationError`` if there is no lake yet, and what reading raises.
     """
+    target = target_folder(project.root)
     facts = gather(
         project.reader(),
         project.silver,
         undecoded=project.variables.get("undecoded_topics") or (),
-        last_run=read_run(target_folder(project.root), project.gold),
+        last_run=read_run(target, project.gold),
+        built=last_hour(target, project.gold, datetime.now(UTC)),
     )
     if not ask_kafka:
         return report_of(facts), None

@@ -57,6 +57,12 @@ class Topic:
     """As the last landing from Kafka found it; None if there was none."""
     lag_seconds: float | None
     lag_checked_at: str | None
+    built_messages: int | None
+    """Those that `lakehouse stream --build` has brought to gold in the last hour; None if none."""
+    built_seconds_p50: float | None
+    """The median of the time from Kafka's timestamp to gold's commit, of these."""
+    built_seconds_p99: float | None
+    """What 99 of 100 did not exceed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,9 @@ is a sum that must agree, of what the reader has read: what waits for the next r
 No payload is decoded for it (``places``).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from types import MappingProxyType
 
 from dbt_lakehouse.commands.status.facts import Facts, Run
 from dbt_lakehouse.commands.status.lake import BRONZE, TargetTables
@@ -19,13 +20,20 @@ from dbt_lakehouse.commands.status.places import Places
 from dbt_lakehouse.commands.status.tables import table_of
 from dbt_lakehouse.commands.status.topics import topics_of
 from dbt_lakehouse.errors import ConfigurationError
+from dbt_lakehouse.lags import Buckets
 from dbt_lakehouse.lake.reader import Reader
 
 
 def gather(
-    reader: Reader, silver: str, *, undecoded: Sequence[str] = (), last_run: Run | None = None
+    reader: Reader,
+    silver: str,
+    *,
+    undecoded: Sequence[str] = (),
+    last_run: Run | None = None,
+    built: Mapping[str, Buckets] = MappingProxyType({}),
 ) -> Facts:
-    """The facts of the target whose schema of silver this is.
+    """The facts of the target whose schema of silver this is; ``built`` are the lags of the last
+    hour by topic.
 
     Raises ``ConfigurationError`` if there is no lake yet, and what reading raises.
     """
@@ -33,7 +41,7 @@ def gather(
         raise ConfigurationError(f"there is no lake yet, for {BRONZE} is missing: `dbt build`")
     lake = TargetTables(reader, silver)
     places = Places(lake)
-    topics, links = topics_of(lake, places, frozenset(undecoded))
+    topics, links = topics_of(lake, places, frozenset(undecoded), built)
     tables = []
     for name in lake.tables:
         table, link = table_of(lake, places, name, last_run)

@@ -27,6 +27,7 @@ _OF_TOPICS: Final = {
     "waiting": ("waiting_payloads", "Payloads that the next run decodes"),
     "lag_messages": ("lag_messages", "Messages in Kafka that had not landed, at most"),
     "is_all_quarantined": ("all_quarantined", "1 if nothing of the topic could be decoded"),
+    "built_messages": ("built_messages", "Messages that a stream has brought to gold, last hour"),
 }
 _OF_TABLES: Final = {
     "rows": ("rows", "Rows"),
@@ -80,6 +81,20 @@ class _Metrics(Collector):
             "Age of the last landed message while others were missing",
             ["topic"],
             [([each.topic], each.lag_seconds) for each in facts.topics],
+            "seconds",
+        )
+        yield _gauge(
+            "topic_built",
+            "Time from Kafka's timestamp to gold's commit, of the last hour's messages",
+            ["topic", "quantile"],
+            [
+                ([each.topic, quantile], seconds)
+                for each in facts.topics
+                for quantile, seconds in (
+                    ("0.5", each.built_seconds_p50),
+                    ("0.99", each.built_seconds_p99),
+                )
+            ],
             "seconds",
         )
         yield _times(

@@ -15,6 +15,7 @@ from dbt_lakehouse.texts import counted, iso_text, printable
 
 _TOPICS: Final = (
     *("topic", "landed", "decoded", "invalid", "waiting", "compacted", "last event", "lag"),
+    *("to gold p50 s", "to gold p99 s"),
 )
 _TABLES: Final = (
     *("table", "rows", "waiting", "absent keys", "late events", "expired", "refolded", "purged"),
@@ -22,7 +23,10 @@ _TABLES: Final = (
 )
 # Left out where they would be empty.
 _OPTIONAL: Final = frozenset(
-    {"lag", "compacted", "late events", "expired", "refolded", "purged", "last run", "streamed_by"}
+    {
+        *("lag", "to gold p50 s", "to gold p99 s", "compacted", "late events", "expired"),
+        *("refolded", "purged", "last run", "streamed_by"),
+    }
 )
 _PARTITIONS: Final = (
     "topic",
@@ -70,6 +74,7 @@ class Report:
             (
                 *(each.topic, each.landed, each.decoded, each.invalid, each.waiting),
                 *("yes" if each.is_compacted else "", each.last_event_at, each.lag_messages),
+                *map(_cell, (each.built_seconds_p50, each.built_seconds_p99)),
             )
             for each in facts.topics
         ]

@@ -1,6 +1,6 @@
 """What has become of each topic's payloads."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from dbt_lakehouse.commands.status.facts import Link, Topic
@@ -14,16 +14,20 @@ from dbt_lakehouse.commands.status.lake import (
 from dbt_lakehouse.commands.status.links import link_of, rebuild, why_unknown
 from dbt_lakehouse.commands.status.places import Placed, Places
 from dbt_lakehouse.dbt import compaction
+from dbt_lakehouse.lags import Buckets, spread_of
 from dbt_lakehouse.texts import counted
 
 _LAGS: Final = "bronze.topic_partitions"
 
 
 def topics_of(
-    lake: TargetTables, places: Places, undecoded: frozenset[str]
+    lake: TargetTables,
+    places: Places,
+    undecoded: frozenset[str],
+    built: Mapping[str, Buckets],
 ) -> tuple[list[Topic], list[Link]]:
     """All topics, and two links of each: to the tables that have its events, and on to
-    quarantined_payloads.
+    quarantined_payloads. ``built``: the lags of the last hour by topic.
     """
     bronze = lake.reader.quoted(BRONZE)
     landed = _by_first(
@@ -49,6 +53,7 @@ def topics_of(
         placed = places.by_topic.get(name, Placed())
         decoded = placed.payloads - placed.invalid + placed.forgotten
         looked = placed.looked - placed.waiting
+        spread = spread_of([built.get(name, {})])
         topics.append(
             Topic(
                 topic=name,
@@ -64,6 +69,9 @@ def topics_of(
                 last_event_at=moment_text(last_event),
                 last_landed_at=moment_text(last_landed),
                 **lags.get(name, _NO_LAG),
+                built_messages=spread and spread.messages,
+                built_seconds_p50=spread and spread.p50,
+                built_seconds_p99=spread and spread.p99,
             )
         )
         if lake.has(lake.events):

@@ -13,18 +13,26 @@ If they leave no hole they move it; else what is read from there on is compared 
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from itertools import groupby
+from operator import itemgetter
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from dbt_lakehouse.lags import Buckets, bucket_sql
 from dbt_lakehouse.lake import bronze
 from dbt_lakehouse.lake.iceberg import expire_own_history
 from dbt_lakehouse.landing.kafka.admin import PartitionLog
 
 TABLE: Final = "lake.bronze.topic_partitions"
 GAPS: Final = "lake.bronze.kafka_gaps"
+_AGES: Final = (
+    "landed_ages map<int, bigint> comment 'messages of this landing by their age at checked_at:"
+    " under b those of 1.1^b to 1.1^(b+1) ms; null if none was landed'"
+)
 
 
 class Position(NamedTuple):
@@ -32,12 +40,14 @@ class Position(NamedTuple):
 
     ``landed_offset`` and ``landed_timestamp`` are the last row's in bronze, None while it has none.
     ``topic_id`` is the one that Kafka last gave the topic, None while only captures were landed.
+    ``landed_ages`` are those of what was just landed.
     """
 
     next_offset: int
     landed_offset: int | None
     landed_timestamp: datetime | None
     topic_id: str | None
+    landed_ages: Buckets = MappingProxyType({})
 
     @property
     def read_to(self) -> int:
@@ -74,11 +84,15 @@ def create_tables(spark: SparkSession) -> None:
             lag_messages bigint comment 'log_end_offset - next_offset: at most so many are missing',
             lag_seconds double comment 'checked_at - landed_timestamp if messages are missing',
             checked_at timestamp comment 'when the broker was asked',
-            bronze_snapshot_id bigint comment 'snapshot of bronze.raw_payloads that this sums up'
+            bronze_snapshot_id bigint comment 'snapshot of bronze.raw_payloads that this sums up',
+            {_AGES}
         )
         using iceberg
         """
     )
+    # It may be of before there was this column.
+    if "landed_ages" not in spark.table(TABLE).columns:
+        spark.sql(f"alter table {TABLE} add columns ({_AGES})")
     spark.sql(
         f"""
         create table if not exists {GAPS} (
@@ -147,24 +161,40 @@ def read_positions(spark: SparkSession, logs: Sequence[PartitionLog]) -> Positio
 
 
 def behind_own_append(
-    spark: SparkSession, logs: Sequence[PartitionLog], positions: Positions, snapshot: int
+    spark: SparkSession,
+    logs: Sequence[PartitionLog],
+    positions: Positions,
+    snapshot: int,
+    checked_at: datetime,
 ) -> Positions:
     """What ``read_positions`` says after an append that was chosen by ``positions`` and made
-    ``snapshot``: nobody else has added rows in between.
+    ``snapshot``: nobody else has added rows in between. Of these rows it has their ages at
+    ``checked_at`` (UTC) too.
     """
     if positions.snapshot is not None and not bronze.is_in_history(spark, positions.snapshot):
         return read_positions(spark, logs)
     by_partition = dict(positions.by_partition)
-    _add_rows(spark, bronze.added_between(positions.snapshot, snapshot), by_partition)
+    added = bronze.added_between(positions.snapshot, snapshot)
+    _add_rows(spark, added, by_partition, checked_at)
     return Positions(snapshot, by_partition)
 
 
 def _add_rows(
-    spark: SparkSession, added: str | None, positions: dict[tuple[str, int], Position]
+    spark: SparkSession,
+    added: str | None,
+    positions: dict[tuple[str, int], Position],
+    landed: datetime | None = None,
 ) -> None:
-    """Move the positions by rows of bronze (a SQL relation) that they don't know yet."""
+    """Move the positions by rows of bronze (a SQL relation) that they don't know yet; of rows that
+    were just ``landed`` they get the ages as of then.
+    """
     if added is None:
         return
+    age = "cast(null as int)"
+    if landed is not None:
+        # Who gives no time gives -1, which no broker takes for one.
+        millis = f"{landed.timestamp() * 1_000:.0f} - unix_millis(timestamp)"
+        age = f"if(timestamp >= '1970-01-01', {bucket_sql(millis)}, null)"
     floors = {key: position.next_offset for key, position in positions.items()}
     partition_relation(spark, floors, "floor").createOrReplaceTempView("position_floors")
     counted = spark.sql(
@@ -172,6 +202,8 @@ def _add_rows(
         select
             topic,
             partition,
+            age,
+            count(*) as messages,
             coalesce(min(floor), 0) as floor,
             count_if(offset >= coalesce(floor, 0)) as behind_floor,
             max(offset) as landed_offset,
@@ -179,23 +211,26 @@ def _add_rows(
             max_by(
                 if(timestamp between '0001-01-01' and '9999-12-31', timestamp, null), offset
             ) as landed_timestamp
-        from (select topic, partition, offset, timestamp from {added})
+        from (select topic, partition, offset, timestamp, {age} as age from {added})
         left join position_floors using (topic, partition)
-        group by topic, partition
+        group by topic, partition, age
         """
     )
-    for row in _collected(counted):
-        key = (row["topic"], row["partition"])
-        last = row["landed_offset"]
+    place = itemgetter("topic", "partition")
+    for key, group in groupby(sorted(_collected(counted), key=place), key=place):
+        rows = list(group)
+        newest = max(rows, key=itemgetter("landed_offset"))
+        last, behind_floor = newest["landed_offset"], sum(row["behind_floor"] for row in rows)
         known = positions.get(key, Position(0, None, None, None))
         next_offset = known.next_offset
         # Offsets are unique, so as many as fit between floor and last are all of them. What was
         # there before counts only if it leaves no hole either.
-        if not known.overlaps and row["behind_floor"] == last + 1 - row["floor"] > 0:
+        if not known.overlaps and behind_floor == last + 1 - newest["floor"] > 0:
             next_offset = last + 1
         if known.landed_offset is None or last > known.landed_offset:
-            known = known._replace(landed_offset=last, landed_timestamp=row["landed_timestamp"])
-        positions[key] = known._replace(next_offset=next_offset)
+            known = known._replace(landed_offset=last, landed_timestamp=newest["landed_timestamp"])
+        ages = {row["age"]: row["messages"] for row in rows if row["age"] is not None}
+        positions[key] = known._replace(next_offset=next_offset, landed_ages=ages)
 
 
 def advanced(positions: Positions, ends: Mapping[tuple[str, int], int]) -> Positions:
@@ -211,7 +246,12 @@ def save_positions(
     spark: SparkSession, positions: Positions, logs: Iterable[PartitionLog], checked_at: datetime
 ) -> None:
     """Replace the table of positions, with the lag behind ``logs`` as of ``checked_at`` (UTC)."""
-    rows = lags(positions, logs, checked_at)
+    rows = [
+        {**row, "landed_ages": [*position.landed_ages.items()] or None}
+        for row, (_, position) in zip(
+            lags(positions, logs, checked_at), sorted(positions.by_partition.items()), strict=True
+        )
+    ]
     # One commit that readers see whole. Two hosts may do it at the same time: either's rows are
     # true as of their own snapshot.
     rows_like(spark, TABLE, rows).createOrReplaceTempView("partition_lags")

@@ -1,0 +1,131 @@
+"""Lags from Kafka's timestamp to gold's commit, over the last hour.
+
+Messages are counted by their lag, in buckets that grow by a tenth: the counts of any times and
+topics add up, and a percentile of the sum is right within a tenth. `lakehouse stream --build` keeps
+them, by minute and topic, in a file of dbt's folder of artifacts.
+"""
+
+import math
+import os
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Final, NamedTuple
+from urllib.parse import quote
+
+import msgspec
+
+_GROWTH: Final = 1.1
+_MINUTES: Final = 60
+# In dbt's folder of artifacts.
+_FOLDER: Final = "stream"
+
+Buckets = Mapping[int, int]
+"""Messages by their lag or age: bucket b is for 1.1^b to 1.1^(b+1) ms; 0 for shorter ones too."""
+
+
+class Spread(NamedTuple):
+    """How the lags of messages are spread, in seconds, each within a tenth."""
+
+    messages: int
+    p50: float
+    p99: float
+
+
+def bucket_sql(millis: str) -> str:
+    """SQL for the bucket of a number of milliseconds."""
+    return f"cast(floor(ln(greatest({millis}, 1)) / ln({_GROWTH})) as int)"
+
+
+def bucket_of(seconds: float) -> int:
+    """The bucket of a lag."""
+    return math.floor(math.log(max(seconds * 1_000, 1)) / math.log(_GROWTH))
+
+
+def seconds_of(bucket: int) -> float:
+    """The lag that stands for a bucket, which is half a bucket off at most."""
+    return float(_GROWTH ** (bucket + 0.5)) / 1_000
+
+
+def grown(ages: Buckets, seconds: float) -> Counter[int]:
+    """Ages, so many seconds later."""
+    found: Counter[int] = Counter()
+    for bucket, messages in ages.items():
+        found[bucket_of(seconds_of(bucket) + max(0.0, seconds))] += messages
+    return found
+
+
+def spread_of(parts: Iterable[Buckets]) -> Spread | None:
+    """How all of these lags together are spread; None if there are none."""
+    total: Counter[int] = Counter()
+    for part in parts:
+        total.update(part)
+    messages = total.total()
+    if not messages:
+        return None
+    return Spread(messages, *(_percentile(total, messages, share) for share in (0.5, 0.99)))
+
+
+def _percentile(counts: Buckets, messages: int, share: float) -> float:
+    rank, seen = math.ceil(messages * share), 0
+    for bucket in sorted(counts):
+        seen += counts[bucket]
+        if seen >= rank:
+            return seconds_of(bucket)
+    raise AssertionError(f"{messages} are not the messages of {counts}")
+
+
+class _Kept(msgspec.Struct):
+    minutes: dict[int, dict[str, dict[int, int]]] = {}
+    """By minutes since 1970 and topic."""
+
+
+class HourOfLags:
+    """The lags of the last hour, in a file. What an earlier process has kept there counts on."""
+
+    def __init__(self, target: Path, gold: str) -> None:
+        self._file: Final = _file(target, gold)
+        self._kept: Final = _read(self._file)
+
+    def add(self, topic: str, at: datetime, lags: Buckets) -> None:
+        """Add those of messages of a topic that gold has had since a moment."""
+        topics = self._kept.minutes.setdefault(_minute(at), {})
+        topics[topic] = dict(Counter(topics.get(topic, {})) + Counter(lags))
+
+    def keep(self, now: datetime) -> None:
+        """Write the file, without what is older than an hour. Raises ``OSError``."""
+        for minute in [each for each in self._kept.minutes if each <= _minute(now) - _MINUTES]:
+            del self._kept.minutes[minute]
+        self._file.parent.mkdir(parents=True, exist_ok=True)
+        written = self._file.with_name(f".{self._file.name}.{os.getpid()}")
+        written.write_bytes(msgspec.json.encode(self._kept))
+        os.replace(written, self._file)
+
+
+def last_hour(target: Path, gold: str, now: datetime) -> dict[str, Buckets]:
+    """The lags of the last hour by topic, of gold tables in this schema; nothing where no stream
+    has kept any.
+    """
+    found: dict[str, Counter[int]] = {}
+    for minute, topics in _read(_file(target, gold)).minutes.items():
+        if _minute(now) - _MINUTES < minute <= _minute(now):
+            for topic, lags in topics.items():
+                found.setdefault(topic, Counter()).update(lags)
+    return {topic: found[topic] for topic in sorted(found)}
+
+
+def _minute(moment: datetime) -> int:
+    return int(moment.timestamp()) // 60
+
+
+def _file(target: Path, gold: str) -> Path:
+    return target / _FOLDER / f"{quote(gold, safe='')}.json"
+
+
+def _read(file: Path) -> _Kept:
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=_Kept)
+    except (OSError, msgspec.DecodeError):
+        # There is none, or another version has written it.
+        return _Kept()
