@@ -17,6 +17,7 @@ from report_pages import Page, is_sound
 from dbt.adapters.lakehouse.connections import ending_text
 from dbt_lakehouse.commands.quarantine import Example, Group
 from dbt_lakehouse.errors import WriteError
+from dbt_lakehouse.lags import bucket_of
 from dbt_lakehouse.lake.tables import Snapshot, Table
 from dbt_lakehouse.report import commits
 from dbt_lakehouse.report.facts import Counters, Decoded, Facts, Lag, TableFacts, of_runs
@@ -61,6 +62,7 @@ def hostile_facts() -> Facts:
     example = Example(0, 5, 1, None, HOSTILE, "PHNjcmlwdD4=")
     facts.groups = [Group(HOSTILE, HOSTILE, HOSTILE, 9, HOSTILE, None, [example])]
     facts.lag = Lag(5, 61.0, 2, NOW)
+    facts.built = {HOSTILE: {bucket_of(2.0): 98, bucket_of(40.0): 2}}
     facts.decoded_by_run = [Decoded(NOW, 5, 0), Decoded(NOW, 7, 2)]
     facts.gold_rows = [(NOW, 3), (NOW, 4)]
     facts.counters = [Counters(NOW, 1, 2, 3)]
@@ -94,6 +96,16 @@ def test_tests_that_were_skipped_have_not_passed(
     drawn = Page(page(facts))
     assert drawn.table("Gold")["gold.a"]["Tests"] == shown
     assert total in drawn.root.text
+
+
+def test_a_stream_s_lags_are_shown_by_topic_and_nothing_without_one() -> None:
+    facts = of_runs([run()], NOW)
+    assert "Kafka to gold" not in page(facts)
+    facts.built = {"orders": {bucket_of(2.0): 97, bucket_of(40.0): 3}, "bins": {bucket_of(90.0): 1}}
+    drawn = Page(page(facts))
+    (caption,) = (each.text for each in drawn.all("caption") if "Kafka's timestamp" in each.text)
+    lags = drawn.table(caption)
+    assert {name: row["Messages"] for name, row in lags.items()} == {"orders": "100", "bins": "1"}
 
 
 def test_hostile_texts_stand_as_they_are() -> None:

@@ -428,6 +428,10 @@ def test_labels_are_any_text(tmp_path: Path) -> None:
         assert [(each.labels["topic"], each.value) for each in found] == [
             (name, 1.5) for name in HOSTILE
         ]
+        found = samples["lakehouse_topic_built_seconds"]
+        assert [(each.labels["topic"], each.labels["quantile"], each.value) for each in found] == [
+            (name, *each) for name in HOSTILE for each in (("0.5", 2.0), ("0.99", 8.5))
+        ]
     with pytest.raises(WriteError):
         write_metrics(tmp_path / "missing" / "metrics.prom", report)
     assert metrics(report).decode() == text
