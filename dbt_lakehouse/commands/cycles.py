@@ -408,17 +408,22 @@ def paused(interval: float, failures: int) -> float:
 
 def files_beside(project: Project) -> Collection[Path]:
     """What dbt may read of a project before it is known what it does; packages are none of it."""
-    found = {project.root / name for name in _OF_PROJECT}
+    found = _files_of_settings(project)
     for folder in project.folders:
         found.update((folder, *folder.rglob("*")))
     return found
 
 
-def files_of(manifest: Any, project: Project) -> Collection[Path]:
-    """What dbt has read of a project and its packages, and the folders in which more may come."""
+def _files_of_settings(project: Project) -> set[Path]:
     found = {project.root / name for name in _OF_PROJECT}
     if project.options.profiles_dir is not None:
         found.add(Path(project.options.profiles_dir) / "profiles.yml")
+    return found
+
+
+def files_of(manifest: Any, project: Project) -> Collection[Path]:
+    """What dbt has read of a project and its packages, and the folders in which more may come."""
+    found = _files_of_settings(project)
     for file in manifest.files.values():
         if (path := getattr(file.path, "full_path", None)) is None:
             continue
@@ -476,11 +481,12 @@ def tables_of_topics(
             for upstream in node.depends_on.nodes:
                 gold.setdefault(upstream, set()).add(name)
     found: dict[str, set[str]] = {}
-    for name, node in models.items():
-        wanted = node.config.meta.get("change_log", {"sources": []})["sources"]
+    for name in gold.keys() & models.keys():
+        sources = models[name].config.meta.get("change_log", {"sources": []})["sources"]
+        wanted = None if sources is None else [list(source) for source in sources]
         for topic, *source in pairs:
-            if wanted is None or source in map(list, wanted):
-                found.setdefault(str(topic), set()).update(gold.get(name, ()))
+            if wanted is None or source in wanted:
+                found.setdefault(str(topic), set()).update(gold[name])
     return found
 
 
