@@ -240,8 +240,7 @@ class _Cycles:
                     self._cycle(news)
                     built_at = began
                 failures = 0
-                if self._options.liveness is not None:
-                    self._options.liveness.touch()
+                self._show_life()
                 if self._options.available_now:
                     if not self._is_behind:
                         break
@@ -273,6 +272,11 @@ class _Cycles:
             for _ in tables:
                 if stopping.is_set() or self._watched.has_changed or self._is_new(self._news()):
                     return
+                self._show_life()
+
+    def _show_life(self) -> None:
+        if self._options.liveness is not None:
+            self._options.liveness.touch()
 
     @property
     def _watched_as_read(self) -> tuple[Project, Any]:

@@ -192,7 +192,7 @@ def _add_rows(
         return
     age = "cast(null as int)"
     if landed is not None:
-        # Who gives no time gives -1, which no broker takes for one.
+        # Some messages have no timestamp, or one that is none.
         millis = f"{landed.timestamp() * 1_000:.0f} - unix_millis(timestamp)"
         age = f"if(timestamp >= '1970-01-01', {bucket_sql(millis)}, null)"
     floors = {key: position.next_offset for key, position in positions.items()}
