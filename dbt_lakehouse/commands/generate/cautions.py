@@ -32,7 +32,7 @@ def cautions(profile: TableProfile, key: Sequence[str]) -> Iterator[str]:
         yield (
             f"{', '.join(url_safe)}: base64 as of binary.handling.mode=base64-url-safe. So shipped,"
             " a large value that an update has left as it was comes as null, and gold loses it:"
-            " give the connector the mode bytes or base64"
+            " give the connector the mode bytes or hex"
         )
     snapshots = max(profile.snapshots_begun, profile.snapshots_ended)
     if snapshots > 1:
