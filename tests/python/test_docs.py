@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from dbt_lakehouse.cli import lakehouse
 from dbt_lakehouse.commands.docs import write_page
 from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.dbt.catalog import shown_type
@@ -188,3 +189,13 @@ def test_the_formats_are_all_told() -> None:
     assert re.findall(r"^\| `(\w+_(?:json|messagepack|avro))` \|", page, re.MULTILINE) == list(
         FORMATS
     )
+
+
+def test_the_commands_are_all_told() -> None:
+    page = (ROOT / "docs" / "commands.md").read_text()
+    told = dict(re.findall(r"^\| `lakehouse ([a-z-]+)` \| (.+) \|$", page, re.MULTILINE))
+    assert page.count("\n| `lakehouse ") == len(told)
+    assert told.keys() == lakehouse.commands.keys()
+    for name, text in told.items():
+        options = {option for each in lakehouse.commands[name].params for option in each.opts}
+        assert set(re.findall(r"`(--[a-z-]+)`", text)) <= options, name
