@@ -44,15 +44,33 @@ def _is_shown(character: str) -> bool:
     )
 
 
+def shown_width(text: str) -> int:
+    """How many columns of a terminal a printable text takes: East Asian characters and emoji two,
+    accents that join a letter none.
+    """
+    if text.isascii():
+        return len(text)
+    return sum(map(_columns_taken, text))
+
+
+def _columns_taken(character: str) -> int:
+    if unicodedata.category(character) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
 def sql_texts(texts: Iterable[str]) -> str:
     """SQL literals, separated by commas."""
     return ", ".join(map(sql_text, texts))
 
 
 def did_you_mean(given: str, known: Iterable[str]) -> str:
-    """A question to put behind a name that is not known, if one is near: `` (did you mean x?)``."""
-    near = difflib.get_close_matches(given, [*known], 1)
-    return f" (did you mean {near[0]}?)" if near else ""
+    """A question to put behind a name that is not known, if one is near, whatever the case of its
+    letters: `` (did you mean x?)``.
+    """
+    by_lower = {each.lower(): each for each in known}
+    near = difflib.get_close_matches(given.lower(), by_lower, 1)
+    return f" (did you mean {by_lower[near[0]]}?)" if near else ""
 
 
 def counted(number: int, noun: str) -> str:

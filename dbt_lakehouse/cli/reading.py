@@ -1,6 +1,5 @@
 """Commands that only read."""
 
-import shutil
 import sys
 from functools import partial
 from pathlib import Path
@@ -24,6 +23,7 @@ from dbt_lakehouse.commands.standard_streams import (
     fail,
     opened,
     say,
+    terminal_width,
     write,
     write_error,
 )
@@ -38,6 +38,13 @@ if TYPE_CHECKING:
 @click.argument("query", required=False)
 @click.option("--as-of", metavar="TIME", help="Read the tables as they were then (UTC).")
 @click.option("--limit", type=Count(min=0), help="Print so many rows at most.")
+@click.option(
+    "--expanded",
+    "forms",
+    flag_value="expanded",
+    multiple=True,
+    help="Print a line for each column.",
+)
 @click.option("--csv", "forms", flag_value="csv", multiple=True, help="Print CSV.")
 @click.option(
     "--json", "forms", flag_value="json", multiple=True, help="Print JSON, a line for each row."
@@ -62,6 +69,7 @@ def sql(
     if len(set(forms)) > 1:
         fail(f"{', '.join(f'--{each}' for each in forms)}: which? Rows are printed in one form")
     from dbt_lakehouse.commands.sql.command import answer, moment
+    from dbt_lakehouse.commands.sql.output import Screen
     from dbt_lakehouse.lake.reader import Reader
 
     reader = Reader(place.settings, place.gold, moment(as_of), root=place.root)
@@ -71,12 +79,12 @@ def sql(
     if query is None and sys.stdin is not None and sys.stdin.isatty():
         from dbt_lakehouse.commands.sql.shell import Shell
 
-        Shell(reader, form, limit, write).run(write_error)
+        Shell(reader, form, limit, write, terminal_width).run(write_error)
         return
     if query is None or query == "-":
         with opened("-", "standard input") as stream:
             query = stream.read().decode(errors="replace")
-    answer(reader, query, form, limit, write)
+    answer(reader, query, form, limit, write, Screen(terminal_width()))
 
 
 @click.command()
@@ -101,8 +109,7 @@ def show(
     from dbt_lakehouse.commands.show import ROWS, Choice, show_tables
     from dbt_lakehouse.lake.reader import Reader
 
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    choice = Choice(ROWS if limit is None else limit, names(columns), where, width)
+    choice = Choice(ROWS if limit is None else limit, names(columns), where, terminal_width())
     reader = Reader(place.settings, place.gold, root=place.root)
     say(show_tables(reader, tables, choice, gold=place.gold, as_json=as_json))
 

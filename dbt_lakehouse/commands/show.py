@@ -2,17 +2,15 @@
 
 import json
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from dbt_lakehouse.commands.sql.command import answered, rows_of
-from dbt_lakehouse.commands.sql.output import table_text
+from dbt_lakehouse.commands.sql.drawing import fitted
 from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.lake.reader import Reader
-from dbt_lakehouse.texts import counted
+from dbt_lakehouse.texts import counted, did_you_mean
 
 ROWS: Final = 5
-# The most that a value takes, and the least to which it is cut before columns are left out.
-_WIDTHS: Final = (28, 24, 20, 16, 12, 10)
 # Technical columns that would push a row out of the screen.
 _LEFT_OUT: Final = ("_position", "_max_occurred_at", "_digest", "_namespace", "_set")
 
@@ -81,7 +79,13 @@ def _picture(reader: Reader, name: str, choice: Choice) -> str:
     with answered(reader, f"select * from {_chosen(reader, name, choice)}", choice.limit) as rows:
         shown = _columns(name, rows.names, choice.columns)
         first = [[row[at] for at in shown] for row in rows.values()]
-    picture = fitted([rows.names[at] for at in shown], first, choice.width)
+    names = [rows.names[at] for at in shown]
+    picture, left_out = fitted(names, first, choice.width, [rows.numeric[at] for at in shown])
+    if left_out:
+        picture += (
+            f"{len(names) - len(left_out):,} of {counted(len(names), 'column')} are shown:"
+            f" --columns {','.join(names[at] for at in left_out)} shows the others\n"
+        )
     found = counted(_count(reader, name, choice), "row")
     if choice.where is not None:
         found += f" of {_count(reader, name, _FIRST):,}"
@@ -94,31 +98,8 @@ def _columns(table: str, names: Sequence[str], wanted: Sequence[str]) -> list[in
         return [at for at, name in enumerate(names) if name not in _LEFT_OUT]
     unknown = [name for name in wanted if name not in names]
     if unknown:
+        missing = ", ".join(f"{name}{did_you_mean(name, names)}" for name in unknown)
         raise ConfigurationError(
-            f"{table} has no column {', '.join(unknown)}: its columns are {', '.join(names)}"
+            f"{table} has no column {missing}: its columns are {', '.join(names)}"
         )
     return [names.index(name) for name in wanted]
-
-
-def fitted(names: Sequence[str], rows: Sequence[Sequence[Any]], width: int | None) -> str:
-    """A table of values whose lines have so many characters at most: values are cut, and at last
-    columns left out on the right, which is said.
-    """
-    if width is None:
-        return table_text(names, rows, _WIDTHS[0])
-    for most in _WIDTHS:
-        text = table_text(names, rows, most)
-        if _width(text) <= width:
-            return text
-    kept = len(names)
-    while kept > 1 and _width(text) > width:
-        kept -= 1
-        text = table_text(names[:kept], [row[:kept] for row in rows], _WIDTHS[-1])
-    more = names[kept:]
-    if not more:
-        return text
-    return f"{text}too wide for {counted(len(more), 'more column')}: --columns {','.join(more)}\n"
-
-
-def _width(text: str) -> int:
-    return text.index("\n")

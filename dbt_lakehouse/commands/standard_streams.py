@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shutil
 import signal
 import sys
 from typing import Any, BinaryIO, Final, NoReturn
@@ -54,6 +55,12 @@ def say(text: str) -> None:
         out.write(f"{text}\n")
         return
     write(f"{text}\n".encode(out.encoding or "utf-8", errors="backslashreplace"))
+
+
+def terminal_width() -> int | None:
+    """The characters of a line of the terminal that standard output is; None if it is none."""
+    is_terminal = sys.stdout is not None and sys.stdout.isatty()
+    return shutil.get_terminal_size().columns if is_terminal else None
 
 
 def write_error(block: bytes) -> None:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -34,6 +35,7 @@ from dbt_lakehouse.lake.unknown_names import (
     missing_table,
     table_missed,
 )
+from dbt_lakehouse.lake.unquoted import in_want_of_quotes
 
 # Errors that are not about the query, but about the machine or files, which their texts name.
 _OF_THE_MACHINE: Final = re.compile(
@@ -131,7 +133,7 @@ class Reader:
         ``ReadError`` and ``DamageError`` if the lake can't be read.
         """
         with self.explained():
-            statements = self._duck.extract_statements(sql)
+            statements = self._statements(sql)
             if any(each.type != duckdb.StatementType.SELECT for each in statements):
                 raise ConfigurationError(
                     "only queries are answered here (select, with, from, values, describe, show,"
@@ -152,12 +154,23 @@ class Reader:
             yield
         except (duckdb.Error, OSError) as error:
             # Arrow, which hands rows on, makes the second of all.
-            raise self._told(error) from error
+            raise self._told(error, self._asked) from error
         except RuntimeError as error:
             # So it tells Ctrl-C.
             if str(error) != "Query interrupted":
                 raise
             raise KeyboardInterrupt from error
+
+    def _statements(self, sql: str) -> list[duckdb.Statement]:
+        try:
+            return self._duck.extract_statements(sql)
+        except duckdb.ParserException as error:
+            told = str(self._told(error))
+            columns = {*chain(*self._columns_for(sql).values())}
+            if words := in_want_of_quotes(self._duck, sql, told, columns):
+                quoted = ", ".join(map(_quoted_name, words))
+                told += f": a column called like a word of SQL is typed in quotes, {quoted}"
+            raise ConfigurationError(told) from error
 
     def _refuse_damage(self, seconds: float, most_bytes: int | None = None) -> None:
         """Raise ``DamageError`` for a damaged file of the tables that the last query reads, as far
@@ -184,7 +197,8 @@ class Reader:
                     texts += [self._sqls[name]] if entry.is_view else []
         return [entry for entry in found.values() if not entry.is_view]
 
-    def _told(self, error: duckdb.Error | OSError) -> LakehouseError:
+    def _told(self, error: duckdb.Error | OSError, sql: str = "") -> LakehouseError:
+        """An error of a query's, or of a table's or view's for which ``sql`` is empty."""
         # Behind it comes the query with a mark in it.
         text = str(error).partition("\nLINE ")[0].strip()
         kind, _, reason = text.partition(" Error: ")
@@ -196,7 +210,7 @@ class Reader:
         if table := table_missed(text):
             return self._missing(table)
         if missed := column_missed(text):
-            return ConfigurationError(missing_column(*missed, self.columns()))
+            return ConfigurationError(missing_column(*missed, self._columns_for(sql)))
         if trouble := trouble_text(text):
             return ReadError(trouble)
         if kind == "Permission":
@@ -221,6 +235,17 @@ class Reader:
         for name, column, kind in rows.fetchall():
             found[name][column] = kind
         return found
+
+    def _columns_for(self, sql: str) -> dict[str, dict[str, str]]:
+        """The columns of the tables that are named in a query; of all, if none is."""
+        columns = self.columns()
+        words = {*_WORD.findall(sql.lower())}
+        named = {
+            name: columns[name]
+            for name, entry in self._views.items()
+            if words.issuperset(_WORD.findall(entry.name.lower()))
+        }
+        return named or columns
 
     def known(self, name: str) -> str:
         """The whole name of a table. Raises what a query of it would."""
@@ -269,6 +294,13 @@ class Reader:
         """The descriptions of a table's columns; a view has none."""
         entry = self._views[name]
         return {} if entry.is_view else self._table(entry).comments
+
+    def description(self, name: str) -> str:
+        """The description of a table; a view has none, nor has what can't be read."""
+        entry = self._views.get(name)
+        if entry is None or entry.is_view:
+            return ""
+        return self._table(entry).properties.get("comment", "")
 
     def _refuse_bucket(self, found: list[Entry]) -> None:
         """Raise ``ReadError`` if it can't be read: each table would be tried for a while."""

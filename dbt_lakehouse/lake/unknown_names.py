@@ -14,7 +14,8 @@ _TABLE: Final = re.compile(r"^Catalog Error: (?:Table|View) with name (?P<name>.
 _COLUMN: Final = re.compile(
     r"^Binder Error: (?:"
     r'(?:Values list|Table) "(?P<of>.+)" does not have a column named "(?P<name>.+)"'
-    r'|Referenced column "(?P<column>.+?)" (?:not found in FROM clause|was not found))'
+    r'|(?:Referenced column|Column) "(?P<column>.+?)"'
+    r" (?:not found in FROM clause|was not found|in \w+ list not found|does not exist on \w+ side))"
 )
 
 
@@ -36,24 +37,27 @@ def missing_table(name: str, there: Collection[str], root: Path | None) -> str:
     """What to tell of a table's bare name. ``there`` are the tables that there are, ``schema.x``;
     the project in the folder ``root`` declares more.
     """
-    bare = {each: each.partition(".")[2] for each in there}
+    bare = {each: each.partition(".")[2].lower() for each in there}
     declared = {} if root is None else declared_models(root)
     unbuilt = {
-        each: f"{file} declares {each}, which is not built yet: `dbt build -s +{each}` builds it"
+        each.lower(): (
+            f"{file} declares {each}, which is not built yet: `dbt build -s +{each}` builds it"
+        )
         for each, file in declared.items()
-        if each not in bare.values()
+        if each.lower() not in bare.values()
     }
-    if name in unbuilt:
-        return unbuilt[name]
+    lower = name.lower()
+    if lower in unbuilt:
+        return unbuilt[lower]
     # In another schema, or with other letters.
-    is_there = name in bare.values()
-    like = [name] if is_there else difflib.get_close_matches(name, {*bare.values(), *unbuilt})
+    is_there = lower in bare.values()
+    like = [lower] if is_there else difflib.get_close_matches(lower, {*bare.values(), *unbuilt})
     near = sorted(each for each in bare if bare[each] in like)
     text = f"there is no table {name}"
     if near:
-        return f"{text}: is it {' or '.join(near)}?"
+        return f"{text} (did you mean {' or '.join(near)}?)"
     if like:
-        return f"{text}: is it {like[0]}? {unbuilt[like[0]]}"
+        return f"{text} (did you mean {like[0]}?): {unbuilt[like[0]]}"
     return f"{text}; `lakehouse sql 'show all tables'` lists those there are"
 
 

@@ -126,7 +126,7 @@ def test_documentation_without_a_lake_makes_none(
         (("show", "orders", "--where", "status ="), "--where status =: syntax error at end of"),
         (("show", "orders", "--where", "true limit 1"), "--where true limit 1: syntax error at"),
         (("status", "--openmetrics", "nowhere/a"), "nowhere/a: there is no such folder"),
-        (("show", "accuonts"), "there is no table accuonts: is it gold.accounts"),
+        (("show", "accuonts"), "there is no table accuonts (did you mean gold.accounts"),
         (("quarantine", "--topic", "no.topic"), "bronze holds no message of the topic no.topic: "),
     ],
     ids=lambda each: " ".join(each) if isinstance(each, tuple) else "",

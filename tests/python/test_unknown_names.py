@@ -55,11 +55,11 @@ def said(query: str) -> str:
 @pytest.mark.parametrize(
     ("query", "sentence"),
     [
-        ("from ordrs", "there is no table ordrs: is it gold.orders?"),
-        ("from gold.ordrs", "there is no table ordrs: is it gold.orders?"),
-        ("from silver.orders", "there is no table orders: is it gold.orders?"),
-        ("from order_changes", "silver.orders_changes?"),
-        ("from bronze.orders", "there is no table orders: is it gold.orders"),
+        ("from ordrs", "there is no table ordrs (did you mean gold.orders?)"),
+        ("from GOLD.ORDRS", "there is no table ORDRS (did you mean gold.orders?)"),
+        ("from silver.orders", "there is no table orders (did you mean gold.orders?)"),
+        ("from order_changes", "silver.orders_changes?)"),
+        ("from bronze.orders", "there is no table orders (did you mean gold.orders"),
         ("describe zzz", "there is no table zzz; `lakehouse sql 'show all tables'` lists"),
         (
             "from sessions",
@@ -68,7 +68,8 @@ def said(query: str) -> str:
         ),
         (
             "from gold.sesions",
-            "there is no table sesions: is it sessions? tables/gold/sessions.sql declares it",
+            "there is no table sesions (did you mean sessions?): tables/gold/sessions.sql declares"
+            " it",
         ),
         (
             "from silver.other_events",
@@ -89,7 +90,16 @@ def test_a_table_that_is_not_there(root: Path, query: str, sentence: str) -> Non
     ("query", "sentence"),
     [
         ("select ordr_id from orders", "there is no column ordr_id (did you mean order_id?)"),
+        ("select ORDR_ID from orders", "there is no column ORDR_ID (did you mean order_id?)"),
         ("select zzz from orders", "there is no column zzz"),
+        (
+            "select * exclude (amont) from orders",
+            "there is no column amont (did you mean amount?)",
+        ),
+        (
+            "from orders join customers using (ordr_id)",
+            "there is no column ordr_id (did you mean order_id?)",
+        ),
         ("select orders.emial from orders", "there is no column emial of orders"),
         (
             "select c.emial from customers as c",

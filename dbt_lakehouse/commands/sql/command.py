@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
-from dbt_lakehouse.commands.sql.output import WRITERS, Rows, Write
+from dbt_lakehouse.commands.sql.output import UNBOUNDED, Rows, Screen, Write, write_rows
 from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.lake.reader import Reader
 
@@ -32,10 +32,17 @@ def sql_literal(text: str) -> str:
     return f"({' || chr(0) || '.join(parts)})" if len(parts) > 1 else parts[0]
 
 
-def answer(reader: Reader, sql: str, form: str, limit: int | None, write: Write) -> None:
-    """Write the rows of a query in one of the forms of ``WRITERS``."""
+def answer(
+    reader: Reader,
+    sql: str,
+    form: str,
+    limit: int | None,
+    write: Write,
+    screen: Screen = UNBOUNDED,
+) -> None:
+    """Write the rows of a query in one of the forms of ``FORMS``."""
     with answered(reader, sql, limit) as rows:
-        WRITERS[form](rows, write)
+        write_rows(rows, form, write, screen)
 
 
 def moment(text: str | None) -> datetime | None:

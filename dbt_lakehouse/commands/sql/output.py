@@ -1,34 +1,43 @@
-"""Rows of a query as text and as files: a table for people, CSV, JSON lines, Parquet."""
+"""Rows of a query as text and as files: drawn for people, CSV, JSON lines, Parquet."""
 
 import base64
 import io
 import math
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
-from decimal import Decimal
 from functools import partial
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-import msgspec
 import pyarrow as pa
 from duckdb import DuckDBPyConnection
 
+from dbt_lakehouse.commands.sql.drawing import cell, encode_json, expanded_lines, fitted
 from dbt_lakehouse.errors import ConfigurationError
-from dbt_lakehouse.texts import counted, date_text, printable, wall_text
+from dbt_lakehouse.texts import counted, date_text, wall_text
 
 # Few, so that the first are there soon.
 _BATCH: Final = 2_000
-# What a table for people shows of a value, and of rows unless it is told how many.
-WIDTH: Final = 60
-ROWS: Final = 1_000
+# What people are shown of rows unless it is told how many.
+_ROWS: Final = 1_000
 
 # Behind the second, by Arrow's names of units.
 _DIGITS: Final = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 
 Write = Callable[[bytes], object]
 _Convert = Callable[[Any], Any]
-_json: Final = msgspec.json.Encoder(decimal_format="number").encode
+
+
+class Screen(NamedTuple):
+    """Where people see rows, and what shows them more there."""
+
+    width: int | None = None
+    """The characters of a line; None for no bounds."""
+    more_rows: str = "--limit"
+    more_columns: str = "--expanded"
+
+
+UNBOUNDED: Final = Screen()
 
 
 class Rows:
@@ -46,6 +55,11 @@ class Rows:
         fields = zip(self._reader.schema, self.names, strict=True)
         return pa.schema([field.with_name(name) for field, name in fields])
 
+    @property
+    def numeric(self) -> list[bool]:
+        """Which columns are of numbers."""
+        return [_is_number(kind) for kind in self._reader.schema.types]
+
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows as they come."""
         left = math.inf if self.limit is None else self.limit
@@ -60,13 +74,34 @@ class Rows:
             yield from zip(*map(_values, batch.columns), strict=True)
 
 
-def write_table(rows: Rows, write: Write) -> None:
-    """As a table for people, with the number of rows."""
-    most = ROWS if rows.limit is None else rows.limit
+def write_table(rows: Rows, write: Write, screen: Screen) -> None:
+    """As a table for people, as wide as the screen, with the number of rows."""
+    found, told = _first(rows, screen)
+    text, left_out = fitted(rows.names, found, screen.width, rows.numeric)
+    write(text.encode())
+    if left_out:
+        every = counted(len(rows.names), "column")
+        write(
+            f"{len(rows.names) - len(left_out):,} of {every} are shown: see all with"
+            f" {screen.more_columns}, or name columns in the query\n".encode()
+        )
+    write(f"{told}\n".encode())
+
+
+def write_expanded(rows: Rows, write: Write, screen: Screen) -> None:
+    """As a line for each column, whole, with the number of rows."""
+    found, told = _first(rows, screen)
+    for line in expanded_lines(rows.names, found):
+        write(f"{line}\n".encode())
+    write(f"{told}\n".encode())
+
+
+def _first(rows: Rows, screen: Screen) -> tuple[list[tuple[Any, ...]], str]:
+    """The rows that people are shown, and how many they are."""
+    most = _ROWS if rows.limit is None else rows.limit
     found = list(islice(rows.values(), most + 1))
-    write(table_text(rows.names, found[:most]).encode())
-    more = "; there are more: --limit" if len(found) > most else ""
-    write(f"{counted(min(len(found), most), 'row')}{more}\n".encode())
+    more = f"; there are more: {screen.more_rows}" if len(found) > most else ""
+    return found[:most], f"{counted(min(len(found), most), 'row')}{more}"
 
 
 def write_csv(rows: Rows, write: Write) -> None:
@@ -79,7 +114,7 @@ def write_csv(rows: Rows, write: Write) -> None:
 def write_json(rows: Rows, write: Write) -> None:
     """As JSON, a line for each row."""
     for row in rows.values():
-        write(_json(dict(zip(rows.names, row, strict=True))) + b"\n")
+        write(encode_json(dict(zip(rows.names, row, strict=True))) + b"\n")
 
 
 def write_parquet(rows: Rows, write: Write) -> None:
@@ -94,42 +129,25 @@ def write_parquet(rows: Rows, write: Write) -> None:
         raise ConfigurationError(f"that can't be written as Parquet: {error}") from error
 
 
-WRITERS: Final[dict[str, Callable[[Rows, Write], None]]] = {
+_PICTURES: Final[dict[str, Callable[[Rows, Write, Screen], None]]] = {
     "table": write_table,
+    "expanded": write_expanded,
+}
+_WRITERS: Final[dict[str, Callable[[Rows, Write], None]]] = {
     "csv": write_csv,
     "json": write_json,
     "parquet": write_parquet,
 }
+FORMS: Final = (*_PICTURES, *_WRITERS)
+"""What rows can be written as."""
 
 
-def table_text(names: Sequence[str], rows: Sequence[Sequence[Any]], width: int = WIDTH) -> str:
-    """A table of values, each ``width`` characters wide at most, as Spark draws it."""
-    lines = [[_shortened(name, width) for name in names]]
-    lines += [
-        ["NULL" if value is None else _shortened(cell(value), width) for value in row]
-        for row in rows
-    ]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    rule = "+".join(["", *("-" * each for each in widths), ""])
-    drawn = [
-        "|".join(["", *(text.rjust(each) for text, each in zip(line, widths, strict=True)), ""])
-        for line in lines
-    ]
-    return "\n".join([rule, drawn[0], rule, *drawn[1:], *([rule] if rows else []), ""])
-
-
-def cell(value: Any) -> str:
-    """A value as text."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, Decimal):
-        return f"{value:f}"
-    return _json(value).decode()
-
-
-def _shortened(text: str, width: int) -> str:
-    line = printable(text[: width + 1])
-    return line if len(line) <= width else f"{line[: width - 3]}..."
+def write_rows(rows: Rows, form: str, write: Write, screen: Screen = UNBOUNDED) -> None:
+    """Write rows in one of ``FORMS``."""
+    if form in _PICTURES:
+        _PICTURES[form](rows, write, screen)
+    else:
+        _WRITERS[form](rows, write)
 
 
 def _csv_line(values: Sequence[str | None]) -> bytes:
@@ -210,9 +228,14 @@ def _plain(kind: pa.DataType, *, counted: bool = False) -> _Convert:
         return _number
     if types.is_binary(kind) or types.is_large_binary(kind):
         return _base64
-    if types.is_decimal(kind) or types.is_integer(kind) or types.is_boolean(kind):
+    if _is_number(kind) or types.is_boolean(kind):
         return _same
     return str
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    types = pa.types
+    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind))
 
 
 def _same(value: Any) -> Any:

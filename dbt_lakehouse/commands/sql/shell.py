@@ -1,8 +1,10 @@
 """The shell: queries and a few words of its own, with history and completion."""
 
 import re
-from collections.abc import Iterator
-from typing import Final
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final, NamedTuple
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.application import get_app
@@ -12,16 +14,20 @@ from prompt_toolkit.filters import Condition
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 
 from dbt_lakehouse.commands.sql.command import answer, moment
-from dbt_lakehouse.commands.sql.output import WRITERS, Write, table_text
+from dbt_lakehouse.commands.sql.drawing import expanded_lines, fitted
+from dbt_lakehouse.commands.sql.output import FORMS, Screen, Write
 from dbt_lakehouse.config.paths import cache_folder
 from dbt_lakehouse.errors import CacheError, ConfigurationError, LakehouseError
 from dbt_lakehouse.lake.reader import Reader
 
 HELP: Final = """\
-\\d [TABLE]       list the tables, or a table's columns
+\\d [TABLE]       list the tables, or a table's columns, with their descriptions
 \\as-of TIME|now  show the tables as they were then
 \\limit N|all     print so many rows at most
-\\form FORM       print rows as table, csv or json
+\\form FORM       print rows as table, expanded, csv or json
+\\x [on|off]      print a line for each column, or (off) a table again
+\\timing [on|off] print the seconds that each query takes
+\\?, \\h           list these
 \\q               leave; so does Ctrl-D
 Anything else is a query, up to its semicolon. Ctrl-C ends one, Tab completes names.
 """
@@ -30,17 +36,28 @@ _WORDS: Final = (
     " null like between case when then else end distinct count sum min max avg desc asc union all"
     " except intersect exists cast coalesce describe summarize"
 ).split()
+_COMMANDS: Final = re.findall(r"^\\[\w?-]+", HELP, re.MULTILINE)
+_SWITCHES: Final = {"on": True, "off": False}
 _WORD: Final = re.compile(r"\\?[\w.]*$")
 
 
 class Shell:
     """What a person types is answered until it ends."""
 
-    def __init__(self, reader: Reader, form: str, limit: int | None, write: Write) -> None:
+    def __init__(
+        self,
+        reader: Reader,
+        form: str,
+        limit: int | None,
+        write: Write,
+        width: Callable[[], int | None],
+    ) -> None:
         self._reader: Final = reader
         self._form = form
         self._limit = limit
         self._write: Final = write
+        self._width: Final = width
+        self._is_timed = False
 
     def run(self, tell: Write) -> None:
         """Read, answer, and ``tell`` what can't be answered, until the end of the input."""
@@ -58,7 +75,7 @@ class Shell:
                 line = session.prompt().strip()
                 if line == "\\q":
                     return
-                self._answer(line)
+                self._answer(line, tell)
             except EOFError:
                 return
             except KeyboardInterrupt:
@@ -66,42 +83,81 @@ class Shell:
             except LakehouseError as error:
                 tell(f"{' '.join(str(error).split())}\n".encode())
 
-    def _answer(self, line: str) -> None:
-        word, _, rest = line.partition(" ")
-        rest = rest.strip().rstrip(";")
+    def _answer(self, line: str, tell: Write) -> None:
         if not line:
             return
         if not line.startswith("\\"):
-            self._reader.refresh()
-            answer(self._reader, line, self._form, self._limit, self._write)
-        elif word == "\\?":
+            with self._timed(tell):
+                self._reader.refresh()
+                screen = Screen(self._width(), "\\limit", "\\x")
+                answer(self._reader, line, self._form, self._limit, self._write, screen)
+            return
+        word, _, rest = line.rstrip("; ").partition(" ")
+        rest = rest.strip()
+        if word in ("\\?", "\\h"):
             self._write(HELP.encode())
         elif word == "\\d":
             self._reader.refresh()
-            self._write(listing(self._reader, rest).encode())
+            self._write(self._drawn(listing(self._reader, rest)).encode())
         elif word == "\\as-of" and rest:
             self._reader.set_time(None if rest == "now" else moment(rest))
         elif word == "\\limit" and (rest.isdecimal() or rest == "all"):
             self._limit = None if rest == "all" else int(rest)
-        elif word == "\\form" and rest in WRITERS and rest != "parquet":
+        elif word == "\\form" and rest in FORMS and rest != "parquet":
             self._form = rest
+        elif word == "\\x" and rest in ("", *_SWITCHES):
+            is_on = _SWITCHES.get(rest, self._form != "expanded")
+            self._form = "expanded" if is_on else "table"
+            self._write(f"expanded display is {'on' if is_on else 'off'}\n".encode())
+        elif word == "\\timing" and rest in ("", *_SWITCHES):
+            self._is_timed = _SWITCHES.get(rest, not self._is_timed)
+            self._write(f"timing is {'on' if self._is_timed else 'off'}\n".encode())
         else:
             raise ConfigurationError(f"{line} says nothing here: \\? lists what does")
 
+    @contextmanager
+    def _timed(self, tell: Write) -> Iterator[None]:
+        """Tells how long it takes within, also of what fails, beside the rows: those may be CSV."""
+        begin = time.monotonic()
+        try:
+            yield
+        finally:
+            if self._is_timed:
+                tell(f"{time.monotonic() - begin:.3f} s\n".encode())
 
-def listing(reader: Reader, name: str) -> str:
-    """The tables, or the columns of one, as a table for people. Raises ``ConfigurationError``."""
+    def _drawn(self, listing: "Listing") -> str:
+        if self._form == "expanded":
+            return "".join(f"{line}\n" for line in expanded_lines(*listing))
+        return fitted(*listing, self._width()).text
+
+
+class Listing(NamedTuple):
+    """What is drawn of tables or columns."""
+
+    names: tuple[str, ...]
+    rows: list[tuple[Any, ...]]
+
+
+def listing(reader: Reader, name: str) -> Listing:
+    """The tables, or the columns of one. Raises ``ConfigurationError``."""
     columns = reader.columns()
     if not name:
-        rows = [(each, len(columns.get(each, {}))) for each in reader.names]
-        return table_text(["table", "columns"], rows)
+        tables = [
+            (each, len(columns.get(each, {})), _on_one_line(reader.description(each)))
+            for each in reader.names
+        ]
+        return Listing(("table", "columns", "description"), tables)
     name = reader.known(name)
     comments = reader.comments(name)
     described = [
-        (column, kind.lower(), comments.get(column) or None)
+        (column, kind.lower(), _on_one_line(comments.get(column, "")))
         for column, kind in columns[name].items()
     ]
-    return table_text(["column", "type", "description"], described, width=100)
+    return Listing(("column", "type", "description"), described)
+
+
+def _on_one_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 class Names(Completer):
@@ -121,7 +177,7 @@ class Names(Completer):
 
     def _candidates(self, text: str) -> list[str]:
         if text.startswith("\\") and " " not in text:
-            return ["\\d", "\\as-of", "\\limit", "\\form", "\\q", "\\?"]
+            return _COMMANDS
         columns = self._reader.columns()
         words = set(re.findall(r"[\w.]+", text))
         named = [name for name in columns if {name, name.partition(".")[2]} & words]

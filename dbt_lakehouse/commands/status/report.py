@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from dbt_lakehouse.commands.sql.output import table_text
+from dbt_lakehouse.commands.sql.drawing import table_text
 from dbt_lakehouse.commands.status.facts import Facts, Outcome
 from dbt_lakehouse.texts import counted, iso_text, printable
 
@@ -169,5 +169,5 @@ def _partitions_text(rows: Sequence[dict[str, Any]]) -> str:
 
 def _cell(value: Any) -> Any:
     if isinstance(value, float):
-        return f"{value:.1f}"
+        return round(value, 1)
     return f"{value:%F %T}" if hasattr(value, "strftime") else value

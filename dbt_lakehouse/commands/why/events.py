@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from dbt_lakehouse.commands.forget.entities import node_with_keys
 from dbt_lakehouse.commands.keys import UnusableKeyError, given_key, key_names
 from dbt_lakehouse.commands.sql.command import rows_of, sql_literal
-from dbt_lakehouse.commands.sql.output import cell
+from dbt_lakehouse.commands.sql.drawing import cell
 from dbt_lakehouse.dbt.declarations import Fold
 from dbt_lakehouse.dbt.marks import HistoryLost, Mark, Window, mark_then, marks_of, reading
 from dbt_lakehouse.dbt.news import Wanted

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from dbt_lakehouse.commands.sql.output import cell, table_text
+from dbt_lakehouse.commands.sql.drawing import cell, shown, table_text
 from dbt_lakehouse.commands.why.messages import Found
 from dbt_lakehouse.texts import counted, printable
 
@@ -141,7 +141,7 @@ class Answer:
             width = max(map(len, self.row))
             lines += [
                 "",
-                *(f"  {name:<{width}}  {_shown(each)}" for name, each in self.row.items()),
+                *(f"  {name:<{width}}  {shown(each)}" for name, each in self.row.items()),
             ]
         if self.events:
             lines += ["", f"{counted(len(self.events), 'event')} in the order of the log:"]
@@ -191,7 +191,3 @@ def _decoded(event: Told) -> str:
         return _MESSAGES[Found(event.message)]
     shown = {name: value for name, value in event.decoded.items() if name in _SHOWN}
     return _json(shown).decode()
-
-
-def _shown(value: Any) -> str:
-    return "NULL" if value is None else printable(cell(value))
