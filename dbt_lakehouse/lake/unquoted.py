@@ -10,7 +10,7 @@ from duckdb import DuckDBPyConnection
 
 # The ways to quote a query double with each word.
 _MOST_WORDS: Final = 8
-_WORD: Final = re.compile(rb"[a-zA-Z_]+")
+_WORD: Final = re.compile(rb"[\w$\x80-\xff]+")
 _AT_END: Final = ("at end of input", 'at or near ";"')
 
 
@@ -43,8 +43,9 @@ def _words(duck: DuckDBPyConnection, sql: str, columns: Collection[str]) -> list
     )
     named = {word for (word,) in rows.fetchall()}.intersection(columns)
     content = sql.encode()
+    # A name may go on with a letter of any script.
     found = ((begin, _WORD.match(content, begin)) for begin, _ in duckdb.tokenize(sql))
-    words = [_Word(begin, match[0].decode()) for begin, match in found if match]
+    words = [_Word(begin, match[0].decode()) for begin, match in found if match is not None]
     return [word for word in words if word.text.lower() in named]
 
 

@@ -2,8 +2,14 @@
 lake: no Spark.
 """
 
+import fcntl
+import os
 import re
-from collections.abc import Iterator, Sequence
+import struct
+import subprocess
+import sys
+import termios
+from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
@@ -22,6 +28,7 @@ from dbt_lakehouse.commands.sql.command import answer
 from dbt_lakehouse.commands.sql.drawing import expanded_lines, fitted, table_text
 from dbt_lakehouse.commands.sql.output import Screen
 from dbt_lakehouse.commands.sql.shell import Shell
+from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.lake.catalog import CATALOG_URI, SQLITE, WAREHOUSE
 from dbt_lakehouse.lake.reader import Reader
@@ -47,7 +54,8 @@ WIDE: Final = Schema(
 
 
 @pytest.fixture(scope="module")
-def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A lake."""
     folder = tmp_path_factory.mktemp("lake")
     warehouse = f"file://{folder}/warehouse"
     catalog = SqlCatalog("lake", uri=f"sqlite:///{folder}/catalog.db", warehouse=warehouse)
@@ -61,12 +69,21 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
         table = catalog.create_table(name, schema, properties={"comment": f"One row per\n{name}."})
         table.append(pa.Table.from_pylist(rows, schema=table.schema().as_arrow()))
     catalog.engine.dispose()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def reader(folder: Path) -> Reader:
+    """Of that lake and a project that declares more than it has."""
     project = folder / "project"
     (project / "models").mkdir(parents=True)
     (project / "dbt_project.yml").write_text("name: shop\n")
     (project / "models" / "sessions.sql").touch()
-    settings = {CATALOG_URI: f"{SQLITE}{folder}/catalog.db", WAREHOUSE: warehouse}
-    yield Reader(settings, "gold", root=project)
+    settings = {
+        CATALOG_URI: f"{SQLITE}{folder}/catalog.db",
+        WAREHOUSE: f"file://{folder}/warehouse",
+    }
+    return Reader(settings, "gold", root=project)
 
 
 def written(reader: Reader, query: str, form: str = "table", screen: Screen | None = None) -> str:
@@ -178,6 +195,27 @@ def test_numbers_are_never_shortened() -> None:
     assert f"|{number}|…|" in narrow.text and narrow.left_out == [1]
 
 
+def test_a_command_knows_how_wide_its_terminal_is(folder: Path) -> None:
+    shown, terminal = os.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 60, 0, 0))
+    environment = {key: value for key, value in os.environ.items() if key != "COLUMNS"}
+    done = subprocess.run(
+        [sys.executable, "-m", "dbt_lakehouse.cli", "sql", "from wide"],
+        cwd=ROOT,
+        env={**environment, "LAKEHOUSE_LAKE": str(folder)},
+        stdout=terminal,
+        stderr=subprocess.PIPE,
+        check=False,
+        timeout=120,
+    )
+    os.close(terminal)
+    assert done.returncode == 0, done.stderr
+    lines = os.read(shown, 10_000).decode().splitlines()
+    os.close(shown)
+    assert lines[-2].startswith("2 of 12 columns are shown: see all with --expanded,")
+    assert {len(line) for line in lines[:-2]} == {45}
+
+
 def test_show_fits_the_terminal(reader: Reader) -> None:
     shown = show_tables(reader, ["wide"], Choice(width=60)).splitlines()
     left_out = ",".join(f"column_{at:02}" for at in range(2, 12))
@@ -251,6 +289,7 @@ def test_help_names_each_command(reader: Reader) -> None:
         # Quotes would not help, or nothing is missing but a number.
         ("selec offset from bronze.raw_payloads", None),
         ("select topic from bronze.raw_payloads limit 3 offset", None),
+        ("select 1 offset2 offset_of, é offsetß from bronze.raw_payloads", None),
         ("from bronze.raw_payloads offset;", None),
     ],
 )

@@ -138,14 +138,15 @@ def _kept(widths: Sequence[int], width: int) -> tuple[int, int]:
     if _line_width(widths) <= width:
         return len(widths), len(widths)
     left, right = 1, len(widths)
-    is_open = [True, True]
-    while any(is_open) and left < right:
-        for side in (1, 0):
-            tried = (left + 1, right) if side == 0 else (left, right - 1)
-            fits = _line_width([*widths[: tried[0]], 1, *widths[tried[1] :]]) <= width
-            is_open[side] = is_open[side] and fits
-            if is_open[side]:
+    is_growing = True
+    while is_growing:
+        is_growing = False
+        for more_left, more_right in ((0, 1), (1, 0)):
+            tried = left + more_left, right - more_right
+            # Between them stands a column of one character.
+            if _line_width([*widths[: tried[0]], 1, *widths[tried[1] :]]) <= width:
                 left, right = tried
+                is_growing = True
     return left, right
 
 
