@@ -370,11 +370,11 @@ def test_the_forms_of_the_output(reader: Reader, tmp_path: Path) -> None:
     assert texts(rows) == texts(reader.query(query).to_arrow_table())
     picture = written(reader, "select id, text from other.kinds order by id", "table", 1).decode()
     assert picture.splitlines() == [
-        "+--+-----------+",
-        "|id|text       |",
-        "+--+-----------+",
+        "+--+-------------+",
+        "|id|text         |",
+        "+--+-------------+",
         '| 1|Zoë, "漢字"\\n|',
-        "+--+-----------+",
+        "+--+-------------+",
         "1 row",
     ]
     assert written(reader, "from range(1001)", "table").endswith(
