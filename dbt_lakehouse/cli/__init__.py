@@ -7,7 +7,7 @@ from typing import Final, NoReturn
 
 import click
 
-from dbt_lakehouse.cli import changing, landing, reading, serving
+from dbt_lakehouse.cli import beginning, changing, landing, reading, serving
 from dbt_lakehouse.commands.standard_streams import (
     FAILED,
     INTERRUPTED,
@@ -56,6 +56,7 @@ def lakehouse() -> None:
 
 
 for _command in (
+    *(beginning.init, beginning.add),
     *(landing.decode, landing.land, landing.stream),
     *(changing.generate, changing.redrive, changing.maintain, changing.forget),
     *(changing.migrate_catalog, changing.backup, changing.recover),

@@ -106,7 +106,7 @@ def land(
     if as_json:
         say(json.dumps({"landed": result.landed, "skipped": result.skipped}))
     else:
-        say(f"landed {result.landed}, skipped {result.skipped}")
+        say(result.text())
 
 
 def _land_from_kafka(

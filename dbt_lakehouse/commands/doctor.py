@@ -357,12 +357,14 @@ def _clock(reader: Reader) -> Check:
 
 def _kafka(project: Project) -> Check:
     from dbt_lakehouse.landing.kafka.admin import probe
+    from dbt_lakehouse.landing.kafka.settings import kafka_settings
 
     try:
-        source = project.kafka()
-        if source is None:
+        # Of topics that can't be meant it tells, too.
+        project.kafka()
+        settings = kafka_settings(project.parameters)
+        if settings is None:
             return _ok("kafka", "no broker is configured")
-        settings = source.settings
         _within(lambda: probe(settings))
     except (LakehouseError, OSError) as error:
         return _fail("kafka", str(error))

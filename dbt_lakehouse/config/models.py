@@ -9,7 +9,7 @@ from dbt_lakehouse.config.mistakes import PROJECT
 
 _FOLDERS: Final = ["models"]
 # Where dbt puts packages, each with models of its own.
-_PACKAGES: Final = "dbt_packages"
+PACKAGES: Final = "dbt_packages"
 
 
 def declared_models(root: Path) -> dict[str, Path]:
@@ -17,7 +17,7 @@ def declared_models(root: Path) -> dict[str, Path]:
     the folder. None of a project that can't be read, of which dbt tells more.
     """
     found: dict[str, Path] = {}
-    for project in (root, *sorted((root / _PACKAGES).glob("*"))):
+    for project in (root, *sorted((root / PACKAGES).glob("*"))):
         for folder in _model_folders(project):
             for file in sorted((project / folder).rglob("*.sql")):
                 found.setdefault(file.stem, file.relative_to(root))

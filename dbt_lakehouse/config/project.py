@@ -1,7 +1,7 @@
 """Finds the dbt project and its profile for the commands that dbt itself does not run."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from dbt_lakehouse.landing.kafka.settings import KafkaSource
 
 _Answer = TypeVar("_Answer")
+_NO_TOPICS: Final = (
+    "the profile names a Kafka broker, but vars.topics in dbt_project.yml no topic to land from it"
+)
 
 
 class ProjectOptions(NamedTuple):
@@ -114,23 +117,28 @@ class Project(NamedTuple):
             raise ConfigurationError(elsewhere)
         self.refuse_readers()
 
-    def kafka(self) -> "KafkaSource | None":
-        """Kafka as the project configures it, None if it names no broker; nobody is asked.
+    def kafka(self, more: Sequence[str] = ()) -> "KafkaSource | None":
+        """Kafka as the project configures it, None if it names no broker, or an empty list of
+        topics; nobody is asked. ``more`` are topics of it that vars.topics need not list.
 
         Raises ``ConfigurationError``.
         """
-        from dbt_lakehouse.config.topics import topic_rules
+        from dbt_lakehouse.config.topics import TopicRule, topic_rules
         from dbt_lakehouse.landing.kafka.settings import KafkaSource, kafka_settings
 
-        rules = topic_rules(self.variables.get("topics"))
+        entries = self.variables.get("topics")
+        rules = topic_rules(entries)
         settings = kafka_settings(self.parameters)
-        if settings is None:
+        names = {name for rule in rules for name in (rule.topic, rule.land_as)}
+        rules += [
+            TopicRule(topic, None, "", from_kafka=True, land_as=None)
+            for topic in more
+            if topic not in names
+        ]
+        if settings is None or (entries is not None and not rules):
             return None
         if not any(rule.from_kafka for rule in rules):
-            raise ConfigurationError(
-                "the profile names a Kafka broker, but vars.topics in dbt_project.yml no topic to"
-                " land from it"
-            )
+            raise ConfigurationError(_NO_TOPICS)
         return KafkaSource(
             settings=settings,
             rules=rules,
@@ -138,20 +146,24 @@ class Project(NamedTuple):
             patience=lock_patience(self.variables),
         )
 
-    def reachable_kafka(self) -> "KafkaSource | None":
+    def reachable_kafka(self, more: Sequence[str] = ()) -> "KafkaSource | None":
         """As ``kafka``. Raises ``KafkaError`` too, if no broker can be reached: that is cheaper to
         find out before Spark starts.
         """
         from dbt_lakehouse.landing.kafka.admin import probe
 
-        source = self.kafka()
+        source = self.kafka(more)
         if source is not None:
             probe(source.settings)
         return source
 
-    def require_kafka(self) -> "KafkaSource":
+    def require_kafka(self, more: Sequence[str] = ()) -> "KafkaSource":
         """As ``reachable_kafka``, for commands that are about it."""
-        source = self.reachable_kafka()
+        from dbt_lakehouse.landing.kafka.settings import kafka_settings
+
+        source = self.reachable_kafka(more)
+        if source is None and kafka_settings(self.parameters) is not None:
+            raise ConfigurationError(_NO_TOPICS)
         if source is None:
             raise ConfigurationError(
                 "no Kafka broker is configured: set kafka.bootstrap.servers in the profile; the one"

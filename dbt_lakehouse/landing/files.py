@@ -56,6 +56,10 @@ class LandingResult(NamedTuple):
     landed: int
     skipped: int
 
+    def text(self) -> str:
+        """For people."""
+        return f"landed {self.landed}, skipped {self.skipped}"
+
 
 def configured_captures(variables: Mapping[str, Any], root: Path) -> list[str]:
     """The files that ``vars.captures`` names (globs, relative to the project's folder).

@@ -4,6 +4,9 @@
   Of topics that are known, `adapter.format_of` tells it in less time.
 #}
 {% macro payload_format() -%}
+    {% if not var('topics') -%}
+    cast(null as string)
+    {%- else -%}
     case
     {%- for entry in var('topics') %}
         when
@@ -21,4 +24,5 @@
     {%- endfor %}
         else cast(null as string)
     end
+    {%- endif %}
 {%- endmacro %}

@@ -1,12 +1,11 @@
-"""Another dbt project that installs this one: the wheel beside it and no checkout, the package of
-models by packages.yml, and a topic of its own in gold: examples/debezium_postgresql, as
-docs/package.md has it. It has macros of the names of ours, too, and ours stay ours.
+"""Another dbt project that installs this one, as docs/package.md has it: the wheel and no checkout,
+two commands, and a topic of its own is in gold, that of examples/debezium_postgresql. It has macros
+of the names of ours, too, and ours stay ours.
 """
 
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -23,6 +22,7 @@ from dbt_lakehouse.config.paths import ROOT
 
 EXAMPLE: Final = ROOT / "examples" / "debezium_postgresql"
 TOPIC: Final = "erp.billing.invoices"
+LAKEHOUSE: Final = ("-m", "dbt_lakehouse.cli")
 
 
 def run(folder: Path, environment: Mapping[str, str], *arguments: str) -> str:
@@ -55,43 +55,43 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "installed"
 
 
-def copy_project(project: Path) -> None:
-    """The example, without its models; docs/package.md has its files."""
-    shutil.copytree(EXAMPLE, project, ignore=shutil.ignore_patterns("models"))
+def test_the_example_has_the_files_of_the_page() -> None:
     packages, settings = re.findall(
         r"```yaml\n(.*?)```", (ROOT / "docs" / "package.md").read_text(), flags=re.DOTALL
     )
     captures = '  captures: ["seeds/*.jsonl"]\n'
-    assert (project / "dbt_project.yml").read_text().replace(captures, "") == settings
-    shared = str(ROOT / "shared")
-    (project / "packages.yml").write_text(packages.replace("../cdc_lakehouse/shared", shared))
-    shutil.copytree(ROOT / "profiles", project / "profiles")
+    assert (EXAMPLE / "dbt_project.yml").read_text().replace(captures, "") == settings
+    example = (EXAMPLE / "packages.yml").read_text()
+    assert packages.startswith(example.replace("../../shared", "../cdc_lakehouse/shared"))
 
 
 def test_a_project_of_its_own_has_its_topics_in_gold(wheel: Path, tmp_path: Path) -> None:
     project = tmp_path / "warehouse"
-    copy_project(project)
     lake = Lake(tmp_path, project)
     # Before the checkout, which Python's path ends with.
-    environment = {**lake.environment, "PYTHONPATH": str(wheel), "DBT_PROFILES_DIR": "profiles"}
+    environment = {**lake.environment, "PYTHONPATH": str(wheel), "DBT_PROFILES_DIR": "."}
     environment |= {"DBT_SEND_ANONYMOUS_USAGE_STATS": "false"}
 
+    said = run(tmp_path, environment, *LAKEHOUSE, "init", project.name)
+    assert "lakehouse add TOPIC --captures FILE" in said
     namesakes = add_namesakes(project)
-    run(project, environment, *DBT, "deps")
-    run(project, environment, "-m", "dbt_lakehouse.cli", "land", f"seeds/{TOPIC}.jsonl")
-    run(project, environment, "-m", "dbt_lakehouse.cli", "generate", "--topic", TOPIC)
+    captures = str(EXAMPLE / "seeds" / f"{TOPIC}.jsonl")
+    said = run(project, environment, *LAKEHOUSE, "add", TOPIC, "--captures", captures)
     for file in (EXAMPLE / "models").rglob("*.*"):
         assert (project / file.relative_to(EXAMPLE)).read_text() == file.read_text()
-    said = run(project, environment, *DBT, "build")
-    assert "ERROR=0" in said
-
+    landed, _, why, *_ = said.splitlines()
+    assert landed == "landed 6, skipped 0"
+    looks = "so say the source blocks of the 5 messages looked at"
+    assert why == f"  note: topic {TOPIC} is debezium_json: {looks}"
+    shown = run(project, environment, *LAKEHOUSE, "show")
+    assert re.search(r"\nbuilt 8 models, \d+ tests passed\n", said) and said.endswith(shown)
     page = (EXAMPLE / "README.md").read_text()
-    assert run(project, environment, "-m", "dbt_lakehouse.cli", "show") in page
+    assert shown in page
     # Tables are replaced whatever the project says of their format.
     settings = project / "dbt_project.yml"
     settings.write_text(settings.read_text().replace("    +file_format: iceberg\n", ""))
     run(project, environment, *DBT, "run", "--full-refresh", "-s", "invoices_changes+")
-    assert run(project, environment, "-m", "dbt_lakehouse.cli", "show") in page
+    assert run(project, environment, *LAKEHOUSE, "show") in page
     assert "silver.other_events" in lake.tables()
     manifest = json.loads((project / "target" / "manifest.json").read_text())
     (macro,) = (each for each in manifest["macros"].values() if each["name"] == "current_state")

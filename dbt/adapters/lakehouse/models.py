@@ -26,6 +26,7 @@ from dbt_lakehouse.dbt.declarations import Fold
 from dbt_lakehouse.dbt.moments import given_moment
 from dbt_lakehouse.dbt.news import Wanted
 from dbt_lakehouse.dbt.node_run import AS_OF, NodeRun
+from dbt_lakehouse.lake.tables import NO_SNAPSHOT
 
 RAW_PAYLOADS: Final = "bronze.raw_payloads"
 
@@ -288,6 +289,8 @@ class ModelAdapter(SessionAdapter):
         if mark is None:
             return str(upstream)
         now = self.look_at(upstream)
+        if now is not None and now.snapshot == NO_SNAPSHOT:
+            return f"(select * from {upstream} where false)"
         # Pinned: beside the rows of a range of snapshots, Spark takes a table's name for those.
         pinned = upstream if now is None else f"{upstream} version as of {now.snapshot}"
         return f"(select * from {pinned} where _last_updated_sequence_number <= {mark.sequence})"

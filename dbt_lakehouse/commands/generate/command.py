@@ -28,6 +28,8 @@ class Options(NamedTuple):
     name: str | None = None
     keys: GivenKeys = GivenKeys()
     format: str | None = None
+    takes_suggestion: bool = False
+    """Whether a topic without a format gets the one that its payloads look like."""
 
 
 def generate(project: Project, options: Options) -> Report:
@@ -50,11 +52,14 @@ def generate(project: Project, options: Options) -> Report:
     matcher = TopicMatcher(spark._jvm, rules)
     formats: dict[str, Formats] = {}
     unlisted = {}
+    why = []
     for topic in options.topics:
         listed = matcher.formats_in_bronze(topic)
         if listed is None:
-            unlisted[topic] = _format_of(spark, topic, options.format)
-            listed = Formats.only(unlisted[topic])
+            chosen = _format_of(spark, topic, options)
+            unlisted[topic] = chosen.format
+            why.append(f"topic {topic} is {chosen.format}: {chosen.why}")
+            listed = Formats.only(chosen.format)
         elif options.format not in (None, *listed.names):
             raise GenerateError(
                 f"the topic {topic} is {' or '.join(listed.names)} by vars.topics of"
@@ -64,6 +69,8 @@ def generate(project: Project, options: Options) -> Report:
     with working("looking at all messages", tasks_of(spark)):
         profile = scan.profile_topics(spark, formats)
     report = Report(list(options.topics), profile.messages)
+    if options.takes_suggestion:
+        report.notes += why
     if profile.undecodable:
         report.notes.append(profile.undecodable)
     report.notes += _compaction(spark, matcher, formats)
@@ -99,10 +106,13 @@ def _check(options: Options) -> None:
         )
 
 
-def _format_of(spark: SparkSession, topic: str, given: str | None) -> str:
+def _format_of(spark: SparkSession, topic: str, options: Options) -> scan.Suggestion:
     """The format of a topic that vars.topics does not list: the given one, if it can be."""
-    suggested = scan.suggested_format(spark, topic)
+    suggestion, given = scan.suggested_format(spark, topic), options.format
+    suggested = None if suggestion is None else suggestion.format
     looks = f"its payloads look like {suggested}"
+    if given is None and suggestion is not None and options.takes_suggestion:
+        return suggestion
     if given is None:
         raise GenerateError(
             f"no entry of vars.topics in {PROJECT_FILE} matches the topic {topic}: give --format,"
@@ -114,7 +124,7 @@ def _format_of(spark: SparkSession, topic: str, given: str | None) -> str:
             f"--format {given}: the topic {topic} is of another format, {looks}. If they are"
             f" {given} all the same, list the topic in vars.topics of {PROJECT_FILE} yourself"
         )
-    return given
+    return suggestion or scan.Suggestion(given, "by --format")
 
 
 def _compaction(

@@ -47,8 +47,8 @@ class Report:
         """For scripts."""
         return json.dumps(asdict(self))
 
-    def text(self) -> str:
-        """For people."""
+    def text(self, *, with_next: bool = True) -> str:
+        """For people; ``with_next``, the last line is what is to be done next."""
         found = f"{counted(self.messages, 'message')}, {counted(len(self.tables), 'table')}"
         lines = [f"{', '.join(self.topics)}: {found}"]
         lines += [f"  note: {note}" for note in self.notes]
@@ -64,9 +64,9 @@ class Report:
         if failed:
             lines.append(f"{len(failed)} of {counted(len(self.tables), 'table')} got no models:")
             lines += [f"  {each.source}: {each.error}" for each in failed]
-        if 2 * len(failed) > len(self.tables):
+        if with_next and 2 * len(failed) > len(self.tables):
             lines.append("next: generate again for these tables, then dbt build")
-        elif any(each.files for each in self.tables):
+        elif with_next and any(each.files for each in self.tables):
             lines.append("next: dbt build")
         return "\n".join(map(printable, lines))
 

@@ -5,10 +5,9 @@ Every payload counts: a sample would miss the one long number.
 
 import json
 import pickle
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import accumulate, chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -30,6 +29,7 @@ from dbt_lakehouse.lake.avro_schemas import ids_in, schemas_of
 from dbt_lakehouse.lake.catalog import CATALOG
 from dbt_lakehouse.schema_registry import know_schemas_of
 from dbt_lakehouse.spark.functions import BatchFunction
+from dbt_lakehouse.texts import counted
 from python_udfs.debezium.avro import Registered, know
 from python_udfs.registry import (
     AEROSPIKE_FORMATS,
@@ -48,6 +48,13 @@ _SUGGESTION_BYTES = 32 * 2**20
 # Of a batch; each is decoded in every format.
 _PAYLOADS_OF_A_GUESS = 100
 _NO_TIME = -(2**63)
+
+
+class Suggestion(NamedTuple):
+    """A format that a topic's payloads look like, and why."""
+
+    format: str
+    why: str
 
 
 def landed_topics(spark: SparkSession) -> list[str]:
@@ -247,11 +254,8 @@ def _with_events(spark: SparkSession, topics: Sequence[str], condition: str) -> 
     return {row.topic for row in events.where(condition).select("topic").distinct().collect()}
 
 
-def suggested_format(spark: SparkSession, topic: str) -> str | None:
-    """The one format that decodes the topic's payloads, None if that can't be told.
-
-    The formats of the Debezium family decode each other's payloads; their source blocks differ.
-    """
+def suggested_format(spark: SparkSession, topic: str) -> Suggestion | None:
+    """The one format that decodes the topic's payloads, None if that can't be told."""
     landed = spark.table(bronze.TABLE)
     payloads_of_topic = _payloads(landed, [topic]).where("length(value) > 0")
     # All of them may be more than the driver's memory holds.
@@ -262,11 +266,20 @@ def suggested_format(spark: SparkSession, topic: str) -> str | None:
     rows = payloads_of_topic.select("key", "value").limit(max(fitting, 1)).collect()
     payloads = [(None if row.key is None else bytes(row.key), bytes(row.value)) for row in rows]
     know_schemas_of(None, chain.from_iterable(payloads))
-    return format_of(payloads)
+    return suggestion_of(payloads)
 
 
 def format_of(payloads: Sequence[tuple[bytes | None, bytes]]) -> str | None:
-    """The one format that decodes all of the keys and values, None if that can't be told."""
+    """The format that is suggested by keys and values, None if there is none."""
+    suggestion = suggestion_of(payloads)
+    return None if suggestion is None else suggestion.format
+
+
+def suggestion_of(payloads: Sequence[tuple[bytes | None, bytes]]) -> Suggestion | None:
+    """The one format that decodes all of the keys and values, None if that can't be told.
+
+    The formats of the Debezium family decode each other's payloads; their source blocks differ.
+    """
     if not payloads:
         return None
     fitting = [
@@ -278,14 +291,16 @@ def format_of(payloads: Sequence[tuple[bytes | None, bytes]]) -> str | None:
             for event in decode_payload(name, key, value)
         )
     ]
-    if len(fitting) < 2:
-        return fitting[0] if fitting else None
+    looked_at = counted(len(payloads), "message")
+    if len(fitting) == 1:
+        return Suggestion(fitting[0], f"no other format decodes the {looked_at} looked at")
     family = {"debezium_json", "arcion_json", "lindorm_json"}
-    if not family.issuperset(fitting):
+    if not fitting or not family.issuperset(fitting):
         return None
-    dialects = Counter(_dialect(value) for _, value in payloads)
-    dialects.pop(None, None)
-    return next(iter(dialects)) if len(dialects) == 1 else None
+    dialects = {name for _, value in payloads if (name := _dialect(value)) is not None}
+    if len(dialects) != 1:
+        return None
+    return Suggestion(dialects.pop(), f"so say the source blocks of the {looked_at} looked at")
 
 
 def _dialect(value: bytes) -> str | None:

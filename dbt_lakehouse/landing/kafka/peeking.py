@@ -72,12 +72,17 @@ def _logs(spark: SparkSession, source: KafkaSource, topic: str) -> list[Partitio
     of_topic = TopicRule(topic, None, "", from_kafka=True, land_as=None)
     logs = read_logs(spark, source.settings, [of_topic])
     if topic in logs.stalled and all(topic != rule.topic for rule in source.rules):
-        raise ConfigurationError(
-            f"the broker at {source.settings.servers} has no topic {topic}, or lets us not read it"
-        )
+        raise no_such_topic(source, topic)
     for error in logs.stalled.values():
         raise error
     return logs.partitions
+
+
+def no_such_topic(source: KafkaSource, topic: str) -> ConfigurationError:
+    """What there is to say of a topic that vars.topics need not name."""
+    return ConfigurationError(
+        f"the broker at {source.settings.servers} has no topic {topic}, or lets us not read it"
+    )
 
 
 def _range(log: PartitionLog, start: int, end: int) -> Range:

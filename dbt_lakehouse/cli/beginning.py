@@ -1,0 +1,88 @@
+"""Commands that begin: a project, and a topic in it."""
+
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from dbt_lakehouse.cli.options import OneOf, names, project_options
+from dbt_lakehouse.commands.standard_streams import say
+from python_udfs.registry import FORMATS
+
+if TYPE_CHECKING:
+    from dbt_lakehouse.config.project import Project
+
+
+@click.command()
+@click.argument("folder", default=".", type=click.Path(path_type=Path))
+@click.option("--name", help="Name of the project (default: like the folder).")
+@click.option(
+    "--kafka",
+    "servers",
+    metavar="HOST:PORT,...",
+    help="Bootstrap servers, for where KAFKA_BOOTSTRAP_SERVERS is not set.",
+)
+@click.option(
+    "--topic",
+    "topics",
+    multiple=True,
+    type=(str, OneOf(FORMATS)),
+    metavar="TOPIC FORMAT",
+    help="List this topic in vars.topics, with its wire format; can be given again.",
+)
+def init(
+    folder: Path, name: str | None, servers: str | None, topics: tuple[tuple[str, str], ...]
+) -> None:
+    """Write a dbt project into FOLDER (default: this one), which may be new.
+
+    It gets settings, a profile with a lake in the folder `lake`, and the package of models that
+    each lake has. No file that is there is changed; a folder that has a dbt project already is
+    refused.
+    """
+    from dbt_lakehouse.commands.init.command import Choice
+    from dbt_lakehouse.commands.init.command import init as write_project
+
+    say(write_project(Choice(folder, name, servers, topics)).text())
+
+
+@click.command()
+@click.argument("topics", nargs=-1, required=True, metavar="TOPIC...")
+@click.option(
+    "--captures",
+    multiple=True,
+    metavar="FILE",
+    help="Land this file of captured messages, not from Kafka; can be given again.",
+)
+@click.option(
+    "--format",
+    "format_name",
+    type=OneOf(FORMATS),
+    metavar="FORMAT",
+    help="Wire format of topics that vars.topics does not list (default: what they look like).",
+)
+@click.option("--table", help="Only this source table: TABLE, SCHEMA.TABLE or DB.SCHEMA.TABLE.")
+@click.option("--key", metavar="COLUMN,...", help="Key columns, where the messages have no key.")
+@project_options
+def add(
+    project: "Project",
+    topics: tuple[str, ...],
+    captures: tuple[str, ...],
+    format_name: str | None,
+    table: str | None,
+    key: str | None,
+) -> None:
+    """Take topics to gold: land them, write their models, build the project, show the tables.
+
+    It is `lakehouse land`, `lakehouse generate`, `dbt build` and `lakehouse show` with one start of
+    Spark, and says what the messages are. A topic that vars.topics does not list is added there. It
+    can be called again: what is done already stays as it is.
+    """
+    from dbt_lakehouse.commands.add import Addition
+    from dbt_lakehouse.commands.add import add as take_to_gold
+
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    given = Addition(topics, captures, format_name, table, names(key), width)
+    for text in take_to_gold(project, given):
+        say(text)

@@ -1,0 +1,112 @@
+"""`lakehouse add`: topics, from Kafka or captures to gold, with one start of Spark.
+
+It is what `dbt deps`, `lakehouse land`, `lakehouse generate`, `dbt build` and `lakehouse show` do,
+in turn and in one process; each that has done its part need not be done again after a failure.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+from dbt_lakehouse.commands.generate.choices import GivenKeys
+from dbt_lakehouse.commands.generate.command import Options, generate
+from dbt_lakehouse.commands.show import Choice, show_tables
+from dbt_lakehouse.config.models import PACKAGES
+from dbt_lakehouse.config.project import Project, lock_patience
+from dbt_lakehouse.dbt.commands import run_dbt
+from dbt_lakehouse.errors import ConfigurationError
+from dbt_lakehouse.landing.files import land_captures
+from dbt_lakehouse.landing.kafka.batch import land_kafka, landing_text
+from dbt_lakehouse.landing.kafka.continuity import raise_stalled
+from dbt_lakehouse.landing.kafka.peeking import no_such_topic
+from dbt_lakehouse.telling import working
+from dbt_lakehouse.texts import counted, printable
+
+_LISTS_OF_PACKAGES: Final = ("packages.yml", "dependencies.yml")
+
+
+class Addition(NamedTuple):
+    """What the command line was given."""
+
+    topics: Sequence[str]
+    captures: Sequence[str] = ()
+    format: str | None = None
+    table: str | None = None
+    """The only source table to take, if not all."""
+    key: Sequence[str] = ()
+    width: int | None = None
+    """The characters of a line; None for no bounds."""
+
+
+def add(project: Project, given: Addition) -> Iterator[str]:
+    """Land topics, write their models, build the project; what each step has done, and at last the
+    first rows of the topics' gold tables.
+
+    Raises ``LandingError``, ``KafkaError``, ``GenerateError`` and ``DbtError``, and what generate
+    has not written while the rest was built.
+    """
+    project.refuse_landing_elsewhere()
+    _install_packages(project)
+    yield _land(project, given)
+    options = Options(
+        given.topics,
+        table=given.table,
+        keys=GivenKeys(given.key),
+        format=given.format,
+        takes_suggestion=True,
+    )
+    report = generate(project, options)
+    yield report.text(with_next=False)
+    with working("building"):
+        done = run_dbt(project, "build")
+    yield built_text(done.results)
+    reader = project.reader()
+    names = [f"{project.gold}.{each.name}" for each in report.tables if each.error is None]
+    there = [name for name in names if name in reader.names]
+    if there:
+        yield show_tables(reader, there, Choice(width=given.width), gold=project.gold)
+    if report.failed:
+        raise ConfigurationError(
+            f"{len(report.failed)} of {counted(len(report.tables), 'table')} got no models"
+        )
+
+
+def _land(project: Project, given: Addition) -> str:
+    """Land the captures, or what is new in Kafka, also of topics that vars.topics does not list."""
+    if given.captures:
+        patience = lock_patience(project.variables)
+        return land_captures(project.open_session, given.captures, patience).text()
+    source = project.require_kafka(given.topics)
+    result = land_kafka(project.open_session(), source)
+    raise_stalled(
+        {
+            name: no_such_topic(source, name) if isinstance(why, ConfigurationError) else why
+            for name, why in result.stalled.items()
+            if name in given.topics
+        }
+    )
+    return landing_text(result)
+
+
+def _install_packages(project: Project) -> None:
+    """Have dbt install the packages of a project that has none yet."""
+    is_listed = any((project.root / name).exists() for name in _LISTS_OF_PACKAGES)
+    if is_listed and not (project.root / PACKAGES).exists():
+        with working("installing packages"):
+            run_dbt(project, "deps")
+
+
+def built_text(results: Iterable[Any]) -> str:
+    """What `dbt build` has done, for people: numbers, and what warns."""
+    results = list(results)
+    kinds = Counter((str(each.node.resource_type), str(each.status)) for each in results)
+    tests = sum(
+        number
+        for (kind, status), number in kinds.items()
+        if kind in ("test", "unit_test") and status == "pass"
+    )
+    text = f"built {counted(kinds['model', 'success'], 'model')}, {counted(tests, 'test')} passed"
+    warned = [each for each in results if str(each.status) == "warn"]
+    return "\n".join(
+        [text, *(f"  warning: {each.node.name}: {printable(str(each.message))}" for each in warned)]
+    )
