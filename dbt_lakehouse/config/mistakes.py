@@ -39,7 +39,7 @@ def find_folders(project_dir: str | None, profiles_dir: str | None) -> Folders:
     if project is None:
         raise ConfigurationError(
             f"there is no {PROJECT} in {here}, nor in a folder above it: go to the project's"
-            " folder, or name it by --project-dir"
+            " folder, or name it by --project-dir; `lakehouse init` makes a new one"
         )
     _refuse_without(project, PROJECT, name)
     given, name = _given(profiles_dir, "profiles-dir")

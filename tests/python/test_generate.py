@@ -2434,6 +2434,14 @@ def test_payloads_tell_dialects_apart() -> None:
         assert scan.format_of([payload]) == name
     unwrapped = (b'{"id":1}', b'{"id":1,"n":2}')
     assert scan.format_of([unwrapped]) == "debezium_unwrapped_json"
+    assert scan.suggestion_of([unwrapped]) == (
+        "debezium_unwrapped_json",
+        "no other format decodes the 1 message looked at",
+    )
+    assert scan.suggestion_of([payloads["arcion_json"]] * 2) == (
+        "arcion_json",
+        "so say the source blocks of the 2 messages looked at",
+    )
     assert scan.format_of([(None, unwrapped[1])]) is None
     assert scan.format_of(list(payloads.values())) is None
     assert scan.format_of([]) is None

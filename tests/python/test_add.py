@@ -1,0 +1,107 @@
+"""`lakehouse add`, from Kafka, in a project as `lakehouse init` writes it; test_package has it from
+captures.
+"""
+
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from debezium_messages import dumps
+from kafka_topics import Kafka, Outgoing
+from lakes import Lake, topic_entries
+
+from dbt_lakehouse.commands.add import Addition, add, built_text
+from dbt_lakehouse.commands.generate.report import GenerateError
+from dbt_lakehouse.commands.init.command import Choice, init
+from dbt_lakehouse.config.paths import ROOT
+from dbt_lakehouse.errors import ConfigurationError
+
+
+@pytest.fixture
+def fresh(tmp_path: Path) -> Lake:
+    """The lake of a project that was just made, with its packages installed."""
+    project = tmp_path / "depot"
+    init(Choice(project))
+    # Where lakes of tests look for it.
+    (project / "profiles").mkdir()
+    shutil.move(project / "profiles.yml", project / "profiles")
+    (project / "dbt_packages").mkdir()
+    (project / "dbt_packages" / "cdc_lakehouse").symlink_to(ROOT / "shared")
+    return Lake(tmp_path, project)
+
+
+def test_a_fresh_project_builds_and_takes_a_topic_from_kafka_to_gold(
+    fresh: Lake, kafka: Kafka
+) -> None:
+    # A broker is named, but no topic, and nothing has landed yet.
+    outcomes = fresh.dbt("build", as_of=None)
+    assert len(outcomes) > 20
+    assert set(outcomes.values()) <= {"success", "pass"}
+
+    settings = fresh.project / "dbt_project.yml"
+    before = settings.read_text()
+    with pytest.raises(ConfigurationError, match=r"the broker at .+ has no topic parsels, or lets"):
+        list(add(fresh.load(), Addition(["parsels"])))
+    strange = kafka.create("strange")
+    kafka.send(strange, [Outgoing(b"?")])
+    with pytest.raises(GenerateError, match=r"matches the topic strange: give --format"):
+        list(add(fresh.load(), Addition([strange])))
+    assert settings.read_text() == before
+
+    topic = kafka.create("depot.parcels")
+    place = {"db": "depot", "schema": "public", "table": "parcels"}
+    rows = [{"id": number, "kg": 0.5} for number in (1, 2)]
+    kafka.send(
+        topic,
+        [
+            Outgoing(dumps({"op": "c", "after": row, "source": place}), dumps({"id": row["id"]}))
+            for row in rows
+        ],
+    )
+    landed, written, built, shown = add(fresh.load(), Addition([topic]))
+    assert landed == "kafka: landed 2 messages"
+    assert f"\n  note: topic {topic} is debezium_json: so say the source blocks" in written
+    assert "\n  wrote models/gold/parcels.yml" in written and "next:" not in written
+    assert built.startswith("built 2 models, ")
+    assert shown.startswith("gold.parcels: 2 rows\n")
+    assert settings.read_text() == before.replace(
+        "topics: []", f"topics:\n    - {{ topic: {topic}, format: debezium_json }}"
+    )
+
+
+def test_kafka_has_topics_that_vars_do_not_list(
+    fresh: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:1")
+    listed = [*topic_entries(["a"]), {"topic": "b", "format": "debezium_json", "land_as": "c"}]
+    found = fresh.load(topics=listed).kafka(["c", "d", "a"])
+    assert found is not None
+    assert [(rule.topic, rule.format) for rule in found.rules] == [
+        *(("a", "debezium_json"), ("b", "debezium_json")),
+        ("d", ""),
+    ]
+    none = fresh.load(topics=[])
+    assert none.kafka() is None
+    only = none.kafka(["d"])
+    assert only is not None and [rule.topic for rule in only.rules] == ["d"]
+    with pytest.raises(ConfigurationError, match=r"names a Kafka broker, but vars.topics"):
+        fresh.load(topics=[{"topic": "a", "format": "debezium_json", "kafka": False}]).kafka()
+
+
+def test_what_warns_is_told_of_a_build() -> None:
+    def result(kind: str, status: str, name: str, message: str = "") -> SimpleNamespace:
+        node = SimpleNamespace(resource_type=kind, name=name)
+        return SimpleNamespace(node=node, status=status, message=message)
+
+    results = [
+        result("model", "success", "parcels"),
+        result("model", "skipped", "orders"),
+        result("unit_test", "pass", "one"),
+        result("test", "pass", "two"),
+        result("test", "warn", "quarantine_rate", "Got 1 result"),
+        result("operation", "success", "hook"),
+    ]
+    assert built_text(results) == (
+        "built 1 model, 2 tests passed\n  warning: quarantine_rate: Got 1 result"
+    )
