@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from dbt_lakehouse.commands.generate.choices import GivenKeys
 from dbt_lakehouse.commands.generate.command import Options, generate
+from dbt_lakehouse.commands.generate.report import GenerateError
 from dbt_lakehouse.commands.show import Choice, show_tables
 from dbt_lakehouse.config.models import PACKAGES
 from dbt_lakehouse.config.project import Project, lock_patience
@@ -42,8 +43,8 @@ def add(project: Project, given: Addition) -> Iterator[str]:
     """Land topics, write their models, build the project; what each step has done, and at last the
     first rows of the topics' gold tables.
 
-    Raises ``LandingError``, ``KafkaError``, ``GenerateError`` and ``DbtError``, and what generate
-    has not written while the rest was built.
+    Raises ``LandingError``, ``KafkaError``, ``GenerateError`` and ``DbtError``; ``GenerateError``
+    in the end, too, if some tables got no models while the others were built.
     """
     project.refuse_landing_elsewhere()
     _install_packages(project)
@@ -66,7 +67,7 @@ def add(project: Project, given: Addition) -> Iterator[str]:
     if there:
         yield show_tables(reader, there, Choice(width=given.width), gold=project.gold)
     if report.failed:
-        raise ConfigurationError(
+        raise GenerateError(
             f"{len(report.failed)} of {counted(len(report.tables), 'table')} got no models"
         )
 

@@ -50,7 +50,7 @@ def test_a_fresh_project_builds_and_takes_a_topic_from_kafka_to_gold(
     assert settings.read_text() == before
 
     topic = kafka.create("depot.parcels")
-    place = {"db": "depot", "schema": "public", "table": "parcels"}
+    place = {"connector": "postgresql", "db": "depot", "schema": "public", "table": "parcels"}
     rows = [{"id": number, "kg": 0.5} for number in (1, 2)]
     kafka.send(
         topic,
