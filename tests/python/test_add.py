@@ -83,6 +83,8 @@ def test_kafka_has_topics_that_vars_do_not_list(
     ]
     none = fresh.load(topics=[])
     assert none.kafka() is None
+    with pytest.raises(ConfigurationError, match=r"names a Kafka broker, but vars.topics"):
+        none.require_kafka()
     only = none.kafka(["d"])
     assert only is not None and [rule.topic for rule in only.rules] == ["d"]
     with pytest.raises(ConfigurationError, match=r"names a Kafka broker, but vars.topics"):
