@@ -23,6 +23,15 @@ _MANIFEST_BYTES: Final = 8 << 20
 _MOST_MANIFESTS: Final = 8
 
 
+class Superseded(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Rows that count no more, since there is a greater one of the same key."""
+
+    of: tuple[str, ...]
+    """The columns of the key."""
+    by: tuple[str, ...]
+    """The columns that are compared, in this order."""
+
+
 class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """``meta.maintenance`` of a model, or of a table of the source bronze."""
 
@@ -39,6 +48,14 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Files that no snapshot names go when they are so old."""
     sort_by: tuple[str, ...] = ()
     """Columns by which the rows of rewritten files are sorted; none leaves them in their order."""
+    superseded: Superseded | None = None
+    """Which rows are deleted."""
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that it names."""
+        named = [] if self.superseded is None else [*self.superseded.of, *self.superseded.by]
+        return [*self.sort_by, *named]
 
     @property
     def small_file_bytes(self) -> int:
@@ -149,6 +166,7 @@ class Maintained(msgspec.Struct, frozen=True, kw_only=True):
     data_files_before: int
     data_files_after: int | None
     """None in a dry run."""
+    superseded_rows: int = 0
     rewritten_files: int = 0
     rewritten_bytes: int = 0
     merged_manifests: int = 0
@@ -174,6 +192,11 @@ class Maintained(msgspec.Struct, frozen=True, kw_only=True):
         """For people."""
         is_plan = self.data_files_after is None
         what = [
+            (
+                self.superseded_rows,
+                f"{counted(self.superseded_rows, 'row')} that a newer one replaces",
+                "to delete" if is_plan else "deleted",
+            ),
             (
                 self.rewritten_files,
                 f"{self.rewritten_files:,} of {counted(self.data_files_before, 'data file')}",

@@ -20,6 +20,7 @@ from dbt_lakehouse.dbt.maintenance import (
     Figures,
     Maintained,
     Policy,
+    Superseded,
     is_worth_merging,
 )
 from dbt_lakehouse.errors import ConfigurationError
@@ -85,6 +86,7 @@ def _looked(spark: SparkSession, candidate: Candidate) -> Maintained | None:
         table_name=name,
         data_files_before=figures.data_files,
         data_files_after=None,
+        superseded_rows=_superseded(spark, name, policy),
         rewritten_files=figures.to_rewrite,
         merged_manifests=figures.manifests if is_worth_merging(figures) else 0,
         expired_snapshots=_expiring(table, _ago(days=policy.snapshot_retention_days)),
@@ -97,6 +99,10 @@ def _maintained(
     spark: SparkSession, candidate: Candidate, table: Table, *, with_orphans: bool
 ) -> Maintained:
     started, name, policy = time.monotonic(), candidate.table, candidate.policy
+    superseded = _superseded(spark, name, policy)
+    if superseded:
+        _delete_superseded(spark, name, policy)
+        table = _known(spark, name)
     figures = _figures(spark, name, table, policy)
     rewritten_files = rewritten_bytes = merged = expired = deleted = 0
     if figures.to_rewrite:
@@ -138,6 +144,7 @@ def _maintained(
         table_name=name,
         data_files_before=figures.data_files,
         data_files_after=_data_files(_known(spark, name)),
+        superseded_rows=superseded,
         rewritten_files=rewritten_files,
         rewritten_bytes=rewritten_bytes,
         merged_manifests=merged,
@@ -149,6 +156,42 @@ def _maintained(
     )
 
 
+def _superseded(spark: SparkSession, name: str, policy: Policy) -> int:
+    """How many rows count no more."""
+    if policy.superseded is None:
+        return 0
+    query = f"""
+        select count(*) as rows
+        from {name} as target
+        join ({_newest(name, policy.superseded)}) as source on {_is_superseded(policy.superseded)}
+    """
+    return int(spark.sql(query).collect()[0]["rows"])
+
+
+def _delete_superseded(spark: SparkSession, name: str, policy: Policy) -> None:
+    assert policy.superseded is not None
+    spark.sql(
+        f"""
+        merge into {name} as target
+        using ({_newest(name, policy.superseded)}) as source
+        on {_is_superseded(policy.superseded)}
+        when matched then delete
+        """
+    )
+
+
+def _newest(name: str, superseded: Superseded) -> str:
+    """SQL of the greatest row of each key that has several."""
+    key, by = (", ".join(quoted(columns)) for columns in (superseded.of, superseded.by))
+    return f"select {key}, max(struct({by})) as newest from {name} group by all having count(*) > 1"
+
+
+def _is_superseded(superseded: Superseded) -> str:
+    same = [f"target.{column} = source.{column}" for column in quoted(superseded.of)]
+    by = ", ".join(f"target.{column}" for column in quoted(superseded.by))
+    return " and ".join([*same, f"struct({by}) < source.newest"])
+
+
 def _sorting(policy: Policy) -> list[str]:
     """Arguments of the procedure that rewrites files, for the order of their rows."""
     if not policy.sort_by:
@@ -158,11 +201,11 @@ def _sorting(policy: Policy) -> list[str]:
 
 
 def _refuse_unknown(spark: SparkSession, name: str, policy: Policy) -> None:
-    columns = spark.table(name).columns if policy.sort_by else []
-    if unknown := [column for column in policy.sort_by if column not in columns]:
+    columns = spark.table(name).columns if policy.columns else []
+    if unknown := [column for column in policy.columns if column not in columns]:
         raise ConfigurationError(
-            f"meta.maintenance.sort_by of {name} names {', '.join(unknown)}, which it has not;"
-            f" its columns are {', '.join(columns)}"
+            f"meta.maintenance of {name} names {', '.join(unknown)}, which it has not; its columns"
+            f" are {', '.join(columns)}"
         )
 
 

@@ -47,7 +47,8 @@ TESTS: Final = (
 BRONZE: Final = "bronze.raw_payloads"
 LOGS: Final = (BRONZE, "silver.orders_changes")
 OTHERS: Final = "silver.other_events"
-TABLES: Final = (*LOGS, OTHERS, "gold.orders", "gold.orders_history", "silver.deleted_keys")
+DELETED_KEYS: Final = "silver.deleted_keys"
+TABLES: Final = (*LOGS, OTHERS, "gold.orders", "gold.orders_history", DELETED_KEYS)
 ORDER_NUMBERS: Final = range(12)
 UPDATES: Final = 4
 FIGURES: Final = (
@@ -227,7 +228,7 @@ def test_a_table_is_maintained_by_its_policy(lake: Lake) -> None:
         (planned,) = tidying.maintain(spark, [candidate], dry_run=True)
         assert planned.text() == f"gold.orders: {expected}"
     unknown = Candidate("gold", "orders", "orders", Policy(sort_by=("status", "stats")))
-    with pytest.raises(ConfigurationError, match=r"sort_by of gold\.orders names stats, which"):
+    with pytest.raises(ConfigurationError, match=r"maintenance of gold\.orders names stats, which"):
         list(tidying.maintain(spark, [unknown], dry_run=True))
 
 
@@ -316,16 +317,24 @@ def test_tables_that_each_run_writes_forget_their_history_themselves(
                 *(each._replace(partition=1, offset=next(late_places)) for each in late),
             ],
         )
-        before = lake.current_snapshot("silver.deleted_keys")
+        before = lake.current_snapshot(DELETED_KEYS)
         run(lake, "-s", "+orders")
-        longest = max(longest, len(lake.snapshots("silver.deleted_keys")))
-        assert lake.current_snapshot("silver.deleted_keys") != before
+        longest = max(longest, len(lake.snapshots(DELETED_KEYS)))
+        assert lake.current_snapshot(DELETED_KEYS) != before
     assert longest == 2
-    remembered = lake.read("silver.deleted_keys")
+    remembered = lake.read(DELETED_KEYS)
     assert {f'{{"order_id":{number}}}' for number in numbers} <= {
         row["record_key"] for row in remembered
     }
-    assert files(lake, "silver.deleted_keys", "delete_files") > 0
+    assert files(lake, DELETED_KEYS, "delete_files") > 0
+    # A key that has come and gone has several: the newest stays.
+    newest = f"select record_key, max(position).offset as offset from {DELETED_KEYS} group by all"
+    before = {row["record_key"]: row["offset"] for row in lake.sql(newest)}
+    assert len(before) < len(remembered)
+    done = told(lake, dry_run=False)[DELETED_KEYS]
+    assert done.superseded_rows == len(remembered) - len(before)
+    after = [(row["record_key"], row["position"]["offset"]) for row in lake.read(DELETED_KEYS)]
+    assert sorted(after) == sorted(before.items())
     run(lake)
     consistent(lake)
 
