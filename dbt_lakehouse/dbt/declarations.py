@@ -18,9 +18,11 @@ from dbt_common.exceptions import CompilationError
 
 from dbt_lakehouse.dbt import message_keys
 from dbt_lakehouse.dbt.widening import WIDENING, is_in_place, is_widening
+from dbt_lakehouse.masking import mask_key
 from dbt_lakehouse.texts import sql_text, sql_texts
 from python_udfs.images import decode_hbase
 from python_udfs.registry import AEROSPIKE_FORMATS
+from python_udfs.typed.masks import HASH, MASKS, NULL, fingerprint, has_text, masked_type
 from python_udfs.typed.values import reader
 
 if TYPE_CHECKING:
@@ -65,7 +67,7 @@ _TECHNICAL_TYPES: Final = {
     "is_current": "boolean",
 }
 _HISTORY_COLUMNS: Final = frozenset({"valid_from", "valid_to", "is_current"})
-_SPEC: Final = frozenset({"type", "name", "encoding", "path", "from"})
+_SPEC: Final = frozenset({"type", "name", "encoding", "path", "from", "mask"})
 WHOLE_IMAGE: Final = "$"
 """The path of the whole image."""
 METADATA: Final = "metadata"
@@ -83,6 +85,7 @@ def change_log(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """What a change log's ``meta`` keeps of its declaration:
 
         columns             of each column its name, type, field in the image, and encoding; of one
+                            that is masked its mask, and its type before that, "clear"; of one
                             that is inside of its field, the path as a list of names; of one that
                             the source said beside the row, that it is "from" metadata, and where
         fields              the fields of the row's columns, "$" for the whole image
@@ -116,6 +119,12 @@ def change_log(arguments: Mapping[str, Any]) -> dict[str, Any]:
     _refuse_twice([*key, *columns])
     specs = [_spec(name, declared) for name, declared in {**key, **columns}.items()]
     beside = [spec["column"] for spec in specs if is_beside(spec)]
+    for spec in specs:
+        if spec["column"] in key and spec.get("mask", HASH) != HASH:
+            raise CompilationError(
+                f'the key column {spec["column"]} has the mask "{spec["mask"]}", by which rows'
+                ' could not be told apart: a key column can have "hash"'
+            )
     inside = [spec["column"] for spec in specs if spec["column"] in key and "path" in spec]
     if inside and inside[0] in beside:
         raise CompilationError(
@@ -200,8 +209,9 @@ def _spec(name: str, declared: str | Mapping[str, Any]) -> dict[str, Any]:
     if "type" not in spec or not spec.keys() <= _SPEC:
         raise CompilationError(
             f"column {name} is declared as {dict(spec)}: a column is a type, or a mapping of type,"
-            " name (the field in the image) or path (address.city), and encoding (hbase); of what"
-            " the source said beside the row, of type, from (metadata) and path (source.lsn)"
+            " name (the field in the image) or path (address.city), encoding (hbase) and mask"
+            " (hash, null, last4); of what the source said beside the row, of type, from"
+            " (metadata), path (source.lsn) and mask"
         )
     if "from" in spec:
         return _beside(name, spec)
@@ -213,21 +223,41 @@ def _spec(name: str, declared: str | Mapping[str, Any]) -> dict[str, Any]:
         "encoding": encoding,
     }
     _refuse_type(type, encoding)
+    found |= _mask(name, spec)
     return found if "path" not in spec else found | _inside(name, spec)
 
 
 def _beside(name: str, spec: Mapping[str, Any]) -> dict[str, Any]:
     """A column of what the source said beside the row."""
-    if spec["from"] != METADATA or spec.keys() != {"type", "from", "path"}:
+    if spec["from"] != METADATA or spec.keys() - {"mask"} != {"type", "from", "path"}:
         raise CompilationError(
             f"column {name} is declared as {dict(spec)}: what the source said beside the row is"
-            f' "from": "{METADATA}", and has a type and a path, and nothing else:'
+            f' "from": "{METADATA}", and has a type, a path and maybe a mask, and no more:'
             ' {"type": "bigint", "from": "metadata", "path": "source.lsn"}'
         )
     type = spec["type"].lower()
     _refuse_type(type, None)
     found = {"column": name, "type": type, "encoding": None, "from": METADATA}
-    return found | _inside(name, spec)
+    return found | _mask(name, spec) | _inside(name, spec)
+
+
+def _mask(name: str, spec: Mapping[str, Any]) -> dict[str, Any]:
+    """What a mask says of a column: its type is that of masked values then."""
+    if "mask" not in spec:
+        return {}
+    mask, type = spec["mask"], spec["type"].lower()
+    if mask not in MASKS:
+        raise CompilationError(
+            f'column {name} has the mask {json.dumps(mask)}: it is "hash", "null" (in quotes) or'
+            ' "last4"'
+        )
+    if mask != NULL and not has_text(type):
+        raise CompilationError(
+            f'column {name} is {type}, of which there is no mask "{mask}": a string, an integer or'
+            " a decimal can have it. Declare it as string, for the text as it came, or let its mask"
+            ' be "null"'
+        )
+    return {"type": masked_type(mask, type), "mask": mask, "clear": type}
 
 
 def is_beside(spec: Mapping[str, Any]) -> bool:
@@ -488,6 +518,9 @@ def declared(of: Fold | Mapping[str, Any]) -> str:
         return json.dumps(values, sort_keys=True)
     # Whether its types follow says nothing of the rows that it has.
     rows = {name: value for name, value in of.items() if name != "follow"}
+    if any(spec.get("mask") == HASH for spec in of["columns"]):
+        # Not of meta, which dbt keeps from an earlier parse.
+        rows["mask_key"] = fingerprint(mask_key())
     return json.dumps(rows, sort_keys=True)
 
 

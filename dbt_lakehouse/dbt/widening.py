@@ -133,6 +133,7 @@ def may_follow(log: Mapping[str, Any]) -> list[str]:
         for each in log["columns"]
         if each["column"] not in log["key"]
         and each.get("encoding") is None
+        and "mask" not in each
         and (decimal(each["type"]) or each["type"] in ("tinyint", "smallint", "int", "float"))
     ]
 

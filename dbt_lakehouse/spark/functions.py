@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.pandas.types import from_arrow_type
 
+from dbt_lakehouse.masking import mask_key
 from dbt_lakehouse.reference.fold import STATE_TYPE, reference_fold
 from dbt_lakehouse.reference.history import HISTORY_TYPE, reference_history
 from dbt_lakehouse.spark.event_arrays import (
@@ -30,6 +31,8 @@ from python_udfs.debezium.avro import Registered, know
 from python_udfs.typed.batches import Changes
 from python_udfs.typed.columns import arrow_type, typed_column
 from python_udfs.typed.declared import Log, LogColumn, row_type
+from python_udfs.typed.masked import has_hash
+from python_udfs.typed.masks import know_key
 from python_udfs.typed.rows import told_rows
 from python_udfs.typed.values import is_value, reader
 
@@ -170,6 +173,23 @@ def with_schemas(
     return decode
 
 
+def with_mask_key(log: Log, function: BatchFunction) -> BatchFunction:
+    """A function of a log's rows with the key of its masks, which is shipped with it; without any,
+    the function itself.
+
+    Raises ``ConfigurationError`` if the key is missing or too short.
+    """
+    if not has_hash(log):
+        return function
+    key = mask_key()
+
+    def rows(*fields: pa.Array) -> pa.Array:
+        know_key(key)
+        return function(*fields)
+
+    return rows
+
+
 BATCH_FUNCTIONS: Final[dict[str, BatchFunction]] = {
     "decode_payload": decode_payload_batch,
     "is_value": is_value_batch,
@@ -201,7 +221,7 @@ def register_log(spark: SparkSession, name: str, log: Log) -> None:
     def rows(*fields: pa.Array) -> pa.Array:
         return change_rows_batch(log, *fields)
 
-    register(spark, name, rows, row_type(log))
+    register(spark, name, with_mask_key(log, rows), row_type(log))
 
 
 def register_misfits(spark: SparkSession, name: str, columns: Sequence[LogColumn]) -> None:

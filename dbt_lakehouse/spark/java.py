@@ -21,6 +21,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from dbt_lakehouse.errors import SessionError
+from dbt_lakehouse.masking import MASK_KEY
 from dbt_lakehouse.redaction import is_known
 
 # Spark's machine learning alone calculates with this module, and Java warns of it in each start.
@@ -140,8 +141,10 @@ def _launched(java: str, conf: SparkConf | None) -> Any:
 
 def _is_told(variable: str) -> bool:
     """Whether a variable of the environment is a secret that the JVM needs not."""
-    return variable.startswith(_SECRETS) or (
-        is_known(os.environ[variable]) and not variable.startswith(_OF_AWS)
+    return (
+        variable == MASK_KEY
+        or variable.startswith(_SECRETS)
+        or (is_known(os.environ[variable]) and not variable.startswith(_OF_AWS))
     )
 
 

@@ -22,6 +22,7 @@ from dbt_lakehouse.spark.functions import (
     BatchFunction,
     decode_payload_batch,
     register,
+    with_mask_key,
     with_schemas,
     without_collector,
 )
@@ -190,7 +191,7 @@ def register_log_events(
     schemas: Mapping[int, Registered | None],
 ) -> None:
     """Make ``log_events_batch`` of a log known under this name, with schemas of a registry."""
-    log_events = partial(PAYLOAD_FUNCTIONS["log_events"], log, sources)
+    log_events = with_mask_key(log, partial(PAYLOAD_FUNCTIONS["log_events"], log, sources))
     register(spark, name, with_schemas(schemas, log_events), pa.list_(log_type(log)))
 
 

@@ -35,6 +35,10 @@ class LogColumn(msgspec.Struct, frozen=True):
     """
     encoding: str | None = None
     """``hbase`` for base64 of HBase's binary values."""
+    mask: str | None = None
+    """What its values are masked by, of ``typed.masks``; ``type`` is then that of masked ones."""
+    clear: str | None = None
+    """The type of its values before their mask."""
 
 
 class Log(msgspec.Struct, frozen=True):

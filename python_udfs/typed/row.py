@@ -36,6 +36,7 @@ from python_udfs.typed.declared import (
     LogColumn,
     layout,
 )
+from python_udfs.typed.masked import clear, masked_row
 from python_udfs.typed.values import Value, typed
 
 _decode_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
@@ -127,6 +128,13 @@ def change_row(log: Log, change: Change) -> dict[str, Any]:
     The images and the record key are what a decoder made: text that is no JSON object raises
     ``msgspec.DecodeError``.
     """
+    plain = clear(log)
+    row = _clear_row(plain, change)
+    return row if plain is log else masked_row(log, row)
+
+
+def _clear_row(log: Log, change: Change) -> dict[str, Any]:
+    """The row of a change of a log without masks."""
     made = layout(log)
     notes = (notes_of(change.operation, change.metadata) if made.key_columns else None) or Notes()
     old_key = None if notes.old_key is None else notes.old_key.encode()

@@ -38,6 +38,8 @@ from python_udfs.typed.declared import (
     layout,
     row_type,
 )
+from python_udfs.typed.masked import clear, masked_rows
+from python_udfs.typed.masks import MASKED
 from python_udfs.typed.names import Names
 from python_udfs.typed.row import NEW_ROWS, key_update, said
 from python_udfs.typed.values import Value, typed
@@ -91,7 +93,8 @@ def _told_rows(log: Log, given: Given, start: int, end: int) -> pa.StructArray:
 def _nothing(log: Log, text: str) -> dict[str, Any]:
     row: dict[str, Any] = {field.name: None for field in row_type(log)}
     row[HAS_OTHER_KEY] = False
-    row[MISFITS] = [{"column": log.all_columns[0].column, "text": text[:_LONGEST_IMAGE]}]
+    told = text[:_LONGEST_IMAGE] if clear(log) is log else MASKED
+    row[MISFITS] = [{"column": log.all_columns[0].column, "text": told}]
     if UNCHANGED in row:
         row[UNCHANGED] = []
     if FORMER in row:
@@ -110,7 +113,9 @@ class Rows:
 
     def __init__(self, log: Log) -> None:
         """Raises ``ValueError`` for a type that the log's columns can't have."""
-        self.log = log
+        self.declared = log
+        self.log = log = clear(log)
+        """Without masks."""
         self.layout = layout(log)
         self.operations: list[str] = []
         self.names = Names([each.column for each in log.columns])
@@ -153,7 +158,8 @@ class Rows:
         columns += [self._misfits(), pa.array(others, pa.bool_())]
         if self.log.former is not None:
             columns.append(self._former())
-        return pa.StructArray.from_arrays(columns, fields=list(row_type(self.log)))
+        rows = pa.StructArray.from_arrays(columns, fields=list(row_type(self.log)))
+        return rows if self.declared is self.log else masked_rows(self.declared, rows)
 
     @cached_property
     def _columns(self) -> list[tuple[pa.Array, pa.Array]]:

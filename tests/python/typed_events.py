@@ -7,12 +7,15 @@ import json
 import random
 from typing import Any, Final
 
+from msgspec.structs import replace
 from typed_texts import TYPES, near_text
 
 from python_udfs.core.events import DELETE, INSERT, SNAPSHOT, UPDATE, UPSERT
 from python_udfs.typed.declared import Log, LogColumn
+from python_udfs.typed.masks import HASH, LAST4, NULL, has_text, know_key, masked_type
 from python_udfs.typed.row import Change
 
+know_key(b"a key that the tests have")
 PLACEHOLDER: Final = "__debezium_unavailable_value"
 _FIELDS: Final = ("id", "k2", "a", "b", "c", "d")
 _VALUES: Final = (
@@ -50,18 +53,33 @@ def random_log(rng: random.Random) -> Log:
     if kind == "none" and beside and rng.random() < 0.1:
         columns = []
     of_key = columns if kind == "keyless" else columns[:keys] if kind == "key" else []
+    masks = rng.random() < 0.3
     return Log(
-        tuple(columns),
+        tuple(_masked(rng, each, each in of_key) if masks else each for each in columns),
         tuple(each.column for each in of_key),
         keyless=kind == "keyless",
         partial=kind != "keyless" and columns[-1:] != [_WHOLE] and rng.random() < 0.3,
         keys=rng.choice(((), (("id",),), (("id", "k2"), ("id",)))),
         former=rng.choice((None, None, None, *_FORMER)) if kind == "key" else None,
         beside=tuple(
-            LogColumn(f"beside {place}", rng.choice(("string", *TYPES)), ".".join(path), path)
-            for place, path in enumerate(beside)
+            _masked(rng, each, False) if masks else each
+            for each in (
+                LogColumn(f"beside {place}", rng.choice(("string", *TYPES)), ".".join(path), path)
+                for place, path in enumerate(beside)
+            )
         ),
     )
+
+
+def _masked(rng: random.Random, spec: LogColumn, is_key: bool) -> LogColumn:
+    """A column that may have a mask."""
+    masks = [None, *([] if is_key else [NULL])]
+    if has_text(spec.type):
+        masks += [HASH, *([] if is_key else [LAST4])]
+    mask = rng.choice(masks)
+    if mask is None:
+        return spec
+    return replace(spec, type=masked_type(mask, spec.type), mask=mask, clear=spec.type)
 
 
 def random_changes(rng: random.Random, log: Log) -> list[Change]:

@@ -121,6 +121,12 @@ def read_models(project: Project, name: str | None) -> tuple[Pipeline, Entity | 
     declared = log.config.meta["change_log"]
     key = [column.strip("`") for column in fold.key]
     fields = {spec["column"]: spec["field"] for spec in declared["columns"]}
+    hashed = [each["column"] for each in declared["columns"] if "mask" in each]
+    if not set(hashed).isdisjoint(key):
+        raise ConfigurationError(
+            f"the key of {name} is masked, so `lakehouse forget` can't find its rows by a clear"
+            " value: take the mask out of its change log, `dbt run`, forget, and put it back"
+        )
     namespace = fold.namespace
     return _pipeline(nodes), Entity(
         log=_table(log),

@@ -19,6 +19,7 @@ from jinja2 import Environment, TemplateSyntaxError
 from dbt_lakehouse.commands.generate.profile import TableId
 from dbt_lakehouse.dbt import message_keys
 from dbt_lakehouse.dbt.declarations import ANY
+from python_udfs.typed.masks import masked_type
 
 SUFFIX: Final = "_changes"
 # What generate knows of the macros' arguments; a model with another one is not its to edit.
@@ -324,7 +325,7 @@ def _entries(call: Call, argument: str) -> Iterator[Entry]:
             for each, part in zip(value.keys, value.values, strict=True)
             if each is not None
         }
-        unknown = sorted(parts.keys() - {"name", "type", "encoding", "path", "from"})
+        unknown = sorted(parts.keys() - {"name", "type", "encoding", "path", "from", "mask"})
         if unknown or "type" not in parts:
             raise Unreadable(
                 f"its column {column} has {f'an unknown {unknown[0]}' if unknown else 'no type'}:"
@@ -339,7 +340,11 @@ def _entries(call: Call, argument: str) -> Iterator[Entry]:
         encoding = _literal(parts["encoding"]) if "encoding" in parts else None
         type_at = call.span(parts["type"])
         type = _literal(parts["type"])
-        yield Entry(column, shipped, type, encoding, type_at, "path" in parts, is_beside)
+        if "mask" in parts:
+            type = masked_type(_literal(parts["mask"]), type)
+        # A masked one is its author's too: what its type holds nobody sees.
+        is_inside = "path" in parts or "mask" in parts
+        yield Entry(column, shipped, type, encoding, type_at, is_inside, is_beside)
 
 
 def _gold_model(path: Path, call: Call) -> GoldModel:

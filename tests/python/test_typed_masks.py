@@ -1,0 +1,159 @@
+"""Masks of personal columns: what rows of a change log tell of them, and what they don't."""
+
+import hmac
+import json
+from typing import Any, Final
+
+import pytest
+from dbt_common.exceptions import CompilationError
+from test_typed_rows import image, row_of
+
+from dbt_lakehouse.dbt import declarations
+from dbt_lakehouse.errors import ConfigurationError
+from python_udfs.typed.declared import Log
+from python_udfs.typed.masks import know_key
+from python_udfs.typed.row import Change
+
+KEY: Final = "a key of our own, long"
+
+
+@pytest.fixture(autouse=True)
+def _key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAKEHOUSE_MASK_KEY", KEY)
+    know_key(KEY.encode())
+
+
+def declared(key: dict[str, Any], columns: dict[str, Any], **more: Any) -> dict[str, Any]:
+    arguments = {
+        **{"keyless": False, "partial": False, "order_by_source_time": None},
+        **{"source_table": "people", "source_schema": None, "source_database": None},
+    }
+    return declarations.change_log({"key": key, "columns": columns, **arguments, **more})
+
+
+def log_of(key: dict[str, Any], columns: dict[str, Any], **more: Any) -> Log:
+    return declarations.rows_of(declared(key, columns, **more))
+
+
+def hashed(text: str) -> str:
+    return hmac.new(KEY.encode(), text.encode(), "sha256").hexdigest()
+
+
+def mask(mask: str, type: str = "string") -> dict[str, str]:
+    return {"type": type, "mask": mask}
+
+
+PEOPLE: Final = log_of(
+    {"id": "int"},
+    {
+        "email": mask("hash"),
+        "born": mask("null", "date"),
+        "card": mask("last4"),
+        "pin": mask("last4", "int"),
+        "plain": "string",
+    },
+)
+
+
+def test_a_masked_column_has_its_mask_and_the_others_their_values() -> None:
+    person = image(id=1, email="a@b.c", born="1990-01-02", card="4111-0042", pin=1234, plain="x")
+    row = row_of(Change("insert", None, person), PEOPLE)
+    assert (row["email"], row["born"], row["card"]) == (hashed("a@b.c"), None, "*****0042")
+    assert (row["pin"], row["plain"], row["_misfits"]) == ("****", "x", [])
+
+
+def test_what_has_changed_is_said_as_without_a_mask() -> None:
+    before = image(id=1, email="a", born="1990-01-02", card="1-0042", pin=1, plain="x")
+    after = image(id=1, email="a", born="1990-01-03", card="2-0042", pin=1, plain="x")
+    row = row_of(Change("update", before, after), PEOPLE)
+    assert row["_changed_columns"] == ["born", "card"]
+
+
+def test_a_value_that_does_not_fit_is_told_without_its_text() -> None:
+    row = row_of(Change("insert", None, image(id=1, born="no date", pin="secret")), PEOPLE)
+    assert row["_misfits"] == [
+        {"column": "born", "text": "(masked)"},
+        {"column": "pin", "text": "(masked)"},
+    ]
+    hidden = Change("insert", None, image(id=1, email="__debezium_unavailable_value"))
+    assert row_of(hidden, PEOPLE)["_misfits"] == [
+        {"column": "email", "text": "__debezium_unavailable_value"}
+    ]
+
+
+@pytest.mark.parametrize("type", ["int", "bigint", "decimal(12,2)", "decimal(9,0)"])
+@pytest.mark.parametrize("value", [42, "42", 42.0])
+def test_a_number_has_one_hash_in_all_tables(type: str, value: object) -> None:
+    if isinstance(value, float) and "int" in type:
+        value = int(value)
+    log = log_of({"id": "int"}, {"n": mask("hash", type)})
+    assert row_of(Change("insert", None, image(id=1, n=value)), log)["n"] == hashed("42")
+
+
+def test_a_hashed_key_is_the_key_of_updates_and_deletes_too() -> None:
+    log = log_of({"id": mask("hash", "int")}, {"n": "int"})
+    moved = row_of(Change("update", image(id=1, n=1), image(id=2, n=1)), log)
+    assert (moved["id"], moved["_previous_key"]) == (hashed("2"), {"id": hashed("1")})
+    gone = row_of(Change("delete", None, None, image(id="2")), log)
+    assert gone["id"] == hashed("2")
+    notes = json.dumps({"old_key": '{"id":1}'}).encode()
+    made = Change("insert", None, image(id=2, n=1), image(id=2), notes.replace(b": ", b":"))
+    update = row_of(made, log)["_key_update"]
+    assert update["key_before"] == {"id": hashed("1")}
+    # A plain digest of two keys would be guessed.
+    assert len(update["id"]) == 64
+
+
+def test_a_column_beside_the_row_and_one_inside_of_a_field_are_masked() -> None:
+    log = log_of(
+        {"id": "int"},
+        {
+            "city": {**mask("hash"), "path": "address.city"},
+            "user": {**mask("last4"), "from": "metadata", "path": "source.user"},
+        },
+    )
+    metadata = json.dumps({"source": {"user": "somebody"}}).encode()
+    row = row_of(Change("insert", None, image(id=1, address={"city": "Rome"}), None, metadata), log)
+    assert (row["city"], row["user"]) == (hashed("Rome"), "****body")
+
+
+@pytest.mark.parametrize(
+    ("key", "columns", "says"),
+    [
+        ({"id": mask("null")}, {}, 'the key column id has the mask "null"'),
+        ({"id": mask("last4")}, {}, "could not be told apart"),
+        ({"id": "int"}, {"a": mask("md5")}, 'column a has the mask "md5"'),
+        ({"id": "int"}, {"a": {"type": "string", "mask": None}}, '"null" (in quotes)'),
+        ({"id": "int"}, {"a": mask("hash", "array<string>")}, 'there is no mask "hash"'),
+        ({"id": "int"}, {"a": mask("last4", "double")}, "Declare it as string"),
+    ],
+)
+def test_a_mask_that_can_not_be_is_refused(
+    key: dict[str, Any], columns: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(CompilationError) as error:
+        declared(key, columns)
+    assert says in str(error.value)
+
+
+def test_another_key_makes_a_log_anew_and_its_value_is_not_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    log = declared({"id": "int"}, {"a": mask("hash")})
+    before = declarations.declared(log)
+    assert KEY not in before
+    monkeypatch.setenv("LAKEHOUSE_MASK_KEY", KEY + "!")
+    changes = declarations.changes(before, declarations.declared(log))
+    assert changes.rebuild == "its declaration has changed (mask key)"
+    for short in ("", "fifteen bytes.."):
+        monkeypatch.setenv("LAKEHOUSE_MASK_KEY", short)
+        with pytest.raises(ConfigurationError, match="16 bytes or more"):
+            declarations.declared(log)
+    without = declared({"id": "int"}, {"a": mask("null")})
+    assert "mask_key" not in declarations.declared(without)
+
+
+def test_another_mask_makes_a_log_anew() -> None:
+    one, other = (declared({"id": "int"}, {"a": mask(each)}) for each in ("hash", "last4"))
+    found = declarations.changes(declarations.declared(one), declarations.declared(other))
+    assert found.rebuild is not None
