@@ -56,6 +56,12 @@ class Rekeying:
                 return log, []
         if {*fields} == {*log.key_fields}:
             return self._written(log, rekey.message_key_pieces(log, said), outcome), []
+        masked = [each.column for each in log.entries.values() if each.is_masked]
+        if masked:
+            raise GenerateError(
+                f"{log.path.name} has masked columns ({', '.join(masked)}), which its key is not"
+                " written anew beside, lest a mask be lost: change the key by hand"
+            )
         new = rekey.rekeyed(log, fields, self.profile)
         self._refuse_choice(new)
         self._tell(log, new, outcome)

@@ -69,6 +69,7 @@ class Entry(NamedTuple):
     """Whether the column is something inside of the field, by a path."""
     is_beside: bool = False
     """Whether it is of what the source said beside the row: then the field is its whole path."""
+    is_masked: bool = False
 
 
 @dataclass
@@ -342,9 +343,10 @@ def _entries(call: Call, argument: str) -> Iterator[Entry]:
         type = _literal(parts["type"])
         if "mask" in parts:
             type = masked_type(_literal(parts["mask"]), type)
+        is_masked = "mask" in parts
         # A masked one is its author's too: what its type holds nobody sees.
-        is_inside = "path" in parts or "mask" in parts
-        yield Entry(column, shipped, type, encoding, type_at, is_inside, is_beside)
+        is_inside = "path" in parts or is_masked
+        yield Entry(column, shipped, type, encoding, type_at, is_inside, is_beside, is_masked)
 
 
 def _gold_model(path: Path, call: Call) -> GoldModel:

@@ -1,0 +1,59 @@
+"""Masked columns through dbt: no file of silver, gold or dbt has a clear value."""
+
+from pathlib import Path
+from typing import Final
+
+import pytest
+from lakes import Lake
+from needles import holders
+from small_messages import row_change
+from small_project import Gold, Log, add_gold, add_log, small_project
+from streams import Message
+
+SECRET: Final = "needle-of-clear-text@example.org"
+KEY: Final = "needle-of-the-mask-key"
+MASKED: Final = {"type": "string", "mask": "hash"}
+CARD: Final = {"type": "string", "mask": "last4"}
+BORN: Final = {"type": "date", "mask": "null"}
+PEOPLE: Final = Log(
+    "people", "people", {"id": "int"}, {"email": MASKED, "card": CARD, "born": BORN}
+)
+MAILS: Final = Log("mails", "mails", {"id": "int"}, {"receiver": MASKED})
+
+
+def people_and_mails() -> list[Message]:
+    topic, people, mails = "debezium.masks", {"table": "people"}, {"table": "mails"}
+    person = {"email": SECRET, "card": f"{SECRET}-0042", "born": SECRET}
+    return [
+        row_change(topic, 0, "c", 1, people, **person),
+        row_change(topic, 1, "c", 2, people, email="other", card=None, born="1990-01-02"),
+        row_change(topic, 2, "c", 7, mails, receiver=SECRET),
+    ]
+
+
+def test_only_bronze_has_clear_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAKEHOUSE_MASK_KEY", KEY)
+    project = small_project(tmp_path / "project", quarantine=True)
+    for log in (PEOPLE, MAILS):
+        add_log(project, log)
+        add_gold(project, Gold(log.name, log.current_state_text(), log.current_state_types()))
+    folder = tmp_path / "lake of masks"
+    lake = Lake(folder, project)
+    lake.land(each.line() for each in people_and_mails())
+    outcomes = lake.dbt("run", as_of="2026-11-21 00:00:00")
+    assert {outcomes[each] for each in ("people", "people_changes", "mails")} == {"success"}
+
+    people = {row["id"]: row for row in lake.read("gold.people")}
+    assert people[1]["card"] == "*" * len(f"{SECRET}-") + "0042"
+    assert (people[2]["card"], people[2]["born"]) == (None, None)
+    (row,) = lake.sql("select _misfits from silver.people_changes where id = 1")
+    assert [tuple(each) for each in row["_misfits"]] == [("born", "(masked)")]
+    joined = lake.sql(
+        "select people.id, mails.id as mail from gold.people as people"
+        " inner join gold.mails as mails on people.email = mails.receiver"
+    )
+    assert [(each["id"], each["mail"]) for each in joined] == [(1, 7)]
+
+    found = {path.relative_to(tmp_path) for path in holders(tmp_path, [SECRET.encode()])}
+    assert found and all("bronze" in path.parts for path in found)
+    assert holders(tmp_path, [KEY.encode()]) == set()
