@@ -232,7 +232,7 @@ def _beside(name: str, spec: Mapping[str, Any]) -> dict[str, Any]:
     if spec["from"] != METADATA or spec.keys() - {"mask"} != {"type", "from", "path"}:
         raise CompilationError(
             f"column {name} is declared as {dict(spec)}: what the source said beside the row is"
-            f' "from": "{METADATA}", and has a type, a path and maybe a mask, and no more:'
+            f' "from": "{METADATA}", and has a type and a path, and nothing else but a mask:'
             ' {"type": "bigint", "from": "metadata", "path": "source.lsn"}'
         )
     type = spec["type"].lower()
