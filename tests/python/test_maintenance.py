@@ -329,12 +329,12 @@ def test_tables_that_each_run_writes_forget_their_history_themselves(
     assert files(lake, DELETED_KEYS, "delete_files") > 0
     # A key that has come and gone has several: the newest stays.
     newest = f"select record_key, max(position).offset as offset from {DELETED_KEYS} group by all"
-    before = {row["record_key"]: row["offset"] for row in lake.sql(newest)}
-    assert len(before) < len(remembered)
+    kept_places = {row["record_key"]: row["offset"] for row in lake.sql(newest)}
+    assert len(kept_places) < len(remembered)
     done = told(lake, dry_run=False)[DELETED_KEYS]
-    assert done.superseded_rows == len(remembered) - len(before)
+    assert done.superseded_rows == len(remembered) - len(kept_places)
     after = [(row["record_key"], row["position"]["offset"]) for row in lake.read(DELETED_KEYS)]
-    assert sorted(after) == sorted(before.items())
+    assert sorted(after) == sorted(kept_places.items())
     run(lake)
     consistent(lake)
 
