@@ -47,7 +47,7 @@ def test_only_bronze_has_clear_values(tmp_path: Path, monkeypatch: pytest.Monkey
     assert people[1]["card"] == "*" * len(f"{SECRET}-") + "0042"
     assert (people[2]["card"], people[2]["born"]) == (None, None)
     (row,) = lake.sql("select _misfits from silver.people_changes where id = 1")
-    assert [tuple(each) for each in row["_misfits"]] == [("born", "(masked)")]
+    assert row["_misfits"] == [{"column": "born", "text": "(masked)"}]
     joined = lake.sql(
         "select people.id, mails.id as mail from gold.people as people"
         " inner join gold.mails as mails on people.email = mails.receiver"
