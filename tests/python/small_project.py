@@ -18,6 +18,7 @@ from lakes import copy_project
 
 from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.dbt.namesakes import PUBLIC
+from python_udfs.typed.masks import masked_type
 
 # Where a row of a log of several source tables is from.
 SOURCE_TYPE: Final = "struct<database:string,schema:string,table:string>"
@@ -81,6 +82,13 @@ def _call(macro: str, *arguments: str, **named: Any) -> str:
     return f"{{{{ {macro}({', '.join([*arguments, *texts])}) }}}}\n"
 
 
+def _type(spec: str | Mapping[str, str]) -> str:
+    """The type of a column that is declared so."""
+    if isinstance(spec, str):
+        return spec
+    return masked_type(spec["mask"], spec["type"]) if "mask" in spec else spec["type"]
+
+
 @dataclass(frozen=True)
 class Log:
     """What is declared of a source table, or of several: their change log ``<name>_changes``.
@@ -91,7 +99,7 @@ class Log:
 
     name: str
     table: str | Sequence[str]
-    key: Mapping[str, str]
+    key: Mapping[str, str | Mapping[str, str]]
     columns: Mapping[str, str | Mapping[str, str]]
     database: str | None = None
     schema: str | None = None
@@ -157,10 +165,8 @@ class Log:
         aerospike = {"_digest": "string", "_namespace": "string", "_set": "string"}
         wanted = self.columns if columns is None else columns
         chosen = {each: self.columns[each] for each in wanted}
-        types = {
-            name: each if isinstance(each, str) else each["type"] for name, each in chosen.items()
-        }
-        return {**(aerospike if self.is_aerospike else self.key), **types}
+        row = {**(aerospike if self.is_aerospike else self.key), **chosen}
+        return {name: _type(each) for name, each in row.items()}
 
     def _last_types(self) -> dict[str, str]:
         source = {"_source": SOURCE_TYPE} if self.of_several else {}

@@ -1,5 +1,6 @@
 """Masked columns through dbt: no file of silver, gold or dbt has a clear value."""
 
+import hmac
 from pathlib import Path
 from typing import Final
 
@@ -10,6 +11,8 @@ from small_messages import row_change
 from small_project import Gold, Log, add_gold, add_log, small_project
 from streams import Message
 
+from dbt_lakehouse.commands.forget.command import Options, forget
+
 SECRET: Final = "needle-of-clear-text@example.org"
 KEY: Final = "needle-of-the-mask-key"
 MASKED: Final = {"type": "string", "mask": "hash"}
@@ -18,7 +21,8 @@ BORN: Final = {"type": "date", "mask": "null"}
 PEOPLE: Final = Log(
     "people", "people", {"id": "int"}, {"email": MASKED, "card": CARD, "born": BORN}
 )
-MAILS: Final = Log("mails", "mails", {"id": "int"}, {"receiver": MASKED})
+MAILS: Final = Log("mails", "mails", {"id": {"type": "int", "mask": "hash"}}, {"receiver": MASKED})
+AS_OF: Final = "2026-11-21 00:00:00"
 
 
 def people_and_mails() -> list[Message]:
@@ -28,7 +32,14 @@ def people_and_mails() -> list[Message]:
         row_change(topic, 0, "c", 1, people, **person),
         row_change(topic, 1, "c", 2, people, email="other", card=None, born="1990-01-02"),
         row_change(topic, 2, "c", 7, mails, receiver=SECRET),
+        row_change(topic, 3, "c", 8, mails, receiver="other"),
+        deleted := row_change(topic, 4, "d", 8, mails),
+        deleted._replace(offset=5, value=None),
     ]
+
+
+def hashed(text: str) -> str:
+    return hmac.digest(KEY.encode(), text.encode(), "sha256").hex()
 
 
 def test_only_bronze_has_clear_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -40,7 +51,7 @@ def test_only_bronze_has_clear_values(tmp_path: Path, monkeypatch: pytest.Monkey
     folder = tmp_path / "lake of masks"
     lake = Lake(folder, project)
     lake.land(each.line() for each in people_and_mails())
-    outcomes = lake.dbt("run", as_of="2026-11-21 00:00:00")
+    outcomes = lake.dbt("run", as_of=AS_OF)
     assert {outcomes[each] for each in ("people", "people_changes", "mails")} == {"success"}
 
     people = {row["id"]: row for row in lake.read("gold.people")}
@@ -52,8 +63,16 @@ def test_only_bronze_has_clear_values(tmp_path: Path, monkeypatch: pytest.Monkey
         "select people.id, mails.id as mail from gold.people as people"
         " inner join gold.mails as mails on people.email = mails.receiver"
     )
-    assert [(each["id"], each["mail"]) for each in joined] == [(1, 7)]
+    assert [(each["id"], each["mail"]) for each in joined] == [(1, hashed("7"))]
 
     found = {path.relative_to(tmp_path) for path in holders(tmp_path, [SECRET.encode()])}
     assert found and all("bronze" in path.parts for path in found)
     assert holders(tmp_path, [KEY.encode()]) == set()
+
+    # A hashed key is forgotten by its clear value, with its tombstone.
+    with lake.dbt_folders():
+        report = forget(lake.load(captures=[], as_of=AS_OF), Options("mails", ['{"id": 8}']))
+    assert report.rows["silver.mails_changes"] == 2
+    assert [row["id"] for row in lake.read("silver.mails_changes")] == [hashed("7")]
+    emptied = [row["offset"] for row in lake.read("bronze.raw_payloads") if row["key"] is None]
+    assert sorted(emptied) == [3, 4, 5]

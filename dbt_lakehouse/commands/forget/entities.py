@@ -73,7 +73,9 @@ class Entity(NamedTuple):
     key: list[str]
     """The key columns."""
     types: list[str]
-    """The types of the key columns, as the log declares them."""
+    """The types of the key columns, as the log declares them; of hashed ones, before that."""
+    hashed: frozenset[str]
+    """Those that the log has hashes of (``typed.masks``)."""
     fields: dict[str, str]
     """The name of each at the source."""
     namespace: str | None
@@ -121,18 +123,14 @@ def read_models(project: Project, name: str | None) -> tuple[Pipeline, Entity | 
     declared = log.config.meta["change_log"]
     key = [column.strip("`") for column in fold.key]
     fields = {spec["column"]: spec["field"] for spec in declared["columns"]}
-    hashed = [each["column"] for each in declared["columns"] if "mask" in each]
-    if not set(hashed).isdisjoint(key):
-        raise ConfigurationError(
-            f"the key of {name} is masked, so `lakehouse forget` can't find its rows by a clear"
-            " value: take the mask out of its change log, `dbt run`, forget, and put it back"
-        )
+    clear = {spec["column"]: spec["clear"] for spec in declared["columns"] if "mask" in spec}
     namespace = fold.namespace
     return _pipeline(nodes), Entity(
         log=_table(log),
         tables=[_table(each) for each in readers],
         key=key,
-        types=[fold.types[column] for column in key],
+        types=[clear.get(column, fold.types[column]) for column in key],
+        hashed=frozenset(clear).intersection(key),
         fields={"_digest": "digest"} if namespace else {each: fields[each] for each in key},
         namespace=namespace,
         neighbours=_neighbours(nodes, log),

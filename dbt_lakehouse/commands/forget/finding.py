@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 from msgspec import Raw
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col
+from pyspark.sql.types import StringType, StructField, StructType
 
 from dbt_lakehouse.commands.forget import leaving, reading, requests
 from dbt_lakehouse.commands.forget.entities import Entity, Pipeline, exists
@@ -32,18 +33,21 @@ from dbt_lakehouse.dbt.news import topics_with
 from dbt_lakehouse.dbt.tables import look_at
 from dbt_lakehouse.lake.bronze import IS_FORGOTTEN
 from dbt_lakehouse.lake.tables import Table
+from dbt_lakehouse.masking import mask_key
 from dbt_lakehouse.texts import sql_text, sql_texts
 from python_udfs.registry import AEROSPIKE_FORMATS
 from python_udfs.text.json_as_sent import canonical, load
 from python_udfs.text.numbers import is_canonical_number, plain_number
+from python_udfs.typed.masks import HASH, know_key, masked
 
 KEYS: Final = "forget_keys"
 """The key columns, in the change log's types."""
 # Of times in message keys, by their logical types.
 _SHIPPED_DIGITS: Final = (3, MICROSECONDS, 9)
+_CLEAR_KEYS: Final = "forget_clear_keys"
 _SHIPPED_KEYS: Final = "forget_shipped_keys"
 _OWN: Final = "forget_own_events"
-_VIEWS: Final = (KEYS, _SHIPPED_KEYS, _OWN, *leaving.VIEWS, *reading.VIEWS)
+_VIEWS: Final = (KEYS, _CLEAR_KEYS, _SHIPPED_KEYS, _OWN, *leaving.VIEWS, *reading.VIEWS)
 
 
 class Found(NamedTuple):
@@ -71,7 +75,13 @@ def find(
     types = {
         field.name: field.dataType.simpleString() for field in spark.table(entity.log.path).schema
     }
-    keep(_typed_keys(spark, entity, types, given), KEYS)
+    types |= {
+        column: clear
+        for column, clear in zip(entity.key, entity.types, strict=True)
+        if column in entity.hashed
+    }
+    keep(_typed_keys(spark, entity, types, given), _CLEAR_KEYS)
+    keep(_hashed(spark, entity), KEYS)
     keys = spark.table(KEYS).count()
     looked = look_at(spark, pipeline.other_events.label)
     assert looked is not None
@@ -134,6 +144,27 @@ def _typed_keys(
         if not typed.where(col(column).isNull()).isEmpty():
             raise UnusableKeyError(f"--key: a value of {column.lstrip('_')} is no {types[column]}")
     return typed.distinct()
+
+
+def _hashed(spark: SparkSession, entity: Entity) -> DataFrame:
+    """The given keys as the log has them. Raises ``ConfigurationError`` if it has hashes, and there
+    is no key for them.
+    """
+    keys = spark.table(_CLEAR_KEYS)
+    if entity.hashed:
+        know_key(mask_key())
+    for column in entity.hashed:
+        values = [row[0] for row in keys.select(column).distinct().collect()]
+        hashes = spark.createDataFrame(
+            [(value, masked(value, HASH)) for value in values],
+            StructType([keys.schema[column], StructField("hash", StringType())]),
+        )
+        keys = keys.join(hashes, column).drop(column).withColumnRenamed("hash", column)
+    return keys.select(*map(_quoted, entity.key))
+
+
+def _quoted(column: str) -> str:
+    return f"`{column}`"
 
 
 def _typed(text: str, type_name: str) -> str:
@@ -253,7 +284,9 @@ def _events_of_rows(
         for each in sorted(entity.key, key=lambda each: entity.fields[each])
     )
     shipped = [_exact_json(f"named_struct({fields})", digits) for digits in _SHIPPED_DIGITS]
-    keep(_shipped_keys(spark, shipped), _SHIPPED_KEYS)
+    # Of hashed ones, those that are linked to the given ones are known by their events alone.
+    clear = _CLEAR_KEYS if entity.hashed else KEYS
+    keep(_shipped_keys(spark, shipped, clear), _SHIPPED_KEYS)
     # Tombstones name no table: they are known by the key of the messages in front of them.
     return spark.sql(
         f"""
@@ -297,14 +330,15 @@ def _all_decoded(pipeline: Pipeline) -> str:
     )"""
 
 
-def _shipped_keys(spark: SparkSession, shipped: Sequence[str]) -> DataFrame:
-    """The record keys that the keys may have been shipped as: ``shipped`` is SQL of their JSON.
+def _shipped_keys(spark: SparkSession, shipped: Sequence[str], keys: str) -> DataFrame:
+    """The record keys that the keys may have been shipped as: ``shipped`` is SQL of their JSON,
+    ``keys`` the view that has them.
 
     A number has one text in a record key. A column of text may hold numbers: then it was shipped as
     one of both.
     """
     found = set()
-    for row in spark.sql(f"select explode(array({', '.join(shipped)})) from {KEYS}").collect():
+    for row in spark.sql(f"select explode(array({', '.join(shipped)})) from {keys}").collect():
         columns = load(row[0].encode())
         for forms in product(*map(_forms, columns.values())):
             found.add((canonical(dict(zip(columns, forms, strict=True))).decode(),))
