@@ -33,7 +33,7 @@ export PYTHON
 # The demo and the tests are small (profiles/profiles.yml).
 export LAKEHOUSE_SMALL := true
 
-.PHONY: help setup run test real fuzz soak lint format bench bench-kafka bench-rivals kafka demo-kafka docs pictures sbom recording report-picture notebook clean lock prerequisites
+.PHONY: help setup run test real fuzz soak lint format bench bench-kafka bench-rivals kafka demo-kafka demo-debezium docs pictures sbom recording report-picture notebook clean lock prerequisites
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' Makefile
@@ -48,7 +48,7 @@ test: setup .venv/.dev .venv/.classes ## run all tests, through dbt too (PYTEST=
 	@$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder $(PYTEST)
 
 real: setup .venv/.dev .venv/.classes ## hold gold against a real PostgreSQL and MariaDB, through Debezium (PYTEST="-k mariadb --seeds 3 --settings all")
-	@$(BIN)/python -m pytest -o addopts=--strict-markers tests/python/test_real_source.py tests/python/test_real_events.py $(PYTEST)
+	@$(BIN)/python -m pytest -o addopts=--strict-markers tests/python/test_real_source.py tests/python/test_real_events.py tests/python/test_demo_debezium.py $(PYTEST)
 
 fuzz: setup .venv/.dev .venv/.fuzz ## look for payloads that break a decoder (FUZZ="--format debezium_json --seconds 600")
 	@$(BIN)/python tests/python/fuzzing.py $(FUZZ)
@@ -84,6 +84,9 @@ kafka: setup .venv/.dev ## run a Kafka broker with the demo's topics until Ctrl-
 
 demo-kafka: setup .venv/.dev ## watch events flow from Kafka to gold while a producer writes (DEMO="--rounds 5")
 	@$(BIN)/python -m local_kafka.demo $(DEMO)
+
+demo-debezium: setup .venv/.dev ## watch gold follow a PostgreSQL whose rows change, through Debezium, until Ctrl-C (DEMO="--seconds 60")
+	@$(BIN)/python -m local_kafka.demo_debezium $(DEMO)
 
 docs: setup ## write dbt's documentation as one page, target/docs.html, and show it in the browser
 	@$(BIN)/lakehouse docs --open

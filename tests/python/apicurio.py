@@ -10,12 +10,11 @@ from urllib.error import URLError
 from urllib.parse import quote
 from urllib.request import Request, urlopen
 
-from processes import server
-
 from dbt_lakehouse.config.paths import LOOPBACK
 from dbt_lakehouse.spark.jars import Jar, ensure_jars
 from dbt_lakehouse.spark.java import find_java
 from local_kafka.broker import free_port
+from local_kafka.servers import server
 
 # The newest that runs with Java 17.
 _VERSION: Final = "2.6.13.Final"

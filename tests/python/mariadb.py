@@ -15,11 +15,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from processes import answers, server
-
 from dbt_lakehouse.config.paths import CACHE, LOOPBACK, cache_folder
 from dbt_lakehouse.spark.jars import Jar, ensure_jars
 from local_kafka.broker import free_port
+from local_kafka.servers import answers, server
 
 USER: Final = "root"
 _VERSION: Final = "11.4.5"

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from commands import wait_until
-from postgres import USER, postgres, programs
 from real_source import DAYS, VISITS, Source, Writer
 from real_values import Column, Kind, Table, json_value, span
 
 from dbt_lakehouse.config.paths import LOOPBACK
+from local_kafka.postgres import USER, postgres, programs
 
 CREATE: Final = """
 create schema shop;

@@ -12,12 +12,11 @@ from typing import Final
 from urllib.error import URLError
 from urllib.request import urlopen
 
-from processes import server
-
 from dbt_lakehouse.config.paths import LOOPBACK
 from dbt_lakehouse.spark.jars import JARS, S3_JARS, Jar, ensure_jars
 from local_kafka.broker import free_port
 from local_kafka.jars import BROKER_JARS, from_pyspark
+from local_kafka.servers import server
 
 # The newest whose tests' jars are published with all that they need.
 _ICEBERG: Final = "1.10.1"

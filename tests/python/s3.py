@@ -8,10 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from processes import answers, server
-
 from dbt_lakehouse.config.paths import LOOPBACK
 from local_kafka.broker import free_port
+from local_kafka.servers import answers, server
 
 KEY: Final = "key-of-the-tests"
 SECRET: Final = "secret-of-the-tests"

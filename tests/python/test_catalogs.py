@@ -22,7 +22,6 @@ from click.testing import CliRunner
 from commands import SECONDS
 from kafka_topics import Kafka, numbered
 from lakes import Lake
-from postgres import USER, postgres
 from pyspark.sql import SparkSession
 from rest_catalog import rest_catalog
 from s3 import ENVIRONMENT, KEY, SECRET, place_in_bucket, s3
@@ -49,6 +48,7 @@ from dbt_lakehouse.lake.wholeness import BEGUN
 from dbt_lakehouse.landing.files import land_captures
 from dbt_lakehouse.spark.session import open_session, start_session
 from local_kafka.broker import Broker
+from local_kafka.postgres import USER, postgres
 
 AS_OF: Final = "2026-10-01 12:00:00"
 LOG: Final = Log("shops", "shops", {"id": "bigint"}, {"title": "string"}, "shop", "app")

@@ -9,9 +9,9 @@ from typing import Final
 
 import pytest
 from pages import Terminal
-from postgres import USER, postgres
 
 from dbt_lakehouse.config.paths import ROOT
+from local_kafka.postgres import USER, postgres
 
 EXAMPLES: Final = ROOT / "examples"
 # Where the README has PostgreSQL; here, wherever it can.

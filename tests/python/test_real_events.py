@@ -18,7 +18,6 @@ from typing import Any, Final
 
 import pytest
 from commands import wait_until
-from kafka_connect import kafka_connect
 from kafka_topics import Kafka, Record
 from real_mariadb import MARIADB
 from real_postgres import POSTGRES
@@ -27,6 +26,7 @@ from real_source import MARKER, VISITS, Database, Source, Writer, differing
 from real_values import READERS, Column, Kind, Table
 
 from local_kafka.broker import Broker
+from local_kafka.connect import kafka_connect
 from python_udfs.core.events import DELETE, TOMBSTONE, TRUNCATE, Event
 from python_udfs.debezium.types import UNAVAILABLE
 from python_udfs.registry import decode_batch

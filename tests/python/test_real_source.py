@@ -13,7 +13,6 @@ from typing import Any, Final
 
 import pytest
 from commands import wait_until
-from kafka_connect import kafka_connect
 from kafka_topics import Kafka
 from lakes import Lake
 from real_mariadb import MARIADB
@@ -25,6 +24,7 @@ from small_project import Log, add_gold, add_log, current_state, small_project
 from dbt_lakehouse.commands.generate.command import Options, generate
 from dbt_lakehouse.commands.generate.naming import snake
 from local_kafka.broker import Broker
+from local_kafka.connect import kafka_connect
 
 TRANSACTIONS: Final = 60
 PARTITIONS: Final = 3

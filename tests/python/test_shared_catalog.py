@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 from commands import DBT, SECONDS, Command, program, wait_until
 from lakes import copy_project
-from postgres import USER, postgres
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 from rest_catalog import rest_catalog
@@ -27,6 +26,7 @@ from dbt_lakehouse.lake.catalog import CATALOG_URI, read_only
 from dbt_lakehouse.lake.damage import look_for_damage, refuse_damage_in
 from dbt_lakehouse.lake.locks import lake_lock, landing_lock, run_lock
 from dbt_lakehouse.spark.java import java_class
+from local_kafka.postgres import USER, postgres
 
 # Holds a lease that runs out soon, and renews it, until it is killed.
 HOLDER = """

@@ -1,5 +1,5 @@
-"""A PostgreSQL server of a test's own: the catalog of a lake that several checkouts share, or a
-source of changes.
+"""A PostgreSQL server of one's own: a source of changes, or the catalog of a lake that several
+checkouts share.
 
 Its programs come with a Python package, so nothing has to be installed by hand. The package's own
 way to start them makes a user and opens folders to all; this one does neither.
@@ -15,10 +15,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from processes import answers, server
-
 from dbt_lakehouse.config.paths import LOOPBACK
 from local_kafka.broker import free_port
+from local_kafka.servers import ServerError, answers, server
 
 USER: Final = "lake"
 _NOBODY: Final = 65534
@@ -27,7 +26,7 @@ _NOBODY: Final = 65534
 @contextmanager
 def postgres(folder: Path, **more: str) -> Iterator[str]:
     """A server with its data in ``folder``, as long as the block runs; the JDBC address of its
-    database, for ``USER`` without a password. ``more``: its settings.
+    database, for ``USER`` without a password. ``more``: its settings. Raises ``ServerError``.
     """
     data = folder / "data"
     data.mkdir(mode=0o700)
@@ -36,7 +35,8 @@ def postgres(folder: Path, **more: str) -> Iterator[str]:
         # The programs refuse to be root. They become nobody, who may pass through any folder.
         os.chown(data, _NOBODY, _NOBODY)
         setpriv = shutil.which("setpriv")
-        assert setpriv is not None, "as root, PostgreSQL needs setpriv of util-linux"
+        if setpriv is None:
+            raise ServerError("as root, PostgreSQL needs setpriv of util-linux")
         prefix = [setpriv, f"--reuid={_NOBODY}", f"--regid={_NOBODY}", "--clear-groups"]
         prefix += ["--inh-caps=+dac_override", "--ambient-caps=+dac_override"]
     found = programs()

@@ -1,4 +1,4 @@
-"""Kafka Connect with a connector of Debezium's: from a database of a test's own to topics.
+"""Kafka Connect with connectors of Debezium's: from databases to topics.
 
 It is Kafka's standalone worker, in a process that is stopped on leaving. ``kafka_connect_jars.txt``
 has its jars: coordinates and SHA-256 of what Kafka Connect 4.1.0 asks for. Each connector has a
@@ -13,12 +13,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from processes import answers, server
-
 from dbt_lakehouse.config.paths import LOOPBACK
 from dbt_lakehouse.spark.jars import Jar, ensure_jars
 from local_kafka.broker import LOG4J, free_port
 from local_kafka.jars import PYSPARK_JARS, from_pyspark
+from local_kafka.servers import ServerError, answers, server
 
 _JARS: Final = "kafka_connect_jars.txt"
 _STOPPED: Final = "will not recover until manually restarted"
@@ -34,7 +33,8 @@ def kafka_connect(
     memory: str = "256m",
 ) -> Iterator[Callable[[], None]]:
     """A worker with its files in ``folder`` that runs connectors, by name with their settings; it
-    gives what fails once one of them has stopped. ``jars_of_connectors`` is the file with theirs.
+    gives what raises ``ServerError`` once one of them has stopped. ``jars_of_connectors`` is the
+    file with theirs.
     """
     port = free_port()
     folder.mkdir(parents=True, exist_ok=True)
@@ -71,7 +71,8 @@ def kafka_connect(
 
     def check() -> None:
         # Connect leaves its worker running.
-        assert _STOPPED not in log.read_text(), f"a connector has stopped, see {log}"
+        if _STOPPED in log.read_text():
+            raise ServerError(f"a connector has stopped, see {log}")
 
     with server(program, log, lambda: answers(port), stop=signal.SIGTERM):
         yield check

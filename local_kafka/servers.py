@@ -1,0 +1,62 @@
+"""Servers as processes of their own, stopped when a block ends, however it ends."""
+
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from dbt_lakehouse.config.paths import LOOPBACK
+
+# A start may come beside much else that starts.
+_START_SECONDS: Final = 120.0
+
+
+class ServerError(Exception):
+    """A server that does not start; one line of text, which names its log."""
+
+
+@contextmanager
+def server(
+    program: Sequence[str],
+    log: Path,
+    is_up: Callable[[], bool],
+    *,
+    environment: Mapping[str, str] | None = None,
+    stop: signal.Signals = signal.SIGKILL,
+) -> Iterator[None]:
+    """A server that writes to ``log`` and is up when ``is_up`` says so, stopped on leaving. Raises
+    ``ServerError``.
+    """
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            program,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            env={**os.environ, **(environment or {})},
+            # Ctrl-C is for who has started it, who then stops it.
+            start_new_session=True,
+        )
+        try:
+            deadline = time.monotonic() + _START_SECONDS
+            while not is_up():
+                if process.poll() is not None:
+                    raise ServerError(f"{program[0]} has ended while it started, see {log}")
+                if time.monotonic() > deadline:
+                    raise ServerError(f"{program[0]} is not up in {_START_SECONDS:g} s, see {log}")
+                time.sleep(0.05)
+            yield
+        finally:
+            process.send_signal(stop)
+            process.wait()
+
+
+def answers(port: int) -> bool:
+    """Whether somebody listens at a port of this machine."""
+    with socket.socket() as connection:
+        return connection.connect_ex((LOOPBACK, port)) == 0
