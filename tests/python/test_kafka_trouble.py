@@ -504,7 +504,7 @@ def test_topics_that_can_not_go_on_keep_no_others_from_landing(
         main(["status", "--vars", variables])
     table = capsys.readouterr().out
     stalled.assert_named(table.partition("behind at most")[2])
-    assert f"{stalled.healthy}|" in table and f"{stalled.missing}|" in table
+    assert f"|{stalled.healthy}" in table and f"|{stalled.missing}" in table
 
 
 def test_topics_that_can_not_go_on_keep_no_others_from_being_built_or_streamed(
