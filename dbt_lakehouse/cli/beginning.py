@@ -1,14 +1,12 @@
 """Commands that begin: a project, and a topic in it."""
 
-import shutil
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from dbt_lakehouse.cli.options import OneOf, names, project_options
-from dbt_lakehouse.commands.standard_streams import say
+from dbt_lakehouse.commands.standard_streams import say, terminal_width
 from python_udfs.registry import FORMATS
 
 if TYPE_CHECKING:
@@ -82,7 +80,6 @@ def add(
     from dbt_lakehouse.commands.add import Addition
     from dbt_lakehouse.commands.add import add as take_to_gold
 
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    given = Addition(topics, captures, format_name, table, names(key), width)
+    given = Addition(topics, captures, format_name, table, names(key), terminal_width())
     for text in take_to_gold(project, given):
         say(text)
