@@ -13,7 +13,7 @@ def mask_key() -> bytes:
     """The key by which masked columns are hashed. Raises ``ConfigurationError`` if it is missing or
     too short.
     """
-    key = os.environ.get(MASK_KEY, "").encode()
+    key = os.fsencode(os.environ.get(MASK_KEY, ""))
     if len(key) < _SHORTEST:
         raise ConfigurationError(
             f'a column has "mask": "hash", and the environment variable {MASK_KEY} has'

@@ -58,6 +58,9 @@ def add(project: Project, given: Addition) -> Iterator[str]:
     )
     report = generate(project, options)
     yield report.text(with_next=False)
+    if len(report.failed) == len(report.tables):
+        # Nothing would read the topics, whose messages a build would put into quarantine.
+        raise GenerateError("no table got models, so nothing is built")
     with working("building"):
         done = run_dbt(project, "build")
     yield built_text(done.results)

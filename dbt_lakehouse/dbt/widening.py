@@ -96,7 +96,10 @@ def followed(log: Mapping[str, Any], properties: Mapping[str, str]) -> Mapping[s
     if not types:
         return log
     columns = [
-        {**each, "type": _widest(each["type"], types.get(each["column"], each["type"]))}
+        # What followed before its mask was declared.
+        each
+        if "mask" in each
+        else {**each, "type": _widest(each["type"], types.get(each["column"], each["type"]))}
         for each in log["columns"]
     ]
     return {**log, "columns": columns}

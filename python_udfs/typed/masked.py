@@ -27,11 +27,16 @@ from python_udfs.typed.declared import (
 from python_udfs.typed.masks import HASH, MASKED, NULL, keyed_hash, masked
 
 
-@lru_cache(256)
 def clear(log: Log) -> Log:
     """The log without masks: itself, if it has none."""
+    # Outside of the cache, which would give an equal log of an earlier task.
     if all(each.mask is None for each in log.all_columns):
         return log
+    return _clear(log)
+
+
+@lru_cache(256)
+def _clear(log: Log) -> Log:
     return msgspec.structs.replace(
         log,
         columns=tuple(map(_clear_column, log.columns)),

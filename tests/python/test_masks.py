@@ -12,6 +12,7 @@ from small_project import Gold, Log, add_gold, add_log, small_project
 from streams import Message
 
 from dbt_lakehouse.commands.forget.command import Options, forget
+from dbt_lakehouse.errors import ConfigurationError
 
 SECRET: Final = "needle-of-clear-text@example.org"
 KEY: Final = "needle-of-the-mask-key"
@@ -71,6 +72,10 @@ def test_only_bronze_has_clear_values(tmp_path: Path, monkeypatch: pytest.Monkey
 
     # A hashed key is forgotten by its clear value, with its tombstone.
     with lake.dbt_folders():
+        with monkeypatch.context() as other:
+            other.setenv("LAKEHOUSE_MASK_KEY", "another key of masks")
+            with pytest.raises(ConfigurationError, match="was built by another LAKEHOUSE_MASK_KEY"):
+                forget(lake.load(captures=[], as_of=AS_OF), Options("mails", ['{"id": 8}']))
         report = forget(lake.load(captures=[], as_of=AS_OF), Options("mails", ['{"id": 8}']))
     assert report.rows["silver.mails_changes"] == 2
     assert [row["id"] for row in lake.read("silver.mails_changes")] == [hashed("7")]

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -76,7 +77,7 @@ def init(choice: Choice) -> Made:
     _check(choice)
     name = _project_name(choice)
     is_here = folder.resolve() == Path.cwd()
-    commands = [*([] if is_here else [f"cd {folder}"]), "lakehouse doctor"]
+    commands = [*([] if is_here else [shlex.join(["cd", str(folder)])]), "lakehouse doctor"]
     commands.append(f"lakehouse add TOPIC{'' if choice.servers else ' --captures FILE'}")
     values = {
         "name": name,
