@@ -182,7 +182,7 @@ class Maintained(msgspec.Struct, frozen=True, kw_only=True):
     def is_changed(self) -> bool:
         """Whether there was anything to do."""
         done = (self.rewritten_files, self.merged_manifests, self.expired_snapshots)
-        return any((*done, self.orphan_files))
+        return any((*done, self.orphan_files, self.superseded_rows))
 
     def json(self) -> str:
         """For scripts."""

@@ -182,12 +182,11 @@ with named as (
     select *, {{ dbt.record_key(fold.key) }} as _record_key from {{ unsettled }}
 ),
 
--- What all entries of a key say: the newest one has the greatest position and time.
+-- The newest entry of each. An older one may have a later time, from before a truncate.
 absent as (
     select
         record_key as _record_key,
-        max(position) as position,
-        max(max_occurred_at) as max_occurred_at
+        max(struct(position, max_occurred_at)) as newest
     from {{ remembered }} as remembered
     left semi join named on remembered.record_key = named._record_key
     where scope = {{ dbt.table_scope(this) }}
@@ -203,8 +202,8 @@ select
     {%- endfor %}
     if(gold._position is null, 'delete', 'upsert') as _operation,
     gold._occurred_at,
-    if(gold._position is null, absent.max_occurred_at, gold._max_occurred_at) as _guard_time,
-    coalesce(gold._position, absent.position) as _position,
+    if(gold._position is null, absent.newest.max_occurred_at, gold._max_occurred_at) as _guard_time,
+    coalesce(gold._position, absent.newest.position) as _position,
     {{ 'gold._expires_at' if fold.namespace else 'cast(null as timestamp) as _expires_at' }},
     true as _is_state,
     false as _is_clock_ahead,
@@ -222,9 +221,9 @@ left join (
         {% endfor %}
 left join absent on gold._position is null and unsettled._record_key = absent._record_key
 where
-    coalesce(gold._position, absent.position) is not null
+    coalesce(gold._position, absent.newest.position) is not null
     {%- if truncates and not fold.several_sources %}
-    and coalesce(gold._position, absent.position) > {{ truncates[0].position }}
+    and coalesce(gold._position, absent.newest.position) > {{ truncates[0].position }}
     {%- endif %}
 {%- endmacro %}
 

@@ -28,7 +28,14 @@ from dbt_lakehouse.lake.locks import landing_lock, streamed_topics
 from dbt_lakehouse.landing.kafka.continuity import Prepared, prepare, raise_stalled
 from dbt_lakehouse.landing.kafka.positions import advanced, behind_own_append, save_positions
 from dbt_lakehouse.landing.kafka.progress import read_of
-from dbt_lakehouse.landing.kafka.reading import Range, capped, new_ranges, offsets_in, read_ranges
+from dbt_lakehouse.landing.kafka.reading import (
+    Range,
+    by_topic,
+    capped,
+    new_ranges,
+    offsets_in,
+    read_ranges,
+)
 from dbt_lakehouse.landing.kafka.settings import KafkaSource
 from dbt_lakehouse.landing.leftovers import leaving_no_files
 from dbt_lakehouse.spark.java_errors import error_text
@@ -111,7 +118,7 @@ def _land_prepared(spark: SparkSession, source: KafkaSource, prepared: Prepared)
             # empty commit in every run would be noise.
             if not rows.isEmpty():
                 with leaving_no_files(spark):
-                    commit = bronze.append(rows, positions.snapshot)
+                    commit = bronze.append(by_topic(rows, chosen), positions.snapshot)
                 landed = commit.rows
                 positions = behind_own_append(spark, logs, positions, commit.snapshot, checked_at)
         ends = {(each.log.topic, each.log.partition): each.end for each in chosen}

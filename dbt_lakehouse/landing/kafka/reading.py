@@ -74,13 +74,18 @@ def read_ranges(spark: SparkSession, settings: KafkaSettings, ranges: Sequence[R
         min(spark.sparkContext.defaultParallelism, math.ceil(total / _MESSAGES_PER_TASK)),
         math.ceil(total / _MESSAGES_PER_FILE),
     )
-    rows = without_landed(
+    return without_landed(
         load_ranges(spark, settings, ranges, tasks),
         {(each.log.topic, each.log.partition): each.position for each in ranges},
     )
-    if total > _MESSAGES_PER_TASK and len({each.log.topic for each in ranges}) > 1:
-        # The source has the partitions in no order. A log of one topic then skips the row groups of
-        # the others.
+
+
+def by_topic(rows: DataFrame, ranges: Sequence[Range]) -> DataFrame:
+    """The rows of ranges as they are to be written: many of several topics are sorted by topic, for
+    the source has partitions in no order. A log of one topic then skips the others' row groups.
+    """
+    is_mixed = len({each.log.topic for each in ranges}) > 1
+    if is_mixed and offsets_in(ranges) > _MESSAGES_PER_TASK:
         return rows.sortWithinPartitions("topic")
     return rows
 
