@@ -186,13 +186,20 @@ class Project:
 
     def __init__(self, folder: Path, servers: str) -> None:
         self._folder: Final = folder
-        self._environment: Final = {
+        environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith("DBT_")},
             "KAFKA_BOOTSTRAP_SERVERS": servers,
             "LAKEHOUSE_LAKE": "lake",
             "LAKEHOUSE_SMALL": "true",
         }
         folder.mkdir()
+        self._how: Final[dict[str, Any]] = {
+            "stdin": subprocess.DEVNULL,
+            "cwd": folder,
+            "env": environment,
+            # Ctrl-C closes the shop, and ends no command.
+            "start_new_session": True,
+        }
 
     def run(self, *arguments: str) -> None:
         """A command of lakehouse, which is told. Raises ``DemoError``."""
@@ -200,14 +207,11 @@ class Project:
         began = time.monotonic()
         try:
             done = subprocess.run(
-                self._command(arguments),
-                stdin=subprocess.DEVNULL,
+                _command(arguments),
                 capture_output=True,
                 text=True,
-                cwd=self._folder,
-                env=self._environment,
                 timeout=_COMMAND_SECONDS,
-                start_new_session=True,
+                **self._how,
             )
         except subprocess.TimeoutExpired:
             raise DemoError(f"it took over {_COMMAND_SECONDS:.0f} s") from None
@@ -223,15 +227,7 @@ class Project:
         arguments = ("stream", "--build", "--interval", "1")
         print(f"$ lakehouse {' '.join(arguments)}", flush=True)
         with log.open("wb") as out:
-            process = subprocess.Popen(
-                self._command(arguments),
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=out,
-                cwd=self._folder,
-                env=self._environment,
-                start_new_session=True,
-            )
+            process = subprocess.Popen(_command(arguments), stdout=out, stderr=out, **self._how)
         try:
             yield
             if process.poll() is not None:
@@ -239,9 +235,6 @@ class Project:
         finally:
             process.send_signal(signal.SIGTERM)
             process.wait(_COMMAND_SECONDS)
-
-    def _command(self, arguments: Sequence[str]) -> list[str]:
-        return [str(Path(sys.executable).with_name("lakehouse")), *arguments]
 
     def gold(self) -> dict[str, Rows]:
         """The rows of gold by table, read without Spark, as other readers see them."""
@@ -265,6 +258,10 @@ class Project:
             }
         finally:
             catalog.engine.dispose()
+
+
+def _command(arguments: Sequence[str]) -> list[str]:
+    return [str(Path(sys.executable).with_name("lakehouse")), *arguments]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -210,8 +210,8 @@ class _Cycles:
         self._landed_to: int | None = None
         self._left = 0
         self._newest: datetime | None = None
-        # What has landed and gold does not have yet.
-        self._landings: list[Landing] = []
+        # What has landed and gold does not have yet, by topic.
+        self._landings: dict[str, Landing] = {}
         project = watched.project
         self._lags: Final = HourOfLags(target_folder(project.root), project.gold)
         self._upkeep: Final = Upkeep(spark, options.maintain_seconds)
@@ -357,15 +357,15 @@ class _Cycles:
         self._note_lags(events, models)
 
     def _note_lags(self, events: Table | None, models: Sequence[Any]) -> None:
-        waiting, topics = [], {each.topic for each in self._landings}
+        waiting, topics = {}, self._landings.keys()
         pairs = [] if events is None else Pairs(events).pairs
         tables = tables_of_topics(
             [pair for pair in pairs if pair[0] in topics], self._watched.manifest().nodes
         )
-        for landing in self._landings:
+        for landing in self._landings.values():
             at, is_built = done_at(tables.get(landing.topic, ()), models)
             if not is_built:
-                waiting.append(landing)
+                waiting[landing.topic] = landing
             elif at is not None:
                 seconds = (at - landing.at).total_seconds()
                 self._lags.add(landing.topic, at, grown(landing.ages, seconds))
@@ -401,8 +401,11 @@ class _Cycles:
             for row in rows:
                 if row["topic"] == topic:
                     ages.update(dict(row["landed_ages"] or ()))
-            # All rows are of one landing.
-            self._landings.append(Landing(topic, rows[0]["checked_at"], ages))
+            # All rows are of one landing. What waits already is older by now.
+            at = rows[0]["checked_at"]
+            if (before := self._landings.get(topic)) is not None:
+                ages += grown(before.ages, (at - before.at).total_seconds())
+            self._landings[topic] = Landing(topic, at, ages)
 
 
 def paused(interval: float, failures: int) -> float:

@@ -121,10 +121,13 @@ def _described(manifest: Any) -> Iterator[tuple[Any, str]]:
 
 
 def _policy(node: Any, retention_days: float) -> Policy:
+    # dbt replaces a key of meta as a whole where a project has it too, so what the package says of
+    # its own tables is another one.
+    own = node.config.meta.get("own_maintenance", {})
     declared = node.config.meta.get("maintenance", {})
     try:
         return msgspec.convert(
-            {"snapshot_retention_days": retention_days, **dict(declared)}, Policy
+            {"snapshot_retention_days": retention_days, **own, **dict(declared)}, Policy
         )
     except (msgspec.ValidationError, TypeError, ValueError) as error:
         raise ConfigurationError(

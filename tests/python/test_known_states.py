@@ -142,6 +142,15 @@ def test_a_table_that_remembers_no_newest_looks_all_up(orders: Watched) -> None:
     assert orders.newest == Newest(21, 21)
 
 
+def test_a_state_from_before_a_truncate_counts_no_more(orders: Watched) -> None:
+    """Its time is later than those of the events behind the truncate."""
+    truncate = change(2, 12, "t", 0)._replace(key=None, value=TRUNCATE)
+    orders.run(change(0, 10, "c", 1, made=50), change(1, 11, "d", 1, made=50))
+    orders.run(truncate, change(3, 13, "c", 1, made=6))
+    orders.run(change(4, 14, "d", 1, made=7))
+    orders.run(change(5, 15, "c", 1, made=8))
+
+
 def test_a_first_load_remembers_the_key_that_an_update_replaces(orders: Watched) -> None:
     renamed = change(1, 20, "u", 2)
     value = json.loads(renamed.value or b"")

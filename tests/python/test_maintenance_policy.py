@@ -136,3 +136,10 @@ def test_a_line_says_what_was_done() -> None:
     assert todo.text() == "gold.orders: 6 of 12 data files to rewrite, 40 snapshots to expire"
     idle = Maintained(table_name="gold.orders", data_files_before=1, data_files_after=1)
     assert idle.text() == "gold.orders: nothing to do"
+
+
+def test_what_a_project_says_leaves_what_the_package_says_of_its_own_tables() -> None:
+    of = node("states", min_files=7)
+    of.config.meta["own_maintenance"] = {"sort_by": ["key"], "min_files": 3}
+    (found,) = candidates(manifest(of), [], 3)
+    assert (found.policy.min_files, found.policy.sort_by) == (7, ("key",))
