@@ -1,28 +1,3 @@
-{#
-  A table that only ever gets new rows: those that the model's SQL makes of what is new upstream
-  (`new_rows`). What was read is committed with them, so a run that was cut off is repeated, and
-  adds nothing twice. Appends of others since the run began stop it: they would be added again.
-
-  A rebuild is `create or replace`: earlier snapshots stay, and readers see no gap.
-#}
-{% materialization append_only, adapter='lakehouse', supported_languages=['sql'] -%}
-    {%- set run = adapter.run_of(this) -%}
-    {{ run_hooks(pre_hooks) }}
-    {%- do dbt.prepare_table() -%}
-    {%- if not run.is_incremental -%}
-        {%- do dbt.refuse_loss(run) -%}
-        {%- do dbt.replace_table(sql) -%}
-    {%- elif not run.has_news -%}
-        {%- do dbt.nothing_to_do() -%}
-    {%- else -%}
-        {%- do adapter.follow_schema(this, sql) -%}
-        {%- do dbt.append_rows(sql) -%}
-    {%- endif -%}
-    {%- do persist_docs(this, model) -%}
-    {{ run_hooks(post_hooks) }}
-    {{ return({'relations': [this]}) }}
-{%- endmaterialization %}
-
 {# Refuses what no table of ours can have, and removes a view where it is to be. #}
 {% macro prepare_table() %}
     {% do apply_grants(this, config.get('grants'), should_revoke=false) %}

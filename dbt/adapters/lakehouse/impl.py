@@ -20,7 +20,7 @@ from pyspark.errors.exceptions.captured import CapturedException
 
 from dbt.adapters.lakehouse.base import told
 from dbt.adapters.lakehouse.connections import COMMANDS_THAT_LAND, LOGGER
-from dbt.adapters.lakehouse.folds import FoldAdapter
+from dbt.adapters.lakehouse.building import BuildAdapter
 from dbt_lakehouse.dbt import commits, maintenance, misfits, namesakes, tables, tidying
 from dbt_lakehouse.dbt.catalog import columns_to_come, shown_type
 from dbt_lakehouse.dbt.stalled import TopicsStalledError
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from dbt_lakehouse.report.runs import Rows
 
 
-class LakehouseAdapter(FoldAdapter):
+class LakehouseAdapter(BuildAdapter):
     """dbt-spark's adapter for Iceberg tables in the Spark session of this process."""
 
     _stalled: Mapping[str, LakehouseError] = MappingProxyType({})

@@ -1,0 +1,368 @@
+"""A model at work: what dbt says of it, and what all kinds of tables do when they are built."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, Protocol
+
+from dbt_common.exceptions import CompilationError
+
+from dbt_lakehouse.build.templates import render
+from dbt_lakehouse.dbt.declarations import Fold
+from dbt_lakehouse.dbt.fold import Found, Newest, Rebuilt
+from dbt_lakehouse.dbt.node_run import NodeRun
+from dbt_lakehouse.lake.tables import NO_SNAPSHOT, Table
+
+Condition = tuple[str, str, Any]
+"""A column, an operator, a value (``tables.may_have_rows``)."""
+
+
+class Lake(Protocol):
+    """What a model asks of the adapter. Statements are run in the session of the model's thread;
+    tables are dbt's relations, or their names.
+    """
+
+    def query(self, sql: str) -> list[dict[str, Any]]:
+        """The rows of a query."""
+        ...
+
+    def execute(self, sql: str) -> tuple[Any, Any]:
+        """Run a statement that gives no rows."""
+        ...
+
+    def define(self, name: str, query: str) -> None:
+        """Make a temporary view of a query, which is evaluated by whoever reads it."""
+        ...
+
+    def evaluate(self, name: str, query: str) -> int:
+        """Make one of a query's rows, and count them."""
+        ...
+
+    def drop_evaluated(self, prefix: str) -> None:
+        """Drop the views of rows whose names begin so."""
+        ...
+
+    def observed(self, this: Any, query: str, aggregates: Mapping[str, str] | None) -> str:
+        """A query of a model's rows with what is counted while they are written."""
+        ...
+
+    def look_at_table(self, relation: Any) -> Table | None:
+        """A table as it is now, None if there is none."""
+        ...
+
+    def may_have_rows(
+        self, relation: Any, conditions: Sequence[Condition], since: int = 0
+    ) -> bool:
+        """Whether a table may have rows that meet conditions; False is certain."""
+        ...
+
+    def may_have_new_rows(
+        self, run: NodeRun, upstream: Any, conditions: Sequence[Condition]
+    ) -> bool:
+        """The same of the rows that are new to a model's table."""
+        ...
+
+    def columns_of(self, relation: Any) -> dict[str, str]:
+        """The columns of a table with their types, none if it isn't there."""
+        ...
+
+    def relation_of(self, name: str) -> Any:
+        """The table of a model of this name, as dbt's ``ref`` has it."""
+        ...
+
+    def own_table(self, name: str) -> Any:
+        """The table of the lake's own state of this name, made if it is not there."""
+        ...
+
+    def pinned_own(self, this: Any) -> str:
+        """A model's own table as it is now, to select from, with all of its columns."""
+        ...
+
+    def run_of(self, this: Any) -> NodeRun:
+        """What a model's compilation has found out."""
+        ...
+
+    def replace(self, this: Any, statement: str, notes: Mapping[str, Any] | None = None) -> str:
+        """Run a statement that makes a model's table anew; dbt's message."""
+        ...
+
+    def append(self, this: Any, query: str, notes: Mapping[str, Any] | None = None) -> str:
+        """Append a query's rows to a model's table; dbt's message."""
+        ...
+
+    def write_table(self, this: Any, statement: str, notes: Mapping[str, Any] | None = None) -> str:
+        """Run a statement that writes a model's table; dbt's message."""
+        ...
+
+    def change(self, this: Any, statement: str, notes: Mapping[str, str] | None = None) -> None:
+        """Run a statement that changes rows which a model's table has, before it gets new ones."""
+        ...
+
+    def note(self, this: Any, notes: Mapping[str, Any] | None = None) -> None:
+        """Note what was read, without rows."""
+        ...
+
+    def note_moved(self, this: Any) -> None:
+        """Note it where a table's marks are on tables that it read before."""
+        ...
+
+    def refuse_overtaken(self, this: Any) -> None:
+        """Stop a model whose table somebody else has written since its run began."""
+        ...
+
+    def follow_schema(self, this: Any, query: str) -> None:
+        """Bring the columns of a table up to those of a query."""
+        ...
+
+    def check_contract(self, model: Any, of: Fold, columns: Sequence[str]) -> None:
+        """Stop a model whose contract is enforced if it has other columns."""
+        ...
+
+    def count(self, table: str, counters: Mapping[str, int | None], as_of: str) -> None:
+        """Add counters of a table to those of the command, when that is done."""
+        ...
+
+    def tell(self, message: str) -> None:
+        """Tell the user."""
+        ...
+
+    # -- of folds
+
+    def columns_kept(self, this: Any, of: Fold) -> list[str]:
+        """The value columns that a model's table has already, and of their types."""
+        ...
+
+    def has_key_updates(self, run: NodeRun, log: Any) -> bool:
+        """Whether rows of a log may have got values of another key's row since it was read."""
+        ...
+
+    def summary(self, states: str, of: Fold, as_of: str, is_late: str) -> Found:
+        """The summary of folded states."""
+        ...
+
+    def hold_key_ranges(self, name: str, found: Found) -> list[list[str]]:
+        """Hold the ranges of the keys of states as arguments of statements; their ends as SQL."""
+        ...
+
+    def hold_key_ranges_of(self, name: str, relation: str, column: str) -> list[list[str]]:
+        """The same for a column of a view."""
+        ...
+
+    def ranges_to_write(self, keys: int) -> int:
+        """Into how many ranges of keys, and files, a first load divides its table."""
+        ...
+
+    def keep_doubts(self, this: Any, found: Found | Rebuilt) -> None:
+        """Have a model's table note what its new rows say of their key."""
+        ...
+
+    def doubt_of_rows(self, this: Any, of: Fold) -> str | None:
+        """What a run says of a key that seems to be none."""
+        ...
+
+    def sequence_read_by_all(self, upstream: Any) -> int:
+        """The sequence number up to which all gold tables of namespaces have read a table."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A model as its materialization has it.
+
+    ``node`` is dbt's, ``sql`` its compiled text, ``as_of`` the moment of the run as text, and
+    ``created`` the statement that makes its table of a query.
+    """
+
+    this: Any
+    node: Mapping[str, Any]
+    sql: str
+    as_of: str
+    created: Callable[[str], str]
+
+    @property
+    def scope(self) -> str:
+        """Its table's name in `silver.deleted_keys` and `silver.fold_counters`."""
+        return f"{self.this.schema}.{self.this.identifier}"
+
+
+class Built(NamedTuple):
+    """What dbt is told of a model that was built: its message, the statement that wrote the table,
+    if one did, and what is doubtful.
+    """
+
+    message: str
+    statement: str | None = None
+    doubts: Sequence[str] = ()
+
+
+class Loss(NamedTuple):
+    """What a rebuild may lose: what it is, and the query that counts it."""
+
+    what: str
+    query: str
+
+
+def view_of(this: Any, name: str) -> str:
+    """The name of a view of the model of a table; all of them begin with that of ``""``."""
+    return f"{this.schema}__{this.identifier}__{name}"
+
+
+def pinned(table: Any, snapshot: str) -> str:
+    """A table at a snapshot, to select from. A model writes to tables that it reads, as others do
+    at the same time, and an evaluated view of which a part is lost (with an executor) is evaluated
+    again: only fixed snapshots stay what they were.
+    """
+    if snapshot == NO_SNAPSHOT:
+        # Not a subquery of the one with rows: that would hide the rows' sequence numbers.
+        return (
+            "(select *, cast(null as bigint) as _last_updated_sequence_number"
+            f" from {table} where false)"
+        )
+    return f"{table} version as of {snapshot}"
+
+
+class Building:
+    """A model's table that is built. Kinds of tables say how (``build``), and what a rebuild of
+    theirs may lose beside rows of events that are gone (``losses``).
+    """
+
+    def __init__(self, lake: Lake, model: Model) -> None:
+        self.lake: Final = lake
+        self.model: Final = model
+        self.this: Final = model.this
+
+    @property
+    def run(self) -> NodeRun:
+        """What the model's compilation has found out. Raises ``CompilationError`` if that has not
+        asked what is new.
+        """
+        return self.lake.run_of(self.this)
+
+    def build(self) -> Built:
+        """Bring the table up to date."""
+        raise NotImplementedError
+
+    def losses(self) -> Iterable[Loss]:
+        """What a rebuild may lose beside rows whose last event is gone."""
+        return ()
+
+    def view(self, name: str) -> str:
+        """The name of a view of this model."""
+        return view_of(self.this, name)
+
+    def pinned(self, table: Any) -> str:
+        """A table as it is now, to select from."""
+        now = self.lake.look_at_table(table)
+        assert now is not None
+        return pinned(table, now.snapshot)
+
+    def read(self, upstream: Any) -> str:
+        """All of an upstream up to where the run reads it, to select from."""
+        return pinned(upstream, self.run.snapshot_of(upstream))
+
+    def value(self, query: str) -> Any:
+        """The one value that a query gives."""
+        (row,) = self.lake.query(query)
+        (found,) = row.values()
+        return found
+
+    def has_rows(self, query: str) -> bool:
+        """Whether a query gives any row."""
+        return bool(self.lake.query(f"select 1 from ({query}) limit 1"))
+
+    def replaced(self, query: str, notes: Mapping[str, Any] | None = None) -> Built:
+        """Make the table anew of a query, and note with its rows what was read."""
+        statement = self.model.created(query)
+        return Built(self.lake.replace(self.this, statement, notes), statement)
+
+    def appended(self, query: str, notes: Mapping[str, Any] | None = None) -> Built:
+        """Add a query's rows to the table, and note with them what was read."""
+        return Built(self.lake.append(self.this, query, notes), query)
+
+    def written(self, statement: str, notes: Mapping[str, Any] | None = None) -> Built:
+        """Run a statement that writes the table, and note with its rows what was read."""
+        return Built(self.lake.write_table(self.this, statement, notes), statement)
+
+    def unchanged(self, message: str = "nothing new") -> Built:
+        """Leave the table as it is, for there is nothing to do."""
+        self.lake.note_moved(self.this)
+        return Built(message)
+
+    def refuse_loss(self) -> None:
+        """Stop a rebuild that nobody has asked for if the table would lose something by it: if what
+        that was made of is not there any more. Raises ``CompilationError``.
+        """
+        run = self.run
+        if not run.reason:
+            return
+        if not run.is_exchanged and run.upstreams:
+            upstream = run.origin
+            for what, query in (*self._lost_rows(upstream), *self.losses()):
+                if lost := self.value(query):
+                    raise CompilationError(
+                        f"{self.this} has to be rebuilt: {run.reason}. But {lost} {what} of events"
+                        f" that {upstream} no longer has, and would be lost. Bring back what they"
+                        " were made of, or accept the loss with"
+                        f" `dbt run --full-refresh -s {self.model.node['name']}`"
+                    )
+        self.lake.tell(f"{self.this} is rebuilt: {run.reason}")
+
+    def _lost_rows(self, upstream: Any) -> Iterable[Loss]:
+        own, others = self._places(self.this), self._places(upstream)
+        yield Loss(
+            "of its rows are",
+            render(
+                "lost_rows",
+                table=self.this, columns=own, other=upstream, other_columns=others,
+            ),
+        )
+        if self.run.rolled_back_from:
+            # What it has read may have taken rows away: those would be back.
+            read = pinned(upstream, self.run.rolled_back_from)
+            yield Loss(
+                "of the rows that it has read are",
+                render(
+                    "lost_rows",
+                    table=read, columns=others, other=upstream, other_columns=others,
+                ),
+            )
+
+    def _places(self, table: Any) -> str:
+        """Where a table's rows are from."""
+        parent = "_position." if "_position" in self.lake.columns_of(table) else ""
+        return ", ".join(f"{parent}{name}" for name in ("topic", "partition", "offset"))
+
+
+class AppendOnly(Building):
+    """A table that only ever gets new rows: those that the model's SQL makes of what is new upstream
+    (``new_rows``). What was read is committed with them, so a run that was cut off is repeated, and
+    adds nothing twice. Appends of others since the run began stop it: they would be added again.
+
+    A rebuild is ``create or replace``: earlier snapshots stay, and readers see no gap.
+    """
+
+    def build(self) -> Built:
+        """Append what is new, or make the table anew."""
+        if not self.run.is_incremental:
+            self.refuse_loss()
+            return self.replaced(self.model.sql)
+        if not self.run.has_news:
+            return self.unchanged()
+        self.lake.follow_schema(self.this, self.model.sql)
+        return self.appended(self.model.sql)
+
+
+class StateTable(Building):
+    """A table of the lake's own state, which other models write to: made with the columns that its
+    description has, and never made anew. Of a model that reads something (``new_rows``) the rows
+    are merged into it by ``unique_key``.
+    """
+
+    def build(self) -> Built:
+        """Make the table, and merge what is new into it."""
+        self.lake.own_table(self.model.node["name"])
+        if not self.model.node["refs"] or not self.run.has_news:
+            return self.unchanged()
+        key = self.model.node["config"]["unique_key"]
+        return self.written(
+            render("merge_state_table", table=self.this, rows=self.model.sql, key=key)
+        )

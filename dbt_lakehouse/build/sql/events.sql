@@ -1,0 +1,159 @@
+{% import 'parts.sql' as parts %}
+
+{#
+  The events of a change log as the fold takes them: key, columns, and `_operation`,
+  `_occurred_at`, `_guard_time` (what later events are held against), `_position`, `_expires_at`,
+  `_is_state` (false: no summary of earlier events), `_is_clock_ahead`, `_unchanged_columns`. An
+  update that has replaced its key is a delete of the old key too. Truncates are no events of a
+  key: see truncates.
+
+  Arguments:
+      fold: the Fold.
+      changes: the log to select from.
+      deletes: the table of deletes without a set, or none.
+      keys: a relation with the key columns, to take only their events, or none for all.
+#}
+{% macro log_events(fold, changes, deletes=none, keys=none) %}
+{% set key_list = fold.key | join(', ') %}
+{% set no_names = 'cast(null as array<string>)' %}
+select
+    {{ (fold.key + fold.columns) | join(', ') }},
+    _operation,
+    {{ parts.known_time() | indent }} as _occurred_at,
+    {{ parts.known_time() | indent }} as _guard_time,
+    _position,
+    {{ '_expires_at' if fold.namespace else 'cast(null as timestamp) as _expires_at' }},
+    false as _is_state,
+    _occurred_at is not null and {{ parts.known_time() | indent }} is null as _is_clock_ahead,
+    {{ '_unchanged_columns' if fold.partial or not fold.namespace else no_names }}
+        as _unchanged_columns
+from {{ changes }} as changes
+{% if keys %}
+left semi join {{ keys }} using ({{ key_list }})
+{% endif %}
+where
+    _operation in ('snapshot', 'insert', 'update', 'upsert', 'delete')
+    {% for column in fold.key %}
+    and {{ column }} is not null
+    {% endfor %}
+{% if not fold.namespace %}
+union all
+select * from (
+    select
+        {% for column in fold.key %}
+        _previous_key.{{ column }},
+        {% endfor %}
+        {% for column in fold.columns %}
+        {{ 'null as ' if column != '`_source`' }}{{ column }},
+        {% endfor %}
+        'delete' as _operation,
+        {{ parts.known_time() | indent(8) }} as _occurred_at,
+        {{ parts.known_time() | indent(8) }} as _guard_time,
+        _position,
+        cast(null as timestamp) as _expires_at,
+        false as _is_state,
+        -- Counted with the new key.
+        false as _is_clock_ahead,
+        {{ no_names }} as _unchanged_columns
+    from {{ changes }} as changes
+    -- By a column, whose statistics spare the files without any.
+    where
+        {% for column in fold.key %}
+        _previous_key.{{ column }} is not null{{ ' and' if not loop.last }}
+        {% endfor %}
+)
+{% if keys %}
+left semi join {{ keys }} using ({{ key_list }})
+{% endif %}
+{% endif %}
+{% if deletes %}
+union all
+select
+    _digest,
+    {{ parts.no_columns(fold.columns) | indent }}
+    _operation,
+    {{ parts.known_time() | indent }} as _occurred_at,
+    {{ parts.known_time() | indent }} as _guard_time,
+    _position,
+    cast(null as timestamp) as _expires_at,
+    false as _is_state,
+    _occurred_at is not null and {{ parts.known_time() | indent }} is null as _is_clock_ahead,
+    {{ no_names }} as _unchanged_columns
+from {{ deletes }} as deletes
+left semi join (select _digest from {{ keys or changes }}) using (_digest)
+where _namespace = {{ fold.namespace | literal }}
+{% endif %}
+{%- endmacro %}
+
+{#
+  All events of a log, or of some of its keys, as of log_events; of a log of several source tables,
+  the truncates of those that a key's events are of too.
+
+  Arguments:
+      has_truncates: whether the log may have any.
+#}
+{% macro all_events(fold, changes, deletes=none, keys=none, has_truncates=true) %}
+{{ log_events(fold, changes, deletes, keys) }}
+{% if fold.several_sources and has_truncates %}
+union all
+select distinct
+    {% for column in fold.key %}
+    events.{{ column }},
+    {% endfor %}
+    {% for column in fold.columns %}
+    {{ 'truncates._source' if column == '`_source`' else 'null' }} as {{ column }},
+    {% endfor %}
+    'truncate' as _operation,
+    truncates._time as _occurred_at,
+    truncates._time as _guard_time,
+    truncates._position,
+    cast(null as timestamp) as _expires_at,
+    false as _is_state,
+    false as _is_clock_ahead,
+    cast(null as array<string>) as _unchanged_columns
+from ({{ log_events(fold, changes, none, keys) }}) as events
+inner join ({{ truncates(fold, changes) }}) as truncates
+    on events._source = truncates._source and events._position < truncates._position
+{% endif %}
+{%- endmacro %}
+
+{#
+  The truncates of a log: `_position`, `_time`, and in a log of several source tables `_source`,
+  which one it is that was emptied.
+
+  Arguments:
+      changes: the log to select from.
+#}
+{% macro truncates(fold, changes) %}
+select
+    _position,
+    {{ parts.known_time() | indent }} as _time
+    {{- ', _source' if fold.several_sources }}
+from {{ changes }} as changes
+-- A truncate has no key; by that, statistics spare the files without any.
+where {{ fold.key[0] }} is null and _operation = 'truncate'
+{%- endmacro %}
+
+{#
+  A namespace's deletes without a set that are remembered: one or two events for each key, and
+  whether they are new to the running model.
+
+  Arguments:
+      remembered: `deleted_keys` as it is to be read.
+      sequence: the sequence number up to which the model has read it.
+#}
+{% macro remembered_deletes(namespace, remembered, sequence) %}
+select
+    get_json_object(record_key, '$.digest') as _digest,
+    inline(filter(
+        array(
+            struct(max_occurred_at as _occurred_at, position as _position),
+            struct(cast(null as timestamp) as _occurred_at, null_position as _position)
+        ),
+        -- A state without any time has its position in both.
+        (event, i) -> event._position is not null and (event._occurred_at is not null or i = 1)
+    )),
+    _last_updated_sequence_number > {{ sequence }} as _is_new
+from {{ remembered }}
+where scope = {{ ('aerospike:' ~ namespace) | literal }}
+{%- endmacro %}

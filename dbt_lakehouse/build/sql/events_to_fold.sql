@@ -1,0 +1,50 @@
+{% import 'parts.sql' as parts %}
+{#
+  The new events with what is known of their keys; of misplaced keys, their whole log.
+
+  Arguments:
+      fold: the Fold.
+      new_events: SQL of the new events.
+      deletes: SQL as of events.remembered_deletes, or none.
+      known, unsettled: relations of what is known, and of the keys for which that was looked up.
+      misplaced: the relation of the misplaced keys, or none if there are none.
+      log: that of all events of theirs.
+#}
+{% set key_list = fold.key | join(', ') %}
+with fresh as (
+    select * from ({{ new_events | indent }})
+    {% if deletes %}
+    union all
+    select
+        _digest,
+        {{ parts.no_columns(fold.columns) | indent(8) }}
+        'delete' as _operation,
+        _occurred_at,
+        _occurred_at as _guard_time,
+        _position,
+        cast(null as timestamp) as _expires_at,
+        false as _is_state,
+        false as _is_clock_ahead,
+        cast(null as array<string>) as _unchanged_columns
+    from ({{ deletes | indent }})
+    left semi join {{ unsettled }} using (_digest)
+    {% endif %}
+)
+
+{% if not misplaced %}
+select * from fresh
+union all
+select * from {{ known }}
+{% else %}
+select * from {{ known }} left anti join {{ misplaced }} using ({{ key_list }})
+union all
+select * from fresh left anti join {{ misplaced }} using ({{ key_list }})
+union all
+select * from {{ log }}
+-- Where the log doesn't reach back to what is known, that is the best there is.
+union all
+select * from {{ known }} as known
+left semi join {{ misplaced }} using ({{ key_list }})
+left anti join {{ log }} as log
+    on {{ parts.equal('log', 'known', fold.key) }} and log._position = known._position
+{% endif %}

@@ -1,0 +1,54 @@
+{% import 'events.sql' as events %}
+{#
+  The newest truncates of a run, one for each source table: those among rows of a log, and remembered
+  ones. Of a log of several source tables, the earliest new one of each too: a row that a later one
+  leaves alone, because it is another table's by then, may rest on what that took away.
+
+  Arguments:
+      fold: the Fold.
+      log: the rows of the log, to select from.
+      remembered: `deleted_keys` as it is to be read, or none for a rebuild.
+      scope: that of the table's truncates there.
+#}
+with found as (
+    select
+        _position,
+        _time,
+        {{ 'to_json(_source)' if fold.several_sources else "''" }} as _source,
+        true as _is_new
+    from ({{ events.truncates(fold, log) | indent }})
+    {% if remembered %}
+    union all
+    select position, max_occurred_at, record_key, false
+    from {{ remembered }}
+    where scope = {{ scope | literal }}
+    {% endif %}
+),
+
+chosen as (
+    select
+        _source,
+        max_by(struct(_position, _time, _is_new), struct(_position, _is_new)) as chosen
+    from found
+    group by _source
+    {% if remembered and fold.several_sources %}
+    union
+    select _source, min_by(struct(_position, _time, _is_new), _position)
+    from found
+    where _is_new
+    group by _source
+    {% endif %}
+)
+
+select
+    _source as source,
+    struct(
+        chosen._position.topic as topic,
+        chosen._position.partition as partition,
+        chosen._position.offset as offset,
+        chosen._position.event_index as event_index
+    ) as position,
+    unix_micros(chosen._position.log_time) as log_time,
+    unix_micros(chosen._time) as time,
+    chosen._is_new as is_new
+from chosen

@@ -1,0 +1,194 @@
+{% import 'parts.sql' as parts %}
+{#
+  The fold itself, from a relation of events to a CTE `states`: one row per key with the columns of
+  the last applied event, `_max_occurred_at`, `_position`, `_is_state` (whether that is no event),
+  `_live`, and for those who build the table
+
+      _null_position      of the newest event without a time
+      _late_events        how many were older than one before them in the log
+      _events, _clock_ahead, _leaves_columns      how many there are, of which so many have a time
+                          ahead of Kafka's, or leave columns as they were
+      _first_position, _first_time        the least of them; of the times, of those that are known
+      _is_reinserted      whether several different rows were inserted without as many deletes
+                          in between, which no key of rows has
+
+  A column that an event leaves as it was keeps the value of the last event that says it; a delete
+  says that there is none. Where images are partial and the table is ordered by source time, a late
+  event is not rejected but put in its place: of two late events on different columns, both count.
+
+  Arguments:
+      fold: the Fold (dbt_lakehouse/dbt/declarations.py).
+      events: a relation of events, as of events.log_events.
+      truncates: a relation of truncates (_position, _time), or none for no truncate. Of a log of
+          several source tables, the events have them.
+      fills: whether any event may leave columns as they were.
+      doubts: whether to look for keys that rows are inserted for again.
+      as_of: the moment at which rows expire, as text.
+#}
+{% set key_list = fold.key | join(', ') %}
+{% set order = 'struct(_time, _position)' if fold.takes_late else '_position' %}
+{% set applied = 'true' if fold.takes_late else '_in_time' %}
+{% set row = ['_operation', '_expires_at', '_occurred_at', '_position', '_is_state']
+    + ([] if fills else fold.columns) %}
+{% set truncates = none if fold.several_sources else truncates %}
+{% set start = '(select max_by(_time, _position) from truncates)' %}
+{% set newest_before %}
+{{ 'greatest(' if truncates }}max(_guard_time) over (
+            partition by {{ key_list }}
+            order by _position
+            rows between unbounded preceding and 1 preceding
+        ){{ ', ' ~ start ~ ')' if truncates }}
+{%- endset %}
+with
+{% if truncates %}
+truncates as (
+    select * from {{ truncates }}
+),
+
+{% endif %}
+events as (
+    select * from {{ events }}
+),
+
+{% if fold.several_sources %}
+-- A truncate takes away the row if that came from the source table that it empties.
+placed as (
+    select
+        *,
+        {{ parts.is_effective(fold.key) | indent(8) }} as _is_effective
+    from events
+),
+
+-- What came before a truncate of its own no longer matters to a key.
+since_truncate as (
+    select
+        *,
+        max(if(_operation = 'truncate', _position, null)) over (
+            partition by {{ key_list }}
+        ) as _truncated_at
+    from placed
+    where _is_effective
+),
+
+{% endif %}
+judged as (
+    select
+        *,
+        {% if fold.order_by_source_time %}
+        -- Late: both times known, and an event before this one in the log has the newer. That
+        -- rejected events count too makes no difference: they never have the newest time.
+        _is_state or coalesce(
+            _guard_time >= {{ newest_before }},
+            true
+        ) as _in_time
+        {%- else %}
+        true as _in_time
+        {%- endif %}
+        {% if fold.takes_late %},
+        -- An event without a time comes after all that the log has before it.
+        coalesce(
+            _guard_time,
+            {{ newest_before }}
+        ) as _time
+        {% endif %}
+    from {{ 'since_truncate' if fold.several_sources else 'events' }}
+    {% if fold.several_sources %}
+    where coalesce(_position >= _truncated_at, true)
+    {% elif truncates %}
+    -- What came before the newest truncate no longer matters.
+    where
+        coalesce(_position > (select max(_position) from truncates), true)
+        {% if fold.takes_late %}
+        and coalesce(_guard_time >= {{ start }}, true)
+        {% endif %}
+    {% endif %}
+),
+
+{% if fold.ends_lives %}
+lives as (
+    select
+        *,
+        {{ parts.begins_life(fold.key, order) | indent(8) }} as _begins_life
+    from judged
+),
+
+{% endif %}
+folded as (
+    select
+        {{ key_list }},
+        max_by(struct({{ row | join(', ') }}), {{ order }}) filter (where {{ applied }}) as _row,
+        {% if fills %}
+        {% for column in fold.columns %}
+        max_by(
+            struct(
+                if(_operation in ('delete', 'truncate'), null, {{ column }}) as value
+                {{- ', ' ~ order ~ ' as place' if fold.ends_lives }}
+            ),
+            {{ order }}
+        ) filter (where {{ applied }} and not {{ parts.is_unchanged(column) }}) as {{ column }},
+        {% endfor %}
+        {% endif %}
+        {% if fold.ends_lives %}
+        max({{ order }}) filter (where _begins_life) as _last_life,
+        {% endif %}
+        {{ 'greatest(' if truncates }}max(_guard_time){{ ', ' ~ start ~ ')' if truncates }}
+            as _max_occurred_at,
+        max(_position) filter (where _guard_time is null) as _null_position,
+        count_if(not _in_time) as _late_events,
+        count_if(not _is_state) as _events,
+        count_if(_is_clock_ahead) as _clock_ahead,
+        coalesce(bool_or(size(_unchanged_columns) > 0), false) as _leaves_columns,
+        min(_position) filter (where not _is_state) as _first_position,
+        min(_guard_time) filter (where not _is_state) as _first_time,
+        {% if doubts %}
+        {% set is_insert = "_operation = 'insert' and not _is_state" %}
+        {% set row_hash = 'xxhash64(' ~ (fold.hashable_columns | join(', ') or '_occurred_at') ~ ')' %}
+        -- More than there are deletes for. The same row twice is a message that came again.
+        coalesce(
+            count_if({{ is_insert }}) > count_if(_operation in ('delete', 'truncate')) + 1
+            and min({{ row_hash }}) filter (where {{ is_insert }})
+            <> max({{ row_hash }}) filter (where {{ is_insert }}),
+            false
+        ) as _is_reinserted
+        {% else %}
+        false as _is_reinserted
+        {% endif %}
+    from {{ 'lives' if fold.ends_lives else 'judged' }}
+    group by {{ key_list }}
+),
+
+states as (
+    select
+        {{ key_list }},
+        {% for column in fold.columns %}
+        {% if not fills %}
+        _row.{{ column }},
+        {% elif fold.ends_lives %}
+        if({{ column }}.place < _last_life, null, {{ column }}.value) as {{ column }},
+        {% else %}
+        {{ column }}.value as {{ column }},
+        {% endif %}
+        {% endfor %}
+        _row._occurred_at,
+        _max_occurred_at,
+        _row._position,
+        _row._expires_at,
+        _row._is_state,
+        _row._operation not in ('delete', 'truncate')
+        and coalesce(_row._expires_at > timestamp '{{ as_of }}', true) as _live,
+        _null_position,
+        _late_events,
+        _events,
+        _clock_ahead,
+        _leaves_columns,
+        _first_position,
+        _first_time,
+        _is_reinserted
+    from folded
+)
+
+select {{ columns | join(', ') }}
+from states
+{% if only_live %}
+where _live
+{% endif %}

@@ -1,0 +1,23 @@
+{% import 'parts.sql' as parts %}
+{% import 'events.sql' as events %}
+{#
+  Forgets the states of keys that the log does not have, or no longer. No part of the MERGE of
+  remember_absent_keys.sql: its condition would be on all tables' states, and so conflict with
+  their models.
+
+  Arguments:
+      deleted_keys: the table that keeps them, under `scope`.
+      fold: the Fold, without columns.
+      log, deletes: as in events.log_events.
+#}
+delete from {{ deleted_keys }}
+where
+    scope = {{ scope | literal }}
+    and not exists (
+        select 1
+        from (
+            select {{ parts.record_key(fold.key) | indent(12) }} as known_key
+            from ({{ events.log_events(fold, log, deletes) | indent(12) }})
+        )
+        where known_key = record_key
+    )

@@ -1,0 +1,18 @@
+{% import 'parts.sql' as parts %}
+{#
+  How many rows of a table without a key there are that the log does not give, up to the newest
+  event that the table has a row of.
+
+  Arguments:
+      table: the gold table.
+      columns: those that tell its rows apart.
+      given: the rows that the log gives, as SQL.
+#}
+{% set row = parts.exact_json('struct(' ~ columns | join(', ') ~ ')') %}
+select sum(greatest(held - coalesce(given, 0), 0))
+from (select {{ row }} as _row, count(*) as held from {{ table }} group by 1)
+left join (
+    select {{ row }} as _row, count(*) as given
+    from ({{ given }})
+    group by 1
+) using (_row)

@@ -1,0 +1,33 @@
+{% import 'parts.sql' as parts %}
+{#
+  How many states of absent keys are of events that neither the log nor the table of deletes without
+  a set has.
+
+  Arguments:
+      table, log: the gold table and its log.
+      key: the columns of the key.
+      deleted_keys: the table of what is remembered, of which under `scope`.
+      deletes: the table of deletes without a set, or none.
+#}
+select count(*)
+from (
+    select newest.topic, newest.partition, newest.offset
+    from (
+        select record_key, max(position) as newest
+        from {{ deleted_keys }}
+        where scope = {{ scope | literal }}
+        group by record_key
+    )
+    -- One that lives again is remembered no longer.
+    left anti join (
+        select {{ parts.record_key(key) | indent(8) }} as record_key
+        from {{ table }}
+    ) using (record_key)
+)
+left anti join (
+    select _position.topic, _position.partition, _position.offset from {{ log }}
+    {% if deletes %}
+    union all
+    select _position.topic, _position.partition, _position.offset from {{ deletes }}
+    {% endif %}
+) using (topic, partition, offset)

@@ -1,0 +1,27 @@
+{% import 'parts.sql' as parts %}
+{#
+  How many rows of a gold table have a value in a column that each event of their key leaves as it
+  was.
+
+  Arguments:
+      table, log: the gold table and its log.
+      key, columns: the columns of the key, and those to look at.
+#}
+select count(*)
+from {{ table }} as own
+inner join (
+    select
+        {{ key | join(', ') }},
+        array(
+            {% for column in columns %}
+            bool_and({{ parts.is_unchanged(column) }}){{ ',' if not loop.last }}
+            {% endfor %}
+        ) as _unsaid
+    from {{ log }}
+    where _operation in ('snapshot', 'insert', 'update', 'upsert')
+    group by {{ key | join(', ') }}
+) as said using ({{ key | join(', ') }})
+where
+    {% for column in columns %}
+    (own.{{ column }} is not null and _unsaid[{{ loop.index0 }}]){{ ' or' if not loop.last }}
+    {% endfor %}

@@ -1,0 +1,38 @@
+{% import 'parts.sql' as parts %}
+{#
+  Merges folded states into a gold table: deletes what is absent, updates what has changed, inserts
+  what is live and new; all else stays untouched.
+
+  Arguments:
+      table: the gold table.
+      fold: the Fold.
+      states: the relation of the states.
+      ranges: the ranges of their keys (parts.is_in_key_ranges).
+      leaves: whether any event may leave columns as they were: then a known state is folded with
+          its values.
+      refolded: whether keys were folded from their whole log: then columns can change though the
+          last event is the same.
+      truncated: whether the log has a truncate: its time counts for the rows behind it.
+#}
+{% set is_changed %}
+{% if refolded %}
+{{ 'not source._is_state and ' if not leaves }}(
+        target._position <> source._position
+        or not target._max_occurred_at <=> source._max_occurred_at
+        {% if fold.columns %}
+        or {{ parts.columns_differ(fold.columns) | indent(8) }}
+        {% endif %}
+    )
+{%- else %}
+{# Of the table's columns only the key, if possible: Spark shuffles all rows that are near, and
+   reads a struct value by value. #}
+not source._is_state
+{%- if leaves and truncated %}
+ or not target._max_occurred_at <=> source._max_occurred_at
+{%- endif %}
+{%- endif %}
+{% endset %}
+{{ parts.merge_rows(
+    table, states, fold.key, fold.gold_columns, '_live', is_changed,
+    parts.is_in_key_ranges('target.' ~ fold.key[0], ranges)
+) }}

@@ -1,0 +1,57 @@
+{% import 'parts.sql' as parts %}
+{#
+  Keys with an event that belongs before what is known of them, and those that are to be folded anew
+  anyway.
+
+  Arguments:
+      fold: the Fold.
+      states: the relation of the new events' states, or none for none of them.
+      deletes: SQL as of events.remembered_deletes, or none.
+      known, unsettled: relations of what is known, and of the keys for which that was looked up.
+      horizon: up to when remembered states were forgotten, as text, or none.
+      refolded: a relation of keys, or none.
+#}
+{% set key_list = fold.key | join(', ') %}
+{% if states or deletes %}
+select distinct {{ key_list }}
+from (
+    {% if states %}
+    select {{ key_list }}, _first_position, _first_time from {{ states }}
+    {{ 'union all' if deletes }}
+    {% endif %}
+    {% if deletes %}
+    select _digest, _position, _occurred_at from ({{ deletes }}) where _is_new
+    {% endif %}
+) as fresh ({{ key_list }}, _first_position, _first_time)
+{{ 'left' if horizon else 'inner' }} join (
+    select
+        {{ key_list }},
+        _position as _known_position,
+        _guard_time as _known_time,
+        _operation <> 'delete' as _is_known_live
+    from {{ known }}
+) using ({{ key_list }})
+left semi join {{ unsettled }} using ({{ key_list }})
+where
+    _first_position <= _known_position
+    {% if fold.takes_late %}
+    or _first_time < _known_time
+    {% endif %}
+    {% if fold.ends_lives %}
+    -- Absent for its expiry, the row has columns that an event from before that leaves as they
+    -- were.
+    or not _is_known_live
+    {% endif %}
+    {% if horizon %}
+    or (
+        _known_position is null
+        and {{ parts.is_behind(horizon, '_first_position', '_first_time') | indent(8) }}
+    )
+    {% endif %}
+{% endif %}
+{% if refolded %}
+{{ 'union' if states or deletes }}
+select distinct {{ key_list }} from {{ refolded }}
+{% elif not (states or deletes) %}
+select {{ key_list }} from {{ unsettled }} where false
+{% endif %}

@@ -1,0 +1,17 @@
+{#
+  The newest log time and source time of all that is known of a table's keys, in microseconds since
+  the epoch.
+
+  Arguments:
+      table: the gold table.
+      deleted_keys: the table of what is remembered, of which under `scopes`.
+#}
+select unix_micros(max(position.log_time)), unix_micros(max(time))
+from (
+    select _position as position, _max_occurred_at as time
+    from {{ table }}
+    union all
+    select position, max_occurred_at
+    from {{ deleted_keys }}
+    where scope in ({{ scopes | map('literal') | join(', ') }})
+)

@@ -1,0 +1,169 @@
+{# Parts of statements: expressions, conditions, lists. Columns are given quoted. #}
+
+{#
+  The time of an event as far as it can be trusted: a source time of more than 24 hours after the
+  Kafka timestamp comes from a wrong clock and counts as unknown, so that it can't shut out all
+  later events of its key.
+#}
+{% macro known_time(occurred_at='_occurred_at', kafka_timestamp='_kafka_timestamp') %}
+{# Of integers: to add an interval to an instant takes Spark longer than to read it. #}
+case
+    when unix_micros({{ occurred_at }}) > unix_micros({{ kafka_timestamp }}) + 86400000000
+        then cast(null as timestamp)
+    else {{ occurred_at }}
+end
+{%- endmacro %}
+
+{#
+  JSON text of a struct, in which different values differ: by itself, Spark's to_json cuts times to
+  milliseconds. XXX is Java's pattern for an offset, Z for UTC.
+#}
+{% macro exact_json(struct) %}
+to_json({{ struct }}, map(
+    'timestampFormat', "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    'timestampNTZFormat', "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
+))
+{%- endmacro %}
+
+{#
+  The record key of a row in the form of other_events: compact JSON, names sorted. A technical
+  column's underscore is not part of the name: `_digest` is {"digest":...}.
+#}
+{% macro record_key(key) %}
+{% set fields %}
+{% for column in key | sort(case_sensitive=true) %}
+{{ column.strip("`").lstrip("_") | literal }}, {{ column }}{{ ', ' if not loop.last }}
+{%- endfor %}
+{% endset %}
+{{ exact_json('named_struct(' ~ fields ~ ')') }}
+{%- endmacro %}
+
+{# Whether an event leaves a column as it was. #}
+{% macro is_unchanged(column) %}
+coalesce(array_contains(_unchanged_columns, {{ column.strip("`") | literal }}), false)
+{%- endmacro %}
+
+{# Whether target and source differ in a column: of any type, and null is like null. #}
+{% macro columns_differ(columns) %}
+{{ exact_json('struct(target.' ~ columns | join(', target.') ~ ')') }}
+<> {{ exact_json('struct(source.' ~ columns | join(', source.') ~ ')') }}
+{%- endmacro %}
+
+{# The assignments of an update that takes columns over. #}
+{% macro set_columns(columns) %}
+{% for column in columns %}
+{{ column }} = source.{{ column }}{{ ',\n' if not loop.last }}
+{%- endfor %}
+{%- endmacro %}
+
+{#
+  A MERGE that makes rows of a table what a relation has them to be; equal ones stay as they are.
+
+  Arguments:
+      target: the table.
+      source: the relation, with `columns` and `is_there`.
+      key: the columns by which rows are the same.
+      columns: the table's columns.
+      is_there: the relation's column that says whether the row is to be there.
+      is_changed: SQL over target and source, whether a row that is there has changed.
+      is_near: SQL over target that holds for all rows with one of the keys: what spares a look at
+          the others.
+#}
+{% macro merge_rows(target, source, key, columns, is_there, is_changed, is_near) %}
+merge into {{ target }} as target
+using {{ source }} as source
+on
+    {% for column in key %}
+    target.{{ column }} <=> source.{{ column }} and
+    {% endfor %}
+    {{ is_near }}
+when matched and not source.{{ is_there }} then delete
+when matched and ({{ is_changed }}) then update set
+    {{ set_columns(columns) | indent }}
+when not matched and source.{{ is_there }} then insert
+    ({{ columns | join(', ') }})
+values (source.{{ columns | join(', source.') }})
+{%- endmacro %}
+
+{#
+  A condition that holds for all rows of the keys that a run touches: the ranges of the first key
+  column. Their ends are markers of arguments (key_ranges.KeyRanges): keys are personal data as
+  often as not, and dbt writes each statement to its log. Without any, the condition is true.
+#}
+{% macro is_in_key_ranges(column, ranges) %}
+(
+{%- for low, high in ranges %}
+{{ column }} between {{ low }} and {{ high }}{{ ' or ' if not loop.last }}
+{%- else %}
+true
+{%- endfor %}
+)
+{%- endmacro %}
+
+{#
+  Which values of columns that are to be filled a table can't have yet, as a condition.
+
+  Arguments:
+      to_fill: the columns, quoted, with their types before, none for a new one.
+      relation: the alias of a relation with the columns.
+#}
+{% macro is_to_be_filled(to_fill, relation) %}
+(
+    {% for name, old in to_fill.items() %}
+    {% set column = relation ~ '.' ~ name %}
+    {% if old is none %}
+    {{ column }} is not null
+    {%- else %}
+    not {{ column }} <=> try_cast({{ column }} as {{ old }})
+    {%- endif %}
+    {{ ' or' if not loop.last }}
+    {% endfor %}
+)
+{%- endmacro %}
+
+{#
+  Whether a place lies behind the purge horizon; without a log time, it comes before all that have
+  one.
+#}
+{% macro is_behind(horizon, position, time) %}
+(
+    {{ position }}.log_time is null
+    or {{ position }}.log_time <= timestamp '{{ horizon }}'
+    or coalesce({{ time }} <= timestamp '{{ horizon }}', false)
+)
+{%- endmacro %}
+
+{# What joins the columns of a key, and what says that each of them is there. #}
+{% macro equal(one, other, key) %}
+{% for column in key %}
+{{ one }}.{{ column }} = {{ other }}.{{ column }}{{ ' and ' if not loop.last }}
+{%- endfor %}
+{%- endmacro %}
+
+{# Whether the row that an event finds has expired. #}
+{% macro begins_life(key, order) %}
+coalesce(
+    lag(_expires_at) over (partition by {{ key | join(', ') }} order by {{ order }})
+    <= coalesce(_guard_time, _position.log_time),
+    false
+)
+{%- endmacro %}
+
+{# Whether an event is none of another source table's truncates than the row before it came from. #}
+{% macro is_effective(key) %}
+_operation <> 'truncate' or coalesce(
+    last_value(if(_operation <> 'truncate', struct(_source), null), true) over (
+        partition by {{ key | join(', ') }}
+        order by _position
+        rows between unbounded preceding and 1 preceding
+    )._source = _source,
+    false
+)
+{%- endmacro %}
+
+{# Value columns of an event that has none, each with a comma. #}
+{% macro no_columns(columns) %}
+{% for column in columns %}
+null as {{ column }},
+{% endfor %}
+{%- endmacro %}

@@ -1,0 +1,63 @@
+{% import 'parts.sql' as parts %}
+{#
+  The keys that are folded from their whole log whatever is new of them; one may come more than once.
+
+  Arguments:
+      fold: the Fold.
+      log, gold, remembered: the log, the gold table and `deleted_keys`, to select from.
+      scope: the table's in `deleted_keys`.
+      new_truncates: the positions of the new truncates, as SQL.
+      truncates: in a log of several source tables, the relation of all truncates; else none.
+      states: the relation of the new events' states, or none if they are not looked at.
+      resting: SQL of the keys whose rows have values of others, or none.
+      to_fill: the columns that are to be filled (parts.is_to_be_filled).
+#}
+{% set key_list = fold.key | join(', ') %}
+{% set union = namespace(word='') %}
+{% if new_truncates %}
+{% set position = new_truncates[0] if new_truncates | length == 1
+    else 'least(' ~ new_truncates | join(', ') ~ ')' %}
+-- It comes late, so what they are may rest on what it took away.
+select {{ key_list }}
+from {{ gold }}
+where _position > {{ position }}
+union
+-- Only the log has the columns of an absent key.
+select {{ key_list }}
+from (
+    select {{ key_list }}, {{ parts.record_key(fold.key) | indent(8) }} as _record_key
+    from {{ log }}
+)
+left semi join (
+    select record_key as _record_key
+    from {{ remembered }}
+    where scope = {{ scope | literal }} and position > {{ position }}
+) using (_record_key)
+{% set union.word = 'union all' %}
+{% endif %}
+{% if truncates %}
+{{ union.word }}
+-- What a truncate took away may lie between an event before it and what is known now.
+select {{ key_list }}
+from {{ gold }} as gold
+left semi join {{ truncates }} as truncates
+    on gold._source = truncates._source and gold._position < truncates._position
+{% if states %}
+union all
+select {{ key_list }}
+from {{ states }}
+where _first_position < (select max(_position) from {{ truncates }})
+{% endif %}
+{% set union.word = 'union all' %}
+{% endif %}
+{% if resting %}
+{{ union.word }}
+{{ resting }}
+{% set union.word = 'union all' %}
+{% endif %}
+{% if to_fill %}
+{{ union.word }}
+select {{ key_list }}
+from {{ log }} as changes
+where {{ parts.is_to_be_filled(to_fill, 'changes') | indent }}
+{% endif %}

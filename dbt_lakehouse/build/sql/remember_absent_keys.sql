@@ -1,0 +1,59 @@
+{% import 'parts.sql' as parts %}
+{#
+  Keeps the state of keys that end absent, so that a late older write can't bring them back. A key
+  that lives again keeps its old entry, which its gold row outranks, until the entry is purged. But
+  if its row is of an event before the entry's (a delete that came first is late, now that the write
+  it should have come after is known), the entry goes back to that event: nothing remembered is
+  newer than gold.
+
+  A key that ends absent again, or stays so, gets a further entry, which is no older than those it
+  has: the newest one counts.
+
+  Arguments:
+      deleted_keys: the table that keeps them, under `scope`.
+      states: the relation with the folded keys, of the columns `key`.
+      refolded: whether it holds keys that were folded from their whole log, which alone can go
+          back.
+      as_of: the moment of the run.
+#}
+{% set absent %}
+select
+        {{ parts.record_key(key) | indent(8) }} as record_key,
+        _max_occurred_at as max_occurred_at,
+        _position as position,
+        _null_position as null_position,
+        _live
+    from {{ states }}
+{%- endset %}
+{% if not refolded %}
+insert into {{ deleted_keys }}
+    (scope, record_key, max_occurred_at, position, null_position, recorded_at)
+select
+    {{ scope | literal }},
+    record_key,
+    max_occurred_at,
+    position,
+    null_position,
+    timestamp '{{ as_of }}'
+from (
+    {{ absent }}
+    where not _live
+)
+{% else %}
+merge into {{ deleted_keys }} as target
+using (
+    {{ absent }}
+) as source
+on target.scope = {{ scope | literal }} and target.record_key = source.record_key
+when matched and (not source._live or target.position > source.position) then update set
+    max_occurred_at = source.max_occurred_at,
+    position = source.position,
+    null_position = source.null_position,
+    recorded_at = timestamp '{{ as_of }}'
+when not matched and not source._live then insert
+    (scope, record_key, max_occurred_at, position, null_position, recorded_at)
+values (
+    {{ scope | literal }}, source.record_key, source.max_occurred_at, source.position,
+    source.null_position, timestamp '{{ as_of }}'
+)
+{% endif %}

@@ -1,0 +1,28 @@
+{#
+  The summary of the states of a rebuild (fold.Rebuilt); the newest is that of all that is known:
+  states, truncates, and what is remembered from before.
+
+  Arguments:
+      states: the relation of the states.
+      deleted_keys: the table of what is remembered, of which under `scopes`.
+#}
+select
+    count_if(_live) as live,
+    count_if(not _live) as absent,
+    unix_micros(max(log_time)) as log_time,
+    unix_micros(max(time)) as time,
+    count_if(_is_reinserted) as reinserted,
+    to_json(max(if(_is_reinserted, place, null))) as reinserted_at
+from (
+    select
+        _live,
+        _position.log_time,
+        _max_occurred_at as time,
+        _is_reinserted,
+        struct(_position.topic, _position.partition, _position.offset) as place
+    from {{ states }}
+    union all
+    select cast(null as boolean), position.log_time, max_occurred_at, false, null
+    from {{ deleted_keys }}
+    where scope in ({{ scopes | map('literal') | join(', ') }})
+)

@@ -1,0 +1,28 @@
+{#
+  Truncates as a relation: `_position`, `_time`, and in a log of several source tables `_source`.
+
+  Arguments:
+      truncates: fold.Truncate.
+      several_sources: whether the log has several source tables.
+#}
+{% if truncates %}
+select
+    _position,
+    _time
+    {{- ", from_json(source, 'database string, schema string, table string') as _source"
+        if several_sources }}
+from values
+    {% for each in truncates %}
+    ({{ each.source | literal }}, {{ each.position }}, {{ each.time }}){{ ',' if not loop.last }}
+    {% endfor %}
+    as truncates (source, _position, _time)
+{% else %}
+select
+    cast(null as struct<
+        log_time: timestamp, topic: string, partition: int, offset: bigint, event_index: int
+    >) as _position,
+    cast(null as timestamp) as _time
+    {{- ', cast(null as struct<database: string, schema: string, table: string>) as _source'
+        if several_sources }}
+where false
+{% endif %}

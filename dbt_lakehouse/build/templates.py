@@ -1,0 +1,31 @@
+"""The SQL of what runs a model: templates in ``sql/``, one file a statement.
+
+A name that a template is not given is an error, never an empty text.
+"""
+
+from typing import Any, Final
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from dbt_lakehouse.texts import sql_text
+
+_TEMPLATES: Final = Environment(
+    loader=PackageLoader("dbt_lakehouse.build", "sql"),
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+    # SQL, not HTML: texts are quoted by ``literal``.
+    autoescape=False,
+)
+_TEMPLATES.filters["literal"] = sql_text
+
+
+def render(template: str, /, **arguments: Any) -> str:
+    """The SQL of a template, by its file's name without the ending."""
+    return _TEMPLATES.get_template(f"{template}.sql").render(arguments)
+
+
+def part(file: str, name: str, /, *arguments: Any, **named: Any) -> str:
+    """A part of a statement: a macro of one of the files of parts (``parts``, ``events``)."""
+    module = _TEMPLATES.get_template(f"{file}.sql").module
+    return str(getattr(module, name)(*arguments, **named))
