@@ -63,7 +63,7 @@ lint: setup .venv/.dev ## check Python and SQL: ruff, mypy, sqlfluff, length of 
 	@$(BIN)/ruff format --check --quiet $(PYTHON_CODE)
 	@$(BIN)/mypy --no-error-summary
 	@$(BIN)/sqlfluff lint --disable-progress-bar $(SQL)
-	@! grep -rnE --include='*.sql' --include='*.yml' '^.{101}' macros models shared | grep -vE '[^ ]{81}'
+	@! grep -rnE --include='*.sql' --include='*.yml' '^.{101}' macros models shared dbt_lakehouse/build | grep -vE '[^ ]{81}'
 
 format: setup .venv/.dev ## rewrite Python and SQL in the project's style
 	@$(BIN)/ruff check --fix $(PYTHON_CODE)

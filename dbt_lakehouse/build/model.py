@@ -8,7 +8,7 @@ from dbt_common.exceptions import CompilationError
 
 from dbt_lakehouse.build.templates import render
 from dbt_lakehouse.dbt.declarations import Fold
-from dbt_lakehouse.dbt.fold import Found, Newest, Rebuilt
+from dbt_lakehouse.dbt.fold import Found, Rebuilt
 from dbt_lakehouse.dbt.node_run import NodeRun
 from dbt_lakehouse.lake.tables import NO_SNAPSHOT, Table
 
@@ -49,9 +49,7 @@ class Lake(Protocol):
         """A table as it is now, None if there is none."""
         ...
 
-    def may_have_rows(
-        self, relation: Any, conditions: Sequence[Condition], since: int = 0
-    ) -> bool:
+    def may_have_rows(self, relation: Any, conditions: Sequence[Condition], since: int = 0) -> bool:
         """Whether a table may have rows that meet conditions; False is certain."""
         ...
 
@@ -126,6 +124,14 @@ class Lake(Protocol):
         ...
 
     # -- of folds
+
+    def may_leave(self, changes: Any, of: Fold) -> bool:
+        """Whether any event of a log may leave columns as they were."""
+        ...
+
+    def may_doubt_key(self, changes: Any) -> bool:
+        """Whether to look for rows that say that the key of a log is none."""
+        ...
 
     def columns_kept(self, this: Any, of: Fold) -> list[str]:
         """The value columns that a model's table has already, and of their types."""
@@ -312,7 +318,10 @@ class Building:
             "of its rows are",
             render(
                 "lost_rows",
-                table=self.this, columns=own, other=upstream, other_columns=others,
+                table=self.this,
+                columns=own,
+                other=upstream,
+                other_columns=others,
             ),
         )
         if self.run.rolled_back_from:
@@ -322,7 +331,10 @@ class Building:
                 "of the rows that it has read are",
                 render(
                     "lost_rows",
-                    table=read, columns=others, other=upstream, other_columns=others,
+                    table=read,
+                    columns=others,
+                    other=upstream,
+                    other_columns=others,
                 ),
             )
 
@@ -333,7 +345,7 @@ class Building:
 
 
 class AppendOnly(Building):
-    """A table that only ever gets new rows: those that the model's SQL makes of what is new upstream
+    """A table that only ever gets new rows: those that its SQL makes of what is new upstream
     (``new_rows``). What was read is committed with them, so a run that was cut off is repeated, and
     adds nothing twice. Appends of others since the run began stop it: they would be added again.
 

@@ -5,7 +5,7 @@ A name that a template is not given is an error, never an empty text.
 
 from typing import Any, Final
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, nodes
 
 from dbt_lakehouse.texts import sql_text
 
@@ -23,6 +23,14 @@ _TEMPLATES.filters["literal"] = sql_text
 def render(template: str, /, **arguments: Any) -> str:
     """The SQL of a template, by its file's name without the ending."""
     return _TEMPLATES.get_template(f"{template}.sql").render(arguments)
+
+
+def parsed(template: str) -> nodes.Template:
+    """What a template's file says, for who looks at it without rendering it."""
+    loader = _TEMPLATES.loader
+    assert loader is not None
+    text, _, _ = loader.get_source(_TEMPLATES, f"{template}.sql")
+    return _TEMPLATES.parse(text)
 
 
 def part(file: str, name: str, /, *arguments: Any, **named: Any) -> str:

@@ -79,7 +79,7 @@ class Found:
     leaving: int = 0
     """Keys with an event that leaves columns as they were without saying their values."""
     reinserted: int = 0
-    """Keys with several rows inserted (macros/current_state/fold.sql)."""
+    """Keys with several rows inserted (dbt_lakehouse/build/sql/fold.sql)."""
     reinserted_at: str | None = None
     """The place of one of those, as JSON of topic, partition and offset."""
     log_time: int | None = None
@@ -165,37 +165,8 @@ def plan(
     )
 
 
-def summary_sql(states: str, as_of: str, is_late: str, keys: str) -> str:
-    """The query for ``Found`` of a relation of folded states.
-
-    ``as_of``, ``is_late`` and ``keys`` are SQL: the moment at which rows expire, whether a state
-    may have an event older than what is known, and ``key_values``.
-    """
-    return f"""
-        select
-            count(*) as keys,
-            coalesce(sum(_events), 0) as events,
-            coalesce(sum(_clock_ahead), 0) as clock_ahead,
-            coalesce(sum(_late_events), 0) as late_events,
-            count_if(_expires_at <= {as_of}) as expired,
-            count_if(not _live) as absent,
-            count_if({is_late}) as possibly_late,
-            count_if(_leaves_columns) as leaving,
-            count_if(_is_reinserted) as reinserted,
-            to_json(max(if(
-                _is_reinserted,
-                struct(_position.topic, _position.partition, _position.offset),
-                null
-            ))) as reinserted_at,
-            unix_micros(max(_position.log_time)) as log_time,
-            unix_micros(max(_max_occurred_at)) as time,
-            {keys} as key_values
-        from {states}
-    """
-
-
 def found_in(row: Mapping[str, Any], key_type: str) -> Found:
-    """What that query has found; ``key_type`` is the type of the first key column."""
+    """What ``summary.sql`` has found; ``key_type`` is the type of the first key column."""
     return Found(**{**row, "key_values": tuple(row["key_values"] or ()), "key_type": key_type})
 
 

@@ -101,7 +101,7 @@ class NodeRun:
         self.truncate_ties = 0
         """How many rows of a change log count as later than a truncate for want of an order."""
         self.leaves = False
-        """Whether any event may leave columns as they were (macros/current_state/fold.sql)."""
+        """Whether any event may leave columns as they were (dbt_lakehouse/build/sql/fold.sql)."""
         self.key_updates: Mark | None = None
         """The mark on a change log's own rows that is noted when its key updates are done."""
         self.table: Final = None if anew else load(str(own))

@@ -7,8 +7,8 @@
   key, each row image is a row here (macros/history/current_rows.sql).
 
   Compiled, it is the fold of all events of the log, which `dbt show` shows and unit tests test. In
-  a run, the relation of events is a view that the materialization defines: all of the log for a
-  first load, else the new events with what is known of their keys. The SQL that is run is this one.
+  a run, the relation of events is a view: all of the log for a first load, else the new events
+  (dbt_lakehouse/build/current_state.py). The SQL that is run is this one.
 
   Arguments:
       changes: the change log; the model's only one.
@@ -28,27 +28,17 @@
         {%- set log = dbt.begin_run([changes], fold, refolds=true).rows(changes.render())
             if dbt.is_building() else changes -%}
         {{ dbt.current_rows_sql(fold, log) }}
-    {%- elif dbt.is_building() -%}
-        {%- set run = dbt.begin_run([changes, adapter.own_table('deleted_keys')], fold) -%}
-        {{ dbt.fold_sql(
-            fold,
-            events=dbt.view_of('events'),
-            truncates=dbt.view_of('truncates') if dbt.may_meet_truncates(run, fold),
-            leaves=adapter.may_leave_columns(this, changes, fold),
-            doubts=adapter.may_doubt_key(changes)
-        ) }}
-        select * from states
     {%- else -%}
-        {{ dbt.fold_sql(
+        {%- if dbt.is_building() -%}
+            {%- do dbt.begin_run([changes, adapter.own_table('deleted_keys')], fold) -%}
+        {%- endif -%}
+        {{ adapter.current_state_sql(
+            model,
             fold,
-            events='(' ~ dbt.all_events_sql(
-                fold, changes, ref('set_less_deletes') if fold.namespace
-            ) ~ ')',
-            truncates='(' ~ dbt.truncates_sql(fold, changes) ~ ')' if not fold.namespace,
-            leaves=fold.may_leave
+            changes,
+            ref('set_less_deletes') if fold.namespace,
+            dbt.as_of_text(),
+            this if dbt.is_building()
         ) }}
-        select {{ fold.gold_columns | join(', ') }}
-        from states
-        where _live
     {%- endif -%}
 {%- endmacro %}

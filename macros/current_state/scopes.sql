@@ -6,11 +6,6 @@
     {{ dbt.sql_text(relation.schema ~ '.' ~ relation.identifier) }}
 {%- endmacro %}
 
-{# Of the newest truncate of a gold table. #}
-{% macro truncate_scope(relation) -%}
-    {{ dbt.sql_text('truncated:' ~ relation.schema ~ '.' ~ relation.identifier) }}
-{%- endmacro %}
-
 {# Arguments: namespace: a SQL expression. #}
 {% macro namespace_scope(namespace) -%}
     concat('aerospike:', {{ namespace }})
@@ -24,9 +19,5 @@
       key: the key columns of the row, quoted or not.
 #}
 {% macro record_key(key) -%}
-    {%- set fields = [] -%}
-    {%- for column in key | sort(case_sensitive=true) -%}
-        {%- do fields.append(dbt.sql_text(column.strip("`").lstrip("_")) ~ ', ' ~ column) -%}
-    {%- endfor -%}
-    {{ dbt.exact_json('named_struct(' ~ fields | join(', ') ~ ')') }}
+    {{ adapter.part('parts', 'record_key', key) }}
 {%- endmacro %}

@@ -6,7 +6,7 @@
 
   A version begins at its event's source time; where the source gives none, at its log time, or at
   the next event's time if that is earlier. Versions follow each other in the order of the fold
-  (macros/current_state/fold.sql): by source time where the table is ordered by it, else as in the
+  (dbt_lakehouse/build/sql/fold.sql): by source time where the table is ordered by it, else as in the
   log; a time that goes back in that order counts as its predecessor's. Of versions that begin at
   the same instant, the last one remains. So an event that comes late splits a version, and the
   versions that are current are the rows of the gold table.

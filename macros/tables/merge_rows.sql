@@ -39,23 +39,3 @@
     {{ dbt.exact_json('struct(target.' ~ columns | join(', target.') ~ ')') }}
     <> {{ dbt.exact_json('struct(source.' ~ columns | join(', source.') ~ ')') }}
 {%- endmacro %}
-
-{#
-  A condition that holds for all rows of the keys that a run touches: the ranges of the first key
-  column, which the adapter holds as parameters of the statements that follow: keys are personal
-  data as often as not, and dbt writes each statement to its log.
-
-  Arguments:
-      column: the column, as SQL.
-      ranges: as of adapter.hold_key_ranges; without any, the condition is true.
-#}
-{% macro is_in_key_ranges(column, ranges) -%}
-    (
-    {%- for low, high in ranges -%}
-        {{ column }} between {{ low }} and {{ high }}
-        {{- ' or ' if not loop.last }}
-    {%- else -%}
-        true
-    {%- endfor -%}
-    )
-{%- endmacro %}

@@ -3,11 +3,6 @@
     {% do return(run_query('select count(*) from ' ~ relation)[0][0]) %}
 {% endmacro %}
 
-{# Whether a relation has a row. #}
-{% macro is_not_empty(relation) %}
-    {% do return(run_query('select 1 from ' ~ relation ~ ' limit 1') | length > 0) %}
-{% endmacro %}
-
 {#
   Which values of columns that are to be filled a table can't have yet, as a SQL condition.
 

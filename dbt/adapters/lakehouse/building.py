@@ -2,7 +2,7 @@
 this is what that asks of dbt and Spark.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from dbt.adapters.base.meta import available
@@ -12,12 +12,17 @@ from dbt_common.invocation import get_invocation_id
 from dbt.adapters.lakehouse.base import told
 from dbt.adapters.lakehouse.folds import FoldAdapter
 from dbt_lakehouse.build import templates
+from dbt_lakehouse.build.current_state import CurrentState, fold_of_all
 from dbt_lakehouse.build.model import AppendOnly, Building, Built, Model, StateTable
+from dbt_lakehouse.build.purge import purge
 from dbt_lakehouse.dbt import tables
+from dbt_lakehouse.dbt.declarations import Fold
+from dbt_lakehouse.lake.tables import Table
 from dbt_lakehouse.texts import sql_text
 
 KINDS: Final[Mapping[str, type[Building]]] = {
     "append_only": AppendOnly,
+    "current_state": CurrentState,
     "state_table": StateTable,
 }
 """What builds a model, by its materialization."""
@@ -41,10 +46,70 @@ class BuildAdapter(FoldAdapter):
         of = Model(this, model, sql, as_of, lambda query: create_table_as(False, this, query))
         return kind(self, of).build()
 
+    @available.parse_none
+    @told
+    def current_state_sql(
+        self,
+        model: Mapping[str, Any],
+        of: Fold,
+        changes: BaseRelation,
+        deletes: BaseRelation | None,
+        as_of: str,
+        this: BaseRelation | None = None,
+    ) -> str:
+        """The SQL of a gold table: of the run that has begun for a model's table (``this``), or of
+        all events of its log. ``deletes``: the deletes without a set, None but for a namespace.
+        """
+        if this is None:
+            return fold_of_all(of, changes, deletes, as_of)
+        return CurrentState(self, Model(this, model, "", as_of, str)).sql()
+
+    @available.parse_none
+    @told
+    def purge(self, this: BaseRelation, as_of: str, days: float) -> None:
+        """Forget old states of absent keys, see ``dbt_lakehouse.build.purge``."""
+        purge(self, this, as_of, days)
+
+    @available
+    def template(self, name: str, arguments: Mapping[str, Any]) -> str:
+        """The SQL of a template, see ``templates.render``."""
+        return templates.render(name, **arguments)
+
     @available
     def part(self, file: str, name: str, *arguments: Any, **named: Any) -> str:
         """A part of a statement, see ``templates.part``."""
         return templates.part(file, name, *arguments, **named)
+
+    @available.parse_none
+    @told
+    def look_at_table(self, relation: BaseRelation) -> Table | None:
+        """A table as it is now (``lake.tables.Table``), None if there is no such table."""
+        return self.look_at(relation)
+
+    @available.parse_none
+    @told
+    def may_have_rows(
+        self, relation: BaseRelation, conditions: Sequence[tuple[str, str, Any]], since: int = 0
+    ) -> bool:
+        """Whether a table may have rows that meet all conditions and were written by a commit of a
+        sequence number above ``since``, see ``tables.may_have_rows``; False is certain.
+        """
+        return tables.may_have_rows(self.spark, relation.render(), conditions, since=since)
+
+    @available.parse_none
+    @told
+    def evaluate(self, name: str, query: str) -> int:
+        """Evaluate a query once, as a temporary view for the statements of this model that follow;
+        the number of its rows. See ``spark.evaluated_views``.
+        """
+        self.connections.log_statement(f"evaluate {name} as {query}")
+        return self.handle.session.evaluate(name, query)
+
+    @available.parse_none
+    @told
+    def drop_evaluated(self, prefix: str) -> None:
+        """Drop what this model has evaluated under names that begin so."""
+        self.handle.session.views.drop_all(prefix)
 
     def query(self, sql: str) -> list[dict[str, Any]]:
         self.connections.log_statement(sql)

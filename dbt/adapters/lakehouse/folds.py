@@ -3,34 +3,29 @@ events, and what it has to look up.
 """
 
 import json
-from collections.abc import Sequence
-from typing import Any
 
 from dbt.adapters.base.meta import available
 from dbt.adapters.base.relation import BaseRelation
 
 from dbt.adapters.lakehouse.base import told
 from dbt.adapters.lakehouse.logs import LogAdapter
+from dbt_lakehouse.build.templates import render
 from dbt_lakehouse.dbt import contracts, fold, message_keys, project, tables
 from dbt_lakehouse.dbt.declarations import Fold, quoted
-from dbt_lakehouse.dbt.fold import Found, Newest, Plan, Rebuilt, Truncate
+from dbt_lakehouse.dbt.fold import Found, Rebuilt
 from dbt_lakehouse.dbt.key_ranges import KeyRanges, key_ranges, ranges_of, type_of, values_sql
-from dbt_lakehouse.dbt.node_run import DOUBTS, NodeRun
+from dbt_lakehouse.dbt.node_run import DOUBTS
 
 
 class FoldAdapter(LogAdapter):
     """Methods for the macros that fold events."""
 
-    @available.parse_none
-    @told
-    def may_leave_columns(self, this: BaseRelation, changes: BaseRelation, of: Fold) -> bool:
-        """Whether any event of a log may leave columns as they were; kept in the model's run."""
-        leaves = of.may_leave
-        if leaves and not of.partial:
-            table = self.look_at(changes)
-            leaves = table is None or project.may_leave(table)
-        self.run_of(this).leaves = leaves
-        return leaves
+    def may_leave(self, changes: BaseRelation, of: Fold) -> bool:
+        """Whether any event of a log may leave columns as they were."""
+        if not of.may_leave or of.partial:
+            return of.may_leave
+        table = self.look_at(changes)
+        return table is None or project.may_leave(table)
 
     @available.parse_none
     @told
@@ -45,15 +40,11 @@ class FoldAdapter(LogAdapter):
             if name in held and contracts.is_same(held[name], made)
         )
 
-    @available.parse_none
-    @told
     def define(self, name: str, query: str) -> None:
         """Make a temporary view of a query, which is evaluated by whoever reads it."""
         self.connections.log_statement(f"define {name} as {query}")
         self.handle.session.sql(query).createOrReplaceTempView(name)
 
-    @available.parse_none
-    @told
     def summary(self, states: str, of: Fold, as_of: str, is_late: str) -> Found:
         """The summary of folded states, a view; ``is_late`` is SQL for those that may have an event
         older than what is known.
@@ -62,61 +53,21 @@ class FoldAdapter(LogAdapter):
         key = of.key[0]
         key_type = type_of(self.spark, states, key)
         keys = values_sql(key, key_type, session.views.rows(states))
-        query = fold.summary_sql(states, as_of, is_late, keys)
+        query = render("summary", states=states, as_of=as_of, is_late=is_late, key_values=keys)
         self.connections.log_statement(query)
         return fold.found_in(session.sql(query).toArrow().to_pylist()[0], key_type)
 
-    @available.parse_none
-    @told
-    def plan_fold(
-        self,
-        run: NodeRun,
-        found: Found | None,
-        truncates: Sequence[Truncate],
-        may_be_hit: bool,
-        resting: bool,
-        has_set_less_deletes: bool,
-    ) -> Plan:
-        """What a run has to look up, see ``fold.plan``."""
-        assert run.fold is not None
-        return fold.plan(
-            run.fold,
-            found or Found(),
-            newest_known=run.newest,
-            truncates=truncates,
-            may_be_hit=may_be_hit,
-            resting=resting,
-            has_set_less_deletes=bool(has_set_less_deletes),
-            to_fill=bool(run.to_fill),
-        )
-
-    @available.parse_none
-    def newest(self, log_time: Any, time: Any) -> Newest:
-        """``Newest`` of what a query has found."""
-        return Newest(*(None if each is None else int(each) for each in (log_time, time)))
-
-    @available.parse_none
-    def rebuilt(
-        self, live: Any, absent: Any, newest: Newest, reinserted: Any, reinserted_at: str | None
-    ) -> Rebuilt:
-        """``Rebuilt`` of what a query has found."""
-        return Rebuilt(int(live), int(absent), newest, int(reinserted), reinserted_at)
-
-    @available.parse_none
     def may_doubt_key(self, changes: BaseRelation) -> bool:
         """Whether to look for rows that say that the key of a log is none."""
         log = project.log_of(self._nodes, changes)
         return bool(message_keys.key_fields(log)) and not message_keys.is_certain(log)
 
-    @available.parse_none
     def keep_doubts(self, this: BaseRelation, found: Found | Rebuilt) -> None:
         """Have a model's table note what its new rows say of their key."""
         if found.reinserted and found.reinserted_at is not None:
             place = json.loads(found.reinserted_at)
             self.run_of(this).doubts = json.dumps({"keys": found.reinserted, **place})
 
-    @available.parse_none
-    @told
     def doubt_of_rows(self, this: BaseRelation, of: Fold) -> str | None:
         """What a run says of a key that seems to be none, None for nothing."""
         run = self.run_of(this)
@@ -126,22 +77,12 @@ class FoldAdapter(LogAdapter):
         log = project.log_of(self._nodes, run.upstreams[0])
         return message_keys.doubt(log, json.loads(noted), str(this))
 
-    @available.parse_none
-    @told
-    def truncates_in(self, query: str) -> list[Truncate]:
-        """The truncates that a query finds, see macros/current_state/truncates.sql."""
-        self.connections.log_statement(query)
-        return [fold.truncate(row) for row in self.handle.session.sql(query).toArrow().to_pylist()]
-
-    @available.parse_none
     def hold_key_ranges(self, name: str, found: Found) -> list[list[str]]:
         """Hold the ranges of the keys of folded states as arguments of this model's statements that
         follow, under names that begin so; the two ends of each as SQL, none if their type has none.
         """
         return self._hold(name, KeyRanges(found.key_type, ranges_of(found.key_values)))
 
-    @available.parse_none
-    @told
     def hold_key_ranges_of(self, name: str, relation: str, column: str) -> list[list[str]]:
         """The same for a view's column."""
         rows = self.handle.session.views.rows(relation)
@@ -151,7 +92,6 @@ class FoldAdapter(LogAdapter):
         self.handle.session.arguments.update(ranges.arguments(name))
         return ranges.sql(name)
 
-    @available.parse_none
     def ranges_to_write(self, keys: int) -> int:
         """Into how many ranges of keys, and files, a first load divides its table."""
         return fold.ranges_to_write(keys, self.spark.sparkContext.defaultParallelism)

@@ -19,15 +19,14 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors.exceptions.captured import CapturedException
 
 from dbt.adapters.lakehouse.base import told
-from dbt.adapters.lakehouse.connections import COMMANDS_THAT_LAND, LOGGER
 from dbt.adapters.lakehouse.building import BuildAdapter
+from dbt.adapters.lakehouse.connections import COMMANDS_THAT_LAND, LOGGER
 from dbt_lakehouse.dbt import commits, maintenance, misfits, namesakes, tables, tidying
 from dbt_lakehouse.dbt.catalog import columns_to_come, shown_type
 from dbt_lakehouse.dbt.stalled import TopicsStalledError
 from dbt_lakehouse.errors import LakehouseError
 from dbt_lakehouse.lake.catalog import CATALOG
 from dbt_lakehouse.lake.iceberg import expire_own_history
-from dbt_lakehouse.lake.tables import Table
 from dbt_lakehouse.spark.rows import collected
 from dbt_lakehouse.telling import telling
 
@@ -148,22 +147,6 @@ class LakehouseAdapter(BuildAdapter):
 
     @available.parse_none
     @told
-    def look_at_table(self, relation: BaseRelation) -> Table | None:
-        """A table as it is now (``lake.tables.Table``), None if there is no such table."""
-        return self.look_at(relation)
-
-    @available.parse_none
-    @told
-    def may_have_rows(
-        self, relation: BaseRelation, conditions: Sequence[tuple[str, str, Any]], since: int = 0
-    ) -> bool:
-        """Whether a table may have rows that meet all conditions and were written by a commit of a
-        sequence number above ``since``, see ``tables.may_have_rows``; False is certain.
-        """
-        return tables.may_have_rows(self.spark, relation.render(), conditions, since=since)
-
-    @available.parse_none
-    @told
     def is_worth_a_question(self, relation: BaseRelation) -> bool:
         """Whether a table is so large that a query pays which finds out what to read of it."""
         table = self.look_at(relation)
@@ -192,21 +175,6 @@ class LakehouseAdapter(BuildAdapter):
         self.handle.looks.clear()
 
     # -- a model's statements
-
-    @available.parse_none
-    @told
-    def evaluate(self, name: str, query: str) -> int:
-        """Evaluate a query once, as a temporary view for the statements of this model that follow;
-        the number of its rows. See ``spark.evaluated_views``.
-        """
-        self.connections.log_statement(f"evaluate {name} as {query}")
-        return self.handle.session.evaluate(name, query)
-
-    @available.parse_none
-    @told
-    def drop_evaluated(self, prefix: str) -> None:
-        """Drop what this model has evaluated under names that begin so."""
-        self.handle.session.views.drop_all(prefix)
 
     @available.parse_none
     @told

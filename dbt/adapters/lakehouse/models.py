@@ -229,8 +229,6 @@ class ModelAdapter(SessionAdapter):
             between = (reading.since.snapshot, reading.until.snapshot)
         return tables.may_have_rows(self.spark, str(upstream), conditions, between)
 
-    @available.parse_none
-    @told
     def sequence_read_by_all(self, upstream: BaseRelation) -> int:
         """The sequence number up to which all gold tables of namespaces have read a table."""
         read = []

@@ -191,8 +191,6 @@ class WritingAdapter(ModelAdapter):
         if run is not None and run.is_moved:
             self.note(this)
 
-    @available.parse_none
-    @told
     def refuse_overtaken(self, this: BaseRelation) -> None:
         """Stop a model whose table somebody else has written since its run began, before it writes
         to tables that it shares with other models.

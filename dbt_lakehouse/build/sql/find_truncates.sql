@@ -1,8 +1,8 @@
 {% import 'events.sql' as events %}
 {#
-  The newest truncates of a run, one for each source table: those among rows of a log, and remembered
-  ones. Of a log of several source tables, the earliest new one of each too: a row that a later one
-  leaves alone, because it is another table's by then, may rest on what that took away.
+  The newest truncates of a run, one for each source table: those among rows of a log, and
+  remembered ones. Of a log of several source tables, the earliest new one of each too: a row that a
+  later one leaves alone, because it is another table's by then, may rest on what that took away.
 
   Arguments:
       fold: the Fold.

@@ -30,17 +30,20 @@
 {% set applied = 'true' if fold.takes_late else '_in_time' %}
 {% set row = ['_operation', '_expires_at', '_occurred_at', '_position', '_is_state']
     + ([] if fills else fold.columns) %}
-{% set truncates = none if fold.several_sources else truncates %}
+{% set truncated = truncates and not fold.several_sources %}
 {% set start = '(select max_by(_time, _position) from truncates)' %}
+{% set is_insert = "_operation = 'insert' and not _is_state" %}
+{% set said = fold.hashable_columns | join(', ') or '_occurred_at' %}
+{% set row_hash = 'xxhash64(' ~ said ~ ')' %}
 {% set newest_before %}
-{{ 'greatest(' if truncates }}max(_guard_time) over (
+{{ 'greatest(' if truncated }}max(_guard_time) over (
             partition by {{ key_list }}
             order by _position
             rows between unbounded preceding and 1 preceding
-        ){{ ', ' ~ start ~ ')' if truncates }}
+        ){{ ', ' ~ start ~ ')' if truncated }}
 {%- endset %}
 with
-{% if truncates %}
+{% if truncated %}
 truncates as (
     select * from {{ truncates }}
 ),
@@ -94,7 +97,7 @@ judged as (
     from {{ 'since_truncate' if fold.several_sources else 'events' }}
     {% if fold.several_sources %}
     where coalesce(_position >= _truncated_at, true)
-    {% elif truncates %}
+    {% elif truncated %}
     -- What came before the newest truncate no longer matters.
     where
         coalesce(_position > (select max(_position) from truncates), true)
@@ -131,7 +134,7 @@ folded as (
         {% if fold.ends_lives %}
         max({{ order }}) filter (where _begins_life) as _last_life,
         {% endif %}
-        {{ 'greatest(' if truncates }}max(_guard_time){{ ', ' ~ start ~ ')' if truncates }}
+        {{ 'greatest(' if truncated }}max(_guard_time){{ ', ' ~ start ~ ')' if truncated }}
             as _max_occurred_at,
         max(_position) filter (where _guard_time is null) as _null_position,
         count_if(not _in_time) as _late_events,
@@ -141,8 +144,6 @@ folded as (
         min(_position) filter (where not _is_state) as _first_position,
         min(_guard_time) filter (where not _is_state) as _first_time,
         {% if doubts %}
-        {% set is_insert = "_operation = 'insert' and not _is_state" %}
-        {% set row_hash = 'xxhash64(' ~ (fold.hashable_columns | join(', ') or '_occurred_at') ~ ')' %}
         -- More than there are deletes for. The same row twice is a message that came again.
         coalesce(
             count_if({{ is_insert }}) > count_if(_operation in ('delete', 'truncate')) + 1

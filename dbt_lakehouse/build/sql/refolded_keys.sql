@@ -1,6 +1,7 @@
 {% import 'parts.sql' as parts %}
 {#
-  The keys that are folded from their whole log whatever is new of them; one may come more than once.
+  The keys that are folded from their whole log whatever is new of them. One may come more than
+  once.
 
   Arguments:
       fold: the Fold.
@@ -13,10 +14,10 @@
       to_fill: the columns that are to be filled (parts.is_to_be_filled).
 #}
 {% set key_list = fold.key | join(', ') %}
-{% set union = namespace(word='') %}
-{% if new_truncates %}
 {% set position = new_truncates[0] if new_truncates | length == 1
     else 'least(' ~ new_truncates | join(', ') ~ ')' %}
+{% set union = namespace(word='') %}
+{% if new_truncates %}
 -- It comes late, so what they are may rest on what it took away.
 select {{ key_list }}
 from {{ gold }}

@@ -1,0 +1,230 @@
+"""What is known of the keys for which it may make a difference, and with it the events to fold: the
+second step of an incremental run of a gold table (``current_state``).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from dbt_lakehouse.build.model import Lake, Model, pinned, view_of
+from dbt_lakehouse.build.remembered import Remembered
+from dbt_lakehouse.build.templates import part, render
+from dbt_lakehouse.dbt.declarations import Fold, quoted
+from dbt_lakehouse.dbt.fold import Found, Plan, Truncate
+from dbt_lakehouse.dbt.node_run import NodeRun
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a run looks up, and from what; relations are SQL to select from."""
+
+    plan: Plan
+    found: Found | None
+    """The summary of the new events' states, None without new events."""
+    states: str
+    """The view of those states."""
+    new_events: str
+    remembered: str
+    """`deleted_keys` up to where the run reads it."""
+    deletes: str | None
+    """The deletes without a set of a namespace, None of other tables."""
+    truncates: Sequence[Truncate]
+    hit_by_others: str | None
+    """The keys that a delete without a set hits or that have expired."""
+    resting: str | None
+    """The keys whose rows have got values of others'."""
+    is_late: str
+    """The condition of ``sql/late_states.sql``."""
+    horizon: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The view of the events to fold, and what is counted of them."""
+
+    events: str
+    refolded_keys: int
+    """Keys that are folded from their whole log."""
+    keys_beyond_log: int
+    """Those of them whose known state the log does not reach back to."""
+    late_after_purge: int
+    """Keys that may have had a state that was forgotten."""
+
+
+class LookUp:
+    """The look-up of one run."""
+
+    def __init__(
+        self, lake: Lake, model: Model, run: NodeRun, remembered: Remembered, asked: Question
+    ) -> None:
+        assert run.fold is not None
+        self._lake: Final = lake
+        self._model: Final = model
+        self._run: Final = run
+        self._fold: Final[Fold] = run.fold
+        self._of: Final = remembered
+        self._asked: Final = asked
+        log = run.upstreams[0]
+        self._log: Final = pinned(log, run.snapshot_of(log))
+        self._gold: Final = lake.pinned_own(model.this)
+        plan = asked.plan
+        self._states: Final = asked.states if plan.all_keys or plan.late_keys else None
+        """The states of the new events, None if none of their keys is looked up."""
+
+    def answer(self) -> Answer:
+        """Look up what is to be looked up."""
+        asked, view = self._asked, self._view
+        refolded = self._evaluate_refolded()
+        self._lake.evaluate(
+            view("unsettled"),
+            render(
+                "unsettled_keys",
+                key=self._fold.key,
+                states=self._states,
+                is_late=None if asked.plan.all_keys else asked.is_late,
+                hit_by_others=asked.hit_by_others if asked.plan.hit_keys else None,
+                refolded=refolded,
+            ),
+        )
+        self._lake.evaluate(view("known"), self._known_states(self._ranges(refolded)))
+        misplaced = self._lake.evaluate(
+            view("misplaced"),
+            render(
+                "misplaced_keys",
+                fold=self._fold,
+                states=self._states,
+                deletes=asked.deletes,
+                known=view("known"),
+                unsettled=view("unsettled"),
+                horizon=asked.horizon,
+                refolded=refolded,
+            ),
+        )
+        forgotten = self._late_after_purge()
+        beyond = self._read_whole_log() if misplaced else 0
+        self._lake.define(
+            view("events_to_fold"),
+            render(
+                "events_to_fold",
+                fold=self._fold,
+                new_events=asked.new_events,
+                deletes=asked.deletes,
+                known=view("known"),
+                unsettled=view("unsettled"),
+                misplaced=view("misplaced") if misplaced else None,
+                log=view("log"),
+            ),
+        )
+        return Answer(view("events_to_fold"), misplaced, beyond, forgotten)
+
+    def _view(self, name: str) -> str:
+        return view_of(self._model.this, name)
+
+    def _evaluate_refolded(self) -> str | None:
+        """The view of the keys that are folded from their whole log in any case, None if there is
+        no reason for any.
+        """
+        asked = self._asked
+        new_truncates = [each.position for each in asked.truncates if each.is_new]
+        of_sources = bool(asked.truncates) and self._fold.several_sources
+        to_fill = self._run.to_fill if asked.plan.filled else {}
+        if not (new_truncates or of_sources or asked.plan.resting or to_fill):
+            return None
+        name = self._view("refolded")
+        self._lake.evaluate(
+            name,
+            render(
+                "refolded_keys",
+                fold=self._fold,
+                log=self._log,
+                gold=self._gold,
+                remembered=asked.remembered,
+                scope=self._model.scope,
+                new_truncates=new_truncates,
+                truncates=self._view("truncates") if of_sources else None,
+                states=self._states,
+                resting=asked.resting if asked.plan.resting else None,
+                to_fill=dict(zip(quoted(to_fill), to_fill.values(), strict=True)),
+            ),
+        )
+        return name
+
+    def _ranges(self, refolded: str | None) -> list[list[str]]:
+        """The ranges of the keys that are looked up: of all states, if these are all, or few;
+        another query otherwise.
+        """
+        plan, found = self._asked.plan, self._asked.found
+        name = self._view("known")
+        if (
+            found is not None
+            and not plan.hit_keys
+            and refolded is None
+            and (plan.all_keys or self._run.suits_small)
+        ):
+            return self._lake.hold_key_ranges(name, found)
+        return self._lake.hold_key_ranges_of(name, self._view("unsettled"), self._fold.key[0])
+
+    def _known_states(self, ranges: list[list[str]]) -> str:
+        fold, truncates = self._fold, self._asked.truncates
+        source = ["`_source`"] if fold.several_sources else []
+        return render(
+            "known_states",
+            fold=fold,
+            keys=self._view("unsettled"),
+            gold=self._gold,
+            remembered=self._asked.remembered,
+            scope=self._model.scope,
+            columns=fold.columns if self._run.leaves else source,
+            ranges=ranges,
+            truncated_at=(
+                truncates[0].position if truncates and not fold.several_sources else None
+            ),
+        )
+
+    def _late_after_purge(self) -> int:
+        if self._asked.horizon is None or self._states is None:
+            return 0
+        return self._count(
+            render(
+                "late_after_purge",
+                key=self._fold.key,
+                states=self._states,
+                known=self._view("known"),
+                horizon=self._asked.horizon,
+            )
+        )
+
+    def _read_whole_log(self) -> int:
+        """Read all events of the misplaced keys; of so many of these it does not have all."""
+        view = self._view
+        deletes = None
+        if self._fold.namespace is not None:
+            table: Any = self._lake.relation_of("set_less_deletes")
+            now = self._lake.look_at_table(table)
+            deletes = None if now is None else pinned(table, now.snapshot)
+        self._lake.evaluate(
+            view("log"),
+            part(
+                "events",
+                "all_events",
+                self._fold,
+                self._log,
+                deletes,
+                view("misplaced"),
+                bool(self._asked.truncates),
+            ),
+        )
+        return self._count(
+            render(
+                "keys_beyond_log",
+                key=self._fold.key,
+                misplaced=view("misplaced"),
+                known=view("known"),
+                log=view("log"),
+            )
+        )
+
+    def _count(self, query: str) -> int:
+        (row,) = self._lake.query(query)
+        (count,) = row.values()
+        return int(count)

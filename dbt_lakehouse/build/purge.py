@@ -1,0 +1,50 @@
+"""Forgets the states of absent keys in `silver.deleted_keys` that were recorded long ago."""
+
+from typing import Any
+
+from dbt_lakehouse.build.model import Lake, view_of
+from dbt_lakehouse.build.templates import render
+from dbt_lakehouse.dbt.node_run import HORIZON, PURGED
+
+
+def purge(lake: Lake, this: Any, as_of: str, days: float) -> None:
+    """Forget the states that were recorded more than so many days before ``as_of``, and note the
+    newest time among them (of the log or of the source) as the table's purge horizon: an event of
+    an unknown key whose log time or source time is not after the horizon may belong to a forgotten
+    state, so it is folded with its key's whole log.
+
+    A namespace's deletes without a set are for its gold tables to read: those that one of them has
+    not read yet stay, however old they are. A table whose model was not there meanwhile finds noted
+    that some are gone, and is built anew (``dbt_lakehouse.dbt.node_run``).
+    """
+    # Most runs have nothing to forget, and find out without a query.
+    if not lake.may_have_rows(
+        this,
+        [("recorded_at", "<=", (as_of, days)), ("scope", "not starting with", "truncated:")],
+    ):
+        return
+    old = view_of(this, "old")
+    # Rows are chosen by a column of Iceberg's own, which a delete can't ask for.
+    lake.evaluate(
+        old,
+        render(
+            "old_states",
+            deleted_keys=this,
+            as_of=as_of,
+            seconds=days * 86400,
+            sequence=lake.sequence_read_by_all(this),
+        ),
+    )
+    (found,) = lake.query(render("summary_of_purge", old=old))
+    if found["keys"]:
+        table = lake.look_at_table(this)
+        horizon = max(found["horizon"] or "", (table and table.noted(HORIZON)) or "")
+        notes = {HORIZON: horizon}
+        if found["sequence"] is not None:
+            notes[PURGED] = found["sequence"]
+        # Before the states go: who finds neither would take a late event for the first.
+        lake.note(this, notes)
+        lake.execute(render("forget_old_states", deleted_keys=this, old=old))
+        lake.count(f"{this.schema}.{this.identifier}", {"purged_keys": found["keys"]}, as_of)
+        lake.tell(f"{this}: purged {found['keys']} states, horizon {horizon}")
+    lake.drop_evaluated(view_of(this, ""))

@@ -1,0 +1,131 @@
+"""What `silver.deleted_keys` remembers of a gold table: the states of its absent keys, and its
+newest truncates.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from dbt_lakehouse.build.model import Lake, Model, view_of
+from dbt_lakehouse.build.templates import render
+from dbt_lakehouse.dbt import fold as folds
+from dbt_lakehouse.dbt.declarations import Fold
+from dbt_lakehouse.dbt.fold import Newest, Truncate
+from dbt_lakehouse.dbt.node_run import HORIZON
+
+OF_TRUNCATES: Final = "truncated:"
+OF_NAMESPACES: Final = "aerospike:"
+
+
+def truncates_scope(model: Any) -> str:
+    """Under which name a table's truncates are remembered."""
+    return f"{OF_TRUNCATES}{model.scope}"
+
+
+class Remembered:
+    """What is remembered of the table of a model, and how it gets there.
+
+    Each change is made before the table's own commit: a crash between them loses nothing.
+    """
+
+    def __init__(self, lake: Lake, model: Model, fold: Fold) -> None:
+        self._lake: Final = lake
+        self._model: Final = model
+        self._fold: Final = fold
+        self._truncates: Final = truncates_scope(model)
+        self.table: Final = lake.own_table("deleted_keys")
+        self.scopes: Final = (model.scope, self._truncates)
+
+    @property
+    def horizon(self) -> str | None:
+        """Up to when states were forgotten, as text; None for never."""
+        table = self._lake.look_at_table(self.table)
+        return None if table is None else table.noted(HORIZON)
+
+    def has_states(self) -> bool:
+        """Whether there may be states of the table's keys."""
+        return self._lake.may_have_rows(self.table, [("scope", "=", self._model.scope)])
+
+    def has_truncates(self) -> bool:
+        """Whether there may be truncates of the table."""
+        return self._lake.may_have_rows(self.table, [("scope", "=", self._truncates)])
+
+    def has_deletes(self, namespace: str, since: int = 0) -> bool:
+        """Whether there may be deletes without a set, of commits above a sequence number."""
+        scope = f"{OF_NAMESPACES}{namespace}"
+        return self._lake.may_have_rows(self.table, [("scope", "=", scope)], since=since)
+
+    def newest(self) -> Newest:
+        """The newest of all that is known of the table's keys, which it takes a query to find."""
+        query = render(
+            "newest_known", table=self._model.this, deleted_keys=self.table, scopes=self.scopes
+        )
+        (row,) = self._lake.query(query)
+        return Newest(*row.values())
+
+    def find_truncates(self, log: str, remembered: str | None) -> list[Truncate]:
+        """The newest truncates among rows of the log and those that ``remembered`` has, see
+        ``sql/find_truncates.sql``; also made a view, ``truncates``.
+        """
+        query = render(
+            "find_truncates",
+            fold=self._fold,
+            log=log,
+            remembered=remembered,
+            scope=self._truncates,
+        )
+        found = [folds.truncate(row) for row in self._lake.query(query)]
+        self._lake.define(
+            view_of(self._model.this, "truncates"),
+            render("truncates", truncates=found, several_sources=self._fold.several_sources),
+        )
+        return found
+
+    def keep_truncates(self, truncates: Sequence[Truncate], *, rebuild: bool = False) -> None:
+        """Keep the new ones of some truncates. A rebuild keeps those of the log and no others: what
+        the log has may have been declared anew.
+        """
+        if truncates:
+            self._lake.refuse_overtaken(self._model.this)
+        if rebuild and self.has_truncates():
+            self._lake.execute(
+                render("forget_truncates", deleted_keys=self.table, scope=self._truncates)
+            )
+        new = [each for each in truncates if each.is_new]
+        if new:
+            self._lake.execute(
+                render(
+                    "remember_truncates",
+                    deleted_keys=self.table,
+                    scope=self._truncates,
+                    truncates=new,
+                    as_of=self._model.as_of,
+                )
+            )
+
+    def keep_absent(self, states: str, *, refolded: bool) -> None:
+        """Keep the keys of folded states that end absent, see ``sql/remember_absent_keys.sql``."""
+        self._lake.refuse_overtaken(self._model.this)
+        self._lake.execute(
+            render(
+                "remember_absent_keys",
+                deleted_keys=self.table,
+                scope=self._model.scope,
+                states=states,
+                key=self._fold.key,
+                refolded=refolded,
+                as_of=self._model.as_of,
+            )
+        )
+
+    def forget_unknown(self, log: str, deletes: str | None) -> None:
+        """Forget the states of keys that the log does not have, or no longer."""
+        self._lake.execute(
+            render(
+                "forget_unknown_keys",
+                deleted_keys=self.table,
+                scope=self._model.scope,
+                fold=self._fold.without_columns(),
+                log=log,
+                deletes=deletes,
+            )
+        )

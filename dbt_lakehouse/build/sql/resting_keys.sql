@@ -1,0 +1,15 @@
+{#
+  The keys whose rows have got values of others' since a model has read the log
+  (key_updates.py), or may have.
+
+  Arguments:
+      log: the log, to select from.
+      key: the columns.
+      sequence: the sequence number up to which the model has read the log.
+#}
+select {{ key | join(', ') }}
+from {{ log }}
+where
+    _key_update.key_before.{{ key[0] }} is not null
+    and size(_key_update.columns) > 0
+    and _last_updated_sequence_number > {{ sequence }}

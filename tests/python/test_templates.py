@@ -1,0 +1,324 @@
+"""The SQL templates of dbt_lakehouse/build: each is rendered for every shape of a table, is told
+all that it asks for, and gives one whole statement.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from itertools import product
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from jinja2 import UndefinedError, meta
+
+from dbt_lakehouse.build import templates
+from dbt_lakehouse.build.templates import part, render
+from dbt_lakehouse.config.paths import ROOT
+from dbt_lakehouse.dbt import declarations
+from dbt_lakehouse.dbt.declarations import Fold
+from dbt_lakehouse.dbt.fold import Newest, Truncate
+
+FOLDER: Final = ROOT / "dbt_lakehouse" / "build" / "sql"
+# What others import.
+PARTS: Final = frozenset({"parts", "events"})
+AS_OF: Final = "2026-10-02 00:00:00.000000"
+TRUNCATE: Final = Truncate("named_struct('offset', 1)", "timestamp_micros(2)", "", is_new=True)
+
+
+OF_ALL: Final = {
+    "columns": {"it's": "string", "tags": "map<string, string>"},
+    "topic": None,
+    "where": None,
+    "keyless": False,
+    "partial": False,
+    "order_by_source_time": None,
+}
+
+
+def _fold(**but: Any) -> Fold:
+    of = {"key": {"id": "bigint"}, "source_table": "orders"}
+    of |= {"source_schema": None, "source_database": None}
+    return declarations.fold(declarations.change_log(OF_ALL | of | but))
+
+
+def _set(**but: Any) -> Fold:
+    of = {"key": {}, "namespace": "shop", "set": "users"}
+    return declarations.fold(declarations.change_log(OF_ALL | of | but))
+
+
+FOLDS: Final[Mapping[str, Fold]] = {
+    "of a table": _fold(),
+    "of a table by source time": _fold(order_by_source_time=True),
+    "of several sources": _fold(source_database="*"),
+    "of a set": _set(),
+    "of partial records": _set(partial=True),
+    "of partial records by source time": _set(partial=True, order_by_source_time=True),
+    "of key alone": _fold(columns={}),
+}
+YES_AND_NO: Final = (True, False)
+
+
+def _flags(*names: str) -> Iterator[dict[str, bool]]:
+    for values in product(YES_AND_NO, repeat=len(names)):
+        yield dict(zip(names, values, strict=True))
+
+
+def gold_statements(fold: Fold) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each template that gold tables use, with arguments of every kind."""
+    deletes = "select _digest, _position, _occurred_at, true as _is_new from d"
+    deletes_or_none = deletes if fold.namespace else None
+    for each in _flags("fills", "doubts", "only_live"):
+        for truncates in ("t", None):
+            yield (
+                "fold",
+                {
+                    "fold": fold,
+                    "events": "e",
+                    "truncates": truncates,
+                    "as_of": AS_OF,
+                    "columns": ["*"],
+                    **each,
+                },
+            )
+    for remembered in ("r", None):
+        yield "find_truncates", {"fold": fold, "log": "l", "remembered": remembered, "scope": "s"}
+    for found in ([TRUNCATE], [TRUNCATE, TRUNCATE], []):
+        yield "truncates", {"truncates": found, "several_sources": fold.several_sources}
+    for newest, horizon, truncates in product(
+        (None, Newest(None, None), Newest(1, None), Newest(1, 2)), ("2026-01-01", None), ("t", None)
+    ):
+        yield "late_states", {"newest": newest, "horizon": horizon, "truncates": truncates}
+    for refolded in YES_AND_NO:
+        yield (
+            "remember_absent_keys",
+            {
+                "deleted_keys": "k",
+                "scope": "s",
+                "states": "st",
+                "key": fold.key,
+                "refolded": refolded,
+                "as_of": AS_OF,
+            },
+        )
+    for new, all_truncates, resting, to_fill in product(
+        ([], ["p"], ["p", "q"]), ("t", None), ("select id from x", None), ({"`a`": None}, {})
+    ):
+        if new or all_truncates or resting or to_fill:
+            yield (
+                "refolded_keys",
+                {
+                    "fold": fold,
+                    "log": "l",
+                    "gold": "g",
+                    "remembered": "r",
+                    "scope": "s",
+                    "new_truncates": new,
+                    "truncates": all_truncates,
+                    "states": "st",
+                    "resting": resting,
+                    "to_fill": to_fill,
+                },
+            )
+    for states, hit, refolded in product(("st", None), ("select id from h", None), ("f", None)):
+        if states or hit or refolded:
+            for is_late in ("true", None):
+                yield (
+                    "unsettled_keys",
+                    {
+                        "key": fold.key,
+                        "states": states,
+                        "is_late": is_late,
+                        "hit_by_others": hit,
+                        "refolded": refolded,
+                    },
+                )
+    for ranges, truncated_at in product(([], [[":a", ":b"], [":c", ":d"]]), ("p", None)):
+        yield (
+            "known_states",
+            {
+                "fold": fold,
+                "keys": "u",
+                "gold": "g",
+                "remembered": "r",
+                "scope": "s",
+                "columns": fold.columns,
+                "ranges": ranges,
+                "truncated_at": truncated_at,
+            },
+        )
+    for states, horizon, refolded in product(("st", None), ("2026-01-01", None), ("f", None)):
+        yield (
+            "misplaced_keys",
+            {
+                "fold": fold,
+                "states": states,
+                "deletes": deletes_or_none,
+                "known": "kn",
+                "unsettled": "u",
+                "horizon": horizon,
+                "refolded": refolded,
+            },
+        )
+    for misplaced in ("m", None):
+        yield (
+            "events_to_fold",
+            {
+                "fold": fold,
+                "new_events": "select * from n",
+                "deletes": deletes_or_none,
+                "known": "kn",
+                "unsettled": "u",
+                "misplaced": misplaced,
+                "log": "l",
+            },
+        )
+    for each in _flags("leaves", "refolded", "truncated"):
+        yield (
+            "merge_states",
+            {"table": "g", "fold": fold, "states": "st", "ranges": [[":a", ":b"]], **each},
+        )
+    for expires, new_deletes in product(YES_AND_NO, (deletes, None)):
+        if expires or new_deletes:
+            yield (
+                "hit_by_others",
+                {"gold": "g", "expires": expires, "deletes": new_deletes, "as_of": AS_OF},
+            )
+    for set_less in ("d", None) if fold.namespace else (None,):
+        yield (
+            "lost_states",
+            {
+                "table": "g",
+                "log": "l",
+                "key": fold.key,
+                "deleted_keys": "k",
+                "scope": "s",
+                "deletes": set_less,
+            },
+        )
+        yield (
+            "forget_unknown_keys",
+            {
+                "deleted_keys": "k",
+                "scope": "s",
+                "fold": fold.without_columns(),
+                "log": "l",
+                "deletes": set_less,
+            },
+        )
+    if fold.columns:
+        yield "lost_values", {"table": "g", "log": "l", "key": fold.key, "columns": fold.columns}
+
+
+def other_statements() -> Iterator[tuple[str, dict[str, Any]]]:
+    """The templates that ask for no fold."""
+    yield (
+        "remember_truncates",
+        {
+            "deleted_keys": "k",
+            "scope": "it's",
+            "truncates": [TRUNCATE, TRUNCATE],
+            "as_of": AS_OF,
+        },
+    )
+    yield "forget_truncates", {"deleted_keys": "k", "scope": "s"}
+    yield "newest_known", {"table": "g", "deleted_keys": "k", "scopes": ["a", "it's"]}
+    yield "summary", {"states": "st", "as_of": AS_OF, "is_late": "true", "key_values": "array()"}
+    yield "summary_of_rebuild", {"states": "st", "deleted_keys": "k", "scopes": ["a"]}
+    yield "keys_beyond_log", {"key": ["a", "b"], "misplaced": "m", "known": "k", "log": "l"}
+    yield "late_after_purge", {"key": ["a"], "states": "s", "known": "k", "horizon": "2026-01-01"}
+    yield "rows_by_key", {"states": "s", "columns": ["a", "b"], "key": ["a"], "ranges": 2}
+    yield "lost_copies", {"table": "t", "columns": ["a", "b"], "given": "select 1"}
+    yield "lost_rows", {"table": "t", "columns": "c", "other": "o", "other_columns": "d"}
+    yield "resting_keys", {"log": "l", "key": ["a", "b"], "sequence": 3}
+    yield "old_states", {"deleted_keys": "k", "as_of": AS_OF, "seconds": 1.5, "sequence": 7}
+    yield "forget_old_states", {"deleted_keys": "k", "old": "o"}
+    yield "summary_of_purge", {"old": "o"}
+    yield "merge_state_table", {"table": "t", "rows": "select 1", "key": ["a", "b"]}
+
+
+def statements() -> Iterator[tuple[str, dict[str, Any]]]:
+    yield from other_statements()
+    for fold in FOLDS.values():
+        yield from gold_statements(fold)
+
+
+@cache
+def comments() -> frozenset[str]:
+    """The comments that templates have: each is a line of its own."""
+    texts = [path.read_text() for path in FOLDER.glob("*.sql")]
+    return frozenset(each.strip() for text in texts for each in re.findall(r"(?m)^ *(--.*)$", text))
+
+
+def faults(sql: str) -> list[str]:
+    """What no statement has: an open bracket, a comma before the end of a list, a comment that
+    swallows what follows it, Python's words, blanks at the end of a line.
+    """
+    found = []
+    bare = re.sub(r"--[^\n]*", "", re.sub(r"'(?:[^'\\]|\\.)*'|`[^`]*`", "x", sql))
+    if bare.count("(") != bare.count(")"):
+        found.append("brackets")
+    if re.search(r",\s*(?:\)|from\b|where\b|group by\b|,|$)", bare):
+        found.append("comma")
+    if re.search(r"\bNone\b|\bTrue\b|\bFalse\b|Undefined", bare):
+        found.append("Python")
+    if re.search(r"\b(?:and|or|where|union|union all|from|,)\s*(?:\)|$)", bare):
+        found.append("end")
+    if not {each.strip() for each in re.findall(r"--.*", sql)} <= comments():
+        found.append("comment")
+    return found
+
+
+@pytest.mark.parametrize("name", sorted({name for name, _ in statements()}))
+def test_a_template_gives_a_whole_statement(name: str) -> None:
+    rendered = [render(each, **given) for each, given in statements() if each == name]
+    assert {sql: found for sql in rendered if (found := faults(sql))} == {}
+
+
+@pytest.mark.parametrize("fold", FOLDS.values(), ids=FOLDS)
+def test_parts_are_whole(fold: Fold) -> None:
+    deletes = "d" if fold.namespace else None
+    for keys in ("k", None):
+        assert faults(part("events", "log_events", fold, "l", deletes, keys)) == []
+        assert faults(part("events", "all_events", fold, "l", deletes, keys)) == []
+    assert faults(part("events", "truncates", fold, "l")) == []
+
+
+def test_every_template_is_rendered_here() -> None:
+    files = {path.stem for path in FOLDER.glob("*.sql")} - PARTS
+    assert files == {name for name, _ in statements()}
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.sql")), ids=lambda path: path.stem)
+def test_a_template_is_told_what_it_asks_for(path: Path) -> None:
+    asked = meta.find_undeclared_variables(templates.parsed(path.stem)) - {"namespace"}
+    given = [{*arguments} for name, arguments in statements() if name == path.stem]
+    # A part is told by the arguments of its macros.
+    assert asked == set().union(*given) if given else asked == set()
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.sql")), ids=lambda path: path.stem)
+def test_a_template_says_what_it_is(path: Path) -> None:
+    text = re.sub(r"^(?:\{% import .*\n)+\n?", "", path.read_text())
+    assert text.startswith("{#")
+    assert max(map(len, text.splitlines())) <= 100
+
+
+def test_a_name_that_is_not_given_is_an_error() -> None:
+    with pytest.raises(UndefinedError, match="scope"):
+        render("forget_truncates", deleted_keys="k")
+
+
+@pytest.mark.parametrize(
+    ("sql", "fault"),
+    [
+        ("select (a from t", "brackets"),
+        ("select a, from t", "comma"),
+        ("select None from t", "Python"),
+        ("select a from t where", "end"),
+        ("-- why select a from t", "comment"),
+        ("select 'a, from' from `(`", None),
+    ],
+)
+def test_a_fault_is_found(sql: str, fault: str | None) -> None:
+    assert faults(sql) == ([] if fault is None else [fault])
