@@ -211,16 +211,17 @@ class CurrentState(Building):
             for each in new_truncates:
                 lake.change(self.this, f"delete from {self.this} where _position < {each.position}")
         states, horizon = self.view("states"), of.horizon
+        # Which rows a truncate takes away is then a matter of where they are from.
+        of_sources = fold.several_sources and bool(truncates)
         is_late = render(
             "late_states",
             newest=run.newest,
             horizon=horizon,
-            truncates=self.view("truncates") if fold.several_sources and truncates else None,
+            truncates=self.view("truncates") if of_sources else None,
         )
         found = None
         if has_new_events:
-            lake.evaluate(states, self.sql())
-            found = lake.summary(states, fold, self.model.as_of, is_late)
+            found = self._evaluate(states, self.sql(), is_late, observed=not of_sources)
             lake.keep_doubts(self.this, found)
         plan = folds.plan(
             fold,
@@ -260,8 +261,7 @@ class CurrentState(Building):
             counts["refolded_keys"] = answer.refolded_keys
             counts["keys_beyond_log"] = answer.keys_beyond_log
             counts["late_after_purge"] = answer.late_after_purge
-            lake.evaluate(states, self._states.of(answer.events))
-            found = lake.summary(states, fold, self.model.as_of, "false")
+            found = self._evaluate(states, self._states.of(answer.events), "false", observed=True)
         refolded = counts["refolded_keys"] > 0
         if found.absent or (refolded and found.keys):
             of.keep_absent(states, refolded=refolded)
@@ -279,6 +279,17 @@ class CurrentState(Building):
             f" {counts['refolded_keys']} keys refolded from the log"
         )
         return built
+
+    def _evaluate(self, states: str, query: str, is_late: str, *, observed: bool) -> Found:
+        """Evaluate states as a view, and with them what is asked of them, if they are few."""
+        return self.lake.evaluate_states(
+            states,
+            query,
+            self._fold,
+            self.model.as_of,
+            is_late,
+            observed=observed and self.run.is_small,
+        )
 
     def _merged(self, states: str, found: Found, *, refolded: bool, truncated: bool) -> Built:
         newest = self.run.newest or self._remembered.newest()

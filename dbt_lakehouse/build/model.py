@@ -141,8 +141,10 @@ class Lake(Protocol):
         """Whether rows of a log may have got values of another key's row since it was read."""
         ...
 
-    def summary(self, states: str, of: Fold, as_of: str, is_late: str) -> Found:
-        """The summary of folded states."""
+    def evaluate_states(
+        self, name: str, query: str, of: Fold, as_of: str, is_late: str, *, observed: bool
+    ) -> Found:
+        """Evaluate folded states as a view; their summary."""
         ...
 
     def hold_key_ranges(self, name: str, found: Found) -> list[list[str]]:

@@ -7,6 +7,7 @@ difference, since all of it is older. What else has to be looked at is said by `
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
 from dbt_lakehouse.dbt.declarations import Fold
@@ -167,7 +168,11 @@ def plan(
 
 def found_in(row: Mapping[str, Any], key_type: str) -> Found:
     """What ``summary.sql`` has found; ``key_type`` is the type of the first key column."""
-    return Found(**{**row, "key_values": tuple(row["key_values"] or ()), "key_type": key_type})
+    values = row["key_values"] or ()
+    if key_type.startswith("decimal"):
+        # JSON has whole ones as integers, which may be greater than any that Spark is handed.
+        values = map(Decimal, values)
+    return Found(**{**row, "key_values": tuple(values), "key_type": key_type})
 
 
 def truncate(row: Mapping[str, Any]) -> Truncate:

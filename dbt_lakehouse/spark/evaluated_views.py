@@ -6,9 +6,12 @@ those of the views that it reads in turn, before it finds that it is cached. An 
 a leaf to what reads it, held in the executors' memory or on their disks, with its true size.
 """
 
+import json
+from decimal import Decimal
 from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import expr
 
 from dbt_lakehouse.spark.java import java_class
 
@@ -42,6 +45,17 @@ class EvaluatedViews:
         dataset = java_class("org.apache.spark.sql.classic.Dataset")
         dataset.ofRows(self._spark._jsparkSession, relation).createOrReplaceTempView(name)
         return int(relation.cacheBuilder().rowCountStats().value())
+
+    def create_observed(self, name: str, rows: DataFrame, aggregate: str) -> dict[str, Any]:
+        """``create`` a view, and have Spark take an aggregate of its rows while it evaluates them:
+        a struct, as SQL without ``filter``, ``distinct`` and subqueries. Its values are those of
+        JSON, numbers with all of their digits.
+        """
+        observed = rows.observe(name, expr(aggregate).alias("taken"))
+        self.create(name, observed)
+        metrics = observed._jdf.queryExecution().observedMetrics()
+        taken: dict[str, Any] = json.loads(metrics.apply(name).json(), parse_float=Decimal)["taken"]
+        return taken
 
     def has(self, name: str) -> bool:
         """Whether there is a view of that name."""

@@ -195,6 +195,31 @@ def test_a_name_can_be_used_again_and_is_gone_when_dropped(session: LakeSession)
     session.views.drop("small")
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        "select id, cast(id as decimal(38, 2)) as amount from range(4)",
+        # In two tasks, behind a shuffle.
+        "select id % 3 as id, max(cast(id as decimal(38, 2))) as amount"
+        " from range(0, 4, 1, 2) group by 1",
+    ],
+)
+def test_what_is_observed_of_a_view_is_what_a_query_of_it_gives(
+    session: LakeSession, query: str
+) -> None:
+    aggregate = """named_struct(
+        'rows', count(*),
+        'ids', array_sort(collect_list(id)),
+        'greatest', max(amount) + 99999999999999999999999999999999999,
+        'none', max(cast(null as bigint)),
+        'text', to_json(max(if(id > 1, struct('a \\" b' as text, id), null)))
+    )"""
+    taken = session.views.create_observed("seen", session.sql(query), aggregate)
+    (row,) = session.sql(f"select {aggregate} as taken from seen").toArrow().to_pylist()
+    assert taken == row["taken"]
+    assert taken["ids"] == sorted(each["id"] for each in session.sql(query).collect())
+
+
 def test_rows_of_years_that_python_has_not(session: LakeSession) -> None:
     """As `dbt show` fetches them, and the report of a test that fails."""
     (row,) = collected(

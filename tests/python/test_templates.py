@@ -26,7 +26,7 @@ AS_OF: Final = "2026-10-02 00:00:00.000000"
 TRUNCATE: Final = Truncate("named_struct('offset', 1)", "timestamp_micros(2)", "", is_new=True)
 
 
-OF_ALL: Final = {
+OF_ALL: Final[Mapping[str, Any]] = {
     "columns": {"it's": "string", "tags": "map<string, string>"},
     "topic": None,
     "where": None,
@@ -37,14 +37,14 @@ OF_ALL: Final = {
 
 
 def _fold(**but: Any) -> Fold:
-    of = {"key": {"id": "bigint"}, "source_table": "orders"}
+    of: dict[str, Any] = {"key": {"id": "bigint"}, "source_table": "orders"}
     of |= {"source_schema": None, "source_database": None}
-    return declarations.fold(declarations.change_log(OF_ALL | of | but))
+    return declarations.fold(declarations.change_log({**OF_ALL, **of, **but}))
 
 
 def _set(**but: Any) -> Fold:
     of = {"key": {}, "namespace": "shop", "set": "users"}
-    return declarations.fold(declarations.change_log(OF_ALL | of | but))
+    return declarations.fold(declarations.change_log({**OF_ALL, **of, **but}))
 
 
 FOLDS: Final[Mapping[str, Fold]] = {
@@ -89,7 +89,7 @@ def gold_statements(fold: Fold) -> Iterator[tuple[str, dict[str, Any]]]:
         (None, Newest(None, None), Newest(1, None), Newest(1, 2)), ("2026-01-01", None), ("t", None)
     ):
         yield "late_states", {"newest": newest, "horizon": horizon, "truncates": truncates}
-    for refolded in YES_AND_NO:
+    for is_refolded in YES_AND_NO:
         yield (
             "remember_absent_keys",
             {
@@ -97,7 +97,7 @@ def gold_statements(fold: Fold) -> Iterator[tuple[str, dict[str, Any]]]:
                 "scope": "s",
                 "states": "st",
                 "key": fold.key,
-                "refolded": refolded,
+                "refolded": is_refolded,
                 "as_of": AS_OF,
             },
         )
@@ -223,7 +223,7 @@ def other_statements() -> Iterator[tuple[str, dict[str, Any]]]:
     )
     yield "forget_truncates", {"deleted_keys": "k", "scope": "s"}
     yield "newest_known", {"table": "g", "deleted_keys": "k", "scopes": ["a", "it's"]}
-    yield "summary", {"states": "st", "as_of": AS_OF, "is_late": "true", "key_values": "array()"}
+    yield "summary", {"as_of": AS_OF, "is_late": "true", "key_values": "array()"}
     yield "summary_of_rebuild", {"states": "st", "deleted_keys": "k", "scopes": ["a"]}
     yield "keys_beyond_log", {"key": ["a", "b"], "misplaced": "m", "known": "k", "log": "l"}
     yield "late_after_purge", {"key": ["a"], "states": "s", "known": "k", "horizon": "2026-01-01"}

@@ -13,7 +13,7 @@ from dbt_lakehouse.build.templates import render
 from dbt_lakehouse.dbt import contracts, fold, message_keys, project, tables
 from dbt_lakehouse.dbt.declarations import Fold, quoted
 from dbt_lakehouse.dbt.fold import Found, Rebuilt
-from dbt_lakehouse.dbt.key_ranges import KeyRanges, key_ranges, ranges_of, type_of, values_sql
+from dbt_lakehouse.dbt.key_ranges import KeyRanges, key_ranges, ranges_of, values_sql
 from dbt_lakehouse.dbt.node_run import DOUBTS
 
 
@@ -45,17 +45,26 @@ class FoldAdapter(LogAdapter):
         self.connections.log_statement(f"define {name} as {query}")
         self.handle.session.sql(query).createOrReplaceTempView(name)
 
-    def summary(self, states: str, of: Fold, as_of: str, is_late: str) -> Found:
-        """The summary of folded states, a view; ``is_late`` is SQL for those that may have an event
-        older than what is known.
+    def evaluate_states(
+        self, name: str, query: str, of: Fold, as_of: str, is_late: str, *, observed: bool
+    ) -> Found:
+        """Evaluate a query of folded states as a view, and their summary; ``is_late`` is SQL for
+        those that may have an event older than what is known. ``observed``: whether the summary is
+        taken while the view is evaluated: of few rows, and without a subquery in ``is_late``.
         """
         session = self.handle.session
-        key = of.key[0]
-        key_type = type_of(self.spark, states, key)
-        keys = values_sql(key, key_type, session.views.rows(states))
-        query = render("summary", states=states, as_of=as_of, is_late=is_late, key_values=keys)
-        self.connections.log_statement(query)
-        return fold.found_in(session.sql(query).toArrow().to_pylist()[0], key_type)
+        self.connections.log_statement(f"evaluate {name} as {query}")
+        states = session.sql(query)
+        key_type = states.schema[0].dataType.simpleString()
+        rows = fold.ROWS_OF_ONE_TASK if observed else session.views.create(name, states)
+        keys = values_sql(of.key[0], key_type, rows)
+        summary = render("summary", as_of=as_of, is_late=is_late, key_values=keys)
+        if observed:
+            return fold.found_in(session.views.create_observed(name, states, summary), key_type)
+        question = f"select {summary} as taken from {name}"
+        self.connections.log_statement(question)
+        (row,) = session.sql(question).toArrow().to_pylist()
+        return fold.found_in(row["taken"], key_type)
 
     def may_doubt_key(self, changes: BaseRelation) -> bool:
         """Whether to look for rows that say that the key of a log is none."""
