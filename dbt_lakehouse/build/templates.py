@@ -3,21 +3,31 @@
 A name that a template is not given is an error, never an empty text.
 """
 
+from pathlib import Path
 from typing import Any, Final
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, nodes
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, nodes
 
 from dbt_lakehouse.texts import sql_text
 
-_TEMPLATES: Final = Environment(
-    loader=PackageLoader("dbt_lakehouse.build", "sql"),
-    undefined=StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
-    # SQL, not HTML: texts are quoted by ``literal``.
-    autoescape=False,
-)
-_TEMPLATES.filters["literal"] = sql_text
+FOLDER: Final = Path(__file__).parent / "sql"
+
+
+def of_folder(folder: Path) -> Environment:
+    """The templates of a folder."""
+    found = Environment(
+        loader=FileSystemLoader(folder),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        # SQL, not HTML: texts are quoted by ``literal``.
+        autoescape=False,
+    )
+    found.filters["literal"] = sql_text
+    return found
+
+
+_TEMPLATES: Final = of_folder(FOLDER)
 
 
 def render(template: str, /, **arguments: Any) -> str:
@@ -27,10 +37,7 @@ def render(template: str, /, **arguments: Any) -> str:
 
 def parsed(template: str) -> nodes.Template:
     """What a template's file says, for who looks at it without rendering it."""
-    loader = _TEMPLATES.loader
-    assert loader is not None
-    text, _, _ = loader.get_source(_TEMPLATES, f"{template}.sql")
-    return _TEMPLATES.parse(text)
+    return _TEMPLATES.parse((FOLDER / f"{template}.sql").read_text())
 
 
 def part(file: str, name: str, /, *arguments: Any, **named: Any) -> str:

@@ -39,7 +39,7 @@ from expected_gold import (
 from lakes import Lake, as_of_text, copy_project
 from streams import DAY, HOUR, MINUTE, ORDERS, PROFILES, SESSIONS, START, Message
 
-from dbt.adapters.lakehouse import Plugin
+from dbt_lakehouse.build import templates
 from dbt_lakehouse.reference.fold import Change, known_time, log_order
 
 # The moments the three runs are for. In the second, what the first remembered is purged.
@@ -605,17 +605,16 @@ def test_a_missing_stale_guard_is_found(
     merged: Merged, copied_project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lake = merged.scenario.lake
-    # No project can replace the adapter's macros: it gets others.
-    macros = shutil.copytree(Plugin.include_path, tmp_path / "lakehouse")
-    fold = macros / "macros" / "current_state" / "fold.sql"
-    guard = "{% if fold.order_by_source_time -%}"
+    # No project can replace our templates: the folder is another one.
+    fold = shutil.copytree(templates.FOLDER, tmp_path / "sql") / "fold.sql"
+    guard = "{% if fold.order_by_source_time %}"
     assert fold.read_text().count(guard) == 1
-    fold.write_text(fold.read_text().replace(guard, "{% if false -%}"))
+    fold.write_text(fold.read_text().replace(guard, "{% if false %}"))
     unguarded = Lake(lake.folder, copied_project)
     try:
         arguments = ("run", "--full-refresh", "-s", "profiles", "sessions", "orders")
         with monkeypatch.context() as patch:
-            patch.setattr(Plugin, "include_path", str(macros))
+            patch.setattr(templates, "_TEMPLATES", templates.of_folder(fold.parent))
             succeed(unguarded.dbt(*arguments, as_of=as_of_text(LAST)))
         assert failing_tests(lake, *GOLD_TESTS) >= {
             refold_test("profiles"),

@@ -13,13 +13,11 @@ import pytest
 from jinja2 import UndefinedError, meta
 
 from dbt_lakehouse.build import templates
-from dbt_lakehouse.build.templates import part, render
-from dbt_lakehouse.config.paths import ROOT
+from dbt_lakehouse.build.templates import FOLDER, part, render
 from dbt_lakehouse.dbt import declarations
 from dbt_lakehouse.dbt.declarations import Fold
 from dbt_lakehouse.dbt.fold import Newest, Truncate
 
-FOLDER: Final = ROOT / "dbt_lakehouse" / "build" / "sql"
 # What others import.
 PARTS: Final = frozenset({"parts", "events"})
 AS_OF: Final = "2026-10-02 00:00:00.000000"
