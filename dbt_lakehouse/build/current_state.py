@@ -13,19 +13,19 @@ A rebuild folds the whole log. An incremental run
 Each step can be repeated: a crash between any two loses nothing.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from dbt_common.exceptions import CompilationError
 
-from dbt_lakehouse.build.look_up import LookUp, Question
+from dbt_lakehouse.build.look_up import NOTHING_KNOWN, Answer, LookUp, Question
 from dbt_lakehouse.build.model import Building, Built, Lake, Loss, Model
 from dbt_lakehouse.build.remembered import Remembered
 from dbt_lakehouse.build.templates import part, render
 from dbt_lakehouse.dbt import fold as folds
 from dbt_lakehouse.dbt.declarations import Fold, quoted
-from dbt_lakehouse.dbt.fold import Found, Newest, Rebuilt
+from dbt_lakehouse.dbt.fold import Found, Newest, Plan, Rebuilt, Truncate
 from dbt_lakehouse.dbt.node_run import AS_OF, NEWEST, NodeRun
 
 
@@ -117,7 +117,7 @@ class CurrentState(Building):
         self.lake.check_contract(self.model.node, self._fold, self._fold.gold_columns)
         self._refuse_earlier_moment()
         if self.run.is_incremental:
-            built = self._merge_new_events()
+            built = Increment(self, self._states, self._remembered).merge()
         else:
             self.refuse_loss()
             built = self._rebuild()
@@ -166,198 +166,6 @@ class CurrentState(Building):
                 f"vars.as_of is {self.model.as_of}, but {self.this} has been built as of {last}:"
                 " rows that expired in between can only come back with --full-refresh"
             )
-
-    # -- an incremental run
-
-    def _merge_new_events(self) -> Built:
-        run, fold, lake, of = self.run, self._fold, self.lake, self._remembered
-        has_new_events = run.has_news_of(self._log)
-        remembered = self.read(of.table)
-        deletes = (
-            part(
-                "events",
-                "remembered_deletes",
-                fold.namespace,
-                remembered,
-                run.sequence_read(of.table),
-            )
-            if fold.namespace is not None
-            else None
-        )
-        has_new_deletes = self._has_new_deletes(deletes)
-        hit = self._hit_by_others(deletes if has_new_deletes else None)
-        resting = self._resting()
-        if not (
-            has_new_events
-            or run.is_declared_anew
-            or (resting is not None and self.has_rows(resting))
-            or (hit is not None and self.has_rows(hit))
-        ):
-            if has_new_deletes:
-                # It has seen them: they would be kept for it for good.
-                lake.note(self.this)
-            return self.unchanged()
-        new_events = self._new_events()
-        lake.define(self.view("events"), new_events)
-        truncates = (
-            of.find_truncates(run.rows(self._log), remembered) if self._meets_truncates else []
-        )
-        new_truncates = [each for each in truncates if each.is_new]
-        if run.is_declared_anew:
-            columns = ", ".join(fold.gold_columns)
-            lake.follow_schema(self.this, f"select {columns} from ({self.sql()})")
-        of.keep_truncates(truncates)
-        if not fold.several_sources:
-            for each in new_truncates:
-                lake.change(self.this, f"delete from {self.this} where _position < {each.position}")
-        states, horizon = self.view("states"), of.horizon
-        # Which rows a truncate takes away is then a matter of where they are from.
-        of_sources = fold.several_sources and bool(truncates)
-        is_late = render(
-            "late_states",
-            newest=run.newest,
-            horizon=horizon,
-            truncates=self.view("truncates") if of_sources else None,
-        )
-        found = None
-        if has_new_events:
-            found = self._evaluate(states, self.sql(), is_late, observed=not of_sources)
-            lake.keep_doubts(self.this, found)
-        plan = folds.plan(
-            fold,
-            found or Found(),
-            newest_known=run.newest,
-            truncates=truncates,
-            may_be_hit=hit is not None,
-            resting=resting is not None,
-            has_set_less_deletes=fold.namespace is not None and of.has_deletes(fold.namespace),
-            to_fill=bool(run.to_fill),
-        )
-        if found is None and not plan.looks_up:
-            lake.note(self.this)
-            return self.unchanged()
-        counts = {
-            "new_events": found.events if found else 0,
-            "clock_ahead_events": found.clock_ahead if found else 0,
-            "refolded_keys": 0,
-            "keys_beyond_log": 0,
-            "late_after_purge": 0,
-        }
-        if found is None or plan.looks_up:
-            asked = Question(
-                plan,
-                found,
-                states,
-                new_events,
-                remembered,
-                deletes,
-                truncates,
-                hit,
-                resting,
-                is_late,
-                horizon,
-            )
-            answer = LookUp(lake, self.model, run, of, asked).answer()
-            counts["refolded_keys"] = answer.refolded_keys
-            counts["keys_beyond_log"] = answer.keys_beyond_log
-            counts["late_after_purge"] = answer.late_after_purge
-            found = self._evaluate(states, self._states.of(answer.events), "false", observed=True)
-        refolded = counts["refolded_keys"] > 0
-        if found.absent or (refolded and found.keys):
-            of.keep_absent(states, refolded=refolded)
-        built = self._merged(states, found, refolded=refolded, truncated=bool(truncates))
-        counts |= {
-            "touched_keys": found.keys,
-            "late_events": found.late_events,
-            "expired_keys": found.expired,
-        }
-        lake.count(self.model.scope, counts, self.model.as_of)
-        lake.tell(
-            f"{self.this}: {counts['new_events']} new events,"
-            f"{' a truncate,' if new_truncates else ''} {found.keys} keys touched,"
-            f" {found.late_events} late events rejected,"
-            f" {counts['refolded_keys']} keys refolded from the log"
-        )
-        return built
-
-    def _evaluate(self, states: str, query: str, is_late: str, *, observed: bool) -> Found:
-        """Evaluate states as a view, and with them what is asked of them, if they are few."""
-        return self.lake.evaluate_states(
-            states,
-            query,
-            self._fold,
-            self.model.as_of,
-            is_late,
-            observed=observed and self.run.is_small,
-        )
-
-    def _merged(self, states: str, found: Found, *, refolded: bool, truncated: bool) -> Built:
-        newest = self.run.newest or self._remembered.newest()
-        return self.written(
-            render(
-                "merge_states",
-                table=self.this,
-                fold=self._fold,
-                states=states,
-                ranges=self.lake.hold_key_ranges(self.view("merge"), found),
-                leaves=self.run.leaves,
-                refolded=refolded,
-                truncated=truncated,
-            ),
-            {AS_OF: self.model.as_of, NEWEST: newest.and_those(found.log_time, found.time)},
-        )
-
-    def _new_events(self) -> str:
-        """The log's new events, those of most runs in one partition: then all of the fold is one
-        task, and shuffles nothing.
-        """
-        events = part("events", "log_events", self._fold, self.run.rows(self._log))
-        hint = "/*+ coalesce(1) */ " if self.run.is_small else ""
-        return f"select {hint}* from ({events})"
-
-    def _has_new_deletes(self, deletes: str | None) -> bool:
-        """Whether there is a delete without a set that the table has not read, be it of its keys or
-        not.
-        """
-        namespace, of = self._fold.namespace, self._remembered
-        if namespace is None or deletes is None:
-            return False
-        if not of.has_deletes(namespace, since=self.run.sequence_read(of.table)):
-            return False
-        return self.has_rows(f"select * from ({deletes}) where _is_new")
-
-    def _hit_by_others(self, new_deletes: str | None) -> str | None:
-        """SQL of the keys with a row that has expired, or that a new delete without a set hits;
-        None if what is known of the files says that there are none.
-        """
-        if self._fold.namespace is None:
-            return None
-        this = self.this
-        expires = self.lake.may_have_rows(this, [("_expires_at", "<=", self.model.as_of)])
-        if not expires and new_deletes is None:
-            return None
-        return render(
-            "hit_by_others",
-            gold=self.pinned(this),
-            expires=expires,
-            deletes=new_deletes,
-            as_of=self.model.as_of,
-        )
-
-    def _resting(self) -> str | None:
-        """SQL of the keys whose rows have got values of others' since the log was read, or may
-        have; None if there are none.
-        """
-        if self._fold.namespace is not None or not self.lake.has_key_updates(self.run, self._log):
-            return None
-        return render(
-            "resting_keys",
-            log=self.read(self._log),
-            key=self._fold.key,
-            sequence=self.run.sequence_read(self._log),
-        )
-
-    # -- a rebuild
 
     def _rebuild(self) -> Built:
         """Fold the log once: rows, what is remembered of keys that end absent, and the ranges of
@@ -411,4 +219,237 @@ class CurrentState(Building):
             Newest(found["log_time"], found["time"]),
             found["reinserted"],
             found["reinserted_at"],
+        )
+
+
+class Increment:
+    """An incremental run of a gold table."""
+
+    def __init__(self, table: CurrentState, states: States, remembered: Remembered) -> None:
+        self._table: Final = table
+        self._lake: Final = table.lake
+        self._run: Final = table.run
+        self._fold: Final = states.fold
+        self._states: Final = states
+        self._of: Final = remembered
+        self._as_of: Final = states.as_of
+        self._log: Final = self._run.upstreams[0]
+        self._view: Final = table.view("states")
+        self._remembered: Final = table.read(remembered.table)
+        """`deleted_keys` up to where the run reads it."""
+        self._deletes: Final = self._deletes_of_namespace()
+        self._has_new_deletes: Final = self._finds_new_deletes()
+        self._hit: Final = self._hit_by_others()
+        self._resting: Final = self._resting_keys()
+
+    def merge(self) -> Built:
+        """Fold what is new, look up what may matter, remember who ends absent, and merge."""
+        if not self._has_work():
+            if self._has_new_deletes:
+                # It has seen them: they would be kept for it for good.
+                self._lake.note(self._table.this)
+            return self._table.unchanged()
+        self._lake.define(self._table.view("events"), self._new_events())
+        truncates = self._take_truncates()
+        horizon = self._of.horizon
+        is_late = self._is_late(truncates, horizon)
+        new = self._fold_new_events(is_late) if self._run.has_news_of(self._log) else None
+        plan = self._plan(new or Found(), truncates)
+        found, answer = new, None
+        if plan.looks_up:
+            asked = Question(
+                plan,
+                new,
+                states=self._view,
+                new_events=self._new_events(),
+                remembered=self._remembered,
+                deletes=self._deletes,
+                truncates=truncates,
+                hit_by_others=self._hit,
+                resting=self._resting,
+                is_late=is_late,
+                horizon=horizon,
+            )
+            answer = LookUp(self._lake, self._table.model, self._run, self._of, asked).answer()
+            query = self._states.of(answer.events)
+            found = self._evaluate(query, "false", observed=plan.is_of_new_events)
+        if found is None:
+            self._lake.note(self._table.this)
+            return self._table.unchanged()
+        refolded = answer is not None and answer.refolded_keys > 0
+        if found.absent or (refolded and found.keys):
+            self._of.keep_absent(self._view, refolded=refolded)
+        built = self._write(found, refolded=refolded, truncated=bool(truncates))
+        self._tell(new or Found(), found, answer or NOTHING_KNOWN, truncates)
+        return built
+
+    # -- what is new
+
+    def _deletes_of_namespace(self) -> str | None:
+        """The deletes without a set, of a table of a namespace."""
+        if self._fold.namespace is None:
+            return None
+        sequence = self._run.sequence_read(self._of.table)
+        return part(
+            "events", "remembered_deletes", self._fold.namespace, self._remembered, sequence
+        )
+
+    def _finds_new_deletes(self) -> bool:
+        """Whether there is a delete without a set that the table has not read, be it of its keys or
+        not.
+        """
+        namespace = self._fold.namespace
+        if namespace is None:
+            return False
+        if not self._of.has_deletes(namespace, since=self._run.sequence_read(self._of.table)):
+            return False
+        return self._table.has_rows(f"select * from ({self._deletes}) where _is_new")
+
+    def _hit_by_others(self) -> str | None:
+        """SQL of the keys with a row that has expired, or that a new delete without a set hits;
+        None if what is known of the files says that there are none.
+        """
+        this = self._table.this
+        if self._fold.namespace is None:
+            return None
+        expires = self._lake.may_have_rows(this, [("_expires_at", "<=", self._as_of)])
+        if not expires and not self._has_new_deletes:
+            return None
+        return render(
+            "hit_by_others",
+            gold=self._table.pinned(this),
+            expires=expires,
+            deletes=self._deletes if self._has_new_deletes else None,
+            as_of=self._as_of,
+        )
+
+    def _resting_keys(self) -> str | None:
+        """SQL of the keys whose rows have got values of others' since the log was read, or may
+        have; None if there are none.
+        """
+        if self._fold.namespace is not None:
+            return None
+        if not self._lake.has_key_updates(self._run, self._log):
+            return None
+        return render(
+            "resting_keys",
+            log=self._table.read(self._log),
+            key=self._fold.key,
+            sequence=self._run.sequence_read(self._log),
+        )
+
+    def _has_work(self) -> bool:
+        return (
+            self._run.has_news_of(self._log)
+            or self._run.is_declared_anew
+            or any(
+                keys is not None and self._table.has_rows(keys)
+                for keys in (self._resting, self._hit)
+            )
+        )
+
+    def _new_events(self) -> str:
+        """The log's new events, those of most runs in one partition: then all of the fold is one
+        task, and shuffles nothing.
+        """
+        events = part("events", "log_events", self._fold, self._run.rows(self._log))
+        hint = "/*+ coalesce(1) */ " if self._run.is_small else ""
+        return f"select {hint}* from ({events})"
+
+    # -- steps
+
+    def _take_truncates(self) -> list[Truncate]:
+        """Find the truncates of the run, and take away what new ones do."""
+        found: list[Truncate] = []
+        this = self._table.this
+        if self._states.truncates is not None:
+            found = self._of.find_truncates(self._run.rows(self._log), self._remembered)
+        if self._run.is_declared_anew:
+            columns = ", ".join(self._fold.gold_columns)
+            self._lake.follow_schema(this, f"select {columns} from ({self._table.sql()})")
+        self._of.keep_truncates(found)
+        for each in found:
+            # Of several source tables, whose rows it takes is for the fold to say.
+            if each.is_new and not self._fold.several_sources:
+                self._lake.change(this, f"delete from {this} where _position < {each.position}")
+        return found
+
+    def _is_late(self, truncates: Sequence[Truncate], horizon: str | None) -> str:
+        return render(
+            "late_states",
+            newest=self._run.newest,
+            horizon=horizon,
+            truncates=self._states.truncates if self._has_to_compare(truncates) else None,
+        )
+
+    def _has_to_compare(self, truncates: Sequence[Truncate]) -> bool:
+        """Whether it is a matter of where rows are from which of them a truncate takes away."""
+        return self._fold.several_sources and bool(truncates)
+
+    def _fold_new_events(self, is_late: str) -> Found:
+        # A condition with a subquery can't be observed.
+        observed = "select" not in is_late
+        found = self._evaluate(self._table.sql(), is_late, observed=observed)
+        self._lake.keep_doubts(self._table.this, found)
+        return found
+
+    def _evaluate(self, query: str, is_late: str, *, observed: bool) -> Found:
+        """Evaluate states as a view, and with them what is asked of them, if they are few."""
+        return self._lake.evaluate_states(
+            self._view,
+            query,
+            self._fold,
+            self._as_of,
+            is_late,
+            observed=observed and self._run.is_small,
+        )
+
+    def _plan(self, found: Found, truncates: Sequence[Truncate]) -> Plan:
+        namespace = self._fold.namespace
+        return folds.plan(
+            self._fold,
+            found,
+            newest_known=self._run.newest,
+            truncates=truncates,
+            may_be_hit=self._hit is not None,
+            resting=self._resting is not None,
+            has_set_less_deletes=namespace is not None and self._of.has_deletes(namespace),
+            to_fill=bool(self._run.to_fill),
+        )
+
+    def _write(self, found: Found, *, refolded: bool, truncated: bool) -> Built:
+        newest = self._run.newest or self._of.newest()
+        ranges = self._lake.hold_key_ranges(self._table.view("merge"), found)
+        statement = render(
+            "merge_states",
+            table=self._table.this,
+            fold=self._fold,
+            states=self._view,
+            ranges=ranges,
+            leaves=self._run.leaves,
+            refolded=refolded,
+            truncated=truncated,
+        )
+        notes = {AS_OF: self._as_of, NEWEST: newest.and_those(found.log_time, found.time)}
+        return self._table.written(statement, notes)
+
+    def _tell(
+        self, new: Found, found: Found, answer: Answer, truncates: Sequence[Truncate]
+    ) -> None:
+        counters = {
+            "new_events": new.events,
+            "clock_ahead_events": new.clock_ahead,
+            "refolded_keys": answer.refolded_keys,
+            "keys_beyond_log": answer.keys_beyond_log,
+            "late_after_purge": answer.late_after_purge,
+            "touched_keys": found.keys,
+            "late_events": found.late_events,
+            "expired_keys": found.expired,
+        }
+        self._lake.count(self._table.model.scope, counters, self._as_of)
+        truncate = " a truncate," if any(each.is_new for each in truncates) else ""
+        self._lake.tell(
+            f"{self._table.this}: {new.events} new events,{truncate} {found.keys} keys touched,"
+            f" {found.late_events} late events rejected,"
+            f" {answer.refolded_keys} keys refolded from the log"
         )

@@ -51,6 +51,10 @@ class Answer:
     """Keys that may have had a state that was forgotten."""
 
 
+NOTHING_KNOWN: Final = Answer("", 0, 0, 0)
+"""Where nothing was looked up."""
+
+
 class LookUp:
     """The look-up of one run."""
 

@@ -121,6 +121,11 @@ class Plan:
     """Whether events have got values of another key's row, since its key became theirs."""
 
     @property
+    def is_of_new_events(self) -> bool:
+        """Whether nothing is looked up but what is known of keys with new events."""
+        return not (self.hit_keys or self.truncated or self.filled or self.resting)
+
+    @property
     def looks_up(self) -> bool:
         """Whether anything is looked up."""
         return any(
