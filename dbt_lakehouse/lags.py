@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Final, NamedTuple
 from urllib.parse import quote
 
@@ -98,9 +99,9 @@ class HourOfLags:
         for minute in [each for each in self._kept.minutes if each <= _minute(now) - _MINUTES]:
             del self._kept.minutes[minute]
         self._file.parent.mkdir(parents=True, exist_ok=True)
-        written = self._file.with_name(f".{self._file.name}.{os.getpid()}")
-        written.write_bytes(msgspec.json.encode(self._kept))
-        os.replace(written, self._file)
+        with NamedTemporaryFile(dir=self._file.parent, delete=False) as written:
+            written.write(msgspec.json.encode(self._kept))
+        os.replace(written.name, self._file)
 
 
 def last_hour(target: Path, gold: str, now: datetime) -> dict[str, Buckets]:

@@ -194,8 +194,8 @@ def stream(
     Begins where bronze is. While it runs, `dbt run` leaves its topics to it and builds from what
     has landed.
 
-    With --build, each cycle is what `dbt run` is: it lands one bite (vars.max_messages_per_run) and
-    builds. A cycle begins as soon as there is news and the last one is done, at most every
+    With --build, each cycle is what `dbt run` is: it lands one batch (vars.max_messages_per_run)
+    and builds. A cycle begins as soon as there is news and the last one is done, at most every
     --interval seconds; in pauses, tables are maintained as `lakehouse maintain` does it. The
     project is read again when its files change. A cycle that fails is told and tried again, with
     growing pauses; the tenth in turn ends the command.

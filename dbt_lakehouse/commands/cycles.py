@@ -1,6 +1,6 @@
 """`lakehouse stream --build`: one process that stays warm lands and builds, cycle after cycle.
 
-A cycle is what `dbt run` is: it lands one bite of what is new in captures and Kafka, and builds
+A cycle is what `dbt run` is: it lands one batch of what is new in captures and Kafka, and builds
 what follows from it. Java, Spark and dbt's reading of the project, most of a small run's time, are
 there already. A cycle begins as soon as there is news and the last one is done; without news
 nothing runs but the tables' maintenance (``upkeep``) and, now and then, a cycle for what time alone
@@ -10,7 +10,6 @@ changes (rows that expire).
 import os
 import threading
 import time
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from datetime import UTC, datetime
@@ -20,6 +19,7 @@ from typing import Any, Final, NamedTuple
 from dbt.contracts.graph.nodes import CompiledNode, ModelNode
 from pyspark.sql import SparkSession
 
+from dbt_lakehouse.commands.stream_lags import StreamLags, tables_of_topics
 from dbt_lakehouse.commands.upkeep import Upkeep, now, refuse_ended, told
 from dbt_lakehouse.config.project import Project, load, target_folder
 from dbt_lakehouse.dbt.commands import (
@@ -33,7 +33,7 @@ from dbt_lakehouse.dbt.news import News as Pairs
 from dbt_lakehouse.dbt.stalled import TopicsStalledError
 from dbt_lakehouse.dbt.tables import look_at
 from dbt_lakehouse.errors import ConfigurationError
-from dbt_lakehouse.lags import Buckets, HourOfLags, grown
+from dbt_lakehouse.lags import HourOfLags
 from dbt_lakehouse.lake import bronze
 from dbt_lakehouse.lake.catalog import CATALOG
 from dbt_lakehouse.lake.locks import hold_topic
@@ -41,7 +41,6 @@ from dbt_lakehouse.lake.tables import Table
 from dbt_lakehouse.landing.files import configured_captures
 from dbt_lakehouse.landing.kafka.admin import PartitionLog, read_logs
 from dbt_lakehouse.landing.kafka.positions import TABLE as POSITIONS
-from dbt_lakehouse.report.runs import moment
 from dbt_lakehouse.telling import tell
 from dbt_lakehouse.texts import counted
 
@@ -67,8 +66,6 @@ from {POSITIONS}
 where checked_at is not null
 """
 _BRONZE: Final = bronze.TABLE.removeprefix(f"{CATALOG}.")
-# What makes gold of change logs.
-_FOLDED: Final = frozenset({"current_state", "history"})
 
 Files = Mapping[Path, tuple[int, int] | None]
 """Files and folders, each with when it was changed (ns) and its size; None is not there."""
@@ -107,14 +104,6 @@ class News(NamedTuple):
     captures: Files
     bronze: int | None
     events: str | None
-
-
-class Landing(NamedTuple):
-    """What a cycle has landed of a topic: messages by their age at a moment."""
-
-    topic: str
-    at: datetime
-    ages: Buckets
 
 
 class WatchedProject:
@@ -210,10 +199,11 @@ class _Cycles:
         self._landed_to: int | None = None
         self._left = 0
         self._newest: datetime | None = None
-        # What has landed and gold does not have yet, by topic.
-        self._landings: dict[str, Landing] = {}
         project = watched.project
-        self._lags: Final = HourOfLags(target_folder(project.root), project.gold)
+        self._lags: Final = StreamLags(
+            HourOfLags(target_folder(project.root), project.gold),
+            lambda sentence: tell(f"{now()} {sentence}"),
+        )
         self._upkeep: Final = Upkeep(spark, options.maintain_seconds)
         # What was told of cycles that have built, but not all is well.
         self._trouble = ""
@@ -357,24 +347,9 @@ class _Cycles:
         self._note_lags(events, models)
 
     def _note_lags(self, events: Table | None, models: Sequence[Any]) -> None:
-        waiting, topics = {}, self._landings.keys()
         pairs = [] if events is None else Pairs(events).pairs
-        tables = tables_of_topics(
-            [pair for pair in pairs if pair[0] in topics], self._watched.manifest().nodes
-        )
-        for landing in self._landings.values():
-            at, is_built = done_at(tables.get(landing.topic, ()), models)
-            if not is_built:
-                waiting[landing.topic] = landing
-            elif at is not None:
-                seconds = (at - landing.at).total_seconds()
-                self._lags.add(landing.topic, at, grown(landing.ages, seconds))
-        self._landings = waiting
-        try:
-            self._lags.keep(datetime.now(UTC))
-        except OSError as error:
-            # Gold has its rows all the same.
-            tell(f"{now()} the lags of the last hour can't be written: {error}")
+        mine = [pair for pair in pairs if pair[0] in self._lags.topics]
+        self._lags.built(tables_of_topics(mine, self._watched.manifest().nodes), models)
 
     @property
     def _has_landed(self) -> bool:
@@ -396,16 +371,7 @@ class _Cycles:
         self._left = sum(row["lag_messages"] or 0 for row in rows)
         times = [row["landed_timestamp"] for row in rows if row["landed_timestamp"] is not None]
         self._newest = max(times, default=None)
-        for topic in sorted({row["topic"] for row in rows if row["landed_ages"]}):
-            ages: Counter[int] = Counter()
-            for row in rows:
-                if row["topic"] == topic:
-                    ages.update(dict(row["landed_ages"] or ()))
-            # All rows are of one landing. What waits already is older by now.
-            at = rows[0]["checked_at"]
-            if (before := self._landings.get(topic)) is not None:
-                ages += grown(before.ages, (at - before.at).total_seconds())
-            self._landings[topic] = Landing(topic, at, ages)
+        self._lags.landed(rows)
 
 
 def paused(interval: float, failures: int) -> float:
@@ -473,42 +439,6 @@ def has_same_rows(table: Table | None, snapshot: str) -> bool:
 
 def _snapshot(table: Table | None) -> str | None:
     return None if table is None else table.snapshot
-
-
-def tables_of_topics(
-    pairs: Collection[Sequence[str | None]], nodes: Mapping[str, Any]
-) -> dict[str, set[str]]:
-    """The models that make gold of each topic's events, by their unique ids. ``pairs``: topic and
-    source table (database, schema, table) of all events; ``nodes``: those of dbt's manifest.
-    """
-    models = {name: each for name, each in nodes.items() if each.resource_type == "model"}
-    gold: dict[str, set[str]] = {}
-    for name, node in models.items():
-        if node.config.materialized in _FOLDED:
-            for upstream in node.depends_on.nodes:
-                gold.setdefault(upstream, set()).add(name)
-    found: dict[str, set[str]] = {}
-    for name in gold.keys() & models.keys():
-        sources = models[name].config.meta.get("change_log", {"sources": []})["sources"]
-        wanted = None if sources is None else [list(source) for source in sources]
-        for topic, *source in pairs:
-            if wanted is None or source in wanted:
-                found.setdefault(str(topic), set()).update(gold[name])
-    return found
-
-
-def done_at(tables: Collection[str], models: Iterable[Any]) -> tuple[datetime | None, bool]:
-    """When the last of these models, of those that a command had to build, was done, and whether
-    all of them are.
-    """
-    done, is_built = [], True
-    for each in models:
-        if each.node.unique_id not in tables:
-            continue
-        if str(each.status) != "success":
-            is_built = False
-        done += [timing.completed_at for timing in each.timing if timing.name == "execute"]
-    return max(map(moment, done), default=None), is_built
 
 
 def tolerated(error: DbtError) -> tuple[Sequence[Any], str]:

@@ -25,12 +25,11 @@ from dbt_lakehouse.cli.landing import stream
 from dbt_lakehouse.commands import cycles
 from dbt_lakehouse.commands.cycles import (
     WatchedProject,
-    done_at,
     has_same_rows,
     looked_at,
     paused,
-    tables_of_topics,
 )
+from dbt_lakehouse.commands.stream_lags import done_at, tables_of_topics
 from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.lake.tables import Snapshot, Table
 

@@ -1,0 +1,50 @@
+{% import 'parts.sql' as parts %}
+{#
+  Has a history of two times follow what is known now: versions that no longer hold get an end of
+  their being recorded, new ones a beginning. No other row is touched.
+
+  Arguments:
+      table, columns: the table, and its columns but for those of the time of recording.
+      own: the table as it is now, to select from.
+      folded, touched: relations of the versions, and of the keys that these are all of.
+      key: the columns of the key.
+      as_of: the moment of the run.
+#}
+{% set now = "timestamp '" ~ as_of ~ "'" %}
+{% set row = parts.exact_json('struct(' ~ columns | join(', ') ~ ')') %}
+merge into {{ table }} as target
+using (
+    with held as (
+        select {{ columns | join(', ') }}, recorded_from, {{ row | indent(8) }} as _text
+        from {{ own }}
+        left semi join {{ touched }} using ({{ key | join(', ') }})
+        where recorded_to is null
+    ),
+
+    folded as (
+        select {{ columns | join(', ') }}, {{ row | indent(8) }} as _text
+        from {{ folded }}
+    )
+
+    select * except (_text), true as _ends
+    from held
+    left anti join folded using (_text)
+    union all
+    select {{ columns | join(', ') }}, {{ now }} as recorded_from, false
+    from folded
+    left anti join held using (_text)
+) as source
+on
+    source._ends
+    {% for column in key + ['valid_from', 'recorded_from'] %}
+    and target.{{ column }} <=> source.{{ column }}
+    {% endfor %}
+    and target.recorded_to is null
+-- Two runs of one moment: it was believed for no time.
+when matched and target.recorded_from >= {{ now }} then delete
+when matched then update set
+    recorded_to = {{ now }},
+    is_current = false
+when not matched and not source._ends then insert
+    ({{ columns | join(', ') }}, recorded_from, recorded_to)
+values (source.{{ columns | join(', source.') }}, {{ now }}, null)

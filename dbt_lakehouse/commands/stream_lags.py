@@ -1,0 +1,114 @@
+"""What `lakehouse stream --build` notes of lags: messages by their age when a cycle has landed
+them, until gold has them (``lags``). A side matter: no cycle fails by it.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final, NamedTuple
+
+from dbt_lakehouse.lags import Buckets, HourOfLags, grown
+from dbt_lakehouse.report.runs import moment
+
+# What makes gold of change logs.
+_FOLDED: Final = frozenset({"current_state", "history"})
+
+
+class Landing(NamedTuple):
+    """What a cycle has landed of a topic: messages by their age at a moment."""
+
+    topic: str
+    at: datetime
+    ages: Buckets
+
+
+class StreamLags:
+    """The lags of one stream. ``tell`` takes a sentence for the user."""
+
+    def __init__(self, hour: HourOfLags, tell: Callable[[str], None]) -> None:
+        self._hour: Final = hour
+        self._tell: Final = tell
+        # What has landed and gold does not have yet, by topic.
+        self._waiting: dict[str, Landing] = {}
+        self._told = ""
+
+    @property
+    def topics(self) -> Collection[str]:
+        """The topics of which gold does not have all yet."""
+        return self._waiting.keys()
+
+    def landed(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Note what a landing has landed: by partition its topic, ages and when it was checked."""
+        for topic in sorted({row["topic"] for row in rows if row["landed_ages"]}):
+            ages: Counter[int] = Counter()
+            for row in rows:
+                if row["topic"] == topic:
+                    ages.update(dict(row["landed_ages"] or ()))
+            # All rows are of one landing. What waits already is older by now.
+            at = rows[0]["checked_at"]
+            if (before := self._waiting.get(topic)) is not None:
+                ages += grown(before.ages, (at - before.at).total_seconds())
+            self._waiting[topic] = Landing(topic, at, ages)
+
+    def built(self, tables: Mapping[str, Collection[str]], models: Sequence[Any]) -> None:
+        """Note what a cycle has built; ``tables`` as of ``tables_of_topics``, ``models`` are the
+        results of its models.
+        """
+        try:
+            self._count(tables, models)
+        # Gold has its rows all the same, whatever it is.
+        except Exception as error:
+            self._tell_once(f"the lags of the last hour can't be written: {error}")
+
+    def _count(self, tables: Mapping[str, Collection[str]], models: Sequence[Any]) -> None:
+        waiting = {}
+        for landing in self._waiting.values():
+            at, is_built = done_at(tables.get(landing.topic, ()), models)
+            if not is_built:
+                waiting[landing.topic] = landing
+            elif at is not None:
+                seconds = (at - landing.at).total_seconds()
+                self._hour.add(landing.topic, at, grown(landing.ages, seconds))
+        self._waiting = waiting
+        self._hour.keep(datetime.now(UTC))
+
+    def _tell_once(self, sentence: str) -> None:
+        if sentence != self._told:
+            self._told = sentence
+            self._tell(sentence)
+
+
+def tables_of_topics(
+    pairs: Collection[Sequence[str | None]], nodes: Mapping[str, Any]
+) -> dict[str, set[str]]:
+    """The models that make gold of each topic's events, by their unique ids. ``pairs``: topic and
+    source table (database, schema, table) of all events; ``nodes``: those of dbt's manifest.
+    """
+    models = {name: each for name, each in nodes.items() if each.resource_type == "model"}
+    gold: dict[str, set[str]] = {}
+    for name, node in models.items():
+        if node.config.materialized in _FOLDED:
+            for upstream in node.depends_on.nodes:
+                gold.setdefault(upstream, set()).add(name)
+    found: dict[str, set[str]] = {}
+    for name in gold.keys() & models.keys():
+        sources = models[name].config.meta.get("change_log", {"sources": []})["sources"]
+        wanted = None if sources is None else [list(source) for source in sources]
+        for topic, *source in pairs:
+            if wanted is None or source in wanted:
+                found.setdefault(str(topic), set()).update(gold[name])
+    return found
+
+
+def done_at(tables: Collection[str], models: Iterable[Any]) -> tuple[datetime | None, bool]:
+    """When the last of these models, of those that a command had to build, was done, and whether
+    all of them are.
+    """
+    done, is_built = [], True
+    for each in models:
+        if each.node.unique_id not in tables:
+            continue
+        if str(each.status) != "success":
+            is_built = False
+        done += [timing.completed_at for timing in each.timing if timing.name == "execute"]
+    return max(map(moment, done), default=None), is_built

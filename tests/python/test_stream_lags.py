@@ -1,0 +1,50 @@
+"""What a stream notes of lags: until gold has what has landed, and never at a cycle's cost."""
+
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Final
+
+from dbt_lakehouse.commands.stream_lags import StreamLags
+from dbt_lakehouse.lags import HourOfLags, bucket_of, last_hour
+
+NOW: Final = datetime.now(UTC)
+GOLD: Final = "model.shop.orders"
+TABLES: Final = {"orders": {GOLD}}
+
+
+def landed(topic: str, at: datetime, ages: dict[int, int]) -> list[dict[str, Any]]:
+    return [{"topic": topic, "checked_at": at, "landed_ages": list(ages.items())}]
+
+
+def result(status: str, at: datetime) -> Any:
+    done = SimpleNamespace(name="execute", completed_at=at)
+    return SimpleNamespace(node=SimpleNamespace(unique_id=GOLD), status=status, timing=[done])
+
+
+def test_what_has_landed_waits_until_gold_has_it(tmp_path: Path) -> None:
+    lags = StreamLags(HourOfLags(tmp_path, "gold"), print)
+    lags.landed(landed("orders", NOW - timedelta(seconds=10), {bucket_of(1): 3}))
+    lags.built(TABLES, [result("error", NOW)])
+    assert [*lags.topics] == ["orders"] and last_hour(tmp_path, "gold", NOW) == {}
+    lags.landed(landed("orders", NOW, {bucket_of(1): 2}))
+    lags.built(TABLES, [result("success", NOW + timedelta(seconds=1))])
+    assert not lags.topics
+    assert last_hour(tmp_path, "gold", NOW + timedelta(minutes=1)) == {
+        "orders": Counter({bucket_of(2): 2, bucket_of(12): 3})
+    }
+
+
+def test_whatever_goes_wrong_is_told_once(tmp_path: Path) -> None:
+    told: list[str] = []
+    (tmp_path / "stream").touch()
+    lags = StreamLags(HourOfLags(tmp_path, "gold"), told.append)
+    for _ in range(2):
+        lags.landed(landed("orders", NOW, {bucket_of(1): 3}))
+        lags.built(TABLES, [result("success", NOW)])
+    assert len(told) == 1 and "the lags of the last hour can't be written" in told[0]
+    # A mistake of ours.
+    lags.landed(landed("orders", NOW, {bucket_of(1): 3}))
+    lags.built(TABLES, [SimpleNamespace(node=SimpleNamespace(unique_id=GOLD))])
+    assert len(told) == 2 and "has no attribute 'status'" in told[1]
