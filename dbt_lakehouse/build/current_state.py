@@ -17,14 +17,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from dbt_common.exceptions import CompilationError
-
+from dbt_lakehouse.build.folding import Folding, may_have_new_truncates
 from dbt_lakehouse.build.look_up import NOTHING_KNOWN, Answer, LookUp, Question
-from dbt_lakehouse.build.model import Building, Built, Lake, Loss, Model
+from dbt_lakehouse.build.model import Built, Lake, Loss, Model
 from dbt_lakehouse.build.remembered import Remembered
 from dbt_lakehouse.build.templates import part, render
 from dbt_lakehouse.dbt import fold as folds
-from dbt_lakehouse.dbt.declarations import Fold, quoted
+from dbt_lakehouse.dbt.declarations import Fold
 from dbt_lakehouse.dbt.fold import Found, Newest, Plan, Rebuilt, Truncate
 from dbt_lakehouse.dbt.node_run import AS_OF, NEWEST, NodeRun
 
@@ -52,8 +51,7 @@ def may_meet_truncates(lake: Lake, run: NodeRun, remembered: Remembered) -> bool
     assert run.fold is not None
     if run.fold.namespace is not None:
         return False
-    first = run.fold.key[0].strip("`")
-    if lake.may_have_new_rows(run, run.upstreams[0], [(first, "is null", None)]):
+    if may_have_new_truncates(lake, run, run.fold):
         return True
     return run.is_incremental and remembered.has_truncates()
 
@@ -86,14 +84,12 @@ class States:
         )
 
 
-class CurrentState(Building):
+class CurrentState(Folding):
     """A gold table of a log with a key."""
 
     def __init__(self, lake: Lake, model: Model) -> None:
         super().__init__(lake, model)
-        fold = self.run.fold
-        assert fold is not None
-        self._fold: Final = fold
+        fold = self.fold
         self._log: Final = self.run.upstreams[0]
         self._remembered: Final = Remembered(lake, model, fold)
         self.run.leaves = lake.may_leave(self._log, fold)
@@ -114,38 +110,29 @@ class CurrentState(Building):
 
     def build(self) -> Built:
         """Bring the table up to date."""
-        self.lake.check_contract(self.model.node, self._fold, self._fold.gold_columns)
-        self._refuse_earlier_moment()
+        self.lake.check_contract(self.model.node, self.fold, self.fold.gold_columns)
+        self.refuse_earlier_moment()
         if self.run.is_incremental:
             built = Increment(self, self._states, self._remembered).merge()
         else:
             self.refuse_loss()
             built = self._rebuild()
         self.lake.drop_evaluated(self.view(""))
-        doubt = self.lake.doubt_of_rows(self.this, self._fold)
+        doubt = self.lake.doubt_of_rows(self.this, self.fold)
         return built if doubt is None else built._replace(doubts=[doubt])
 
     def losses(self) -> Iterable[Loss]:
         """Values that no event of the log says, and states of events that are gone."""
-        fold, held = self._fold, self.lake.columns_of(self.this)
-        if not {*fold.key} <= {*quoted(held)}:
-            # Of another key: nothing that is held can be compared.
+        if not self.has_key:
             return
-        columns = self.lake.columns_kept(self.this, fold)
-        if fold.may_leave and columns:
-            yield Loss(
-                "of its rows have values",
-                render(
-                    "lost_values", table=self.this, log=self._log, key=fold.key, columns=columns
-                ),
-            )
+        yield from self.lost_values()
         yield Loss(
             "of the deleted keys that it remembers are",
             render(
                 "lost_states",
                 table=self.this,
                 log=self._log,
-                key=fold.key,
+                key=self.fold.key,
                 deleted_keys=self._remembered.table,
                 scope=self.model.scope,
                 deletes=self._set_less_deletes(),
@@ -154,24 +141,15 @@ class CurrentState(Building):
 
     def _set_less_deletes(self) -> Any:
         """The table of deletes without a set, None but for a namespace."""
-        if self._fold.namespace is None:
+        if self.fold.namespace is None:
             return None
         return self.lake.relation_of("set_less_deletes")
-
-    def _refuse_earlier_moment(self) -> None:
-        """An expired row is gone from gold, so judging it at an earlier moment takes a rebuild."""
-        last = self.run.noted(AS_OF) if self._fold.namespace else None
-        if last and self.model.as_of < last:
-            raise CompilationError(
-                f"vars.as_of is {self.model.as_of}, but {self.this} has been built as of {last}:"
-                " rows that expired in between can only come back with --full-refresh"
-            )
 
     def _rebuild(self) -> Built:
         """Fold the log once: rows, what is remembered of keys that end absent, and the ranges of
         keys in which rows are written are all taken from the states.
         """
-        fold, lake, of = self._fold, self.lake, self._remembered
+        fold, lake, of = self.fold, self.lake, self._remembered
         log = self.read(self._log)
         truncates = of.find_truncates(log, None) if self._meets_truncates else []
         deletes = self._set_less_deletes()
@@ -240,7 +218,7 @@ class Increment:
         self._deletes: Final = self._deletes_of_namespace()
         self._has_new_deletes: Final = self._finds_new_deletes()
         self._hit: Final = self._hit_by_others()
-        self._resting: Final = self._resting_keys()
+        self._resting: Final = table.keys_with_values_of_others()
 
     def merge(self) -> Built:
         """Fold what is new, look up what may matter, remember who ends absent, and merge."""
@@ -321,21 +299,6 @@ class Increment:
             expires=expires,
             deletes=self._deletes if self._has_new_deletes else None,
             as_of=self._as_of,
-        )
-
-    def _resting_keys(self) -> str | None:
-        """SQL of the keys whose rows have got values of others' since the log was read, or may
-        have; None if there are none.
-        """
-        if self._fold.namespace is not None:
-            return None
-        if not self._lake.has_key_updates(self._run, self._log):
-            return None
-        return render(
-            "resting_keys",
-            log=self._table.read(self._log),
-            key=self._fold.key,
-            sequence=self._run.sequence_read(self._log),
         )
 
     def _has_work(self) -> bool:

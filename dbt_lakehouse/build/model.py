@@ -171,6 +171,16 @@ class Lake(Protocol):
         """The sequence number up to which all gold tables of namespaces have read a table."""
         ...
 
+    # -- of their tests
+
+    def run_to_test(self, relation: Any) -> NodeRun | None:
+        """How this command has brought a table up to date; None if its tests look at all of it."""
+        ...
+
+    def log_of_model(self, model: Any) -> Any:
+        """The change log of a gold table or history."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Model:
@@ -228,6 +238,13 @@ def pinned(table: Any, snapshot: str) -> str:
     return f"{table} version as of {snapshot}"
 
 
+def pinned_now(lake: Lake, table: Any) -> str:
+    """A table as it is now, to select from."""
+    now = lake.look_at_table(table)
+    assert now is not None
+    return pinned(table, now.snapshot)
+
+
 class Building:
     """A model's table that is built. Kinds of tables say how (``build``), and what a rebuild of
     theirs may lose beside rows of events that are gone (``losses``).
@@ -259,9 +276,7 @@ class Building:
 
     def pinned(self, table: Any) -> str:
         """A table as it is now, to select from."""
-        now = self.lake.look_at_table(table)
-        assert now is not None
-        return pinned(table, now.snapshot)
+        return pinned_now(self.lake, table)
 
     def read(self, upstream: Any) -> str:
         """All of an upstream up to where the run reads it, to select from."""

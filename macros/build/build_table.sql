@@ -26,6 +26,14 @@
     {% do return(dbt.build_table()) %}
 {%- endmaterialization %}
 
+{% materialization current_state, adapter='lakehouse', supported_languages=['sql'] -%}
+    {% do return(dbt.build_table()) %}
+{%- endmaterialization %}
+
+{% materialization history, adapter='lakehouse', supported_languages=['sql'] -%}
+    {% do return(dbt.build_table()) %}
+{%- endmaterialization %}
+
 {% materialization state_table, adapter='lakehouse', supported_languages=['sql'] -%}
     {% do return(dbt.build_table()) %}
 {%- endmaterialization %}

@@ -31,7 +31,7 @@
           never has changed nor is unchanged, and is of no key: gold has that of the last event that
           was applied to the row.
       keyless: whether the table has no key: then each row image as a whole is one,
-          see macros/history/current_rows.sql.
+          see dbt_lakehouse/build/sql/current_rows.sql.
       partial: whether images name only some of the columns: one that is absent from an image is
           unchanged then, and not null.
       order_by_source_time: whether an event that is older by its source time than one already

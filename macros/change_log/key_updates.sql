@@ -13,8 +13,8 @@
 
   An old key's event may come later than the insert, so this looks at all insert rows that one of
   the new rows may matter to, and at those that rest on them in turn. Rows are changed in place, and
-  gold tables and histories fold their keys anew (`keys_with_values_of_others`). What stays unknown,
-  since nothing is known of the old key's row, is in `_misfits`.
+  gold tables and histories fold their keys anew (dbt_lakehouse/build/sql/resting_keys.sql). What
+  stays unknown, since nothing is known of the old key's row, is in `_misfits`.
 
   Arguments:
       log: the declaration.
@@ -38,27 +38,6 @@
     {% endif %}
     {% do adapter.key_updates_done(this) %}
     {% do adapter.drop_evaluated(dbt.view_of('')) %}
-{% endmacro %}
-
-{#
-  SQL of the keys whose rows have got values of others', or may have, since a model has read the
-  log; none if there are none.
-
-  Arguments:
-      run: the NodeRun.
-      fold: the Fold.
-#}
-{% macro keys_with_values_of_others(run, fold) %}
-    {% set log = run.upstreams[0] %}
-    {% if fold.namespace or not adapter.has_key_updates(run, log) %}
-        {% do return(none) %}
-    {% endif %}
-    {% do return(
-        'select ' ~ fold.key | join(', ') ~ ' from ' ~ dbt.pinned(log, run.snapshot_of(log))
-        ~ ' where _key_update.key_before.' ~ fold.key[0] ~ ' is not null'
-        ~ ' and size(_key_update.columns) > 0'
-        ~ ' and _last_updated_sequence_number > ' ~ run.sequence_read(log)
-    ) %}
 {% endmacro %}
 
 {# The rows with values of an old key's row. #}

@@ -4,7 +4,7 @@
       {{ current_state(ref("customers_changes")) }}
 
   Key, columns and all else are the log's (macros/change_log/change_log.sql). Of a table without a
-  key, each row image is a row here (macros/history/current_rows.sql).
+  key, each row image is a row here (dbt_lakehouse/build/sql/current_rows.sql).
 
   Compiled, it is the fold of all events of the log, which `dbt show` shows and unit tests test. In
   a run, the relation of events is a view: all of the log for a first load, else the new events
@@ -24,21 +24,16 @@
         {%- do return('') -%}
     {%- endif -%}
     {%- set fold = adapter.fold_of(changes, columns) -%}
-    {%- if fold.keyless -%}
-        {%- set log = dbt.begin_run([changes], fold, refolds=true).rows(changes.render())
-            if dbt.is_building() else changes -%}
-        {{ dbt.current_rows_sql(fold, log) }}
-    {%- else -%}
-        {%- if dbt.is_building() -%}
-            {%- do dbt.begin_run([changes, adapter.own_table('deleted_keys')], fold) -%}
-        {%- endif -%}
-        {{ adapter.current_state_sql(
-            model,
-            fold,
-            changes,
-            ref('set_less_deletes') if fold.namespace,
-            dbt.as_of_text(),
-            this if dbt.is_building()
-        ) }}
+    {%- if dbt.is_building() -%}
+        {%- set more = [] if fold.keyless else [adapter.own_table('deleted_keys')] -%}
+        {%- do dbt.begin_run([changes] + more, fold, refolds=fold.keyless) -%}
     {%- endif -%}
+    {{ adapter.current_state_sql(
+        model,
+        fold,
+        changes,
+        ref('set_less_deletes') if fold.namespace else none,
+        dbt.as_of_text(),
+        this if dbt.is_building() else none
+    ) }}
 {%- endmacro %}

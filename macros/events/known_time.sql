@@ -7,10 +7,5 @@
       occurred_at, kafka_timestamp: SQL expressions.
 #}
 {% macro known_time(occurred_at, kafka_timestamp) -%}
-    {#- Of integers: to add an interval to an instant takes Spark longer than to read it. -#}
-    case
-        when unix_micros({{ occurred_at }}) > unix_micros({{ kafka_timestamp }}) + 86400000000
-            then cast(null as timestamp)
-        else {{ occurred_at }}
-    end
+    {{ adapter.part('parts', 'known_time', occurred_at, kafka_timestamp) }}
 {%- endmacro %}

@@ -55,7 +55,7 @@
                 ~ ' using (topic, partition, offset)'
             )) %}
         {% endif %}
-        {% for what, query in losses + (dbt.losses_of_fold(run) if run.fold else []) %}
+        {% for what, query in losses %}
             {% set lost = run_query(query)[0][0] %}
             {% if lost %}
                 {% do exceptions.raise_compiler_error(

@@ -6,8 +6,5 @@
       struct: a SQL expression.
 #}
 {% macro exact_json(struct) -%}
-    to_json({{ struct }}, map(
-        'timestampFormat', "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
-        'timestampNTZFormat', "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
-    ))
+    {{ adapter.part('parts', 'exact_json', struct) }}
 {%- endmacro %}

@@ -9,6 +9,7 @@ import pytest
 from dbt_common.exceptions import CompilationError
 from test_node_run import declare
 
+from dbt_lakehouse.build.tested import TESTS
 from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.dbt.data_tests import node_to_test, refuse_other_gold
 
@@ -57,8 +58,9 @@ def test_all_tests_are_here() -> None:
     found = {file.stem: file.read_text() for file in files if "{% test " in file.read_text()}
     assert found.keys() == {*GOLD, *HISTORY, *LOG, *OF_ANY}
     for name, text in found.items():
-        asks = any(f"_to_test(model, '{name}'" in line for line in text.splitlines())
+        asks = f"log_to_test(model, '{name}'" in text or f"test_sql('{name}', model" in text
         assert asks == (name not in OF_ANY), name
+    assert TESTS.keys() == {*GOLD, *HISTORY}
 
 
 @pytest.mark.parametrize("test", [*GOLD, *HISTORY, *LOG])

@@ -4,8 +4,9 @@ all that it asks for, and gives one whole statement.
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import cache
-from itertools import product
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,11 +20,15 @@ from dbt_lakehouse.dbt.declarations import Fold
 from dbt_lakehouse.dbt.fold import Newest, Truncate
 
 # What others import.
-PARTS: Final = frozenset({"parts", "events"})
+PARTS: Final = frozenset({"parts", "events", "reference"})
 AS_OF: Final = "2026-10-02 00:00:00.000000"
 TRUNCATE: Final = Truncate("named_struct('offset', 1)", "timestamp_micros(2)", "", is_new=True)
 
 
+BESIDE: Final = {
+    "it's": "string",
+    "lsn": {"type": "bigint", "from": "metadata", "path": "source.lsn"},
+}
 OF_ALL: Final[Mapping[str, Any]] = {
     "columns": {"it's": "string", "tags": "map<string, string>"},
     "topic": None,
@@ -53,6 +58,13 @@ FOLDS: Final[Mapping[str, Fold]] = {
     "of partial records": _set(partial=True),
     "of partial records by source time": _set(partial=True, order_by_source_time=True),
     "of key alone": _fold(columns={}),
+    "of a composite key": _fold(key={"id": "bigint", "line no": "int"}),
+    "with what the source says beside": _fold(columns=BESIDE),
+}
+KEYLESS: Final[Mapping[str, Fold]] = {
+    "of a table": _fold(key={}, keyless=True),
+    "of several sources": _fold(key={}, keyless=True, source_database="*"),
+    "with what the source says beside": _fold(key={}, keyless=True, columns=BESIDE),
 }
 YES_AND_NO: Final = (True, False)
 
@@ -208,6 +220,55 @@ def gold_statements(fold: Fold) -> Iterator[tuple[str, dict[str, Any]]]:
         yield "lost_values", {"table": "g", "log": "l", "key": fold.key, "columns": fold.columns}
 
 
+def history_statements(fold: Fold) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each template that histories use, and the data tests of tables with a key."""
+    deletes = "d" if fold.namespace else None
+    for keys, track in product(("k", None), (fold.columns[-1:], None)):
+        of = replace(fold, track_columns=track or None)
+        yield "history", {"fold": of, "log": "l", "deletes": deletes, "keys": keys, "as_of": AS_OF}
+        tested = {"fold": of, "gold": "g", "keys": keys and "select id from k"}
+        of_reference = {**tested, "log": "l", "deletes": deletes, "built_as_of": AS_OF}
+        yield "equals_refold", of_reference
+        yield "is_history", {**of_reference, "history": "h"}
+        yield "no_absent_keys", {**tested, "deleted_keys": "k", "scope": "s", "built_as_of": AS_OF}
+        yield "unique_key", {"key": fold.key, "gold": "g", "keys": tested["keys"]}
+    for resting, to_fill, truncates in product(
+        ("select id from x", None), ({"`a`": None, "`b`": "int"}, {}), YES_AND_NO
+    ):
+        yield (
+            "touched_versions",
+            {
+                "fold": fold,
+                "log": "l",
+                "new": "n",
+                "new_deletes": deletes,
+                "own": "o",
+                "resting": resting,
+                "to_fill": to_fill,
+                "truncates": truncates,
+                "as_of": AS_OF,
+            },
+        )
+    for new_deletes, remembered in ((deletes, None), (None, deletes)):
+        yield (
+            "touched_keys",
+            {
+                "fold": fold.without_columns(),
+                "new": "n",
+                "new_deletes": new_deletes,
+                "remembered": remembered,
+                "sequence": 7,
+            },
+        )
+
+
+def keyless_statements(fold: Fold) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each template that tables without a key use."""
+    for keys in ("k", None):
+        yield "current_rows", {"fold": fold, "log": "l", "keys": keys}
+    yield "touched_rows", {"fold": fold, "new": "n", "own": "o"}
+
+
 def other_statements() -> Iterator[tuple[str, dict[str, Any]]]:
     """The templates that ask for no fold."""
     yield (
@@ -228,6 +289,18 @@ def other_statements() -> Iterator[tuple[str, dict[str, Any]]]:
     yield "rows_by_key", {"states": "s", "columns": ["a", "b"], "key": ["a"], "ranges": 2}
     yield "lost_copies", {"table": "t", "columns": ["a", "b"], "given": "select 1"}
     yield "lost_rows", {"table": "t", "columns": "c", "other": "o", "other_columns": "d"}
+    yield (
+        "replace_rows",
+        {
+            "table": "t",
+            "columns": ["a", "b"],
+            "own": "o",
+            "folded": "f",
+            "touched": "k",
+            "touched_by": ["a"],
+            "identity": ["a", "b"],
+        },
+    )
     yield "resting_keys", {"log": "l", "key": ["a", "b"], "sequence": 3}
     yield "old_states", {"deleted_keys": "k", "as_of": AS_OF, "seconds": 1.5, "sequence": 7}
     yield "forget_old_states", {"deleted_keys": "k", "old": "o"}
@@ -239,6 +312,24 @@ def statements() -> Iterator[tuple[str, dict[str, Any]]]:
     yield from other_statements()
     for fold in FOLDS.values():
         yield from gold_statements(fold)
+        yield from history_statements(fold)
+    for fold in KEYLESS.values():
+        yield from keyless_statements(fold)
+
+
+# What may follow a value, or precede one, with nothing else between them.
+WORDS: Final = frozenset(
+    """
+    and anti as between by case cross current delete desc distinct else end except false filter
+    from full group having in inner insert into is join lateral left like matched merge not null
+    nulls of on or order over partition preceding rows select semi set sort step then timestamp true
+    unbounded union update using values version view when where with
+    """.split()
+)
+
+
+# Comments, texts and names.
+NO_CODE: Final = re.compile(r"""--[^\n]*|'(?:[^'\\]|\\.)*'|"[^"]*"|`[^`]*`""")
 
 
 @cache
@@ -249,11 +340,11 @@ def comments() -> frozenset[str]:
 
 
 def faults(sql: str) -> list[str]:
-    """What no statement has: an open bracket, a comma before the end of a list, a comment that
-    swallows what follows it, Python's words, blanks at the end of a line.
+    """What no statement has: an open bracket, a comma before the end of a list, nothing between two
+    values, a comment that swallows what follows it, Python's words, blanks at the end of a line.
     """
     found = []
-    bare = re.sub(r"--[^\n]*", "", re.sub(r"'(?:[^'\\]|\\.)*'|`[^`]*`", "x", sql))
+    bare = NO_CODE.sub(lambda found: "" if found[0].startswith("--") else "x", sql)
     if bare.count("(") != bare.count(")"):
         found.append("brackets")
     if re.search(r",\s*(?:\)|from\b|where\b|group by\b|,|$)", bare):
@@ -262,6 +353,12 @@ def faults(sql: str) -> list[str]:
         found.append("Python")
     if re.search(r"\b(?:and|or|where|union|union all|from|,)\s*(?:\)|$)", bare):
         found.append("end")
+    tokens = re.findall(r"[\w.:]+|\S", bare)
+    if any(
+        re.match(r"[\w.]*\w$|\)$", one) and re.match(r"\w", other) and not WORDS & {one, other}
+        for one, other in pairwise(tokens)
+    ):
+        found.append("between")
     if not {each.strip() for each in re.findall(r"--.*", sql)} <= comments():
         found.append("comment")
     return found
@@ -312,6 +409,8 @@ def test_a_name_that_is_not_given_is_an_error() -> None:
     [
         ("select (a from t", "brackets"),
         ("select a, from t", "comma"),
+        ("select a, f(b) f(c) from t", "between"),
+        ("select a from t where t.b = a t.c = a", "between"),
         ("select None from t", "Python"),
         ("select a from t where", "end"),
         ("-- why select a from t", "comment"),

@@ -11,18 +11,30 @@ from dbt_common.invocation import get_invocation_id
 
 from dbt.adapters.lakehouse.base import told
 from dbt.adapters.lakehouse.folds import FoldAdapter
-from dbt_lakehouse.build import templates
+from dbt_lakehouse.build import history, templates
 from dbt_lakehouse.build.current_state import CurrentState, fold_of_all
-from dbt_lakehouse.build.model import AppendOnly, Building, Built, Model, StateTable
+from dbt_lakehouse.build.history import History
+from dbt_lakehouse.build.keyless import KeylessRows, current_rows_sql
+from dbt_lakehouse.build.model import AppendOnly, Building, Built, Lake, Model, StateTable
 from dbt_lakehouse.build.purge import purge
+from dbt_lakehouse.build.tested import TESTS, DataTests
 from dbt_lakehouse.dbt import tables
 from dbt_lakehouse.dbt.declarations import Fold
+from dbt_lakehouse.dbt.node_run import NodeRun
 from dbt_lakehouse.lake.tables import Table
 from dbt_lakehouse.texts import sql_text
 
-KINDS: Final[Mapping[str, type[Building]]] = {
+
+def _gold(lake: Lake, model: Model) -> Building:
+    of = lake.run_of(model.this).fold
+    assert of is not None
+    return KeylessRows(lake, model) if of.keyless else CurrentState(lake, model)
+
+
+KINDS: Final[Mapping[str, Callable[[Lake, Model], Building]]] = {
     "append_only": AppendOnly,
-    "current_state": CurrentState,
+    "current_state": _gold,
+    "history": History,
     "state_table": StateTable,
 }
 """What builds a model, by its materialization."""
@@ -60,6 +72,10 @@ class BuildAdapter(FoldAdapter):
         """The SQL of a gold table: of the run that has begun for a model's table (``this``), or of
         all events of its log. ``deletes``: the deletes without a set, None but for a namespace.
         """
+        if of.keyless:
+            return current_rows_sql(
+                of, changes if this is None else self.run_of(this).rows(changes)
+            )
         if this is None:
             return fold_of_all(of, changes, deletes, as_of)
         return CurrentState(self, Model(this, model, "", as_of, str)).sql()
@@ -70,10 +86,29 @@ class BuildAdapter(FoldAdapter):
         """Forget old states of absent keys, see ``dbt_lakehouse.build.purge``."""
         purge(self, this, as_of, days)
 
-    @available
-    def template(self, name: str, arguments: Mapping[str, Any]) -> str:
-        """The SQL of a template, see ``templates.render``."""
-        return templates.render(name, **arguments)
+    @available.parse_none
+    @told
+    def history_sql(
+        self,
+        this: BaseRelation,
+        of: Fold,
+        upstreams: Sequence[BaseRelation],
+        as_of: str,
+        run: NodeRun | None,
+    ) -> str:
+        """The SQL of a history, see ``history.history_sql``."""
+        return history.history_sql(this, of, upstreams, as_of, run)
+
+    @available.parse_none
+    @told
+    def test_sql(
+        self, test: str, table: BaseRelation, as_of: str, current: BaseRelation | None = None
+    ) -> str:
+        """The SQL of a data test of a gold table, or of a history, which is held against the gold
+        table ``current``; ``as_of`` is the moment of the command as text.
+        """
+        of = self.fold_to_test(table, test, current)
+        return TESTS[test](DataTests(self, table, of, as_of, current))
 
     @available
     def part(self, file: str, name: str, *arguments: Any, **named: Any) -> str:

@@ -1,13 +1,11 @@
-"""What the materialization `current_state` asks of the adapter: what a run has found in the new
-events, and what it has to look up.
+"""What the models of gold tables ask of the adapter: what a run has found in the new events, and
+which keys it touches.
 """
 
 import json
 
-from dbt.adapters.base.meta import available
 from dbt.adapters.base.relation import BaseRelation
 
-from dbt.adapters.lakehouse.base import told
 from dbt.adapters.lakehouse.logs import LogAdapter
 from dbt_lakehouse.build.templates import render
 from dbt_lakehouse.dbt import contracts, fold, message_keys, project, tables
@@ -18,7 +16,7 @@ from dbt_lakehouse.dbt.node_run import DOUBTS
 
 
 class FoldAdapter(LogAdapter):
-    """Methods for the macros that fold events."""
+    """Methods for tables that are folded from events (``dbt_lakehouse.build``)."""
 
     def may_leave(self, changes: BaseRelation, of: Fold) -> bool:
         """Whether any event of a log may leave columns as they were."""
@@ -27,8 +25,6 @@ class FoldAdapter(LogAdapter):
         table = self.look_at(changes)
         return table is None or project.may_leave(table)
 
-    @available.parse_none
-    @told
     def columns_kept(self, this: BaseRelation, of: Fold) -> list[str]:
         """The value columns of a fold that a model's table has already, and of their types."""
         fields = tables.columns_of(self.spark, str(this))

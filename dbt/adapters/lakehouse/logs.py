@@ -240,8 +240,6 @@ class LogAdapter(EventAdapter):
             tables.set_properties(self.spark, str(this), {KEY_UPDATES: ""})
             self.handle.looks.clear()
 
-    @available.parse_none
-    @told
     def has_key_updates(self, run: NodeRun, log: BaseRelation) -> bool:
         """Whether a change log may have rows of key updates that a model has not read as they are
         now.

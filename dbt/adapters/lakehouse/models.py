@@ -63,7 +63,6 @@ class ModelAdapter(SessionAdapter):
         log = self.followed(project.log_of(self._nodes, changes), changes)
         return declarations.fold(log, columns, track_columns, is_history=is_history)
 
-    @available.parse_none
     def fold_to_test(
         self, model: BaseRelation, test: str, current: BaseRelation | None = None
     ) -> Fold:
@@ -103,14 +102,10 @@ class ModelAdapter(SessionAdapter):
             return False
         return bool(project.log_node(self._nodes, node).config.meta["change_log"].get("follow"))
 
-    @available.parse_none
-    @told
     def log_of_model(self, model: BaseRelation) -> BaseRelation:
         """The change log of a gold table or history."""
         return self._relation(project.log_node(self._nodes, project.node_of(self._nodes, model)))
 
-    @available.parse_none
-    @told
     def relation_of(self, name: str) -> BaseRelation:
         """The table of a model that has this name, for tests: they need no edge to it in the graph,
         for what they test has been built after it.
@@ -215,8 +210,6 @@ class ModelAdapter(SessionAdapter):
         run = self._runs.get(str(this))
         return {} if run is None else {marks.MADE: uuid4().hex, **run.properties()}
 
-    @available.parse_none
-    @told
     def may_have_new_rows(
         self, run: NodeRun, upstream: BaseRelation, conditions: Sequence[tuple[str, str, Any]]
     ) -> bool:

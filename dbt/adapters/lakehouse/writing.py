@@ -77,8 +77,6 @@ class WritingAdapter(ModelAdapter):
             self.handle.looks.clear()
         self._keep(this, run, before)
 
-    @available.parse_none
-    @told
     def write_table(
         self, this: BaseRelation, statement: str, notes: Mapping[str, Any] | None = None
     ) -> str:
@@ -267,8 +265,6 @@ class WritingAdapter(ModelAdapter):
         if table is not None:
             run.seen = table.snapshot
 
-    @available.parse_none
-    @told
     def check_contract(self, model: Any, of: Fold, columns: Sequence[str]) -> None:
         """Stop a model whose contract is enforced if it has other columns, or of other types."""
         if model["config"]["contract"]["enforced"]:

@@ -157,3 +157,45 @@ select
 from {{ remembered }}
 where scope = {{ ('aerospike:' ~ namespace) | literal }}
 {%- endmacro %}
+
+{#
+  What the changes of a log of a table without a key add and remove: `_columns`, `_row`, `_step` (1
+  or -1), `_position`, and what the source said beside it, `_beside`.
+
+  Arguments:
+      changes: the log to select from.
+#}
+{% macro row_steps(fold, changes) %}
+{% set columns = 'struct(' ~ fold.row_columns | join(', ') ~ ')' %}
+{% set previous %}
+struct(
+{%- for column in fold.row_columns %}
+{{ '_previous_key.' if column != '`_source`' }}{{ column }}{{ ', ' if not loop.last }}
+{%- endfor %}
+)
+{%- endset %}
+select
+    step.*,
+    md5({{ parts.exact_json('step._columns') | indent }}) as _row,
+    {% if fold.beside %}
+    struct({{ fold.beside | join(', ') }}) as _beside,
+    {% endif %}
+    _position
+from {{ changes }} as changes
+    -- An update removes before it adds.
+    lateral view inline(filter(
+        array(
+            struct(
+                if(
+                    _operation = 'delete',
+                    {{ columns }},
+                    if(_previous_key is null, null, {{ previous }})
+                ) as _columns,
+                -1 as _step
+            ),
+            struct(if(_operation <> 'delete', {{ columns }}, null) as _columns, 1 as _step)
+        ),
+        step -> step._columns is not null
+    )) step as _columns, _step
+where _operation in ('snapshot', 'insert', 'update', 'upsert', 'delete')
+{%- endmacro %}

@@ -1,6 +1,6 @@
 """The events of a key in the log of its table, as the reference folds take them.
 
-What counts as one is what macros/current_state/reference_changes.sql says, in DuckDB's SQL.
+What counts as one is what dbt_lakehouse/build/sql/reference.sql says, in DuckDB's SQL.
 """
 
 import binascii

@@ -1,3 +1,4 @@
+{% import 'events.sql' as events %}
 {#
   The current state of a table without a key: a multiset, in which each row of the source
   is a row here.
@@ -10,27 +11,22 @@
   The table has `_row` (what equal rows have in common), `_copy` (numbers them) and `_position` (of
   the newest event that added or removed such a row). What the source said beside rows tells none
   apart: all copies have that of the newest event that added such a row.
-#}
-
-{#
-  The rows that are there, all or some.
 
   Arguments:
       fold: the Fold (dbt_lakehouse/dbt/declarations.py).
-      log: the change log to read, as SQL of a relation.
+      log: the change log, to select from.
       keys: a relation with values of `_row`, or none for all.
 #}
-{% macro current_rows_sql(fold, log, keys=none) -%}
-    {%- set step_order = 'struct(_position, _step)' -%}
+{% set step_order = 'struct(_position, _step)' %}
 with all_steps as (
-    {{ dbt.row_steps_sql(fold, log) | indent(4) }}
+    {{ events.row_steps(fold, log) | indent }}
 ),
 
 steps as (
     select * from all_steps
-    {%- if keys %}
+    {% if keys %}
     left semi join {{ keys }} using (_row)
-    {%- endif %}
+    {% endif %}
 ),
 
 -- A delete of a row that is not there removes none: what the sum falls below zero at its lowest
@@ -44,7 +40,7 @@ summed as (
             rows between unbounded preceding and current row
         ) as _sum
     from steps
-    {%- if fold.several_sources %}
+    {% if fold.several_sources %}
     left join (
         select _source, max(_position) as _truncated_at
         from {{ log }} as changes
@@ -52,23 +48,23 @@ summed as (
         group by _source
     ) as truncates on steps._columns._source = truncates._source
     where coalesce(_position > _truncated_at, true)
-    {%- else %}
+    {% else %}
     where coalesce(
         _position > (
             select max(_position) from {{ log }} as changes where _operation = 'truncate'
         ),
         true
     )
-    {%- endif %}
+    {% endif %}
 ),
 
 counted as (
     select
         _row,
         any_value(_columns) as _columns,
-        {%- if fold.beside %}
+        {% if fold.beside %}
         max_by(_beside, {{ step_order }}) filter (where _step = 1) as _beside,
-        {%- endif %}
+        {% endif %}
         max_by(_sum, {{ step_order }}) - least(0, min(_sum)) as _copies,
         max(_position) as _position
     from summed
@@ -77,9 +73,9 @@ counted as (
 
 final as (
     select
-        {%- for column in fold.columns %}
+        {% for column in fold.columns %}
         {{ '_beside' if column in fold.beside else '_columns' }}.{{ column }},
-        {%- endfor %}
+        {% endfor %}
         _row,
         explode(sequence(1, cast(_copies as int))) as _copy,
         _position
@@ -88,39 +84,3 @@ final as (
 )
 
 select * from final
-{%- endmacro %}
-
-{#
-  What the changes of a log add and remove: `_columns`, `_row`, `_step` (1 or -1), `_position`, and
-  what the source said beside it, `_beside`.
-#}
-{% macro row_steps_sql(fold, log) -%}
-    {%- set columns = 'struct(' ~ fold.row_columns | join(', ') ~ ')' -%}
-    {%- set previous = [] -%}
-    {%- for column in fold.row_columns -%}
-        {%- do previous.append(
-            column if column == '`_source`' else '_previous_key.' ~ column
-        ) -%}
-    {%- endfor -%}
-    {%- set previous = 'if(_previous_key is null, null, struct(' ~ previous | join(', ') ~ '))' -%}
-select
-    step.*,
-    md5({{ dbt.exact_json('step._columns') }}) as _row,
-    {%- if fold.beside %}
-    struct({{ fold.beside | join(', ') }}) as _beside,
-    {%- endif %}
-    _position
-from {{ log }} as changes
-    -- An update removes before it adds.
-    lateral view inline(filter(
-        array(
-            struct(
-                if(_operation = 'delete', {{ columns }}, {{ previous }}) as _columns,
-                -1 as _step
-            ),
-            struct(if(_operation <> 'delete', {{ columns }}, null) as _columns, 1 as _step)
-        ),
-        step -> step._columns is not null
-    )) step as _columns, _step
-where _operation in ('snapshot', 'insert', 'update', 'upsert', 'delete')
-{%- endmacro %}

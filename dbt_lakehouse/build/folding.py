@@ -1,0 +1,157 @@
+"""What all tables that are folded from a change log have in common."""
+
+from collections.abc import Iterable, Sequence
+
+from dbt_common.exceptions import CompilationError
+
+from dbt_lakehouse.build.model import Building, Built, Lake, Loss
+from dbt_lakehouse.build.templates import render
+from dbt_lakehouse.dbt.declarations import Fold, quoted
+from dbt_lakehouse.dbt.node_run import AS_OF, NodeRun
+
+TOUCHED = "touched"
+"""The view of the keys that a run folds anew."""
+
+
+def may_have_new_truncates(lake: Lake, run: NodeRun, of: Fold) -> bool:
+    """Whether a truncate may be new to a table with a key: it is a row of the log without one."""
+    return lake.may_have_new_rows(run, run.upstreams[0], [(of.key[0].strip("`"), "is null", None)])
+
+
+class Folding(Building):
+    """A table that is a fold of a change log, the first of its upstreams."""
+
+    @property
+    def fold(self) -> Fold:
+        """What the model takes of its log."""
+        assert self.run.fold is not None
+        return self.run.fold
+
+    @property
+    def changes(self) -> str:
+        """All of the log up to where the run reads it, to select from."""
+        return self.read(self.run.upstreams[0])
+
+    @property
+    def new_changes(self) -> str:
+        """The rows of the log that are new to the table, to select from."""
+        return self.run.rows(self.run.upstreams[0])
+
+    def refuse_earlier_moment(self) -> None:
+        """Stop a run as of a moment before that of the table. An expired row is gone from it, so
+        judging it at an earlier moment takes a rebuild. Raises ``CompilationError``.
+        """
+        last = self.run.noted(AS_OF) if self.fold.namespace is not None else None
+        if last and self.model.as_of < last:
+            raise CompilationError(
+                f"vars.as_of is {self.model.as_of}, but {self.this} has been built as of {last}:"
+                " rows that expired in between can only come back with --full-refresh"
+            )
+
+    def keys_with_values_of_others(self) -> str | None:
+        """SQL of the keys whose rows have got values of others', or may have, since the model has
+        read the log; None if there are no such keys.
+        """
+        log = self.run.upstreams[0]
+        if self.fold.namespace is not None or not self.lake.has_key_updates(self.run, log):
+            return None
+        return render(
+            "resting_keys",
+            log=self.changes,
+            key=self.fold.key,
+            sequence=self.run.sequence_read(log),
+        )
+
+    @property
+    def has_key(self) -> bool:
+        """Whether the table has the columns of its key: in one of another key, nothing can be
+        compared.
+        """
+        return {*self.fold.key} <= {*quoted(self.lake.columns_of(self.this))}
+
+    def lost_values(self) -> Iterable[Loss]:
+        """The values that no event of the log says."""
+        columns = self.lake.columns_kept(self.this, self.fold)
+        if self.fold.may_leave and columns:
+            log = self.run.upstreams[0]
+            yield Loss(
+                "of its rows have values",
+                render(
+                    "lost_values",
+                    table=self.this,
+                    log=log,
+                    key=self.fold.key,
+                    columns=columns,
+                ),
+            )
+
+
+class Refolding(Folding):
+    """A table that is brought up to date by folding anew what is touched, from the whole log: that
+    takes the place of what the table has of it. So events that come late need no care, and a run
+    that is repeated changes nothing.
+    """
+
+    @property
+    def columns(self) -> Sequence[str]:
+        """The columns of the table."""
+        raise NotImplementedError
+
+    @property
+    def identity(self) -> Sequence[str]:
+        """The columns by which rows are the same."""
+        raise NotImplementedError
+
+    @property
+    def touched_by(self) -> Sequence[str]:
+        """The columns of what is touched, whose rows are folded together."""
+        raise NotImplementedError
+
+    def touched(self) -> str | None:
+        """SQL of what a run touches; None if there is nothing to do."""
+        raise NotImplementedError
+
+    def rows(self) -> str:
+        """SQL of the rows of what is touched (the view ``TOUCHED``)."""
+        raise NotImplementedError
+
+    def build(self) -> Built:
+        """Fold anew what is touched, or all."""
+        self.lake.check_contract(self.model.node, self.fold, self.columns)
+        self.refuse_earlier_moment()
+        if not self.run.is_incremental:
+            self.refuse_loss()
+        built = self.refolded()
+        self.lake.drop_evaluated(self.view(""))
+        return built
+
+    def refolded(self) -> Built:
+        """The same, once nothing stands against it."""
+        notes = {AS_OF: self.model.as_of}
+        if not self.run.is_incremental:
+            return self.replaced(self.model.sql, notes)
+        query = self.touched()
+        if query is None:
+            return self.unchanged()
+        touched, folded = self.view(TOUCHED), self.view("folded")
+        touched_keys = self.lake.evaluate(touched, query)
+        rows = self.rows()
+        if self.run.is_declared_anew:
+            self.lake.follow_schema(self.this, rows)
+        if touched_keys == 0:
+            self.lake.note(self.this, notes)
+            return self.unchanged("nothing is touched")
+        self.lake.evaluate(folded, rows)
+        return self.written(
+            render(
+                "replace_rows",
+                table=self.this,
+                own=self.lake.pinned_own(self.this),
+                folded=folded,
+                touched=touched,
+                touched_by=self.touched_by,
+                identity=self.identity,
+                columns=quoted(self.lake.columns_of(self.this)),
+            ),
+            notes,
+        )

@@ -1,0 +1,81 @@
+"""Histories: one row for each version of a key, with the time in which it was valid."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from dbt_lakehouse.build.folding import TOUCHED, Refolding, may_have_new_truncates
+from dbt_lakehouse.build.model import Loss, pinned, view_of
+from dbt_lakehouse.build.templates import render
+from dbt_lakehouse.dbt.declarations import Fold, quoted
+from dbt_lakehouse.dbt.node_run import NodeRun
+
+
+def history_sql(
+    this: Any, of: Fold, upstreams: Sequence[Any], as_of: str, run: NodeRun | None
+) -> str:
+    """The SQL of a history. In a run, of what that reads of the upstreams, and where it is
+    incremental, of the keys that it touches; else of all that they have now. The upstreams are the
+    log and, of a namespace, the deletes without a set.
+    """
+    if run is not None:
+        upstreams = [pinned(each, run.snapshot_of(each)) for each in upstreams]
+    log, *deletes = upstreams
+    return render(
+        "history",
+        fold=of,
+        log=log,
+        deletes=deletes[0] if deletes else None,
+        keys=view_of(this, TOUCHED) if run is not None and run.is_incremental else None,
+        as_of=as_of,
+    )
+
+
+class History(Refolding):
+    """A history (slowly changing dimension, type 2). The model's own SQL is what is run, for the
+    touched keys.
+    """
+
+    @property
+    def columns(self) -> Sequence[str]:
+        return [
+            *self.fold.key,
+            *self.fold.history_columns,
+            "valid_from",
+            "valid_to",
+            "is_current",
+        ]
+
+    @property
+    def identity(self) -> Sequence[str]:
+        return [*self.fold.key, "valid_from"]
+
+    @property
+    def touched_by(self) -> Sequence[str]:
+        return self.fold.key
+
+    def touched(self) -> str | None:
+        run, fold, as_of = self.run, self.fold, self.model.as_of
+        may_expire = fold.namespace is not None and self.lake.may_have_rows(
+            self.this, [("is_current", "=", True), ("_expires_at", "<=", as_of)]
+        )
+        resting = self.keys_with_values_of_others()
+        if not run.has_news and not may_expire and resting is None:
+            return None
+        return render(
+            "touched_versions",
+            fold=fold,
+            log=self.changes,
+            new=self.new_changes,
+            new_deletes=None if fold.namespace is None else run.rows(run.upstreams[1]),
+            own=None if fold.namespace is None else self.lake.pinned_own(self.this),
+            resting=resting,
+            to_fill=dict(zip(quoted(run.to_fill), run.to_fill.values(), strict=True)),
+            truncates=fold.namespace is None and may_have_new_truncates(self.lake, run, fold),
+            as_of=as_of,
+        )
+
+    def rows(self) -> str:
+        return self.model.sql
+
+    def losses(self) -> Iterable[Loss]:
+        return self.lost_values() if self.has_key else ()

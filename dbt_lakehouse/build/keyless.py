@@ -1,0 +1,61 @@
+"""Gold tables without a key."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from dbt_lakehouse.build.folding import TOUCHED, Refolding
+from dbt_lakehouse.build.model import Loss
+from dbt_lakehouse.build.templates import render
+from dbt_lakehouse.dbt.declarations import Fold
+
+
+def current_rows_sql(of: Fold, log: Any, keys: str | None = None) -> str:
+    """The SQL of the rows that are there, all or, of a relation with values of `_row`, some."""
+    return render("current_rows", fold=of, log=log, keys=keys)
+
+
+class KeylessRows(Refolding):
+    """The current state of a table without a key: a multiset, in which each row of the source is a
+    row here. What is touched are row images (`_row`), whose copies are counted anew.
+    """
+
+    @property
+    def columns(self) -> Sequence[str]:
+        return self.fold.rows_columns
+
+    @property
+    def identity(self) -> Sequence[str]:
+        return ["_row", "_copy"]
+
+    @property
+    def touched_by(self) -> Sequence[str]:
+        return ["_row"]
+
+    def touched(self) -> str | None:
+        if not self.run.has_news:
+            return None
+        return render(
+            "touched_rows", fold=self.fold, new=self.new_changes, own=self.pinned(self.this)
+        )
+
+    def rows(self) -> str:
+        # The model's own SQL reads the new rows of the log alone in such a run.
+        return current_rows_sql(self.fold, self.changes, self.view(TOUCHED))
+
+    def losses(self) -> Iterable[Loss]:
+        columns = [
+            name
+            for name in self.lake.columns_kept(self.this, self.fold)
+            if name not in self.fold.beside
+        ]
+        if columns:
+            log = self.run.upstreams[0]
+            # Up to the newest event that the table has a row of.
+            read = (
+                f"(select * from {log} where _position <= (select max(_position) from {self.this}))"
+            )
+            given = current_rows_sql(self.fold, read)
+            yield Loss(
+                "of its rows are",
+                render("lost_copies", table=self.this, columns=columns, given=given),
+            )

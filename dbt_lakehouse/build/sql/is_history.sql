@@ -1,0 +1,131 @@
+{% import 'parts.sql' as parts %}
+{% import 'reference.sql' as reference %}
+{#
+  The versions of a history that are not those that the plain Python reference in
+  dbt_lakehouse/reference/history.py makes of the change log, and the keys whose current version is
+  not the row of the gold table.
+
+  Arguments:
+      fold: the Fold of the history.
+      history, gold: the two tables.
+      log, deletes: the log, and of a namespace the deletes without a set, to select from. Pinned:
+          beside a part of a table, Spark would take the one for the other.
+      keys: SQL of the keys to look at, or none for all.
+      built_as_of: the moment that the history was built for, as text.
+#}
+{% set key_list = fold.key | join(', ') %}
+{% set compared = fold.columns + ['_position'] %}
+{# Gold rejects what is late, and a history puts it in its place: what an event leaves as it was
+   may then be what another one says. #}
+{% set has_own_rests = fold.order_by_source_time and fold.may_leave and not fold.partial %}
+{% set rows = reference.rows_of_keys(history, keys, fold.key) %}
+with all_changes as (
+    {{ reference.changes(fold, log, deletes) | indent }}
+),
+
+changes as (
+    select * from {{ reference.rows_of_keys('all_changes', keys, fold.key) | indent }}
+),
+
+expected as (
+    select
+        {{ key_list }},
+        explode(reference_history(
+            collect_list(_change),
+            {{ fold.order_by_source_time | lower }},
+            unix_micros(timestamp '{{ built_as_of }}'),
+            {% if fold.track_columns %}
+            array(
+                {%- for column in fold.track_columns %}
+                {{- fold.columns.index(column) }}{{ ', ' if not loop.last }}
+                {%- endfor %}
+            )
+            {%- else %}
+            cast(null as array<int>)
+            {%- endif %}
+
+        )) as _version
+    from changes
+    group by {{ key_list }}
+),
+
+history as (
+    select
+        {{ key_list }},
+        is_current = (valid_to is null) as _is_consistent,
+        struct(
+            unix_micros(valid_from) as valid_from,
+            unix_micros(valid_to) as valid_to,
+            struct(
+                unix_micros(_position.log_time) as log_time,
+                _position.topic,
+                _position.partition,
+                _position.offset,
+                _position.event_index
+            ) as position,
+            {{ reference.column_texts('model', fold.columns) | indent(12) }} as values
+        ) as _version
+    from {{ rows | indent }} as model
+)
+
+select
+    {% for column in fold.key %}
+    coalesce(expected.{{ column }}, history.{{ column }}) as {{ column }},
+    {% endfor %}
+    coalesce(expected._version.position, history._version.position) as _position,
+    case
+        when history._version is null then 'missing in the history'
+        when expected._version is null then 'should not be in the history'
+        else 'has the wrong time or values'
+    end as fault
+from expected
+full join history
+    on
+        {% for column in fold.key %}
+        expected.{{ column }} = history.{{ column }} and
+        {% endfor %}
+        expected._version.position <=> history._version.position
+where
+    not coalesce(history._is_consistent, false)
+    or expected._version is null
+    or not history._version <=> struct(
+        expected._version.valid_from,
+        expected._version.valid_to,
+        expected._version.position,
+        expected._version.values
+    )
+union all
+select
+    {% for column in fold.key %}
+    coalesce(gold.{{ column }}, history.{{ column }}),
+    {% endfor %}
+    null,
+    case
+        when history.is_current is null then 'is in the gold table and has no current version'
+        when gold._position is null then 'is current and not in the gold table'
+        else 'differs from the row in the gold table'
+    end
+from {{ reference.rows_of_keys(gold, keys, fold.key) }} as gold
+full join (select * from {{ rows | indent }} where is_current) as history
+    on {{ parts.equal('gold', 'history', fold.key) | indent(8) }}
+{% if has_own_rests %}
+left join {{ log }} as changes on gold._position = changes._position
+{% endif %}
+where
+    gold._position is null
+    or history.is_current is null
+    {% if has_own_rests %}
+    or exists(
+        transform(
+            {{ reference.column_texts('gold', compared) | indent(12) }},
+            (text, place) -> not text <=> {{ reference.column_texts('history', compared)
+                | indent(12) }}[place]
+            and not array_contains({{ reference.unchanged_places(fold.columns)
+                | indent(12) }}, place)
+        ),
+        differs -> differs
+    )
+    {% else %}
+    or not {{ reference.column_texts('gold', compared) | indent }}
+    <=> {{ reference.column_texts('history', compared) | indent }}
+    {% endif %}

@@ -1,0 +1,29 @@
+{% import 'parts.sql' as parts %}
+{% import 'reference.sql' as reference %}
+{#
+  The record keys of rows of a gold table that have expired, or are remembered as absent since a
+  later event.
+
+  Arguments:
+      fold: the Fold.
+      gold: the gold table.
+      deleted_keys: what is remembered.
+      scope: the table's there.
+      keys: SQL of the keys to look at, or none for all.
+      built_as_of: the moment that the table was built for, as text.
+#}
+with gold as (
+    select *, {{ parts.record_key(fold.key) | indent }} as _record_key
+    from {{ reference.rows_of_keys(gold, keys, fold.key) | indent }}
+)
+
+select gold._record_key, 'remembered as deleted or expired' as reason
+from gold
+inner join {{ deleted_keys }} as deleted_keys on gold._record_key = deleted_keys.record_key
+where deleted_keys.scope = {{ scope | literal }} and deleted_keys.position > gold._position
+{% if fold.namespace %}
+union all
+select _record_key, 'expired'
+from (select *, {{ parts.record_key(fold.key) | indent }} as _record_key from {{ gold }})
+where _expires_at <= timestamp '{{ built_as_of }}'
+{% endif %}

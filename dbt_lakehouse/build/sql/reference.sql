@@ -1,0 +1,114 @@
+{% import 'parts.sql' as parts %}
+{# Parts of statements that hold a table against the plain Python references. #}
+
+{# The columns as an array of texts, each by itself: null and absent are the same. #}
+{% macro column_texts(relation, columns) %}
+cast(array(
+    {% for column in columns %}
+    {{ parts.exact_json('struct(' ~ relation ~ '.' ~ column ~ ')') | indent }}
+    {{- ',' if not loop.last }}
+    {% endfor %}
+) as array<string>)
+{%- endmacro %}
+
+{# The places in that array of those columns that an event leaves as they were. #}
+{% macro unchanged_places(columns) %}
+cast(filter(array(
+    {% for column in columns %}
+    if({{ parts.is_unchanged(column) }}, {{ loop.index0 }}, null){{ ',' if not loop.last }}
+    {% endfor %}
+), place -> place is not null) as array<int>)
+{%- endmacro %}
+
+{#
+  A relation, or its rows of some keys.
+
+  Arguments:
+      keys: SQL of the keys, or none.
+      key: the key columns.
+#}
+{% macro rows_of_keys(relation, keys, key) %}
+{% if keys %}
+(
+    select * from {{ relation }} left semi join ({{ keys | indent }}) using ({{ key | join(', ') }})
+)
+{%- else %}
+{{ relation }}
+{%- endif %}
+{%- endmacro %}
+
+{#
+  The changes of a log as the references take them: the key columns, and `_change`.
+
+  Arguments:
+      fold: the Fold.
+      log: the change log, to select from.
+      deletes: of a namespace, the deletes without a set, to select from.
+#}
+{% macro changes(fold, log, deletes) %}
+{% set key_list = fold.key | join(', ') %}
+with log as (
+    select * from {{ log }}
+    where
+        _operation <> 'truncate'
+        {% for column in fold.key %}
+        and {{ column }} is not null
+        {% endfor %}
+)
+
+select
+    {{ key_list }},
+    {{ _change(
+        fold,
+        expires_at='unix_micros(_expires_at)' if fold.namespace,
+        values=column_texts('log', fold.columns),
+        unchanged=unchanged_places(fold.columns) if fold.partial or not fold.namespace
+    ) | indent }}
+from log
+{% if fold.namespace %}
+union all
+select
+    _digest,
+    {{ _change(fold) | indent }}
+from {{ deletes }}
+where _namespace = {{ fold.namespace | literal }} and _digest in (select _digest from log)
+{% else %}
+-- An update that has replaced its key is a delete of the old one.
+union all
+select
+    _previous_key.*,
+    {{ _change(fold, operation="'delete'") | indent }}
+from log
+where _previous_key is not null
+union all
+select {{ key_list }}, _change
+from (
+    select {{ key_list }} from log
+    union
+    select _previous_key.* from log where _previous_key is not null
+)
+cross join (
+    select
+        {{ _change(fold) | indent(8) }}
+    from {{ log }}
+    where _operation = 'truncate'
+)
+{% endif %}
+{%- endmacro %}
+
+{# A change: of the defaults, one that says nothing of the columns. #}
+{% macro _change(fold, operation='_operation', expires_at=none, values=none, unchanged=none) %}
+struct(
+    {{ operation }},
+    unix_micros(_occurred_at),
+    unix_micros(_kafka_timestamp),
+    struct(
+        unix_micros(_position.log_time), _position.topic, _position.partition,
+        _position.offset, _position.event_index
+    ),
+    {{ expires_at or 'cast(null as bigint)' }},
+    {{ (values or 'array_repeat(cast(null as string), ' ~ fold.columns | length ~ ')') | indent }},
+    {{ (unchanged or 'cast(array() as array<int>)') | indent }},
+    {{ 'to_json(_source)' if fold.several_sources else 'cast(null as string)' }}
+) as _change
+{%- endmacro %}

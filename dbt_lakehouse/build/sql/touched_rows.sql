@@ -1,0 +1,22 @@
+{% import 'events.sql' as events %}
+{#
+  The row images whose copies a run of a table without a key counts anew.
+
+  Arguments:
+      fold: the Fold.
+      new: the new rows of the log, to select from.
+      own: the table as it is now, to select from.
+#}
+select _row from ({{ events.row_steps(fold, new) | indent }})
+union
+select _row
+from {{ own }} as own
+where exists (
+    select 1
+    from {{ new }} as changes
+    where
+        _operation = 'truncate'
+        {% if fold.several_sources %}
+        and changes._source = own._source
+        {% endif %}
+)

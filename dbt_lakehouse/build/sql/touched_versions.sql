@@ -1,0 +1,49 @@
+{% import 'parts.sql' as parts %}
+{% import 'events.sql' as events %}
+{#
+  The keys whose versions a run of a history makes anew.
+
+  Arguments:
+      fold: the Fold.
+      log: all of the log, to select from. Pinned: beside a part of a table, Spark would take that
+          part for the whole of it.
+      new, new_deletes: the new rows of the log, and of a namespace those of the deletes without a
+          set, to select from.
+      own: of a namespace, the history as it is now, to select from.
+      resting: SQL of keys as of resting_keys.sql, or none.
+      to_fill: the columns that are to be filled (parts.is_to_be_filled).
+      truncates: whether a truncate may be new.
+      as_of: the moment at which rows expire, as text.
+#}
+{% set key_list = fold.key | join(', ') %}
+select {{ key_list }} from ({{ events.log_events(fold, new) | indent }})
+{% if resting %}
+union
+{{ resting }}
+{% endif %}
+{% if to_fill %}
+union
+select {{ key_list }}
+from {{ log }} as changes
+where {{ parts.is_to_be_filled(to_fill, 'changes') }}
+{% endif %}
+{% if fold.namespace %}
+union
+select _digest
+from {{ new_deletes }}
+left semi join {{ own }} using (_digest)
+where _namespace = {{ fold.namespace | literal }}
+union
+select _digest from {{ own }} where is_current and _expires_at <= timestamp '{{ as_of }}'
+{% elif truncates %}
+union
+{# All: of one without a version now, a truncate may part events of one instant; by source time, it
+   takes away events behind it too. #}
+select {{ key_list }}
+from ({{ events.log_events(fold, log) | indent }})
+where exists (
+    select 1
+    from {{ new }} as changes
+    where {{ fold.key[0] }} is null and _operation = 'truncate'
+)
+{% endif %}

@@ -1,0 +1,94 @@
+"""The SQL of the data tests of gold tables and histories: the rows that are wrong, of the keys that
+a command may have changed if it has brought the table up to date, else of all.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from dbt_lakehouse.build.folding import may_have_new_truncates
+from dbt_lakehouse.build.model import Lake, pinned_now
+from dbt_lakehouse.build.templates import render
+from dbt_lakehouse.dbt.declarations import Fold
+from dbt_lakehouse.dbt.node_run import AS_OF
+
+
+@dataclass(frozen=True, slots=True)
+class DataTests:
+    """A gold table or history under test, with what it takes of its log; ``current`` is the gold
+    table that a history is held against, ``as_of`` the moment of the command as text.
+    """
+
+    lake: Lake
+    table: Any
+    fold: Fold
+    as_of: str
+    current: Any = None
+
+    def unique_key(self) -> str:
+        """Each row of a gold table has its whole key, and no two have the same."""
+        return render("unique_key", key=self.fold.key, gold=self.table, keys=self.touched_keys())
+
+    def no_absent_keys(self) -> str:
+        """No row of a gold table has expired, or belongs to a key that is remembered as absent."""
+        return render(
+            "no_absent_keys",
+            fold=self.fold,
+            gold=self.table,
+            deleted_keys=self.lake.relation_of("deleted_keys"),
+            scope=f"{self.table.schema}.{self.table.identifier}",
+            keys=self.touched_keys(),
+            built_as_of=self.built_as_of(),
+        )
+
+    def equals_refold(self) -> str:
+        """A gold table equals the fold of its log by the plain Python reference."""
+        return render("equals_refold", gold=self.table, **self._held_against())
+
+    def is_history(self) -> str:
+        """A history has the versions that the plain Python reference makes of its log."""
+        return render("is_history", history=self.table, gold=self.current, **self._held_against())
+
+    def _held_against(self) -> Mapping[str, Any]:
+        deletes = None
+        if self.fold.namespace is not None:
+            deletes = pinned_now(self.lake, self.lake.relation_of("set_less_deletes"))
+        return {
+            "fold": self.fold,
+            "log": pinned_now(self.lake, self.lake.log_of_model(self.table)),
+            "deletes": deletes,
+            "keys": self.touched_keys(),
+            "built_as_of": self.built_as_of(),
+        }
+
+    def built_as_of(self) -> str:
+        """The moment that the table was last built for, as text: what expiry is judged by."""
+        now = self.lake.look_at_table(self.table)
+        return (None if now is None else now.noted(AS_OF)) or self.as_of
+
+    def touched_keys(self) -> str | None:
+        """SQL of the keys that this command may have changed; None for all."""
+        run, of = self.lake.run_to_test(self.table), self.fold
+        if run is None or may_have_new_truncates(self.lake, run, of):
+            return None
+        log, *others = run.upstreams
+        deletes = others[0] if of.namespace is not None else None
+        # A history is held against a gold table.
+        is_gold = self.current is None
+        return render(
+            "touched_keys",
+            fold=of.without_columns(),
+            new=run.rows(log),
+            new_deletes=run.rows(deletes) if deletes and not is_gold else None,
+            remembered=deletes if is_gold else None,
+            sequence=run.sequence_read(deletes) if deletes and is_gold else None,
+        )
+
+
+TESTS: Final[Mapping[str, Callable[[DataTests], str]]] = {
+    "unique_key": DataTests.unique_key,
+    "no_absent_keys": DataTests.no_absent_keys,
+    "equals_refold": DataTests.equals_refold,
+    "is_history": DataTests.is_history,
+}
+"""What gives the SQL of a test, by its name."""
