@@ -1,15 +1,19 @@
 """A model at work: what dbt says of it, and what all kinds of tables do when they are built."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol
 
 from dbt_common.exceptions import CompilationError
 
 from dbt_lakehouse.build.templates import render
+from dbt_lakehouse.config.topics import TopicMatcher
 from dbt_lakehouse.dbt.declarations import Fold
 from dbt_lakehouse.dbt.fold import Found, Rebuilt
+from dbt_lakehouse.dbt.log_input import LogInput
+from dbt_lakehouse.dbt.news import Wanted
 from dbt_lakehouse.dbt.node_run import NodeRun
+from dbt_lakehouse.dbt.taken import TakenEvents
 from dbt_lakehouse.lake.tables import NO_SNAPSHOT, Table
 
 Condition = tuple[str, str, Any]
@@ -123,6 +127,16 @@ class Lake(Protocol):
         """Tell the user."""
         ...
 
+    @property
+    def topics(self) -> Any:
+        """``vars.topics``."""
+        ...
+
+    @property
+    def makes_all_anew(self) -> bool:
+        """Whether the command makes all tables anew."""
+        ...
+
     # -- of folds
 
     def may_leave(self, changes: Any, of: Fold) -> bool:
@@ -179,6 +193,92 @@ class Lake(Protocol):
 
     def log_of_model(self, model: Any) -> Any:
         """The change log of a gold table or history."""
+        ...
+
+    # -- of events
+
+    def begin_run(
+        self,
+        this: Any,
+        upstreams: Sequence[Any],
+        of: Fold | Mapping[str, Any] | None,
+        anew: bool,
+        *,
+        wanted: Wanted = None,
+    ) -> NodeRun:
+        """Find out what is new to a model's table while it is compiled."""
+        ...
+
+    def is_worth_a_question(self, relation: Any) -> bool:
+        """Whether a table is so large that a query pays which finds out what to read of it."""
+        ...
+
+    def has_evaluated(self, name: str) -> bool:
+        """Whether there is a view of rows of this name."""
+        ...
+
+    def execute_noting(self, statement: str, notes: Mapping[str, str]) -> None:
+        """Run a statement that writes a table of the lake's own state, and have its commit note
+        these.
+        """
+        ...
+
+    def append_more(self, this: Any, query: str, aggregates: Mapping[str, str]) -> None:
+        """Append rows to a model's table beside those that its run appends."""
+        ...
+
+    def set_properties(self, this: Any, properties: Mapping[str, str]) -> None:
+        """Keep texts with a table, by their names."""
+        ...
+
+    def know_schemas(self, texts: str) -> None:
+        """Find the schemas of a registry that framed keys and values name, which are the column
+        ``text`` of a query, for the functions that decode in this model's statements.
+        """
+        ...
+
+    def look_function(self, schemas: bool) -> str:
+        """The name of a function that looks at payloads; ``schemas``: whether it needs those that
+        the session has found.
+        """
+        ...
+
+    def topic_matcher(self) -> TopicMatcher:
+        """What holds topics against the entries of ``vars.topics``."""
+        ...
+
+    def taken_events(self) -> TakenEvents:
+        """Which events the project's change logs take."""
+        ...
+
+    def looked_input(self, run: NodeRun, topics: Sequence[str] | None) -> LogInput:
+        """What is to be read of what other_events, whose run it is, has looked at: all in some
+        topics, or all that it had looked at before this run (None); and all that was added to it.
+        """
+        ...
+
+    def corrected_log_times(self) -> str | None:
+        """The table of log times that are not their payload's own timestamp, None without rows."""
+        ...
+
+    def compacted_topics(self) -> Collection[str]:
+        """The topics that a broker has ever called compacted."""
+        ...
+
+    def compaction_of(self, topics: Sequence[str]) -> Mapping[str, bool | None]:
+        """Whether topics count as compacted; None of one of which nobody says so or the
+        contrary.
+        """
+        ...
+
+    def has_read_all(self, reader: Any, upstream: Any, wanted: Wanted = None) -> bool:
+        """Whether a table has read all of another, or all that its model wants of it."""
+        ...
+
+    def write_as_read(self, reader: Any, upstream: Any, statement: str) -> None:
+        """Run a statement that writes to a table what it would read of another: nothing of that is
+        left to it then.
+        """
         ...
 
 

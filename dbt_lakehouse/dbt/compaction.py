@@ -1,5 +1,5 @@
 """Which tombstones of compacted topics have not been judged yet: whether they are all that is left
-of a delete (macros/events/judge_tombstones.sql).
+of a delete (``dbt_lakehouse.build.tombstones``).
 
 other_events keeps up to where bronze's payloads and its own rows have been judged, and of which
 topics: a run that was cut off before it has judged, events that come by another way (`lakehouse

@@ -36,7 +36,7 @@ class LogTimes:
 
 
 def log_times(partitions: Sequence[Mapping[str, Any]], known: Known) -> LogTimes:
-    """What is known of new payloads, of which ``partitions`` are as of the macro partitions_of."""
+    """What is known of new payloads, which come from ``partitions`` (``build.other_events``)."""
     after = {name: list(each) for name, each in known.items()}
     carried = []
     unordered = goes_back = False

@@ -1,7 +1,7 @@
 """``bronze.topic_policies``: what the brokers have said of how topics lose messages.
 
 A tombstone of a topic that was compacted may be all that is left of a delete
-(macros/events/judge_tombstones.sql). What the broker said is kept in the lake, so that a rebuild
+(``dbt_lakehouse.build.tombstones``). What the broker said is kept in the lake, so that a rebuild
 long after, without the broker, makes the same rows: once compacted, a topic counts as compacted.
 """
 

@@ -133,6 +133,11 @@ class Table(msgspec.Struct, frozen=True):
         """The size of its files, as its current snapshot has it."""
         return int(self.chain[0].summary.get("total-files-size", 0)) if self.chain else 0
 
+    @property
+    def may_have_rows(self) -> bool:
+        """Whether it may have any, by what its newest commit has counted."""
+        return bool(self.chain) and self.chain[0].summary.get("total-records") != "0"
+
     def snapshot_at(self, moment: datetime) -> int | None:
         """The id of the snapshot that was the current one then, None if that isn't known."""
         return next((snapshot for since, snapshot in reversed(self.log) if since <= moment), None)

@@ -60,7 +60,7 @@ with tombstones as (
         topic,
         partition,
         offset,
-        {{ dbt.message_key() }} as message_key,
+        {{ adapter.part('tombstones', 'message_key') }} as message_key,
         {{ dbt.event_position('added') }} as position
     from {{ added }} as added
     left anti join (
@@ -74,9 +74,9 @@ earlier as (
     select
         topic,
         operation,
-        {{ dbt.message_key() }} as message_key,
+        {{ adapter.part('tombstones', 'message_key') }} as message_key,
         {{ dbt.event_position('earlier') }} as position
-    from {{ dbt.events_of(adapter.input_of_topics(events, topics), [], []) if execute else events }}
+    from {{ adapter.events_of_topics(events, topics) if execute else events }}
         as earlier
     where operation in ('snapshot', 'insert', 'update', 'upsert', 'delete', 'tombstone')
 )

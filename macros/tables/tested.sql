@@ -90,21 +90,5 @@
           columns of their own.
 #}
 {% macro is_near_positions(rows, parent='') %}
-    {% set places = [] %}
-    {% for (place,) in run_query(
-        'select to_json(struct(topic, partition, min(offset) as first, max(offset) as last)) from '
-        ~ rows ~ ' group by topic, partition'
-    ) %}
-        {% set place = fromjson(place) %}
-        {% do places.append(
-            '(' ~ parent ~ 'topic = ' ~ dbt.sql_text(place.topic)
-            ~ ' and ' ~ parent ~ 'partition = ' ~ place.partition
-            ~ ' and ' ~ parent ~ 'offset between ' ~ place.first ~ ' and ' ~ place.last ~ ')'
-        ) %}
-    {% endfor %}
-    {% if places | length > 100 %}
-        {% do return('true') %}
-    {% endif %}
-    {# In parentheses, `where (false)` would be a name for the table. #}
-    {% do return(places | join(' or ') or 'false') %}
+    {% do return(adapter.near_positions(rows, parent)) %}
 {% endmacro %}

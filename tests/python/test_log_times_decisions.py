@@ -10,7 +10,7 @@ NAME = '{"topic":"it\'s","partition":3}'
 
 
 def payloads(**but: Any) -> dict[str, Any]:
-    """New payloads of one partition, offsets 10 to 12, as partitions_of has them."""
+    """New payloads of one partition, offsets 10 to 12 (``new_partitions.sql``)."""
     return {
         "name": NAME,
         "topic": "it's",

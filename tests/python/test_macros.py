@@ -400,8 +400,9 @@ def test_every_macro_and_argument_is_described() -> None:
         assert described == actual, folder.relative_to(ROOT)
 
 
-# By `dbt run-operation`, and by dbt-spark's `incremental`.
+# By models of projects, `dbt run-operation`, and dbt-spark's `incremental`.
 CALLED_BY_NAME: Final = {
+    "new_rows",
     "maintain_tables",
     "redrive",
     "dbt_spark_validate_get_incremental_strategy",

@@ -15,12 +15,18 @@ from jinja2 import UndefinedError, meta
 
 from dbt_lakehouse.build import templates
 from dbt_lakehouse.build.templates import FOLDER, part, render
+from dbt_lakehouse.config.topics import topic_rules
 from dbt_lakehouse.dbt import declarations
 from dbt_lakehouse.dbt.declarations import Fold
 from dbt_lakehouse.dbt.fold import Newest, Truncate
+from dbt_lakehouse.dbt.formats import condition_sql
+from dbt_lakehouse.dbt.log_input import LogInput
+from dbt_lakehouse.dbt.taken import TakenEvents, taken
 
 # What others import.
-PARTS: Final = frozenset({"parts", "events", "reference"})
+PARTS: Final = frozenset(
+    {"parts", "events", "payloads", "redrive", "reference", "tombstones"}
+)
 AS_OF: Final = "2026-10-02 00:00:00.000000"
 TRUNCATE: Final = Truncate("named_struct('offset', 1)", "timestamp_micros(2)", "", is_new=True)
 
@@ -308,8 +314,70 @@ def other_statements() -> Iterator[tuple[str, dict[str, Any]]]:
     yield "merge_state_table", {"table": "t", "rows": "select 1", "key": ["a", "b"]}
 
 
+EVERY_TABLE: Final = {"source_table": "*", "source_schema": None, "source_database": None}
+EVERY_LOG: Final = taken(
+    [declarations.change_log({**OF_ALL, **EVERY_TABLE, "key": {"id": "bigint"}})]
+)
+
+
+def event_statements() -> Iterator[tuple[str, dict[str, Any]]]:
+    """The templates of other_events and of what reads it."""
+    for logs, corrections in product((TakenEvents.nothing(), EVERY_LOG), ("c", None)):
+        for format_sql in ("case when a then 'debezium_json' end", "null"):
+            yield (
+                "other_events",
+                {
+                    "payloads": "p",
+                    "format": format_sql,
+                    "look": "look",
+                    "corrections": corrections,
+                    "taken": logs,
+                },
+            )
+        yield "events_before", {"before": "b", "taken": logs}
+        for comes, left in product(YES_AND_NO, ("(select 1)", None)):
+            yield "follow_logs", {"events": "o", "taken": logs, "comes": comes, "left": left}
+    yield "untaken", {"events": "select 1"}
+    yield "set_less_deletes", {"events": "e"}
+    for near in ("true", None):
+        yield "quarantined_payloads", {"events": "e", "payloads": "p", "near": near}
+    yield "positions", {"rows": "r"}
+    place = {"topic": "it's", "partition": 0, "first": 1, "last": 2}
+    for places, parent in product(([], [place], [place, place]), ("", "_position.")):
+        yield "near_positions", {"places": places, "parent": parent}
+    yield "framed_texts", {"payloads": "p"}
+    for is_small in YES_AND_NO:
+        yield "new_partitions", {"payloads": "p", "is_small": is_small}
+    yield "earlier_log_times", {"payloads": "p", "log_times": "l"}
+    yield "last_log_times", {"earlier": "e"}
+    each = {"topic": "'t'", "partition": "0", "log_time": "null"}
+    for carried, earlier in product(([], [each], [each, each], None), ("e", None)):
+        yield "log_time_corrections", {"payloads": "p", "carried": carried, "earlier": earlier}
+    for log_times in ("l", None):
+        yield "unjudged_events", {"payloads": "p", "log_times": log_times, "events": "e"}
+    yield "open_tombstones", {"events": "e"}
+    yield "judged_tombstones", {"open_tombstones": "t", "events": "e"}
+
+
+def redrive_statements() -> Iterator[tuple[str, dict[str, Any]]]:
+    """The templates of what decodes quarantined payloads again."""
+    tables = {"payloads": "p", "events": "e", "quarantine": "q"}
+    for codes, topics in product(([], ["bad_type", "bad_field"]), ([], ["it's"])):
+        yield "redrive_payloads", {**tables, "codes": codes, "topics": topics}
+    yield "redrive_events", {"decoded": "d"}
+    for logs in ([], ["l"], ["l", "m"]):
+        yield "redrive_missing", {"events": "e", "logs": logs}
+    yield "redrive_outcome", {}
+    for only_invalid in YES_AND_NO:
+        yield "delete_redriven", {"relation": "e", "only_invalid": only_invalid}
+    yield "quarantine_again", {"quarantine": "q"}
+    yield "redriven", {"outcome": {"payloads": 3, "decoded": 2, "events": 5}}
+
+
 def statements() -> Iterator[tuple[str, dict[str, Any]]]:
     yield from other_statements()
+    yield from event_statements()
+    yield from redrive_statements()
     for fold in FOLDS.values():
         yield from gold_statements(fold)
         yield from history_statements(fold)
@@ -377,6 +445,56 @@ def test_parts_are_whole(fold: Fold) -> None:
         assert faults(part("events", "log_events", fold, "l", deletes, keys)) == []
         assert faults(part("events", "all_events", fold, "l", deletes, keys)) == []
     assert faults(part("events", "truncates", fold, "l")) == []
+
+
+FORMATS: Final[Mapping[str, Any]] = {
+    "of no topic": None,
+    "of a topic": [{"topic": "it's", "format": "debezium_json"}],
+    "of a topic that lands as another": [
+        {"topic": "a", "land_as": "b", "format": "debezium_json"},
+        {"pattern": "c.*", "format": "maxwell_json"},
+    ],
+    "of messages": [
+        {"topic": "a", "format": "debezium_avro", "when": {"first_byte": 0}},
+        {"topic": "a", "format": "debezium_json", "when": {"header": "h", "is": "it's"}},
+    ],
+}
+
+
+@pytest.mark.parametrize("topics", FORMATS.values(), ids=FORMATS)
+def test_a_format_is_a_whole_expression(topics: Any) -> None:
+    rules = [(rule, rule.when and condition_sql(rule.when)) for rule in topic_rules(topics)]
+    found = part("payloads", "payload_format", rules)
+    assert faults(found) == []
+    assert faults(part("payloads", "formatted", "p", found)) == []
+    assert found.count("then") == len(rules)
+
+
+@pytest.mark.parametrize("added", ["a", None])
+@pytest.mark.parametrize("payloads", ["p", None])
+@pytest.mark.parametrize("optional", ["o", None])
+def test_what_is_read_of_events_is_a_whole_relation(
+    added: str | None, payloads: str | None, optional: str | None
+) -> None:
+    topics = None if optional is None else ["it's", "b"]
+    read = LogInput(
+        payloads=payloads,
+        topics=topics,
+        format=None,
+        added=added,
+        log_times=optional,
+        excluded=optional,
+        may_name=optional,
+        none="n",
+    )
+    for conditions in ([], ["b", "c"]):
+        of_payloads = None
+        if payloads is not None:
+            of_payloads = part("payloads", "payloads_to_read", read, "f", conditions)
+            assert faults(of_payloads) == []
+        found = part("payloads", "events_of", read, of_payloads, "f", conditions, conditions)
+        assert faults(found) == []
+        assert ("from n where false" in found) == (added is None and payloads is None)
 
 
 def test_every_template_is_rendered_here() -> None:

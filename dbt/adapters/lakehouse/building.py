@@ -16,10 +16,19 @@ from dbt_lakehouse.build.current_state import CurrentState, fold_of_all
 from dbt_lakehouse.build.history import History
 from dbt_lakehouse.build.keyless import KeylessRows, current_rows_sql
 from dbt_lakehouse.build.model import AppendOnly, Building, Built, Lake, Model, StateTable
+from dbt.adapters.lakehouse.models import RAW_PAYLOADS
+from dbt_lakehouse.build import redrive, templates
+from dbt_lakehouse.build.compiling import Compiling, near_positions
+from dbt_lakehouse.build.current_state import CurrentState, fold_of_all
+from dbt_lakehouse.build.decoding import Decoding
+from dbt_lakehouse.build.model import AppendOnly, Building, Built, Model, StateTable
+from dbt_lakehouse.build.other_events import OtherEvents, looked_events
+from dbt_lakehouse.build.own_models import quarantined_payloads, set_less_deletes
 from dbt_lakehouse.build.purge import purge
 from dbt_lakehouse.build.tested import TESTS, DataTests
 from dbt_lakehouse.dbt import tables
 from dbt_lakehouse.dbt.declarations import Fold
+from dbt_lakehouse.dbt.log_input import LogInput
 from dbt_lakehouse.dbt.node_run import NodeRun
 from dbt_lakehouse.lake.tables import Table
 from dbt_lakehouse.texts import sql_text
@@ -35,9 +44,18 @@ KINDS: Final[Mapping[str, Callable[[Lake, Model], Building]]] = {
     "append_only": AppendOnly,
     "current_state": _gold,
     "history": History,
+    "current_state": CurrentState,
+    "other_events": OtherEvents,
     "state_table": StateTable,
 }
 """What builds a model, by its materialization."""
+
+MODELS: Final[Mapping[str, Callable[[Compiling], str]]] = {
+    "other_events": looked_events,
+    "quarantined_payloads": quarantined_payloads,
+    "set_less_deletes": set_less_deletes,
+}
+"""The SQL of models of ours, by their names."""
 
 
 class BuildAdapter(FoldAdapter):
@@ -115,6 +133,87 @@ class BuildAdapter(FoldAdapter):
         """A part of a statement, see ``templates.part``."""
         return templates.part(file, name, *arguments, **named)
 
+    @available.parse(lambda *_, **__: "")
+    @told
+    def model_sql(
+        self,
+        name: str,
+        this: BaseRelation,
+        reads: Mapping[str, Any],
+        topics: Any,
+        *,
+        is_building: bool,
+        is_decoding: bool,
+        goes_on: bool,
+        anew: bool,
+    ) -> str:
+        """The SQL of one of ``MODELS``, see ``Compiling``. ``topics`` is ``vars.topics``, which a
+        unit test may have others of.
+        """
+        decoding = Decoding(self, topics, is_decoding)
+        return MODELS[name](
+            Compiling(self, this, reads, decoding, is_building, goes_on=goes_on, anew=anew)
+        )
+
+    # -- events
+
+    @available.parse(lambda *_: "null")
+    @told
+    def payload_format(self, topics: Any) -> str:
+        """See ``Decoding.payload_format``."""
+        return Decoding(self, topics, runs=False).payload_format()
+
+    @available.parse(lambda *_: False)
+    @told
+    def know_schemas_of(self, payloads: str, format_sql: str, is_decoding: bool) -> bool:
+        """See ``Decoding.know_schemas_of``."""
+        return Decoding(self, None, is_decoding).know_schemas_of(payloads, format_sql)
+
+    @available.parse(lambda *_: "events")
+    @told
+    def events_of(
+        self,
+        read: Mapping[str, Any],
+        of_payloads: Sequence[str],
+        of_events: Sequence[str],
+        topics: Any,
+        is_decoding: bool,
+    ) -> str:
+        """See ``Decoding.events_of``."""
+        decoding = Decoding(self, topics, is_decoding)
+        return decoding.events_of(LogInput(**{"none": "", **read}), of_payloads, of_events)
+
+    @available.parse(lambda *_: "events")
+    @told
+    def events_of_topics(self, events: BaseRelation, topics: Sequence[str]) -> str:
+        """The events of some topics that other_events has looked at, to select from."""
+        run = NodeRun(self.look_at, events, [RAW_PAYLOADS])
+        decoding = Decoding(self, self.topics, runs=not self.only_compiles)
+        return decoding.events_of(self.looked_input(run, topics))
+
+    @available.parse(lambda *_: "true")
+    @told
+    def near_positions(self, rows: str, parent: str) -> str:
+        """See ``compiling.near_positions``."""
+        return near_positions(self, rows, parent)
+
+    @available.parse_none
+    @told
+    def redrive(
+        self,
+        events: BaseRelation,
+        quarantine: BaseRelation,
+        payloads: BaseRelation,
+        codes: Sequence[str],
+        topics: Sequence[str],
+    ) -> None:
+        """Decode quarantined payloads again, see ``build.redrive``."""
+        logs = [each["relation"] for each in self.logs_to_look_at() if each["is_there"]]
+        of = redrive.Tables(events, quarantine, payloads, logs)
+        redrive.redrive(self, of, codes, topics)
+
+    # -- what models ask
+
     @available.parse_none
     @told
     def look_at_table(self, relation: BaseRelation) -> Table | None:
@@ -157,6 +256,10 @@ class BuildAdapter(FoldAdapter):
 
     def tell(self, message: str) -> None:
         self.connections.tell(message)
+
+    @property
+    def makes_all_anew(self) -> bool:
+        return bool(getattr(self.config.args, "full_refresh", False))
 
     def count(self, table: str, counters: Mapping[str, int | None], as_of: str) -> None:
         self.connections.late_inserts.keep(

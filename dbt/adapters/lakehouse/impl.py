@@ -147,13 +147,6 @@ class LakehouseAdapter(BuildAdapter):
 
     @available.parse_none
     @told
-    def is_worth_a_question(self, relation: BaseRelation) -> bool:
-        """Whether a table is so large that a query pays which finds out what to read of it."""
-        table = self.look_at(relation)
-        return table is not None and table.bytes > tables.BYTES_OF_A_SMALL_TABLE
-
-    @available.parse_none
-    @told
     def expire_own_history(self, relation: BaseRelation) -> None:
         """Expire the earlier snapshots of a table whose history nobody reads, once it has many.
         What they say of it stays.
@@ -175,23 +168,6 @@ class LakehouseAdapter(BuildAdapter):
         self.handle.looks.clear()
 
     # -- a model's statements
-
-    @available.parse_none
-    @told
-    def know_schemas(self, texts: str) -> None:
-        """Find the schemas of a registry that framed keys and values name, which are the column
-        ``text`` of a query, for this model's ``decode_payload``.
-        """
-        from dbt_lakehouse.lake.avro_schemas import ids_in, schemas_of
-        from dbt_lakehouse.spark.functions import register_decoder
-
-        query = ids_in(f"({texts})")
-        self.connections.log_statement(query)
-        numbers = [row.id for row in self.spark.sql(query).collect()]
-        session = self.handle.session
-        # One statement may read what several calls have asked for.
-        session.schemas = {**session.schemas, **schemas_of(self.spark, numbers)}
-        register_decoder(self.spark, session.schemas)
 
     @available.parse_none
     def insert_late(

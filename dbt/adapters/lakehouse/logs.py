@@ -86,7 +86,7 @@ class LogAdapter(EventAdapter):
     @told
     def log_input(self, run: NodeRun, log: Mapping[str, Any], part: str) -> dict[str, Any]:
         """What a run of a change log reads, see ``dbt_lakehouse.dbt.log_input``."""
-        times = self._corrected_log_times()
+        times = self.corrected_log_times()
         return asdict(log_input(run, log, Part(part), times, self._format_of))
 
     @available.parse(lambda *_: "decode_log")

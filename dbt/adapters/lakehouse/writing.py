@@ -21,18 +21,16 @@ from dbt_lakehouse.dbt import (
     commits,
     contracts,
     formats,
-    log_times,
     news,
     project,
     readers,
     tables,
 )
 from dbt_lakehouse.dbt.declarations import Fold
-from dbt_lakehouse.dbt.log_times import Known, LogTimes
 from dbt_lakehouse.dbt.news import Wanted
-from dbt_lakehouse.dbt.node_run import LEAVES, LOG_TIMES, NodeRun, keeping, kept
+from dbt_lakehouse.dbt.node_run import LEAVES, NodeRun, keeping
 from dbt_lakehouse.lake.tables import Table
-from dbt_lakehouse.texts import sql_text, sql_texts
+from dbt_lakehouse.texts import sql_text
 
 # In the summary of a snapshot: which column has which type since, and had which.
 WIDENED: Final = "lakehouse.widened"
@@ -64,8 +62,6 @@ class WritingAdapter(ModelAdapter):
         self._keep(this, run, run.table if run.is_incremental else None)
         return "OK"
 
-    @available.parse_none
-    @told
     def append_more(self, this: BaseRelation, query: str, aggregates: Mapping[str, str]) -> None:
         """Append rows to a model's table beside those that its run appends."""
         run = self.run_of(this)
@@ -90,16 +86,12 @@ class WritingAdapter(ModelAdapter):
             response, _ = self.execute(statement)
         return str(response)
 
-    @available.parse_none
-    @told
     def has_read_all(
         self, reader: BaseRelation, upstream: BaseRelation, wanted: Wanted = None
     ) -> bool:
         """Whether a table has read all of another, or all that its model wants of it."""
         return readers.has_read_all(self.spark, str(reader), str(upstream), wanted)
 
-    @available.parse_none
-    @told
     def write_as_read(self, reader: BaseRelation, upstream: BaseRelation, statement: str) -> None:
         """Run a statement that writes to a table what it would read of another: nothing of that is
         left to it then.
@@ -154,24 +146,6 @@ class WritingAdapter(ModelAdapter):
 
     @available.parse_none
     @told
-    def kept(self, this: BaseRelation, name: str) -> Any:
-        """What a run of the model has kept for the next one; None if it no longer speaks of the
-        table as it is.
-        """
-        table = self.run_of(this).table
-        return None if table is None else kept(table, name)
-
-    @available.parse_none
-    def log_times(
-        self, run: NodeRun, partitions: Sequence[Mapping[str, Any]], known: Known
-    ) -> LogTimes:
-        """What is known of the log times of new payloads; it is kept for the next run."""
-        times = log_times.log_times(partitions, known)
-        run.keeps[LOG_TIMES] = times.known
-        return times
-
-    @available.parse_none
-    @told
     def note(self, this: BaseRelation, notes: Mapping[str, Any] | None = None) -> None:
         """Have a model's table note what was read, and more, without writing rows."""
         run = self.run_of(this)
@@ -210,6 +184,14 @@ class WritingAdapter(ModelAdapter):
         if table is not None:
             self.run_of(this).seen = table.snapshot
 
+    def execute_noting(self, statement: str, notes: Mapping[str, str]) -> None:
+        with commits.noting(self.spark, notes):
+            self.execute(statement)
+
+    def set_properties(self, this: BaseRelation, properties: Mapping[str, str]) -> None:
+        tables.set_properties(self.spark, str(this), properties)
+        self.handle.looks.clear()
+
     def _keep_declaration(self, this: BaseRelation, run: NodeRun) -> None:
         if run.is_declared_anew:
             tables.set_properties(self.spark, str(this), run.properties())
@@ -218,16 +200,6 @@ class WritingAdapter(ModelAdapter):
     def sql_text(self, text: str) -> str:
         """A SQL string literal, see ``texts``."""
         return sql_text(text)
-
-    @available
-    def sql_texts(self, texts: Sequence[str]) -> str:
-        """SQL string literals, separated by commas."""
-        return sql_texts(texts)
-
-    @available
-    def news_aggregates(self, events: str = "1") -> dict[str, str]:
-        """What is counted of new events, see ``news.aggregates``."""
-        return news.aggregates(events)
 
     @available.parse_none
     @told

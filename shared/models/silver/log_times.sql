@@ -5,7 +5,7 @@
 }}
 
 -- Only the shape: other_events finds out the log times of new payloads, and keeps them here before
--- anything is made of the payloads (macros/events/log_times.sql).
+-- anything is made of the payloads (dbt_lakehouse/build/other_events.py).
 select
     cast(null as string) as topic,
     cast(null as int) as partition,

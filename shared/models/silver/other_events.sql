@@ -12,55 +12,7 @@
 {% endfor %}
 {{ config(materialized="other_events", tblproperties=table_properties) }}
 
-{% set new_payloads = dbt.new_rows(source("bronze", "raw_payloads")) %}
-{% set partitions = dbt.partitions_of(new_payloads) %}
-{% set corrections = dbt.log_time_corrections(new_payloads, partitions, ref("log_times")) %}
-with decoded as (
-    select * from {{ dbt.looked_events(new_payloads, partitions) }}
-),
-
-timed as (
-    select
-        decoded.topic,
-        decoded.partition,
-        decoded.offset,
-        decoded.event_index,
-        decoded.timestamp,
-        {{
-            "coalesce(corrections.log_time, decoded.timestamp)" if corrections
-            else "decoded.timestamp"
-        }} as log_time,
-        decoded.format,
-        decoded.operation,
-        decoded.source_database,
-        decoded.source_schema,
-        decoded.source_table,
-        decoded.record_key,
-        decoded.before,
-        decoded.after,
-        decoded.occurred_at,
-        decoded.expires_at,
-        decoded.metadata,
-        decoded.error_code,
-        decoded.error_detail,
-        cast(null as string) as added_by,
-        decoded.is_taken,
-        decoded.events
-    from decoded
-    {% if corrections %}
-    left join {{ corrections }} as corrections
-        on
-            decoded.topic = corrections.topic
-            and decoded.partition = corrections.partition
-            and decoded.offset = corrections.offset
-    {% endif %}
-),
-
-final as (
-    select
-        * except (is_taken),
-        {{ dbt.is_taken() }} as is_taken
-    from timed
-)
-
-select * from final
+{{ dbt.model_sql("other_events", {
+    "payloads": source("bronze", "raw_payloads"),
+    "log_times": ref("log_times"),
+}) }}

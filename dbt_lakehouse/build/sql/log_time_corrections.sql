@@ -1,45 +1,14 @@
 {#
-  Where the log time of a payload is not its own timestamp, which is rare, since few timestamps lie
-  behind an earlier one: a relation of topic, partition, offset and log_time, or none for no such
-  payload. It is evaluated before the payloads are decoded, so that Spark knows how small it is and
-  doesn't shuffle all events to join it.
+  The payloads whose log time is not their own timestamp.
 
   Arguments:
-      payloads: the new rows of bronze, as new_rows gives them.
-      partitions: as of partitions_of, of these rows.
-      log_times: the table of these.
-#}
-{% macro log_time_corrections(payloads, partitions, log_times) %}
-    {% if not dbt.is_building() %}
-        {% do return('(' ~ dbt._log_time_corrections_sql(payloads, none, log_times) ~ ')') %}
-    {% elif not partitions %}
-        {% do return(none) %}
-    {% endif %}
-    {% set run = adapter.run_of(this) %}
-    {% set earlier = dbt._earlier_log_times(run, log_times) if run.is_incremental else none %}
-    {% set known = adapter.kept(this, 'lakehouse.log_times') if run.is_incremental else {} %}
-    {% if known is none %}
-        {% set known = dbt._log_times_of_partitions(earlier) %}
-    {% endif %}
-    {% set times = adapter.log_times(run, partitions, known) %}
-    {% if not times.needs_correction %}
-        {% do return(none) %}
-    {% endif %}
-    {% set corrected = adapter.evaluate(
-        dbt.view_of('corrections'), dbt._log_time_corrections_sql(payloads, times.carried, earlier)
-    ) %}
-    {% do return(dbt.view_of('corrections') if corrected > 0 else none) %}
-{% endmacro %}
-
-{#
-  Arguments:
-      payloads: as of log_time_corrections.
+      payloads: the new rows of bronze.
       carried: the log times that earlier runs have given to the partitions, a list of
           {topic, partition, log_time} as SQL; none where only all earlier ones can tell.
-      earlier: a relation of the log times of all earlier payloads.
+      earlier: a relation of the log times of all earlier payloads; none if there are none, or
+          `carried` tells.
 #}
-{% macro _log_time_corrections_sql(payloads, carried, earlier) -%}
-    {%- set reads_earlier = carried is none and dbt.goes_on() -%}
+{% set reads_earlier = carried is none and earlier is not none %}
 with payloads as (
     select
         topic,
@@ -49,7 +18,7 @@ with payloads as (
     from {{ payloads }}
 ),
 
-{% if carried -%}
+{% if carried %}
 -- What earlier runs have given to the partitions that have new payloads, of which each comes after.
 given as (
     select
@@ -59,13 +28,13 @@ given as (
         carried.given_log_time
     from (
         values
-        {% for each in carried -%}
+        {% for each in carried %}
         ({{ each.topic }}, {{ each.partition }}, {{ each.log_time }}){{ ',' if not loop.last }}
         {% endfor %}
     ) as carried (topic, partition, given_log_time)
 ),
 
-{% elif reads_earlier -%}
+{% elif reads_earlier %}
 -- What earlier runs have given to the partitions that have new payloads. Payloads that come after
 -- later offsets of their partition (captures landed out of order) must not get a log time above
 -- that of the offsets behind them. Nothing is lost by this window: it adds no payloads.
@@ -101,7 +70,7 @@ given as (
     group by topic, partition, offset
 ),
 
-{% endif -%}
+{% endif %}
 timeline as (
     select
         topic,
@@ -111,7 +80,7 @@ timeline as (
         timestamp,
         cast(null as timestamp) as given_log_time
     from payloads
-    {%- if carried or reads_earlier %}
+    {% if carried or reads_earlier %}
     union all
     select
         topic,
@@ -121,7 +90,7 @@ timeline as (
         cast(null as timestamp) as timestamp,
         given_log_time
     from given
-    {%- endif %}
+    {% endif %}
 ),
 
 log_times as (
@@ -156,31 +125,3 @@ select
     log_time
 from log_times
 where given_log_time is null and not log_time <=> timestamp
-{%- endmacro %}
-
-{# The log times of the payloads that earlier runs have looked at, to select from. #}
-{% macro _earlier_log_times(run, log_times) -%}
-(
-    select
-        topic,
-        partition,
-        offset,
-        coalesce(log_times.log_time, payloads.timestamp) as log_time
-    from {{ run.rows_before(run.origin) }} as payloads
-    left join {{ log_times }} as log_times using (topic, partition, offset)
-)
-{%- endmacro %}
-
-{# What partitions have got so far: {partition: [last offset, its log time in microseconds]}. #}
-{% macro _log_times_of_partitions(earlier) %}
-    {% set known = {} %}
-    {% for partition, offset, log_time in run_query(
-        'select to_json(struct(topic, partition)), max(offset),'
-        ~ ' unix_micros(max_by(log_time, offset)) from ' ~ earlier ~ ' group by topic, partition'
-    ) %}
-        {% do known.update({
-            partition: [offset | int, none if log_time is none else log_time | int]
-        }) %}
-    {% endfor %}
-    {% do return(known) %}
-{% endmacro %}

@@ -1,0 +1,265 @@
+"""other_events: the events that no change log takes, of payloads that are looked at once."""
+
+import json
+from collections.abc import Mapping, Sequence
+from operator import itemgetter
+from typing import Any, Final
+
+from dbt_lakehouse.build.compiling import Compiling
+from dbt_lakehouse.build.decoding import Decoding
+from dbt_lakehouse.build.model import Building, Built, Lake, view_of
+from dbt_lakehouse.build.templates import part, render
+from dbt_lakehouse.build.tombstones import judge_tombstones
+from dbt_lakehouse.dbt import formats, marks, moving, news
+from dbt_lakehouse.dbt.log_times import Known, log_times
+from dbt_lakehouse.dbt.node_run import LOG_TIMES, NodeRun, kept
+from dbt_lakehouse.dbt.taken import Changed, text_of
+from dbt_lakehouse.lake.tables import LOOKED, Table
+
+_LOOKING: Final = {LOOKED: "true"}
+"""What a commit notes that has looked at new payloads."""
+
+Partition = Mapping[str, Any]
+"""A partition that new payloads have come from (``new_partitions.sql``), with its ``topic`` and
+``partition`` beside its name, which is both as JSON.
+"""
+
+
+class OtherEvents(Building):
+    """Looks at each new payload once, and keeps the events that no change log takes (``taken``).
+
+    Its commits say how far bronze was looked at and what was there, so change logs read bronze as
+    far as it has, and only where there is something for them. It is append-only but for what logs
+    that are declared later take out of it.
+    """
+
+    def build(self) -> Built:
+        """Look at what is new, and judge the tombstones of it."""
+        before = self._events_before()
+        change = self._changed_logs()
+        built = self._brought_up(before, change)
+        judge_tombstones(self)
+        self.lake.drop_evaluated(self.view(""))
+        return built
+
+    def _brought_up(self, before: str | None, change: Changed | None) -> Built:
+        run = self.run
+        if not run.is_incremental and before is not None:
+            return self._taken_over(before)
+        if not run.is_incremental:
+            self.refuse_loss()
+            self._keep_log_times()
+            return self.replaced(self._untaken(self.model.sql), _LOOKING)
+        if change is not None:
+            self._follow_logs(change)
+        if not run.has_news and change is None:
+            return self.unchanged()
+        if not self._has_payloads():
+            self.lake.note(self.this)
+            return Built("nothing new")
+        self._keep_log_times()
+        return self.appended(self._untaken(self.model.sql), _LOOKING)
+
+    def _has_payloads(self) -> bool:
+        """Whether there are new payloads where something is new of bronze: compaction adds none."""
+        return LOG_TIMES in self.run.keeps
+
+    def _untaken(self, query: str) -> str:
+        """Of a query's events those that no log takes; what is counted is counted of all of them,
+        of which a row may stand for many.
+        """
+        events = self.lake.observed(self.this, query, news.aggregates("events"))
+        return render("untaken", events=events)
+
+    # -- what change logs take
+
+    def _changed_logs(self) -> Changed | None:
+        """What the project's change logs take otherwise than when the rows were brought up to
+        them; None for nothing. What is committed from now on notes them.
+        """
+        table, run = self.lake.look_at_table(self.this), self.run
+        before = None if table is None else text_of(table)
+        now = self.lake.taken_events()
+        run.notes_beside, run.properties_beside = now.notes, now.properties
+        if table is not None and run.is_incremental and before != now.text:
+            self.lake.set_properties(self.this, now.properties)
+        return now.changed(before)
+
+    def _follow_logs(self, change: Changed) -> None:
+        """Bring the rows up to what change logs take by now.
+
+        In one commit, which notes what they were brought up to: between two, nothing would tell
+        which events are where.
+        """
+        comes, leaves = change.come != "false", change.left != "false"
+        if not comes and not leaves:
+            return
+        taken, left = self.lake.taken_events(), None
+        if leaves:
+            decoding = Decoding(self.lake, self.lake.topics, runs=True)
+            left = decoding.events_of(
+                self.lake.looked_input(self.run, None),
+                of_events=[f"({change.left})", f"not ({taken.condition})"],
+            )
+        statement = render("follow_logs", events=self.this, taken=taken, comes=comes, left=left)
+        self.lake.change(self.this, statement, taken.notes)
+
+    # -- log times
+
+    def _keep_log_times(self) -> None:
+        """Keep the log times that were found for new payloads while the model was compiled, in
+        place of what a run has kept that was cut off behind it.
+        """
+        run, name = self.run, self.lake.own_table("log_times")
+        table, reading = self.lake.look_at_table(name), run.reading(run.origin)
+        since = reading.since
+        assert table is not None
+        held = marks.marks_of(table).get(str(run.origin))
+        if since is None and table.may_have_rows:
+            self.lake.execute(f"delete from {name}")
+        elif since is not None and held is not None and held.sequence > since.sequence:
+            rows = f"select topic, partition, offset from {run.rows(run.origin)}"
+            self.lake.execute(f"delete from {name} where (topic, partition, offset) in ({rows})")
+        found = self.view("corrections")
+        if self.lake.has_evaluated(found):
+            self.lake.execute_noting(
+                f"insert into {name} select * from {found}",
+                marks.noted({str(run.origin): reading.until}),
+            )
+
+    # -- a lake of before there was other_events (dbt_lakehouse/dbt/moving.py)
+
+    def _events_before(self) -> str | None:
+        """The change_events that there was in place of it, to select from; None if there is none to
+        take over.
+        """
+        if self.lake.look_at_table(self.this) is not None or self.lake.makes_all_anew:
+            return None
+        name = moving.before_of(str(self.this))
+        table = self.lake.look_at_table(name)
+        if table is None or str(self.run.origin) not in marks.marks_of(table):
+            return None
+        return f"{name} version as of {table.snapshot}"
+
+    def _taken_over(self, before: str) -> Built:
+        """Make the table of what change_events has that no log takes. The commit notes how far that
+        has read bronze, and what it keeps is kept on.
+        """
+        run, name = self.run, moving.before_of(str(self.this))
+        table = self.lake.look_at_table(name)
+        assert table is not None
+        self._move_log_times(before, table)
+        query = render("events_before", before=before, taken=self.lake.taken_events())
+        events = self._untaken(query)
+        run.keeps[LOG_TIMES] = kept(table, LOG_TIMES)
+        bronze = str(run.origin)
+        run.readings[bronze] = run.readings[bronze]._replace(until=marks.marks_of(table)[bronze])
+        built = self.replaced(events, {**_LOOKING, moving.MOVED: "true"})
+        self.lake.tell(
+            f"{self.this} has taken over what no change log takes of {name}, which nothing reads"
+            " any more: `dbt run-operation drop_change_events` frees its space"
+        )
+        return built
+
+    def _move_log_times(self, before: str, table: Table) -> None:
+        """Keep the log times that change_events has given."""
+        name, bronze = self.lake.own_table("log_times"), str(self.run.origin)
+        self.lake.execute(f"delete from {name}")
+        self.lake.execute_noting(
+            f"insert into {name} select distinct topic, partition, offset, log_time"
+            f" from {before} where not log_time <=> timestamp",
+            marks.noted({bronze: marks.marks_of(table)[bronze]}),
+        )
+
+
+# -- the model's SQL
+
+
+def looked_events(of: Compiling) -> str:
+    """The events of new payloads, and which of them change logs take."""
+    payloads = of.new_rows(of.reads["payloads"])
+    partitions = _new_partitions(of, payloads) if of.is_building else []
+    corrections = _log_time_corrections(of, payloads, partitions)
+    if partitions:
+        format_sql = _format_of(of, partitions)
+    else:
+        # Each payload's topic is held against the patterns.
+        format_sql = of.decoding.payload_format()
+    formatted = part("payloads", "formatted", payloads, format_sql)
+    return render(
+        "other_events",
+        payloads=formatted,
+        format=format_sql,
+        look=of.lake.look_function(of.decoding.know_schemas_of(formatted, format_sql)),
+        corrections=corrections,
+        taken=of.lake.taken_events(),
+    )
+
+
+def _new_partitions(of: Compiling, payloads: str) -> list[Partition]:
+    """The partitions that new payloads have come from, asked for once."""
+    run = of.lake.run_of(of.this)
+    if not run.has_news:
+        return []
+    query = render("new_partitions", payloads=payloads, is_small=run.is_small)
+    return [{**row, **json.loads(row["name"])} for row in of.lake.query(query)]
+
+
+def _format_of(of: Compiling, partitions: Sequence[Partition]) -> str:
+    """The format of new payloads, as SQL: by ``vars.topics``, of the topics in which there are any.
+    It is kept with the table.
+    """
+    in_order = sorted(partitions, key=itemgetter("landed_at"), reverse=True)
+    first = {each["topic"]: each["landed_at"] for each in in_order}
+    found = formats.formats_then(None, first, of.lake.topic_matcher)
+    newest = {topic: each.since[-1][1] for topic, each in found.items()}
+    run = of.lake.run_of(of.this)
+    run.formats = {topic: (first[topic], newest[topic]) for topic in found}
+    return formats.format_sql(found)
+
+
+def _log_time_corrections(
+    of: Compiling, payloads: str, partitions: Sequence[Partition]
+) -> str | None:
+    """Where the log time of a payload is not its own timestamp, which is rare, since few timestamps
+    lie behind an earlier one: a relation of topic, partition, offset and log_time, or None for no
+    such payload. It is evaluated before the payloads are decoded, so that Spark knows how small it
+    is and doesn't shuffle all events to join it.
+    """
+    if not of.is_building:
+        earlier = of.reads["log_times"] if of.goes_on else None
+        return f"({_corrections_sql(payloads, None, earlier)})"
+    if not partitions:
+        return None
+    run = of.lake.run_of(of.this)
+    earlier = _earlier_log_times(run, of.reads["log_times"]) if run.is_incremental else None
+    times = log_times(partitions, _known_log_times(of.lake, run, earlier))
+    run.keeps[LOG_TIMES] = times.known
+    if not times.needs_correction:
+        return None
+    name = view_of(of.this, "corrections")
+    found = of.lake.evaluate(name, _corrections_sql(payloads, times.carried, earlier))
+    return name if found > 0 else None
+
+
+def _corrections_sql(
+    payloads: str, carried: Sequence[Mapping[str, str]] | None, earlier: Any
+) -> str:
+    return render("log_time_corrections", payloads=payloads, carried=carried, earlier=earlier)
+
+
+def _earlier_log_times(run: NodeRun, log_times: Any) -> str:
+    """The log times of the payloads that earlier runs have looked at, to select from."""
+    payloads = run.rows_before(run.origin)
+    return f"({render('earlier_log_times', payloads=payloads, log_times=log_times)})"
+
+
+def _known_log_times(lake: Lake, run: NodeRun, earlier: str | None) -> Known:
+    """What partitions have got so far."""
+    if earlier is None or run.table is None:
+        return {}
+    held: Known | None = kept(run.table, LOG_TIMES)
+    if held is not None:
+        return held
+    rows = lake.query(render("last_log_times", earlier=earlier))
+    return {row["name"]: [row["last_offset"], row["log_time"]] for row in rows}

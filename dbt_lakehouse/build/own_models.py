@@ -1,0 +1,23 @@
+"""The models of ours that read what other_events has: what could not be decoded, and what is of no
+table alone.
+"""
+
+from dbt_lakehouse.build.compiling import Compiling, near_positions
+from dbt_lakehouse.build.templates import render
+
+
+def quarantined_payloads(of: Compiling) -> str:
+    """What could not be decoded, with its bytes."""
+    events, payloads = of.new_rows(of.reads["events"], wanted="invalid"), of.reads["payloads"]
+    near = None
+    if of.is_building and of.lake.run_of(of.this).has_news:
+        if of.lake.is_worth_a_question(payloads):
+            invalid = f"(select * from {events} where operation = 'invalid')"
+            near = near_positions(of.lake, invalid)
+    return render("quarantined_payloads", events=events, payloads=payloads, near=near)
+
+
+def set_less_deletes(of: Compiling) -> str:
+    """Aerospike's deletes without a set, which are of all tables of their namespace."""
+    events = of.new_rows(of.reads["events"], wanted="set_less_deletes")
+    return render("set_less_deletes", events=events)

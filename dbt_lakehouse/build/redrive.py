@@ -1,0 +1,73 @@
+"""Quarantined payloads decoded again, with today's decoders and today's ``vars.topics``: what
+``lakehouse redrive`` runs.
+
+Events that are there now are appended to other_events at the positions of their payloads, with the
+log time that those have; only then the ``invalid`` rows that they replace go. Change logs follow
+these appends, so the next ``dbt run`` takes the events on, and folds keys anew for which they come
+before what is known. A payload that fails still stays in quarantine, with today's reason. Events of
+a payload that were good already stay as they are. Each step can be repeated: what a crash has left,
+the next call finds done, or does.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from dbt_lakehouse.build.decoding import Decoding
+from dbt_lakehouse.build.model import Lake, pinned
+from dbt_lakehouse.build.templates import render
+from dbt_lakehouse.dbt.declarations import quoted
+
+
+class Tables(NamedTuple):
+    """The tables that it reads and writes; ``logs`` are the change logs that are there."""
+
+    events: Any
+    quarantine: Any
+    payloads: Any
+    logs: Sequence[Any]
+
+
+def redrive(lake: Lake, tables: Tables, codes: Sequence[str], topics: Sequence[str]) -> None:
+    """Decode again the payloads with one of these error codes, of these topics; none takes all.
+
+    Leaves what it has done in the view ``global_temp.redriven``, for the session that has asked:
+    payloads (tried), decoded (of them, without any ``invalid`` event now), events (appended,
+    without the invalid ones).
+    """
+    events, quarantine, payloads, logs = tables
+    follows = lake.has_read_all(quarantine, events, "invalid")
+    now = _pinned(lake, events)
+    lake.evaluate(
+        "redrive_payloads",
+        render(
+            "redrive_payloads",
+            payloads=_pinned(lake, payloads),
+            events=now,
+            quarantine=_pinned(lake, quarantine),
+            codes=codes,
+            topics=topics,
+        ),
+    )
+    decoding = Decoding(lake, lake.topics, runs=True)
+    decoded = decoding.decoded_events("redrive_payloads")
+    lake.evaluate("redrive_events", render("redrive_events", decoded=decoded))
+    lake.evaluate("redrive_missing", render("redrive_missing", events=now, logs=logs))
+    (outcome,) = lake.query(render("redrive_outcome"))
+    if outcome["rows"] > 0:
+        columns = ", ".join(quoted(lake.columns_of(events)))
+        lake.execute(f"insert into {events} ({columns}) select {columns} from redrive_missing")
+    if outcome["payloads"] > 0:
+        lake.execute(render("delete_redriven", relation=events, only_invalid=True))
+        lake.execute(render("delete_redriven", relation=quarantine, only_invalid=False))
+        # Of one that is behind, the next run adds them with all else that is new.
+        if follows:
+            again = render("quarantine_again", quarantine=quarantine)
+            lake.write_as_read(quarantine, events, again)
+    lake.execute(render("redriven", outcome=outcome))
+    lake.drop_evaluated("redrive_")
+
+
+def _pinned(lake: Lake, table: Any) -> str:
+    now = lake.look_at_table(table)
+    assert now is not None
+    return pinned(table, now.snapshot)

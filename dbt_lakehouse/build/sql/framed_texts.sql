@@ -1,0 +1,13 @@
+{% import 'payloads.sql' as parts %}
+{#
+  The keys and values that may name schemas of a registry, as the column `text`.
+
+  Arguments:
+      payloads: a relation with key, value, headers and format.
+#}
+select explode(
+    array(key, value) || if({{ parts.names_other_key() | indent }}, headers.value, array())
+)
+    as text
+from {{ payloads }}
+where format in ('debezium_avro', 'debezium_unwrapped_avro')

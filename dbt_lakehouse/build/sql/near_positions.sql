@@ -1,0 +1,14 @@
+{#
+  A condition that holds for all rows with the positions of some others.
+
+  Arguments:
+      places: topic, partition, first and last offset of each of their partitions.
+      parent: the struct in which the rows have their positions, with a point, or nothing.
+#}
+{% for each in places %}
+({{ parent }}topic = {{ each.topic | literal }} and {{ parent }}partition = {{ each.partition }}
+and {{ parent }}offset between {{ each.first }} and {{ each.last }}){{ ' or' if not loop.last }}
+{% else %}
+{# In parentheses, `where (false)` would be a name for the table. #}
+false
+{% endfor %}

@@ -1,0 +1,35 @@
+{#
+  The partitions that new payloads have come from: their first and last offset, the timestamps at
+  the ends and when the first of them has landed, in microseconds, and whether a timestamp is
+  missing, or lies behind that of an earlier offset.
+
+  Arguments:
+      payloads: the new rows of bronze.
+      is_small: whether they are few enough for one task.
+#}
+select
+    to_json(struct(topic, partition)) as name,
+    min(offset) as first_offset,
+    max(offset) as last_offset,
+    unix_micros(min(timestamp)) as oldest,
+    unix_micros(max(timestamp)) as newest,
+    unix_micros(min(landed_at)) as landed_at,
+    bool_or(timestamp is null or timestamp < _newest_before) as goes_back
+from (
+    select
+        topic,
+        partition,
+        offset,
+        timestamp,
+        landed_at,
+        max(timestamp) over (
+            partition by topic, partition
+            order by offset
+            rows between unbounded preceding and 1 preceding
+        ) as _newest_before
+    from (
+        select {{ '/*+ coalesce(1) */' if is_small }} topic, partition, offset, timestamp, landed_at
+        from {{ payloads }}
+    )
+)
+group by topic, partition

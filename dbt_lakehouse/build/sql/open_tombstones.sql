@@ -1,0 +1,67 @@
+{% import 'payloads.sql' as parts %}
+{% import 'tombstones.sql' as tombstones %}
+{#
+  The tombstones of the windows that no delete and no tombstone of their key stands before, as far
+  as the windows tell, and that have not been judged.
+
+  Arguments:
+      events: the events of the windows, to select from.
+#}
+with events as (
+    select
+        *,
+        {{ tombstones.message_key() | indent(8) }} as message_key,
+        {{ tombstones.says_nothing() | indent(8) }} as says_nothing,
+        {{ parts.event_position('events') | indent(8) }} as position
+    from {{ events | indent }} as events
+    where
+        (
+            operation in ('snapshot', 'insert', 'update', 'upsert', 'delete', 'tombstone')
+            or (operation = 'invalid' and event_index = 1)
+        )
+),
+
+named as (
+    select
+        * except (metadata),
+        coalesce(
+            {{ tombstones.named_schema('$.event_key_schema') | indent(12) }},
+            {{ tombstones.named_schema('$.schema_name') | indent(12) }}
+        ) as schema_name
+    from events
+    left semi join (select topic, message_key from events where says_nothing)
+        using (topic, message_key)
+),
+
+followed as (
+    select
+        *,
+        lag(named_struct(
+            'operation', operation,
+            'table', source_table,
+            'schema_name', schema_name
+        )) over (
+            partition by topic, message_key
+            order by position
+        ) as before_it
+    from named
+)
+
+select * from followed
+left anti join (
+    select topic, partition, offset from events where event_index = 1
+) using (topic, partition, offset)
+where
+    says_nothing
+    and not (
+        coalesce(before_it.operation in ('delete', 'tombstone'), false)
+        -- Of another table, it would be no delete of this one's row.
+        and (
+            schema_name is null
+            or schema_name <=> before_it.schema_name
+            or coalesce(
+                {{ tombstones.names_table('schema_name', 'before_it.table') | indent(16) }},
+                false
+            )
+        )
+    )

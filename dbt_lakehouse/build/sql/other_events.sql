@@ -1,0 +1,63 @@
+{% import 'payloads.sql' as parts %}
+{#
+  The events of new payloads. Of those that change logs take whatever they say (`is_taken`) there is
+  no row each: `events` tells how many a row stands for, of the same topic, table and operation.
+
+  Arguments:
+      payloads: a relation of them, with `format`.
+      format: the SQL that format is made of.
+      look: the name of the function that looks at payloads.
+      corrections: the relation of log times that are not their payload's own timestamp, or none.
+      taken: which events change logs take, a TakenEvents.
+#}
+with decoded as (
+    select * from {{ parts.events_in(
+        payloads, format, look, parts.event_fields + ['is_taken', 'events'], of_topic=true
+    ) | indent }}
+),
+
+timed as (
+    select
+        decoded.topic,
+        decoded.partition,
+        decoded.offset,
+        decoded.event_index,
+        decoded.timestamp,
+        {{
+            'coalesce(corrections.log_time, decoded.timestamp)' if corrections
+            else 'decoded.timestamp'
+        }} as log_time,
+        decoded.format,
+        decoded.operation,
+        decoded.source_database,
+        decoded.source_schema,
+        decoded.source_table,
+        decoded.record_key,
+        decoded.before,
+        decoded.after,
+        decoded.occurred_at,
+        decoded.expires_at,
+        decoded.metadata,
+        decoded.error_code,
+        decoded.error_detail,
+        cast(null as string) as added_by,
+        decoded.is_taken,
+        decoded.events
+    from decoded
+    {% if corrections %}
+    left join {{ corrections }} as corrections
+        on
+            decoded.topic = corrections.topic
+            and decoded.partition = corrections.partition
+            and decoded.offset = corrections.offset
+    {% endif %}
+),
+
+final as (
+    select
+        * except (is_taken),
+        is_taken{{ ' or ' ~ taken.others if taken.others != 'false' }} as is_taken
+    from timed
+)
+
+select * from final

@@ -1,0 +1,229 @@
+{#
+  Events of payloads. Parts of statements: which payloads are read, what decodes them, and which of
+  their events are taken.
+#}
+
+{# The columns of what `decode_payload` says of an event, and those of an event. #}
+{% set event_fields = [
+    'event_index', 'operation', 'source_database', 'source_schema', 'source_table', 'record_key',
+    'before', 'after', 'occurred_at', 'expires_at', 'metadata', 'error_code', 'error_detail'
+] %}
+{% set event_columns = ['topic', 'partition', 'offset', 'timestamp', 'log_time', 'format']
+    + event_fields %}
+
+{#
+  The wire format of a payload (first match wins), or null where none matches. It asks for the
+  payload's topic, and for key, value and headers if an entry has a `when`.
+
+  Arguments:
+      entries: those of `vars.topics`, a topics.TopicRule each, with its `when` as SQL or none.
+#}
+{% macro payload_format(entries) %}
+{% if not entries %}
+cast(null as string)
+{%- else %}
+case
+    {% for entry, when in entries %}
+    when
+        {% if entry.topic is not none %}
+        topic in ({{ entry.topic | literal }}, {{ (entry.land_as or entry.topic) | literal }})
+        {% else %}
+        topic rlike {{ ('^(?:' ~ entry.pattern ~ ')$') | literal }}
+        {% endif %}
+        {% if when is not none %}
+        and {{ when }}
+        {% endif %}
+        then {{ entry.format | literal }}
+    {% endfor %}
+    else cast(null as string)
+end
+{%- endif %}
+{%- endmacro %}
+
+{# Payloads with their formats, to select from. #}
+{% macro formatted(payloads, format) %}
+(select *, {{ format }} as format from {{ payloads }})
+{%- endmacro %}
+
+{#
+  The payloads that are read, with their formats and log times, to select from.
+
+  Arguments:
+      input: what is read, a LogInput.
+      format: SQL for the wire format of a payload.
+      conditions: those that payloads meet.
+#}
+{% macro payloads_to_read(input, format, conditions) %}
+(
+    select * from (
+        select
+            payloads.*,
+            {% if input.log_times %}
+            coalesce(log_times.log_time, payloads.timestamp) as log_time,
+            {% else %}
+            payloads.timestamp as log_time,
+            {% endif %}
+            {{ format | indent(12) }} as format
+        from {{ input.payloads }} as payloads
+        {% if input.log_times %}
+        left join {{ input.log_times }} as log_times using (topic, partition, offset)
+        {% endif %}
+        {% if input.topics is not none %}
+        where topic in ({{ input.topics | map('literal') | join(', ') }})
+        {% endif %}
+    )
+    {% set all = conditions + ([input.may_name] if input.may_name else []) %}
+    {% if all %}
+    where {{ all | join(' and ') }}
+    {% endif %}
+)
+{%- endmacro %}
+
+{# Whether a payload's headers name the other key of a key update. #}
+{% macro names_other_key() %}
+coalesce(
+    array_contains(headers.key, '__debezium.oldkey')
+    or array_contains(headers.key, '__debezium.newkey'),
+    false
+)
+{%- endmacro %}
+
+{#
+  What `decode_payload` takes of a payload. Headers go to Python only where they may be read: of
+  unwrapped rows, and of the two messages of a key update. All others would cost more than they say.
+  They are empty and not null: Spark asks for a batch's size at each row of it, and Arrow's lists go
+  over all nulls behind their last value for that (five CPU seconds for 300,000 rows).
+
+  Arguments:
+      format: the SQL that the format of a payload is made of.
+#}
+{% macro message_of(format) %}
+format, key, value
+{%- if "'debezium_" in format -%}
+, if(
+    headers is not null and (
+        format like 'debezium_unwrapped_%'
+        or (format like 'debezium_%' and {{ names_other_key() | indent(8) }})
+    ),
+    headers,
+    array()
+)
+{%- endif %}
+{%- endmacro %}
+
+{#
+  What a function says of the events of payloads, beside where they came from, to select from.
+
+  Arguments:
+      payloads: a relation with topic, partition, offset, timestamp, key, value, headers and format.
+      format: the SQL that format is made of.
+      function: its name.
+      fields: the columns of what it says; none for those of `decode_payload`.
+      more: further columns of the payloads.
+      of_topic: whether the function asks for their topic, in front.
+#}
+{% macro events_in(
+    payloads, format, function='decode_payload', fields=none, more=[], of_topic=false
+) %}
+(
+    select
+        payloads.topic,
+        payloads.partition,
+        payloads.offset,
+        payloads.timestamp,
+        payloads.format,
+        {% for column in more %}
+        payloads.{{ column }},
+        {% endfor %}
+        event.*
+    from {{ payloads | indent }} as payloads
+        lateral view inline({{ function }}(
+            {{ 'topic, ' if of_topic }}{{ message_of(format) | indent(12) }}
+        )) event as
+        {{ (fields or event_fields) | join(', ') }}
+)
+{%- endmacro %}
+
+{#
+  Of the events of payloads those that are wanted, without what was decoded at another time. That is
+  all of a payload on which a decoder failed, or whose beginning was invalid in another format.
+#}
+{% macro wanted(events, input, conditions) %}
+(
+    select events.* from {{ events | indent }} as events
+    {% if input.excluded is not none %}
+    left anti join (
+        select
+            topic,
+            partition,
+            offset,
+            event_index,
+            format,
+            if(operation = 'invalid' and event_index = 0, error_code, null) as began_with
+        from {{ input.excluded }}
+        where operation = 'invalid' or added_by = 'redrive'
+    ) as excluded
+        on
+            events.topic = excluded.topic
+            and events.partition = excluded.partition
+            and events.offset = excluded.offset
+            and (
+                events.event_index = excluded.event_index
+                or excluded.began_with = 'decoder_failed'
+                or (excluded.began_with is not null and not events.format <=> excluded.format)
+            )
+    {% endif %}
+    {% if conditions %}
+    where {{ conditions | join(' and ') }}
+    {% endif %}
+)
+{%- endmacro %}
+
+{# Events that no payload says by itself, to select from. #}
+{% macro added(input, conditions) %}
+(
+    select * from {{ input.added or '(select * from ' ~ input.none ~ ' where false)' }}
+    where {{ (['added_by is not null'] + conditions) | join(' and ') }}
+)
+{%- endmacro %}
+
+{#
+  Events as their payloads say them, and those that no payload says, to select from.
+
+  Arguments:
+      input: what is read, a LogInput.
+      payloads: as of payloads_to_read, none for those of no topic.
+      format: the SQL that their format is made of.
+      of_payloads, of_events: conditions that payloads meet, and that events meet.
+#}
+{% macro events_of(input, payloads, format, of_payloads, of_events) %}
+(
+    {% if payloads %}
+    select {{ event_columns | join(', ') }}
+    from {{ wanted(events_in(payloads, format, more=['log_time']), input, of_events) | indent }}
+    {% endif %}
+    {% if payloads and input.added is not none %}
+    union all
+    {% endif %}
+    {% if input.added is not none or not payloads %}
+    select {{ event_columns | join(', ') }}
+    from {{ added(input, of_payloads + of_events) | indent }}
+    {% endif %}
+)
+{%- endmacro %}
+
+{#
+  The place of an event in the log order, as a struct; structs compare field by field.
+
+  Arguments:
+      relation: the alias of a relation with the columns of other_events.
+#}
+{% macro event_position(relation) %}
+named_struct(
+    'log_time', {{ relation }}.log_time,
+    'topic', {{ relation }}.topic,
+    'partition', {{ relation }}.partition,
+    'offset', {{ relation }}.offset,
+    'event_index', {{ relation }}.event_index
+)
+{%- endmacro %}

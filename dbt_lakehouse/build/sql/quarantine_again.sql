@@ -1,0 +1,31 @@
+{% import 'redrive.sql' as parts %}
+{#
+  Adds what is wrong with the payloads now. The next run of the model would find the same events
+  among the appended ones; so that they are read is noted in the same commit.
+
+  Arguments:
+      quarantine: the table.
+#}
+{% set columns = [
+    'topic', 'partition', 'offset', 'event_index', 'timestamp', 'format', 'error_code',
+    'error_detail'
+] %}
+insert into {{ quarantine }} ({{ columns | join(', ') }}, key, value)
+select
+    {% for column in columns %}
+    event.{{ column }},
+    {% endfor %}
+    payload.key,
+    payload.value
+from redrive_events as event
+inner join redrive_payloads as payload
+    on
+        event.topic = payload.topic
+        and event.partition = payload.partition
+        and event.offset = payload.offset
+where
+    event.operation = 'invalid'
+    and not exists (
+        select 1 from {{ quarantine }} as already
+        where {{ parts.same_event('already', 'event') }}
+    )

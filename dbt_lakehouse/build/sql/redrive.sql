@@ -1,0 +1,21 @@
+{# Payloads that are decoded again. Parts of statements. #}
+
+{# Whether two rows are of the same place in the same payload. #}
+{% macro same_event(one, other) %}
+{% for column in ['topic', 'partition', 'offset', 'event_index'] %}
+{{ one }}.{{ column }} = {{ other }}.{{ column }}{{ ' and ' if not loop.last }}
+{%- endfor %}
+{%- endmacro %}
+
+{# Whether two rows tell the same of a payload that can't be decoded. #}
+{% macro same_error(one, other) %}
+{{ other }}.operation = 'invalid'
+{%- for column in ['format', 'error_code', 'error_detail'] %}
+ and {{ one }}.{{ column }} <=> {{ other }}.{{ column }}
+{%- endfor %}
+{%- endmacro %}
+
+{# Whether a column has one of some values; without any, it always holds. #}
+{% macro is_one_of(column, values) %}
+{{ column ~ ' in (' ~ values | map('literal') | join(', ') ~ ')' if values else 'true' }}
+{%- endmacro %}

@@ -1,0 +1,21 @@
+{% import 'redrive.sql' as parts %}
+{#
+  The events of the payloads that are nowhere yet, or say otherwise what is wrong.
+
+  Arguments:
+      events: other_events as it is to be read.
+      logs: the change logs that are there.
+#}
+select redrive_events.*, 'redrive' as added_by
+from redrive_events
+left anti join {{ events }} as already
+    on {{ parts.same_event('already', 'redrive_events') }}
+    and (
+        already.operation <> 'invalid'
+        or {{ parts.same_error('already', 'redrive_events') }}
+    )
+-- What was good before stands in change logs.
+{% for log in logs %}
+left anti join {{ log }} as log_{{ loop.index }}
+    on {{ parts.same_event('log_' ~ loop.index ~ '._position', 'redrive_events') }}
+{% endfor %}

@@ -1,0 +1,92 @@
+"""The deletes of which compaction has left nothing but a tombstone: behind the tombstone, as event
+1 of its payload, with ``{"compacted":true}`` as metadata.
+
+In a topic that counts as compacted (``compacted: true`` in ``vars.topics``, or what a broker said
+at a landing) a tombstone is a delete if the newest event of its key before it, in that topic, is of
+a row that is there. So one that follows its delete is none, and what was never there is not
+deleted. The table is that of the row; of several tables with that key, the one that the key's
+schema names, or the only one that has the row. If that leaves more than one, the payload is
+invalid, and nothing is deleted.
+
+The tombstones of a run have been looked at then, and all before them. What is judged is kept with
+the table, so a run that was cut off is made up for by the next one, and so is what came late
+(``dbt_lakehouse.dbt.compaction``). To judge twice adds nothing.
+"""
+
+from dbt_lakehouse.build.decoding import Decoding
+from dbt_lakehouse.build.model import Building
+from dbt_lakehouse.build.templates import render
+from dbt_lakehouse.config.topics import topic_rules
+from dbt_lakehouse.dbt import compaction, news
+from dbt_lakehouse.dbt.compaction import Judged, Judging, TopicNews
+
+
+def judge_tombstones(model: Building) -> None:
+    """Add to other_events, whose model has got its rows, the deletes that tombstones stand for."""
+    judging = _judging(model)
+    if judging is None:
+        return
+    lake, this = model.lake, model.this
+    if judging.windows and _finds_deletes(model, judging):
+        deletes = model.view("deletes")
+        lake.append_more(this, f"select * from {deletes}", news.aggregates())
+        found = model.value(f"select count(*) from {deletes}")
+        lake.tell(f"{this}: {found} tombstones of compacted topics judged")
+    # As far as bronze was read, all is judged that other_events has looked at.
+    table = lake.look_at_table(this)
+    if table is not None:
+        until = model.run.reading(model.run.origin).until
+        lake.set_properties(this, {compaction.PROPERTY: judging.kept(until, table)})
+
+
+def _judging(model: Building) -> Judging | None:
+    """What is to be judged; None where no topic counts as compacted, or none has anything new."""
+    lake, run = model.lake, model.run
+    said = any(rule.compacted for rule in topic_rules(lake.topics))
+    if not said and not lake.compacted_topics():
+        return None
+    table, bronze = lake.look_at_table(model.this), run.table_of(run.origin)
+    if table is None or bronze is None:
+        return None
+    before = compaction.judged(table)
+    payloads = compaction.unjudged(before.bronze, bronze)
+    own = compaction.unjudged(before.own, table)
+    if not payloads.has_news and not own.has_news and not _windows(model, before, []).windows:
+        return None
+    query = render(
+        "unjudged_events",
+        payloads=payloads.sql(str(run.origin)),
+        log_times=lake.corrected_log_times(),
+        events=own.sql(str(model.this)),
+    )
+    return _windows(model, before, [TopicNews(**row) for row in lake.query(query)])
+
+
+def _windows(model: Building, before: Judged, new: list[TopicNews]) -> Judging:
+    topics = sorted(before.topics.keys() | {each.topic for each in new})
+    found = model.lake.compaction_of(topics)
+    return compaction.judging(before, new, lambda topic: bool(found[topic]))
+
+
+def _finds_deletes(model: Building, judging: Judging) -> bool:
+    """Whether tombstones stand for anything: the view ``deletes``."""
+    lake, tombstones = model.lake, model.view("tombstones")
+    in_windows = _events_of_topics(model, judging, f"({judging.condition()})")
+    if not lake.evaluate(tombstones, render("open_tombstones", events=in_windows)):
+        return False
+    query = render(
+        "judged_tombstones",
+        open_tombstones=tombstones,
+        events=_events_of_topics(model, judging, "true"),
+    )
+    return lake.evaluate(model.view("deletes"), query) > 0
+
+
+def _events_of_topics(model: Building, judging: Judging, condition: str) -> str:
+    """The events of some topics whose payloads meet a condition, with all that was added to these
+    topics.
+    """
+    decoding = Decoding(model.lake, model.lake.topics, runs=True)
+    return decoding.events_of(
+        model.lake.looked_input(model.run, judging.topic_names()), [condition]
+    )
