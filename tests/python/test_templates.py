@@ -24,9 +24,7 @@ from dbt_lakehouse.dbt.log_input import LogInput
 from dbt_lakehouse.dbt.taken import TakenEvents, taken
 
 # What others import.
-PARTS: Final = frozenset(
-    {"parts", "events", "payloads", "redrive", "reference", "tombstones"}
-)
+PARTS: Final = frozenset({"parts", "events", "payloads", "redrive", "reference", "tombstones"})
 AS_OF: Final = "2026-10-02 00:00:00.000000"
 TRUNCATE: Final = Truncate("named_struct('offset', 1)", "timestamp_micros(2)", "", is_new=True)
 
@@ -385,13 +383,15 @@ def statements() -> Iterator[tuple[str, dict[str, Any]]]:
         yield from keyless_statements(fold)
 
 
-# What may follow a value, or precede one, with nothing else between them.
+# What may follow a value, or precede one, with nothing else between them; the last one is the name
+# of a lateral view.
 WORDS: Final = frozenset(
     """
     and anti as between by case cross current delete desc distinct else end except false filter
     from full group having in inner insert into is join lateral left like matched merge not null
     nulls of on or order over partition preceding rows select semi set sort step then timestamp true
-    unbounded union update using values version view when where with
+    global rlike replace temporary unbounded union update using values version view when where with
+    event
     """.split()
 )
 

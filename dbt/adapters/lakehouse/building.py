@@ -11,17 +11,14 @@ from dbt_common.invocation import get_invocation_id
 
 from dbt.adapters.lakehouse.base import told
 from dbt.adapters.lakehouse.folds import FoldAdapter
-from dbt_lakehouse.build import history, templates
-from dbt_lakehouse.build.current_state import CurrentState, fold_of_all
-from dbt_lakehouse.build.history import History
-from dbt_lakehouse.build.keyless import KeylessRows, current_rows_sql
-from dbt_lakehouse.build.model import AppendOnly, Building, Built, Lake, Model, StateTable
 from dbt.adapters.lakehouse.models import RAW_PAYLOADS
-from dbt_lakehouse.build import redrive, templates
+from dbt_lakehouse.build import history, redrive, templates
 from dbt_lakehouse.build.compiling import Compiling, near_positions
 from dbt_lakehouse.build.current_state import CurrentState, fold_of_all
 from dbt_lakehouse.build.decoding import Decoding
-from dbt_lakehouse.build.model import AppendOnly, Building, Built, Model, StateTable
+from dbt_lakehouse.build.history import History
+from dbt_lakehouse.build.keyless import KeylessRows, current_rows_sql
+from dbt_lakehouse.build.model import AppendOnly, Building, Built, Lake, Model, StateTable
 from dbt_lakehouse.build.other_events import OtherEvents, looked_events
 from dbt_lakehouse.build.own_models import quarantined_payloads, set_less_deletes
 from dbt_lakehouse.build.purge import purge
@@ -44,7 +41,6 @@ KINDS: Final[Mapping[str, Callable[[Lake, Model], Building]]] = {
     "append_only": AppendOnly,
     "current_state": _gold,
     "history": History,
-    "current_state": CurrentState,
     "other_events": OtherEvents,
     "state_table": StateTable,
 }
