@@ -4,16 +4,18 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol
 
+import pyarrow as pa
 from dbt_common.exceptions import CompilationError
 
 from dbt_lakehouse.build.templates import render
 from dbt_lakehouse.config.topics import TopicMatcher
 from dbt_lakehouse.dbt.declarations import Fold
 from dbt_lakehouse.dbt.fold import Found, Rebuilt
-from dbt_lakehouse.dbt.log_input import LogInput
+from dbt_lakehouse.dbt.log_input import LogInput, Part
 from dbt_lakehouse.dbt.news import Wanted
 from dbt_lakehouse.dbt.node_run import NodeRun
 from dbt_lakehouse.dbt.taken import TakenEvents
+from dbt_lakehouse.dbt.truncate_order import Placed
 from dbt_lakehouse.lake.tables import NO_SNAPSHOT, Table
 
 Condition = tuple[str, str, Any]
@@ -205,8 +207,10 @@ class Lake(Protocol):
         anew: bool,
         *,
         wanted: Wanted = None,
+        follows: bool = False,
+        reason: str | None = None,
     ) -> NodeRun:
-        """Find out what is new to a model's table while it is compiled."""
+        """Find out what is new to a model's table, see ``NodeRun``."""
         ...
 
     def is_worth_a_question(self, relation: Any) -> bool:
@@ -279,6 +283,67 @@ class Lake(Protocol):
         """Run a statement that writes to a table what it would read of another: nothing of that is
         left to it then.
         """
+        ...
+
+    # -- of change logs
+
+    def followed(self, log: Mapping[str, Any], relation: Any) -> Mapping[str, Any]:
+        """A change log's declaration with the types that its columns have by now."""
+        ...
+
+    def log_input(self, run: NodeRun, log: Mapping[str, Any], part: Part) -> LogInput:
+        """What a run of a change log reads."""
+        ...
+
+    def log_function(
+        self, name: str, log: Mapping[str, Any], keys: Sequence[Sequence[str]], schemas: bool
+    ) -> str:
+        """The name of a function that gives the events of a change log straight from payloads, each
+        with its row; ``schemas``: whether it needs those that the session has found.
+        """
+        ...
+
+    def typed_rows(
+        self,
+        name: str,
+        log: Mapping[str, Any],
+        keys: Sequence[Sequence[str]],
+        former: Mapping[str, str] | None,
+    ) -> str:
+        """The name of a function that gives the rows of a change log by its events' texts."""
+        ...
+
+    def typed_misfits(self, name: str, log: Mapping[str, Any], columns: Sequence[str]) -> str:
+        """The name of a function that gives what of a change log's misfits has a place in some of
+        its columns.
+        """
+        ...
+
+    def place_truncates(
+        self,
+        this: Any,
+        events: Callable[[str, str | None], str],
+        newest: int | None,
+        view: str,
+        goes_on: bool,
+    ) -> Placed:
+        """Find the log times of a change log's new events around truncates, see
+        ``truncate_order.place``.
+        """
+        ...
+
+    def may_have_key_updates(self, log: Any, since: int = 0) -> bool:
+        """Whether a change log may have rows of key updates, written by a commit of a sequence
+        number above ``since``.
+        """
+        ...
+
+    def arrow(self, sql: str) -> pa.Table:
+        """The rows of a query as Arrow has them."""
+        ...
+
+    def hold(self, name: str, rows: pa.Table) -> None:
+        """Make a temporary view of rows that this process has."""
         ...
 
 

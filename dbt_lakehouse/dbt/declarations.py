@@ -534,9 +534,7 @@ def rows_of(
     keys: Sequence[Sequence[str]] = (),
     former: Mapping[str, str] | None = None,
 ) -> "Log":
-    """What the rows of a change log are made by; ``keys`` and ``former`` are as in
-    ``change_log_sql``.
-    """
+    """What the rows of a change log are made by; ``keys`` and ``former`` as in ``LogRows``."""
     # Imported here: of pyarrow, which is no concern of who only reads declarations.
     from python_udfs.typed.declared import Log
 

@@ -1,4 +1,4 @@
-"""Where the rows of key updates have their values from, see macros/change_log/key_updates.sql."""
+"""Where the rows of key updates have their values from, see ``build.key_updates``."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple

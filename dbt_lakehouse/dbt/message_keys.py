@@ -9,7 +9,7 @@ has happened (``judge``):
                                 for rows would fall together, or deletes would miss theirs
     they had others before      and all since are of the declared ones: the key was declared anew.
                                 The events before that are typed by the keys that they had
-                                (macros/change_log/former_keys.sql)
+                                (dbt_lakehouse/build/sql/former_keys.sql)
     they were never those       and always the same: the key is its author's own. The log takes
                                 them, and each run says so until the declaration does
 

@@ -100,10 +100,15 @@ class NodeRun:
         """The view of new events that get another log time in a change log (truncate_order)."""
         self.truncate_ties = 0
         """How many rows of a change log count as later than a truncate for want of an order."""
+        self.truncates_crossed = 0
+        """How many rows of a change log lie on the wrong side of a truncate, however they are read.
+        """
         self.leaves = False
         """Whether any event may leave columns as they were (dbt_lakehouse/build/sql/fold.sql)."""
         self.key_updates: Mark | None = None
         """The mark on a change log's own rows that is noted when its key updates are done."""
+        self.anew: Final = anew
+        """Whether the table is made anew whatever there is."""
         self.table: Final = None if anew else load(str(own))
         self.seen: str | None = None if anew else NO_SNAPSHOT
         """The snapshot of the table by which its new rows are chosen; None if it is made anew,

@@ -48,9 +48,9 @@
   change leaves as they were and whose value it does not say, as Debezium does with large values),
   `_previous_key` (the key that an update has replaced; of a keyless table, the row), `_key_update`
   (of a table with a key, what ties the delete and the insert of a key update together: see
-  key_updates.sql), `_misfits` (values that don't fit their declared type, as text: their columns
-  are null; what has changed inside of columns of which the rest is not known: those are in
-  `_unchanged_columns` too; and values that nothing says, as Debezium's placeholder) and
+  dbt_lakehouse/build/key_updates.py), `_misfits` (values that don't fit their declared type, as
+  text: their columns are null; what has changed inside of columns of which the rest is not known:
+  those are in `_unchanged_columns` too; and values that nothing says, as Debezium's placeholder) and
   `_kafka_timestamp`; a log of several source tables has `_source` too, which one the event is of.
   Of a delete, the values are those before it, where shipped.
 #}
@@ -122,39 +122,13 @@
 {% macro _declare_change_log(arguments) -%}
     {%- set log = adapter.declare_change_log(arguments) -%}
     {{- config(materialized='change_log', meta={'change_log': log}) -}}
-    {%- set upstreams = [ref('other_events'), source('bronze', 'raw_payloads')] -%}
-    {%- set run, keys, places = none, [], none -%}
-    {%- if dbt.is_building() -%}
-        {%- if not should_full_refresh() -%}
-            {%- set log = adapter.followed(log, this) -%}
-        {%- endif -%}
-        {%- set run = dbt.begin_run(upstreams, log, wanted=log.sources, follows=true) -%}
-        {%- if log.namespace is none -%}
-            {%- set places = dbt._place_truncates(log) -%}
-        {%- endif -%}
-        {%- set run = adapter.run_of(this) -%}
-        {%- set keys = adapter.keys_allowed(this, log) -%}
-    {%- endif -%}
-    {{ dbt.change_log_sql(log, dbt.log_events(run, log, keys), keys, places) }}
+    {{ adapter.change_log_sql(
+        this,
+        model.name,
+        log,
+        [ref('other_events'), source('bronze', 'raw_payloads')],
+        should_full_refresh() if dbt.is_building() else none,
+        var('topics', none),
+        dbt.is_decoding()
+    ) }}
 {%- endmacro %}
-
-{#
-  Finds the log times of new events around truncates (dbt_lakehouse/dbt/truncate_order.py): a view
-  of those that are others than a payload's own, or none. The model may be made anew by it.
-
-  Arguments:
-      log: the declaration.
-#}
-{% macro _place_truncates(log) %}
-    {% set placed = adapter.place_truncates(
-        this, log, dbt.view_of('places'), dbt.events_of_log
-    ) %}
-    {% if placed.crossed %}
-        {% do exceptions.warn(
-            this ~ ': ' ~ placed.crossed ~ ' rows or truncates are in an order that contradicts'
-            ~ ' what their source says, in whatever order they are read: its positions fall along'
-            ~ ' a partition. Compare gold with the source'
-        ) %}
-    {% endif %}
-    {% do return(placed.view) %}
-{% endmacro %}

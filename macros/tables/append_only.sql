@@ -14,12 +14,6 @@
     {% do dbt.record_result(adapter.replace(this, statement, notes)) %}
 {% endmacro %}
 
-{# Adds rows to the running model's table, and notes with them what was read. #}
-{% macro append_rows(query, notes={}) %}
-    {{ write(query) }}
-    {% do dbt.record_result(adapter.append(this, query, notes)) %}
-{% endmacro %}
-
 {# What dbt shows of a model for which there was nothing to do. #}
 {% macro nothing_to_do(message='nothing new') %}
     {% do adapter.note_moved(this) %}

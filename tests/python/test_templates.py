@@ -8,12 +8,15 @@ from dataclasses import replace
 from functools import cache
 from itertools import pairwise, product
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import pytest
 from jinja2 import UndefinedError, meta
 
 from dbt_lakehouse.build import templates
+from dbt_lakehouse.build.decoding import Decoding
+from dbt_lakehouse.build.log_rows import Log, LogRows
+from dbt_lakehouse.build.model import Lake
 from dbt_lakehouse.build.templates import FOLDER, part, render
 from dbt_lakehouse.config.topics import topic_rules
 from dbt_lakehouse.dbt import declarations
@@ -21,10 +24,13 @@ from dbt_lakehouse.dbt.declarations import Fold
 from dbt_lakehouse.dbt.fold import Newest, Truncate
 from dbt_lakehouse.dbt.formats import condition_sql
 from dbt_lakehouse.dbt.log_input import LogInput
+from dbt_lakehouse.dbt.message_keys import REFUSAL
 from dbt_lakehouse.dbt.taken import TakenEvents, taken
 
 # What others import.
-PARTS: Final = frozenset({"parts", "events", "payloads", "redrive", "reference", "tombstones"})
+PARTS: Final = frozenset(
+    "events former_keys key_update_parts parts payloads redrive reference tombstones".split()
+)
 AS_OF: Final = "2026-10-02 00:00:00.000000"
 TRUNCATE: Final = Truncate("named_struct('offset', 1)", "timestamp_micros(2)", "", is_new=True)
 
@@ -43,15 +49,23 @@ OF_ALL: Final[Mapping[str, Any]] = {
 }
 
 
-def _fold(**but: Any) -> Fold:
+def _log(**but: Any) -> Log:
     of: dict[str, Any] = {"key": {"id": "bigint"}, "source_table": "orders"}
     of |= {"source_schema": None, "source_database": None}
-    return declarations.fold(declarations.change_log({**OF_ALL, **of, **but}))
+    return declarations.change_log({**OF_ALL, **of, **but})
+
+
+def _log_of_set(**but: Any) -> Log:
+    of = {"key": {}, "namespace": "shop", "set": "users"}
+    return declarations.change_log({**OF_ALL, **of, **but})
+
+
+def _fold(**but: Any) -> Fold:
+    return declarations.fold(_log(**but))
 
 
 def _set(**but: Any) -> Fold:
-    of = {"key": {}, "namespace": "shop", "set": "users"}
-    return declarations.fold(declarations.change_log({**OF_ALL, **of, **but}))
+    return declarations.fold(_log_of_set(**but))
 
 
 FOLDS: Final[Mapping[str, Fold]] = {
@@ -69,6 +83,23 @@ KEYLESS: Final[Mapping[str, Fold]] = {
     "of a table": _fold(key={}, keyless=True),
     "of several sources": _fold(key={}, keyless=True, source_database="*"),
     "with what the source says beside": _fold(key={}, keyless=True, columns=BESIDE),
+}
+OF_METADATA: Final = {"type": "bigint", "from": "metadata", "path": "source.lsn"}
+LOGS: Final[Mapping[str, Log]] = {
+    "of a table": _log(),
+    "of a table by source time": _log(order_by_source_time=True),
+    "of several columns of a key": _log(
+        key={"a b": "int", "it's": {"type": "binary", "encoding": "hbase"}},
+        columns={"lsn": OF_METADATA, "inside": {"type": "string", "path": "a.b"}},
+    ),
+    "of partial images": _log(partial=True),
+    "of several sources": _log(source_table=["orders", "it's"], topic="a.*"),
+    "of any source": _log(source_table="*", source_schema="*", source_database="*"),
+    "of some events": _log(where="after like '%1%'"),
+    "of key alone": _log(columns={}),
+    "without a key": _log(key={}, keyless=True),
+    "of a set": _log_of_set(),
+    "of partial records": _log_of_set(partial=True, columns={"lsn": OF_METADATA}),
 }
 YES_AND_NO: Final = (True, False)
 
@@ -309,6 +340,11 @@ def other_statements() -> Iterator[tuple[str, dict[str, Any]]]:
     yield "old_states", {"deleted_keys": "k", "as_of": AS_OF, "seconds": 1.5, "sequence": 7}
     yield "forget_old_states", {"deleted_keys": "k", "old": "o"}
     yield "summary_of_purge", {"old": "o"}
+    yield "outgrown_numbers", {"rows": "r"}
+    yield "rows_without_payloads", {"log": "l", "payloads": "p"}
+    yield "typed_events", {"events": "e", "function": "f", "record_key": "record_key"}
+    for relations in (["a"], ["a", "b"]):
+        yield "log_events", {"relations": relations, "head": ["event_index", "operation"]}
     yield "merge_state_table", {"table": "t", "rows": "select 1", "key": ["a", "b"]}
 
 
@@ -372,8 +408,75 @@ def redrive_statements() -> Iterator[tuple[str, dict[str, Any]]]:
     yield "redriven", {"outcome": {"payloads": 3, "decoded": 2, "events": 5}}
 
 
+def log_statements(log: Log) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each template that change logs use, with arguments of every kind."""
+    rows = LogRows("l", log, Decoding(cast(Lake, None), None, runs=False))
+    for refusal, places, has_former in product((REFUSAL, None), ("p", None), YES_AND_NO):
+        if not has_former or rows.has_key:
+            yield (
+                "change_log",
+                {
+                    "log": log,
+                    "events": "e",
+                    "refusal": refusal,
+                    "places": places,
+                    "has_former": has_former,
+                },
+            )
+    names = [spec["column"] for spec in log["columns"]]
+    columns = [*declarations.quoted(names), "_misfits"]
+    yield "fill_from_events", {"table": "t", "rows": "select 1", "columns": columns}
+    if names:
+        yield (
+            "fill_from_misfits",
+            {
+                "table": "t",
+                "own": "o",
+                "columns": declarations.quoted(names),
+                "function": "f",
+                "leaves_columns": rows.leaves_columns,
+            },
+        )
+    if rows.has_key:
+        yield from key_update_statements(log, rows)
+
+
+def key_update_statements(log: Log, rows: LogRows) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The templates that key updates use."""
+    key = declarations.quoted(log["key"])
+    yield "key_updates", {"log": "l", "key": key}
+    yield "resting_on_news", {"updates": "u", "news": "n", "key": key}
+    yield "resting_on", {"updates": "u", "resting": "r", "key": key}
+    if columns := rows.value_columns:
+        yield (
+            "values_before",
+            {
+                "log": "l",
+                "key": key,
+                "columns": columns,
+                "updates": "u",
+                "resting": "r",
+                "order_by_source_time": log["order_by_source_time"],
+            },
+        )
+        yield "rests_on", {"found": "f", "columns": columns}
+        yield (
+            "take_over_values",
+            {
+                "table": "t",
+                "own": "o",
+                "key": key,
+                "columns": columns,
+                "found": "f",
+                "sources": "s",
+            },
+        )
+
+
 def statements() -> Iterator[tuple[str, dict[str, Any]]]:
     yield from other_statements()
+    for log in LOGS.values():
+        yield from log_statements(log)
     yield from event_statements()
     yield from redrive_statements()
     for fold in FOLDS.values():

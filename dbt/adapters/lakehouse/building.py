@@ -5,6 +5,7 @@ this is what that asks of dbt and Spark.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+import pyarrow as pa
 from dbt.adapters.base.meta import available
 from dbt.adapters.base.relation import BaseRelation
 from dbt_common.invocation import get_invocation_id
@@ -13,11 +14,13 @@ from dbt.adapters.lakehouse.base import told
 from dbt.adapters.lakehouse.folds import FoldAdapter
 from dbt.adapters.lakehouse.models import RAW_PAYLOADS
 from dbt_lakehouse.build import history, redrive, templates
+from dbt_lakehouse.build.change_log import ChangeLog, change_log_sql
 from dbt_lakehouse.build.compiling import Compiling, near_positions
 from dbt_lakehouse.build.current_state import CurrentState, fold_of_all
 from dbt_lakehouse.build.decoding import Decoding
 from dbt_lakehouse.build.history import History
 from dbt_lakehouse.build.keyless import KeylessRows, current_rows_sql
+from dbt_lakehouse.build.log_rows import read
 from dbt_lakehouse.build.model import AppendOnly, Building, Built, Lake, Model, StateTable
 from dbt_lakehouse.build.other_events import OtherEvents, looked_events
 from dbt_lakehouse.build.own_models import quarantined_payloads, set_less_deletes
@@ -25,7 +28,7 @@ from dbt_lakehouse.build.purge import purge
 from dbt_lakehouse.build.tested import TESTS, DataTests
 from dbt_lakehouse.dbt import tables
 from dbt_lakehouse.dbt.declarations import Fold
-from dbt_lakehouse.dbt.log_input import LogInput
+from dbt_lakehouse.dbt.log_input import Part
 from dbt_lakehouse.dbt.node_run import NodeRun
 from dbt_lakehouse.lake.tables import Table
 from dbt_lakehouse.texts import sql_text
@@ -39,6 +42,7 @@ def _gold(lake: Lake, model: Model) -> Building:
 
 KINDS: Final[Mapping[str, Callable[[Lake, Model], Building]]] = {
     "append_only": AppendOnly,
+    "change_log": ChangeLog,
     "current_state": _gold,
     "history": History,
     "other_events": OtherEvents,
@@ -151,33 +155,35 @@ class BuildAdapter(FoldAdapter):
             Compiling(self, this, reads, decoding, is_building, goes_on=goes_on, anew=anew)
         )
 
-    # -- events
+    # -- change logs
 
-    @available.parse(lambda *_: "null")
+    @available.parse(lambda *_: "")
     @told
-    def payload_format(self, topics: Any) -> str:
-        """See ``Decoding.payload_format``."""
-        return Decoding(self, topics, runs=False).payload_format()
-
-    @available.parse(lambda *_: False)
-    @told
-    def know_schemas_of(self, payloads: str, format_sql: str, is_decoding: bool) -> bool:
-        """See ``Decoding.know_schemas_of``."""
-        return Decoding(self, None, is_decoding).know_schemas_of(payloads, format_sql)
-
-    @available.parse(lambda *_: "events")
-    @told
-    def events_of(
+    def change_log_sql(
         self,
-        read: Mapping[str, Any],
-        of_payloads: Sequence[str],
-        of_events: Sequence[str],
+        this: BaseRelation,
+        name: str,
+        log: Mapping[str, Any],
+        upstreams: Sequence[BaseRelation],
+        anew: bool | None,
         topics: Any,
-        is_decoding: bool,
+        runs: bool,
     ) -> str:
-        """See ``Decoding.events_of``."""
-        decoding = Decoding(self, topics, is_decoding)
-        return decoding.events_of(LogInput(**{"none": "", **read}), of_payloads, of_events)
+        """The SQL of the model of a change log, see ``change_log.change_log_sql``. ``topics`` is
+        ``vars.topics``; ``runs`` as in ``Decoding``.
+        """
+        decoding = Decoding(self, topics, runs)
+        return change_log_sql(this, name, log, upstreams, decoding, anew)
+
+    @available.parse(lambda *_: "")
+    @told
+    def events_of_log(
+        self, run: NodeRun, log: Mapping[str, Any], which: str, topics: Any, runs: bool
+    ) -> str:
+        """A part of a change log's events (``log_input.Part``), see ``log_rows.read``."""
+        return read(Decoding(self, topics, runs), run, log, Part(which))
+
+    # -- events
 
     @available.parse(lambda *_: "events")
     @told
@@ -242,9 +248,15 @@ class BuildAdapter(FoldAdapter):
         self.handle.session.views.drop_all(prefix)
 
     def query(self, sql: str) -> list[dict[str, Any]]:
-        self.connections.log_statement(sql)
-        rows: list[dict[str, Any]] = self.handle.session.sql(sql).toArrow().to_pylist()
+        rows: list[dict[str, Any]] = self.arrow(sql).to_pylist()
         return rows
+
+    def arrow(self, sql: str) -> pa.Table:
+        self.connections.log_statement(sql)
+        return self.handle.session.sql(sql).toArrow()
+
+    def hold(self, name: str, rows: pa.Table) -> None:
+        self.handle.session.hold(name, rows)
 
     def columns_of(self, relation: Any) -> dict[str, str]:
         fields = tables.columns_of(self.spark, str(relation))

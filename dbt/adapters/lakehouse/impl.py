@@ -169,15 +169,6 @@ class LakehouseAdapter(BuildAdapter):
 
     # -- a model's statements
 
-    @available.parse_none
-    def insert_late(
-        self, relation: BaseRelation, columns: Sequence[str], values: Sequence[Any]
-    ) -> None:
-        """Keep a row, its values as SQL, to be inserted with those of other models when the command
-        is done.
-        """
-        self.connections.late_inserts.keep(relation.render(), columns, values)
-
     # -- landing
 
     @available.parse_list

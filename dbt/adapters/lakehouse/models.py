@@ -82,7 +82,6 @@ class ModelAdapter(SessionAdapter):
         node = data_tests.node_to_test(self._nodes, log, test)
         return dict(self.followed(node.config.meta["change_log"], log))
 
-    @available.parse(lambda _, log, __: log)
     def followed(self, log: Mapping[str, Any], relation: BaseRelation) -> Mapping[str, Any]:
         """A change log's declaration with the types that its columns have by now, see
         ``dbt_lakehouse.dbt.widening``.

@@ -47,7 +47,6 @@ class WritingAdapter(ModelAdapter):
 
     # -- commits
 
-    @available.parse_none
     @told
     def append(self, this: BaseRelation, query: str, notes: Mapping[str, Any] | None = None) -> str:
         """Append a query's rows to a model's table, with its run's notes and more."""
@@ -169,8 +168,6 @@ class WritingAdapter(ModelAdapter):
         """
         commits.refuse_overtaken(self.spark, str(this), self.run_of(this).seen)
 
-    @available.parse_none
-    @told
     def change(
         self, this: BaseRelation, statement: str, notes: Mapping[str, str] | None = None
     ) -> None:
@@ -201,8 +198,6 @@ class WritingAdapter(ModelAdapter):
         """A SQL string literal, see ``texts``."""
         return sql_text(text)
 
-    @available.parse_none
-    @told
     def observed(self, this: BaseRelation, query: str, aggregates: Mapping[str, str] | None) -> str:
         """The query of a model's rows, with SQL aggregates of them that are taken while they are
         written, for what is kept with the table (``_keep``); none, and it is the query as it is.

@@ -1,7 +1,8 @@
+{% import 'payloads.sql' as payloads %}
 {#
   What a key that was declared anew makes of the events before: those whose record keys are of other
-  columns. Steps of change_log_sql, from `decoded` to `typed`; a rebuild reads all events, so what
-  an event does not say of its row is known from the ones before with the same record key.
+  columns. A rebuild reads all events, so what an event does not say of its row is known from the
+  ones before with the same record key.
 
       A field of the key that was called otherwise is the one of that name.
       A delete that says the former key only is of the key that its row had last.
@@ -9,33 +10,35 @@
       its row had last.
       Where rows of several former keys have one key now (it has lost a column), those that were
       deleted by then have no key: their deletes must not hit the row that has stayed.
-
-  Arguments:
-      log: the declaration.
 #}
-{% macro former_keys_sql(log) -%}
-{%- set row = 'partition by topic, source_database, source_schema, source_table, record_key' -%}
-{%- set values = [] -%}
-{%- for column in log.key -%}
-    {%- do values.append('`value_' ~ column ~ '`') -%}
-{%- endfor -%}
-{%- set new_key = 'partition by change._has_other_key, ' ~ values | join(', ') -%}
+
+{# Steps of change_log, from `decoded` to `typed`. #}
+{% macro steps(log) %}
+{% set row = 'partition by topic, source_database, source_schema, source_table, record_key' %}
+{% set values %}
+{% for column in log.key %}
+`value_{{ column }}`{{ ', ' if not loop.last }}
+{%- endfor %}
+{% endset %}
+{% set new_key = 'partition by change._has_other_key, ' ~ values %}
 before_each as (
     select
         *,
-        {%- for column in log.key %}
+        {% for column in log.key %}
         if(
             change._has_other_key,
             last_value(change.`{{ column }}`, true) over (
                 {{ row }}
-                order by {{ dbt.event_position('decoded') }}
+                order by {{ payloads.event_position('decoded') | indent(16) }}
                 rows between unbounded preceding and 1 preceding
             ),
             null
         ) as `former_{{ column }}`,
-        {%- endfor %}
+        {% endfor %}
         change._has_other_key
-        and max_by(operation, {{ dbt.event_position('decoded') }}) over ({{ row }}) = 'delete'
+        and max_by(operation, {{ payloads.event_position('decoded') | indent(8) }}) over (
+            {{ row }}
+        ) = 'delete'
             as is_gone
     from decoded
 ),
@@ -43,13 +46,13 @@ before_each as (
 completed as (
     select
         *,
-        {%- for column in log.key %}
+        {% for column in log.key %}
         if(
             change._has_other_key and after is null,
             coalesce(change.`{{ column }}`, `former_{{ column }}`),
             change.`{{ column }}`
         ) as `value_{{ column }}`{{ ',' if not loop.last }}
-        {%- endfor %}
+        {% endfor %}
     from before_each
 ),
 
@@ -64,38 +67,38 @@ placed as (
 
 keyed as (
     select
-        * except ({{ values | join(', ') }}),
-        {%- for column in log.key %}
+        * except ({{ values }}),
+        {% for column in log.key %}
         if(is_apart, null, `value_{{ column }}`) as `value_{{ column }}`{{ ',' if not loop.last }}
-        {%- endfor %}
+        {% endfor %}
     from placed
 ),
 
 typed as (
     select
         *,
-        {{ dbt._previous_key(log) | indent(8) }} as previous_key
+        {{ previous_key(log) | indent(8) }} as previous_key
     from keyed
 ),
 {%- endmacro %}
 
 {# The key that an update has replaced. #}
-{% macro _previous_key(log) -%}
+{% macro previous_key(log) %}
 case
     when
         operation = 'update'
         and not is_apart
         and (
-            {%- for spec in log.columns if spec.column in log.key %}
-            not {{ dbt._previous_value(spec) }} <=> `value_{{ spec.column }}`
+            {% for spec in log.columns if spec.column in log.key %}
+            not {{ value_before(spec) | indent(12) }} <=> `value_{{ spec.column }}`
             {{- ' or' if not loop.last }}
-            {%- endfor %}
+            {% endfor %}
         )
         then named_struct(
-            {%- for spec in log.columns if spec.column in log.key %}
-            {{ dbt.sql_text(spec.column) }},
-            {{ dbt._previous_value(spec) }}{{ ',' if not loop.last }}
-            {%- endfor %}
+            {% for spec in log.columns if spec.column in log.key %}
+            {{ spec.column | literal }},
+            {{ value_before(spec) | indent(12) }}{{ ',' if not loop.last }}
+            {% endfor %}
         )
 end
 {%- endmacro %}
@@ -104,50 +107,48 @@ end
   A key column's value before an update; where the image before has none, that of the events before,
   else that after it.
 #}
-{% macro _previous_value(spec) -%}
-    {%- if spec.encoding -%}
-        `value_{{ spec.column }}`
-    {%- else -%}
-        coalesce(
-            change._former.before.`{{ spec.column }}`,
-            `former_{{ spec.column }}`,
-            `value_{{ spec.column }}`
-        )
-    {%- endif -%}
+{% macro value_before(spec) %}
+{% if spec.encoding %}
+`value_{{ spec.column }}`
+{%- else %}
+coalesce(
+    change._former.before.`{{ spec.column }}`,
+    `former_{{ spec.column }}`,
+    `value_{{ spec.column }}`
+)
+{%- endif %}
 {%- endmacro %}
 
 {#
   What does not fit, by the keys that the rows have got: of the key, what was shipped and is not in
   it; of what has a placeholder, that nothing says it of a row that has another key now.
 #}
-{% macro _misfits_of_former(log) -%}
-{%- set unavailable = "'__debezium_unavailable_value'" -%}
-{%- set key_names = [] -%}
-{%- for column in log.key -%}
-    {%- do key_names.append(dbt.sql_text(column)) -%}
-{%- endfor -%}
+{% macro misfits(log) %}
+{% set unavailable = "'__debezium_unavailable_value'" %}
 filter(
     array(
-        {%- for spec in log.columns if spec.column in log.key %}
-        {%- set text = 'change._former.texts[' ~ loop.index0 ~ ']' %}
+        {% for spec in log.columns if spec.column in log.key %}
+        {% set text = 'change._former.texts[' ~ loop.index0 ~ ']' %}
         case
             when {{ text }} is null
                 then try_element_at(
-                    filter(
-                        change._misfits, misfit -> misfit.column = {{ dbt.sql_text(spec.column) }}
-                    ),
+                    filter(change._misfits, misfit -> misfit.column = {{ spec.column | literal }}),
                     1
                 )
             when `value_{{ spec.column }}` is null
-                then named_struct('column', {{ dbt.sql_text(spec.column) }}, 'text', {{ text }})
+                then named_struct('column', {{ spec.column | literal }}, 'text', {{ text }})
         end{{ ',' if not loop.last }}
-        {%- endfor %}
+        {% endfor %}
     ),
     misfit -> misfit is not null
 )
 || filter(
     change._misfits,
-    misfit -> misfit.column not in ({{ key_names | join(', ') }})
+    misfit -> misfit.column not in (
+        {%- for column in log.key %}
+        {{- column | literal }}{{ ', ' if not loop.last }}
+        {%- endfor -%}
+    )
     and not (
         change._key_update.key_before is null
         and misfit.text = {{ unavailable }}

@@ -1,0 +1,310 @@
+"""Typed change logs: one row per change of one source table (change_log, aerospike_change_log)."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from dbt_common.exceptions import CompilationError, DbtRuntimeError
+
+from dbt_lakehouse.build.decoding import Decoding
+from dbt_lakehouse.build.key_updates import KeyUpdates
+from dbt_lakehouse.build.log_places import LogPlaces
+from dbt_lakehouse.build.log_rows import AllThere, Log, LogRows
+from dbt_lakehouse.build.model import Building, Built
+from dbt_lakehouse.build.templates import render
+from dbt_lakehouse.dbt import message_keys, widening
+from dbt_lakehouse.dbt.declarations import events_that_say, quoted
+from dbt_lakehouse.dbt.log_input import Part
+from dbt_lakehouse.dbt.message_keys import Verdict
+from dbt_lakehouse.dbt.node_run import NodeRun, kept
+from dbt_lakehouse.dbt.widening import Kind
+from dbt_lakehouse.lake.tables import Table
+
+
+def change_log_sql(
+    this: Any,
+    name: str,
+    log: Log,
+    upstreams: Sequence[Any],
+    decoding: Decoding,
+    anew: bool | None,
+) -> str:
+    """The SQL of the model of a change log, of a name, that reads other_events and bronze.
+    ``anew``: whether its table is made anew whatever there is; None of one that is not run, whose
+    rows are those of all events then.
+    """
+    lake = decoding.lake
+    if anew is None:
+        rows = LogRows(name, log, decoding)
+        return rows.sql(rows.new(AllThere(*upstreams), ()))
+    rows = LogRows(name, log if anew else lake.followed(log, this), decoding)
+    run = lake.begin_run(this, upstreams, rows.log, anew, wanted=rows.log["sources"], follows=True)
+    if rows.log["namespace"] is None:
+        run = LogPlaces(lake, this, rows).found(run)
+    keys = message_keys.allowed(rows.log, _keys_taken(run))
+    return rows.sql(rows.new(run, keys), keys, run.places)
+
+
+def _keys_taken(run: NodeRun) -> list[list[str]]:
+    """The names of keys that earlier runs have taken."""
+    taken = kept(run.table, message_keys.TAKEN) if run.table and run.is_incremental else None
+    return taken or []
+
+
+class ChangeLog(Building):
+    """A typed change log: append-only, but columns that are declared later are filled from earlier
+    events, rows of key updates get values of the old key's row, and messages with a key of other
+    columns than declared stop it before anything is written (``message_keys``). A wider type is
+    declared by hand, or follows what the rows had no place for.
+    """
+
+    @cached_property
+    def rows(self) -> LogRows:
+        """What gives its rows, with the types that its columns have had so far."""
+        declared = self.model.node["config"]["meta"]["change_log"]
+        return self._rows_of(declared if self.run.anew else self.lake.followed(declared, self.this))
+
+    def _rows_of(self, log: Log) -> LogRows:
+        decoding = Decoding(self.lake, self.lake.topics, runs=True)
+        return LogRows(self.model.node["name"], log, decoding)
+
+    def build(self) -> Built:
+        """Write what is new once its keys are those that are declared, or the table anew; then let
+        rows and columns follow what the new ones say of them.
+        """
+        run = self.run
+        doubts: list[str] = []
+        if run.anew:
+            self._forget_followed()
+        if run.truncates_crossed:
+            doubts.append(
+                f"{self.this}: {run.truncates_crossed} rows or truncates are in an order that"
+                " contradicts what their source says, in whatever order they are read: its"
+                " positions fall along a partition. Compare gold with the source"
+            )
+        if not run.is_incremental:
+            self.refuse_loss()
+            had_rows = self._has_rows()
+            built = self._held_to_key(self._replaced)
+            if had_rows and not self._has_rows():
+                doubts.append(
+                    f"{self.this} had rows and has none any more: no event is of the source table,"
+                    " or the topic, that its model names"
+                )
+        elif not run.has_news:
+            built = self.unchanged()
+        else:
+            built = self._brought_up()
+        self._count_ties()
+        if doubt := self._doubt_of_keys():
+            doubts.append(doubt)
+        KeyUpdates(self.lake, self.this, self.rows).take_over_values()
+        self._follow_widening()
+        return built._replace(doubts=doubts)
+
+    def _brought_up(self) -> Built:
+        run = self.run
+        if run.is_declared_anew:
+            self.lake.follow_schema(self.this, self.model.sql)
+        if run.to_fill:
+            KeyUpdates(self.lake, self.this, self.rows).begin_anew()
+            self._fill(self.rows)
+        if any(run.has_news_of(upstream) for upstream in run.upstreams):
+            return self._held_to_key(self._appended)
+        self.lake.note(self.this)
+        return self.unchanged("columns filled")
+
+    def _has_rows(self) -> bool:
+        is_there = self.lake.look_at_table(self.this) is not None
+        return is_there and self.lake.may_have_rows(self.this, [])
+
+    def _replaced(self, query: str) -> Built:
+        return self.replaced(self._observed(query))
+
+    def _appended(self, query: str) -> Built:
+        return self.appended(self._observed(query))
+
+    def _observed(self, query: str) -> str:
+        """The query with what is counted of its rows while they are written."""
+        leaving = {"leaving": "count_if(size(_unchanged_columns) > 0)"}
+        counted = leaving if self.rows.leaves_columns else None
+        return self.lake.observed(self.this, query, counted)
+
+    def _count_ties(self) -> None:
+        ties = self.run.truncate_ties
+        if ties:
+            self.lake.tell(
+                f"{self.this}: {ties} rows have the Kafka timestamp of a truncate in another"
+                " partition. Their source says no order, so they count as later ones and stay"
+            )
+            self.lake.count(self.model.scope, {"truncate_ties": ties}, self.model.as_of)
+
+    # -- the keys of messages
+
+    def _held_to_key(self, write: Callable[[str], Built]) -> Built:
+        """Write the model's rows, unless messages have another key than it declares: then nothing
+        is written, or what is meant by it, see ``message_keys``.
+        """
+        run, query = self.run, self.model.sql
+        taken = _keys_taken(run)
+        if taken:
+            run.keeps[message_keys.TAKEN] = taken
+        try:
+            return write(query)
+        except DbtRuntimeError as error:
+            if not message_keys.is_refusal(str(error)):
+                raise
+            verdict = self._judged()
+        run.keeps[message_keys.TAKEN] = verdict.taken
+        if verdict.has_former and not run.is_incremental:
+            # Names that one table has always had are a former key of another.
+            keys = message_keys.allowed(self.rows.log, [])
+            query = self.rows.of_former(run, keys, verdict.renamed)
+        return write(query.replace(message_keys.REFUSAL, message_keys.UNREFUSED))
+
+    def _judged(self) -> Verdict:
+        """What is to become of other keys. Raises ``CompilationError`` if they are an error."""
+        log, owner = self.rows.log, str(self.this)
+        events = self.rows.read(self.run, Part.SO_FAR)
+        found = self.lake.query(message_keys.question(log, events))
+        verdict = message_keys.judge(found, log, owner)
+        if verdict.error is not None:
+            raise CompilationError(verdict.error)
+        if not verdict.explains:
+            raise CompilationError(
+                f"{owner}: a message has a key of other columns than declared, and among"
+                f" {len(found)} kinds of keys it was not found: name the topic or the tables in the"
+                " change log one by one"
+            )
+        return verdict
+
+    def _doubt_of_keys(self) -> str | None:
+        """What a run says of the keys of messages, None for nothing."""
+        run = self.run
+        taken = run.keeps.get(message_keys.TAKEN) or _keys_taken(run)
+        return message_keys.warning(self.rows.log, taken, str(self.this))
+
+    # -- columns that are declared later, or wider
+
+    def _fill(self, rows: LogRows) -> None:
+        """Fill columns that were declared since the rows were written, or with a wider type: from
+        the same events, or from the texts that are kept of what did not fit, into the rows that
+        have something to say of them. All other rows and files stay as they are.
+        """
+        log, to_fill = rows.log, self.run.to_fill
+        encoded = {spec["column"] for spec in log["columns"] if spec["encoding"]}
+        is_from_misfits = not encoded.union(log["key"]).intersection(to_fill)
+        if is_from_misfits and None not in to_fill.values():
+            statement, source = self._filled_from_misfits(rows), "misfits"
+        else:
+            statement, source = self._filled_from_events(rows), "earlier events"
+        self.lake.change(self.this, statement)
+        self.lake.tell(f"{self.this}: filled {', '.join(to_fill)} from {source}")
+
+    def _filled_from_misfits(self, rows: LogRows) -> str:
+        columns = [*self.run.to_fill]
+        return render(
+            "fill_from_misfits",
+            table=self.this,
+            own=self.lake.pinned_own(self.this),
+            columns=quoted(columns),
+            function=rows.fitting(columns),
+            leaves_columns=rows.leaves_columns,
+        )
+
+    def _filled_from_events(self, rows: LogRows) -> str:
+        columns = [*quoted(self.run.to_fill), "_changed_columns", "_misfits"]
+        if rows.leaves_columns:
+            columns.append("_unchanged_columns")
+        if rows.has_key:
+            columns.append("_key_update")
+        events = rows.read(self.run, Part.BEFORE)
+        saying = events_that_say(rows.log, self.run.to_fill)
+        if saying is not None:
+            events = f"(select * from {events} where {saying})"
+        return render(
+            "fill_from_events",
+            table=self.this,
+            rows=rows.sql(rows.typed(events)),
+            columns=columns,
+        )
+
+    # -- columns that follow the source
+
+    def _follow_widening(self) -> None:
+        """Let the columns follow values that have outgrown their types, where the declaration says
+        so (follow="widening"): numbers among the misfits of the rows that nobody has looked at yet
+        widen the columns in place, and then stand in them.
+        """
+        misfits = self._misfits_to_follow()
+        if misfits is None:
+            return
+        log = self._followed(render("outgrown_numbers", rows=misfits))
+        if log != self.rows.log:
+            # It finds the log declared anew; after a break-off the next run does. No full refresh:
+            # if this is one, the rows are there by now.
+            run = self.lake.begin_run(
+                self.this,
+                self.run.upstreams,
+                log,
+                anew=False,
+                wanted=log["sources"],
+                follows=True,
+            )
+            if not run.is_incremental:
+                return
+            self._widen(run, self._rows_of(log))
+        known, _ = self._looked_at()
+        self._keep_followed(known, self._table().sequence)
+
+    def _widen(self, run: NodeRun, wider: LogRows) -> None:
+        """Bring table and rows up to a declaration with wider types."""
+        none = f"(select * from {wider.new(run, ())} where false)"
+        self.lake.follow_schema(self.this, wider.sql(none))
+        self._fill(wider)
+        self.lake.note(self.this)
+
+    def _misfits_to_follow(self) -> str | None:
+        """The rows whose misfits may widen columns, to select from; None if all have been looked
+        at, or the columns don't follow.
+        """
+        log = self.rows.log
+        if not log.get("follow") or not widening.may_follow(log):
+            return None
+        _, sequence = self._looked_at()
+        if sequence >= self._table().sequence:
+            return None
+        since = f" where _last_updated_sequence_number > {sequence}" if sequence else ""
+        return f"(select * from {self.this}{since})"
+
+    def _followed(self, query: str) -> Log:
+        """The declaration with the types that numbers take, which a query finds
+        (``widening.Kind``), kept with the table; the same if there is nothing to follow.
+        """
+        kinds = [Kind(**row) for row in self.lake.query(query)]
+        types = widening.outgrown(self.rows.log, kinds)
+        if not types:
+            return self.rows.log
+        known, sequence = self._looked_at()
+        return widening.followed(self.rows.log, self._keep_followed({**known, **types}, sequence))
+
+    def _forget_followed(self) -> None:
+        """Have the types be as declared again: the table is about to be made anew."""
+        is_there = self.lake.look_at_table(self.this) is not None
+        if is_there and self._looked_at() != ({}, 0):
+            self._keep_followed({}, 0)
+
+    def _looked_at(self) -> tuple[dict[str, str], int]:
+        """See ``widening.looked_at``."""
+        return widening.looked_at(self._table().properties)
+
+    def _keep_followed(self, types: Mapping[str, str], sequence: int) -> dict[str, str]:
+        """Keep the types that the columns have by now, and up to where misfits were looked at."""
+        now = widening.following(types, sequence)
+        self.lake.set_properties(self.this, now)
+        return now
+
+    def _table(self) -> Table:
+        table = self.lake.look_at_table(self.this)
+        assert table is not None
+        return table

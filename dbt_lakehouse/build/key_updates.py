@@ -1,0 +1,137 @@
+"""Gives the rows of key updates the values that their events leave as they were under the old key.
+
+Where a row's key changes, Debezium's connectors write a delete of the old key and an insert of the
+new one, each with a header that names the other's key. PostgreSQL, with its default replica
+identity, logs no value that is stored out of line and has not changed: the insert has placeholders
+for those.
+
+Their values are those of the old key's row just before that delete: of the one with the same
+`_key_update`, wherever it is in the log, for both have a partition of their own. Of rows without
+envelopes, which don't say what change they are of, it is the last one that is not later. Where
+there is none, it is the row before the insert.
+
+An old key's event may come later than the insert, so this looks at all insert rows that one of the
+new rows may matter to, and at those that rest on them in turn. Rows are changed in place, and gold
+tables and histories fold their keys anew (``folding.Folding.keys_with_values_of_others``). What stays unknown,
+since nothing is known of the old key's row, is in `_misfits`.
+"""
+
+from typing import Any, Final
+
+import pyarrow as pa
+
+from dbt_lakehouse.build.log_rows import LogRows
+from dbt_lakehouse.build.model import Lake, pinned, view_of
+from dbt_lakehouse.build.templates import render
+from dbt_lakehouse.dbt import marks
+from dbt_lakehouse.dbt.declarations import Fold, quoted
+from dbt_lakehouse.dbt.key_updates import sources
+from dbt_lakehouse.dbt.marks import HistoryLost
+from dbt_lakehouse.dbt.node_run import KEY_UPDATES, NodeRun
+
+
+class KeyUpdates:
+    """The key updates of a change log."""
+
+    def __init__(self, lake: Lake, this: Any, rows: LogRows) -> None:
+        self._lake: Final = lake
+        self._this: Final = this
+        self._has_key: Final = rows.has_key
+        self._by_source_time: Final[bool] = rows.log["order_by_source_time"]
+        self._key: Final = quoted(rows.log["key"])
+        self._columns: Final = rows.value_columns
+
+    def take_over_values(self) -> None:
+        """Give the rows that new ones matter to the values of others."""
+        news = self._news() if self._has_key else None
+        if news is None:
+            return
+        own = self._lake.pinned_own(self._this)
+        updates, resting = self._view("updates"), self._view("resting")
+        query = render("key_updates", log=own, key=self._key)
+        count = self._lake.evaluate(updates, query)
+        if count and self._find_resting(resting, updates, news, count):
+            self._write(own, updates, resting)
+        mark = self._lake.run_of(self._this).key_updates
+        self._lake.set_properties(self._this, {KEY_UPDATES: str(mark)})
+        self._lake.drop_evaluated(self._view(""))
+
+    def begin_anew(self) -> None:
+        """Have all rows looked at again, before they are filled anew."""
+        if self._lake.may_have_key_updates(self._this):
+            self._lake.set_properties(self._this, {KEY_UPDATES: ""})
+
+    def _news(self) -> str | None:
+        """The rows of the log that are new to its key updates, to select from; None if there are
+        no such rows, or no key updates.
+        """
+        table = self._lake.look_at_table(self._this)
+        if table is None or not self._lake.may_have_key_updates(self._this):
+            return None
+        run, text = self._lake.run_of(self._this), table.properties.get(KEY_UPDATES)
+        try:
+            reading = marks.reading(marks.parsed(text) if text else None, table)
+        except HistoryLost:
+            reading = marks.reading(None, table)
+        run.key_updates = reading.until
+        # What the run has appended is no other command's.
+        run.seen = table.snapshot
+        return reading.sql(str(self._this)) if reading.has_news else None
+
+    def _find_resting(self, resting: str, updates: str, news: str, most: int) -> int:
+        """Make a view of the places of those to look at, and count them."""
+        first = render("resting_on_news", updates=updates, news=news, key=self._key)
+        more = render("resting_on", updates=updates, resting=resting, key=self._key)
+        rows = self._hold(resting, first)
+        while 0 < rows < most:
+            found = self._hold(resting, more)
+            if found == rows:
+                break
+            rows = found
+        return rows
+
+    def _hold(self, name: str, query: str) -> int:
+        # By this process: an evaluated view can't be made of itself.
+        rows = self._lake.arrow(query)
+        self._lake.hold(name, rows)
+        return len(rows)
+
+    def _write(self, own: str, updates: str, resting: str) -> None:
+        found, origins = self._view("found"), self._view("sources")
+        self._lake.evaluate(
+            found,
+            render(
+                "values_before",
+                log=own,
+                key=self._key,
+                columns=self._columns,
+                updates=updates,
+                resting=resting,
+                order_by_source_time=self._by_source_time,
+            ),
+        )
+        self._hold_sources(origins, found)
+        self._lake.change(
+            self._this,
+            render(
+                "take_over_values",
+                table=self._this,
+                own=own,
+                key=self._key,
+                columns=self._columns,
+                found=found,
+                sources=origins,
+            ),
+        )
+
+    def _hold_sources(self, name: str, found: str) -> None:
+        """Make a view of where rows that rest on others have their values from."""
+        rows = self._lake.query(render("rests_on", found=found, columns=self._columns))
+        places = sources({row["_place"]: (row["rests_on"], row["columns"]) for row in rows})
+        schema = pa.schema(
+            {"place": pa.string(), "source": pa.string(), "columns": pa.list_(pa.string())}
+        )
+        self._lake.hold(name, pa.Table.from_pylist([each._asdict() for each in places], schema))
+
+    def _view(self, name: str) -> str:
+        return view_of(self._this, name)

@@ -1,0 +1,102 @@
+{% import 'payloads.sql' as payloads %}
+{% import 'former_keys.sql' as former_keys %}
+{#
+  The rows of a change log.
+
+  Arguments:
+      log: its declaration.
+      events: its events with their rows, of log_events or typed_events; of the latter if events
+          with other keys come before all others.
+      refusal: SQL that fails in place of the operation of an event whose record key has other names
+          than it may have; none if it may have any.
+      places: a relation of events that get another log time (`placed_at`), or none for no such one.
+      has_former: whether events with other keys come before all others (former_keys).
+#}
+{% set rows = 'typed' if has_former else 'decoded' %}
+with
+{% if places %}
+read as (
+    select * from {{ events }}
+),
+
+decoded as (
+    select
+        read.* except (log_time),
+        coalesce(places.placed_at, read.log_time) as log_time
+    from read
+    left join {{ places }} as places using (topic, partition, offset, event_index)
+),
+
+{% else %}
+decoded as (
+    select * from {{ events }}
+),
+
+{% endif %}
+{% if has_former %}
+{{ former_keys.steps(log) }}
+
+{% endif %}
+{% if log.key and not log.keyless %}
+{#
+  What an event says of a key update (build/key_updates.py): `id`, which its delete and its insert
+  share, and of a source's change `change`; of the insert, the `key_before` that its row had, and
+  the `columns` that are as they were there. Null for all other events.
+
+  `change` is of Spark's own text of the source, not of the function's: rows of both may be there.
+#}
+told as (
+    select
+        *,
+        case
+            when change._key_update is not null then named_struct(
+                'id', change._key_update.id,
+                'change',
+                -- What the transform adds to a row, a null value of the same change lacks.
+                if(
+                    format like 'debezium_unwrapped_%',
+                    null,
+                    md5(get_json_object(metadata, '$.source'))
+                ),
+                'key_before', change._key_update.key_before,
+                'columns', change._key_update.columns
+            )
+        end as key_update
+    from {{ rows }}
+),
+
+{% set rows = 'told' %}
+{% endif %}
+final as (
+    select
+        {% for column in log.technical %}
+        {{ column }},
+        {% endfor %}
+        {% for spec in log.columns %}
+        {% if has_former and spec.column in log.key %}
+        `value_{{ spec.column }}` as `{{ spec.column }}`,
+        {% else %}
+        change.`{{ spec.column }}` as `{{ spec.column }}`,
+        {% endif %}
+        {% endfor %}
+        {% if refusal and not has_former %}
+        if(change._has_other_key, {{ refusal }}, operation) as _operation,
+        {% else %}
+        operation as _operation,
+        {% endif %}
+        occurred_at as _occurred_at,
+        {{ payloads.event_position(rows) | indent(8) }} as _position,
+        change._changed_columns as _changed_columns,
+        {% if log.key or log.partial %}
+        change._unchanged_columns as _unchanged_columns,
+        {% endif %}
+        {% if log.key %}
+        {{ 'previous_key' if has_former else 'change._previous_key' }} as _previous_key,
+        {% endif %}
+        {{ former_keys.misfits(log) | indent(8) if has_former else 'change._misfits' }}
+            as _misfits,
+        timestamp as _kafka_timestamp
+    from {{ rows }}
+)
+
+select * from final

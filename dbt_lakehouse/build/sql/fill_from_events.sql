@@ -1,0 +1,19 @@
+{% import 'parts.sql' as parts %}
+{#
+  A MERGE that fills columns of a change log from the events that its rows were made of.
+
+  Arguments:
+      table: the log.
+      rows: the query of the rows that those events make by now.
+      columns: those to fill, and those that say more of them, quoted.
+#}
+merge into {{ table }} as target
+using ({{ rows }}) as source
+on
+    -- Without the log time: a truncate nearby may have moved it.
+    target._position.topic = source._position.topic
+    and target._position.partition = source._position.partition
+    and target._position.offset = source._position.offset
+    and target._position.event_index = source._position.event_index
+when matched and {{ parts.columns_differ(columns) }} then update set
+    {{ parts.set_columns(columns) | indent }}

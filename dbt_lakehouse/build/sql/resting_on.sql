@@ -1,0 +1,16 @@
+{% import 'key_update_parts.sql' as parts %}
+{#
+  The places of the rows to look at, and of those that rest on them.
+
+  Arguments:
+      updates: a relation of the rows, as of key_updates.
+      resting: one of the places found so far.
+      key: the log's key, quoted.
+#}
+select _place from {{ resting }}
+union
+select _place from {{ updates }} as updates
+left semi join (
+    select * from {{ updates }} left semi join {{ resting }} using (_place)
+) as others
+    on {{ parts.has_old_key(key, 'others', 'updates') }}

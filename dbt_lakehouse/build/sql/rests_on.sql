@@ -1,0 +1,29 @@
+{#
+  The rows of key updates that have values of another of them, which one, and of which columns: of
+  the last one before the delete, so it is the same for all columns.
+
+  Arguments:
+      found: a relation as of values_before.
+      columns: the log's value columns, quoted.
+#}
+select
+    _place,
+    coalesce(
+        {% for column in columns %}
+        {{ column }}.rests_on{{ ',' if not loop.last }}
+        {% endfor %}
+    ) as rests_on,
+    array_remove(
+        array(
+            {% for column in columns %}
+            if({{ column }}.rests_on is not null, {{ column.strip('`') | literal }}, '')
+            {{- ',' if not loop.last }}
+            {% endfor %}
+        ),
+        ''
+    ) as columns
+from {{ found }}
+where
+    {% for column in columns %}
+    {{ column }}.rests_on is not null{{ ' or' if not loop.last }}
+    {% endfor %}

@@ -1,0 +1,105 @@
+{% import 'parts.sql' as parts %}
+{% import 'key_update_parts.sql' as of_updates %}
+{#
+  A MERGE that writes into the rows of key updates the values that they have of others, and says of
+  which columns nothing is known.
+
+  Arguments:
+      table: the log.
+      own: the same as it is now, to select from.
+      key, columns: its key and its value columns, quoted.
+      found: a relation as of values_before.
+      sources: one of where the values of rows that rest on others are (`place`, `source`,
+          `columns`).
+#}
+{% set changed = columns + ['_unchanged_columns', '_misfits'] %}
+merge into {{ table }} as target
+using (
+    -- A row whose values are others' has one for each of them.
+    with of_others as (
+        select
+            sources.place as _place,
+            {% for column in columns %}
+            max_by(
+                found.{{ column }},
+                array_contains(sources.columns, {{ column.strip('`') | literal }})
+            ) filter (
+                where array_contains(sources.columns, {{ column.strip('`') | literal }})
+            ) as {{ column }}{{ ',' if not loop.last }}
+            {% endfor %}
+        from {{ sources }} as sources
+        inner join {{ found }} as found on sources.source = found._place
+        group by sources.place
+    ),
+
+    known as (
+        select
+            found._place,
+            {% for column in columns %}
+            if(
+                found.{{ column }}.rests_on is null, found.{{ column }}, of_others.{{ column }}
+            ) as {{ column }}{{ ',' if not loop.last }}
+            {% endfor %}
+        from {{ found }} as found
+        left join of_others on found._place = of_others._place
+    ),
+
+    told as (
+        select
+            log.*,
+            struct(known.*) as _known,
+            array_remove(
+                array(
+                    {% for column in columns %}
+                    if(
+                        array_contains(log._key_update.columns, {{ column.strip('`') | literal }})
+                        and not coalesce(known.{{ column }}.is_known, false),
+                        {{ column.strip('`') | literal }},
+                        ''
+                    ){{ ',' if not loop.last }}
+                    {% endfor %}
+                ),
+                ''
+            ) as _unknown
+        from (
+            select *, {{ of_updates.place() }} as _place from {{ own }}
+            where _key_update.key_before.{{ key[0] }} is not null
+        ) as log
+        inner join known on log._place = known._place
+    )
+
+    select
+        _position,
+        {% for column in columns %}
+        if(
+            array_contains(_key_update.columns, {{ column.strip('`') | literal }}),
+            _known.{{ column }}.value,
+            {{ column }}
+        ) as {{ column }},
+        {% endfor %}
+        _unknown as _unchanged_columns,
+        filter(_misfits, misfit -> not array_contains(_key_update.columns, misfit.column))
+        || transform(
+            _unknown,
+            column -> named_struct('column', column, 'text', '__debezium_unavailable_value')
+        )
+        -- What did not fit in the old key's row is told, and filled later, in this one too.
+        || filter(
+            array(
+                {% for column in columns %}
+                named_struct(
+                    'column', {{ column.strip('`') | literal }},
+                    'text', _known.{{ column }}.text
+                ){{ ',' if not loop.last }}
+                {% endfor %}
+            ),
+            misfit
+            -> misfit.text is not null and array_contains(_key_update.columns, misfit.column)
+        ) as _misfits
+    from told
+) as source
+on
+    target._key_update.key_before.{{ key[0] }} is not null
+    and target._position = source._position
+when matched and {{ parts.columns_differ(changed) }} then update set
+    {{ parts.set_columns(changed) | indent }}

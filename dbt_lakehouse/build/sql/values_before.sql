@@ -1,0 +1,133 @@
+{% import 'parts.sql' as parts %}
+{% import 'key_update_parts.sql' as of_updates %}
+{#
+  For each row of a key update the columns of the old key's row before its delete, structs:
+  `is_known` with the `value`, or the `text` that did not fit, or `rests_on`, the place of another
+  of the rows, whose value it has.
+
+  Arguments:
+      log: the log, to select from.
+      key, columns: its key and its value columns, quoted.
+      updates: a relation of the rows, as of key_updates.
+      resting: one of the places of those to look at.
+      order_by_source_time: whether an event that is late by its time is rejected.
+#}
+{% set key_list = key | join(', ') %}
+with updates as (
+    select * from {{ updates }} left semi join {{ resting }} using (_place)
+),
+
+deletes as (
+    select * from {{ log }}
+    where _key_update.id is not null and _operation = 'delete'
+),
+
+probes as (
+    select
+        {% for column in key %}
+        updates._key_update.key_before.{{ column }},
+        {% endfor %}
+        updates._place,
+        coalesce(
+            if(
+                updates._key_update.change is not null,
+                -- The first: messages can come again.
+                min(deletes._position),
+                max(deletes._position) filter (
+                    where deletes._position.log_time <= updates._position.log_time
+                )
+            ),
+            updates._position
+        ) as _position
+    from updates
+    left join deletes
+        on
+            {{ of_updates.has_old_key(key, 'deletes', 'updates') }}
+            and deletes._key_update.id = updates._key_update.id
+            and deletes._key_update.change <=> updates._key_update.change
+    group by updates._key_update, updates._place, updates._position
+),
+
+events as (
+    select
+        {{ (key + columns) | join(', ') }},
+        {{ of_updates.place() }} as _place,
+        _operation,
+        _position,
+        _unchanged_columns,
+        _misfits,
+        _key_update.columns as _columns,
+        {{ parts.known_time() | indent(8) }} as _time
+    from {{ log }}
+    left semi join probes using ({{ key_list }})
+    where _operation in ('snapshot', 'insert', 'update', 'upsert', 'delete')
+),
+
+applied as (
+    select
+        events.*,
+        resting._place is not null as _is_resting,
+        {% if order_by_source_time %}
+        -- One that is late by its time is rejected.
+        coalesce(
+            _time >= max(_time) over (
+                partition by {{ key_list }}
+                order by _position
+                rows between unbounded preceding and 1 preceding
+            ),
+            true
+        ) as _in_time
+        {% else %}
+        true as _in_time
+        {% endif %}
+    from events
+    left join {{ resting }} as resting on events._place = resting._place
+),
+
+placed as (
+    select *, false as _is_probe from applied
+    where _in_time
+    union all
+    select
+        {{ key_list }},
+        {{ parts.no_columns(columns) | indent(8) }}
+        _place,
+        null as _operation,
+        _position,
+        null as _unchanged_columns,
+        null as _misfits,
+        null as _columns,
+        null as _time,
+        false as _is_resting,
+        true as _in_time,
+        true as _is_probe
+    from probes
+),
+
+told as (
+    select
+        _is_probe,
+        _place,
+        {% for column in columns %}
+        last(
+            case
+                when _is_probe then null
+                when _operation = 'delete' then {{ of_updates.value_before() | indent(16) }}
+                when _is_resting and array_contains(_columns, {{ column.strip('`') | literal }})
+                    then {{ of_updates.value_before(rests_on='_place') | indent(20) }}
+                when not {{ parts.is_unchanged(column) }}
+                    then {{ of_updates.value_before(column, misfit=column) | indent(20) }}
+                when _operation in ('snapshot', 'insert')
+                    then {{ of_updates.value_before() | indent(20) }}
+            end,
+            true
+        ) over (
+            partition by {{ key_list }}
+            order by _position, not _is_probe
+            rows between unbounded preceding and 1 preceding
+        ) as {{ column }}{{ ',' if not loop.last }}
+        {% endfor %}
+    from placed
+)
+
+select * from told where _is_probe
