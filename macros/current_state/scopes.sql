@@ -1,11 +1,3 @@
-{#
-  What a row of `silver.deleted_keys` speaks of: one key of a gold table, all keys of one, or an
-  Aerospike namespace's.
-#}
-{% macro table_scope(relation) -%}
-    {{ dbt.sql_text(relation.schema ~ '.' ~ relation.identifier) }}
-{%- endmacro %}
-
 {# Arguments: namespace: a SQL expression. #}
 {% macro namespace_scope(namespace) -%}
     concat('aerospike:', {{ namespace }})

@@ -493,7 +493,8 @@ WORDS: Final = frozenset(
     and anti as between by case cross current delete desc distinct else end except false filter
     from full group having in inner insert into is join lateral left like matched merge not null
     nulls of on or order over partition preceding rows select semi set sort step then timestamp true
-    global rlike replace temporary unbounded union update using values version view when where with
+    global hour interval leading limit replace rlike temporary trailing unbounded union update using
+    values version view when where with
     event
     """.split()
 )

@@ -222,8 +222,6 @@ class BuildAdapter(FoldAdapter):
         """A table as it is now (``lake.tables.Table``), None if there is no such table."""
         return self.look_at(relation)
 
-    @available.parse_none
-    @told
     def may_have_rows(
         self, relation: BaseRelation, conditions: Sequence[tuple[str, str, Any]], since: int = 0
     ) -> bool:
@@ -232,8 +230,6 @@ class BuildAdapter(FoldAdapter):
         """
         return tables.may_have_rows(self.spark, relation.render(), conditions, since=since)
 
-    @available.parse_none
-    @told
     def evaluate(self, name: str, query: str) -> int:
         """Evaluate a query once, as a temporary view for the statements of this model that follow;
         the number of its rows. See ``spark.evaluated_views``.
@@ -241,8 +237,6 @@ class BuildAdapter(FoldAdapter):
         self.connections.log_statement(f"evaluate {name} as {query}")
         return self.handle.session.evaluate(name, query)
 
-    @available.parse_none
-    @told
     def drop_evaluated(self, prefix: str) -> None:
         """Drop what this model has evaluated under names that begin so."""
         self.handle.session.views.drop_all(prefix)

@@ -143,8 +143,6 @@ class WritingAdapter(ModelAdapter):
             tables.set_properties(self.spark, str(this), values)
             self.handle.looks.clear()
 
-    @available.parse_none
-    @told
     def note(self, this: BaseRelation, notes: Mapping[str, Any] | None = None) -> None:
         """Have a model's table note what was read, and more, without writing rows."""
         run = self.run_of(this)
@@ -216,8 +214,6 @@ class WritingAdapter(ModelAdapter):
 
     # -- tables
 
-    @available.parse_none
-    @told
     def follow_schema(self, this: BaseRelation, query: str) -> None:
         """Bring the columns of a table up to those of a query, see ``tables.follow_schema``."""
         given = self.handle.session.sql(query).schema.fields
@@ -268,8 +264,6 @@ class WritingAdapter(ModelAdapter):
             self.handle.looks.clear()
         return relation
 
-    @available.parse_none
-    @told
     def pinned_own(self, this: BaseRelation) -> str:
         """A model's own table as it is now, to select from. A column that the run has added since
         the table's last commit is not in its last snapshot: it has no values yet.
