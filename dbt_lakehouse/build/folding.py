@@ -39,13 +39,17 @@ class Folding(Building):
 
     def refuse_earlier_moment(self) -> None:
         """Stop a run as of a moment before that of the table. An expired row is gone from it, so
-        judging it at an earlier moment takes a rebuild. Raises ``CompilationError``.
+        judging it at an earlier moment takes a rebuild; what was believed is in order. Raises
+        ``CompilationError``.
         """
-        last = self.run.noted(AS_OF) if self.fold.namespace is not None else None
+        fold = self.fold
+        last = self.run.noted(AS_OF) if fold.namespace is not None or fold.bitemporal else None
         if last and self.model.as_of < last:
+            what = "what was recorded since" if fold.bitemporal else "rows that expired in between"
+            can = "goes away" if fold.bitemporal else "can only come back"
             raise CompilationError(
                 f"vars.as_of is {self.model.as_of}, but {self.this} has been built as of {last}:"
-                " rows that expired in between can only come back with --full-refresh"
+                f" {what} {can} with --full-refresh"
             )
 
     def keys_with_values_of_others(self) -> str | None:
@@ -142,16 +146,19 @@ class Refolding(Folding):
             self.lake.note(self.this, notes)
             return self.unchanged("nothing is touched")
         self.lake.evaluate(folded, rows)
-        return self.written(
-            render(
-                "replace_rows",
-                table=self.this,
-                own=self.lake.pinned_own(self.this),
-                folded=folded,
-                touched=touched,
-                touched_by=self.touched_by,
-                identity=self.identity,
-                columns=quoted(self.lake.columns_of(self.this)),
-            ),
-            notes,
+        return self.written(self.merge_sql(folded, touched), notes)
+
+    def merge_sql(self, folded: str, touched: str) -> str:
+        """The statement that puts rows in the place of what the table has of what is touched, both
+        views.
+        """
+        return render(
+            "replace_rows",
+            table=self.this,
+            own=self.lake.pinned_own(self.this),
+            folded=folded,
+            touched=touched,
+            touched_by=self.touched_by,
+            identity=self.identity,
+            columns=quoted(self.lake.columns_of(self.this)),
         )

@@ -1,13 +1,18 @@
 """Histories: one row for each version of a key, with the time in which it was valid."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Final
+
+from dbt_common.exceptions import CompilationError
 
 from dbt_lakehouse.build.folding import TOUCHED, Refolding, may_have_new_truncates
 from dbt_lakehouse.build.model import Loss, pinned, view_of
 from dbt_lakehouse.build.templates import render
 from dbt_lakehouse.dbt.declarations import Fold, quoted
 from dbt_lakehouse.dbt.node_run import NodeRun
+
+RECORDED: Final = ("recorded_from", "recorded_to")
+"""From when until when runs held a version of a bitemporal history for true."""
 
 
 def history_sql(
@@ -79,3 +84,39 @@ class History(Refolding):
 
     def losses(self) -> Iterable[Loss]:
         return self.lost_values() if self.has_key else ()
+
+
+class BitemporalHistory(History):
+    """A history of two times: when a version was valid at the source, and when runs recorded it. A
+    version that a late event changes is not rewritten: it gets an end of its being recorded, and
+    what is known now a beginning.
+    """
+
+    @property
+    def columns(self) -> Sequence[str]:
+        return [*super().columns, *RECORDED]
+
+    def merge_sql(self, folded: str, touched: str) -> str:
+        columns = [each for each in self.lake.columns_of(self.this) if each not in RECORDED]
+        return render(
+            "record_versions",
+            table=self.this,
+            columns=quoted(columns),
+            own=self.lake.pinned_own(self.this),
+            folded=folded,
+            touched=touched,
+            key=self.fold.key,
+            as_of=self.model.as_of,
+        )
+
+    def refuse_loss(self) -> None:
+        """As of others; what was believed before, no event says. Raises ``CompilationError``."""
+        if self.run.reason and self.lake.may_have_rows(
+            self.this, [("recorded_to", "is not null", None)]
+        ):
+            raise CompilationError(
+                f"{self.this} has to be rebuilt: {self.run.reason}. But it has versions that no"
+                " longer hold, which would be lost. Keep the table under another name, or accept"
+                f" the loss with `dbt run --full-refresh -s {self.model.node['name']}`"
+            )
+        super().refuse_loss()

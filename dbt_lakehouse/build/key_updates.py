@@ -21,13 +21,13 @@ from typing import Any, Final
 import pyarrow as pa
 
 from dbt_lakehouse.build.log_rows import LogRows
-from dbt_lakehouse.build.model import Lake, pinned, view_of
+from dbt_lakehouse.build.model import Lake, view_of
 from dbt_lakehouse.build.templates import render
 from dbt_lakehouse.dbt import marks
-from dbt_lakehouse.dbt.declarations import Fold, quoted
+from dbt_lakehouse.dbt.declarations import quoted
 from dbt_lakehouse.dbt.key_updates import sources
 from dbt_lakehouse.dbt.marks import HistoryLost
-from dbt_lakehouse.dbt.node_run import KEY_UPDATES, NodeRun
+from dbt_lakehouse.dbt.node_run import KEY_UPDATES
 
 
 class KeyUpdates:

@@ -65,8 +65,11 @@ _TECHNICAL_TYPES: Final = {
     "valid_from": "timestamp",
     "valid_to": "timestamp",
     "is_current": "boolean",
+    "recorded_from": "timestamp",
+    "recorded_to": "timestamp",
 }
 _HISTORY_COLUMNS: Final = frozenset({"valid_from", "valid_to", "is_current"})
+_RECORDED_COLUMNS: Final = frozenset({"recorded_from", "recorded_to"})
 _SPEC: Final = frozenset({"type", "name", "encoding", "path", "from", "mask"})
 WHOLE_IMAGE: Final = "$"
 """The path of the whole image."""
@@ -385,6 +388,8 @@ class Fold:
     track_columns: list[str] | None = None
     beside: list[str] = field(default_factory=list)
     """Those of the value columns that the source said beside the row."""
+    bitemporal: bool = False
+    """Whether a history has what was believed before, too."""
 
     @property
     def takes_late(self) -> bool:
@@ -454,6 +459,7 @@ def fold(
     track_columns: Sequence[str] | None = None,
     *,
     is_history: bool = False,
+    bitemporal: bool = False,
 ) -> Fold:
     """What a model takes of its log's declaration, all columns or some.
 
@@ -469,8 +475,9 @@ def fold(
     if is_history:
         if log["keyless"]:
             raise CompilationError("a table without a key has no history: versions are of a key")
+        own = _HISTORY_COLUMNS | (_RECORDED_COLUMNS if bitemporal else frozenset())
         for name in [*key, *values]:
-            if name.lower() in _HISTORY_COLUMNS:
+            if name.lower() in own:
                 raise CompilationError(
                     f"a history has a column {name} of its own: give that of the source another"
                     f' name in the change log, by {{"type": ..., "name": "{name}"}}'
@@ -493,6 +500,7 @@ def fold(
             for spec in log["columns"]
             if is_beside(spec) and spec["column"] in values
         ),
+        bitemporal=bitemporal,
     )
 
 
@@ -509,9 +517,12 @@ def declared(of: Fold | Mapping[str, Any]) -> str:
     if isinstance(of, Fold):
         values = asdict(of)
         types, beside = values.pop("types"), values.pop("beside")
+        if not of.bitemporal:
+            # Not said of others: what tables keep from before there were such columns stays true.
+            del values["bitemporal"]
         values["columns"] = [
             {"column": column.strip("`"), "type": types[column.strip("`")]}
-            # Not said of others: what tables keep from before there were such columns stays true.
+            # Likewise.
             | ({"from": METADATA} if column in beside else {})
             for column in [*of.key, *of.columns]
         ]

@@ -96,7 +96,14 @@ def fold_of_model(
     meta = node.config.meta
     if "history" in meta:
         of = meta["history"]
-        return declarations.fold(log, of["columns"], of["track_columns"], is_history=True)
+        return declarations.fold(
+            log,
+            of["columns"],
+            of["track_columns"],
+            is_history=True,
+            # Not in a manifest of an earlier version.
+            bitemporal=of.get("bitemporal", False),
+        )
     return declarations.fold(log, meta["current_state"]["columns"])
 
 

@@ -49,11 +49,6 @@
     ) %}
 {% endmacro %}
 
-{# The name of a view of the running model, whose names begin with `view_of('')`. #}
-{% macro view_of(name) -%}
-    {{ this.schema }}__{{ this.identifier }}__{{ name }}
-{%- endmacro %}
-
 {# Whether the running model's table is there, and is only to be added to. #}
 {% macro goes_on() %}
     {% do return(dbt.is_building() and adapter.run_of(this).is_incremental) %}

@@ -6,8 +6,8 @@ from typing import Any, Final
 import pytest
 from dbt_common.exceptions import CompilationError
 
+from dbt_lakehouse.build.templates import FOLDER
 from dbt_lakehouse.commands.status.tables import _SET_LESS
-from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.dbt import declarations, misfits
 from dbt_lakehouse.dbt.declarations import RESERVED, Fold, changes, declared
 from dbt_lakehouse.dbt.widening import (
@@ -413,11 +413,6 @@ def test_a_format_that_was_added_changes_no_table() -> None:
         assert "conditions" in str(changes(before, other).rebuild)
 
 
-def test_all_models_know_the_formats_of_aerospike() -> None:
-    model = (ROOT / "shared" / "models" / "silver" / "set_less_deletes.sql").read_text()
-    assert AEROSPIKE in model
-
-
 def test_types_of_columns_that_are_not_taken_do_not_matter() -> None:
     def note(**columns: str) -> Fold:
         return declarations.fold(log(columns={"note": "string", **columns}), ["note"])
@@ -550,6 +545,6 @@ def test_a_terminal_shows_what_it_would_obey() -> None:
 
 
 def test_deletes_without_a_set_are_those_of_all_formats_of_aerospike() -> None:
-    model = (ROOT / "shared/models/silver/set_less_deletes.sql").read_text()
+    model = (FOLDER / "set_less_deletes.sql").read_text()
     assert f"        {AEROSPIKE}\n" in model
     assert AEROSPIKE in _SET_LESS

@@ -293,7 +293,7 @@ def test_every_name_is_defined(find: Any) -> None:
         ("{% do adapter.look_at_table(dbt.quotd) %}", unknown_macros, "dbt.quotd"),
         ("{% do adapter.observe() %}", wrong_methods, "observe"),
         ("{% do adapter.look_at(this) %}", wrong_methods, "look_at"),
-        ("{% do adapter.note() %}", wrong_methods, "note"),
+        ("{% do adapter.expire_own_history() %}", wrong_methods, "expire_own_history"),
         ("{% if run.has_new %}{% endif %}", unknown_attributes, "run.has_new"),
         ("{{ log.is_keyless }}", unknown_attributes, "log.is_keyless"),
     ],

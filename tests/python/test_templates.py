@@ -78,6 +78,7 @@ FOLDS: Final[Mapping[str, Fold]] = {
     "of key alone": _fold(columns={}),
     "of a composite key": _fold(key={"id": "bigint", "line no": "int"}),
     "with what the source says beside": _fold(columns=BESIDE),
+    "of two times": replace(_fold(), bitemporal=True),
 }
 KEYLESS: Final[Mapping[str, Fold]] = {
     "of a table": _fold(key={}, keyless=True),
@@ -322,6 +323,18 @@ def other_statements() -> Iterator[tuple[str, dict[str, Any]]]:
     yield "keys_beyond_log", {"key": ["a", "b"], "misplaced": "m", "known": "k", "log": "l"}
     yield "late_after_purge", {"key": ["a"], "states": "s", "known": "k", "horizon": "2026-01-01"}
     yield "rows_by_key", {"states": "s", "columns": ["a", "b"], "key": ["a"], "ranges": 2}
+    yield (
+        "record_versions",
+        {
+            "table": "h",
+            "columns": ["id", "valid_from"],
+            "own": "o",
+            "folded": "f",
+            "touched": "t",
+            "key": ["id"],
+            "as_of": AS_OF,
+        },
+    )
     yield "lost_copies", {"table": "t", "columns": ["a", "b"], "given": "select 1"}
     yield "lost_rows", {"table": "t", "columns": "c", "other": "o", "other_columns": "d"}
     yield (

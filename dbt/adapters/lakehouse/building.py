@@ -18,7 +18,7 @@ from dbt_lakehouse.build.change_log import ChangeLog, change_log_sql
 from dbt_lakehouse.build.compiling import Compiling, near_positions
 from dbt_lakehouse.build.current_state import CurrentState, fold_of_all
 from dbt_lakehouse.build.decoding import Decoding
-from dbt_lakehouse.build.history import History
+from dbt_lakehouse.build.history import BitemporalHistory, History
 from dbt_lakehouse.build.keyless import KeylessRows, current_rows_sql
 from dbt_lakehouse.build.log_rows import read
 from dbt_lakehouse.build.model import AppendOnly, Building, Built, Lake, Model, StateTable
@@ -40,11 +40,17 @@ def _gold(lake: Lake, model: Model) -> Building:
     return KeylessRows(lake, model) if of.keyless else CurrentState(lake, model)
 
 
+def _history(lake: Lake, model: Model) -> Building:
+    of = lake.run_of(model.this).fold
+    assert of is not None
+    return BitemporalHistory(lake, model) if of.bitemporal else History(lake, model)
+
+
 KINDS: Final[Mapping[str, Callable[[Lake, Model], Building]]] = {
     "append_only": AppendOnly,
     "change_log": ChangeLog,
     "current_state": _gold,
-    "history": History,
+    "history": _history,
     "other_events": OtherEvents,
     "state_table": StateTable,
 }

@@ -58,10 +58,13 @@ class ModelAdapter(SessionAdapter):
         columns: Sequence[str] | None = None,
         track_columns: Sequence[str] | None = None,
         is_history: bool = False,
+        bitemporal: bool = False,
     ) -> Fold:
         """What a gold table or a history takes of the declaration of its log."""
         log = self.followed(project.log_of(self._nodes, changes), changes)
-        return declarations.fold(log, columns, track_columns, is_history=is_history)
+        return declarations.fold(
+            log, columns, track_columns, is_history=is_history, bitemporal=bitemporal
+        )
 
     def fold_to_test(
         self, model: BaseRelation, test: str, current: BaseRelation | None = None

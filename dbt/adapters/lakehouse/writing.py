@@ -99,8 +99,6 @@ class WritingAdapter(ModelAdapter):
         with commits.noting(self.spark, notes):
             self.execute(statement)
 
-    @available.parse_none
-    @told
     def replace(
         self, this: BaseRelation, statement: str, notes: Mapping[str, Any] | None = None
     ) -> str:
@@ -150,8 +148,6 @@ class WritingAdapter(ModelAdapter):
         commits.note(self.spark, str(this), run.notes(notes))
         self.handle.looks.clear()
 
-    @available.parse_none
-    @told
     def note_moved(self, this: BaseRelation) -> None:
         """Have a model's table note its marks if they are on tables that it read before, see
         ``dbt_lakehouse.dbt.moving``.

@@ -281,4 +281,12 @@ final as (
 )
 {% endif %}
 
+{% if fold.bitemporal %}
+select
+    *,
+    timestamp '{{ as_of }}' as recorded_from,
+    cast(null as timestamp) as recorded_to
+from final
+{% else %}
 select * from final
+{% endif %}
