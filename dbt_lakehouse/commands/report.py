@@ -10,7 +10,8 @@ from dbt_lakehouse.errors import ConfigurationError, LakehouseError
 from dbt_lakehouse.lags import last_hour
 from dbt_lakehouse.lake.reader import Reader
 from dbt_lakehouse.redaction import without_secrets
-from dbt_lakehouse.report.facts import gather, of_runs
+from dbt_lakehouse.report.facts import of_runs
+from dbt_lakehouse.report.gather import gather
 from dbt_lakehouse.report.page import write_page
 from dbt_lakehouse.report.runs import Run, keep, kept
 

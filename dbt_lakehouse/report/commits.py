@@ -4,10 +4,14 @@ is None, and never 0.
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Final
 
 from msgspec.structs import replace
 
 from dbt_lakehouse.lake.tables import Snapshot, Table
+
+# To count the new rows of a table, all of it is looked at.
+ROWS_LOOKED_AT: Final = 50_000_000
 
 
 def rows_in(snapshot: Snapshot) -> int | None:
@@ -23,6 +27,12 @@ def rows_in(snapshot: Snapshot) -> int | None:
 def rows_now(table: Table) -> int | None:
     """The rows of a table."""
     return rows_in(table.chain[0]) if table.chain else 0
+
+
+def is_large(table: Table) -> bool:
+    """Whether to look at all of its rows takes too long, or may."""
+    rows = rows_now(table)
+    return rows is None or rows > ROWS_LOOKED_AT
 
 
 def growth(table: Table) -> list[tuple[Snapshot, int]]:

@@ -22,7 +22,8 @@ from row_lake import RUNS, Expected, RowLake, differences
 from row_streams import BATCHINGS, in_runs
 from small_project import small_project
 
-from dbt_lakehouse.report.facts import TableFacts, gather
+from dbt_lakehouse.report.facts import TableFacts
+from dbt_lakehouse.report.gather import gather
 
 MODULES = (
     history_tables,

@@ -12,7 +12,7 @@ from lakes import Lake
 from page_checks import open_all, pale_texts, too_wide, walk
 from test_report import hostile_facts
 
-from dbt_lakehouse.report.facts import gather
+from dbt_lakehouse.report.gather import gather
 from dbt_lakehouse.report.page import write_page
 from dbt_lakehouse.report.runs import kept
 from docs.browser import Browser, find_browser

@@ -1,0 +1,70 @@
+"""What a run has added to gold tables and their change logs, and taken from them."""
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from dbt_lakehouse.lake.reader import Reader
+from dbt_lakehouse.lake.tables import Table
+from dbt_lakehouse.report import commits
+from dbt_lakehouse.report.facts import Facts
+
+
+def tell_of_rows(
+    facts: Facts, reader: Reader, tables: Mapping[str, Table], since: datetime
+) -> None:
+    """How many rows the run has added to each gold table, and how many are gone: a row keeps its
+    number (``_row_id``) as long as it is there, and a new one has a higher one.
+    """
+    for table in facts.gold:
+        metadata = tables[table.name]
+        made = [each for each in metadata.chain if each.made_at >= since]
+        if table.rows is None or table.rows_before is None:
+            continue
+        if not made or not table.rows_before:
+            table.new, table.gone = table.rows - table.rows_before, 0
+            continue
+        first = made[-1].first_row_id
+        written = sum(int(each.summary.get("added-records", 0)) for each in made)
+        if first is None or written > commits.ROWS_LOOKED_AT:
+            continue
+        reader.include(table.name)
+        rows = reader.added_since(table.name, commits.before(metadata, since).sequence)
+        # With `where` DuckDB would compare what the files hold, which leave new rows' numbers out.
+        query = f"select count(*) filter (_row_id >= {first}) from {rows}"
+        row = reader.query(query).fetchone()
+        assert row is not None
+        table.new, table.gone = row[0], table.rows_before + row[0] - table.rows
+
+
+def tell_of_logs(
+    facts: Facts, reader: Reader, tables: Mapping[str, Table], since: datetime
+) -> None:
+    """What the run has added to change logs, told with the gold tables that are made of them."""
+    counts: dict[str, tuple[int, int, int]] = {}
+    for table in facts.gold:
+        if table.log is None or table.log not in tables:
+            continue
+        if table.log not in counts:
+            found = _log_counts(reader, table.log, tables[table.log], since)
+            if found is None:
+                continue
+            counts[table.log] = found
+        table.events, table.deletes, table.misfits = counts[table.log]
+
+
+def _log_counts(
+    reader: Reader, name: str, log: Table, since: datetime
+) -> tuple[int, int, int] | None:
+    earlier = commits.before(log, since)
+    if not any(made.made_at >= since for made, _ in commits.growth(log)):
+        return 0, 0, 0
+    if commits.is_large(log):
+        return None
+    reader.include(name)
+    row = reader.query(
+        "select count(*), count(*) filter (_operation = 'delete'),"
+        " count(*) filter (len(_misfits) > 0)"
+        f" from {reader.added_since(name, earlier.sequence)}"
+    ).fetchone()
+    assert row is not None
+    return row[0], row[1], row[2]

@@ -1,0 +1,182 @@
+"""What a table, and those that it is made of, have not read yet: its backlog, from the marks in its
+commits and, of other_events, from the rows that are new.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from dbt_lakehouse.commands.sql.command import sql_literal
+from dbt_lakehouse.dbt.marks import HistoryLost, Mark, Window, marks_of, reading
+from dbt_lakehouse.dbt.news import CONDITIONS, IS_CHANGE, SOURCE, Wanted, may_have, topics_with
+from dbt_lakehouse.lake.reader import Reader
+from dbt_lakehouse.lake.tables import Table
+from dbt_lakehouse.report import commits
+from dbt_lakehouse.report.runs import Node
+
+BRONZE: Final = "bronze.raw_payloads"
+# Of all that models read, what they read from the start at each run.
+REMEMBERED: Final = ("deleted_keys", "set_less_deletes")
+# As dbt.node_run has it.
+_DECLARED: Final = "lakehouse.declared"
+
+
+def is_waiting(name: str, tables: Mapping[str, Table], nodes: Mapping[str, Node]) -> bool | None:
+    """Whether there is something that a table, or one that it is made of, has not read; None if
+    that can't be told: it notes nothing of what it reads, or its model is not known.
+    """
+    marks = _marks(tables[name])
+    answers: list[bool | None] = [] if marks else [None]
+    for upstream, mark in marks.items():
+        answers.append(_has_news(name, upstream, mark, tables, nodes))
+        if upstream != BRONZE and upstream in tables:
+            answers.append(is_waiting(upstream, tables, nodes))
+    return True if True in answers else None if None in answers else False
+
+
+def _marks(table: Table) -> dict[str, Mark]:
+    """How far a table has read those that its rows are made of. A change log reads bronze as far as
+    other_events has, which tells whether there is anything for it.
+    """
+    marks = marks_of(table)
+    follows = any(_is_events(each) for each in marks)
+    return {
+        upstream: mark
+        for upstream, mark in marks.items()
+        if upstream.partition(".")[2] not in REMEMBERED and not (follows and upstream == BRONZE)
+    }
+
+
+def _is_events(name: str) -> bool:
+    return name.endswith(".other_events")
+
+
+def _has_news(
+    name: str,
+    upstream: str,
+    mark: Mark,
+    tables: Mapping[str, Table],
+    nodes: Mapping[str, Node],
+) -> bool | None:
+    """Whether an upstream has something that a table has not read."""
+    if upstream not in tables:
+        return True
+    try:
+        todo = reading(mark, tables[upstream])
+    except HistoryLost:
+        return True
+    wanted = _wanted(name, tables[name], nodes)
+    if not may_have(tables[upstream], todo, wanted):
+        return False
+    # Of other source tables, perhaps.
+    return None if wanted is None and _is_events(upstream) else True
+
+
+def _wanted(name: str, table: Table, nodes: Mapping[str, Node]) -> Wanted:
+    bare = name.partition(".")[2]
+    if bare == "quarantined_payloads":
+        return "invalid"
+    if bare == "set_less_deletes":
+        return "set_less_deletes"
+    node = nodes.get(name)
+    wanted: Wanted = None if node is None else node.wanted
+    if wanted is None:
+        # As it was declared when it was last built; no run need be remembered for that.
+        text = table.properties.get(f"{_DECLARED}.{table.noted(_DECLARED)}")
+        declared: dict[str, Any] = json.loads(text) if text else {}
+        wanted = declared.get("sources")
+    return wanted
+
+
+def count_unread(
+    name: str, reader: Reader, tables: Mapping[str, Table], nodes: Mapping[str, Node]
+) -> int | None:
+    """How many rows a table, and those that it is made of, have not read; None if that can't be
+    told any more.
+    """
+    total = 0
+    for upstream, mark in _marks(tables[name]).items():
+        if upstream not in tables:
+            return None
+        own = _unread_of(name, upstream, mark, reader, tables, nodes)
+        deeper = count_unread(upstream, reader, tables, nodes) if upstream != BRONZE else 0
+        if own is None or deeper is None:
+            return None
+        total += own + deeper
+    return total
+
+
+def _unread_of(
+    name: str,
+    upstream: str,
+    mark: Mark,
+    reader: Reader,
+    tables: Mapping[str, Table],
+    nodes: Mapping[str, Node],
+) -> int | None:
+    table = tables[upstream]
+    try:
+        todo = reading(mark, table)
+    except HistoryLost:
+        return None
+    if not todo.has_news:
+        return 0
+    if not _is_events(upstream):
+        if todo.window is Window.SINCE_SEQUENCE:
+            return None
+        # Rows are only ever added to it.
+        return sum(
+            rows for made, rows in commits.growth(table) if made.sequence_number > mark.sequence
+        )
+    wanted = _wanted(name, tables[name], nodes)
+    if wanted is None or commits.is_large(table):
+        return None
+    reader.include(upstream)
+    new = reader.added_since(upstream, mark.sequence)
+    if isinstance(wanted, str):
+        return _count(reader, f"{new} where {CONDITIONS[wanted]}")
+    added = f"{new} where added_by is not null and {IS_CHANGE} and ({_is_of(wanted)})"
+    payloads = _unread_payloads(name, upstream, mark, wanted, reader, tables)
+    return None if payloads is None else payloads + _count(reader, added)
+
+
+def _unread_payloads(
+    name: str,
+    events: str,
+    mark: Mark,
+    sources: Sequence[Sequence[str | None]],
+    reader: Reader,
+    tables: Mapping[str, Table],
+) -> int | None:
+    """How many payloads of the topics that have events of its source tables a change log has not
+    read, of those that other_events has looked at; None if that can't be told.
+    """
+    topics = topics_with(tables[events], mark.snapshot, sources)
+    if not topics:
+        return None if topics is None else 0
+    bronze = tables.get(BRONZE)
+    until, since = (marks_of(tables[each]).get(BRONZE) for each in (events, name))
+    if bronze is None or until is None or commits.is_large(bronze):
+        return None
+    reader.include(BRONZE)
+    new = reader.added_since(BRONZE, 0 if since is None else since.sequence)
+    among = ", ".join(map(sql_literal, topics))
+    return _count(reader, f"{new} where _sequence <= {until.sequence} and topic in ({among})")
+
+
+def _count(reader: Reader, rows: str) -> int:
+    row = reader.query(f"select count(*) from {rows}").fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def _is_of(wanted: Sequence[Sequence[str | None]]) -> str:
+    """Whether an event is of one of these source tables, as SQL."""
+    sources = (
+        " and ".join(
+            f"{column} is not distinct from {'null' if value is None else sql_literal(value)}"
+            for column, value in zip(SOURCE, source, strict=True)
+        )
+        for source in wanted
+    )
+    return " or ".join(f"({each})" for each in sources) or "false"

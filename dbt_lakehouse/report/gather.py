@@ -1,0 +1,162 @@
+"""The facts of a lake, read without Spark, and of the runs that are kept.
+
+Counts of rows and the history of runs are what the tables' own commits say of them, so they are
+there too for a lake that another machine has built.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Final
+
+from dbt_lakehouse.commands.quarantine import quarantine
+from dbt_lakehouse.dbt.fold import newest
+from dbt_lakehouse.dbt.marks import marks_of
+from dbt_lakehouse.dbt.news import decoded
+from dbt_lakehouse.lake.reader import Reader
+from dbt_lakehouse.lake.tables import Table
+from dbt_lakehouse.report import commits
+from dbt_lakehouse.report.added_rows import tell_of_logs, tell_of_rows
+from dbt_lakehouse.report.backlog import BRONZE, REMEMBERED, count_unread, is_waiting
+from dbt_lakehouse.report.facts import Facts, TableFacts, of_runs
+from dbt_lakehouse.report.freshness import PARTITIONS, lag, moment_of, tell_of_newest
+from dbt_lakehouse.report.over_time import tell_of_counters, tell_of_history
+from dbt_lakehouse.report.runs import Node, Run
+
+# As dbt.node_run notes it.
+_NEWEST: Final = "lakehouse.newest"
+
+
+def gather(
+    reader: Reader,
+    gold: str,
+    silver: str,
+    runs: Sequence[Run],
+    now: datetime,
+    *,
+    show_payloads: bool = False,
+) -> Facts:
+    """All facts of a lake, whose schemas of gold and silver are named, and of runs that are kept,
+    the newest first. Raises what reading raises.
+
+    The reader may be a sparing one.
+    """
+    facts = of_runs(runs, now)
+    tables = reader.metadata()
+    events = tables.get(f"{silver}.other_events")
+    if events is not None and facts.since is None:
+        found = decoded(events)
+        facts.since = found[0][0].made_at if found else None
+    since = facts.since or now
+    if events is not None:
+        _tell_of_events(facts, tables, events, since)
+    quarantined = tables.get(f"{silver}.quarantined_payloads")
+    if quarantined is not None:
+        facts.quarantined = commits.rows_now(quarantined)
+        grown = commits.growth(quarantined)
+        facts.newly_quarantined = sum(rows for made, rows in grown if made.made_at >= since)
+    if facts.quarantined != 0:
+        reader.include(f"{silver}.quarantined_payloads")
+        facts.groups = quarantine(reader, silver, show_payloads=show_payloads).groups
+    nodes = _nodes(runs)
+    of_run = {} if facts.run is None else _nodes([facts.run])
+    for name in tables:
+        schema = name.partition(".")[0]
+        if schema in (gold, silver, "bronze"):
+            told = _table(name, reader, tables, nodes, since)
+            told.seconds = of_run[name].seconds if name in of_run else None
+            (facts.gold if schema == gold else facts.others).append(told)
+    _tell_of_tests(facts, nodes)
+    tell_of_rows(facts, reader, tables, since)
+    tell_of_logs(facts, reader, tables, since)
+    tell_of_newest(facts, reader, tables)
+    if (counters := tables.get(f"{silver}.fold_counters")) is not None:
+        tell_of_counters(facts, reader, f"{silver}.fold_counters", counters)
+    if PARTITIONS in tables:
+        facts.lag = lag(reader)
+    if events is not None:
+        tell_of_history(facts, tables, events)
+    return facts
+
+
+def _nodes(runs: Sequence[Run]) -> dict[str, Node]:
+    """What became of each table's model, by the table's name, when it was last built."""
+    found: dict[str, Node] = {}
+    for run in runs:
+        for node in run.nodes:
+            if node.table is not None:
+                found.setdefault(node.table, node)
+    return found
+
+
+def _tell_of_events(
+    facts: Facts, tables: Mapping[str, Table], events: Table, since: datetime
+) -> None:
+    operations: Counter[str] = Counter()
+    for made, counts in decoded(events):
+        if made.made_at >= since:
+            operations.update(counts)
+    facts.operations = {name: count for name, count in operations.most_common() if count}
+    facts.decoded = operations.total() - operations["invalid"]
+    bronze = tables.get(BRONZE)
+    if bronze is None:
+        return
+    grown = commits.growth(bronze)
+    then, now = (marks_of(each).get(BRONZE) for each in (commits.before(events, since), events))
+    # One that was made anew decodes messages that have landed long ago.
+    is_anew = then is None and bool(events.log) and events.log[0][0] < since
+    facts.landed = sum(
+        rows
+        for made, rows in grown
+        if (
+            made.made_at >= since
+            if is_anew
+            else then is None or made.sequence_number > then.sequence
+        )
+    )
+    facts.undecoded = sum(
+        rows for made, rows in grown if now is None or made.sequence_number > now.sequence
+    )
+
+
+def _table(
+    name: str,
+    reader: Reader,
+    tables: Mapping[str, Table],
+    nodes: Mapping[str, Node],
+    since: datetime,
+) -> TableFacts:
+    table = tables[name]
+    known = newest(table.noted(_NEWEST))
+    made_of = [each for each in marks_of(table) if each.partition(".")[2] not in REMEMBERED]
+    logs = [each for each in made_of if each.endswith("_changes")]
+    waiting = is_waiting(name, tables, nodes)
+    unread = (
+        count_unread(name, reader, tables, nodes) if waiting else 0 if waiting is False else None
+    )
+    return TableFacts(
+        name=name,
+        rows=commits.rows_now(table),
+        rows_before=commits.rows_before(table, since),
+        written_at=commits.written_at(table),
+        made_of=made_of,
+        log=logs[0] if logs else None,
+        newest_event=None if known is None else moment_of(known.log_time),
+        # The filter by which a run spares itself a look takes some tables for others.
+        waiting=waiting and unread != 0,
+        unread=unread,
+        node=nodes.get(name),
+    )
+
+
+def _tell_of_tests(facts: Facts, nodes: Mapping[str, Node]) -> None:
+    for table in (*facts.gold, *facts.others):
+        node = nodes.get(table.name)
+        # What no model makes is a source.
+        is_it = node.unique_id.__eq__ if node else _source_of(table.name)
+        table.tests = [test for test in facts.tests if any(map(is_it, test.of))]
+
+
+def _source_of(table: str) -> Callable[[str], bool]:
+    """Whether dbt's unique id is that of a source, a table."""
+    return lambda unique_id: unique_id.startswith("source.") and unique_id.endswith(f".{table}")
