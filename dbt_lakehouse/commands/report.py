@@ -58,6 +58,7 @@ def report(place: Place, output: Path | None, *, show_payloads: bool) -> Path:
     runs = kept(target, place.gold)
     now = datetime.now(UTC)
     facts = gather(reader, place.gold, place.silver, runs, now, show_payloads=show_payloads)
+    facts.project = place.project
     facts.built = last_hour(target, place.gold, now)
     if not runs and not facts.gold and not facts.others:
         raise ConfigurationError("there is nothing to report yet: `dbt build` makes the tables")

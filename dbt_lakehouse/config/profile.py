@@ -30,6 +30,8 @@ class Place(NamedTuple):
     """The target's."""
     root: Path
     """The project's folder."""
+    project: str
+    """Its name."""
 
     @property
     def gold(self) -> str:
@@ -52,15 +54,16 @@ def find(options: ProjectOptions) -> Place:
     Raises ``ConfigurationError``.
     """
     try:
-        parameters, schema, root = _plain_profile(options)
+        parameters, schema, root, name = _plain_profile(options)
     except (_NotPlainError, OSError, yaml.YAMLError, jinja2.TemplateError):
         project = load(options)
         parameters, schema, root = dict(project.parameters), project.schema, project.root
-    return Place(absolute(parameters, root), schema, root)
+        name = project.name
+    return Place(absolute(parameters, root), schema, root, name)
 
 
-def _plain_profile(options: ProjectOptions) -> tuple[dict[str, str], str, Path]:
-    """The parameters, the schema and the project's folder."""
+def _plain_profile(options: ProjectOptions) -> tuple[dict[str, str], str, Path, str]:
+    """The parameters, the schema, the project's folder and its name."""
     if options.vars is not None:
         raise _NotPlainError
     project, profiles = find_folders(options.project_dir, options.profiles_dir)
@@ -75,7 +78,8 @@ def _plain_profile(options: ProjectOptions) -> tuple[dict[str, str], str, Path]:
         each: _rendered(value)
         for each, value in _mapping(output.get("server_side_parameters")).items()
     }
-    return parameters, _rendered(output.get("schema")), project.resolve()
+    schema = _rendered(output.get("schema"))
+    return parameters, schema, project.resolve(), _rendered(of_project.get("name"))
 
 
 def _variable(name: str) -> str | None:

@@ -43,6 +43,8 @@ class Project(NamedTuple):
     """What leads other commands to the same project."""
     folders: tuple[Path, ...] = ()
     """Its folders of models, macros and what else dbt reads."""
+    name: str = ""
+    """dbt's name of it."""
 
     @property
     def gold(self) -> str:
@@ -234,6 +236,7 @@ def load(options: ProjectOptions) -> Project:
         root := Path(flags.PROJECT_DIR).resolve(),
         found,
         tuple(root / each for each in project.all_source_paths),
+        project.project_name,
     )
 
 

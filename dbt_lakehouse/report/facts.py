@@ -95,6 +95,8 @@ class Facts:
     """The newest that was to build tables; the newest, if none was."""
     runs: list[Run]
     """All that are kept, the newest first."""
+    project: str = ""
+    """The name of the dbt project."""
     since: datetime | None = None
     """What was committed since then is the run's."""
     trouble: str | None = None
@@ -151,6 +153,7 @@ def of_runs(runs: Sequence[Run], now: datetime) -> Facts:
     """What the runs that are kept, the newest first, say without the lake."""
     run = next((run for run in runs if run.builds), runs[0] if runs else None)
     facts = Facts(now, run, list(runs))
+    facts.project = (runs[0].project or "") if runs else ""
     facts.tests = latest_tests(runs)
     facts.since = None if run is None else run.started_at
     return facts

@@ -86,6 +86,8 @@ class Run(msgspec.Struct, frozen=True):
     """What is wrong with topics that could not be landed."""
     error: str | None = None
     """What has ended it before its models were done."""
+    project: str | None = None
+    """dbt's name of the project; None of runs that were kept before it was noted."""
 
     @property
     def seconds(self) -> float:

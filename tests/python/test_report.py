@@ -79,6 +79,13 @@ def test_a_page_runs_and_fetches_nothing(is_empty: bool, docs: str | None) -> No
     assert html.count("docs.html#!/model/") == (0 if is_empty or docs is None else 4)
 
 
+def test_a_page_has_the_name_of_its_project() -> None:
+    drawn = Page(page(of_runs([run(project="shop"), run(project="older")], NOW)))
+    (title,), (heading,) = drawn.all("title"), drawn.all("h1")
+    assert title.text == "shop: run report, good, 2026-11-24T11:00:00Z"
+    assert heading.text == "shop: run report"
+
+
 @pytest.mark.parametrize(
     ("statuses", "shown", "total"),
     [

@@ -379,6 +379,7 @@ class LakehouseConnectionManager(SparkConnectionManager):
             landed=list(landed),
             troubles=list(troubles),
             error=error,
+            project=cast(RuntimeConfig, self.profile).project_name,
         )
 
     @contextmanager
