@@ -56,9 +56,10 @@ def _log_counts(
     reader: Reader, name: str, log: Table, since: datetime
 ) -> tuple[int, int, int] | None:
     earlier = commits.before(log, since)
-    if not any(made.made_at >= since for made, _ in commits.growth(log)):
+    added = commits.added_since(log, since)
+    if added == 0:
         return 0, 0, 0
-    if commits.is_large(log):
+    if added is None or commits.is_large(log):
         return None
     reader.include(name)
     row = reader.query(

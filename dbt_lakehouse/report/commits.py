@@ -35,6 +35,28 @@ def is_large(table: Table) -> bool:
     return rows is None or rows > ROWS_LOOKED_AT
 
 
+def knows_since(table: Table, moment: datetime) -> bool:
+    """Whether all commits since a moment are kept: none of them has expired, and the table has
+    neither been made anew since nor been rolled back.
+    """
+    ids = {snapshot.snapshot_id for snapshot in table.chain}
+    if any(made >= moment and snapshot not in ids for made, snapshot in table.log):
+        return False
+    oldest = table.chain[-1] if table.chain else None
+    return oldest is None or oldest.parent_snapshot_id is None or oldest.made_at < moment
+
+
+def added_since(table: Table | None, moment: datetime) -> int | None:
+    """How many rows a table that has rows added alone has got since a moment: 0 if there is none
+    yet, None if that is not known.
+    """
+    if table is None:
+        return 0
+    if not knows_since(table, moment):
+        return None
+    return sum(rows for made, rows in growth(table) if made.made_at >= moment)
+
+
 def growth(table: Table) -> list[tuple[Snapshot, int]]:
     """The commits of a table that has rows added alone, with how many they have added; those that
     have added none, or of which it is not known, are left out. The newest first.

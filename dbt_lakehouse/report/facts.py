@@ -62,9 +62,9 @@ class Counters:
 
     at: datetime
     """When it was done; where that has been forgotten, as of when."""
-    late: int = 0
-    expired: int = 0
-    refolded: int = 0
+    late: int | None
+    expired: int | None
+    refolded: int | None
 
 
 @dataclass(slots=True)
@@ -101,17 +101,23 @@ class Facts:
     """What was committed since then is the run's."""
     trouble: str | None = None
     """Why the lake can't be read."""
-    landed: int = 0
-    decoded: int = 0
-    """Events but for those that say what could not be decoded."""
-    undecoded: int = 0
-    operations: dict[str, int] = field(default_factory=dict)
+    landed: int | None = None
+    """Messages that have come into bronze since the run began."""
+    read: int | None = None
+    """Those that it has decoded, whichever command landed them."""
+    undecoded: int | None = None
+    """Those that no run has decoded yet."""
+    operations: dict[str, int] | None = None
     """The events that the run has decoded, by what they are, the most first."""
-    newly_quarantined: int = 0
-    quarantined: int | None = 0
+    newly_quarantined: int | None = None
+    quarantined: int | None = None
     groups: list[Group] = field(default_factory=list)
     gold: list[TableFacts] = field(default_factory=list)
+    """The tables of gold that the run was to build; all, if that is not known."""
     others: list[TableFacts] = field(default_factory=list)
+    """Bronze, and what else the run was to build."""
+    rest: list[TableFacts] = field(default_factory=list)
+    """What it was not to build."""
     tests: list[Node] = field(default_factory=list)
     lag: Lag | None = None
     built: Mapping[str, Buckets] = field(default_factory=dict)
@@ -119,6 +125,18 @@ class Facts:
     decoded_by_run: list[Decoded] = field(default_factory=list)
     gold_rows: list[tuple[datetime, int | None]] = field(default_factory=list)
     counters: list[Counters] = field(default_factory=list)
+
+    @property
+    def decoded(self) -> int | None:
+        """The events that the run has decoded, but for those that say what could not be."""
+        if self.operations is None:
+            return None
+        return sum(count for name, count in self.operations.items() if name != "invalid")
+
+    @property
+    def deletes(self) -> int | None:
+        """Those of them that are deletes."""
+        return None if self.operations is None else self.operations.get("delete", 0)
 
     @property
     def failures(self) -> list[Node]:

@@ -12,9 +12,9 @@ from typing import Final
 from dbt_lakehouse.commands.quarantine import quarantine
 from dbt_lakehouse.dbt.fold import newest
 from dbt_lakehouse.dbt.marks import marks_of
-from dbt_lakehouse.dbt.news import decoded
+from dbt_lakehouse.dbt.news import News, decoded
 from dbt_lakehouse.lake.reader import Reader
-from dbt_lakehouse.lake.tables import Table
+from dbt_lakehouse.lake.tables import LOOKED, Table
 from dbt_lakehouse.report import commits
 from dbt_lakehouse.report.added_rows import tell_of_logs, tell_of_rows
 from dbt_lakehouse.report.backlog import BRONZE, REMEMBERED, count_unread, is_waiting
@@ -48,13 +48,10 @@ def gather(
         found = decoded(events)
         facts.since = found[0][0].made_at if found else None
     since = facts.since or now
-    if events is not None:
-        _tell_of_events(facts, tables, events, since)
+    _tell_of_events(facts, tables, events, since)
     quarantined = tables.get(f"{silver}.quarantined_payloads")
-    if quarantined is not None:
-        facts.quarantined = commits.rows_now(quarantined)
-        grown = commits.growth(quarantined)
-        facts.newly_quarantined = sum(rows for made, rows in grown if made.made_at >= since)
+    facts.quarantined = 0 if quarantined is None else commits.rows_now(quarantined)
+    facts.newly_quarantined = commits.added_since(quarantined, since)
     if facts.quarantined != 0:
         reader.include(f"{silver}.quarantined_payloads")
         facts.groups = quarantine(reader, silver, show_payloads=show_payloads).groups
@@ -62,16 +59,21 @@ def gather(
     of_run = {} if facts.run is None else _nodes([facts.run])
     for name in tables:
         schema = name.partition(".")[0]
-        if schema in (gold, silver, "bronze"):
-            told = _table(name, reader, tables, nodes, since)
-            told.seconds = of_run[name].seconds if name in of_run else None
+        if name not in of_run and schema not in (gold, silver, "bronze"):
+            continue
+        told = _table(name, reader, tables, nodes, since)
+        told.seconds = of_run[name].seconds if name in of_run else None
+        # A run that has ended before its models tells of none.
+        if of_run and name not in of_run and schema != "bronze":
+            facts.rest.append(told)
+        else:
             (facts.gold if schema == gold else facts.others).append(told)
     _tell_of_tests(facts, nodes)
     tell_of_rows(facts, reader, tables, since)
     tell_of_logs(facts, reader, tables, since)
     tell_of_newest(facts, reader, tables)
     if (counters := tables.get(f"{silver}.fold_counters")) is not None:
-        tell_of_counters(facts, reader, f"{silver}.fold_counters", counters)
+        tell_of_counters(facts, reader, f"{silver}.fold_counters", counters, since)
     if PARTITIONS in tables:
         facts.lag = lag(reader)
     if events is not None:
@@ -90,33 +92,51 @@ def _nodes(runs: Sequence[Run]) -> dict[str, Node]:
 
 
 def _tell_of_events(
-    facts: Facts, tables: Mapping[str, Table], events: Table, since: datetime
+    facts: Facts, tables: Mapping[str, Table], events: Table | None, since: datetime
 ) -> None:
+    """How many messages have landed and were decoded, and what events came of them."""
+    bronze = tables.get(BRONZE)
+    facts.landed = commits.added_since(bronze, since)
+    grown = [] if bronze is None else commits.growth(bronze)
+    if events is None:
+        facts.read, facts.operations = 0, {}
+        facts.undecoded = 0 if bronze is None else commits.rows_now(bronze)
+        return
+    then, now = (marks_of(each).get(BRONZE) for each in (commits.before(events, since), events))
+    facts.undecoded = sum(
+        rows for made, rows in grown if now is None or made.sequence_number > now.sequence
+    )
+    if not _knows_decoded(events, since):
+        return
     operations: Counter[str] = Counter()
     for made, counts in decoded(events):
         if made.made_at >= since:
             operations.update(counts)
     facts.operations = {name: count for name, count in operations.most_common() if count}
-    facts.decoded = operations.total() - operations["invalid"]
-    bronze = tables.get(BRONZE)
-    if bronze is None:
-        return
-    grown = commits.growth(bronze)
-    then, now = (marks_of(each).get(BRONZE) for each in (commits.before(events, since), events))
-    # One that was made anew decodes messages that have landed long ago.
-    is_anew = then is None and bool(events.log) and events.log[0][0] < since
-    facts.landed = sum(
-        rows
-        for made, rows in grown
-        if (
-            made.made_at >= since
-            if is_anew
-            else then is None or made.sequence_number > then.sequence
-        )
+    first = 0 if then is None else then.sequence
+    last = 0 if now is None else now.sequence
+    if bronze is not None and first < last and _knows_from(bronze, first):
+        facts.read = sum(rows for made, rows in grown if first < made.sequence_number <= last)
+    elif bronze is None or first == last:
+        facts.read = 0
+
+
+def _knows_decoded(events: Table, since: datetime) -> bool:
+    """Whether what other_events has counted since a moment is kept with it."""
+    counted = News(events).by_snapshot()
+    return commits.knows_since(events, since) and all(
+        made.name in counted
+        for made in events.chain
+        if made.made_at >= since and LOOKED in made.summary
     )
-    facts.undecoded = sum(
-        rows for made, rows in grown if now is None or made.sequence_number > now.sequence
-    )
+
+
+def _knows_from(table: Table, sequence: int) -> bool:
+    """Whether all commits behind a sequence number are kept."""
+    oldest = table.chain[-1] if table.chain else None
+    if oldest is None or oldest.parent_snapshot_id is None:
+        return True
+    return oldest.sequence_number <= sequence
 
 
 def _table(
@@ -150,7 +170,7 @@ def _table(
 
 
 def _tell_of_tests(facts: Facts, nodes: Mapping[str, Node]) -> None:
-    for table in (*facts.gold, *facts.others):
+    for table in (*facts.gold, *facts.others, *facts.rest):
         node = nodes.get(table.name)
         # What no model makes is a source.
         is_it = node.unique_id.__eq__ if node else _source_of(table.name)

@@ -89,7 +89,7 @@ def page(facts: Facts, docs: str | None = None) -> str:
         counted=counted,
         shell=shlex.quote,
     )
-    tables = (*facts.gold, *facts.others)
+    tables = (*facts.gold, *facts.others, *facts.rest)
     return environment.get_template("page.html.j2").render(
         facts=facts,
         # Names may hold what no id and no address can.
@@ -126,8 +126,9 @@ def _address(docs: str, node: Node, part: str = "") -> str:
 
 def _tests_by_table(facts: Facts) -> list[tuple[TableFacts | None, str, list[Node]]]:
     """The tests of each table, and at last those of none."""
+    tables = (*facts.gold, *facts.others, *facts.rest)
     found: list[tuple[TableFacts | None, str, list[Node]]] = [
-        (table, table.name, table.tests) for table in (*facts.gold, *facts.others) if table.tests
+        (table, table.name, table.tests) for table in tables if table.tests
     ]
     told = {test.unique_id for _, _, tests in found for test in tests}
     others = [test for test in facts.tests if test.unique_id not in told]
@@ -151,9 +152,7 @@ def verdict(facts: Facts) -> Verdict:
     if facts.trouble is not None:
         parts.append("the lake could not be read for this page")
     else:
-        what = counted(facts.landed, "message") + " landed" if facts.landed else "nothing landed"
-        parts.append(what)
-        parts.append(counted(facts.decoded, "event") + " decoded")
+        parts += _of_messages(facts)
         if facts.undecoded:
             parts.append(counted(facts.undecoded, "message") + " not yet decoded")
         parts.append(_of_tables(facts.gold))
@@ -194,6 +193,18 @@ def verdict(facts: Facts) -> Verdict:
     return Verdict(word, f"{sentence[:1].upper()}{sentence[1:]}.")
 
 
+def _of_messages(facts: Facts) -> list[str]:
+    """What landed, and what became of it: messages that landed earlier are read too."""
+    parts = ["nothing landed" if not facts.landed else counted(facts.landed, "message") + " landed"]
+    if facts.landed is None:
+        parts = ["how many messages landed is not known"]
+    if facts.read is not None and facts.read != facts.landed:
+        parts.append(f"{number(facts.read)} read")
+    if facts.decoded is None:
+        return [*parts, "how many events were decoded is not known"]
+    return [*parts, counted(facts.decoded, "event") + " decoded"]
+
+
 def _of_tables(tables: Sequence[TableFacts]) -> str:
     late = [table.name for table in tables if table.state not in ("up to date", "not known")]
     if not tables:
@@ -209,57 +220,47 @@ def _of_tables(tables: Sequence[TableFacts]) -> str:
 
 def trends(facts: Facts) -> list[Trend]:
     """The plots that there is something to draw for."""
-    found = []
     runs = facts.decoded_by_run
-    if runs:
-        found.append(
-            _trend(
-                "Events decoded",
-                "per run that decoded something, as silver.other_events has counted them",
-                [run.at for run in runs],
-                {
-                    "decoded": [run.events - run.quarantined for run in runs],
-                    "quarantined": [run.quarantined for run in runs],
-                },
-                is_line=False,
-            )
-        )
-    if any(rows is not None for _, rows in facts.gold_rows):
-        found.append(
-            _trend(
-                "Rows in gold",
-                "after each of these runs, of all tables together, from their commits",
-                [at for at, _ in facts.gold_rows],
-                {"rows": [rows for _, rows in facts.gold_rows]},
-                is_line=True,
-            )
-        )
-    if facts.counters:
-        found.append(
-            _trend(
-                "Late, expired, refolded",
-                "events rejected as late, keys expired, and keys folded anew from their whole log,"
-                " per run, from silver.fold_counters",
-                [each.at for each in facts.counters],
-                {
-                    "late events": [each.late for each in facts.counters],
-                    "expired keys": [each.expired for each in facts.counters],
-                    "refolded keys": [each.refolded for each in facts.counters],
-                },
-                is_line=False,
-            )
-        )
-    if timed := facts.runs[::-1]:
-        found.append(
-            _trend(
-                "Seconds of a run",
-                "of the dbt commands that this folder remembers",
-                [run.started_at for run in timed],
-                {"seconds": [round(run.seconds, 1) for run in timed]},
-                is_line=False,
-            )
-        )
-    return found
+    timed = facts.runs[::-1]
+    found = [
+        _trend(
+            "Events decoded",
+            "per run that decoded something, as silver.other_events has counted them",
+            [run.at for run in runs],
+            {
+                "decoded": [run.events - run.quarantined for run in runs],
+                "quarantined": [run.quarantined for run in runs],
+            },
+            is_line=False,
+        ),
+        _trend(
+            "Rows in gold",
+            "after each of these runs, of all tables made of change logs, from their commits",
+            [at for at, _ in facts.gold_rows],
+            {"rows": [rows for _, rows in facts.gold_rows]},
+            is_line=True,
+        ),
+        _trend(
+            "Late, expired, refolded",
+            "events rejected as late, keys expired, and keys folded anew from their whole log,"
+            " per run, from silver.fold_counters",
+            [each.at for each in facts.counters],
+            {
+                "late events": [each.late for each in facts.counters],
+                "expired keys": [each.expired for each in facts.counters],
+                "refolded keys": [each.refolded for each in facts.counters],
+            },
+            is_line=False,
+        ),
+        _trend(
+            "Seconds of a run",
+            "of the dbt commands that this folder remembers",
+            [run.started_at for run in timed],
+            {"seconds": [round(run.seconds, 1) for run in timed]},
+            is_line=False,
+        ),
+    ]
+    return [each for each in found if each is not None]
 
 
 def _trend(
@@ -269,7 +270,10 @@ def _trend(
     series: Mapping[str, Sequence[float | None]],
     *,
     is_line: bool,
-) -> Trend:
+) -> Trend | None:
+    """A plot; None if each value is 0 or not known."""
+    if not any(value for values in series.values() for value in values):
+        return None
     is_one_day = len({moment.date() for moment in moments}) == 1
     labels = [f"{moment:%H:%M:%S}" if is_one_day else f"{moment:%d %b %H:%M}" for moment in moments]
     last = ", ".join(f"{name} {number(values[-1])}" for name, values in series.items())

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from typing import Final
 
-_VOID: Final = frozenset({"meta", "link", "br", "img", "input", "hr"})
+_VOID: Final = frozenset({"meta", "link", "br", "img", "input", "hr", "wbr"})
 _LINKS: Final = frozenset({"href", "src", "action", "formaction", "data", "srcset", "poster"})
 
 

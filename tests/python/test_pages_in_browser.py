@@ -22,8 +22,8 @@ pytestmark = pytest.mark.skipif(
     reason="no Chromium is here to open pages in; on Debian `apt-get install chromium` brings it",
 )
 
-WIDE, NARROW = 1400, 390
-LOOKS = [*product((WIDE, NARROW), (False, True))]
+WIDE, NARROW = 1280, 375
+LOOKS = [*product((WIDE, NARROW), (False, True)), (768, False), (1920, True)]
 # Of dbt's page: once it has drawn a table.
 DRAWN = "document.querySelectorAll('table tr').length > 3"
 GRAPH = "document.querySelectorAll('canvas').length > 0"
@@ -77,6 +77,13 @@ def test_a_report_can_be_read(browser: Browser, page: Path) -> None:
         papers[dark] = browser.evaluate("getComputedStyle(document.body).backgroundColor")
     assert papers == {False: "rgb(255, 255, 255)", True: "rgb(20, 24, 28)"}
     is_quiet(browser)
+
+
+def test_no_column_is_cut_off_on_a_small_laptop(browser: Browser, good: Path) -> None:
+    browser.look(WIDE, 900, dark=False)
+    browser.open(good.as_uri())
+    table = "document.querySelector('[aria-label=\"Tables of gold\"]')"
+    assert browser.evaluate(f"{table}.scrollWidth <= {table}.clientWidth")
 
 
 def test_a_report_by_keyboard(browser: Browser, page: Path) -> None:

@@ -2,6 +2,7 @@
 failed is told first, and numbers are those of the commits.
 """
 
+import json
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,15 +17,18 @@ from report_pages import Page, is_sound
 
 from dbt.adapters.lakehouse.connections import ending_text
 from dbt_lakehouse.commands.quarantine import Example, Group
+from dbt_lakehouse.dbt.news import PROPERTY
 from dbt_lakehouse.errors import WriteError
 from dbt_lakehouse.lags import bucket_of
 from dbt_lakehouse.lake.tables import Snapshot, Table
 from dbt_lakehouse.report import commits
 from dbt_lakehouse.report.facts import Counters, Decoded, Facts, Lag, TableFacts, of_runs
-from dbt_lakehouse.report.page import ago, number, page, seconds, verdict, write_page
+from dbt_lakehouse.report.over_time import tell_of_history
+from dbt_lakehouse.report.page import ago, number, page, seconds, trends, verdict, write_page
 from dbt_lakehouse.report.runs import Node, Rows, Run, cells, keep, kept, nodes_of
 
 NOW = datetime(2026, 11, 24, 12, tzinfo=UTC)
+HOUR = timedelta(hours=1)
 HOSTILE = "</svg></title><script>alert(1)</script><img src=x onerror=alert(2)>'\"&{{ 7 * 7 }}"
 
 
@@ -54,11 +58,12 @@ def hostile_facts() -> Facts:
     model = node(HOSTILE, status="error", table=HOSTILE, message=HOSTILE, path=HOSTILE)
     skipped = node("skipped", status="skipped", table=HOSTILE)
     facts = of_runs([run(failed, unit, model, skipped, troubles=[HOSTILE], error=HOSTILE)], NOW)
-    facts.landed, facts.decoded, facts.newly_quarantined, facts.quarantined = 12_431, 12_500, 3, 9
+    facts.landed, facts.read, facts.newly_quarantined, facts.quarantined = 12_431, 12_500, 3, 9
     facts.operations = {HOSTILE: 3}
     table = TableFacts(HOSTILE, rows=12_345_678, rows_before=None, written_at=NOW, node=model)
     table.tests = [failed]
     facts.gold, facts.others = [table], [TableFacts(f"{HOSTILE} too", 1, 0, None)]
+    facts.rest = [TableFacts(f"{HOSTILE} rest", 1, 0, None)]
     example = Example(0, 5, 1, None, HOSTILE, "PHNjcmlwdD4=")
     facts.groups = [Group(HOSTILE, HOSTILE, HOSTILE, 9, HOSTILE, None, [example])]
     facts.lag = Lag(5, 61.0, 2, NOW)
@@ -126,8 +131,27 @@ def test_hostile_texts_stand_as_they_are() -> None:
     assert "12,345,678" in drawn.root.text and "12,431 messages landed" in drawn.root.text
 
 
+def test_what_is_not_known_is_a_gap() -> None:
+    facts = of_runs([run()], NOW)
+    facts.gold = [table("gold.a", rows=None, rows_before=None, waiting=None)]
+    drawn = Page(page(facts))
+    assert {each.text.split()[0] for each in drawn.all("dl")[0].all("dd")} == {"-"}
+    row = drawn.table("Gold")["gold.a"]
+    assert {row[each] for each in row if each not in ("Table", "State")} == {"-"}
+
+
+def test_a_chart_of_nothing_is_not_drawn() -> None:
+    facts = of_runs([], NOW)
+    facts.counters = [Counters(NOW, 0, None, 0)]
+    facts.gold_rows = [(NOW, None), (NOW, 0)]
+    assert trends(facts) == [] and "There is nothing to draw yet." in page(facts)
+    facts.counters.append(Counters(NOW, 0, 0, 1))
+    assert [each.title for each in trends(facts)] == ["Late, expired, refolded"]
+
+
 def table(name: str, **more: Any) -> TableFacts:
-    return TableFacts(name, 1, 1, None, **{"waiting": False, **more})
+    known = {"rows": 1, "rows_before": 1, "written_at": None, "waiting": False}
+    return TableFacts(name, **{**known, **more})
 
 
 @pytest.mark.parametrize(
@@ -137,7 +161,7 @@ def table(name: str, **more: Any) -> TableFacts:
         (
             [node("a", "test", "pass")],
             [table("gold.a")],
-            {"landed": 1, "decoded": 2},
+            {"landed": 1, "read": 1, "operations": {"insert": 2, "invalid": 1}},
             "good",
             "1 message landed, 2 events decoded, all tables up to date, all 1 test passed.",
         ),
@@ -149,8 +173,35 @@ def table(name: str, **more: Any) -> TableFacts:
             "Nothing landed, 0 events decoded, 4 messages not yet decoded, 1 of 2 tables not up to"
             " date (gold.a), 3 events quarantined.",
         ),
-        ([node("a", "test", "warn")], [table("gold.a")], {}, "look", "1 test warned."),
-        ([node("a", "test", "fail")], [table("gold.a")], {}, "failed", "1 test failed."),
+        (
+            [],
+            [],
+            {"landed": 2, "read": 300, "operations": {"insert": 310}},
+            "good",
+            "2 messages landed, 300 read, 310 events decoded, no table in gold yet.",
+        ),
+        (
+            [],
+            [],
+            {"landed": None, "read": None, "operations": None},
+            "good",
+            "How many messages landed is not known, how many events were decoded is not known, no"
+            " table in gold yet.",
+        ),
+        (
+            [node("a", "test", "warn")],
+            [table("gold.a")],
+            {},
+            "look",
+            "1 test warned.",
+        ),
+        (
+            [node("a", "test", "fail")],
+            [table("gold.a")],
+            {},
+            "failed",
+            "1 test failed.",
+        ),
         (
             [node("a", "test", "pass"), node("b", "test", "skipped")],
             [table("gold.a")],
@@ -179,7 +230,7 @@ def test_the_verdict(
     nodes: list[Node], gold: list[TableFacts], more: dict[str, Any], word: str, sentence: str
 ) -> None:
     facts = of_runs([run(*nodes)], NOW)
-    facts.gold = gold
+    facts.gold, facts.landed, facts.operations = gold, 0, {}
     for name, value in more.items():
         setattr(facts, name, value)
     assert verdict(facts).word == word
@@ -231,6 +282,38 @@ def test_rows_before_and_after() -> None:
     assert commits.rows_before(expired, half) is None
     anew = msgspec.structs.replace(grown(3), log=((NOW - timedelta(days=1), 9),))
     assert commits.rows_before(anew, NOW) is None
+
+
+def test_what_commits_no_longer_tell_is_not_counted() -> None:
+    whole, later = grown(10, 15, 18), NOW + timedelta(minutes=30)
+    expired = msgspec.structs.replace(whole, chain=whole.chain[:1])
+    assert commits.added_since(whole, later) == 8
+    assert commits.added_since(expired, later) is None
+    assert commits.added_since(expired, NOW + timedelta(hours=3)) == 0
+    rolled_back = msgspec.structs.replace(whole, log=((NOW + timedelta(hours=3), 9),))
+    assert commits.added_since(rolled_back, later) is None
+    assert commits.added_since(rolled_back, NOW + timedelta(hours=4)) == 0
+    assert commits.added_since(None, later) == 0
+
+
+def test_rows_are_those_of_their_run() -> None:
+    """A table that a later run has made has none in an earlier one; a mart, which each run makes
+    anew, is in none.
+    """
+    events = grown(1, 2)
+    kept_of = [{"snapshot": each.name, "operations": [1] + [0] * 9} for each in events.chain]
+    events = msgspec.structs.replace(
+        events, properties={PROPERTY: json.dumps({"commits": kept_of})}
+    )
+    first, second = (
+        Run(str(at), "run", "dev", "gold", at, at + HOUR / 2, []) for at in (NOW, NOW + HOUR)
+    )
+    facts = of_runs([second, first], NOW + 9 * HOUR)
+    logs = {"gold.a": "silver.a_changes", "gold.late": "silver.b_changes", "gold.mart": None}
+    facts.gold = [table(name, log=log) for name, log in logs.items()]
+    tables = {"gold.a": grown(3, 4), "gold.late": grown(0, 7), "gold.mart": grown(50)}
+    tell_of_history(facts, tables, events)
+    assert facts.gold_rows == [(NOW, 3), (NOW + HOUR, 11)]
 
 
 # --- runs that are kept ---------------------------------------------------------------------------
