@@ -87,7 +87,7 @@ def pages() -> tuple[Path, Path]:
     """The report of the last run, which leads to dbt's documentation, and that."""
     options = ProjectOptions(vars=json.dumps({"captures": [], "as_of": _AS_OF}))
     docs = write_docs(load(options))
-    return report(find(options), None, show_payloads=False), docs
+    return report(find(options), None)[1], docs
 
 
 def photograph(browser: Browser, shot: Shot, page: Path) -> None:

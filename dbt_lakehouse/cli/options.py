@@ -1,10 +1,13 @@
 """What commands have in common: which lake they are about, and what they are given."""
 
 import logging
+import re
 import signal
 import threading
 from collections.abc import Callable
+from datetime import timedelta
 from functools import wraps
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -36,6 +39,21 @@ class Count(click.IntRange):
     """A whole number of some range; click would call a word no valid `integer range`."""
 
     name = "integer"
+
+
+class Span(click.ParamType[timedelta]):
+    """A time as a number of days, hours, minutes or weeks: 7d, 12h, 30m, 2w."""
+
+    name = "span"
+    _UNITS: Final = MappingProxyType({"w": "weeks", "d": "days", "h": "hours", "m": "minutes"})
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> timedelta:
+        found = re.fullmatch(r"([1-9][0-9]{0,4})([wdhm])", str(value))
+        if found is None:
+            self.fail(f"{value!r} is no time such as 7d, 12h, 30m or 2w", param, ctx)
+        return timedelta(**{self._UNITS[found[2]]: int(found[1])})
 
 
 class TableName(click.ParamType[str]):

@@ -1,6 +1,7 @@
 """Commands that only read."""
 
 import sys
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ import click
 from dbt_lakehouse.cli.options import (
     Count,
     OneOf,
+    Span,
     TableName,
     key_lines,
     names,
@@ -27,6 +29,8 @@ from dbt_lakehouse.commands.standard_streams import (
     write,
     write_error,
 )
+from dbt_lakehouse.report import WEBHOOK_FORMATS
+from dbt_lakehouse.telling import tell
 from python_udfs.registry import FORMATS
 
 if TYPE_CHECKING:
@@ -352,17 +356,49 @@ def doctor(options: "ProjectOptions", as_json: bool) -> None:
     type=click.Path(dir_okay=False, path_type=Path),
     help="Write it there, and not to target/report.html.",
 )
+@click.option(
+    "--since",
+    type=Span(),
+    help="Of all runs in such a time until now, as 7d or 12h, and not of the newest.",
+)
 @click.option("--payloads", is_flag=True, help="Show what quarantined payloads say; else masked.")
+@click.option(
+    "--notify",
+    metavar="URL",
+    envvar="LAKEHOUSE_NOTIFY_URL",
+    show_envvar=True,
+    help="Post what has failed, if anything has, to this webhook.",
+)
+@click.option(
+    "--notify-format",
+    type=OneOf(WEBHOOK_FORMATS),
+    help="How to say it; by default `slack` to hooks.slack.com, and `json` to others.",
+)
 @place_options
-def report(place: "Place", opens: bool, output: Path | None, payloads: bool) -> None:
+def report(
+    place: "Place",
+    opens: bool,
+    output: Path | None,
+    since: timedelta | None,
+    payloads: bool,
+    notify: str | None,
+    notify_format: str | None,
+) -> None:
     """Write the report of the newest run as one HTML page, target/report.html, anew.
 
     `dbt build` and `dbt run` leave it too. It tells what came in and what became of it, table by
-    table, which tests failed, and how the last runs compare. Needs no Spark.
+    table, which tests failed, and how the last runs compare. Needs no Spark. A webhook that can't
+    be told is a line on standard error: the exit code is that of the page.
     """
     from dbt_lakehouse.commands.report import report as write_report
+    from dbt_lakehouse.report.webhook import notify as tell_webhook
+    from dbt_lakehouse.report.webhook import webhook_of
 
-    show_page(write_report(place, output, show_payloads=payloads), opens=opens)
+    webhook = webhook_of(notify, notify_format) if notify else None
+    facts, page = write_report(place, output, since, show_payloads=payloads)
+    if webhook is not None:
+        tell(tell_webhook(webhook, facts, page))
+    show_page(page, opens=opens)
 
 
 @click.command()

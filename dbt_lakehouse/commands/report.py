@@ -1,6 +1,6 @@
 """`lakehouse report`, and what a run of dbt leaves: the page of ``dbt_lakehouse.report``."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
@@ -10,7 +10,7 @@ from dbt_lakehouse.errors import ConfigurationError, LakehouseError
 from dbt_lakehouse.lags import last_hour
 from dbt_lakehouse.lake.reader import Reader
 from dbt_lakehouse.redaction import without_secrets
-from dbt_lakehouse.report.facts import of_runs
+from dbt_lakehouse.report.facts import Facts, of_runs
 from dbt_lakehouse.report.gather import gather
 from dbt_lakehouse.report.page import write_page
 from dbt_lakehouse.report.runs import Run, keep, kept
@@ -47,8 +47,15 @@ def _told(error: Exception) -> str:
     return without_secrets(f"{type(error).__name__} of its report, a mistake of ours: {error}")
 
 
-def report(place: Place, output: Path | None, *, show_payloads: bool) -> Path:
-    """Write the page of the newest run anew, of what the lake has now; its path.
+def report(
+    place: Place,
+    output: Path | None,
+    span: timedelta | None = None,
+    *,
+    show_payloads: bool = False,
+) -> tuple[Facts, Path]:
+    """Write the page of the newest run anew, or of all runs in a span until now, of what the lake
+    has now; what it says, and its path.
 
     Raises ``ConfigurationError`` if there is no lake, or nothing in it, and what reading and
     writing raise.
@@ -57,7 +64,15 @@ def report(place: Place, output: Path | None, *, show_payloads: bool) -> Path:
     target = target_folder(place.root)
     runs = kept(target, place.gold)
     now = datetime.now(UTC)
-    facts = gather(reader, place.gold, place.silver, runs, now, show_payloads=show_payloads)
+    facts = gather(
+        reader,
+        place.gold,
+        place.silver,
+        runs,
+        now,
+        None if span is None else now - span,
+        show_payloads=show_payloads,
+    )
     facts.project = place.project
     facts.built = last_hour(target, place.gold, now)
     if not runs and not facts.gold and not facts.others:
@@ -66,4 +81,4 @@ def report(place: Place, output: Path | None, *, show_payloads: bool) -> Path:
     if output is not None and not output.absolute().parent.is_dir():
         raise ConfigurationError(f"{output} can't be written: there is no folder {output.parent}")
     write_page(facts, path, target)
-    return path
+    return facts, path

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from dbt_lakehouse.commands.quarantine import Group
 from dbt_lakehouse.lags import Buckets, Spread, spread_of
-from dbt_lakehouse.report.runs import Node, Run
+from dbt_lakehouse.report.runs import RUNS_KEPT, Node, Run
 
 
 @dataclass(slots=True)
@@ -77,6 +77,18 @@ class Decoded:
 
 
 @dataclass(slots=True)
+class PastRun:
+    """One of the runs of a period."""
+
+    at: datetime
+    """When it began; where only the lake knows of it, when it had decoded."""
+    run: Run | None
+    """What dbt knows of it, if that is kept."""
+    decoded: int | None
+    quarantined: int | None
+
+
+@dataclass(slots=True)
 class Lag:
     """How far bronze was behind Kafka when it was last asked."""
 
@@ -95,10 +107,12 @@ class Facts:
     """The newest that was to build tables; the newest, if none was."""
     runs: list[Run]
     """All that are kept, the newest first."""
+    period: list[PastRun] | None = None
+    """The runs since ``since``, the newest first, of a page that is about all of them."""
     project: str = ""
     """The name of the dbt project."""
     since: datetime | None = None
-    """What was committed since then is the run's."""
+    """What was committed since then is the run's, or the period's."""
     trouble: str | None = None
     """Why the lake can't be read."""
     landed: int | None = None
@@ -125,6 +139,13 @@ class Facts:
     decoded_by_run: list[Decoded] = field(default_factory=list)
     gold_rows: list[tuple[datetime, int | None]] = field(default_factory=list)
     counters: list[Counters] = field(default_factory=list)
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the period may have had runs of which dbt's results are not kept any more."""
+        if self.since is None or len(self.runs) < RUNS_KEPT:
+            return False
+        return self.runs[-1].started_at > self.since
 
     @property
     def decoded(self) -> int | None:
@@ -167,23 +188,29 @@ class Facts:
         return sum(known) if known else None
 
 
-def of_runs(runs: Sequence[Run], now: datetime) -> Facts:
-    """What the runs that are kept, the newest first, say without the lake."""
-    run = next((run for run in runs if run.builds), runs[0] if runs else None)
+def of_runs(runs: Sequence[Run], now: datetime, since: datetime | None = None) -> Facts:
+    """What the runs that are kept, the newest first, say without the lake: of the newest one, or of
+    all since a moment.
+    """
+    about = list(runs) if since is None else [run for run in runs if run.started_at >= since]
+    newest = next((place for place, run in enumerate(about) if run.builds), 0)
+    run = about[newest] if about else None
     facts = Facts(now, run, list(runs))
     facts.project = (runs[0].project or "") if runs else ""
-    facts.tests = latest_tests(runs)
-    facts.since = None if run is None else run.started_at
+    facts.since = since
+    if since is None:
+        # What was tested behind it, too.
+        about = about[: newest + 1]
+        facts.since = None if run is None else run.started_at
+    facts.tests = _latest_tests(about)
     return facts
 
 
-def latest_tests(runs: Sequence[Run]) -> list[Node]:
-    """Each test as it came out last, in the newest run that was to build tables or behind it."""
+def _latest_tests(runs: Sequence[Run]) -> list[Node]:
+    """Each test as it came out last."""
     found: dict[str, Node] = {}
     for run in runs:
         for node in run.nodes:
             if node.is_test:
                 found.setdefault(node.unique_id, node)
-        if run.builds:
-            break
     return list(found.values())

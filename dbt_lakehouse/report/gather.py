@@ -12,15 +12,20 @@ from typing import Final
 from dbt_lakehouse.commands.quarantine import quarantine
 from dbt_lakehouse.dbt.fold import newest
 from dbt_lakehouse.dbt.marks import marks_of
-from dbt_lakehouse.dbt.news import News, decoded
+from dbt_lakehouse.dbt.news import decoded
 from dbt_lakehouse.lake.reader import Reader
-from dbt_lakehouse.lake.tables import LOOKED, Table
+from dbt_lakehouse.lake.tables import Table
 from dbt_lakehouse.report import commits
 from dbt_lakehouse.report.added_rows import tell_of_logs, tell_of_rows
 from dbt_lakehouse.report.backlog import BRONZE, REMEMBERED, count_unread, is_waiting
 from dbt_lakehouse.report.facts import Facts, TableFacts, of_runs
 from dbt_lakehouse.report.freshness import PARTITIONS, lag, moment_of, tell_of_newest
-from dbt_lakehouse.report.over_time import tell_of_counters, tell_of_history
+from dbt_lakehouse.report.over_time import (
+    knows_decoded,
+    past_runs,
+    tell_of_counters,
+    tell_of_history,
+)
 from dbt_lakehouse.report.runs import Node, Run
 
 # As dbt.node_run notes it.
@@ -33,15 +38,17 @@ def gather(
     silver: str,
     runs: Sequence[Run],
     now: datetime,
+    period: datetime | None = None,
     *,
     show_payloads: bool = False,
 ) -> Facts:
     """All facts of a lake, whose schemas of gold and silver are named, and of runs that are kept,
-    the newest first. Raises what reading raises.
+    the newest first: of the newest run, or of all in the period since a moment. Raises what reading
+    raises.
 
     The reader may be a sparing one.
     """
-    facts = of_runs(runs, now)
+    facts = of_runs(runs, now, period)
     tables = reader.metadata()
     events = tables.get(f"{silver}.other_events")
     if events is not None and facts.since is None:
@@ -56,7 +63,7 @@ def gather(
         reader.include(f"{silver}.quarantined_payloads")
         facts.groups = quarantine(reader, silver, show_payloads=show_payloads).groups
     nodes = _nodes(runs)
-    of_run = {} if facts.run is None else _nodes([facts.run])
+    of_run = _nodes([run for run in facts.runs if run is facts.run or _is_within(run, period)])
     for name in tables:
         schema = name.partition(".")[0]
         if name not in of_run and schema not in (gold, silver, "bronze"):
@@ -78,7 +85,13 @@ def gather(
         facts.lag = lag(reader)
     if events is not None:
         tell_of_history(facts, tables, events)
+    if period is not None:
+        facts.period = past_runs(facts.runs, events, period)
     return facts
+
+
+def _is_within(run: Run, period: datetime | None) -> bool:
+    return period is not None and run.started_at >= period
 
 
 def _nodes(runs: Sequence[Run]) -> dict[str, Node]:
@@ -106,7 +119,7 @@ def _tell_of_events(
     facts.undecoded = sum(
         rows for made, rows in grown if now is None or made.sequence_number > now.sequence
     )
-    if not _knows_decoded(events, since):
+    if not knows_decoded(events, since):
         return
     operations: Counter[str] = Counter()
     for made, counts in decoded(events):
@@ -119,16 +132,6 @@ def _tell_of_events(
         facts.read = sum(rows for made, rows in grown if first < made.sequence_number <= last)
     elif bronze is None or first == last:
         facts.read = 0
-
-
-def _knows_decoded(events: Table, since: datetime) -> bool:
-    """Whether what other_events has counted since a moment is kept with it."""
-    counted = News(events).by_snapshot()
-    return commits.knows_since(events, since) and all(
-        made.name in counted
-        for made in events.chain
-        if made.made_at >= since and LOOKED in made.summary
-    )
 
 
 def _knows_from(table: Table, sequence: int) -> bool:

@@ -4,11 +4,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
-from dbt_lakehouse.dbt.news import decoded
+from dbt_lakehouse.dbt.news import News, decoded
 from dbt_lakehouse.lake.reader import Reader
-from dbt_lakehouse.lake.tables import Table
+from dbt_lakehouse.lake.tables import LOOKED, Table
 from dbt_lakehouse.report import commits
-from dbt_lakehouse.report.facts import Counters, Decoded, Facts
+from dbt_lakehouse.report.facts import Counters, Decoded, Facts, PastRun
 from dbt_lakehouse.report.runs import Run
 
 _RUNS_SHOWN: Final = 30
@@ -46,6 +46,45 @@ def _ends(starts: Sequence[datetime], runs: Iterable[Run], now: datetime) -> lis
         own = (run.ended_at for run in runs if run.started_at <= start <= run.ended_at)
         ends.append(min(next(own, following), following))
     return ends
+
+
+def knows_decoded(events: Table, since: datetime) -> bool:
+    """Whether what other_events has counted since a moment is kept with it."""
+    counted = News(events).by_snapshot()
+    return commits.knows_since(events, since) and all(
+        made.name in counted
+        for made in events.chain
+        if made.made_at >= since and LOOKED in made.summary
+    )
+
+
+def past_runs(runs: Sequence[Run], events: Table | None, since: datetime) -> list[PastRun]:
+    """The runs since a moment, the newest first: those that are kept, and those that have left
+    nothing but what they decoded.
+    """
+    counted = (
+        [] if events is None else [each for each in decoded(events) if each[0].made_at >= since]
+    )
+    found = []
+    for run in runs:
+        if run.started_at < since:
+            continue
+        own = [each for each in counted if run.started_at <= each[0].made_at <= run.ended_at]
+        counted = [each for each in counted if each not in own]
+        is_known = events is None or knows_decoded(events, run.started_at)
+        sums = _events_of([counts for _, counts in own]) if is_known else (None, None)
+        found.append(PastRun(run.started_at, run, *sums))
+    found += [PastRun(made.made_at, None, *_events_of([counts])) for made, counts in counted]
+    return sorted(found, key=lambda each: each.at, reverse=True)
+
+
+def _events_of(counts: Iterable[Mapping[str, int]]) -> tuple[int, int]:
+    """How many events were decoded, and how many could not be."""
+    quarantined = total = 0
+    for each in counts:
+        quarantined += each["invalid"]
+        total += sum(each.values())
+    return total - quarantined, quarantined
 
 
 def tell_of_counters(

@@ -24,6 +24,7 @@ from dbt_lakehouse.texts import counted
 
 # What `lakehouse docs` writes, beside the page.
 _DOCS: Final = "docs.html"
+_RUNS_DRAWN: Final = 30
 _NOTHING: Final = "-"
 _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"))
 
@@ -221,7 +222,7 @@ def _of_tables(tables: Sequence[TableFacts]) -> str:
 def trends(facts: Facts) -> list[Trend]:
     """The plots that there is something to draw for."""
     runs = facts.decoded_by_run
-    timed = facts.runs[::-1]
+    timed = facts.runs[:_RUNS_DRAWN][::-1]
     found = [
         _trend(
             "Events decoded",

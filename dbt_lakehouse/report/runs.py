@@ -15,7 +15,8 @@ from dbt_lakehouse.redaction import without_secrets
 
 # Of the files in dbt's folder of artifacts.
 _FOLDER: Final = "report"
-_RUNS_KEPT: Final = 30
+# A run an hour, for a week.
+RUNS_KEPT: Final = 200
 # Of a failed test: how many rows are shown, of how many tests; a test that has taken longer is not
 # asked again. As wide as a `_position` needs, whose offset is what one looks for.
 ROWS_SHOWN: Final = 5
@@ -178,7 +179,7 @@ def keep(target: Path, run: Run) -> None:
     written = folder / f".{name}"
     written.write_bytes(msgspec.json.encode(run))
     os.replace(written, folder / f"{name}.json")
-    for file in sorted(folder.glob("*.json"))[:-_RUNS_KEPT]:
+    for file in sorted(folder.glob("*.json"))[:-RUNS_KEPT]:
         file.unlink(missing_ok=True)
 
 

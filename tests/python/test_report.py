@@ -23,7 +23,7 @@ from dbt_lakehouse.lags import bucket_of
 from dbt_lakehouse.lake.tables import Snapshot, Table
 from dbt_lakehouse.report import commits
 from dbt_lakehouse.report.facts import Counters, Decoded, Facts, Lag, TableFacts, of_runs
-from dbt_lakehouse.report.over_time import tell_of_history
+from dbt_lakehouse.report.over_time import past_runs, tell_of_history
 from dbt_lakehouse.report.page import ago, number, page, seconds, trends, verdict, write_page
 from dbt_lakehouse.report.runs import Node, Rows, Run, cells, keep, kept, nodes_of
 
@@ -296,15 +296,18 @@ def test_what_commits_no_longer_tell_is_not_counted() -> None:
     assert commits.added_since(None, later) == 0
 
 
+def counted_events(events: Table) -> Table:
+    """As other_events, each of whose commits has decoded one event."""
+    counts = [{"snapshot": each.name, "operations": [1] + [0] * 9} for each in events.chain]
+    properties = {PROPERTY: json.dumps({"commits": counts})}
+    return msgspec.structs.replace(events, properties=properties)
+
+
 def test_rows_are_those_of_their_run() -> None:
     """A table that a later run has made has none in an earlier one; a mart, which each run makes
     anew, is in none.
     """
-    events = grown(1, 2)
-    kept_of = [{"snapshot": each.name, "operations": [1] + [0] * 9} for each in events.chain]
-    events = msgspec.structs.replace(
-        events, properties={PROPERTY: json.dumps({"commits": kept_of})}
-    )
+    events = counted_events(grown(1, 2))
     first, second = (
         Run(str(at), "run", "dev", "gold", at, at + HOUR / 2, []) for at in (NOW, NOW + HOUR)
     )
@@ -316,18 +319,42 @@ def test_rows_are_those_of_their_run() -> None:
     assert facts.gold_rows == [(NOW, 3), (NOW + HOUR, 11)]
 
 
+def test_a_week_has_its_runs_and_gaps_for_what_is_gone() -> None:
+    """A run that is kept, one of which the lake alone knows, and one before what commits tell."""
+    events = counted_events(grown(1, 2, 4))
+    own = Run("own", "build", "dev", "gold", NOW + 2 * HOUR, NOW + 3 * HOUR, [node("a")])
+    failed = node("t", "test", "fail")
+    first = Run("first", "build", "dev", "gold", NOW, NOW + HOUR / 2, [node("a"), failed])
+    runs = [own, first]
+    past = past_runs(runs, events, NOW)
+    found = [(each.at, each.run, each.decoded) for each in past]
+    assert found == [(NOW + 2 * HOUR, own, 1), (NOW + HOUR, None, 1), (NOW, first, 1)]
+    expired = msgspec.structs.replace(events, chain=events.chain[:2])
+    assert [each.decoded for each in past_runs(runs, expired, NOW)] == [1, 1, None]
+    facts = of_runs(runs, NOW + 9 * HOUR, NOW)
+    facts.period = past
+    drawn = Page(page(facts, "docs.html"))
+    is_sound(drawn)
+    rows = drawn.table("The newest first; a dash where what a run has left is gone")
+    assert [row["Result"] for row in rows.values()] == ["good", "-", "failed"]
+    assert [row["Took"] for row in rows.values()] == ["60 min 0 s", "-", "30 min 0 s"]
+    assert rows["2026-11-24T12:00Z"]["Failed or warned"] == "t"
+    assert of_runs(runs, NOW + 9 * HOUR, NOW + HOUR).run == own
+    assert of_runs(runs, NOW + 9 * HOUR, NOW + 5 * HOUR).run is None
+
+
 # --- runs that are kept ---------------------------------------------------------------------------
 
 
 def test_runs_are_kept_and_old_ones_forgotten(tmp_path: Path) -> None:
-    for minute in range(40):
+    for minute in range(210):
         began = NOW + timedelta(minutes=minute)
         one = Run(
             f"../{minute}", "run", "dev", "gold", began, began, [node("a", wanted=[["x", None]])]
         )
         keep(tmp_path, one)
     found = kept(tmp_path, "gold")
-    assert [each.invocation_id for each in found] == [f"../{n}" for n in range(39, 9, -1)]
+    assert [each.invocation_id for each in found] == [f"../{n}" for n in range(209, 9, -1)]
     assert found[0].nodes == [node("a", wanted=[["x", None]])]
     (tmp_path / "report" / "9.json").write_text('{"of": "another version"}')
     assert kept(tmp_path, "gold") == found
