@@ -15,6 +15,7 @@ from urllib.parse import quote
 
 import jinja2
 
+from dbt_lakehouse import findings
 from dbt_lakehouse.config.paths import cache_folder
 from dbt_lakehouse.errors import CacheError, WriteError
 from dbt_lakehouse.report import plots
@@ -99,6 +100,8 @@ def page(facts: Facts, docs: str | None = None) -> str:
         run=facts.run,
         verdict=verdict(facts),
         trends=trends(facts),
+        meanings=findings.lines(),
+        codes=findings.CODES,
         troubled=[test for test in facts.tests if test.is_failure or test.status in WARNED],
         passed=sum(test.status == "pass" for test in facts.tests),
         broken=facts.failures,

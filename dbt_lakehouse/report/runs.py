@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
+from dbt_lakehouse.findings import own_test
 from dbt_lakehouse.redaction import without_secrets
 
 # Of the files in dbt's folder of artifacts.
@@ -58,6 +59,8 @@ class Node(msgspec.Struct, frozen=True):
     wanted: Any = None
     """Which source tables' events a change log takes, see ``dbt.news``."""
     rows: Rows | None = None
+    test: str | None = None
+    """Which test of ours it is, see ``dbt_lakehouse.findings``."""
 
     @property
     def is_test(self) -> bool:
@@ -117,8 +120,7 @@ def nodes_of(
     for result in results:
         node = _node(result, project)
         sql = getattr(result.node, "compiled_code", None)
-        is_quick = node.seconds <= _SECONDS_OF_A_TEST
-        if node.kind == "test" and node.failures and sql and is_quick and asked < _TESTS_ASKED:
+        if node.kind == "test" and node.failures and sql and is_asked(node.seconds, asked):
             asked += 1
             node = msgspec.structs.replace(node, rows=rows_of(sql))
         nodes.append(node)
@@ -146,6 +148,7 @@ def _node(result: Any, project: str) -> Node:
         failures=result.failures,
         of=_looked_at(node),
         wanted=log.get("sources") if isinstance(log, dict) else None,
+        test=own_test(node) if kind == "test" else None,
     )
 
 
@@ -155,6 +158,18 @@ def _looked_at(node: Any) -> list[str]:
     """
     tested = getattr(node, "tested_node_unique_id", None)
     return [tested] if tested else list(getattr(getattr(node, "depends_on", None), "nodes", []))
+
+
+def is_asked(seconds: float, asked: int) -> bool:
+    """Whether to ask a failed test for its rows, which has taken so long, after so many others."""
+    return seconds <= _SECONDS_OF_A_TEST and asked < _TESTS_ASKED
+
+
+def rows_of(found: Sequence[Any]) -> Rows | None:
+    """Rows of Spark's as the page shows them, None if there are none."""
+    if not found:
+        return None
+    return Rows(list(found[0].__fields__), [cells(row) for row in found])
 
 
 def cells(values: Sequence[Any]) -> list[str | None]:

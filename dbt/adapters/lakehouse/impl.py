@@ -3,8 +3,9 @@ itself knows.
 """
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ from pyspark.errors.exceptions.captured import CapturedException
 from dbt.adapters.lakehouse.base import told
 from dbt.adapters.lakehouse.building import BuildAdapter
 from dbt.adapters.lakehouse.connections import COMMANDS_THAT_LAND, LOGGER
+from dbt_lakehouse import findings
 from dbt_lakehouse.dbt import commits, maintenance, misfits, namesakes, tables, tidying
 from dbt_lakehouse.dbt.catalog import columns_to_come, shown_type
 from dbt_lakehouse.dbt.stalled import TopicsStalledError
@@ -32,8 +34,7 @@ from dbt_lakehouse.telling import telling
 
 if TYPE_CHECKING:
     import agate
-
-    from dbt_lakehouse.report.runs import Rows
+    from pyspark.sql import Row
 
 
 class LakehouseAdapter(BuildAdapter):
@@ -198,38 +199,68 @@ class LakehouseAdapter(BuildAdapter):
         ``land`` could not land.
         """
         from dbt_lakehouse.landing.kafka.continuity import raise_stalled
+        from dbt_lakehouse.report.runs import rows_of
 
         stalled, self._stalled = self._stalled, {}
         troubles = [str(error) for error in stalled.values()]
-        self._tell_misfits(results)
-        self.connections.keep_results(results, self._landed, troubles, self._rows_found)
+        found = cache(self._rows_found)
+        self._tell_findings(results, found)
+        self.connections.keep_results(
+            results, self._landed, troubles, lambda sql: rows_of(found(sql))
+        )
         try:
             raise_stalled(stalled)
         except LakehouseError as error:
             raise TopicsStalledError(str(error), results) from None
 
-    def _tell_misfits(self, results: Sequence[Any]) -> None:
-        """Have results of the test no_misfits say what it has found, in place of how many rows that
-        are: dbt prints it when the command ends.
+    def _tell_findings(self, results: Sequence[Any], found: Callable[[str], "list[Row]"]) -> None:
+        """Have results of our tests say what they have found, in place of how many rows that are:
+        dbt prints it when the command ends.
         """
-        for result in results:
-            metadata = getattr(result.node, "test_metadata", None)
-            if metadata is None or metadata.name != misfits.TEST or not result.failures:
-                continue
-            log = self._nodes[result.node.attached_node]
-            # What can't be asked once more keeps dbt's own message.
-            with suppress(CapturedException, Py4JJavaError, DbtRuntimeError):
-                table = self.Relation.create(schema=log.schema, identifier=log.alias)
-                rows = self.spark.sql(misfits.summary_sql(result.node.compiled_code)).collect()
-                found = [misfits.Misfits(*row) for row in rows]
-                declared = self.followed(log.config.meta["change_log"], table)
-                result.message = misfits.told(str(table), declared, found)
+        from dbt_lakehouse.report.runs import is_asked
 
-    def _rows_found(self, sql: str) -> "Rows | None":
-        """The first rows of a test's query, None if it can't be asked once more."""
-        from dbt_lakehouse.report.runs import ROWS_SHOWN, Rows, cells
+        asked = 0
+        for result in results:
+            test = findings.own_test(result.node)
+            if test is None or not result.failures:
+                continue
+            # What can't be asked once more keeps dbt's own message.
+            with suppress(CapturedException, Py4JJavaError, DbtRuntimeError, KeyError):
+                if test == misfits.TEST:
+                    self._tell_misfits(result)
+                    continue
+                rows = []
+                if is_asked(result.execution_time, asked):
+                    asked += 1
+                    rows = found(result.node.compiled_code)
+                table, columns = self._tested(result.node, test)
+                first = rows[0].asDict() if rows else {}
+                result.message = findings.told(test, table, columns, result.failures, first)
+
+    def _tested(self, node: Any, test: str) -> tuple[str, Sequence[str]]:
+        """The table that a test is of, and the columns that it names."""
+        if (table := findings.TESTS[test].table) is not None:
+            return f"{self.connections.project().silver}.{table}", ()
+        tested = self._nodes.get(getattr(node, "attached_node", None) or "")
+        if tested is not None:
+            table = f"{tested.schema}.{tested.alias}"
+        else:
+            # A source, whose id ends with its schema and its name.
+            table = ".".join(node.depends_on.nodes[0].split(".")[-2:])
+        return table, node.test_metadata.kwargs.get("columns") or ()
+
+    def _tell_misfits(self, result: Any) -> None:
+        log = self._nodes[result.node.attached_node]
+        table = self.Relation.create(schema=log.schema, identifier=log.alias)
+        rows = self.spark.sql(misfits.summary_sql(result.node.compiled_code)).collect()
+        found = [misfits.Misfits(*row) for row in rows]
+        declared = self.followed(log.config.meta["change_log"], table)
+        result.message = misfits.told(str(table), declared, found)
+
+    def _rows_found(self, sql: str) -> "list[Row]":
+        """The first rows of a test's query; none if it can't be asked once more."""
+        from dbt_lakehouse.report.runs import ROWS_SHOWN
 
         with suppress(CapturedException, Py4JJavaError):
-            frame = self.spark.sql(f"select * from (\n{sql}\n) limit {ROWS_SHOWN}")
-            return Rows(frame.columns, [cells(row) for row in collected(frame)])
-        return None
+            return collected(self.spark.sql(f"select * from (\n{sql}\n) limit {ROWS_SHOWN}"))
+        return []
