@@ -236,7 +236,7 @@ def load(options: ProjectOptions) -> Project:
         root := Path(flags.PROJECT_DIR).resolve(),
         found,
         tuple(root / each for each in project.all_source_paths),
-        project.project_name,
+        str(project.project_name),
     )
 
 

@@ -379,7 +379,8 @@ class LakehouseConnectionManager(SparkConnectionManager):
             landed=list(landed),
             troubles=list(troubles),
             error=error,
-            project=cast(RuntimeConfig, self.profile).project_name,
+            # Of a class of its own in dbt.
+            project=str(cast(RuntimeConfig, self.profile).project_name),
         )
 
     @contextmanager
