@@ -30,7 +30,7 @@ _OPTIONS: Final = (
     # The same letters in each picture.
     *("--force-color-profile=srgb", "--font-render-hinting=none"),
 )
-_KEYS: Final = {"Tab": 9, "Enter": 13, "Escape": 27}
+_KEYS: Final = {"Tab": 9, "Enter": 13, "Escape": 27, "ArrowDown": 40}
 _COMPLAINTS: Final = frozenset({"error", "warning", "assert"})
 
 
@@ -200,7 +200,7 @@ class Browser:
         return answer["result"].get("value")
 
     def press(self, key: str, modifiers: int = 0) -> None:
-        """Press a key: Tab, Enter or Escape."""
+        """Press a key, one of ``_KEYS``."""
         told = {"key": key, "code": key, "windowsVirtualKeyCode": _KEYS[key]}
         if key == "Enter":
             told["text"] = "\r"

@@ -92,11 +92,14 @@ def page(facts: Facts, docs: str | None = None) -> str:
         shell=shlex.quote,
     )
     tables = (*facts.gold, *facts.others, *facts.rest)
+    by_table = _tests_by_table(facts)
     return environment.get_template("page.html.j2").render(
         facts=facts,
         # Names may hold what no id and no address can.
         ids={table.name: f"table-{place}" for place, table in enumerate(tables)},
-        tests_by_table=_tests_by_table(facts),
+        tests_by_table=by_table,
+        tables_of=_tables_of(by_table),
+        choices=_choices(facts, [name for _, name, _ in by_table]),
         run=facts.run,
         verdict=verdict(facts),
         trends=trends(facts),
@@ -137,6 +140,29 @@ def _tests_by_table(facts: Facts) -> list[tuple[TableFacts | None, str, list[Nod
     told = {test.unique_id for _, _, tests in found for test in tests}
     others = [test for test in facts.tests if test.unique_id not in told]
     return [*found, (None, "No table of the lake", others)] if others else found
+
+
+def _tables_of(
+    tests: Sequence[tuple[TableFacts | None, str, Sequence[Node]]],
+) -> dict[str, list[str]]:
+    """The tables that each test looks at, by its unique id."""
+    found: dict[str, list[str]] = {}
+    for _, name, of in tests:
+        for test in of:
+            found.setdefault(test.unique_id, []).append(name)
+    return found
+
+
+def _choices(facts: Facts, tested: Sequence[str]) -> dict[str, list[str]]:
+    """What one can choose to see, by what rows and tests are marked with."""
+    tables = (*facts.gold, *facts.others, *facts.rest)
+    return {
+        "state": sorted({table.state for table in tables}),
+        "result": sorted({test.result for test in facts.tests}),
+        "table": list(tested),
+        "code": sorted({group.error_code for group in facts.groups}),
+        "topic": sorted({group.topic for group in facts.groups}),
+    }
 
 
 def _kind(node: Node) -> str:

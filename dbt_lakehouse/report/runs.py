@@ -72,6 +72,13 @@ class Node(msgspec.Struct, frozen=True):
         """Whether the run failed by it."""
         return self.status in FAILED
 
+    @property
+    def result(self) -> str:
+        """How a test came out, in a word."""
+        if self.is_failure:
+            return "failed"
+        return {"pass": "passed", "warn": "warned"}.get(self.status, self.status)
+
 
 class Run(msgspec.Struct, frozen=True):
     """A dbt command that has built or tested tables."""

@@ -64,10 +64,7 @@ def test_a_fresh_project_builds_and_takes_a_topic_from_kafka_to_gold(
     assert f"\n  note: topic {topic} is debezium_json: so say the source blocks" in written
     assert "\n  wrote models/gold/parcels.yml" in written and "next:" not in written
     # Of the strange topic.
-    assert (
-        built.startswith("built 8 models, ")
-        and "\n  warning: quarantine_rate: silver." in built
-    )
+    assert built.startswith("built 8 models, ") and "\n  warning: quarantine_rate: silver." in built
     assert shown.startswith("gold.parcels: 2 rows\n")
     assert settings.read_text() == before.replace(
         "topics: []", f"topics:\n    - {{ topic: {topic}, format: debezium_json }}"

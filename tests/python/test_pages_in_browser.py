@@ -132,6 +132,29 @@ def test_a_report_by_screen_reader(browser: Browser, page: Path) -> None:
     assert len(set(names["figure"])) == len(names["figure"])
 
 
+def test_what_is_chosen_hides_all_else(browser: Browser, good: Path) -> None:
+    """Without a script, by mouse or by keyboard."""
+    browser.look(WIDE, 900, dark=False)
+    browser.open(good.as_uri())
+    open_all(browser)
+
+    def shown(rows: str) -> list[str]:
+        each = f"[...document.querySelectorAll('{rows}')].filter(each => each.checkVisibility())"
+        return list(browser.evaluate(f"{each}.map(each => each.innerText)"))
+
+    rows, tests = "#quarantine tbody tr", "#tests ul.tests"
+    before = shown(rows)
+    chosen = "[...document.querySelector('#choose-code').options].find(each => each.text == '{}')"
+    browser.evaluate(f"{chosen.format('bad_shape')}.selected = true")
+    assert 0 < len(shown(rows)) < len(before)
+    assert all(each.startswith("bad_shape") for each in shown(rows))
+    browser.evaluate(f"{chosen.format('all')}.selected = true")
+    assert shown(rows) == before
+    browser.evaluate("document.querySelector('#choose-table').focus()")
+    browser.press("ArrowDown")
+    assert len(shown(tests)) == 1 and "accounts" in shown(tests)[0]
+
+
 def test_links_of_a_report_lead_there(browser: Browser, good: Path) -> None:
     """From a table to what it is made of, though that is folded, and its tests; to its lineage and
     its SQL on dbt's page.
