@@ -251,11 +251,14 @@ class States:
         options = ["--project-dir", str(self.lake.project)]
         options += ["--profiles-dir", str(self.lake.project / "profiles")]
         environment = {**self.lake.environment, "DBT_TARGET_PATH": str(self.target)}
-        done = CliRunner().invoke(
-            lakehouse, ["report", *options], env=environment, catch_exceptions=False
-        )
-        assert done.exit_code == 0, done.output
-        for html in (left, file.read_text()):
+        pages = [left]
+        for period in (["--since", "7d"], []):
+            done = CliRunner().invoke(
+                lakehouse, ["report", *period, *options], env=environment, catch_exceptions=False
+            )
+            assert done.exit_code == 0, done.output
+            pages.append(file.read_text())
+        for html in pages:
             is_sound(Page(html))
         told = status(self.lake, "--json")
         assert "Traceback" not in told.stderr and json.loads(told.stdout)
