@@ -36,14 +36,15 @@ def is_large(table: Table) -> bool:
 
 
 def knows_since(table: Table, moment: datetime) -> bool:
-    """Whether all commits since a moment are kept: none of them has expired, and the table has
-    neither been made anew since nor been rolled back.
+    """Whether all commits since a moment are kept: none of them has expired, and the table has not
+    been made anew since. Those that it was rolled back behind are its own no longer.
     """
-    ids = {snapshot.snapshot_id for snapshot in table.chain}
-    if any(made >= moment and snapshot not in ids for made, snapshot in table.log):
+    if not table.chain:
+        return all(made < moment for made, _ in table.log)
+    oldest = table.chain[-1]
+    if any(moment <= made < oldest.made_at for made, _ in table.log):
         return False
-    oldest = table.chain[-1] if table.chain else None
-    return oldest is None or oldest.parent_snapshot_id is None or oldest.made_at < moment
+    return oldest.parent_snapshot_id is None or oldest.made_at < moment
 
 
 def added_since(table: Table | None, moment: datetime) -> int | None:

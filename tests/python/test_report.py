@@ -291,8 +291,10 @@ def test_what_commits_no_longer_tell_is_not_counted() -> None:
     assert commits.added_since(expired, later) is None
     assert commits.added_since(expired, NOW + timedelta(hours=3)) == 0
     rolled_back = msgspec.structs.replace(whole, log=((NOW + timedelta(hours=3), 9),))
-    assert commits.added_since(rolled_back, later) is None
-    assert commits.added_since(rolled_back, NOW + timedelta(hours=4)) == 0
+    assert commits.added_since(rolled_back, later) == 8
+    anew = msgspec.structs.replace(whole, log=((NOW - HOUR, 9),))
+    assert commits.added_since(anew, NOW - 2 * HOUR) is None
+    assert commits.added_since(anew, NOW - HOUR / 2) == 18
     assert commits.added_since(None, later) == 0
 
 
