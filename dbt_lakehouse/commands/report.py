@@ -13,7 +13,7 @@ from dbt_lakehouse.redaction import without_secrets
 from dbt_lakehouse.report.facts import Facts, of_runs
 from dbt_lakehouse.report.gather import gather
 from dbt_lakehouse.report.page import write_page
-from dbt_lakehouse.report.runs import Run, keep, kept
+from dbt_lakehouse.report.runs import RUNS_KEPT, RUNS_SHOWN, Run, keep, kept
 
 _PAGE: Final = "report.html"
 
@@ -62,7 +62,7 @@ def report(
     """
     reader = Reader(place.settings, place.gold, sparing=True)
     target = target_folder(place.root)
-    runs = kept(target, place.gold)
+    runs = kept(target, place.gold, RUNS_SHOWN if span is None else RUNS_KEPT)
     now = datetime.now(UTC)
     facts = gather(
         reader,

@@ -9,9 +9,8 @@ from dbt_lakehouse.lake.reader import Reader
 from dbt_lakehouse.lake.tables import LOOKED, Table
 from dbt_lakehouse.report import commits
 from dbt_lakehouse.report.facts import Counters, Decoded, Facts, PastRun
-from dbt_lakehouse.report.runs import Run
+from dbt_lakehouse.report.runs import RUNS_SHOWN, Run
 
-_RUNS_SHOWN: Final = 30
 # Of what a part is not known, the whole is not.
 _SUMS: Final = ", ".join(
     f"if(count({name}) = count(*), sum({name})::bigint, null)"
@@ -21,7 +20,7 @@ _SUMS: Final = ", ".join(
 
 def tell_of_history(facts: Facts, tables: Mapping[str, Table], events: Table) -> None:
     """What each of the last runs has decoded, and the rows of gold behind it."""
-    runs = decoded(events)[:_RUNS_SHOWN][::-1]
+    runs = decoded(events)[:RUNS_SHOWN][::-1]
     facts.decoded_by_run = [
         Decoded(made.made_at, sum(counts.values()), counts["invalid"]) for made, counts in runs
     ]
@@ -96,7 +95,7 @@ def tell_of_counters(
     rows = reader.query(
         f"select max(_sequence), max(as_of), {_SUMS} from {reader.added_since(name, 0)}"
         " where touched_keys is not null group by invocation_id"
-        f" order by max(_sequence) desc limit {_RUNS_SHOWN}"
+        f" order by max(_sequence) desc limit {RUNS_SHOWN}"
     ).fetchall()
     facts.counters = [
         Counters(when.get(sequence, as_of), *counts) for sequence, as_of, *counts in rows[::-1]

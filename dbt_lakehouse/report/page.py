@@ -20,12 +20,11 @@ from dbt_lakehouse.config.paths import cache_folder
 from dbt_lakehouse.errors import CacheError, WriteError
 from dbt_lakehouse.report import plots
 from dbt_lakehouse.report.facts import Facts, TableFacts
-from dbt_lakehouse.report.runs import WARNED, Node
+from dbt_lakehouse.report.runs import RUNS_SHOWN, WARNED, Node
 from dbt_lakehouse.texts import counted
 
 # What `lakehouse docs` writes, beside the page.
 _DOCS: Final = "docs.html"
-_RUNS_DRAWN: Final = 30
 _NOTHING: Final = "-"
 _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"))
 
@@ -251,7 +250,7 @@ def _of_tables(tables: Sequence[TableFacts]) -> str:
 def trends(facts: Facts) -> list[Trend]:
     """The plots that there is something to draw for."""
     runs = facts.decoded_by_run
-    timed = facts.runs[:_RUNS_DRAWN][::-1]
+    timed = facts.runs[:RUNS_SHOWN][::-1]
     found = [
         _trend(
             "Events decoded",

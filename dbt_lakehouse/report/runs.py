@@ -4,8 +4,10 @@ JSON file in dbt's folder of artifacts; all else that the page says is read from
 
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,6 +20,8 @@ from dbt_lakehouse.redaction import without_secrets
 _FOLDER: Final = "report"
 # A run an hour, for a week.
 RUNS_KEPT: Final = 200
+# On a page of one run.
+RUNS_SHOWN: Final = 30
 # Of a failed test: how many rows are shown, of how many tests; a test that has taken longer is not
 # asked again. As wide as a `_position` needs, whose offset is what one looks for.
 ROWS_SHOWN: Final = 5
@@ -205,14 +209,16 @@ def keep(target: Path, run: Run) -> None:
         file.unlink(missing_ok=True)
 
 
-def kept(target: Path, gold: str) -> list[Run]:
-    """The runs of this gold that are kept, the newest first; what another version has written is
-    passed over.
+def kept(target: Path, gold: str, most: int = RUNS_SHOWN) -> list[Run]:
+    """The newest of the runs of this gold that are kept, the newest first; what another version has
+    written is passed over.
     """
-    runs = []
+    return list(islice(_read(target, gold), most))
+
+
+def _read(target: Path, gold: str) -> Iterator[Run]:
     for file in sorted((target / _FOLDER).glob("*.json"), reverse=True):
-        try:
-            runs.append(msgspec.json.decode(file.read_bytes(), type=Run))
-        except (OSError, msgspec.DecodeError):
-            continue
-    return [run for run in runs if run.gold == gold]
+        with suppress(OSError, msgspec.DecodeError):
+            run = msgspec.json.decode(file.read_bytes(), type=Run)
+            if run.gold == gold:
+                yield run

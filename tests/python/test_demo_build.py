@@ -158,6 +158,8 @@ def test_what_fails_is_in_the_report(demo: Lake, tmp_path: Path) -> None:
         drawn = Page((target / "report.html").read_text())
     (rows,) = (table for table in drawn.all("section") if table.attributes.get("id") == "tests")
     assert f"{name}: failed" in rows.text
+    found = "gold.regions: 1 key that more than one row has, or of which a part is null; "
+    assert found in rows.text and found in demo.log_text()
     assert any("r_regionkey" in each.text for each in rows.all("table"))
     units = [test for test in kept(target, "gold")[0].nodes if test.kind == "unit_test"]
     assert len(units) > 10
@@ -169,7 +171,13 @@ def test_what_fails_is_in_the_report(demo: Lake, tmp_path: Path) -> None:
     is_sound(drawn)
     assert "Failed." in drawn.root.text and "gold.profiles: error" in drawn.root.text
     assert "vars.as_of is 2020-01-01" in drawn.root.text
-    assert drawn.table("Gold")["gold.profiles"]["State"] == "failed"
+    # The tables of this run, and behind them all others.
+    assert {name: row["State"] for name, row in drawn.table("Gold").items()} == {
+        "gold.profiles": "failed"
+    }
+    assert {"gold.orders", "silver.orders_changes"} <= {
+        *drawn.table("As other runs have left them")
+    }
     capture = tmp_path / "bad.jsonl"
     capture.write_text("no JSON\n")
     with pytest.raises(DbtRuntimeError, match="line 1: not a JSON object"):

@@ -20,7 +20,7 @@ def read_run(target: Path, gold: str) -> Run | None:
     report of the run tells of it, which is one of this gold.
     """
     run = _results(target)
-    reported = next(iter(kept(target, gold)), None)
+    reported = next(iter(kept(target, gold, 1)), None)
     if reported is None or reported.error is None:
         return run
     if run is not None and datetime.fromisoformat(run.ended_at) >= reported.ended_at:
