@@ -8,7 +8,15 @@ from expected_gold import Row, micros_of
 from history_tables import KEYS, METERS, TICKETS
 from lakes import Lake, as_of_text
 from row_events import Source, changes_by_key, key_value
-from row_lake import RUNS, RowLake, add_change_log, add_current_state, expected_history, log_of, moment
+from row_lake import (
+    RUNS,
+    RowLake,
+    add_change_log,
+    add_current_state,
+    expected_history,
+    log_of,
+    moment,
+)
 from small_project import add_gold, history, small_project
 
 from dbt_lakehouse.reference.beliefs import Belief, beliefs
