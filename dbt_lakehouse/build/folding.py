@@ -8,6 +8,7 @@ from dbt_lakehouse.build.model import Building, Built, Lake, Loss
 from dbt_lakehouse.build.templates import render
 from dbt_lakehouse.dbt.declarations import Fold, quoted
 from dbt_lakehouse.dbt.node_run import AS_OF, NodeRun
+from dbt_lakehouse.dbt.widening import is_in_place
 
 TOUCHED = "touched"
 """The view of the keys that a run folds anew."""
@@ -68,10 +69,15 @@ class Folding(Building):
 
     @property
     def has_key(self) -> bool:
-        """Whether the table has the columns of its key: in one of another key, nothing can be
-        compared.
+        """Whether the table has the columns of its key: in one of another key, or of hashes of it,
+        nothing can be compared.
         """
-        return {*self.fold.key} <= {*quoted(self.lake.columns_of(self.this))}
+        held = self.lake.columns_of(self.this)
+        types = self.fold.typed(self.fold.key)
+        return all(
+            name in held and (held[name] == kind or is_in_place(held[name], kind))
+            for name, kind in types.items()
+        )
 
     def lost_values(self) -> Iterable[Loss]:
         """The values that no event of the log says."""

@@ -43,11 +43,10 @@ class KeylessRows(Refolding):
         return current_rows_sql(self.fold, self.changes, self.view(TOUCHED))
 
     def losses(self) -> Iterable[Loss]:
-        columns = [
-            name
-            for name in self.lake.columns_kept(self.this, self.fold)
-            if name not in self.fold.beside
-        ]
+        # A value and its mask are two values: rows are told apart by the others.
+        others = {*self.fold.beside, *self.fold.masked, *self.run.masked_before}
+        kept = self.lake.columns_kept(self.this, self.fold)
+        columns = [name for name in kept if name not in others]
         if columns:
             log = self.run.upstreams[0]
             # Up to the newest event that the table has a row of.

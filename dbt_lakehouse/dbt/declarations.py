@@ -76,7 +76,7 @@ WHOLE_IMAGE: Final = "$"
 METADATA: Final = "metadata"
 """Where a column is from that is none of the row: what else an event's payload said."""
 # What of a declaration may change without making anew what was built, or is compared by itself.
-_FOLLOWED: Final = frozenset({"columns", "fields", "technical", "message_key"})
+_FOLLOWED: Final = frozenset({"columns", "fields", "technical", "message_key", "masked"})
 
 
 def quoted(names: Iterable[str]) -> list[str]:
@@ -390,6 +390,8 @@ class Fold:
     """Those of the value columns that the source said beside the row."""
     bitemporal: bool = False
     """Whether a history has what was believed before, too."""
+    masked: list[str] = field(default_factory=list)
+    """Those of the value columns that have a mask."""
 
     @property
     def takes_late(self) -> bool:
@@ -450,7 +452,8 @@ class Fold:
 
     def without_columns(self) -> "Fold":
         """The fold of the keys alone, and of what truncates go by."""
-        return replace(self, columns=["`_source`"] if self.several_sources else [], beside=[])
+        columns = ["`_source`"] if self.several_sources else []
+        return replace(self, columns=columns, beside=[], masked=[])
 
 
 def fold(
@@ -501,6 +504,9 @@ def fold(
             if is_beside(spec) and spec["column"] in values
         ),
         bitemporal=bitemporal,
+        masked=quoted(
+            spec["column"] for spec in log["columns"] if "mask" in spec and spec["column"] in values
+        ),
     )
 
 
@@ -520,6 +526,9 @@ def declared(of: Fold | Mapping[str, Any]) -> str:
         if not of.bitemporal:
             # Not said of others: what tables keep from before there were such columns stays true.
             del values["bitemporal"]
+        if not of.masked:
+            # What tables without masks keep stays true.
+            del values["masked"]
         values["columns"] = [
             {"column": column.strip("`"), "type": types[column.strip("`")]}
             # Likewise.
@@ -617,6 +626,9 @@ def changes(before: str | None, after: str) -> Changes:
             # The first names formats, as the namespace says. When one was added it has no events
             # yet, and the table needn't be made anew.
             del each["conditions"][0]
+    if {**old, "masked": []} == {**new, "masked": []}:
+        # A mask makes the log another one, and that its tables.
+        return Changes({})
     for name in sorted((old.keys() | new.keys()) - _FOLLOWED):
         if old.get(name) != new.get(name):
             return Changes({}, f"its declaration has changed ({name.replace('_', ' ')})")

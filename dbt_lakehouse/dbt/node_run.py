@@ -203,6 +203,15 @@ class NodeRun:
             return self.declaration
         return table.properties.get(f"{DECLARED}.{name}")
 
+    @property
+    def masked_before(self) -> list[str]:
+        """The columns (quoted) whose values a gold table's rows have masks of, as far as it says
+        so.
+        """
+        text = None if self.table is None else self._declaration_of(self.table)
+        found: list[str] = json.loads(text or "{}").get("masked", [])
+        return found
+
     def _wants(self, upstream: Table | None, wanted: Wanted) -> bool:
         if upstream is None or not self.upstreams:
             return True

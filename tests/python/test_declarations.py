@@ -413,6 +413,26 @@ def test_a_format_that_was_added_changes_no_table() -> None:
         assert "conditions" in str(changes(before, other).rebuild)
 
 
+def test_a_format_that_was_added_changes_no_table_without_a_key() -> None:
+    after = declared(log(key={}, keyless=True))
+    before = after.replace(OTHERS, OTHERS.replace(", 'aerospike_flat_json'", ""))
+    assert before != after
+    assert changes(before, after) == declarations.Changes({})
+
+
+def test_what_a_gold_table_says_of_masks_makes_it_no_other_one() -> None:
+    masked = log(key={}, keyless=True, columns={"note": {"type": "string", "mask": "last4"}})
+    plain = log(key={}, keyless=True, columns={"note": "string"})
+    before, after = (declared(declarations.fold(each)) for each in (plain, masked))
+    assert "masked" not in before and before != after
+    assert changes(before, after) == changes(after, before) == declarations.Changes({})
+
+
+def test_all_models_know_the_formats_of_aerospike() -> None:
+    model = (ROOT / "shared" / "models" / "silver" / "set_less_deletes.sql").read_text()
+    assert AEROSPIKE in model
+
+
 def test_types_of_columns_that_are_not_taken_do_not_matter() -> None:
     def note(**columns: str) -> Fold:
         return declarations.fold(log(columns={"note": "string", **columns}), ["note"])
