@@ -538,10 +538,18 @@ def declared(of: Fold | Mapping[str, Any]) -> str:
         return json.dumps(values, sort_keys=True)
     # Whether its types follow says nothing of the rows that it has.
     rows = {name: value for name, value in of.items() if name != "follow"}
-    if any(spec.get("mask") == HASH for spec in of["columns"]):
-        # Not of meta, which dbt keeps from an earlier parse.
-        rows["mask_key"] = fingerprint(mask_key())
+    # Not of meta, which dbt keeps from an earlier parse.
+    if (key := _fingerprint_of(of)) is not None:
+        rows["mask_key"] = key
     return json.dumps(rows, sort_keys=True)
+
+
+def _fingerprint_of(log: Mapping[str, Any]) -> str | None:
+    """What tells the key by which a log's values are hashed; None if none is. Raises
+    ``ConfigurationError`` if there is no such key.
+    """
+    is_hashed = any(spec.get("mask") == HASH for spec in log["columns"])
+    return fingerprint(mask_key()) if is_hashed else None
 
 
 def digest(declaration: str) -> str:
@@ -600,6 +608,13 @@ def function_name(prefix: str, table: str, of: Any) -> str:
     """
     plain = re.sub(r"\W", "_", table, flags=re.ASCII)
     return f"{prefix}_{plain}_{digest(msgspec.json.encode(of).decode())[:8]}"
+
+
+def rows_function_name(prefix: str, table: str, log: Mapping[str, Any], of: Any) -> str:
+    """The name of one that gives rows of a change log: with another key of masks, another one. A
+    process may see several. Raises ``ConfigurationError`` if that key is missing.
+    """
+    return function_name(prefix, table, [of, _fingerprint_of(log)])
 
 
 @dataclass(frozen=True, slots=True)

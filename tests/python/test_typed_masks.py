@@ -153,6 +153,23 @@ def test_another_key_makes_a_log_anew_and_its_value_is_not_kept(
     assert "mask_key" not in declarations.declared(without)
 
 
+def test_a_function_of_rows_has_another_name_for_another_key(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    hashes, others = (declared({"id": "int"}, {"a": mask(each)}) for each in ("hash", "null"))
+
+    def names() -> list[str]:
+        return [
+            declarations.rows_function_name("typed", "t", log, declarations.rows_of(log))
+            for log in (hashes, others)
+        ]
+
+    before = names()
+    assert names() == before
+    monkeypatch.setenv("LAKEHOUSE_MASK_KEY", KEY + "!")
+    assert [name == old for name, old in zip(names(), before, strict=True)] == [False, True]
+
+
 def test_another_mask_makes_a_log_anew() -> None:
     one, other = (declared({"id": "int"}, {"a": mask(each)}) for each in ("hash", "last4"))
     found = declarations.changes(declarations.declared(one), declarations.declared(other))

@@ -31,7 +31,7 @@ class LogAdapter(EventAdapter):
         from dbt_lakehouse.spark.functions import register_log
 
         declared = declarations.rows_of(log, keys, former)
-        function = declarations.function_name("typed", name, declared)
+        function = declarations.rows_function_name("typed", name, log, declared)
         self._know(function, lambda spark: register_log(spark, function, declared))
         return function
 
@@ -64,7 +64,7 @@ class LogAdapter(EventAdapter):
         given = log["sources"]
         sources = None if given is None else frozenset((a, b, c) for a, b, c in given)
         of = [declared, sorted(map(str, sources or ()))]
-        function = declarations.function_name("decode", name, of)
+        function = declarations.rows_function_name("decode", name, log, of)
         self._know_with(
             schemas,
             function,
