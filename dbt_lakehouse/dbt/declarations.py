@@ -641,6 +641,10 @@ def changes(before: str | None, after: str) -> Changes:
             # The first names formats, as the namespace says. When one was added it has no events
             # yet, and the table needn't be made anew.
             del each["conditions"][0]
+    if "mask_key" not in old or "mask_key" not in new:
+        # Rows of one of them have no hashes: its columns tell what they need.
+        for each in (old, new):
+            each.pop("mask_key", None)
     if {**old, "masked": []} == {**new, "masked": []}:
         # A mask makes the log another one, and that its tables.
         return Changes({})

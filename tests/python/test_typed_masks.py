@@ -170,6 +170,21 @@ def test_a_function_of_rows_has_another_name_for_another_key(
     assert [name == old for name, old in zip(names(), before, strict=True)] == [False, True]
 
 
+def test_the_first_column_with_hashes_is_filled_and_one_that_has_values_is_not() -> None:
+    plain, more, other = (
+        declarations.declared(declared({"id": "int"}, columns))
+        for columns in (
+            {"a": "string"},
+            {"a": "string", "b": mask("hash")},
+            {"a": mask("hash")},
+        )
+    )
+    assert declarations.changes(plain, more) == declarations.Changes({"b": None})
+    assert declarations.changes(plain, other).rebuild == "column a is declared otherwise"
+    assert declarations.changes(other, plain).rebuild == "column a is declared otherwise"
+    assert declarations.changes(more, plain).rebuild == "it has no column b any more"
+
+
 def test_another_mask_makes_a_log_anew() -> None:
     one, other = (declared({"id": "int"}, {"a": mask(each)}) for each in ("hash", "last4"))
     found = declarations.changes(declarations.declared(one), declarations.declared(other))
