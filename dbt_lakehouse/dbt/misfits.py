@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 from dbt_lakehouse.dbt.declarations import is_beside
 from dbt_lakehouse.dbt.widening import may_follow
 from dbt_lakehouse.texts import counted
+from python_udfs.typed.masks import MASKED
 
 TEST: Final = "no_misfits"
 NO_KEY: Final = "no key"
@@ -52,30 +53,32 @@ def _told(table: str, log: Mapping[str, Any], misfits: Misfits) -> str:
             f"{table}: {counted(misfits.number, 'change')} without {misfits.column}, a key, and so"
             " in no gold table"
         )
-    types = {each["column"]: each["type"] for each in log["columns"]}
+    spec: Mapping[str, Any] = next(
+        (each for each in log["columns"] if each["column"] == misfits.column), {}
+    )
+    is_masked = "mask" in spec
     is_key = misfits.column in log["key"] and not log["keyless"]
-    examples = ", ".join(repr(each) for each in texts)
     one = misfits.number == 1
     such = "" if one or len(texts) == misfits.number else "such as "
+    shown = [repr(each) for each in texts if each != MASKED]
+    examples = f"{such}{', '.join(shown)}, " if shown else ""
     topics = "".join(f" --topic {topic}" for topic in misfits.topics)
     lost = (
         "so the row is in no gold table"
         if is_key
         else f"and {'is' if one else 'are'} null in what is made of it"
     )
-    is_of_row = not any(
-        is_beside(each) for each in log["columns"] if each["column"] == misfits.column
-    )
+    kept = "bronze" if is_masked else "the log"
     remedy = (
         f"`lakehouse generate{topics}` writes a type that holds {'it' if one else 'them'}, or says"
         " why not"
-        if is_of_row
+        if not is_beside(spec) and not is_masked
         else "declare a type in its model that does"
     )
     follows = misfits.column in may_follow(log) and not log.get("follow") and not log["keyless"]
     return (
         f"{table}.{misfits.column}: {counted(misfits.number, 'value')}"
-        f" {'does' if one else 'do'} not fit {types.get(misfits.column, 'its type')}, {such}"
-        f"{examples}, {lost} (the log keeps the text); {remedy}"
+        f" {'does' if one else 'do'} not fit {spec.get('clear') or spec.get('type', 'its type')}, "
+        f"{examples}{lost} ({kept} keeps the text); {remedy}"
         + (', and follow="widening" in the log\'s model lets builds do so' if follows else "")
     )
