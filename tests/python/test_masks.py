@@ -12,6 +12,10 @@ from small_project import Gold, Log, add_gold, add_log, small_project
 from streams import Message
 
 from dbt_lakehouse.commands.forget.command import Options, forget
+from dbt_lakehouse.commands.why.command import why
+from dbt_lakehouse.commands.why.events import keyed_table
+from dbt_lakehouse.commands.why.report import Reason
+from dbt_lakehouse.dbt.commands import read_manifest
 from dbt_lakehouse.errors import ConfigurationError
 
 SECRET: Final = "needle-of-clear-text@example.org"
@@ -70,8 +74,11 @@ def test_only_bronze_has_clear_values(tmp_path: Path, monkeypatch: pytest.Monkey
     assert found and all("bronze" in path.parts for path in found)
     assert holders(tmp_path, [KEY.encode()]) == set()
 
-    # A hashed key is forgotten by its clear value, with its tombstone.
+    # A hashed key is asked for and forgotten by its clear value, the latter with its tombstone.
     with lake.dbt_folders():
+        asked = keyed_table(read_manifest(lake.load()).nodes, "mails")
+        answer = why(lake.reader(), asked, '{"id": 7}')
+        assert (answer.reason, answer.differences) == (Reason.LIVE, [])
         with monkeypatch.context() as other:
             other.setenv("LAKEHOUSE_MASK_KEY", "another key of masks")
             with pytest.raises(ConfigurationError, match="was built by another LAKEHOUSE_MASK_KEY"):

@@ -2,14 +2,21 @@
 
 import hmac
 import json
-from typing import Any, Final
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Final, cast
 
+import duckdb
 import pytest
 from dbt_common.exceptions import CompilationError
+from test_node_run import made_of
 from test_typed_rows import image, row_of
 
+from dbt_lakehouse.commands.hashed_keys import clear_types
+from dbt_lakehouse.commands.why.events import KeyedTable, typed_key
 from dbt_lakehouse.dbt import declarations
 from dbt_lakehouse.errors import ConfigurationError
+from dbt_lakehouse.lake.reader import Reader
+from dbt_lakehouse.lake.tables import Table
 from python_udfs.typed.declared import Log
 from python_udfs.typed.masks import know_key
 from python_udfs.typed.row import Change
@@ -183,6 +190,49 @@ def test_the_first_column_with_hashes_is_filled_and_one_that_has_values_is_not()
     assert declarations.changes(plain, other).rebuild == "column a is declared otherwise"
     assert declarations.changes(other, plain).rebuild == "column a is declared otherwise"
     assert declarations.changes(more, plain).rebuild == "it has no column b any more"
+
+
+class AskedLog:
+    """A reader of a lake that has the log of a declaration alone."""
+
+    def __init__(self, of: dict[str, Any]) -> None:
+        self._log = made_of(of, {})
+
+    def columns(self) -> dict[str, dict[str, str]]:
+        return {"silver.people_changes": {"id": "VARCHAR", "region": "INTEGER"}}
+
+    def known(self, name: str) -> str:
+        return name
+
+    def look_at(self, name: str) -> Table:
+        assert name == "silver.people_changes"
+        return self._log
+
+    def explained(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def query(self, sql: str) -> duckdb.DuckDBPyConnection:
+        return duckdb.connect().execute(sql)
+
+
+@pytest.mark.parametrize("type", ["bigint", "string", "decimal(12,2)"])
+def test_a_hashed_key_is_asked_for_by_its_clear_value(
+    monkeypatch: pytest.MonkeyPatch, type: str
+) -> None:
+    log = declared({"id": mask("hash", type), "region": "int"}, {"name": "string"})
+    fold, hashed_types = declarations.fold(log), clear_types(log, log["key"])
+    assert hashed_types == {"id": type}
+    label = "silver.people_changes"
+    table = KeyedTable("gold.people", label, "", "", "", frozenset(), fold, None, hashed_types)
+    reader = cast(Reader, AskedLog(log))
+    key = typed_key(reader, table, '{"id": 7, "region": 3}')
+    assert key.condition(["id", "region"]) == (
+        f"id = '{hashed('7')}' and region = try_cast('3' as INTEGER)"
+    )
+    assert str(key.values["id"]).partition(".")[0] == "7"
+    monkeypatch.setenv("LAKEHOUSE_MASK_KEY", KEY + "!")
+    with pytest.raises(ConfigurationError, match="was built by another LAKEHOUSE_MASK_KEY"):
+        typed_key(reader, table, '{"id": 7, "region": 3}')
 
 
 def test_another_mask_makes_a_log_anew() -> None:

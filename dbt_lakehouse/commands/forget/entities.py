@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from dbt_lakehouse.commands.hashed_keys import clear_types
 from dbt_lakehouse.config.project import Project
 from dbt_lakehouse.dbt.commands import read_manifest
 from dbt_lakehouse.dbt.news import Wanted
@@ -123,14 +124,14 @@ def read_models(project: Project, name: str | None) -> tuple[Pipeline, Entity | 
     declared = log.config.meta["change_log"]
     key = [column.strip("`") for column in fold.key]
     fields = {spec["column"]: spec["field"] for spec in declared["columns"]}
-    clear = {spec["column"]: spec["clear"] for spec in declared["columns"] if "mask" in spec}
+    clear = clear_types(declared, key)
     namespace = fold.namespace
     return _pipeline(nodes), Entity(
         log=_table(log),
         tables=[_table(each) for each in readers],
         key=key,
         types=[clear.get(column, fold.types[column]) for column in key],
-        hashed=frozenset(clear).intersection(key),
+        hashed=frozenset(clear),
         fields={"_digest": "digest"} if namespace else {each: fields[each] for each in key},
         namespace=namespace,
         neighbours=_neighbours(nodes, log),

@@ -7,7 +7,6 @@ The results are temporary views of relations that have been evaluated once and f
 that they come from are about to change.
 """
 
-import json
 from collections.abc import Sequence
 from itertools import product
 from typing import Any, Final, NamedTuple
@@ -28,20 +27,17 @@ from dbt_lakehouse.commands.forget.reading import (
     Payloads,
     keep,
 )
+from dbt_lakehouse.commands.hashed_keys import hash_as, hashed
 from dbt_lakehouse.commands.keys import MICROSECONDS, UnusableKeyError, given_key, key_names
 from dbt_lakehouse.config.topics import TopicRule
 from dbt_lakehouse.dbt.news import topics_with
-from dbt_lakehouse.dbt.node_run import DECLARED
 from dbt_lakehouse.dbt.tables import look_at
-from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.lake.bronze import IS_FORGOTTEN
 from dbt_lakehouse.lake.tables import Table
-from dbt_lakehouse.masking import MASK_KEY, mask_key
 from dbt_lakehouse.texts import sql_text, sql_texts
 from python_udfs.registry import AEROSPIKE_FORMATS
 from python_udfs.text.json_as_sent import canonical, load
 from python_udfs.text.numbers import is_canonical_number, plain_number
-from python_udfs.typed.masks import HASH, fingerprint, know_key, masked
 
 KEYS: Final = "forget_keys"
 """The key columns, in the change log's types."""
@@ -155,28 +151,17 @@ def _hashed(spark: SparkSession, entity: Entity) -> DataFrame:
     """
     keys = spark.table(_CLEAR_KEYS)
     if entity.hashed:
-        _refuse_other_key(spark, entity)
-        know_key(mask_key())
+        table = look_at(spark, entity.log.label)
+        assert table is not None
+        hash_as(entity.log.label, table)
     for column in entity.hashed:
         values = [row[0] for row in keys.select(column).distinct().collect()]
         hashes = spark.createDataFrame(
-            [(value, masked(value, HASH)) for value in values],
+            [(value, hashed(value)) for value in values],
             StructType([keys.schema[column], StructField("hash", StringType())]),
         )
         keys = keys.join(hashes, column).drop(column).withColumnRenamed("hash", column)
     return keys.select(*map(_quoted, entity.key))
-
-
-def _refuse_other_key(spark: SparkSession, entity: Entity) -> None:
-    """Raise ``ConfigurationError`` if nothing would be found, since the log has other hashes."""
-    table = look_at(spark, entity.log.label)
-    assert table is not None
-    declaration = table.properties.get(f"{DECLARED}.{table.noted(DECLARED)}")
-    if json.loads(declaration or "{}").get("mask_key") != fingerprint(mask_key()):
-        raise ConfigurationError(
-            f"{entity.log.label} was built by another {MASK_KEY}, or before its key was masked: set"
-            " that one, or `dbt run` first"
-        )
 
 
 def _quoted(column: str) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from dbt_lakehouse.commands.forget.entities import node_with_keys
+from dbt_lakehouse.commands.hashed_keys import clear_types, hash_as, hashed
 from dbt_lakehouse.commands.keys import UnusableKeyError, given_key, key_names
 from dbt_lakehouse.commands.sql.command import rows_of, sql_literal
 from dbt_lakehouse.commands.sql.drawing import cell
@@ -40,6 +41,8 @@ class KeyedTable(NamedTuple):
     fold: Fold
     wanted: Wanted
     """Which source tables' events the log takes."""
+    hashed: Mapping[str, str]
+    """The key columns that the log has hashes of, and their types before that."""
 
     @property
     def key(self) -> list[str]:
@@ -58,6 +61,7 @@ def keyed_table(graph: Mapping[str, Any], name: str) -> KeyedTable:
             f"{node.name} is a history, and has a row for each version: ask for the current"
             f" state ({', '.join(current) or 'which no model makes'})"
         )
+    fold, declared = fold_of_model(graph, node), log.config.meta["change_log"]
     return KeyedTable(
         gold=_label(node),
         log=_label(log),
@@ -65,8 +69,9 @@ def keyed_table(graph: Mapping[str, Any], name: str) -> KeyedTable:
         deletes=_label(node_named(graph, "set_less_deletes")),
         deleted_keys=_label(node_named(graph, "deleted_keys")),
         of_log=frozenset(map(_label, made)),
-        fold=fold_of_model(graph, node),
-        wanted=log.config.meta["change_log"]["sources"],
+        fold=fold,
+        wanted=declared["sources"],
+        hashed=clear_types(declared, [each.strip("`") for each in fold.key]),
     )
 
 
@@ -106,11 +111,15 @@ class Key(NamedTuple):
 
 
 def typed_key(reader: Reader, table: KeyedTable, text: str) -> Key:
-    """The key that a JSON text means. Raises ``UnusableKeyError``."""
+    """The key that a JSON text means: of a hashed one, its clear values.
+
+    Raises ``UnusableKeyError``, and ``ConfigurationError`` without the key of its hashes.
+    """
     names = key_names(table.key)
-    types = [table.fold.types[column] for column in table.key]
+    types = [table.hashed.get(column, table.fold.types[column]) for column in table.key]
     values = given_key(text, table.key, types)
-    held = reader.columns()[table.log]
+    # DuckDB calls the types that have hashes as Spark does.
+    held = {**reader.columns()[table.log], **table.hashed}
     literals = [
         _literal(value, kind, held[column])
         for column, kind, value in zip(table.key, types, values, strict=True)
@@ -119,6 +128,12 @@ def typed_key(reader: Reader, table: KeyedTable, text: str) -> Key:
     for name, kind, value in zip(names, types, typed, strict=True):
         if value is None:
             raise UnusableKeyError(f"--key: a value of {name} is no {kind}")
+    if table.hashed:
+        hash_as(table.log, reader.look_at(reader.known(table.log)))
+        literals = [
+            sql_literal(str(hashed(value))) if column in table.hashed else literal
+            for column, value, literal in zip(table.key, typed, literals, strict=True)
+        ]
     return Key(dict(zip(names, typed, strict=True)), literals)
 
 
