@@ -24,7 +24,7 @@ from python_udfs.typed.declared import (
     layout,
     row_type,
 )
-from python_udfs.typed.masks import HASH, MASKED, NULL, keyed_hash, masked
+from python_udfs.typed.masks import HASH, MASKED, NULL, masked
 
 
 def clear(log: Log) -> Log:
@@ -66,8 +66,10 @@ def masked_row(log: Log, row: dict[str, Any]) -> dict[str, Any]:
         found[PREVIOUS_KEY] = _masked_key(masks, row[PREVIOUS_KEY])
     update = row.get(KEY_UPDATE)
     if update is not None:
+        of_id, of_change = _digest_masks(log)
         found[KEY_UPDATE] = update | {
-            "id": keyed_hash(update["id"]) if _hides_key(log) else update["id"],
+            "id": MASKED if of_id == NULL else masked(update["id"], of_id),
+            "change": masked(update["change"], of_change),
             "key_before": _masked_key(masks, update["key_before"]),
         }
     found[MISFITS] = [
@@ -89,10 +91,17 @@ def _masked_key(masks: dict[str, str], key: dict[str, Any] | None) -> dict[str, 
     return {name: masked(value, masks.get(name)) for name, value in key.items()}
 
 
-def _hides_key(log: Log) -> bool:
-    """Whether the id of a key update, a digest of both keys, would let a key be guessed."""
-    key_columns = layout(log).key_columns
-    return any(each.mask == HASH and each.column in key_columns for each in log.columns)
+def _digest_masks(log: Log) -> tuple[str | None, str | None]:
+    """The masks of a key update's ``id`` and ``change``, plain digests by which values could be
+    guessed and tried: of the keys of both messages, in which masked columns can be that are none of
+    the log's key, and of all that the source said beside the row.
+    """
+    if has_hash(log):
+        return HASH, HASH
+    names = {name for each in log.keys for name in each}
+    in_keys = any(each.mask and (not names or each.field in names) for each in log.columns)
+    # Its delete and its insert are told by the old key then, and by the change.
+    return NULL if in_keys else None, NULL if any(each.mask for each in log.beside) else None
 
 
 def _told(text: str) -> str:
@@ -157,11 +166,13 @@ def _masked_keys(masks: dict[str, str], keys: pa.StructArray) -> pa.StructArray:
 
 def _masked_updates(log: Log, masks: dict[str, str], updates: pa.StructArray) -> pa.StructArray:
     kind = layout(log).update_type
-    ids = updates.field("id")
-    if _hides_key(log):
-        ids = _masked_column(ids, HASH)
+    of_id, of_change = _digest_masks(log)
+    ids = _masked_column(updates.field("id"), of_id)
+    if of_id == NULL:
+        ids = pc.if_else(updates.is_null(), pa.scalar(None, pa.string()), MASKED)
+    changes = _masked_column(updates.field("change"), of_change)
     before = _masked_keys(masks, updates.field("key_before"))
-    columns = [ids, updates.field("change"), before, updates.field("columns")]
+    columns = [ids, changes, before, updates.field("columns")]
     return pa.StructArray.from_arrays(columns, fields=list(kind), mask=updates.is_null())
 
 

@@ -3,6 +3,7 @@
 import hmac
 import json
 from contextlib import AbstractContextManager, nullcontext
+from hashlib import md5
 from typing import Any, Final, cast
 
 import duckdb
@@ -109,6 +110,41 @@ def test_a_hashed_key_is_the_key_of_updates_and_deletes_too() -> None:
     assert update["key_before"] == {"id": hashed("1")}
     # A plain digest of two keys would be guessed.
     assert len(update["id"]) == 64
+
+
+@pytest.mark.parametrize(
+    ("columns", "keys", "hides"),
+    [
+        # Messages may have keys of columns that are not the log's.
+        ({"mail": mask("hash")}, (), (True, True)),
+        ({"mail": mask("hash")}, (("id",),), (True, True)),
+        ({"mail": mask("last4")}, (), (True, False)),
+        ({"mail": mask("null")}, (("id",), ("mail",)), (True, False)),
+        ({"mail": mask("null")}, (("id",), ("nick",)), (False, False)),
+        ({"mail": "string"}, (), (False, False)),
+        (
+            {"by": {**mask("last4"), "from": "metadata", "path": "source.user"}},
+            (("id",),),
+            (False, True),
+        ),
+    ],
+)
+def test_no_digest_of_a_key_update_lets_a_masked_value_be_guessed(
+    columns: dict[str, Any], keys: tuple[tuple[str, ...], ...], hides: tuple[bool, bool]
+) -> None:
+    log = declarations.rows_of(declared({"id": "int"}, columns), keys)
+
+    def digests(source: str) -> list[str | None]:
+        notes = f'{{"new_key":"{{\\"mail\\":\\"b\\"}}","source":{source}}}'.encode()
+        change = Change("delete", image(id=1), None, b'{"mail":"a"}', notes)
+        update = row_of(change, log)["_key_update"]
+        return [update["id"], update["change"]]
+
+    plain = [md5(text).hexdigest() for text in (b'{"mail":"a"} {"mail":"b"}', b'{"user":"me"}')]
+    found = digests('{"user":"me"}')
+    assert tuple(digest != clear for digest, clear in zip(found, plain, strict=True)) == hides
+    # A delete and its insert are still of one update.
+    assert digests('{"user":"me"}') == found and found[0] is not None
 
 
 def test_a_column_beside_the_row_and_one_inside_of_a_field_are_masked() -> None:
