@@ -6,16 +6,19 @@ them, by minute and topic, in a file of dbt's folder of artifacts.
 """
 
 import math
-import os
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from hashlib import md5
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Final, NamedTuple
 from urllib.parse import quote
 
 import msgspec
+
+from dbt_lakehouse.lake.catalog import CATALOG_URI, WAREHOUSE
+from dbt_lakehouse.redaction import without_secrets
 
 _GROWTH: Final = 1.1
 _MINUTES: Final = 60
@@ -82,12 +85,23 @@ class _Kept(msgspec.Struct):
     """By minutes since 1970 and topic."""
 
 
-class HourOfLags:
-    """The lags of the last hour, in a file. What an earlier process has kept there counts on."""
+def hour_file(target: Path, settings: Mapping[str, str], gold: str) -> Path:
+    """The file of a lake's hour in dbt's folder of artifacts, which several can share; ``settings``
+    are the lake's, ``gold`` the schema of its gold tables.
+    """
+    lake = without_secrets(f"{settings.get(CATALOG_URI)} {settings.get(WAREHOUSE)}")
+    digest = md5(lake.encode(), usedforsecurity=False).hexdigest()
+    return target / _FOLDER / f"{quote(gold, safe='')}-{digest[:8]}.json"
 
-    def __init__(self, target: Path, gold: str) -> None:
-        self._file: Final = _file(target, gold)
-        self._kept: Final = _read(self._file)
+
+class HourOfLags:
+    """The lags of the last hour, in a file (``hour_file``). What an earlier process has kept there
+    counts on.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self._file: Final = file
+        self._kept: Final = _read(file)
 
     def add(self, topic: str, at: datetime, lags: Buckets) -> None:
         """Add those of messages of a topic that gold has had since a moment."""
@@ -100,16 +114,22 @@ class HourOfLags:
             del self._kept.minutes[minute]
         self._file.parent.mkdir(parents=True, exist_ok=True)
         with NamedTemporaryFile(dir=self._file.parent, delete=False) as written:
-            written.write(msgspec.json.encode(self._kept))
-        os.replace(written.name, self._file)
+            partial = Path(written.name)
+            try:
+                written.write(msgspec.json.encode(self._kept))
+                written.close()
+                partial.replace(self._file)
+            except OSError:
+                partial.unlink(missing_ok=True)
+                raise
 
 
-def last_hour(target: Path, gold: str, now: datetime) -> dict[str, Buckets]:
-    """The lags of the last hour by topic, of gold tables in this schema; nothing where no stream
-    has kept any.
+def last_hour(file: Path, now: datetime) -> dict[str, Buckets]:
+    """The lags of the last hour by topic, of a file (``hour_file``); nothing where no stream has
+    kept any.
     """
     found: dict[str, Counter[int]] = {}
-    for minute, topics in _read(_file(target, gold)).minutes.items():
+    for minute, topics in _read(file).minutes.items():
         if _minute(now) - _MINUTES < minute <= _minute(now):
             for topic, lags in topics.items():
                 found.setdefault(topic, Counter()).update(lags)
@@ -118,10 +138,6 @@ def last_hour(target: Path, gold: str, now: datetime) -> dict[str, Buckets]:
 
 def _minute(moment: datetime) -> int:
     return int(moment.timestamp()) // 60
-
-
-def _file(target: Path, gold: str) -> Path:
-    return target / _FOLDER / f"{quote(gold, safe='')}.json"
 
 
 def _read(file: Path) -> _Kept:

@@ -33,7 +33,7 @@ from dbt_lakehouse.dbt.news import News as Pairs
 from dbt_lakehouse.dbt.stalled import TopicsStalledError
 from dbt_lakehouse.dbt.tables import look_at
 from dbt_lakehouse.errors import ConfigurationError
-from dbt_lakehouse.lags import HourOfLags
+from dbt_lakehouse.lags import HourOfLags, hour_file
 from dbt_lakehouse.lake import bronze
 from dbt_lakehouse.lake.catalog import CATALOG
 from dbt_lakehouse.lake.locks import hold_topic
@@ -201,7 +201,7 @@ class _Cycles:
         self._newest: datetime | None = None
         project = watched.project
         self._lags: Final = StreamLags(
-            HourOfLags(target_folder(project.root), project.gold),
+            HourOfLags(hour_file(target_folder(project.root), project.settings, project.gold)),
             lambda sentence: tell(f"{now()} {sentence}"),
         )
         self._upkeep: Final = Upkeep(spark, options.maintain_seconds)
@@ -347,9 +347,12 @@ class _Cycles:
         self._note_lags(events, models)
 
     def _note_lags(self, events: Table | None, models: Sequence[Any]) -> None:
-        pairs = [] if events is None else Pairs(events).pairs
-        mine = [pair for pair in pairs if pair[0] in self._lags.topics]
-        self._lags.built(tables_of_topics(mine, self._watched.manifest().nodes), models)
+        def tables(topics: Collection[str]) -> Mapping[str, Collection[str]]:
+            pairs = [] if events is None else Pairs(events).pairs
+            mine = [pair for pair in pairs if pair[0] in topics]
+            return tables_of_topics(mine, self._watched.manifest().nodes)
+
+        self._lags.built(tables, models)
 
     @property
     def _has_landed(self) -> bool:

@@ -7,7 +7,7 @@ from typing import Final
 from dbt_lakehouse.config.profile import Place
 from dbt_lakehouse.config.project import Project, target_folder
 from dbt_lakehouse.errors import ConfigurationError, LakehouseError
-from dbt_lakehouse.lags import last_hour
+from dbt_lakehouse.lags import hour_file, last_hour
 from dbt_lakehouse.lake.reader import Reader
 from dbt_lakehouse.redaction import without_secrets
 from dbt_lakehouse.report.facts import Facts, of_runs
@@ -30,10 +30,10 @@ def leave(run: Run, project: Project, target: Path) -> Path:
         now = datetime.now(UTC)
         try:
             facts = gather(project.reader(sparing=True), project.gold, project.silver, runs, now)
+            facts.built = last_hour(hour_file(target, project.settings, project.gold), now)
         except Exception as error:
             facts = of_runs(runs, now)
             facts.trouble = _told(error)
-        facts.built = last_hour(target, project.gold, now)
         write_page(facts, path, target)
     except BaseException:
         path.unlink(missing_ok=True)
@@ -74,7 +74,7 @@ def report(
         show_payloads=show_payloads,
     )
     facts.project = place.project
-    facts.built = last_hour(target, place.gold, now)
+    facts.built = last_hour(hour_file(target, place.settings, place.gold), now)
     if not runs and not facts.gold and not facts.others:
         raise ConfigurationError("there is nothing to report yet: `dbt build` makes the tables")
     path = output or target / _PAGE

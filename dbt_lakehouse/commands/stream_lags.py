@@ -3,7 +3,8 @@ them, until gold has them (``lags``). A side matter: no cycle fails by it.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
@@ -22,6 +23,10 @@ class Landing(NamedTuple):
     ages: Buckets
 
 
+TablesOf = Callable[[Collection[str]], Mapping[str, Collection[str]]]
+"""The models that make gold of topics' events, as of ``tables_of_topics``."""
+
+
 class StreamLags:
     """The lags of one stream. ``tell`` takes a sentence for the user."""
 
@@ -32,13 +37,17 @@ class StreamLags:
         self._waiting: dict[str, Landing] = {}
         self._told = ""
 
-    @property
-    def topics(self) -> Collection[str]:
-        """The topics of which gold does not have all yet."""
-        return self._waiting.keys()
-
     def landed(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Note what a landing has landed: by partition its topic, ages and when it was checked."""
+        with self._telling():
+            self._wait(rows)
+
+    def built(self, tables: TablesOf, models: Sequence[Any]) -> None:
+        """Note what a cycle has built: ``models`` are the results of its models."""
+        with self._telling():
+            self._count(tables(self._waiting.keys()), models)
+
+    def _wait(self, rows: Sequence[Mapping[str, Any]]) -> None:
         for topic in sorted({row["topic"] for row in rows if row["landed_ages"]}):
             ages: Counter[int] = Counter()
             for row in rows:
@@ -49,16 +58,6 @@ class StreamLags:
             if (before := self._waiting.get(topic)) is not None:
                 ages += grown(before.ages, (at - before.at).total_seconds())
             self._waiting[topic] = Landing(topic, at, ages)
-
-    def built(self, tables: Mapping[str, Collection[str]], models: Sequence[Any]) -> None:
-        """Note what a cycle has built; ``tables`` as of ``tables_of_topics``, ``models`` are the
-        results of its models.
-        """
-        try:
-            self._count(tables, models)
-        # Gold has its rows all the same, whatever it is.
-        except Exception as error:
-            self._tell_once(f"the lags of the last hour can't be written: {error}")
 
     def _count(self, tables: Mapping[str, Collection[str]], models: Sequence[Any]) -> None:
         waiting = {}
@@ -72,10 +71,17 @@ class StreamLags:
         self._waiting = waiting
         self._hour.keep(datetime.now(UTC))
 
-    def _tell_once(self, sentence: str) -> None:
-        if sentence != self._told:
-            self._told = sentence
-            self._tell(sentence)
+    @contextmanager
+    def _telling(self) -> Iterator[None]:
+        """What fails is told, and once if it is always the same."""
+        try:
+            yield
+        # Gold has its rows all the same, whatever it is.
+        except Exception as error:
+            sentence = f"the lags of the last hour can't be noted: {error}"
+            if sentence != self._told:
+                self._told = sentence
+                self._tell(sentence)
 
 
 def tables_of_topics(

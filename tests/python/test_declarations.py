@@ -428,11 +428,6 @@ def test_what_a_gold_table_says_of_masks_makes_it_no_other_one() -> None:
     assert changes(before, after) == changes(after, before) == declarations.Changes({})
 
 
-def test_all_models_know_the_formats_of_aerospike() -> None:
-    model = (ROOT / "shared" / "models" / "silver" / "set_less_deletes.sql").read_text()
-    assert AEROSPIKE in model
-
-
 def test_types_of_columns_that_are_not_taken_do_not_matter() -> None:
     def note(**columns: str) -> Fold:
         return declarations.fold(log(columns={"note": "string", **columns}), ["note"])

@@ -15,13 +15,19 @@ from dbt_lakehouse.lags import (
     Spread,
     bucket_of,
     grown,
+    hour_file,
     last_hour,
     seconds_of,
     spread_of,
 )
+from dbt_lakehouse.lake.catalog import WAREHOUSE
 
 NOW = datetime(2026, 11, 27, 14, 30, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
+
+
+def file_of(target: Path, lake: str = "file:///lake", gold: str = "gold") -> Path:
+    return hour_file(target, {WAREHOUSE: lake}, gold)
 
 
 def exact(lags: list[float], share: float) -> float:
@@ -66,28 +72,30 @@ def test_a_clock_that_is_ahead_gives_the_shortest_lag() -> None:
 def test_an_hour_is_kept_whatever_process_has_written_it(tmp_path: Path) -> None:
     dice = random.Random("lags")
     for at in (NOW - 61 * MINUTE, NOW - 59 * MINUTE, NOW):
-        hour = HourOfLags(tmp_path, "gold")
+        hour = HourOfLags(file_of(tmp_path))
         for topic in ("a", "b/ü"):
             hour.add(topic, at, {bucket_of(dice.uniform(1, 2)): 2, bucket_of(60.0): 1})
         hour.keep(at)
-    found = last_hour(tmp_path, "gold", NOW)
+    found = last_hour(file_of(tmp_path), NOW)
     assert {topic: sum(lags.values()) for topic, lags in found.items()} == {"a": 6, "b/ü": 6}
-    later = last_hour(tmp_path, "gold", NOW + 30 * MINUTE)
+    later = last_hour(file_of(tmp_path), NOW + 30 * MINUTE)
     assert {topic: sum(lags.values()) for topic, lags in later.items()} == {"a": 3, "b/ü": 3}
-    assert last_hour(tmp_path, "gold", NOW + 60 * MINUTE) == {}
-    # Where nothing streams, and in another gold, there is nothing, and never 0.
-    assert last_hour(tmp_path, "dev_gold", NOW) == {} and spread_of([]) is None
+    assert last_hour(file_of(tmp_path), NOW + 60 * MINUTE) == {}
+    # Where nothing streams, and in another lake or gold, there is nothing, and never 0.
+    for other in (file_of(tmp_path, gold="dev_gold"), file_of(tmp_path, lake="s3://lake")):
+        assert last_hour(other, NOW) == {}
+    assert spread_of([]) is None
     (file,) = (tmp_path / "stream").iterdir()
     assert file.stat().st_size < 500
 
 
 def test_what_another_version_has_written_is_passed_over(tmp_path: Path) -> None:
     (tmp_path / "stream").mkdir()
-    (tmp_path / "stream" / "gold.json").write_text('{"minutes": [1]}')
-    assert last_hour(tmp_path, "gold", NOW) == {}
-    hour = HourOfLags(tmp_path, "gold")
+    file_of(tmp_path).write_text('{"minutes": [1]}')
+    assert last_hour(file_of(tmp_path), NOW) == {}
+    hour = HourOfLags(file_of(tmp_path))
     hour.add("a", NOW, {3: 1})
     hour.keep(NOW)
-    assert spread_of(last_hour(tmp_path, "gold", NOW).values()) == Spread(
+    assert spread_of(last_hour(file_of(tmp_path), NOW).values()) == Spread(
         1, seconds_of(3), seconds_of(3)
     )

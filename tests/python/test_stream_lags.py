@@ -1,6 +1,7 @@
 """What a stream notes of lags: until gold has what has landed, and never at a cycle's cost."""
 
 from collections import Counter
+from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,7 +12,11 @@ from dbt_lakehouse.lags import HourOfLags, bucket_of, last_hour
 
 NOW: Final = datetime.now(UTC)
 GOLD: Final = "model.shop.orders"
-TABLES: Final = {"orders": {GOLD}}
+
+
+def tables(topics: Collection[str]) -> dict[str, set[str]]:
+    assert {*topics} <= {"orders"}
+    return {topic: {GOLD} for topic in topics}
 
 
 def landed(topic: str, at: datetime, ages: dict[int, int]) -> list[dict[str, Any]]:
@@ -24,27 +29,35 @@ def result(status: str, at: datetime) -> Any:
 
 
 def test_what_has_landed_waits_until_gold_has_it(tmp_path: Path) -> None:
-    lags = StreamLags(HourOfLags(tmp_path, "gold"), print)
+    lags = StreamLags(HourOfLags(tmp_path / "hour" / "gold.json"), print)
     lags.landed(landed("orders", NOW - timedelta(seconds=10), {bucket_of(1): 3}))
-    lags.built(TABLES, [result("error", NOW)])
-    assert [*lags.topics] == ["orders"] and last_hour(tmp_path, "gold", NOW) == {}
+    lags.built(tables, [result("error", NOW)])
+    assert last_hour(tmp_path / "hour" / "gold.json", NOW) == {}
     lags.landed(landed("orders", NOW, {bucket_of(1): 2}))
-    lags.built(TABLES, [result("success", NOW + timedelta(seconds=1))])
-    assert not lags.topics
-    assert last_hour(tmp_path, "gold", NOW + timedelta(minutes=1)) == {
+    lags.built(tables, [result("success", NOW + timedelta(seconds=1))])
+    assert last_hour(tmp_path / "hour" / "gold.json", NOW + timedelta(minutes=1)) == {
         "orders": Counter({bucket_of(2): 2, bucket_of(12): 3})
     }
 
 
 def test_whatever_goes_wrong_is_told_once(tmp_path: Path) -> None:
     told: list[str] = []
-    (tmp_path / "stream").touch()
-    lags = StreamLags(HourOfLags(tmp_path, "gold"), told.append)
+    (tmp_path / "hour").touch()
+    lags = StreamLags(HourOfLags(tmp_path / "hour" / "gold.json"), told.append)
     for _ in range(2):
         lags.landed(landed("orders", NOW, {bucket_of(1): 3}))
-        lags.built(TABLES, [result("success", NOW)])
-    assert len(told) == 1 and "the lags of the last hour can't be written" in told[0]
+        lags.built(tables, [result("success", NOW)])
+    assert len(told) == 1 and "the lags of the last hour can't be noted" in told[0]
     # A mistake of ours.
     lags.landed(landed("orders", NOW, {bucket_of(1): 3}))
-    lags.built(TABLES, [SimpleNamespace(node=SimpleNamespace(unique_id=GOLD))])
+    lags.built(tables, [SimpleNamespace(node=SimpleNamespace(unique_id=GOLD))])
     assert len(told) == 2 and "has no attribute 'status'" in told[1]
+    lags.landed([{"topic": "orders", "landed_ages": [(3, 1)]}])
+    assert len(told) == 3 and "checked_at" in told[2]
+
+    def fails(topics: Collection[str]) -> dict[str, set[str]]:
+        raise ValueError("no tables")
+
+    lags.built(fails, [])
+    lags.built(fails, [])
+    assert len(told) == 4 and told[3].endswith("can't be noted: no tables")

@@ -7,7 +7,7 @@ from dbt_lakehouse.commands.status.last_run import read_run
 from dbt_lakehouse.commands.status.report import Report, report_of
 from dbt_lakehouse.config.project import Project, target_folder
 from dbt_lakehouse.errors import LakehouseError
-from dbt_lakehouse.lags import last_hour
+from dbt_lakehouse.lags import hour_file, last_hour
 
 
 def status(project: Project, *, ask_kafka: bool) -> tuple[Report, LakehouseError | None]:
@@ -21,7 +21,7 @@ def status(project: Project, *, ask_kafka: bool) -> tuple[Report, LakehouseError
         project.silver,
         undecoded=project.variables.get("undecoded_topics") or (),
         last_run=read_run(target, project.gold),
-        built=last_hour(target, project.gold, datetime.now(UTC)),
+        built=last_hour(hour_file(target, project.settings, project.gold), datetime.now(UTC)),
     )
     if not ask_kafka:
         return report_of(facts), None
