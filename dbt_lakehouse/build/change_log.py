@@ -74,6 +74,9 @@ class ChangeLog(Building):
         """
         run = self.run
         doubts: list[str] = []
+        if not run.is_incremental or run.is_declared_anew:
+            # Theirs would fail when silver is another one already.
+            self.lake.check_contracts_behind(self.model.node, self.rows.log)
         if run.anew:
             self._forget_followed()
         if run.truncates_crossed:

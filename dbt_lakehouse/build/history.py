@@ -42,13 +42,7 @@ class History(Refolding):
 
     @property
     def columns(self) -> Sequence[str]:
-        return [
-            *self.fold.key,
-            *self.fold.history_columns,
-            "valid_from",
-            "valid_to",
-            "is_current",
-        ]
+        return self.fold.version_columns
 
     @property
     def identity(self) -> Sequence[str]:
@@ -91,10 +85,6 @@ class BitemporalHistory(History):
     version that a late event changes is not rewritten: it gets an end of its being recorded, and
     what is known now a beginning.
     """
-
-    @property
-    def columns(self) -> Sequence[str]:
-        return [*super().columns, *RECORDED]
 
     def merge_sql(self, folded: str, touched: str) -> str:
         columns = [each for each in self.lake.columns_of(self.this) if each not in RECORDED]

@@ -121,6 +121,10 @@ class Lake(Protocol):
         """Stop a model whose contract is enforced if it has other columns."""
         ...
 
+    def check_contracts_behind(self, log: Any, declared: Mapping[str, Any]) -> None:
+        """The same of the gold tables and histories of a change log that this command builds."""
+        ...
+
     def count(self, table: str, counters: Mapping[str, int | None], as_of: str) -> None:
         """Add counters of a table to those of the command, when that is done."""
         ...

@@ -446,6 +446,19 @@ class Fold:
         expiry = ["_expires_at"] if self.namespace is not None else []
         return [*self.columns, "_occurred_at", "_position", *expiry]
 
+    @property
+    def version_columns(self) -> list[str]:
+        """The columns of a history, in order."""
+        recorded = ["recorded_from", "recorded_to"] if self.bitemporal else []
+        return [
+            *self.key,
+            *self.history_columns,
+            "valid_from",
+            "valid_to",
+            "is_current",
+            *recorded,
+        ]
+
     def typed(self, columns: Sequence[str]) -> dict[str, str]:
         """Columns (quoted or not) with their types."""
         return {name: self.types[name] for name in (column.strip("`") for column in columns)}

@@ -107,6 +107,22 @@ def fold_of_model(
     return declarations.fold(log, meta["current_state"]["columns"])
 
 
+def built_of(graph: Mapping[str, Any], log: str) -> list[Any]:
+    """The models of the gold tables and histories of a change log, by its unique id."""
+    return [
+        node
+        for node in _models(graph)
+        if is_of_log(node) and any(each.unique_id == log for each in _logs(graph, node))
+    ]
+
+
+def columns_of_model(node: Any, of: Fold) -> list[str]:
+    """The columns of the table of a gold table or history."""
+    if "history" in node.config.meta:
+        return of.version_columns
+    return of.rows_columns if of.keyless else of.gold_columns
+
+
 def of_namespaces(graph: Mapping[str, Any]) -> list[Any]:
     """The models of gold tables and histories of Aerospike sets, whose rows can expire."""
     return [

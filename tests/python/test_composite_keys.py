@@ -267,6 +267,26 @@ def test_what_can_not_be_done_says_why(readings: Readings) -> None:
     assert readings.gold() == {**before, SECOND: 10}
 
 
+def test_a_contract_is_held_before_silver_is_made_anew(readings: Readings) -> None:
+    lake, contract = readings.lake, readings.lake.project / "models/gold/readings.yml"
+    text, before = contract.read_text(), lake.current_snapshot("silver.readings_changes")
+    model = json.loads(text)
+    (level,) = (each for each in model["models"][0]["columns"] if each["name"] == "level")
+    level["data_type"] = "string"
+    contract.write_text(json.dumps(model))
+    refresh = ("run", "--full-refresh", "-s", "readings_changes", "readings")
+    refused = lake.outcomes(*refresh, as_of=AS_OF)
+    contract.write_text(text)
+    message = " ".join(refused["readings_changes"].message.split())
+    assert "readings: level is declared string, and the model makes it" in message
+    assert refused["readings"].status == "skipped"
+    assert lake.current_snapshot("silver.readings_changes") == before
+    # One that is not built is none of the command's business.
+    contract.write_text(json.dumps(model))
+    assert lake.dbt("run", "-s", "readings_changes", as_of=AS_OF) == {"readings_changes": "success"}
+    contract.write_text(text)
+
+
 def test_a_changed_description_is_found_and_written(readings: Readings) -> None:
     lake, contract = readings.lake, readings.lake.project / "models/gold/readings.yml"
     modified = ("run", "-s", "state:modified+", "--state", str(lake.folder / "state"))

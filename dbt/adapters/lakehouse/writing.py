@@ -15,6 +15,7 @@ from dbt_common.exceptions import DbtRuntimeError
 from pyspark.sql import Observation
 from pyspark.sql.functions import expr
 
+from dbt import selected_resources
 from dbt.adapters.lakehouse.base import told
 from dbt.adapters.lakehouse.models import ModelAdapter
 from dbt_lakehouse.dbt import (
@@ -228,6 +229,13 @@ class WritingAdapter(ModelAdapter):
         """Stop a model whose contract is enforced if it has other columns, or of other types."""
         if model["config"]["contract"]["enforced"]:
             contracts.check(model["name"], model["columns"], of.typed(columns), self.follows(model))
+
+    def check_contracts_behind(self, log: Any, declared: Mapping[str, Any]) -> None:
+        for node in project.built_of(self._nodes, log["unique_id"]):
+            if node.unique_id in selected_resources.SELECTED_RESOURCES:
+                of = project.fold_of_model(self._nodes, node, declared)
+                model = node.to_dict()
+                self.check_contract(model, of, project.columns_of_model(node, of))
 
     @available.parse_none
     @told
