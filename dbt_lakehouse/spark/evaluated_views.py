@@ -54,7 +54,12 @@ class EvaluatedViews:
         observed = rows.observe(name, expr(aggregate).alias("taken"))
         self.create(name, observed)
         metrics = observed._jdf.queryExecution().observedMetrics()
-        taken: dict[str, Any] = json.loads(metrics.apply(name).json(), parse_float=Decimal)["taken"]
+        if metrics.contains(name):
+            row = metrics.apply(name).json()
+        else:
+            # Of a plan that Spark knows to be empty, nothing is executed.
+            row = self._spark.sql(f"select {aggregate} as taken from {name}").toJSON().first()
+        taken: dict[str, Any] = json.loads(row, parse_float=Decimal)["taken"]
         return taken
 
     def has(self, name: str) -> bool:

@@ -202,6 +202,7 @@ def test_a_name_can_be_used_again_and_is_gone_when_dropped(session: LakeSession)
         # In two tasks, behind a shuffle.
         "select id % 3 as id, max(cast(id as decimal(38, 2))) as amount"
         " from range(0, 4, 1, 2) group by 1",
+        "select id, cast(id as decimal(38, 2)) as amount from range(4) where false",
     ],
 )
 def test_what_is_observed_of_a_view_is_what_a_query_of_it_gives(
