@@ -137,10 +137,16 @@ class FramedReader:
 
     def __init__(self, frames: Names, makes: "Mapping[Path, Make]", key_row: "Make") -> None:
         """``makes`` as of ``avro_columns.reader_of``, for values; ``key_row`` makes keys of their
-        values, in the order of the schema. Raises ``ValueError`` for schemas that aren't plain.
+        values, in the order of the schema. Raises ``ValueError`` for schemas that aren't plain,
+        and where the packages that read by column aren't installed.
         """
         # Arrow takes a moment to load, and many commands have no use for it.
-        from python_udfs.text import avro_columns
+        try:
+            from python_udfs.text import avro_columns
+        except ModuleNotFoundError as error:
+            if error.name not in ("pyarrow", "pyruhvro"):
+                raise
+            raise ValueError(str(error)) from None
 
         self._key_frame, self._frame = frames
         self._schemas: Final = {frame: schema_of(frame) for frame in frames if frame}

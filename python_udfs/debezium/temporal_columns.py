@@ -1,10 +1,11 @@
 """Columns of times converted at once: what ``values`` gives for each value, in a fifth of the time,
-where all are as they are most often.
+where all are as they are most often. Integers are left to it where Arrow isn't installed.
 """
 
 import re
 from collections.abc import Callable
 from functools import partial
+from importlib.util import find_spec
 from typing import Any, Final
 
 from python_udfs.core.events import MAX_TIME_MS, MIN_TIME_MS
@@ -18,6 +19,7 @@ _UTC_LINES: Final = re.compile(
 )
 _TEXTS: Final = frozenset({str})
 _INTEGERS: Final = frozenset({int})
+_HAS_ARROW: Final = find_spec("pyarrow") is not None
 
 
 def _instants(values: list[Any]) -> list[Any] | None:
@@ -32,7 +34,7 @@ def _instants(values: list[Any]) -> list[Any] | None:
 
 def _timestamps(unit: str, per_millisecond: int, zone: str, values: list[Any]) -> list[Any] | None:
     there = [each for each in values if each is not None]
-    if not there or not _INTEGERS.issuperset(map(_type_of, there)):
+    if not _HAS_ARROW or not there or not _INTEGERS.issuperset(map(_type_of, there)):
         return None
     first, last = MIN_TIME_MS * per_millisecond, MAX_TIME_MS * per_millisecond
     if not first <= min(there) <= max(there) <= last:

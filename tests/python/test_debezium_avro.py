@@ -3,6 +3,7 @@
 import json
 import random
 import struct
+import sys
 import tracemalloc
 from base64 import b64encode
 from typing import Any
@@ -288,6 +289,17 @@ def test_what_is_alike_is_read_together() -> None:
     small = envelope({"field": "id", "type": "int16"}, field("at", "int64", TIME + "MicroTime"))
     rows = [{"id": 1, "at": 5}, {"id": -(2**15), "at": None}]
     assert together([payload_of(row) for row in rows], small) == 24
+
+
+@pytest.mark.parametrize("package", ["pyarrow", "pyruhvro"])
+def test_without_its_extra_each_is_read_alone(
+    package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    know(KEY_ID, avro_schema(KEY_BLOCK))
+    monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.delitem(sys.modules, "python_udfs.text.avro_columns", raising=False)
+    monkeypatch.delattr("python_udfs.text.avro_columns", raising=False)
+    assert together([payload_of(AFTER)], ORDER) == 0
 
 
 def test_a_schema_that_has_changed_is_read_anew() -> None:
