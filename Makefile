@@ -109,7 +109,7 @@ sbom: setup ## list the packages and jars of a runtime with their checksums: tar
 clean: ## delete the lake, dbt's output, logs and temporary files; keep .venv and the jars
 	rm -rf lake target logs .cache/tmp .cache/test.log .pytest_cache .hypothesis .mypy_cache .ruff_cache
 
-lock: prerequisites ## pin and hash requirements*.in anew
+lock: prerequisites ## pin and hash requirements/*.in and requirements-*.in anew
 	@.ci/lock
 
 prerequisites:

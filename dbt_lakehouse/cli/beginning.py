@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dbt_lakehouse.cli.options import OneOf, names, project_options
+from dbt_lakehouse.cli.options import OneOf, names, needs, project_options
 from dbt_lakehouse.commands.standard_streams import say, terminal_width
 from python_udfs.registry import FORMATS
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
+@needs("lake")
 @click.argument("folder", default=".", type=click.Path(path_type=Path))
 @click.option("--name", help="Name of the project (default: like the folder).")
 @click.option(
@@ -46,6 +47,7 @@ def init(
 
 
 @click.command()
+@needs("lake", "sql")
 @click.argument("topics", nargs=-1, required=True, metavar="TOPIC...")
 @click.option(
     "--captures",

@@ -11,6 +11,7 @@ from dbt_lakehouse.cli.options import (
     TableName,
     key_lines,
     names,
+    needs,
     project_options,
     quarantine_options,
 )
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
+@needs("lake", "sql")
 @click.option("--topic", "topics", multiple=True, required=True, help="A topic that has landed.")
 @click.option("--table", help="Only this source table: TABLE, SCHEMA.TABLE or DB.SCHEMA.TABLE.")
 @click.option("--name", help="Name of the gold table (default: like the source table).")
@@ -81,6 +83,7 @@ def generate(
 
 
 @click.command()
+@needs("lake", "sql")
 @quarantine_options
 @click.option("--json", "as_json", is_flag=True, help="Print the counts as JSON.")
 @project_options
@@ -99,6 +102,7 @@ def redrive(
 
 
 @click.command()
+@needs("lake")
 @click.argument("tables", nargs=-1, type=TableName())
 @click.option("--dry-run", is_flag=True, help="Only say what there is to do.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was done as JSON, a line each.")
@@ -118,6 +122,7 @@ def maintain(project: "Project", tables: tuple[str, ...], dry_run: bool, as_json
 
 
 @click.command()
+@needs("lake")
 @click.option("--table", type=TableName(gold_only=True), help="The gold table whose key it is.")
 @click.option(
     "--key",
@@ -166,6 +171,7 @@ def forget(
 
 
 @click.command()
+@needs("lake")
 @click.option("--to", "to", required=True, metavar="TARGET", help="The target with that catalog.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was done as JSON.")
 @project_options
@@ -182,6 +188,7 @@ def migrate_catalog(project: "Project", to: str, as_json: bool) -> None:
 
 
 @click.command()
+@needs("lake")
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print what was copied as JSON.")
 @project_options
@@ -200,6 +207,7 @@ def backup(project: "Project", folder: Path, as_json: bool) -> None:
 
 
 @click.command()
+@needs("lake")
 @click.option("--json", "as_json", is_flag=True, help="Print what was recovered as JSON.")
 @project_options
 def recover(project: "Project", as_json: bool) -> None:

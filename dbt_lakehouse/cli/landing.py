@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from dbt_lakehouse.cli.options import Count, OneOf, project_options, set_by_signals
+from dbt_lakehouse.cli.options import Count, OneOf, needs, project_options, set_by_signals
 from dbt_lakehouse.commands.standard_streams import Input, fail, opened, say, write
 from dbt_lakehouse.errors import LakehouseError
 from dbt_lakehouse.landing.captures import CaptureError
@@ -61,6 +61,7 @@ def decode(format_name: str, file: str) -> None:
 
 
 @click.command()
+@needs("lake")
 @click.argument("files", nargs=-1)
 @click.option("--kafka", "from_kafka", is_flag=True, help="Land what is new in Kafka.")
 @click.option(
@@ -138,6 +139,7 @@ def _land_from_kafka(
 
 
 @click.command()
+@needs("lake")
 @click.option("--topic", "topics", multiple=True, help="Only this topic; can be given again.")
 @click.option(
     "--interval",

@@ -15,6 +15,7 @@ from click.shell_completion import CompletionItem
 
 from dbt_lakehouse.commands.standard_streams import fail, opened
 from dbt_lakehouse.errors import LakehouseError
+from dbt_lakehouse.extras import missing, require
 from dbt_lakehouse.texts import did_you_mean
 from python_udfs.core.errors import CODES
 
@@ -69,6 +70,8 @@ class TableName(click.ParamType[str]):
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
+        if missing("sql"):
+            return []
         from dbt_lakehouse.config.profile import find
         from dbt_lakehouse.config.project import ProjectOptions
         from dbt_lakehouse.lake.catalog import entries
@@ -85,6 +88,20 @@ class TableName(click.ParamType[str]):
             for name in names
             if name.startswith(incomplete) and not (self._gold_only and "." in name)
         ]
+
+
+def needs(*extras: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Have a command say which of the extras that it needs are missing, before it does anything."""
+
+    def with_extras(command: Callable[..., None]) -> Callable[..., None]:
+        @wraps(command)
+        def checked(**options: Any) -> None:
+            require(*extras)
+            command(**options)
+
+        return checked
+
+    return with_extras
 
 
 def project_options(

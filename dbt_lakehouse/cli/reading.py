@@ -15,6 +15,7 @@ from dbt_lakehouse.cli.options import (
     TableName,
     key_lines,
     names,
+    needs,
     place_options,
     project_options,
     quarantine_options,
@@ -29,6 +30,7 @@ from dbt_lakehouse.commands.standard_streams import (
     write,
     write_error,
 )
+from dbt_lakehouse.extras import require
 from dbt_lakehouse.report import WEBHOOK_FORMATS
 from dbt_lakehouse.telling import tell
 from python_udfs.registry import FORMATS
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
+@needs("sql")
 @click.argument("query", required=False)
 @click.option("--as-of", metavar="TIME", help="Read the tables as they were then (UTC).")
 @click.option("--limit", type=Count(min=0), help="Print so many rows at most.")
@@ -92,6 +95,7 @@ def sql(
 
 
 @click.command()
+@needs("sql")
 @click.argument("tables", nargs=-1, type=TableName())
 @click.option("--limit", type=Count(min=0), help="So many rows of each (default: 5).")
 @click.option("--columns", metavar="COLUMN,...", help="Only these, in this order.")
@@ -119,6 +123,7 @@ def show(
 
 
 @click.command()
+@needs("lake", "sql")
 @click.option(
     "--table",
     required=True,
@@ -207,6 +212,7 @@ def explain(options: "ProjectOptions", everything: bool, as_json: bool, **given:
 
 
 @click.command()
+@needs("lake")
 @click.option("--topic", required=True, help="A topic of Kafka, landed or not.")
 @click.option(
     "--limit",
@@ -228,6 +234,7 @@ def peek(project: "Project", topic: str, limit: int, as_json: bool) -> None:
 
 
 @click.command()
+@needs("lake", "sql")
 @click.option("--topic", required=True, help="A topic that has landed.")
 @click.option("--partition", type=Count(min=0), help="Only of this partition.")
 @click.option("--offset", type=Count(min=0), help="Only of the message with this offset.")
@@ -276,6 +283,7 @@ def events(
 
 
 @click.command()
+@needs("sql")
 @quarantine_options
 @click.option(
     "--examples",
@@ -302,6 +310,7 @@ def quarantine(place: "Place", show_payloads: bool, as_json: bool, **chosen: Any
 
 
 @click.command()
+@needs("lake", "sql")
 @click.option("--json", "as_json", is_flag=True, help="Print it as one JSON document.")
 @click.option("--openmetrics", metavar="FILE", help="Write the numbers for Prometheus, too.")
 @click.option("--no-kafka", is_flag=True, help="Don't ask Kafka, which takes Spark.")
@@ -316,8 +325,10 @@ def status(project: "Project", as_json: bool, openmetrics: str | None, no_kafka:
     """
     from dbt_lakehouse.commands.status.command import status as look
 
-    if openmetrics is not None and not Path(openmetrics).absolute().parent.is_dir():
-        fail(f"--openmetrics {openmetrics}: there is no such folder")
+    if openmetrics is not None:
+        require("openmetrics")
+        if not Path(openmetrics).absolute().parent.is_dir():
+            fail(f"--openmetrics {openmetrics}: there is no such folder")
     report, trouble = look(project, ask_kafka=not no_kafka)
     if openmetrics is not None:
         from dbt_lakehouse.commands.status.openmetrics import write_metrics
@@ -331,6 +342,7 @@ def status(project: "Project", as_json: bool, openmetrics: str | None, no_kafka:
 
 
 @click.command()
+@needs("lake")
 @click.option("--json", "as_json", is_flag=True, help="Print the checks as JSON.")
 @partial(project_options, find=lambda options: options)
 def doctor(options: "ProjectOptions", as_json: bool) -> None:
@@ -350,6 +362,7 @@ def doctor(options: "ProjectOptions", as_json: bool) -> None:
 
 
 @click.command()
+@needs("lake", "report")
 @click.option("--open", "opens", is_flag=True, help="Show it in the browser, too.")
 @click.option(
     "--output",
@@ -402,6 +415,7 @@ def report(
 
 
 @click.command()
+@needs("lake")
 @click.option("--open", "opens", is_flag=True, help="Show it in the browser, too.")
 @project_options
 def docs(project: "Project", opens: bool) -> None:

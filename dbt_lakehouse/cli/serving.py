@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dbt_lakehouse.cli.options import Count, project_options, set_by_signals
+from dbt_lakehouse.cli.options import Count, needs, project_options, set_by_signals
 from dbt_lakehouse.commands.standard_streams import say
 
 if TYPE_CHECKING:
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
+@needs("lake")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen at.")
 @click.option(
     "--port",
@@ -94,6 +95,7 @@ def password(name: str) -> None:
 
 
 @click.command()
+@needs("lake")
 @click.option(
     "--archive", is_flag=True, help="Also make an archive of their classes: Spark starts sooner."
 )

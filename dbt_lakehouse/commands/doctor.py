@@ -22,12 +22,13 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from importlib.metadata import PackageNotFoundError, distribution, requires, version
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from dbt_lakehouse.config.paths import CACHE
 from dbt_lakehouse.config.project import Project, ProjectOptions, load
 from dbt_lakehouse.config.topics import topic_rules
 from dbt_lakehouse.errors import LakehouseError
+from dbt_lakehouse.extras import missing
 from dbt_lakehouse.lake import leases
 from dbt_lakehouse.lake.buckets import need_s3
 from dbt_lakehouse.lake.catalog import (
@@ -39,11 +40,13 @@ from dbt_lakehouse.lake.catalog import (
     sqlite_file,
 )
 from dbt_lakehouse.lake.locks import held_beside
-from dbt_lakehouse.lake.reader import Reader
 from dbt_lakehouse.redaction import without_secrets
 from dbt_lakehouse.spark.jars import JARS, S3_JARS, digest
 from dbt_lakehouse.spark.java import OLDEST, find_java, major_of
 from dbt_lakehouse.texts import counted
+
+if TYPE_CHECKING:
+    from dbt_lakehouse.lake.reader import Reader
 
 _Answer = TypeVar("_Answer")
 
@@ -55,6 +58,9 @@ _FEW: Final = 5
 _CLOCKS_DIFFER: Final = timedelta(minutes=1)
 _JAVA_VERSION: Final = re.compile(r'version "(\d[^"]*)"')
 _PINNED: Final = re.compile(r"([\w.-]+)(?:\[[^]]*\])?==([^;\s]+)")
+_EXTRA: Final = re.compile(r"\bextra == [\"']([\w-]+)")
+# What a run needs. Packages of other extras may have been left out.
+_NEEDED: Final = frozenset({"", "lake"})
 
 
 class State(StrEnum):
@@ -176,16 +182,17 @@ def _java() -> Check:
 
 def _packages() -> Check:
     """Whether what is installed is what is pinned, and its files are what was installed."""
-    pins = [pin for each in requires("cdc_lakehouse") or () if (pin := _PINNED.match(each))]
     wrong = []
     right = []
-    for pin in pins:
-        name, wanted = pin.groups()
+    left_out = []
+    for (name, wanted), extras in _pins().items():
         try:
             found = version(name)
         except PackageNotFoundError:
             found = "missing"
-        if found != wanted:
+        if found == "missing" and not extras & _NEEDED:
+            left_out.append(name)
+        elif found != wanted:
             wrong.append(f"{name} is {found}, and must be {wanted}")
         else:
             right.append(name)
@@ -194,7 +201,22 @@ def _packages() -> Check:
         wrong.append(f"not as they were installed: {', '.join(changed[:_FEW])}{more}")
     if wrong:
         return _fail("packages", f"{'; '.join(wrong)}: `make setup`, or install cdc_lakehouse anew")
-    return _ok("packages", f"{counted(len(pins), 'package')} as pinned and installed")
+    told = f"{counted(len(right), 'package')} as pinned and installed"
+    if left_out:
+        told += f"; of extras, not installed: {', '.join(left_out)}"
+    return _ok("packages", told)
+
+
+def _pins() -> dict[tuple[str, str], set[str]]:
+    """Names and versions of the packages that are asked for, and by which extras: the empty name
+    is what is always installed.
+    """
+    found: dict[tuple[str, str], set[str]] = {}
+    for each in requires("cdc_lakehouse") or ():
+        if pin := _PINNED.match(each):
+            extra = _EXTRA.search(each)
+            found.setdefault((pin[1], pin[2]), set()).add(extra[1] if extra else "")
+    return found
 
 
 def _changed_files(names: Iterable[str]) -> list[str]:
@@ -280,6 +302,9 @@ def _of_lake(project: Project) -> Iterator[Check]:
         yield _fail("catalog", f"{uri}: {error}")
         return
     yield _ok("catalog", f"{uri}, {counted(len(found), 'table')}")
+    if told := missing("sql"):
+        yield _warn("lake", f"tables are not looked at: {told}")
+        return
     try:
         yield from _within(lambda: _seen(project.reader(), uri))
     except (LakehouseError, OSError) as error:
@@ -313,12 +338,12 @@ def _folder(about: str, folder: Path, advice: str) -> Check:
     return _warn(about, f"{told}: {advice}") if free < _LITTLE_DISK else _ok(about, told)
 
 
-def _seen(reader: Reader, uri: str) -> list[Check]:
+def _seen(reader: "Reader", uri: str) -> list[Check]:
     """What the tables say."""
     return [_locks(reader, uri), _clock(reader)]
 
 
-def _locks(reader: Reader, uri: str) -> Check:
+def _locks(reader: "Reader", uri: str) -> Check:
     """Who is at work."""
     file = sqlite_file(uri)
     if file is not None:
@@ -336,7 +361,7 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
-def _clock(reader: Reader) -> Check:
+def _clock(reader: "Reader") -> Check:
     """Whether commits come from the future: leases and expiry go by clocks."""
     moment = now()
     ahead = {
@@ -380,6 +405,8 @@ def _schema_registry(project: Project) -> list[Check]:
         rule.format not in AVRO_FORMATS for rule in topic_rules(project.variables.get("topics"))
     ):
         return []
+    if told := missing("avro"):
+        return [_warn("schemas", f"Avro is read value by value, eight times as slow: {told}")]
     try:
         registry = configured()
         if registry is None:

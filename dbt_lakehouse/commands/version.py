@@ -1,16 +1,27 @@
 """`lakehouse --version`: which versions work together here."""
 
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
+from typing import Final
 
-from dbt_lakehouse.spark.jars import JARS
+from dbt_lakehouse.extras import missing
 
-_PACKAGES = ("dbt-core", "dbt-spark", "pyspark", "duckdb")
+_PACKAGES: Final = ("dbt-core", "dbt-spark", "pyspark", "duckdb")
 
 
 def versions() -> str:
     """A line for each part."""
-    iceberg = next(jar for jar in JARS if jar.coordinates.startswith("org.apache.iceberg:"))
     found = {"lakehouse": version("cdc_lakehouse")}
-    found |= {name: version(name) for name in _PACKAGES}
-    found["iceberg"] = iceberg.coordinates.split(":")[2]
+    found |= {name: _installed(name) for name in _PACKAGES}
+    if not missing("lake"):
+        from dbt_lakehouse.spark.jars import JARS
+
+        iceberg = next(jar for jar in JARS if jar.coordinates.startswith("org.apache.iceberg:"))
+        found["iceberg"] = iceberg.coordinates.split(":")[2]
     return "\n".join(f"{name} {number}" for name, number in found.items())
+
+
+def _installed(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "not installed"

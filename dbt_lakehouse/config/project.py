@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from dbt_lakehouse.errors import ConfigurationError, ReadError
+from dbt_lakehouse.extras import require
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -183,6 +184,8 @@ def load(options: ProjectOptions) -> Project:
 
     Raises ``ConfigurationError`` if it can't be read or its profile is not of ``type: lakehouse``.
     """
+    # Commands that read without dbt come here with a profile that is not plain.
+    require("lake")
     from dbt_lakehouse.config.mistakes import diagnosis, find_folders
 
     folders = find_folders(options.project_dir, options.profiles_dir)

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
 from dbt_lakehouse.errors import ConfigurationError, DamageError, ReadError, WriteError
+from dbt_lakehouse.extras import require
 from dbt_lakehouse.http import parsed
 from dbt_lakehouse.lake import wholeness
 from dbt_lakehouse.lake.addresses import path_of
@@ -355,6 +356,7 @@ def _damaged(file: Path, what: str) -> DamageError:
 
 
 def _of_postgresql(uri: str, settings: Mapping[str, str]) -> tuple[dict[str, str], list[_Row]]:
+    require("postgres")
     import psycopg
 
     address, _, query = uri.removeprefix("jdbc:").partition("?")

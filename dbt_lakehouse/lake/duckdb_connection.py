@@ -11,6 +11,7 @@ from typing import Final
 import duckdb
 from duckdb import DuckDBPyConnection
 
+from dbt_lakehouse.extras import require
 from dbt_lakehouse.lake.buckets import duckdb_secret, is_in_bucket
 from dbt_lakehouse.lake.catalog import CATALOG, WAREHOUSE, Entry
 
@@ -23,6 +24,8 @@ def extension_files(of_buckets: bool = False) -> list[Path]:
     """DuckDB's extensions that read Iceberg, in the order in which they are loaded. Packages of
     their own bring them; DuckDB would fetch them from elsewhere.
     """
+    if of_buckets:
+        require("s3")
     names = (*_OF_BUCKETS, *_EXTENSIONS) if of_buckets else _EXTENSIONS
     packages = [import_module(f"duckdb_extension_{name}") for name in names]
     return [

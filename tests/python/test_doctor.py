@@ -6,6 +6,7 @@ import os
 import socket
 import time
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -71,7 +72,7 @@ def test_what_is_not_well_is_told_with_what_to_do(
     java.write_text("#!/bin/sh\necho 'openjdk version \"1.8.0_292\"' >&2\n")
     java.chmod(0o755)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "home"))
-    pins = ["click==0.1", "nobody[has]==1.0 ; extra == 'x'", "msgpack==1.2.4"]
+    pins = ["click==0.1", "nobody[has]==1.0 ; extra == 'lake'", "msgpack==1.2.4"]
     monkeypatch.setattr(doctor, "requires", lambda _: pins)
     changed = JARS[0]._replace(sha256="0" * 64)
     monkeypatch.setattr(doctor, "JARS", (changed, Jar("org.nobody:nothing:1.0", "")))
@@ -126,6 +127,21 @@ def test_without_a_project(
     monkeypatch.setattr(doctor, "requires", lambda _: [])
     found = looked(capfd, NOT_WELL, tmp_path)
     assert [*found] == ALL[:6] and found["project"][0] == "fail"
+
+
+def test_packages_of_extras_may_have_been_left_out(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of_extras = [f'nobody==1.0; extra == "{extra}"' for extra in ("sql", "all")]
+    pins = [f"msgspec=={version('msgspec')}", *of_extras]
+    monkeypatch.setattr(doctor, "requires", lambda _: pins)
+    monkeypatch.setattr(doctor, "missing", lambda extra: f"no {extra}")
+    monkeypatch.setattr(doctor, "require_file", lambda _: None)
+    monkeypatch.setattr(doctor, "entries", lambda _: [])
+    found = looked(capfd)
+    left_out = "1 package as pinned and installed; of extras, not installed: nobody"
+    assert found["packages"] == ("ok", left_out)
+    assert found["lake"] == ("warn", "tables are not looked at: no sql")
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from dbt_lakehouse.commands.explain.source import (
     from_hex,
     refuse_captures,
 )
+from dbt_lakehouse.extras import require
 
 if TYPE_CHECKING:
     from dbt_lakehouse.config.project import ProjectOptions
@@ -96,6 +97,7 @@ class Arguments:
             peeked = message_at(spark, source, self.topic, self.partition, self.offset)
             told = None if peeked.format is None else Guess(peeked.format, "as vars.topics says")
             return Message(peeked.key, peeked.value, told, peeked.headers)
+        require("sql")
         from dbt_lakehouse.commands.explain.landed import from_bronze
         from dbt_lakehouse.config.profile import find
         from dbt_lakehouse.lake.reader import Reader
