@@ -56,6 +56,9 @@ def gather(
         facts.since = found[0][0].made_at if found else None
     since = facts.since or now
     _tell_of_events(facts, tables, events, since)
+    if facts.run is None and period is None:
+        # Since the newest decoding: when what that has read landed, nobody says.
+        facts.landed = None
     quarantined = tables.get(f"{silver}.quarantined_payloads")
     facts.quarantined = 0 if quarantined is None else commits.rows_now(quarantined)
     facts.newly_quarantined = commits.added_since(quarantined, since)

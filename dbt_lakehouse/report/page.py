@@ -225,9 +225,11 @@ def verdict(facts: Facts) -> Verdict:
 def _of_messages(facts: Facts) -> list[str]:
     """What landed, and what became of it: messages that landed earlier are read too."""
     parts = ["nothing landed" if not facts.landed else counted(facts.landed, "message") + " landed"]
-    if facts.landed is None:
+    if facts.landed is None and facts.read is not None:
+        parts = [f"{counted(facts.read, 'message')} read"]
+    elif facts.landed is None:
         parts = ["how many messages landed is not known"]
-    if facts.read is not None and facts.read != facts.landed:
+    elif facts.read is not None and facts.read != facts.landed:
         parts.append(f"{number(facts.read)} read")
     if facts.decoded is None:
         return [*parts, "how many events were decoded is not known"]

@@ -101,7 +101,7 @@ def test_a_lake_that_others_have_built_has_a_report(demo: Lake, tmp_path: Path) 
     events = demo.decoded()
     decoded = sum(event.operation != "invalid" for _, event in events)
     assert 0 < decoded < len(events)
-    assert f"{landed} messages landed, {decoded} events decoded" in page.root.text
+    assert f"{landed} messages read, {decoded} events decoded" in page.root.text
     quarantined = page.table("All that could not be decoded so far")
     assert quarantined.keys() >= {"unknown_format", "bad_shape"}
     assert "'***'" in quarantined["bad_shape"]["What the decoder says, of the newest"]
@@ -169,7 +169,7 @@ def test_what_fails_is_in_the_report(demo: Lake, tmp_path: Path) -> None:
     }
     drawn = Page((target / "report.html").read_text())
     is_sound(drawn)
-    assert "Failed." in drawn.root.text and "gold.profiles: error" in drawn.root.text
+    assert "Failed." in drawn.root.text and "gold.profiles : error" in drawn.root.text
     assert "vars.as_of is 2020-01-01" in drawn.root.text
     # The tables of this run, and behind them all others.
     assert {name: row["State"] for name, row in drawn.table("Gold").items()} == {
