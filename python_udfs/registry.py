@@ -7,6 +7,7 @@ is one module with ``decode(key, value) -> list[Event]`` and one row here.
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
+from python_udfs import aws_dms as aws_dms_json
 from python_udfs.aerospike import flat_json as aerospike_flat_json
 from python_udfs.aerospike import json as aerospike_json
 from python_udfs.aerospike import messagepack as aerospike_messagepack
@@ -46,6 +47,7 @@ FORMATS: Final[dict[str, Decode]] = {
     "debezium_unwrapped_json": debezium_unwrapped_json.decode,
     "debezium_avro": debezium_avro.decode,
     "debezium_unwrapped_avro": debezium_unwrapped_avro.decode,
+    "aws_dms_json": aws_dms_json.decode,
     "maxwell_json": maxwell_json.decode,
     "canal_json": canal_json.decode,
 }

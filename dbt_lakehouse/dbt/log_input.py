@@ -88,7 +88,8 @@ def log_input(
 # schema alone, of rows without an envelope in the topic's name.
 _NAMING: Final = (
     *AEROSPIKE_FORMATS,
-    *("debezium_json", "arcion_json", "lindorm_json", "maxwell_json", "canal_json"),
+    *("debezium_json", "arcion_json", "lindorm_json"),
+    *("aws_dms_json", "maxwell_json", "canal_json"),
 )
 # Of other names JSON may write a character in more ways than as it is or as \u....
 _PLAIN: Final = re.compile("[A-Za-z0-9_ .-]+")

@@ -32,6 +32,7 @@ COLUMNS: Final = {
 SAID_AT: Final = "said_at"
 _PATHS: Final = {
     **dict.fromkeys(AEROSPIKE_FORMATS, "lut"),
+    "aws_dms_json": "transaction-id",
     "maxwell_json": "ts",
     "canal_json": "es",
 }
@@ -74,6 +75,11 @@ class Source(NamedTuple):
         """What its change log declares of its columns."""
         path = _PATHS.get(self.format, "source.ts_ms")
         return {**COLUMNS, SAID_AT: {"type": "bigint", "from": "metadata", "path": path}}
+
+    @property
+    def named_database(self) -> str | None:
+        """The database, if messages name one: Aerospike's and AWS DMS's do not."""
+        return None if self.is_aerospike or self.format == "aws_dms_json" else DATABASE
 
     @property
     def named_schema(self) -> str | None:

@@ -15,7 +15,6 @@ from lakes import Lake, as_of_text
 from row_events import (
     ALL_COLUMNS,
     COLUMNS,
-    DATABASE,
     SAID_AT,
     Event,
     Image,
@@ -50,7 +49,7 @@ def log_of(source: Source) -> Log:
         source.tables or source.table,
         {"id": "bigint"} if source.has_key and not source.is_aerospike else {},
         source.columns,
-        database=None if source.is_aerospike else DATABASE,
+        database=source.named_database,
         schema=source.named_schema,
         is_aerospike=source.is_aerospike,
         partial=source.partial,
@@ -222,7 +221,13 @@ def _origin(source: Source, table: str | None) -> Row:
     """Where a row is from, if that could be from several tables."""
     if table is None:
         return {}
-    return {"_source": {"database": DATABASE, "schema": source.named_schema, "table": table}}
+    return {
+        "_source": {
+            "database": source.named_database,
+            "schema": source.named_schema,
+            "table": table,
+        }
+    }
 
 
 def _row_start(source: Source, key: int, values: Sequence[str | None]) -> Row:

@@ -10,6 +10,8 @@ from row_avro import framed, framed_key, framed_row
 from row_events import DATABASE, POISON, TOMBSTONE, WRITES, Event, Value, digest, marker
 from streams import BLOB, BOOLEAN, DOUBLE, INTEGER, STRING, Message
 
+from dbt_lakehouse.texts import time_text
+
 Payload = tuple[bytes | None, bytes | None]
 
 _DEBEZIUM_OPS: Final = {
@@ -19,6 +21,7 @@ _DEBEZIUM_OPS: Final = {
     "delete": "d",
     "truncate": "t",
 }
+_DMS_OPERATIONS: Final = {"snapshot": "load", "truncate": "truncate-table"}
 _MAXWELL_TYPES: Final = {"snapshot": "bootstrap-insert"}
 _CANAL_TYPES: Final = {"snapshot": "INIT"}
 _PARTICLE_TYPES: Final[dict[type, int]] = {
@@ -215,6 +218,28 @@ def _declared(field: str, type_name: str = "string") -> dict[str, Any]:
     return {"field": field, "type": type_name, "optional": True}
 
 
+# --- AWS DMS's ------------------------------------------------------------------------------------
+
+
+def _dms(event: Event) -> Payload:
+    """The Kafka key is text of which no column can be told."""
+    about: dict[str, Any] = {
+        "record-type": "control" if event.operation == "truncate" else "data",
+        "operation": _DMS_OPERATIONS.get(event.operation, event.operation),
+        "schema-name": event.source.schema,
+        "table-name": event.table,
+    }
+    if event.time_ms is not None:
+        about["commit-timestamp"] = time_text(event.time_ms * 1000)
+        about["transaction-id"] = event.time_ms
+    record: dict[str, Any] = {"metadata": about}
+    if event.operation != "truncate":
+        record["data"] = {**_key(event), **event.named, **_about(event)}
+    if event.operation == "update":
+        record["before-image"] = {**_key_before(event), **(event.before or {})}
+    return f"{event.source.schema}.{event.table}.{event.key}".encode(), _compact(record)
+
+
 # --- MySQL's --------------------------------------------------------------------------------------
 
 
@@ -307,6 +332,7 @@ _PAYLOADS: Final[dict[str, Callable[[Event], Payload]]] = {
     "debezium_unwrapped_json": _unwrapped,
     "debezium_avro": _debezium_avro,
     "debezium_unwrapped_avro": _unwrapped_avro,
+    "aws_dms_json": _dms,
     "maxwell_json": _maxwell,
     "canal_json": _canal,
 }

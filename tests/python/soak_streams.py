@@ -35,6 +35,7 @@ SOURCES: Final = (
     Source("soak.visits", "web", "visits", has_key=False, tables=_SHARDS),
     Source("soak.regions", "tpch", "regions", format="arcion_json"),
     Source("soak.readings", "iot", "readings", format="lindorm_json"),
+    Source("soak.staff", "hr", "staff", format="aws_dms_json"),
     Source("soak.players", "game", "players", format="maxwell_json"),
     Source("soak.invoices", "erp", "invoices", format="canal_json"),
     Source("soak.pages", "site", "pages", format="debezium_unwrapped_json"),
@@ -44,7 +45,7 @@ SOURCES: Final = (
     Source("soak.scales", "depot", "scales", format="arcion_json", is_compacted=True),
     Source("soak.labels", "depot", "labels", format="debezium_avro", is_compacted=True),
 )
-_TRUNCATED: Final = frozenset({"debezium_json", "canal_json"})
+_TRUNCATED: Final = frozenset({"debezium_json", "aws_dms_json", "canal_json"})
 # Keys of the other tables stay below.
 _KEYS_OF: Final = {"badges": 500}
 HISTORIES: Final = {

@@ -344,6 +344,13 @@ CANAL: Final = dumps(
     | {"mysqlType": {"id": "int", "n": "int"}, "data": [{"id": "1", "n": "x"}, {"id": "2"}]}
     | {"old": [{"n": "0"}, None]}
 )
+DMS: Final = dumps(
+    {"data": {"id": 1, "n": 2}, "was": {"n": 1}, "extra": 0}
+    | {
+        "metadata": {"record-type": "data", "operation": "update", "schema-name": "d"}
+        | {"table-name": "t", "commit-timestamp": "2026-01-31T10:00:00.5Z", "transaction-id": 5}
+    }
+)
 UNWRAPPED: Final = dumps({"id": 1, "n": 2, "__deleted": "false", "__op": "u", "__table": "t"})
 
 
@@ -381,6 +388,33 @@ def test_rows_of_canal_have_what_became_of_them() -> None:
     ]
     assert old.children[0].children[0].became == ["before.n = 0"]
     assert "-> occurred_at = 2019-03-31T15:15:59Z" in told.text()
+
+
+def test_records_of_aws_dms_have_what_became_of_them() -> None:
+    told = taken_apart(None, DMS)
+    assert (told.format, told.how) == ("aws_dms_json", "sure: no other decoder accepts it")
+    assert became(told) == {
+        "id": ["after.id = 1"],
+        # The last of the name: what it was.
+        "n": ["before.n = 1"],
+        "extra": ["metadata.extra = 0"],
+        "operation": ["operation = update"],
+        "schema-name": ["source_schema = d"],
+        "table-name": ["source_table = t"],
+        "commit-timestamp": [
+            "occurred_at = 2026-01-31T10:00:00.5Z",
+            'metadata.commit-timestamp = "2026-01-31T10:00:00.5Z"',
+        ],
+        "transaction-id": ["metadata.transaction-id = 5"],
+    }
+    control = dumps(
+        {"control": {"table-def": {}}}
+        | {"metadata": {"record-type": "control", "operation": "drop-table", "table-name": "t"}}
+    )
+    assert became(taken_apart(None, control))["control"] == ['metadata.control = {"table-def":{}}']
+    told = taken_apart(None, DMS.replace(b'"update"', b'"upsert"'))
+    assert (told.format, told.wrong[0].code) == ("aws_dms_json", "bad_type")
+    assert told.wrong[0].position == DMS.index(b'"update"')
 
 
 def test_unwrapped_rows_have_what_became_of_them() -> None:
@@ -462,6 +496,7 @@ def test_rows_of_cells_have_what_became_of_them() -> None:
     ("format_name", "value"),
     [
         ("debezium_json", CELLS),
+        ("aws_dms_json", DMS),
         ("maxwell_json", MAXWELL),
         ("canal_json", CANAL),
         ("debezium_unwrapped_json", UNWRAPPED),

@@ -724,7 +724,7 @@ def aerospike() -> list[Line]:
 
 
 def rows_without_envelope() -> list[Line]:
-    """Maxwell's, Canal's, and those that Debezium's ExtractNewRecordState unwrapped."""
+    """Maxwell's, Canal's, AWS DMS's, and those that Debezium's ExtractNewRecordState unwrapped."""
     maxwell = Capture("maxwell.shop")
 
     def row(kind: str, data: Row, key: int | None = None, **more: Any) -> Line:
@@ -776,6 +776,7 @@ def rows_without_envelope() -> list[Line]:
         rows("DELETE", [{"id": "3", "price": "3.50", "name": "n3", "raw": None}]),
         rows("QUERY", None, sql="alter table wares comment 'x'"),
     ]
+    lines += records_of_dms()
     rewritten = Capture("unwrapped.suppliers")
 
     def supplier(number: int, op: str, name: str | None) -> Line:
@@ -799,6 +800,33 @@ def rows_without_envelope() -> list[Line]:
         *rows_with_their_schema(),
     ]
     return lines
+
+
+def records_of_dms() -> list[Line]:
+    """Of a table that was loaded twice, with a truncate between; nulls are left out."""
+    capture = Capture("dms.hr")
+
+    def record(kind: str, operation: str, key: str, **parts: Row) -> Line:
+        about = {"timestamp": "2026-01-31T10:00:01.000250Z", "record-type": kind}
+        names = {"operation": operation, "schema-name": "hr", "table-name": "staff"}
+        value = dumps({**parts, "metadata": {**about, **names}})
+        return capture.raw(f"hr.staff.{key}".encode(), value)
+
+    def row(operation: str, data: Row, **parts: Row) -> Line:
+        return record("data", operation, f"{data['id']}", data=data, **parts)
+
+    hired = {"hired": "2026-01-31T00:00:00Z"}
+    definition = {"table-def": {"columns": {"id": {"type": "INT32"}}, "primary-key": ["id"]}}
+    return [
+        record("control", "create-table", "", control=definition),
+        row("load", {"id": 9, "pay": 1.0}),
+        record("control", "truncate-table", ""),
+        *(row("load", {"id": number, "pay": 7.25, **hired}) for number in range(1, 4)),
+        row("update", {"id": 1, "pay": 12345678.90}),
+        row("update", {"id": 22, "pay": 7.25, **hired}, **{"before-image": {"id": 2}}),
+        row("delete", {"id": 3}),
+        row("insert", {"id": 4, "pay": 0}),
+    ]
 
 
 def rows_with_their_schema() -> list[Line]:
@@ -1031,6 +1059,7 @@ TOPICS: Final = {
     "aero.msgpack": "aerospike_messagepack",
     "aero.json": "aerospike_json",
     "aero.flat": "aerospike_flat_json",
+    "dms.hr": "aws_dms_json",
     "maxwell.shop": "maxwell_json",
     "canal.shop": "canal_json",
     "unwrapped.suppliers": "debezium_unwrapped_json",
@@ -1041,7 +1070,11 @@ TOPICS: Final = {
     "shop.cells": "debezium_json",
     HOSTILE: "debezium_json",
 }
-KEYS: Final[dict[str, list[str]]] = {"arcion_geo": ["code"], "lindorm_members": ["id"]}
+KEYS: Final[dict[str, list[str]]] = {
+    "arcion_geo": ["code"],
+    "lindorm_members": ["id"],
+    "dms.hr": ["id"],
+}
 BUILT: Final = (
     "+typed",
     "+untyped",
@@ -1054,6 +1087,7 @@ BUILT: Final = (
     "+players",
     "+sensors",
     "+visits",
+    "+staff",
     "+carts",
     "+wares",
     "+suppliers",
@@ -1337,6 +1371,16 @@ def test_rows_of_maxwell(built: World) -> None:
     assert built.rows("carts", "Id") == {
         1: {"Id": 1, "total": 9.25, "at": None},
         4: {"Id": 4, "total": 3.0, "at": None},
+    }
+
+
+def test_records_of_aws_dms(built: World) -> None:
+    """The table was emptied, one key replaced another, and what an update leaves out is null."""
+    hired = datetime(2026, 1, 31, tzinfo=UTC)
+    assert built.rows("staff", "id") == {
+        1: {"id": 1, "pay": 12345678.9, "hired": None},
+        22: {"id": 22, "pay": 7.25, "hired": hired},
+        4: {"id": 4, "pay": 0.0, "hired": None},
     }
 
 

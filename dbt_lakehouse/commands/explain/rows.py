@@ -1,7 +1,8 @@
-"""What the parts of rows without an envelope became: Maxwell's, Canal's, and unwrapped ones.
+"""What the parts of rows without Debezium's envelope became: Maxwell's, Canal's, AWS DMS's, and
+unwrapped ones.
 
-Sources: the docstrings of ``python_udfs.binlog.maxwell``, ``python_udfs.binlog.canal`` and
-``python_udfs.debezium.unwrapped``.
+Sources: the docstrings of ``python_udfs.binlog.maxwell``, ``python_udfs.binlog.canal``,
+``python_udfs.aws_dms`` and ``python_udfs.debezium.unwrapped``.
 """
 
 from collections.abc import Sequence
@@ -10,6 +11,7 @@ from typing import Final
 from dbt_lakehouse.commands.explain.columns import Columns, by_index
 from dbt_lakehouse.commands.explain.debezium import taken_apart, tell_notes, time_of
 from dbt_lakehouse.commands.explain.nodes import ELIDED, Node
+from python_udfs.aws_dms import COMMITTED
 from python_udfs.core.events import DELETE, Event
 from python_udfs.debezium.unwrapped import PREFIX
 
@@ -19,6 +21,12 @@ _OF_MESSAGE: Final = {
     "type": ("operation",),
 }
 _TIMES: Final = {"maxwell_json": "ts", "canal_json": "es"}
+_OF_RECORD: Final = {
+    "operation": ("operation",),
+    "schema-name": ("source_schema",),
+    "table-name": ("source_table",),
+    COMMITTED: ("occurred_at",),
+}
 _ADDED: Final = {
     "op": ("operation",),
     "deleted": ("operation", "metadata.deleted"),
@@ -58,6 +66,22 @@ def name_maxwell_key(root: Node, events: Sequence[Event]) -> None:
         part = waiting.pop()
         columns.fill(part, f"record_key.{str(part.step).removeprefix('pk.')}")
         waiting += part.children
+
+
+def name_dms_record(root: Node, events: Sequence[Event]) -> None:
+    """Name the parts of a value of AWS DMS's."""
+    columns = Columns(events[0])
+    for part in root.children:
+        name = str(part.step)
+        if name == "metadata":
+            for field in part.children:
+                step = str(field.step)
+                columns.fill(field, *_OF_RECORD.get(step, ()), f"metadata.{step}")
+            columns.fill(part, "metadata.metadata")
+        elif name != "data" and name in columns.metadata:
+            columns.fill(part, f"metadata.{name}")
+        elif part.kind == "object":
+            _fill_row(part, "data" if name == "data" else "old", events[0])
 
 
 def name_unwrapped(root: Node, text: bytes, events: Sequence[Event]) -> None:

@@ -255,6 +255,7 @@ _WRITERS: Final = {
     "debezium_avro": "Debezium",
     "debezium_unwrapped_json": "Debezium's ExtractNewRecordState",
     "debezium_unwrapped_avro": "Debezium's ExtractNewRecordState",
+    "aws_dms_json": "AWS DMS",
     "maxwell_json": "Maxwell",
     "canal_json": "Canal",
 }
