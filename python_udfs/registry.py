@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 from python_udfs import aws_dms as aws_dms_json
+from python_udfs import cockroachdb as cockroachdb_json
 from python_udfs.aerospike import flat_json as aerospike_flat_json
 from python_udfs.aerospike import json as aerospike_json
 from python_udfs.aerospike import messagepack as aerospike_messagepack
@@ -48,6 +49,7 @@ FORMATS: Final[dict[str, Decode]] = {
     "debezium_avro": debezium_avro.decode,
     "debezium_unwrapped_avro": debezium_unwrapped_avro.decode,
     "aws_dms_json": aws_dms_json.decode,
+    "cockroachdb_json": cockroachdb_json.decode,
     "maxwell_json": maxwell_json.decode,
     "canal_json": canal_json.decode,
 }

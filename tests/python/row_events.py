@@ -33,6 +33,8 @@ SAID_AT: Final = "said_at"
 _PATHS: Final = {
     **dict.fromkeys(AEROSPIKE_FORMATS, "lut"),
     "aws_dms_json": "transaction-id",
+    # Which no changefeed has: its times are no integers.
+    "cockroachdb_json": "ms",
     "maxwell_json": "ts",
     "canal_json": "es",
 }
@@ -78,13 +80,20 @@ class Source(NamedTuple):
 
     @property
     def named_database(self) -> str | None:
-        """The database, if messages name one: Aerospike's and AWS DMS's do not."""
-        return None if self.is_aerospike or self.format == "aws_dms_json" else DATABASE
+        """The database, if messages name one."""
+        has_none = self.is_aerospike or self.format in ("aws_dms_json", "cockroachdb_json")
+        return None if has_none else DATABASE
 
     @property
     def named_schema(self) -> str | None:
         """The schema, if messages name one: of MySQL's tables they do not."""
-        return None if self.format in ("maxwell_json", "canal_json") else self.schema
+        has_none = ("cockroachdb_json", "maxwell_json", "canal_json")
+        return None if self.format in has_none else self.schema
+
+    @property
+    def names_table(self) -> bool:
+        """Whether messages name their table: of CockroachDB's wrapped envelope, the topic does."""
+        return self.format != "cockroachdb_json"
 
 
 class Event(NamedTuple):

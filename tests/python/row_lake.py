@@ -51,6 +51,7 @@ def log_of(source: Source) -> Log:
         source.columns,
         database=source.named_database,
         schema=source.named_schema,
+        topic=None if source.names_table else source.topic,
         is_aerospike=source.is_aerospike,
         partial=source.partial,
         order_by_source_time=None if by_default else source.order_by_source_time,

@@ -240,6 +240,21 @@ def _dms(event: Event) -> Payload:
     return f"{event.source.schema}.{event.table}.{event.key}".encode(), _compact(record)
 
 
+# --- CockroachDB's --------------------------------------------------------------------------------
+
+
+def _changefeed(event: Event) -> Payload:
+    """With ``diff``; the Kafka key has the key's values without their names."""
+    message: dict[str, Any] = {"after": None, "before": None}
+    if event.operation != "delete":
+        message["after"] = {**_key(event), **event.named, **_about(event)}
+    if event.operation in ("update", "delete"):
+        message["before"] = {**_key(event), **(event.before or {}), **_about(event)}
+    if event.time_ms is not None:
+        message |= {"updated": f"{event.time_ms}000000.0000000000", "ms": event.time_ms}
+    return _compact([event.key]), _compact(message)
+
+
 # --- MySQL's --------------------------------------------------------------------------------------
 
 
@@ -333,6 +348,7 @@ _PAYLOADS: Final[dict[str, Callable[[Event], Payload]]] = {
     "debezium_avro": _debezium_avro,
     "debezium_unwrapped_avro": _unwrapped_avro,
     "aws_dms_json": _dms,
+    "cockroachdb_json": _changefeed,
     "maxwell_json": _maxwell,
     "canal_json": _canal,
 }

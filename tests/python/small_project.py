@@ -107,6 +107,8 @@ class Log:
     partial: bool = False
     order_by_source_time: bool | None = None
     where: str | None = None
+    topic: str | None = None
+    """Of messages that do not name their table; then ``table`` is of no use."""
 
     @property
     def model(self) -> str:
@@ -128,9 +130,12 @@ class Log:
         }
         if self.is_aerospike:
             return _call("aerospike_change_log", namespace=self.schema, set=self.table, **options)
+        table = json.dumps(self.table if isinstance(self.table, str) else [*self.table])
+        if self.topic is not None:
+            table = f"none, topic={json.dumps(re.escape(self.topic))}"
         return _call(
             "change_log",
-            source_table=self.table if isinstance(self.table, str) else [*self.table],
+            f"source_table={table}",
             source_schema=self.schema,
             source_database=self.database,
             key=dict(self.key) or None,

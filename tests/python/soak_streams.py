@@ -36,6 +36,7 @@ SOURCES: Final = (
     Source("soak.regions", "tpch", "regions", format="arcion_json"),
     Source("soak.readings", "iot", "readings", format="lindorm_json"),
     Source("soak.staff", "hr", "staff", format="aws_dms_json"),
+    Source("soak.rides", "movr", "rides", format="cockroachdb_json"),
     Source("soak.players", "game", "players", format="maxwell_json"),
     Source("soak.invoices", "erp", "invoices", format="canal_json"),
     Source("soak.pages", "site", "pages", format="debezium_unwrapped_json"),

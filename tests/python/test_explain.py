@@ -351,6 +351,11 @@ DMS: Final = dumps(
         | {"table-name": "t", "commit-timestamp": "2026-01-31T10:00:00.5Z", "transaction-id": 5}
     }
 )
+CHANGEFEED: Final = dumps(
+    {"after": {"id": 1, "n": 2}, "before": {"id": 1, "m": 1}, "key": [1]}
+    | {"mvcc_timestamp": "1769853600500000000.0000000000"}
+    | {"updated": "1769853600600000000.0000000000"}
+)
 UNWRAPPED: Final = dumps({"id": 1, "n": 2, "__deleted": "false", "__op": "u", "__table": "t"})
 
 
@@ -415,6 +420,26 @@ def test_records_of_aws_dms_have_what_became_of_them() -> None:
     told = taken_apart(None, DMS.replace(b'"update"', b'"upsert"'))
     assert (told.format, told.wrong[0].code) == ("aws_dms_json", "bad_type")
     assert told.wrong[0].position == DMS.index(b'"update"')
+
+
+def test_messages_of_cockroachdb_have_what_became_of_them() -> None:
+    told = taken_apart(None, CHANGEFEED)
+    assert (told.format, told.how) == ("cockroachdb_json", "sure: no other decoder accepts it")
+    assert became(told) == {
+        "id": ["before.id = 1"],
+        "n": ["after.n = 2"],
+        "m": ["before.m = 1"],
+        "key": ["metadata.key = [1]"],
+        "mvcc_timestamp": [
+            "occurred_at = 2026-01-31T10:00:00.5Z",
+            'metadata.mvcc_timestamp = "1769853600500000000.0000000000"',
+        ],
+        "updated": ['metadata.updated = "1769853600600000000.0000000000"'],
+    }
+    (wrong,) = taken_apart(None, b'{"after": null}').wrong
+    assert wrong.sentence.endswith("create the changefeed with diff")
+    # Of that envelope's own and Debezium's family.
+    assert taken_apart(None, ENRICHED).format == "debezium_json"
 
 
 def test_unwrapped_rows_have_what_became_of_them() -> None:
@@ -497,6 +522,7 @@ def test_rows_of_cells_have_what_became_of_them() -> None:
     [
         ("debezium_json", CELLS),
         ("aws_dms_json", DMS),
+        ("cockroachdb_json", CHANGEFEED),
         ("maxwell_json", MAXWELL),
         ("canal_json", CANAL),
         ("debezium_unwrapped_json", UNWRAPPED),

@@ -724,7 +724,9 @@ def aerospike() -> list[Line]:
 
 
 def rows_without_envelope() -> list[Line]:
-    """Maxwell's, Canal's, AWS DMS's, and those that Debezium's ExtractNewRecordState unwrapped."""
+    """Maxwell's, Canal's, AWS DMS's, CockroachDB's, and those that Debezium's ExtractNewRecordState
+    unwrapped.
+    """
     maxwell = Capture("maxwell.shop")
 
     def row(kind: str, data: Row, key: int | None = None, **more: Any) -> Line:
@@ -776,7 +778,7 @@ def rows_without_envelope() -> list[Line]:
         rows("DELETE", [{"id": "3", "price": "3.50", "name": "n3", "raw": None}]),
         rows("QUERY", None, sql="alter table wares comment 'x'"),
     ]
-    lines += records_of_dms()
+    lines += [*records_of_dms(), *changefeed()]
     rewritten = Capture("unwrapped.suppliers")
 
     def supplier(number: int, op: str, name: str | None) -> Line:
@@ -826,6 +828,33 @@ def records_of_dms() -> list[Line]:
         row("update", {"id": 22, "pay": 7.25, **hired}, **{"before-image": {"id": 2}}),
         row("delete", {"id": 3}),
         row("insert", {"id": 4, "pay": 0}),
+    ]
+
+
+def changefeed() -> list[Line]:
+    """Of a table whose key has two columns: what it ships after a pause, it has shipped before."""
+    capture = Capture("roach.rides")
+
+    def change(before: Row | None, after: Row | None) -> Line:
+        row = after or before or {}
+        time = f"{NOW_MS + capture.lines}000000.0000000000"
+        value = {"after": after, "before": before, "updated": time}
+        return capture.json([row["city"], row["n"]], value)
+
+    def row(city: str, n: int, fare: str | None) -> Row:
+        return {"city": city, "n": n, "fare": fare, "at": "2026-01-31T10:00:00.25"}
+
+    rome, cheap, oslo = row("rome", 1, "7.50"), row("rome", 1, "2.50"), row("oslo", 1, None)
+    return [
+        change(None, rome),
+        change(None, oslo),
+        change(None, row("rome", 2, "gone")),
+        change(rome, cheap),
+        change(row("rome", 2, "gone"), None),
+        capture.raw(None, b'{"resolved":"1701102296662969433.0000000000"}'),
+        change(None, rome),
+        change(rome, cheap),
+        capture.json(["oslo", 9], {"after": None, "before": None}),
     ]
 
 
@@ -1060,6 +1089,7 @@ TOPICS: Final = {
     "aero.json": "aerospike_json",
     "aero.flat": "aerospike_flat_json",
     "dms.hr": "aws_dms_json",
+    "roach.rides": "cockroachdb_json",
     "maxwell.shop": "maxwell_json",
     "canal.shop": "canal_json",
     "unwrapped.suppliers": "debezium_unwrapped_json",
@@ -1074,6 +1104,7 @@ KEYS: Final[dict[str, list[str]]] = {
     "arcion_geo": ["code"],
     "lindorm_members": ["id"],
     "dms.hr": ["id"],
+    "roach.rides": ["city", "n"],
 }
 BUILT: Final = (
     "+typed",
@@ -1088,6 +1119,7 @@ BUILT: Final = (
     "+sensors",
     "+visits",
     "+staff",
+    "+rides",
     "+carts",
     "+wares",
     "+suppliers",
@@ -1382,6 +1414,14 @@ def test_records_of_aws_dms(built: World) -> None:
         22: {"id": 22, "pay": 7.25, "hired": hired},
         4: {"id": 4, "pay": 0.0, "hired": None},
     }
+
+
+def test_rows_of_cockroachdb(built: World) -> None:
+    at = datetime(2026, 1, 31, 10, 0, 0, 250_000)
+    assert sorted(built.rows("rides", "city", "n").values(), key=lambda row: row["city"]) == [
+        {"city": "oslo", "n": 1, "fare": None, "at": at},
+        {"city": "rome", "n": 1, "fare": "2.50", "at": at},
+    ]
 
 
 def test_rows_of_canal(built: World) -> None:

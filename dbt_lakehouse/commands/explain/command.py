@@ -22,13 +22,16 @@ from python_udfs.registry import (
 from python_udfs.text import json_text
 
 _MESSAGEPACK: Final = "aerospike_messagepack"
-_DMS: Final = "aws_dms_json"
 _MAXWELL: Final = "maxwell_json"
 _CANAL: Final = "canal_json"
 # Records, alone or in batches, in which trailing commas are no errors.
 _AEROSPIKE_JSON: Final = {
     "aerospike_json": aerospike.name_json,
     "aerospike_flat_json": aerospike.name_flat_json,
+}
+_ROWS: Final = {
+    "aws_dms_json": rows.name_dms_record,
+    "cockroachdb_json": rows.name_changefeed,
 }
 # Where an error of Avro is.
 _BYTE: Final = re.compile(r"\bat byte (\d+)")
@@ -100,8 +103,8 @@ def _value_tree(format_name: str, value: bytes, events: Sequence[Event], limits:
             _AEROSPIKE_JSON[format_name](tree.root, events)
         elif format_name in AVRO_FORMATS:
             avro.name_value(tree.root, value, events, format_name in UNWRAPPED_FORMATS)
-        elif format_name == _DMS:
-            rows.name_dms_record(tree.root, events)
+        elif format_name in _ROWS:
+            _ROWS[format_name](tree.root, events)
         elif format_name in (_MAXWELL, _CANAL):
             rows.name_message(format_name, tree.root, events)
         elif format_name in UNWRAPPED_FORMATS:

@@ -73,6 +73,8 @@ def _by_shape(value: bytes) -> str:
             return "canal_json" if b'"isDdl"' in text else "maxwell_json"
         if all(name in text for name in (b'"metadata"', b'"record-type"')):
             return "aws_dms_json"
+        if b'"after"' in text and not any(name in text for name in (b'"op"', b'"source"')):
+            return "cockroachdb_json"
         return _USUAL
     if text[:1] == b"\0" and len(text) >= 5:
         return "debezium_avro"

@@ -1,8 +1,8 @@
-"""What the parts of rows without Debezium's envelope became: Maxwell's, Canal's, AWS DMS's, and
-unwrapped ones.
+"""What the parts of rows without Debezium's envelope became: Maxwell's, Canal's, AWS DMS's,
+CockroachDB's, and unwrapped ones.
 
 Sources: the docstrings of ``python_udfs.binlog.maxwell``, ``python_udfs.binlog.canal``,
-``python_udfs.aws_dms`` and ``python_udfs.debezium.unwrapped``.
+``python_udfs.aws_dms``, ``python_udfs.cockroachdb`` and ``python_udfs.debezium.unwrapped``.
 """
 
 from collections.abc import Sequence
@@ -12,6 +12,7 @@ from dbt_lakehouse.commands.explain.columns import Columns, by_index
 from dbt_lakehouse.commands.explain.debezium import taken_apart, tell_notes, time_of
 from dbt_lakehouse.commands.explain.nodes import ELIDED, Node
 from python_udfs.aws_dms import COMMITTED
+from python_udfs.cockroachdb import TIMES
 from python_udfs.core.events import DELETE, Event
 from python_udfs.debezium.unwrapped import PREFIX
 
@@ -82,6 +83,19 @@ def name_dms_record(root: Node, events: Sequence[Event]) -> None:
             columns.fill(part, f"metadata.{name}")
         elif part.kind == "object":
             _fill_row(part, "data" if name == "data" else "old", events[0])
+
+
+def name_changefeed(root: Node, events: Sequence[Event]) -> None:
+    """Name the parts of a value of a changefeed of CockroachDB's."""
+    columns = Columns(events[0])
+    names = [str(part.step) for part in root.children]
+    time = next((name for name in TIMES if name in names), None)
+    for part in root.children:
+        name = str(part.step)
+        if name in columns.metadata:
+            columns.fill(part, *(("occurred_at",) if name == time else ()), f"metadata.{name}")
+        else:
+            _fill_row(part, "old" if name == "before" else "data", events[0])
 
 
 def name_unwrapped(root: Node, text: bytes, events: Sequence[Event]) -> None:
