@@ -166,7 +166,8 @@ def _land_from_kafka(
 @click.option(
     "--liveness",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="With --build: touch this file whenever all that is known is built.",
+    help="With --build: touch this file whenever all that is known is built, and while maintenance"
+    " of a table gets on.",
 )
 @click.option(
     "--maintain-every",

@@ -19,6 +19,7 @@ from typing import Any, Final, NamedTuple
 from dbt.contracts.graph.nodes import CompiledNode, ModelNode
 from pyspark.sql import SparkSession
 
+from dbt_lakehouse.commands.liveness import Liveness
 from dbt_lakehouse.commands.stream_lags import StreamLags, tables_of_topics
 from dbt_lakehouse.commands.upkeep import Upkeep, now, refuse_ended, told
 from dbt_lakehouse.config.project import Project, load, target_folder
@@ -74,7 +75,8 @@ Files = Mapping[Path, tuple[int, int] | None]
 class CycleOptions(NamedTuple):
     """How cycles run: at most one every ``interval_seconds``; with ``available_now``, until all
     that was there has landed and is built. ``selection`` are dbt's options that choose nodes;
-    ``liveness`` is a file to touch whenever all that is known is built.
+    ``liveness`` is a file to touch whenever all that is known is built, and while tables are
+    maintained.
     """
 
     interval_seconds: float
@@ -204,7 +206,8 @@ class _Cycles:
             HourOfLags(hour_file(target_folder(project.root), project.settings, project.gold)),
             lambda sentence: tell(f"{now()} {sentence}"),
         )
-        self._upkeep: Final = Upkeep(spark, options.maintain_seconds)
+        self._liveness: Final = Liveness(options.liveness)
+        self._upkeep: Final = Upkeep(spark, options.maintain_seconds, self._liveness)
         # What was told of cycles that have built, but not all is well.
         self._trouble = ""
         self._cycles = 0
@@ -230,7 +233,7 @@ class _Cycles:
                     self._cycle(news)
                     built_at = began
                 failures = 0
-                self._show_life()
+                self._liveness.show()
                 if self._options.available_now:
                     if not self._is_behind:
                         break
@@ -262,11 +265,7 @@ class _Cycles:
             for _ in tables:
                 if stopping.is_set() or self._watched.has_changed or self._is_new(self._news()):
                     return
-                self._show_life()
-
-    def _show_life(self) -> None:
-        if self._options.liveness is not None:
-            self._options.liveness.touch()
+                self._liveness.show()
 
     @property
     def _watched_as_read(self) -> tuple[Project, Any]:

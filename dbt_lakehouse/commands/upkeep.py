@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
+from dbt_lakehouse.commands.liveness import Liveness
 from dbt_lakehouse.config.project import Project
 from dbt_lakehouse.dbt.maintenance import (
     Candidate,
@@ -22,6 +23,7 @@ from dbt_lakehouse.dbt.tables import look_at
 from dbt_lakehouse.dbt.tidying import keep, maintain_table
 from dbt_lakehouse.errors import LakehouseError, SessionError
 from dbt_lakehouse.lake.locks import run_lock
+from dbt_lakehouse.spark.progress import tasks_of
 from dbt_lakehouse.spark.session import has_ended
 from dbt_lakehouse.telling import tell
 
@@ -32,12 +34,16 @@ CROWDED: Final = 10
 class Upkeep:
     """Maintains tables, each at most once in ``every_seconds``; None: never.
 
-    A table that fails is told, and waits as any other. Raises ``SessionError`` if Spark has ended.
+    ``liveness`` is shown while Spark gets on with one. A table that fails is told, and waits as any
+    other. Raises ``SessionError`` if Spark has ended.
     """
 
-    def __init__(self, spark: SparkSession, every_seconds: float | None) -> None:
+    def __init__(
+        self, spark: SparkSession, every_seconds: float | None, liveness: Liveness
+    ) -> None:
         self._spark: Final = spark
         self._every: Final = every_seconds
+        self._liveness: Final = liveness
         # When each table was last looked at, and which was last looked at for small files.
         self._looked: Final[dict[str, float]] = {}
         self._turn = 0
@@ -98,7 +104,8 @@ class Upkeep:
 
     def _maintained(self, candidate: Candidate) -> list[Maintained]:
         try:
-            found = maintain_table(self._spark, candidate, with_orphans=False)
+            with self._liveness.while_it_gets_on(tasks_of(self._spark)):
+                found = maintain_table(self._spark, candidate, with_orphans=False)
         # Whatever it is: cycles go on.
         except Exception as error:
             refuse_ended(self._spark, error)

@@ -1,11 +1,14 @@
 """What `lakehouse stream --build` maintains between cycles, and when."""
 
+import threading
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from dbt_lakehouse.commands import upkeep
+from dbt_lakehouse.commands.liveness import Liveness
 from dbt_lakehouse.commands.upkeep import CROWDED, Upkeep, due
 from dbt_lakehouse.dbt.maintenance import Candidate, Maintained, Policy, small_files
 from dbt_lakehouse.errors import ConfigurationError, SessionError
@@ -44,11 +47,13 @@ class Lake:
         self.is_free = True
         self.held = 0
         self.files = {"gold.a": 1, "gold.b": 1, "gold.c": 1}
-        self.upkeep = Upkeep(SimpleNamespace(sparkContext=SimpleNamespace(_jsc=1)), every)  # type: ignore[arg-type]  # stands for Spark
+        spark: Any = SimpleNamespace(sparkContext=SimpleNamespace(_jsc=1))
+        self.upkeep = Upkeep(spark, every, Liveness(None))
         for name, stands in {
             "candidates": lambda *_: TABLES,
             "run_lock": lambda _: self,
             "look_at": self.look_at,
+            "tasks_of": lambda _: str,
             "maintain_table": self.maintain,
             "keep": lambda _, done: self.kept.append([each.table_name for each in done]),
             "has_ended": lambda patience: False,
@@ -164,3 +169,30 @@ def test_a_spark_that_has_ended_ends_it(monkeypatch: pytest.MonkeyPatch) -> None
     with pytest.raises(SessionError, match="Spark has ended"):
         lake.pause()
     assert lake.held == 0
+
+
+def test_liveness_is_shown_while_work_gets_on_and_never_while_it_hangs(tmp_path: Path) -> None:
+    file = tmp_path / "alive"
+    looks, hangs = iter(["", "0 of 9 tasks", "1 of 9 tasks"]), threading.Event()
+    shown: list[bool] = []
+
+    def how_far() -> str:
+        if (found := next(looks, None)) is None:
+            hangs.set()
+            return "1 of 9 tasks"
+        # As it was left by the look before.
+        shown.append(file.exists())
+        file.unlink(missing_ok=True)
+        return found
+
+    with Liveness(file).while_it_gets_on(how_far, every_seconds=0.001):
+        assert hangs.wait(10)
+        file.unlink(missing_ok=True)
+        hangs.clear()
+        assert hangs.wait(10)
+        assert not file.exists()
+    assert shown == [False, False, True]
+    before = threading.active_count()
+    with pytest.raises(ValueError, match="it fails"), Liveness(file).while_it_gets_on(str):
+        raise ValueError("it fails")
+    assert threading.active_count() == before
