@@ -85,6 +85,9 @@ _REDACTED: Final = (
     "|(?:access|account|api|private|encryption|keystore)[._-]?key|://[^/@]*:[^@]*@"
 )
 
+# The most that Java's arrays hold, and that the setting takes.
+_MOST_BYTES: Final = 2**31 - 1
+
 # Connections to SQLite catalogs that this user can only read.
 _READERS: Final[dict[Path, sqlite3.Connection]] = {}
 # SQLite catalogs that this process may write to.
@@ -245,6 +248,9 @@ def _with_ours(settings: Mapping[str, str]) -> dict[str, str]:
         **settings,
         # Names and values are in our SQL: Spark would put the environment in for ${env:...}.
         "spark.sql.variable.substitute": "false",
+        # PySpark writes a larger function, with what is shipped with it, to a file: the key of
+        # masks too, beside many schemas.
+        "spark.broadcast.UDFCompressionThreshold": str(_MOST_BYTES),
         **{
             name: f"{value}{separator}{settings[name]}" if name in settings else value
             for name, (value, separator) in ours.items()

@@ -15,6 +15,7 @@ import pyspark
 import pytest
 from commands import A_MESSAGE
 from lakes import Lake
+from needles import holders
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import lit, udf
@@ -166,6 +167,16 @@ def test_workers_begin_with_what_they_call(tmp_path: Path) -> None:
     is_imported = udf(lambda name: name in sys.modules, "boolean")
     assert spark.range(1).select(is_imported(lit(name))).first() == (True,)
     assert "spark.python.daemon.module" not in _with_ours({"spark.master": "yarn"})
+
+
+def test_what_is_shipped_with_a_function_is_in_no_file(tmp_path: Path) -> None:
+    # The key of masks is, and with many schemas that is more than PySpark ships by itself.
+    spark = open_session(Lake(tmp_path).load().parameters, tmp_path)
+    needle, schemas = b"needle-of-the-mask-key", os.urandom(2**21)
+    is_there = udf(lambda _: bool(needle and schemas), "boolean")
+    shipped = spark.range(1).select(is_there("id"))
+    assert shipped.first() == (True,)
+    assert holders(Path(str(spark.sparkContext._temp_dir)), [needle]) == set()
 
 
 def test_workers_look_into_no_archive(tmp_path: Path) -> None:
