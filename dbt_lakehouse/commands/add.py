@@ -9,18 +9,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from dbt_lakehouse.commands.generate.choices import GivenKeys
-from dbt_lakehouse.commands.generate.command import Options, generate
+from dbt_lakehouse.commands.generate.command import Options, generate, refuse_unlistable
 from dbt_lakehouse.commands.generate.report import GenerateError
 from dbt_lakehouse.commands.show import Choice, show_tables
 from dbt_lakehouse.config.models import PACKAGES
 from dbt_lakehouse.config.project import Project, lock_patience
-from dbt_lakehouse.dbt.commands import run_dbt
+from dbt_lakehouse.dbt.commands import DbtError, failed_nodes, run_dbt
+from dbt_lakehouse.dbt.stalled import stalled_by
 from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.landing.files import land_captures
 from dbt_lakehouse.landing.kafka.batch import land_kafka, landing_text
 from dbt_lakehouse.landing.kafka.continuity import raise_stalled
 from dbt_lakehouse.landing.kafka.peeking import no_such_topic
-from dbt_lakehouse.telling import working
+from dbt_lakehouse.telling import tell, working
 from dbt_lakehouse.texts import counted, printable
 
 _LISTS_OF_PACKAGES: Final = ("packages.yml", "dependencies.yml")
@@ -47,6 +48,7 @@ def add(project: Project, given: Addition) -> Iterator[str]:
     in the end, too, if some tables got no models while the others were built.
     """
     project.refuse_landing_elsewhere()
+    refuse_unlistable(project, given.topics, given.format)
     _install_packages(project)
     yield _land(project, given)
     options = Options(
@@ -55,15 +57,14 @@ def add(project: Project, given: Addition) -> Iterator[str]:
         keys=GivenKeys(given.key),
         format=given.format,
         takes_suggestion=True,
+        from_kafka=not given.captures,
     )
     report = generate(project, options)
     yield report.text(with_next=False)
     if len(report.failed) == len(report.tables):
         # Nothing would read the topics, whose messages a build would put into quarantine.
         raise GenerateError("no table got models, so nothing is built")
-    with working("building"):
-        done = run_dbt(project, "build")
-    yield built_text(done.results)
+    yield built_text(_build(project))
     reader = project.reader()
     names = [f"{project.gold}.{each.name}" for each in report.tables if each.error is None]
     there = [name for name in names if name in reader.names]
@@ -90,6 +91,22 @@ def _land(project: Project, given: Addition) -> str:
         }
     )
     return landing_text(result)
+
+
+def _build(project: Project) -> Sequence[Any]:
+    """The results of `dbt build`. Other topics that can't go on are told, and no error of this one.
+    Raises ``DbtError``.
+    """
+    try:
+        with working("building"):
+            results: Sequence[Any] = run_dbt(project, "build").results
+            return results
+    except DbtError as error:
+        stalled = stalled_by(error)
+        if stalled is None or failed_nodes(stalled.results):
+            raise
+        tell(stalled.sentence)
+        return stalled.results
 
 
 def _install_packages(project: Project) -> None:

@@ -31,7 +31,7 @@ from dbt_lakehouse.dbt.commands import (
     run_dbt,
 )
 from dbt_lakehouse.dbt.news import News as Pairs
-from dbt_lakehouse.dbt.stalled import TopicsStalledError
+from dbt_lakehouse.dbt.stalled import stalled_by
 from dbt_lakehouse.dbt.tables import look_at
 from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.lags import HourOfLags, hour_file
@@ -447,7 +447,7 @@ def tolerated(error: DbtError) -> tuple[Sequence[Any], str]:
     """The results of a command that has built all and ended with an error all the same, and what
     is not well: topics that can't go on, tests that fail. Raises the error if it is another.
     """
-    stalled = error.__cause__ if isinstance(error.__cause__, TopicsStalledError) else None
+    stalled = stalled_by(error)
     results: Sequence[Any] = getattr(stalled or error.result, "results", ())
     failed = failed_nodes(results)
     tests = [each for each in failed if str(each.status) == "fail"]

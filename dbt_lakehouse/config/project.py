@@ -121,8 +121,9 @@ class Project(NamedTuple):
         self.refuse_readers()
 
     def kafka(self, more: Sequence[str] = ()) -> "KafkaSource | None":
-        """Kafka as the project configures it, None if it names no broker, or an empty list of
-        topics; nobody is asked. ``more`` are topics of it that vars.topics need not list.
+        """Kafka as the project configures it, None if it names no broker, or a list of topics of
+        which Kafka brings none; nobody is asked. ``more`` are topics of it that vars.topics need
+        not list.
 
         Raises ``ConfigurationError``.
         """
@@ -138,9 +139,10 @@ class Project(NamedTuple):
             for topic in more
             if topic not in names
         ]
-        if settings is None or (entries is not None and not rules):
+        is_any = any(rule.from_kafka for rule in rules)
+        if settings is None or (entries is not None and not is_any):
             return None
-        if not any(rule.from_kafka for rule in rules):
+        if not is_any:
             raise ConfigurationError(_NO_TOPICS)
         return KafkaSource(
             settings=settings,

@@ -13,3 +13,11 @@ class TopicsStalledError(DbtRuntimeError):
         super().__init__(f"cdc_lakehouse\n{sentence}")
         self.sentence: Final = sentence
         self.results: Final = list(results)
+
+
+def stalled_by(error: Exception) -> TopicsStalledError | None:
+    """The topics that a command of dbt could not land, if that is what has ended it with an error;
+    models or tests that have failed too are told by its results.
+    """
+    cause = error.__cause__
+    return cause if isinstance(cause, TopicsStalledError) else None

@@ -5,17 +5,23 @@ captures.
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from debezium_messages import dumps
 from kafka_topics import Kafka, Outgoing
 from lakes import Lake, topic_entries
 
+from dbt_lakehouse.commands import add as add_module
 from dbt_lakehouse.commands.add import Addition, add, built_text
+from dbt_lakehouse.commands.generate.command import refuse_unlistable
 from dbt_lakehouse.commands.generate.report import GenerateError
 from dbt_lakehouse.commands.init.command import Choice, init
 from dbt_lakehouse.config.paths import ROOT
+from dbt_lakehouse.dbt.commands import DbtError
+from dbt_lakehouse.dbt.stalled import TopicsStalledError
 from dbt_lakehouse.errors import ConfigurationError
+from dbt_lakehouse.telling import telling
 
 
 @pytest.fixture
@@ -88,8 +94,48 @@ def test_kafka_has_topics_that_vars_do_not_list(
         none.require_kafka()
     only = none.kafka(["d"])
     assert only is not None and [rule.topic for rule in only.rules] == ["d"]
+    # As `add --captures` lists it: its build must not ask the broker.
+    captured = fresh.load(topics=[{"topic": "a", "format": "debezium_json", "kafka": False}])
+    assert captured.kafka() is None
     with pytest.raises(ConfigurationError, match=r"names a Kafka broker, but vars.topics"):
-        fresh.load(topics=[{"topic": "a", "format": "debezium_json", "kafka": False}]).kafka()
+        captured.require_kafka()
+
+
+def test_a_project_without_a_list_of_topics_is_refused_before_anything_lands(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "dbt_project.yml"
+    file.write_text("name: depot\nvars: {}\n")
+    depot: Any = SimpleNamespace(root=tmp_path, variables={}, refuse_landing_elsewhere=lambda: None)
+    said = r"has no list vars\.topics: add it by hand, with \{topic: parcels, format: maxwell_json"
+    with pytest.raises(ConfigurationError, match=said):
+        next(add(depot, Addition(["parcels"], format="maxwell_json")))
+    file.write_text("name: depot\nvars: {topics: []}\n")
+    refuse_unlistable(depot, ["parcels"], None)
+    # Given on the command line, the list may have it.
+    file.write_text("name: depot\n")
+    depot.variables = {"topics": [{"topic": "parcels", "format": "maxwell_json"}]}
+    refuse_unlistable(depot, ["parcels"], None)
+
+
+def test_other_topics_that_can_not_go_on_are_told_and_are_no_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    status, told = "pass", list[str]()
+
+    def stalled(*_: object) -> None:
+        node = SimpleNamespace(name="not_null")
+        result = SimpleNamespace(node=node, status=status, message="")
+        error = TopicsStalledError("the topic orders has lost messages", [result])
+        raise DbtError("dbt build: it has lost messages", None) from error
+
+    monkeypatch.setattr(add_module, "run_dbt", stalled)
+    with telling(told.append):
+        (result,) = add_module._build(cast(Any, None))
+    assert result.status == "pass" and told == ["the topic orders has lost messages"]
+    status = "fail"
+    with pytest.raises(DbtError):
+        add_module._build(cast(Any, None))
 
 
 def test_what_warns_is_told_of_a_build() -> None:

@@ -2696,6 +2696,12 @@ def test_a_topic_is_added_to_the_project_file(text: str) -> None:
     assert changed.index("t.1") < changed.index("Two") if "Two" in changed else True
 
 
+def test_a_topic_that_captures_bring_is_added_so() -> None:
+    changed = edit.with_topics("vars: {topics: []}\n", {"t": "debezium_json"}, from_kafka=False)
+    (entry,) = yaml.safe_load(changed)["vars"]["topics"]
+    assert entry == {"topic": "t", "format": "debezium_json", "kafka": False}
+
+
 def test_a_project_without_topics_is_told_so() -> None:
     with pytest.raises(
         LakehouseError, match=r"no list vars\.topics: add it by hand, with {topic: t"

@@ -30,6 +30,8 @@ class Options(NamedTuple):
     format: str | None = None
     takes_suggestion: bool = False
     """Whether a topic without a format gets the one that its payloads look like."""
+    from_kafka: bool = True
+    """Whether Kafka brings the topics that vars.topics does not list."""
 
 
 def generate(project: Project, options: Options) -> Report:
@@ -66,6 +68,7 @@ def generate(project: Project, options: Options) -> Report:
                 f" {PROJECT_FILE}: put an entry of its own in front of that one"
             )
         formats[topic] = listed
+    listed_text = _listed(files, unlisted, from_kafka=options.from_kafka)
     with working("looking at all messages", tasks_of(spark)):
         profile = scan.profile_topics(spark, formats)
     report = Report(list(options.topics), profile.messages)
@@ -92,8 +95,21 @@ def generate(project: Project, options: Options) -> Report:
     )
     writer.write(report)
     if unlisted and len(report.failed) < len(report.tables):
-        _list_topics(spark, files, unlisted, report)
+        files.project_file.write_text(listed_text)
+        report.notes += _notes_of_listed(spark, unlisted, from_kafka=options.from_kafka)
     return report
+
+
+def refuse_unlistable(project: Project, topics: Sequence[str], format: str | None) -> None:
+    """Raise ``ConfigurationError`` if a project lists no topics, and none can be added."""
+    if not project.variables.get("topics"):
+        _listed(ProjectFiles(project.root), dict.fromkeys(topics, format or "..."))
+
+
+def _listed(files: ProjectFiles, formats: Mapping[str, str], *, from_kafka: bool = True) -> str:
+    """The text of the project's file with the topics in ``vars.topics``."""
+    text = files.project_file.read_text()
+    return edit.with_topics(text, formats, from_kafka=from_kafka) if formats else text
 
 
 def _check(options: Options) -> None:
@@ -153,16 +169,15 @@ def _compaction(
     return notes
 
 
-def _list_topics(
-    spark: SparkSession, files: ProjectFiles, formats: Mapping[str, str], report: Report
-) -> None:
-    """Add the topics to ``vars.topics``."""
-    text = files.project_file.read_text()
-    files.project_file.write_text(edit.with_topics(text, formats))
+def _notes_of_listed(
+    spark: SparkSession, formats: Mapping[str, str], *, from_kafka: bool
+) -> list[str]:
     added = ", ".join(f"{topic}: {name}" for topic, name in formats.items())
-    report.notes.append(f"added to vars.topics in {PROJECT_FILE}: {added}")
+    beside = "" if from_kafka else ", with kafka: false, since captures bring it"
+    notes = [f"added to vars.topics in {PROJECT_FILE}: {added}{beside}"]
     if scan.decoded_without_format(spark, list(formats)):
-        report.notes.append(
+        notes.append(
             "payloads of it were quarantined as unknown_format by earlier runs:"
             " `lakehouse redrive --code unknown_format` decodes them again"
         )
+    return notes

@@ -159,15 +159,17 @@ def regrained(text: str, model: str, before: str, after: str) -> str:
 # --- vars.topics ----------------------------------------------------------------------------------
 
 
-def with_topics(text: str, formats: Mapping[str, str]) -> str:
+def with_topics(text: str, formats: Mapping[str, str], *, from_kafka: bool = True) -> str:
     """The text of dbt_project.yml with more entries at the end of ``vars.topics``: topics and their
-    formats.
+    formats, and whether Kafka brings them. Raises ``ConfigurationError`` if it has no such list.
     """
+    beside = {} if from_kafka else {"kafka": False}
 
     def change(document: Any) -> None:
         topics = document["vars"]["topics"]
         entries = [
-            CommentedMap(topic=scalar(topic), format=name) for topic, name in formats.items()
+            CommentedMap(topic=scalar(topic), format=name, **beside)
+            for topic, name in formats.items()
         ]
         if topics:
             if not isinstance(topics[-1], CommentedMap) or topics[-1].fa.flow_style():
