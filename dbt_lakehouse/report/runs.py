@@ -29,6 +29,8 @@ _TESTS_ASKED: Final = 10
 _SECONDS_OF_A_TEST: Final = 10.0
 _WIDTH: Final = 160
 
+INTERRUPTED: Final = "interrupted"
+"""What has ended a run that its user has ended."""
 FAILED: Final = frozenset({"error", "fail", "runtime error"})
 WARNED: Final = frozenset({"warn"})
 TESTS: Final = frozenset({"test", "unit_test"})

@@ -23,6 +23,7 @@ from report_pages import Page, is_sound
 from small_messages import row_change
 from small_project import Log, add_gold, add_log, current_state, small_project
 
+from dbt.adapters.lakehouse.connections import ending_text
 from dbt_lakehouse.cli import lakehouse, main
 from dbt_lakehouse.commands.doctor import State, doctor
 from dbt_lakehouse.commands.standard_streams import NOT_WELL, UNUSABLE
@@ -493,6 +494,31 @@ def test_a_run_that_failed_before_its_models(
     assert [each.alert for each in alerts] == (["run_failed"] if has_failed else [])
     for alert in alerts:
         assert "before its models, the disk is full; `dbt build` once" in str(alert)
+
+
+@pytest.mark.parametrize(
+    ("status", "same", "told", "has_failed"),
+    [
+        ("success", True, "dbt build was interrupted, 2026-11-21T10:00:00Z", False),
+        ("error", True, "dbt build failed, 2026-11-21T10:00:00Z", True),
+        # Of the command before.
+        ("error", False, "dbt build was interrupted, 2026-11-21T10:01:00Z", False),
+    ],
+)
+def test_an_interrupted_run_is_told_and_has_not_failed(
+    tmp_path: Path, status: str, same: bool, told: str, has_failed: bool
+) -> None:
+    """dbt leaves the results of what was done by then, if anything."""
+    moment = datetime(2026, 11, 21, 10, tzinfo=UTC)
+    metadata = {"generated_at": f"{moment:%FT%TZ}", "invocation_id": "b" if same else "a"}
+    results = [{"unique_id": "model.shop.orders", "status": status}]
+    written = {"metadata": metadata, "args": {"which": "build"}, "results": results}
+    (tmp_path / "run_results.json").write_text(json.dumps(written))
+    ended, how = moment + timedelta(minutes=1), ending_text(KeyboardInterrupt())
+    runs.keep(tmp_path, runs.Run("b", "build", "dev", "gold", ended, ended, [], error=how))
+    report = report_of(Facts("any", [], [], [], read_run(tmp_path, "gold")))
+    assert told in report.text()
+    assert [each.alert for each in report.alerts] == (["run_failed"] if has_failed else [])
 
 
 # --- Where events are ---------------------------------------------------------------------------

@@ -166,8 +166,10 @@ class LakehouseHandle(SessionConnectionWrapper):
 
 def ending_text(error: BaseException) -> str:
     """What a command has ended by; dbt's exit of one that has failed has no text of its own."""
+    from dbt_lakehouse.report.runs import INTERRUPTED
+
     if isinstance(error, KeyboardInterrupt):
-        return "interrupted"
+        return INTERRUPTED
     ended_by = getattr(error, "exception", None) or error
     return str(ended_by) or type(ended_by).__name__
 

@@ -124,6 +124,8 @@ class Run:
     """Of tables, by name."""
     error: str | None = None
     """What has ended it before its models."""
+    is_interrupted: bool = False
+    """Whether its user has ended it, which is no failure."""
 
 
 @dataclass(frozen=True, slots=True)

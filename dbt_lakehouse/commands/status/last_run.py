@@ -1,12 +1,13 @@
 """What the last dbt command has left of itself."""
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 from dbt_lakehouse.commands.status.facts import Run
-from dbt_lakehouse.report.runs import kept
+from dbt_lakehouse.report.runs import INTERRUPTED, kept
 
 _FAILURES: Final = frozenset({"error", "fail", "runtime error"})
 # Others leave results too, and of those the lake's state is none.
@@ -19,28 +20,34 @@ def read_run(target: Path, gold: str) -> Run | None:
     Of one that ended before its models, as a landing on a full disk does, dbt leaves nothing: the
     report of the run tells of it, which is one of this gold.
     """
-    run = _results(target)
+    run, invocation = _results(target)
     reported = next(iter(kept(target, gold, 1)), None)
     if reported is None or reported.error is None:
         return run
+    is_interrupted = reported.error == INTERRUPTED
+    if is_interrupted and run is not None and invocation == reported.invocation_id:
+        # What had failed by then has failed.
+        return replace(run, is_interrupted=True)
     if run is not None and datetime.fromisoformat(run.ended_at) >= reported.ended_at:
         return run
     return Run(
         command=f"dbt {reported.command}",
         ended_at=_in_seconds(reported.ended_at),
-        is_failed=True,
-        error=" ".join(reported.error.split()),
+        is_failed=not is_interrupted,
+        error=None if is_interrupted else " ".join(reported.error.split()),
+        is_interrupted=is_interrupted,
     )
 
 
-def _results(target: Path) -> Run | None:
+def _results(target: Path) -> tuple[Run | None, str | None]:
+    """What dbt has left of its last command, and the id of that."""
     try:
         written = json.loads((target / "run_results.json").read_bytes())
         if written["args"]["which"] not in _RUNS:
-            return None
+            return None, None
         results = {each["unique_id"]: each for each in written["results"]}
         failed = sorted(name for name, each in results.items() if each["status"] in _FAILURES)
-        return Run(
+        run = Run(
             command=f"dbt {written['args']['which']}",
             ended_at=_in_seconds(datetime.fromisoformat(written["metadata"]["generated_at"])),
             is_failed=bool(failed),
@@ -52,9 +59,10 @@ def _results(target: Path) -> Run | None:
                 and each["unique_id"].startswith("model.")
             },
         )
+        return run, written["metadata"].get("invocation_id")
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         # None has run here, or one is at work on it.
-        return None
+        return None, None
 
 
 def _in_seconds(moment: datetime) -> str:

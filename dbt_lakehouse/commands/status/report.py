@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from dbt_lakehouse.commands.sql.drawing import table_text
-from dbt_lakehouse.commands.status.facts import Facts, Outcome
+from dbt_lakehouse.commands.status.facts import Facts, Outcome, Run
 from dbt_lakehouse.texts import counted, iso_text, printable
 
 _TOPICS: Final = (
@@ -91,8 +91,7 @@ class Report:
             lines.append(_partitions_text(self.partitions))
         lines.append(self._sums())
         if facts.last_run is not None:
-            how = "failed" if facts.last_run.is_failed else "succeeded"
-            lines.append(f"{facts.last_run.command} {how}, {facts.last_run.ended_at}")
+            lines.append(_run_text(facts.last_run))
         return "\n".join([*lines, *(printable(each.told) for each in self.alerts)])
 
     def summary(self) -> str:
@@ -151,6 +150,11 @@ def _alerts(facts: Facts) -> Iterator[Alert]:
 def _stalled(partitions: Sequence[dict[str, Any]]) -> Iterator[Alert]:
     problems = {row["topic"]: row["problem"] for row in partitions if row["problem"] is not None}
     return (Alert("topic_stalled", topic, problem) for topic, problem in problems.items())
+
+
+def _run_text(run: Run) -> str:
+    how = "was interrupted" if run.is_interrupted else "succeeded"
+    return f"{run.command} {'failed' if run.is_failed else how}, {run.ended_at}"
 
 
 def _table(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
