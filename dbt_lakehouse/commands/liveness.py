@@ -47,4 +47,5 @@ class Liveness:
             yield
         finally:
             is_done.set()
-            thread.join()
+            # Where not even the question comes back, it is not waited for.
+            thread.join(every_seconds)

@@ -39,16 +39,22 @@ def test_small_files_are_no_more_than_there_are(files: int, megabytes: int, smal
 class Lake:
     """Stands for Spark and the lake: which tables were maintained, kept and told."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, every: float | None = 3_600) -> None:
+    def __init__(
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        every: float | None = 3_600,
+        liveness: Path | None = None,
+    ) -> None:
         self.maintained: list[str] = []
         self.kept: list[list[str]] = []
         self.told: list[str] = []
+        self.watched: list[bool] = []
         self.fails: Exception | None = None
         self.is_free = True
         self.held = 0
         self.files = {"gold.a": 1, "gold.b": 1, "gold.c": 1}
         spark: Any = SimpleNamespace(sparkContext=SimpleNamespace(_jsc=1))
-        self.upkeep = Upkeep(spark, every, Liveness(None))
+        self.upkeep = Upkeep(spark, every, Liveness(liveness))
         for name, stands in {
             "candidates": lambda *_: TABLES,
             "run_lock": lambda _: self,
@@ -74,6 +80,7 @@ class Lake:
 
     def maintain(self, _: object, of: Candidate, with_orphans: bool) -> Maintained:
         assert self.held == 1 and not with_orphans
+        self.watched.append(any(each.name == "liveness" for each in threading.enumerate()))
         self.maintained.append(of.table)
         if self.fails is not None:
             raise self.fails
@@ -169,6 +176,14 @@ def test_a_spark_that_has_ended_ends_it(monkeypatch: pytest.MonkeyPatch) -> None
     with pytest.raises(SessionError, match="Spark has ended"):
         lake.pause()
     assert lake.held == 0
+
+
+def test_each_table_that_is_maintained_is_watched(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    lake = Lake(monkeypatch, liveness=tmp_path / "alive")
+    lake.pause()
+    assert lake.watched == [True] * len(TABLES)
 
 
 def test_liveness_is_shown_while_work_gets_on_and_never_while_it_hangs(tmp_path: Path) -> None:
