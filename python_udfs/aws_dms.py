@@ -185,18 +185,18 @@ def _of_control(name: str, table: str | None) -> str:
     return operation or MESSAGE
 
 
-def image_name(record: dict[str, Any]) -> str | None:
+def _image_name(record: dict[str, Any]) -> str | None:
     """What the before image of an update is called, if it has one. ``record`` is what a data record
     has beside its row and its ``metadata``.
     """
     if BEFORE_IMAGE in record:
         return BEFORE_IMAGE
-    objects = [name for name, value in record.items() if type(value) is dict]
+    objects = [name for name, value in record.items() if type(value) is dict and name != "control"]
     return objects[0] if len(objects) == 1 else None
 
 
 def _take_image(record: dict[str, Any]) -> dict[str, Any] | None:
-    name = image_name(record)
+    name = _image_name(record)
     if name is None:
         return None
     image = record.pop(name)

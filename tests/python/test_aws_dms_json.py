@@ -127,6 +127,7 @@ def test_a_delete_has_what_the_source_logged_of_its_row() -> None:
         # PostgreSQL's, where the key did not change.
         ({"before_image": {}}, None, {}),
         ({"was": "text"}, None, {"was": "text"}),
+        ({"control": {"id": 1}}, None, {"control": {"id": 1}}),
         ({}, None, {}),
     ],
 )
@@ -136,7 +137,7 @@ def test_the_before_image_has_the_name_that_the_task_gives_it(
     event = one(changed(UPDATE, **({"before_image": None} | parts)))
     assert event.operation == "update"
     assert (event.before and loads(event.before)) == before
-    known = ("was", "why", "before-image")
+    known = ("was", "why", "control", "before-image")
     assert {k: v for k, v in loads(event.metadata).items() if k in known} == kept
 
 
