@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from python_udfs import aws_dms as aws_dms_json
 from python_udfs import cockroachdb as cockroachdb_json
+from python_udfs import change_stream
 from python_udfs.aerospike import flat_json as aerospike_flat_json
 from python_udfs.aerospike import json as aerospike_json
 from python_udfs.aerospike import messagepack as aerospike_messagepack
@@ -52,6 +53,7 @@ FORMATS: Final[dict[str, Decode]] = {
     "cockroachdb_json": cockroachdb_json.decode,
     "maxwell_json": maxwell_json.decode,
     "canal_json": canal_json.decode,
+    "mongodb_json": change_stream.decode,
 }
 
 AEROSPIKE_FORMATS: Final = ("aerospike_messagepack", "aerospike_json", "aerospike_flat_json")
@@ -59,7 +61,9 @@ AEROSPIKE_FORMATS: Final = ("aerospike_messagepack", "aerospike_json", "aerospik
 AVRO_FORMATS: Final = ("debezium_avro", "debezium_unwrapped_avro")
 """Those whose messages name schemas of a registry."""
 UNWRAPPED_FORMATS: Final = ("debezium_unwrapped_json", "debezium_unwrapped_avro")
-"""Those of rows, of which a null value may be a delete."""
+"""Those of rows without an envelope."""
+NULL_DELETES: Final = (*UNWRAPPED_FORMATS, "mongodb_json")
+"""Those of which a null value may be a delete, which names no table."""
 
 HEADED: Final[dict[str, DecodeHeaded]] = {
     "debezium_json": debezium_json.decode,
@@ -170,10 +174,12 @@ def decode_payload(
 def shows_format(format: str, event: Event) -> bool:
     """Whether an event speaks for the format that its payload was decoded by.
 
-    Nearly any JSON object could be an unwrapped row.
+    Nearly any JSON object could be an unwrapped row, and any with an ``_id`` a document.
     """
     if format in UNWRAPPED_FORMATS:
-        return debezium_unwrapped_json.is_likely(event)
+        return debezium_unwrapped_json.is_likely(event) and change_stream.may_be_row(event)
+    if format == "mongodb_json":
+        return change_stream.is_likely(event)
     return event.operation != INVALID
 
 

@@ -125,6 +125,35 @@ def load_value(where: str, text: str) -> tuple[Any, Types]:
     return _load(where, text, _value)
 
 
+def read_document(where: str, value: Any) -> Loaded:
+    """``load_document`` of JSON that was loaded by ``load_whole``: what is in it is replaced."""
+    document, types = _document(value, _Reading(where), None)
+    return document, types
+
+
+def read_value(where: str, value: Any) -> tuple[Any, Types]:
+    """``load_value``, as ``read_document``."""
+    return _value(value, _Reading(where), None)
+
+
+def load_whole(text: bytes) -> Any:
+    """``json_as_sent.load_whole``, of text whose numbers may be NaN, Infinity and -Infinity."""
+    try:
+        return json_as_sent.load_whole(text)
+    except DecodeError as error:
+        standing_in = _NO_JSON.sub(_stand_in, text)
+        if standing_in == text:
+            raise
+        # What else is wrong is told by its position in the text.
+        json_as_sent.load_whole(_NO_JSON.sub(_as_long, text))
+        Budget(len(text)).spend((len(standing_in) - len(text)) * _STAND_IN_FACTOR)
+        try:
+            return json_as_sent.load_whole(standing_in)
+        except DecodeError:
+            # In the place of a name.
+            raise error from None
+
+
 def _load(where: str, text: str, convert: "_Reader") -> tuple[Any, Types]:
     encoded = text.encode()
     if len(encoded) <= MAX_PAYLOAD_BYTES and not json_as_sent.has_space(encoded):
@@ -144,14 +173,7 @@ def _load(where: str, text: str, convert: "_Reader") -> tuple[Any, Types]:
 
 def _carefully(where: str, text: bytes) -> Any:
     try:
-        try:
-            return json_as_sent.load_whole(text)
-        except DecodeError:
-            standing_in = _NO_JSON.sub(_stand_in, text)
-            if standing_in == text:
-                raise
-            Budget(len(text)).spend((len(standing_in) - len(text)) * _STAND_IN_FACTOR)
-            return json_as_sent.load_whole(standing_in)
+        return load_whole(text)
     except (TooDeep, TooLarge) as error:
         raise type(error)(f"{where}: {error} of the text") from None
     except DecodeError as error:
@@ -161,6 +183,11 @@ def _carefully(where: str, text: bytes) -> Any:
 def _stand_in(match: re.Match[bytes]) -> bytes:
     found = match[0]
     return found if found[0] == 0x22 else b'{"$numberDouble":"%b"}' % found
+
+
+def _as_long(match: re.Match[bytes]) -> bytes:
+    found = match[0]
+    return found if found[0] == 0x22 else b'"%b"' % found[2:]
 
 
 class _Reading:

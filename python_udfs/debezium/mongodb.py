@@ -23,7 +23,8 @@ An update without ``after`` (``capture.mode`` without ``update_full``, patches, 
 gone when it was looked up) says only what has changed:
 
 - With ``before``, the update is applied to it: ``after`` is whole. It is not, if a path can't be
-  followed there for sure: a name has a dot in it, or an array has fewer elements.
+  followed there for sure: a name has a dot in it or is a number (``disambiguatedPaths``, which
+  Debezium does not pass on, says so too), or an array has fewer elements.
 - Else ``after`` is partial. It has ``_id``, the top-level fields that were set, those removed as
   null, and ``$partial``, in which ``updated`` has what was set or removed (null) inside of others
   by its path (``address.city``), and ``truncated`` the new lengths of arrays. What it does not
@@ -260,6 +261,10 @@ class _Update(NamedTuple):
     truncated: dict[str, int]
     is_partial: bool = True
     """Otherwise ``updated`` is the whole document."""
+    names: frozenset[str] = frozenset()
+    """The paths that are the name of one field, in spite of their dots."""
+    is_clear: bool = True
+    """Whether each path is its steps with dots between: no name has a dot, or is a number."""
 
     def image(self, root: str, identity: dict[str, Any]) -> dict[str, Any]:
         """The partial image after it, of a document that isn't known."""
@@ -271,7 +276,7 @@ class _Update(NamedTuple):
         image = dict(identity)
         parts: dict[str, Any] = {}
         for path, value in self.updated.items():
-            (parts if "." in path else image)[path] = value
+            (parts if "." in path and path not in self.names else image)[path] = value
         image |= identity
         image[PARTIAL] = partial = {}
         if parts:
@@ -284,6 +289,8 @@ class _Update(NamedTuple):
         """The image after it, of a document that is known; None if that can't be told, or would be
         far larger than the payload.
         """
+        if not self.is_clear:
+            return None
         try:
             # Nothing is shared with the image before.
             document: dict[str, Any] = _copied(before)
@@ -353,8 +360,9 @@ def _update(root: str, envelope: dict[str, Any], types: dict[str, Types]) -> _Up
     updated = _document(where, description, "updatedFields", types) or {}
     removed, arrays = description.get("removedFields"), description.get("truncatedArrays")
     truncated: dict[str, int] = {}
+    names, is_clear = _names(where, description)
     if not removed and not arrays and type(removed) in _NONE and type(arrays) in _NONE:
-        return _Update(updated, frozenset(), truncated)
+        return _Update(updated, frozenset(), truncated, True, names, is_clear)
     if removed is None:
         removed = []
     if type(removed) is not list or not all(type(path) is str for path in removed):
@@ -371,7 +379,31 @@ def _update(root: str, envelope: dict[str, Any], types: dict[str, Types]) -> _Up
                 " size, a length"
             )
         truncated[field] = size
-    return _Update(updated | dict.fromkeys(removed), frozenset(removed), truncated)
+    updated |= dict.fromkeys(removed)
+    return _Update(updated, frozenset(removed), truncated, True, names, is_clear)
+
+
+def _names(where: str, description: dict[str, Any]) -> tuple[frozenset[str], bool]:
+    """What ``disambiguatedPaths`` says of the paths: those that are one name, and whether all
+    others are their steps with dots between.
+    """
+    paths = description.get("disambiguatedPaths")
+    if paths is None:
+        return frozenset(), True
+    if type(paths) is not dict or not all(
+        type(steps) is list and steps and all(type(step) in (str, int) for step in steps)
+        for steps in paths.values()
+    ):
+        raise BadField(
+            f"{where}.disambiguatedPaths: expected an object of arrays of names and indexes or null"
+        )
+    names = frozenset(path for path, steps in paths.items() if len(steps) == 1)
+    is_clear = not any(
+        type(step) is str and ("." in step or step.isdecimal())
+        for steps in paths.values()
+        for step in steps
+    )
+    return names, is_clear
 
 
 def _patch(root: str, envelope: dict[str, Any], types: dict[str, Types]) -> _Update:

@@ -37,7 +37,11 @@ _PATHS: Final = {
     "cockroachdb_json": "ms",
     "maxwell_json": "ts",
     "canal_json": "es",
+    "mongodb_json": "clusterTime.$timestamp.t",
 }
+# Those that tell whole seconds, and those of tables without a schema.
+BY_THE_SECOND: Final = ("maxwell_json", "mongodb_json")
+_WITHOUT_SCHEMA: Final = ("cockroachdb_json", "maxwell_json", "canal_json", "mongodb_json")
 ALL_COLUMNS: Final = (*COLUMNS, SAID_AT)
 """The columns as the references have them."""
 # The database of the tables that Debezium reads.
@@ -73,6 +77,11 @@ class Source(NamedTuple):
         return self.format in AEROSPIKE_FORMATS
 
     @property
+    def is_of_documents(self) -> bool:
+        """Whether it is a collection of MongoDB's."""
+        return self.format == "mongodb_json"
+
+    @property
     def columns(self) -> dict[str, str | dict[str, str]]:
         """What its change log declares of its columns."""
         path = _PATHS.get(self.format, "source.ts_ms")
@@ -86,9 +95,8 @@ class Source(NamedTuple):
 
     @property
     def named_schema(self) -> str | None:
-        """The schema, if messages name one: of MySQL's tables they do not."""
-        has_none = ("cockroachdb_json", "maxwell_json", "canal_json")
-        return None if self.format in has_none else self.schema
+        """The schema, if messages name one: of MySQL's tables and MongoDB's they do not."""
+        return None if self.format in _WITHOUT_SCHEMA else self.schema
 
     @property
     def names_table(self) -> bool:
@@ -317,7 +325,7 @@ def _said_beside(event: Event) -> tuple[str | None]:
     """What the message says of the time."""
     if event.time_ms is None:
         return (None,)
-    is_by_the_second = event.source.format == "maxwell_json"
+    is_by_the_second = event.source.format in BY_THE_SECOND
     return (str(event.time_ms // 1000 if is_by_the_second else event.time_ms),)
 
 

@@ -43,11 +43,13 @@ LAST: Final = RUNS[-1]
 
 def log_of(source: Source) -> Log:
     """What the change log of a source table declares."""
+    # What a document calls its key.
+    key_type: Any = {"type": "bigint", "name": "_id"} if source.is_of_documents else "bigint"
     by_default = source.order_by_source_time == source.is_aerospike
     return Log(
         source.table,
         source.tables or source.table,
-        {"id": "bigint"} if source.has_key and not source.is_aerospike else {},
+        {"id": key_type} if source.has_key and not source.is_aerospike else {},
         source.columns,
         database=source.named_database,
         schema=source.named_schema,

@@ -296,6 +296,31 @@ def _canal(event: Event) -> Payload:
     return None, _compact(change)
 
 
+# --- MongoDB's own -------------------------------------------------------------------------------
+
+
+def _change_stream(event: Event) -> Payload:
+    """Each update has the whole document."""
+    is_copied = event.operation == "snapshot"
+    token: dict[str, Any] = {"_data": f"82{event.offset}"}
+    if is_copied:
+        token = {"_id": event.key, "copyingData": True}
+    change: dict[str, Any] = {
+        "_id": token,
+        "operationType": "insert" if is_copied else event.operation,
+        "ns": {"db": DATABASE, "coll": event.table},
+        "documentKey": {"_id": event.key},
+    }
+    if event.time_ms is not None:
+        change["clusterTime"] = {"$timestamp": {"t": event.time_ms // 1000, "i": 1}}
+    if event.operation != "delete":
+        change["fullDocument"] = {"_id": event.key, **event.named, **_about(event)}
+    if event.before is not None:
+        before = {"_id": event.key, **event.before, **_about(event)}
+        change["fullDocumentBeforeChange"] = before
+    return _compact({"_id": event.key}), _compact(change)
+
+
 # --- what they share ------------------------------------------------------------------------------
 
 
@@ -351,4 +376,5 @@ _PAYLOADS: Final[dict[str, Callable[[Event], Payload]]] = {
     "cockroachdb_json": _changefeed,
     "maxwell_json": _maxwell,
     "canal_json": _canal,
+    "mongodb_json": _change_stream,
 }

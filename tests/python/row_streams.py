@@ -10,7 +10,17 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import cycle
 from typing import Final
 
-from row_events import COLUMNS, NOTHING, POISON, TOMBSTONE, Event, Image, Source, Value
+from row_events import (
+    BY_THE_SECOND,
+    COLUMNS,
+    NOTHING,
+    POISON,
+    TOMBSTONE,
+    Event,
+    Image,
+    Source,
+    Value,
+)
 from streams import DAY, HOUR, MINUTE, SECOND, START, UNAVAILABLE, clone_partition
 
 # How the events of a clone come: one clone for each.
@@ -153,15 +163,18 @@ def as_told(event: Event) -> Event:
         case "debezium_avro" if event.before is not None:
             # Of a table whose log has the key alone of rows before: all else is null there.
             return event._replace(before=NOTHING)
-        case "aws_dms_json" | "cockroachdb_json" | "maxwell_json" | "canal_json":
+        case "aws_dms_json" | "cockroachdb_json" | "maxwell_json" | "canal_json" | "mongodb_json":
             named = {k: None if v == UNAVAILABLE else v for k, v in event.named.items()}
             event = event._replace(named=named)
+            if event.source.format == "mongodb_json":
+                # An _id is never replaced.
+                event = event._replace(previous_key=None)
             if event.source.format == "cockroachdb_json":
                 # Which ships a changed key as a delete and an insert, and scanned rows as inserts.
                 scanned = event.operation == "snapshot"
                 operation = "insert" if scanned else event.operation
                 return event._replace(operation=operation, previous_key=None)
-            if event.source.format == "maxwell_json" and event.time_ms is not None:
+            if event.source.format in BY_THE_SECOND and event.time_ms is not None:
                 return event._replace(time_ms=event.time_ms // SECOND * SECOND)
     return event
 

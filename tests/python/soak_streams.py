@@ -39,6 +39,7 @@ SOURCES: Final = (
     Source("soak.rides", "movr", "rides", format="cockroachdb_json"),
     Source("soak.players", "game", "players", format="maxwell_json"),
     Source("soak.invoices", "erp", "invoices", format="canal_json"),
+    Source("soak.carts", "mg", "carts", format="mongodb_json"),
     Source("soak.pages", "site", "pages", format="debezium_unwrapped_json"),
     Source("soak.letters", "post", "letters", order_by_source_time=True, format="debezium_avro"),
     Source("soak.stamps", "post", "stamps", format="debezium_unwrapped_avro"),

@@ -178,8 +178,9 @@ def test_the_recipe_for_a_wire_format_carries(tmp_path: Path) -> None:
     # What is exchanged in the registry is there.
     registry = (ROOT / "python_udfs" / "registry.py").read_text()
     for line in (
+        "from python_udfs import change_stream\n"
         "from python_udfs.aerospike import flat_json as aerospike_flat_json",
-        '    "canal_json": canal_json.decode,\n}',
+        '    "mongodb_json": change_stream.decode,\n}',
     ):
         assert line in registry
 

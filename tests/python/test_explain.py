@@ -379,6 +379,39 @@ def test_rows_of_maxwell_have_what_became_of_them() -> None:
     assert "record_key.id = 1" in told.text()
 
 
+CHANGE_STREAM: Final = dumps(
+    {
+        "_id": {"_data": "82"},
+        "operationType": "update",
+        "clusterTime": {"$timestamp": {"t": 1668102600, "i": 1}},
+        "ns": {"db": "d", "coll": "c"},
+        "fullDocument": {"_id": 1, "n": {"$numberLong": "5"}},
+        "fullDocumentBeforeChange": {"_id": 1, "m": 4},
+        "more": 1,
+    }
+)
+
+
+def test_change_events_of_mongodb_have_what_became_of_them() -> None:
+    told = taken_apart(None, CHANGE_STREAM, b'{"_id":1}')
+    assert (told.format, told.how) == ("mongodb_json", "sure: no other decoder accepts it")
+    found = became(told)
+    assert found["operationType"] == ["operation = update", 'metadata.operationType = "update"']
+    assert found["db"] == ["source_database = d"]
+    assert found["coll"] == ["source_table = c"]
+    assert found["clusterTime"][0] == "occurred_at = 2022-11-10T17:50:00Z"
+    assert (found["n"], found["m"]) == (["after.n = 5"], ["before.m = 4"])
+    assert found["more"] == ["metadata.more = 1"]
+    assert told.key is not None and told.key.tree.root is not None
+    part = told.key.tree.root.part("_id")
+    assert part is not None and part.became == ["record_key._id = 1"]
+    # A document alone, and what deletes it.
+    told = taken_apart(None, b'{"_id":{"$oid":"%b"},"n":5}' % (b"a" * 24), b'{"_id":"x"}')
+    assert became(told)["n"] == ["after.n = 5"]
+    (deleted,) = explain(b'{"_id":1}', None, Limits()).events
+    assert (deleted.operation, deleted.record_key) == ("delete", b'{"_id":1}')
+
+
 def test_rows_of_canal_have_what_became_of_them() -> None:
     told = taken_apart(None, CANAL)
     assert (told.format, told.how) == ("canal_json", "sure: no other decoder accepts it")
@@ -527,6 +560,7 @@ def test_rows_of_cells_have_what_became_of_them() -> None:
         ("canal_json", CANAL),
         ("debezium_unwrapped_json", UNWRAPPED),
         ("debezium_json", MONGODB),
+        ("mongodb_json", CHANGE_STREAM),
     ],
 )
 def test_each_prefix_of_a_row_breaks_where_the_decoder_says(format_name: str, value: bytes) -> None:
@@ -607,6 +641,7 @@ def test_a_schema_block_is_shown_for_what_is_wrong_in_it() -> None:
         (b'{"msg":1}', "aerospike_json", "by what it looks like"),
         (b"<html>", "debezium_json", "by what it looks like"),
         (b'{"a":1}', "debezium_unwrapped_json", "any JSON object could be such a row"),
+        (b'{"_id":{"_data":"82"},"operationType":"upsert"}', "mongodb_json", "no decoder accepts"),
         (
             b'{"database":"shop","table":"t","type":"upd","ts":1790841601,"data":{"id":1}}',
             "maxwell_json",

@@ -984,6 +984,48 @@ def documents_of_mongodb() -> list[Line]:
     return lines
 
 
+def change_streams() -> list[Line]:
+    """Two collections as MongoDB's own connector ships them: change events, and documents alone."""
+    pets, toys = Capture("streams.pets"), Capture("streams.toys")
+
+    def change(operation_type: str, number: int, **more: Any) -> Line:
+        key = {"_id": {"$numberLong": f"{number}"}}
+        message = {
+            "_id": {"_data": f"82{pets.lines:06x}"},
+            "operationType": operation_type,
+            "clusterTime": {"$timestamp": {"t": NOW_MS // 1000, "i": pets.lines}},
+            "ns": {"db": "mg", "coll": "pets"},
+            "documentKey": key,
+        }
+        if "fullDocument" in more:
+            more["fullDocument"] = key | more["fullDocument"]
+        return pets.json(key, message | more)
+
+    def described(updated: Row, *removed: str) -> Row:
+        return {"updateDescription": {"updatedFields": updated, "removedFields": [*removed]}}
+
+    copied = {"_id": {"_id": 1, "copyingData": True}}
+    born, later = {"$date": 0}, {"$date": {"$numberLong": "1000"}}
+    lines = [
+        change("insert", 1, **copied, fullDocument={"name": "Rex", "born": born, "kin": [1]}),
+        change("insert", 2, fullDocument={"name": "gone", "born": born}),
+        change("insert", 3, fullDocument={"name": "Tim", "born": born, "kg": 2.5}),
+        change("update", 1, **described({"born": later}, "kin")),
+        change("delete", 2),
+        change("replace", 3, fullDocument={"name": "Tom"}),
+        change("invalidate", 4),
+    ]
+    balls, kites, cubes = ({"_id": {"$oid": f"{number:024x}"}} for number in range(3))
+    lines += [
+        toys.json(balls, balls | {"price": {"$numberDecimal": "1.50"}}),
+        toys.json(kites, kites | {"price": {"$numberDecimal": "2.50"}}),
+        toys.json(balls, balls | {"price": {"$numberDecimal": "9.75"}}),
+        toys.raw(dumps(kites), None),
+        toys.json(cubes, cubes),
+    ]
+    return lines
+
+
 PLACES_SQL: Final = """
 {{
     change_log(
@@ -1096,6 +1138,8 @@ TOPICS: Final = {
     "unwrapped.notes": "debezium_unwrapped_json",
     "unwrapped.tags": "debezium_unwrapped_json",
     "mongo.people": "debezium_json",
+    "streams.pets": "mongodb_json",
+    "streams.toys": "mongodb_json",
     "shop.stock": "debezium_json",
     "shop.cells": "debezium_json",
     HOSTILE: "debezium_json",
@@ -1129,6 +1173,8 @@ BUILT: Final = (
     "+parts",
     "+places",
     "+stock",
+    "+pets",
+    "+toys",
     *(f"+{name}" for name in NAMED.values()),
 )
 
@@ -1139,7 +1185,12 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     folder = tmp_path_factory.mktemp("generate")
     world = World(Lake(folder, copy_project(folder / "project")))
     lines = [*all_types(), *named_tables(), *keyless_arcion(), *lindorm(), *aerospike()]
-    lines += [*rows_without_envelope(), *documents_of_mongodb(), *hostile_names()]
+    lines += [
+        *rows_without_envelope(),
+        *documents_of_mongodb(),
+        *change_streams(),
+        *hostile_names(),
+    ]
     lines += cells_with_numbers_as_keys()
     world.lake.land([*lines, *evolving(world.stock, 1)])
     for topic, format_name in TOPICS.items():
@@ -1470,6 +1521,17 @@ def test_documents_of_mongodb(built: World) -> None:
     assert values == ["Bo", born, "own", Decimal("1.50"), None, None]
     assert {rows[3][name] for name in ("born", "id", "name", "balance", "photo")} == {None}
     assert [rows[4][name] for name in ("name", "id")] == [None, "new"]
+
+
+def test_documents_of_change_streams(built: World) -> None:
+    assert built.contract("pets")["_id"]["data_type"] == "bigint"
+    rows = {row["_id"]: row for row in built.lake.read("gold.pets")}
+    assert rows.keys() == {1, 3}
+    later = datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)
+    assert [rows[1][name] for name in ("name", "born", "kin", "kg")] == ["Rex", later, None, None]
+    assert [rows[3][name] for name in ("name", "born", "kin", "kg")] == ["Tom", None, None, None]
+    toys = {row["_id"]: row["price"] for row in built.lake.read("gold.toys")}
+    assert toys == {f"{0:024x}": Decimal("9.75"), f"{2:024x}": None}
 
 
 def test_columns_by_path(built: World) -> None:

@@ -8,7 +8,7 @@ coalesce(
 )
 {%- endmacro %}
 
-{# Whether an event is one of a key alone: a tombstone, or a null value of unwrapped rows. #}
+{# Whether an event is one of a key alone: a tombstone, or a null value of rows and documents. #}
 {% macro says_nothing() %}
 (
     record_key is not null
@@ -16,7 +16,7 @@ coalesce(
         operation = 'tombstone'
         or (
             operation = 'delete'
-            and format like 'debezium_unwrapped_%'
+            and (format like 'debezium_unwrapped_%' or format = 'mongodb_json')
             and before is null
             and source_table is null
         )

@@ -4,7 +4,15 @@ import re
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from dbt_lakehouse.commands.explain import aerospike, avro, debezium, json_tree, messagepack, rows
+from dbt_lakehouse.commands.explain import (
+    aerospike,
+    avro,
+    change_streams,
+    debezium,
+    json_tree,
+    messagepack,
+    rows,
+)
 from dbt_lakehouse.commands.explain.guess import Guess, guess
 from dbt_lakehouse.commands.explain.nodes import MOST_WANTED, Limits, Tree, located
 from dbt_lakehouse.commands.explain.report import Explanation, Part, Wrong
@@ -24,6 +32,7 @@ from python_udfs.text import json_text
 _MESSAGEPACK: Final = "aerospike_messagepack"
 _MAXWELL: Final = "maxwell_json"
 _CANAL: Final = "canal_json"
+_MONGODB: Final = "mongodb_json"
 # Records, alone or in batches, in which trailing commas are no errors.
 _AEROSPIKE_JSON: Final = {
     "aerospike_json": aerospike.name_json,
@@ -77,6 +86,8 @@ def _key_tree(format_name: str, key: bytes, events: Sequence[Event], limits: Lim
             avro.name_key(tree.root, key, events)
         elif format_name == _MAXWELL:
             rows.name_maxwell_key(tree.root, events)
+        elif format_name == _MONGODB:
+            change_streams.name_key(tree.root, key, events)
         else:
             debezium.name_key(tree.root, key, events)
     return tree
@@ -107,6 +118,8 @@ def _value_tree(format_name: str, value: bytes, events: Sequence[Event], limits:
             _ROWS[format_name](tree.root, events)
         elif format_name in (_MAXWELL, _CANAL):
             rows.name_message(format_name, tree.root, events)
+        elif format_name == _MONGODB:
+            change_streams.name_value(tree.root, value, events)
         elif format_name in UNWRAPPED_FORMATS:
             rows.name_unwrapped(tree.root, value, events)
         else:

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from dbt_lakehouse.commands.explain.columns import fields_of
-from python_udfs.core.events import INVALID, TOMBSTONE, Event, Headers
+from python_udfs.core.events import DELETE, INVALID, MESSAGE, TOMBSTONE, Event, Headers
 from python_udfs.registry import FORMATS, UNWRAPPED_FORMATS, decode_payload, shows_format
 
 # A number may be beyond all doubles.
@@ -14,6 +14,7 @@ _DECODER: Final = msgspec.json.Decoder(float_hook=float)
 _JSON_STARTS: Final = (b"{", b"[", b'"')
 _USUAL: Final = "debezium_json"
 """The format of what could be of any."""
+_MONGODB: Final = "mongodb_json"
 
 
 class Guess(NamedTuple):
@@ -69,6 +70,8 @@ def _by_shape(value: bytes) -> str:
     if text.startswith(_JSON_STARTS):
         if text.startswith(b"[") or b'"msg"' in text:
             return "aerospike_json"
+        if all(name in text for name in (b"operationType", b"_data")):
+            return _MONGODB
         if all(name in text for name in (b'"database"', b'"table"', b'"type"')):
             return "canal_json" if b'"isDdl"' in text else "maxwell_json"
         if all(name in text for name in (b'"metadata"', b'"record-type"')):
@@ -94,6 +97,9 @@ def _closeness(format_name: str, event: Event) -> int:
         return 2 if "namespace" in source and connector is None else 0
     if format_name == "arcion_json":
         return 2 if isinstance(connector, str) and connector.isupper() else 0
+    if format_name == _MONGODB:
+        # For all others a null value is a tombstone.
+        return 2 if event.operation in (DELETE, MESSAGE) else 1
     return 1
 
 

@@ -259,6 +259,7 @@ _WRITERS: Final = {
     "cockroachdb_json": "CockroachDB's changefeeds",
     "maxwell_json": "Maxwell",
     "canal_json": "Canal",
+    "mongodb_json": "MongoDB's Kafka connector",
 }
 
 

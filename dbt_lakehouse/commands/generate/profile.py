@@ -34,6 +34,7 @@ from python_udfs.images import PARTIAL, is_of_document
 from python_udfs.registry import (
     AEROSPIKE_FORMATS,
     AVRO_FORMATS,
+    NULL_DELETES,
     UNWRAPPED_FORMATS,
     decode_payload,
 )
@@ -310,11 +311,11 @@ class TopicProfile:
 
 
 def _is_null_value(format_name: str, event: Event) -> bool:
-    """Whether an event is a null value that deletes an unwrapped row: it says nothing of the table,
-    which may have another name where rows say it.
+    """Whether an event is a null value that deletes a row: it says nothing of the table, which may
+    have another name where rows say it.
     """
     is_row = event.before is not None or event.operation != DELETE
-    return format_name in UNWRAPPED_FORMATS and not is_row
+    return format_name in NULL_DELETES and not is_row and not event.source_table
 
 
 # --- Rows -----------------------------------------------------------------------------------------

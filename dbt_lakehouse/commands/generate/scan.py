@@ -35,7 +35,7 @@ from python_udfs.registry import (
     AEROSPIKE_FORMATS,
     AVRO_FORMATS,
     FORMATS,
-    UNWRAPPED_FORMATS,
+    NULL_DELETES,
     decode_payload,
     shows_format,
 )
@@ -100,9 +100,9 @@ def tables_of(
 
 def _kind(formats: Formats) -> bool | None:
     """Whether the tables of a topic are Aerospike's; None if pairs don't tell which are: formats of
-    both kinds, or unwrapped rows, of whose null values ``profile`` has it that they name no table.
+    both kinds, or those of whose null values ``profile`` has it that they name no table.
     """
-    if any(name in UNWRAPPED_FORMATS for name in formats.names):
+    if any(name in NULL_DELETES for name in formats.names):
         return None
     kinds = {name in AEROSPIKE_FORMATS for name in formats.names}
     return kinds.pop() if len(kinds) == 1 else None
@@ -234,7 +234,7 @@ def looks_compacted(spark: SparkSession, formats: Mapping[str, Formats]) -> list
     for topic, key, value, headers in rows:
         pairs = [(each["key"], each["value"]) for each in headers or ()]
         format_name = formats[topic].of(key, value, pairs)
-        if format_name is not None and format_name not in UNWRAPPED_FORMATS:
+        if format_name is not None and format_name not in NULL_DELETES:
             events = decode_payload(format_name, bytes(key), bytes(value))
             if any(event.operation in ROW_OPERATIONS for event in events):
                 found.add(topic)
