@@ -225,9 +225,40 @@ CANAL: Final[dict[str, Callable[[int], bytes]]] = {
     "long types": canal_rows('{"a":"1"}', lambda size: f'"a":"int{"x" * size}"', 8),
     "wrong rows": canal_rows("0", lambda _: ""),
 }
+
+
+def change_event(head: str, item: str, tail: str = "]}}") -> Callable[[int], bytes]:
+    """A change event of MongoDB's with something over and over."""
+    start = '{"_id":{"_data":"82"},"operationType":"update","documentKey":{"_id":1},'
+
+    def make(size: int) -> bytes:
+        items = ",".join(item.format(number) for number in range(size // (len(item) + 4)))
+        return f"{start}{head}{items}{tail}".encode()
+
+    return make
+
+
+def updates(path: str) -> Callable[[int], bytes]:
+    """Updates inside of a document that is known."""
+    head = '"fullDocumentBeforeChange":{"_id":1,"a":[]},"updateDescription":{"updatedFields":{'
+    return change_event(head, f'"{path}":1', "}}}")
+
+
+IN_DOCUMENT: Final = '"fullDocument":{"_id":1,"a":['
+CHANGE_STREAM: Final[dict[str, Callable[[int], bytes]]] = {
+    "numbers that are no JSON": change_event(IN_DOCUMENT, "NaN"),
+    "dates": change_event(IN_DOCUMENT, '{{"$date":0}}'),
+    "types that are told one by one": change_event(IN_DOCUMENT, '{{"$undefined":true}},1'),
+    "deep paths": updates("{}" + ".b" * 90),
+    "elements": updates("a.{}"),
+    "truncated arrays": change_event(
+        '"updateDescription":{"truncatedArrays":[', '{{"field":"{}","newSize":1}}', "]}}"
+    ),
+}
 BOMBS: Final = {
     "aerospike_messagepack": MESSAGEPACK,
     "aerospike_json": JSON,
     "aerospike_flat_json": FLAT,
     "canal_json": CANAL,
+    "mongodb_json": CHANGE_STREAM,
 }

@@ -2364,6 +2364,21 @@ def test_parts_of_documents_are_listed_and_their_columns_left_alone(paper: Paper
     assert paper.generate("mongo").tables[0].changes == ["+ c int"]
 
 
+def test_change_streams_name_collections_and_documents_alone_none(paper: Paper) -> None:
+    lines = change_streams()
+    for topic in ("streams.pets", "streams.toys"):
+        paper.topics[topic] = [each for each in lines if each["topic"] == topic]
+    (pets,) = paper.generate("streams.pets").tables
+    assert (pets.source, pets.changes) == (
+        "mg.pets",
+        ["_id bigint, key", "name string", "born timestamp", "kin array<int>", "kg double"],
+    )
+    (toys,) = paper.generate("streams.toys").tables
+    assert (toys.source, toys.name) == ("(no table)", "toys")
+    assert toys.changes == ["_id string, key", "price decimal(9,2)"]
+    assert "MongoDB's Kafka connector ships" in paper.read("silver", "toys_changes.yml")
+
+
 def test_columns_beside_rows_are_left_alone(paper: Paper) -> None:
     paper.add("t", ({"id": 1}, source("t"), {"id": 1, "a": 1}))
     paper.generate("t")

@@ -205,6 +205,11 @@ def test_keys_of_documents() -> None:
         (event,) = decode_payload("debezium_json", key, value)
         of_keys.add(event.record_key)
         assert decode_batch("debezium_json", [key] * 99, [value] * 99).payloads() == [[event]] * 99
+        of_change = b'{"_id":{"_data":"8"},"operationType":"delete","documentKey":{"_id":%b}}'
+        (event,) = decode_payload("mongodb_json", None, of_change % number.encode())
+        of_keys.add(event.record_key)
+        (event,) = decode_payload("mongodb_json", b'{"_id":%b}' % number.encode(), None)
+        of_keys.add(event.record_key)
     assert of_keys == {b'{"_id":2.5}'}
 
 

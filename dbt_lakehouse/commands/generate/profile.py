@@ -315,7 +315,9 @@ def _is_null_value(format_name: str, event: Event) -> bool:
     have another name where rows say it.
     """
     is_row = event.before is not None or event.operation != DELETE
-    return format_name in NULL_DELETES and not is_row and not event.source_table
+    # A change event that deletes names its table.
+    is_null = format_name in UNWRAPPED_FORMATS or event.source_table is None
+    return format_name in NULL_DELETES and not is_row and is_null
 
 
 # --- Rows -----------------------------------------------------------------------------------------
