@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 from python_udfs import aws_dms as aws_dms_json
-from python_udfs import cockroachdb as cockroachdb_json
 from python_udfs import change_stream
+from python_udfs import cockroachdb as cockroachdb_json
 from python_udfs.aerospike import flat_json as aerospike_flat_json
 from python_udfs.aerospike import json as aerospike_json
 from python_udfs.aerospike import messagepack as aerospike_messagepack
