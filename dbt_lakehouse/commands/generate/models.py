@@ -256,7 +256,7 @@ _WRITERS: Final = {
     "debezium_unwrapped_json": "Debezium's ExtractNewRecordState",
     "debezium_unwrapped_avro": "Debezium's ExtractNewRecordState",
     "aws_dms_json": "AWS DMS",
-    "cockroachdb_json": "CockroachDB's changefeeds",
+    "cockroachdb_json": "a changefeed of CockroachDB",
     "maxwell_json": "Maxwell",
     "canal_json": "Canal",
     "mongodb_json": "MongoDB's Kafka connector",
