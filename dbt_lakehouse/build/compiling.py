@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from dbt_lakehouse.build.decoding import Decoding
-from dbt_lakehouse.build.model import Lake
+from dbt_lakehouse.build.lake import Lake
 from dbt_lakehouse.build.templates import render
 from dbt_lakehouse.dbt.news import Wanted
 

@@ -18,13 +18,14 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from dbt_lakehouse.build.folding import Folding, may_have_new_truncates
+from dbt_lakehouse.build.lake import Lake
 from dbt_lakehouse.build.look_up import NOTHING_KNOWN, Answer, LookUp, Question
-from dbt_lakehouse.build.model import Built, Lake, Loss, Model
+from dbt_lakehouse.build.model import Built, Loss, Model
 from dbt_lakehouse.build.remembered import Remembered
 from dbt_lakehouse.build.templates import part, render
 from dbt_lakehouse.dbt import fold as folds
-from dbt_lakehouse.dbt.declarations import Fold
 from dbt_lakehouse.dbt.fold import Found, Newest, Plan, Rebuilt, Truncate
+from dbt_lakehouse.dbt.fold_of_log import Fold
 from dbt_lakehouse.dbt.node_run import AS_OF, NEWEST, NodeRun
 
 
@@ -92,12 +93,16 @@ class CurrentState(Folding):
         fold = self.fold
         self._log: Final = self.run.upstreams[0]
         self._remembered: Final = Remembered(lake, model, fold)
-        self.run.leaves = lake.may_leave(self._log, fold)
-        self._meets_truncates: Final = may_meet_truncates(lake, self.run, self._remembered)
+        run = self.run
+        if run.leaves is None or run.meets_truncates is None:
+            # When the model is compiled; what it is built by is the same.
+            run.leaves = lake.may_leave(self._log, fold)
+            run.meets_truncates = may_meet_truncates(lake, run, self._remembered)
+        self._meets_truncates: Final = run.meets_truncates
         self._states: Final = States(
             fold,
             model.as_of,
-            fills=self.run.leaves and fold.may_leave,
+            fills=run.leaves and fold.may_leave,
             doubts=lake.may_doubt_key(self._log),
             truncates=self.view("truncates") if self._meets_truncates else None,
         )
@@ -227,11 +232,17 @@ class Increment:
                 # It has seen them: they would be kept for it for good.
                 self._lake.note(self._table.this)
             return self._table.unchanged()
-        self._lake.define(self._table.view("events"), self._new_events())
+        new_events = self._new_events()
+        self._lake.define(self._table.view("events"), new_events)
         truncates = self._take_truncates()
         horizon = self._of.horizon
         is_late = self._is_late(truncates, horizon)
-        new = self._fold_new_events(is_late) if self._run.has_news_of(self._log) else None
+        new = None
+        if self._run.has_news_of(self._log):
+            # A condition with a subquery can't be observed.
+            observed = not self._has_to_compare(truncates)
+            new = self._evaluate(self._table.sql(), is_late, observed=observed)
+            self._lake.keep_doubts(self._table.this, new)
         plan = self._plan(new or Found(), truncates)
         found, answer = new, None
         if plan.looks_up:
@@ -239,7 +250,7 @@ class Increment:
                 plan,
                 new,
                 states=self._view,
-                new_events=self._new_events(),
+                new_events=new_events,
                 remembered=self._remembered,
                 deletes=self._deletes,
                 truncates=truncates,
@@ -348,13 +359,6 @@ class Increment:
     def _has_to_compare(self, truncates: Sequence[Truncate]) -> bool:
         """Whether it is a matter of where rows are from which of them a truncate takes away."""
         return self._fold.several_sources and bool(truncates)
-
-    def _fold_new_events(self, is_late: str) -> Found:
-        # A condition with a subquery can't be observed.
-        observed = "select" not in is_late
-        found = self._evaluate(self._table.sql(), is_late, observed=observed)
-        self._lake.keep_doubts(self._table.this, found)
-        return found
 
     def _evaluate(self, query: str, is_late: str, *, observed: bool) -> Found:
         """Evaluate states as a view, and with them what is asked of them, if they are few."""

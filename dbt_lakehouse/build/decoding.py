@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dbt_lakehouse.build.model import Lake
+from dbt_lakehouse.build.lake import Lake
 from dbt_lakehouse.build.templates import part, render
 from dbt_lakehouse.config.topics import topic_rules
 from dbt_lakehouse.dbt.formats import condition_sql

@@ -1,12 +1,15 @@
 """What all tables that are folded from a change log have in common."""
 
+from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 
 from dbt_common.exceptions import CompilationError
 
-from dbt_lakehouse.build.model import Building, Built, Lake, Loss
+from dbt_lakehouse.build.lake import Lake
+from dbt_lakehouse.build.model import Building, Built, Loss
 from dbt_lakehouse.build.templates import render
-from dbt_lakehouse.dbt.declarations import Fold, quoted
+from dbt_lakehouse.dbt.declarations import quoted
+from dbt_lakehouse.dbt.fold_of_log import Fold
 from dbt_lakehouse.dbt.node_run import AS_OF, NodeRun
 from dbt_lakehouse.dbt.widening import is_in_place
 
@@ -103,27 +106,27 @@ class Refolding(Folding):
     """
 
     @property
+    @abstractmethod
     def columns(self) -> Sequence[str]:
         """The columns of the table."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def identity(self) -> Sequence[str]:
         """The columns by which rows are the same."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def touched_by(self) -> Sequence[str]:
         """The columns of what is touched, whose rows are folded together."""
-        raise NotImplementedError
 
+    @abstractmethod
     def touched(self) -> str | None:
         """SQL of what a run touches; None if there is nothing to do."""
-        raise NotImplementedError
 
+    @abstractmethod
     def rows(self) -> str:
         """SQL of the rows of what is touched (the view ``TOUCHED``)."""
-        raise NotImplementedError
 
     def build(self) -> Built:
         """Fold anew what is touched, or all."""

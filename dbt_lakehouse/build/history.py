@@ -1,18 +1,16 @@
 """Histories: one row for each version of a key, with the time in which it was valid."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Any
 
 from dbt_common.exceptions import CompilationError
 
 from dbt_lakehouse.build.folding import TOUCHED, Refolding, may_have_new_truncates
 from dbt_lakehouse.build.model import Loss, pinned, view_of
 from dbt_lakehouse.build.templates import render
-from dbt_lakehouse.dbt.declarations import Fold, quoted
+from dbt_lakehouse.dbt.declarations import quoted
+from dbt_lakehouse.dbt.fold_of_log import RECORDED, Fold
 from dbt_lakehouse.dbt.node_run import NodeRun
-
-RECORDED: Final = ("recorded_from", "recorded_to")
-"""From when until when runs held a version of a bitemporal history for true."""
 
 
 def history_sql(

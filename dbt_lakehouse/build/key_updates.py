@@ -20,8 +20,9 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from dbt_lakehouse.build.lake import Lake
 from dbt_lakehouse.build.log_rows import LogRows
-from dbt_lakehouse.build.model import Lake, view_of
+from dbt_lakehouse.build.model import view_of
 from dbt_lakehouse.build.templates import render
 from dbt_lakehouse.dbt import marks
 from dbt_lakehouse.dbt.declarations import quoted

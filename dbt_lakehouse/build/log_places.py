@@ -5,8 +5,9 @@ the log's rows are read.
 from dataclasses import dataclass
 from typing import Any
 
+from dbt_lakehouse.build.lake import Lake
 from dbt_lakehouse.build.log_rows import LogRows
-from dbt_lakehouse.build.model import Lake, view_of
+from dbt_lakehouse.build.model import view_of
 from dbt_lakehouse.build.templates import render
 from dbt_lakehouse.dbt import truncate_order
 from dbt_lakehouse.dbt.log_input import Part

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from dbt_lakehouse.build.decoding import Decoding
-from dbt_lakehouse.build.model import Lake
+from dbt_lakehouse.build.lake import Lake
 from dbt_lakehouse.build.templates import part, render
 from dbt_lakehouse.dbt import declarations, message_keys
 from dbt_lakehouse.dbt.log_input import LogInput, Part

@@ -4,13 +4,15 @@ second step of an incremental run of a gold table (``current_state``).
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-from dbt_lakehouse.build.model import Lake, Model, pinned, view_of
+from dbt_lakehouse.build.lake import Lake
+from dbt_lakehouse.build.model import Model, pinned, pinned_now, value_of, view_of
 from dbt_lakehouse.build.remembered import Remembered
 from dbt_lakehouse.build.templates import part, render
-from dbt_lakehouse.dbt.declarations import Fold, quoted
+from dbt_lakehouse.dbt.declarations import quoted
 from dbt_lakehouse.dbt.fold import Found, Plan, Truncate
+from dbt_lakehouse.dbt.fold_of_log import Fold
 from dbt_lakehouse.dbt.node_run import NodeRun
 
 
@@ -188,24 +190,24 @@ class LookUp:
     def _late_after_purge(self) -> int:
         if self._asked.horizon is None or self._states is None:
             return 0
-        return self._count(
+        count: int = value_of(
+            self._lake,
             render(
                 "late_after_purge",
                 key=self._fold.key,
                 states=self._states,
                 known=self._view("known"),
                 horizon=self._asked.horizon,
-            )
+            ),
         )
+        return count
 
     def _read_whole_log(self) -> int:
         """Read all events of the misplaced keys; of so many of these it does not have all."""
         view = self._view
         deletes = None
         if self._fold.namespace is not None:
-            table: Any = self._lake.relation_of("set_less_deletes")
-            now = self._lake.look_at_table(table)
-            deletes = None if now is None else pinned(table, now.snapshot)
+            deletes = pinned_now(self._lake, self._lake.relation_of("set_less_deletes"))
         self._lake.evaluate(
             view("log"),
             part(
@@ -218,17 +220,14 @@ class LookUp:
                 bool(self._asked.truncates),
             ),
         )
-        return self._count(
+        count: int = value_of(
+            self._lake,
             render(
                 "keys_beyond_log",
                 key=self._fold.key,
                 misplaced=view("misplaced"),
                 known=view("known"),
                 log=view("log"),
-            )
+            ),
         )
-
-    def _count(self, query: str) -> int:
-        (row,) = self._lake.query(query)
-        (count,) = row.values()
-        return int(count)
+        return count

@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from dbt_lakehouse.build.compiling import Compiling
 from dbt_lakehouse.build.decoding import Decoding
-from dbt_lakehouse.build.model import Building, Built, Lake, view_of
+from dbt_lakehouse.build.lake import Lake
+from dbt_lakehouse.build.model import Building, Built, view_of
 from dbt_lakehouse.build.templates import part, render
 from dbt_lakehouse.build.tombstones import judge_tombstones
 from dbt_lakehouse.dbt import formats, marks, moving, news

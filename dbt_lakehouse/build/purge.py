@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from dbt_lakehouse.build.model import Lake, view_of
+from dbt_lakehouse.build.lake import Lake
+from dbt_lakehouse.build.model import view_of
 from dbt_lakehouse.build.templates import render
 from dbt_lakehouse.dbt.node_run import HORIZON, PURGED
 

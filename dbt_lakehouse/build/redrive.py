@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from dbt_lakehouse.build.decoding import Decoding
-from dbt_lakehouse.build.model import Lake, pinned
+from dbt_lakehouse.build.lake import Lake
+from dbt_lakehouse.build.model import pinned_now
 from dbt_lakehouse.build.templates import render
 from dbt_lakehouse.dbt.declarations import quoted
 
@@ -36,14 +37,14 @@ def redrive(lake: Lake, tables: Tables, codes: Sequence[str], topics: Sequence[s
     """
     events, quarantine, payloads, logs = tables
     follows = lake.has_read_all(quarantine, events, "invalid")
-    now = _pinned(lake, events)
+    now = pinned_now(lake, events)
     lake.evaluate(
         "redrive_payloads",
         render(
             "redrive_payloads",
-            payloads=_pinned(lake, payloads),
+            payloads=pinned_now(lake, payloads),
             events=now,
-            quarantine=_pinned(lake, quarantine),
+            quarantine=pinned_now(lake, quarantine),
             codes=codes,
             topics=topics,
         ),
@@ -65,9 +66,3 @@ def redrive(lake: Lake, tables: Tables, codes: Sequence[str], topics: Sequence[s
             lake.write_as_read(quarantine, events, again)
     lake.execute(render("redriven", outcome=outcome))
     lake.drop_evaluated("redrive_")
-
-
-def _pinned(lake: Lake, table: Any) -> str:
-    now = lake.look_at_table(table)
-    assert now is not None
-    return pinned(table, now.snapshot)

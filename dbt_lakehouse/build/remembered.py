@@ -5,11 +5,12 @@ newest truncates.
 from collections.abc import Sequence
 from typing import Any, Final
 
-from dbt_lakehouse.build.model import Lake, Model, view_of
+from dbt_lakehouse.build.lake import Lake
+from dbt_lakehouse.build.model import Model, view_of
 from dbt_lakehouse.build.templates import render
 from dbt_lakehouse.dbt import fold as folds
-from dbt_lakehouse.dbt.declarations import Fold
 from dbt_lakehouse.dbt.fold import Newest, Truncate
+from dbt_lakehouse.dbt.fold_of_log import Fold
 from dbt_lakehouse.dbt.node_run import HORIZON
 
 OF_TRUNCATES: Final = "truncated:"

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from dbt_lakehouse.build.folding import may_have_new_truncates
-from dbt_lakehouse.build.model import Lake, pinned_now
+from dbt_lakehouse.build.lake import Lake
+from dbt_lakehouse.build.model import pinned_now
 from dbt_lakehouse.build.templates import render
-from dbt_lakehouse.dbt.declarations import Fold
+from dbt_lakehouse.dbt.fold_of_log import Fold
 from dbt_lakehouse.dbt.node_run import AS_OF
 
 

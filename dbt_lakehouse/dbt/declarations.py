@@ -1,14 +1,13 @@
-"""What a change log is declared to be, once, and what of it gold tables and histories take over.
+"""What a change log is declared to be, once.
 
 A model calls ``change_log`` or ``aerospike_change_log``; the macro hands the arguments to
 ``change_log`` here, which checks them and returns what stays in the model's ``meta``. Gold models
-and histories name their log and find the rest in the graph (``Fold``).
+and histories name their log and find the rest in the graph (``fold_of_log``).
 """
 
 import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
 from hashlib import md5
 from itertools import product
 from typing import TYPE_CHECKING, Any, Final
@@ -17,7 +16,7 @@ import msgspec
 from dbt_common.exceptions import CompilationError
 
 from dbt_lakehouse.dbt import message_keys
-from dbt_lakehouse.dbt.widening import WIDENING, is_in_place, is_widening
+from dbt_lakehouse.dbt.widening import WIDENING
 from dbt_lakehouse.masking import mask_key
 from dbt_lakehouse.texts import sql_text, sql_texts
 from python_udfs.images import decode_hbase
@@ -49,34 +48,11 @@ RESERVED: Final = frozenset(
     """.split()
 )
 _SOURCE: Final = ("source_table", "source_schema", "source_database")
-_TECHNICAL_TYPES: Final = {
-    "_namespace": "string",
-    "_set": "string",
-    "_digest": "string",
-    "_source": "struct<database:string,schema:string,table:string>",
-    "_occurred_at": "timestamp",
-    "_max_occurred_at": "timestamp",
-    "_position": (
-        "struct<log_time:timestamp,topic:string,partition:int,offset:bigint,event_index:int>"
-    ),
-    "_expires_at": "timestamp",
-    "_row": "string",
-    "_copy": "int",
-    "valid_from": "timestamp",
-    "valid_to": "timestamp",
-    "is_current": "boolean",
-    "recorded_from": "timestamp",
-    "recorded_to": "timestamp",
-}
-_HISTORY_COLUMNS: Final = frozenset({"valid_from", "valid_to", "is_current"})
-_RECORDED_COLUMNS: Final = frozenset({"recorded_from", "recorded_to"})
 _SPEC: Final = frozenset({"type", "name", "encoding", "path", "from", "mask"})
 WHOLE_IMAGE: Final = "$"
 """The path of the whole image."""
 METADATA: Final = "metadata"
 """Where a column is from that is none of the row: what else an event's payload said."""
-# What of a declaration may change without making anew what was built, or is compared by itself.
-_FOLLOWED: Final = frozenset({"columns", "fields", "technical", "message_key", "masked"})
 
 
 def quoted(names: Iterable[str]) -> list[str]:
@@ -369,195 +345,7 @@ def _technical(is_aerospike: bool, several_sources: bool, has_key: bool) -> list
     return technical
 
 
-@dataclass(frozen=True, slots=True)
-class Fold:
-    """What the SQL of a gold table or a history is made of. Names are quoted."""
-
-    key: list[str]
-    columns: list[str]
-    """The value columns; of Aerospike sets `_namespace` and `_set` too, of logs of several source
-    tables `_source`.
-    """
-    namespace: str | None
-    order_by_source_time: bool
-    partial: bool
-    keyless: bool
-    several_sources: bool
-    types: dict[str, str]
-    """The types of all columns of the log by name, as Spark's DDL."""
-    track_columns: list[str] | None = None
-    beside: list[str] = field(default_factory=list)
-    """Those of the value columns that the source said beside the row."""
-    bitemporal: bool = False
-    """Whether a history has what was believed before, too."""
-    masked: list[str] = field(default_factory=list)
-    """Those of the value columns that have a mask."""
-
-    @property
-    def takes_late(self) -> bool:
-        """Whether late events are put in their place, rather than rejected: of two late events of
-        partial images, on different columns, both count.
-        """
-        return self.partial and self.order_by_source_time
-
-    @property
-    def ends_lives(self) -> bool:
-        """Whether a row's expiry matters to what comes after it: a partial image then has nothing
-        to leave as it was.
-        """
-        return self.partial and self.namespace is not None and bool(self.columns)
-
-    @property
-    def may_leave(self) -> bool:
-        """Whether events can leave columns as they were without saying their values."""
-        return bool(self.columns) and (self.partial or self.namespace is None)
-
-    @property
-    def hashable_columns(self) -> list[str]:
-        """The columns of the row of which Spark makes a hash: it makes none of a map."""
-        return [name for name in self.row_columns if "map<" not in self.types[name.strip("`")]]
-
-    @property
-    def row_columns(self) -> list[str]:
-        """The value columns without those beside the row: what tells rows apart."""
-        return [name for name in self.columns if name not in self.beside]
-
-    @property
-    def gold_columns(self) -> list[str]:
-        """The columns of the gold table, in order."""
-        expiry = ["_expires_at"] if self.namespace is not None else []
-        return [
-            *self.key,
-            *self.columns,
-            "_occurred_at",
-            "_max_occurred_at",
-            "_position",
-            *expiry,
-        ]
-
-    @property
-    def rows_columns(self) -> list[str]:
-        """The columns of the gold table of a table without a key."""
-        return [*self.columns, "_row", "_copy", "_position"]
-
-    @property
-    def history_columns(self) -> list[str]:
-        """The columns of a version, besides its key and its time."""
-        expiry = ["_expires_at"] if self.namespace is not None else []
-        return [*self.columns, "_occurred_at", "_position", *expiry]
-
-    @property
-    def version_columns(self) -> list[str]:
-        """The columns of a history, in order."""
-        recorded = ["recorded_from", "recorded_to"] if self.bitemporal else []
-        return [
-            *self.key,
-            *self.history_columns,
-            "valid_from",
-            "valid_to",
-            "is_current",
-            *recorded,
-        ]
-
-    def typed(self, columns: Sequence[str]) -> dict[str, str]:
-        """Columns (quoted or not) with their types."""
-        return {name: self.types[name] for name in (column.strip("`") for column in columns)}
-
-    def without_columns(self) -> "Fold":
-        """The fold of the keys alone, and of what truncates go by."""
-        columns = ["`_source`"] if self.several_sources else []
-        return replace(self, columns=columns, beside=[], masked=[])
-
-
-def fold(
-    log: Mapping[str, Any],
-    columns: Sequence[str] | None = None,
-    track_columns: Sequence[str] | None = None,
-    *,
-    is_history: bool = False,
-    bitemporal: bool = False,
-) -> Fold:
-    """What a model takes of its log's declaration, all columns or some.
-
-    Raises ``CompilationError`` for a column that the log doesn't have.
-    """
-    key = ["_digest"] if log["namespace"] is not None else list(log["key"])
-    all_columns = [spec["column"] for spec in log["columns"]]
-    values = all_columns if log["keyless"] else [name for name in all_columns if name not in key]
-    _refuse_unknown("change log", columns, values)
-    if columns is not None:
-        values = [name for name in values if name in columns]
-    _refuse_unknown("history", track_columns, values)
-    if is_history:
-        if log["keyless"]:
-            raise CompilationError("a table without a key has no history: versions are of a key")
-        own = _HISTORY_COLUMNS | (_RECORDED_COLUMNS if bitemporal else frozenset())
-        for name in [*key, *values]:
-            if name.lower() in own:
-                raise CompilationError(
-                    f"a history has a column {name} of its own: give that of the source another"
-                    f' name in the change log, by {{"type": ..., "name": "{name}"}}'
-                )
-    technical = ["_namespace", "_set"] if log["namespace"] is not None else []
-    if log["several_sources"]:
-        technical.append("_source")
-    return Fold(
-        key=[] if log["keyless"] else quoted(key),
-        columns=quoted(technical + values),
-        namespace=log["namespace"],
-        order_by_source_time=log["order_by_source_time"],
-        partial=log["partial"],
-        keyless=log["keyless"],
-        several_sources=log["several_sources"],
-        types={spec["column"]: spec["type"] for spec in log["columns"]} | _TECHNICAL_TYPES,
-        track_columns=None if track_columns is None else quoted(track_columns),
-        beside=quoted(
-            spec["column"]
-            for spec in log["columns"]
-            if is_beside(spec) and spec["column"] in values
-        ),
-        bitemporal=bitemporal,
-        masked=quoted(
-            spec["column"] for spec in log["columns"] if "mask" in spec and spec["column"] in values
-        ),
-    )
-
-
-def _refuse_unknown(owner: str, chosen: Sequence[str] | None, values: Sequence[str]) -> None:
-    unknown = [name for name in chosen or [] if name not in values]
-    if unknown:
-        raise CompilationError(
-            f"the {owner} has no value column {', '.join(unknown)}: it has {', '.join(values)}"
-        )
-
-
-def declared(of: Fold | Mapping[str, Any]) -> str:
-    """A declaration as a table keeps it, to be held against that of a later run."""
-    if isinstance(of, Fold):
-        values = asdict(of)
-        types, beside = values.pop("types"), values.pop("beside")
-        if not of.bitemporal:
-            # Not said of others: what tables keep from before there were such columns stays true.
-            del values["bitemporal"]
-        if not of.masked:
-            # What tables without masks keep stays true.
-            del values["masked"]
-        values["columns"] = [
-            {"column": column.strip("`"), "type": types[column.strip("`")]}
-            # Likewise.
-            | ({"from": METADATA} if column in beside else {})
-            for column in [*of.key, *of.columns]
-        ]
-        return json.dumps(values, sort_keys=True)
-    # Whether its types follow says nothing of the rows that it has.
-    rows = {name: value for name, value in of.items() if name != "follow"}
-    # Not of meta, which dbt keeps from an earlier parse.
-    if (key := _fingerprint_of(of)) is not None:
-        rows["mask_key"] = key
-    return json.dumps(rows, sort_keys=True)
-
-
-def _fingerprint_of(log: Mapping[str, Any]) -> str | None:
+def fingerprint_of(log: Mapping[str, Any]) -> str | None:
     """What tells the key by which a log's values are hashed; None if none is. Raises
     ``ConfigurationError`` if there is no such key.
     """
@@ -627,63 +415,4 @@ def rows_function_name(prefix: str, table: str, log: Mapping[str, Any], of: Any)
     """The name of one that gives rows of a change log: with another key of masks, another one. A
     process may see several. Raises ``ConfigurationError`` if that key is missing.
     """
-    return function_name(prefix, table, [of, _fingerprint_of(log)])
-
-
-@dataclass(frozen=True, slots=True)
-class Changes:
-    """What has become of a table's declaration."""
-
-    to_fill: dict[str, str | None]
-    """Columns that its rows can have no values of yet, with their type before: None for a new
-    one.
-    """
-    rebuild: str | None = None
-    """Why the table can't be brought up to it without being made anew; None if it can."""
-
-
-def changes(before: str | None, after: str) -> Changes:
-    """What has changed between two declarations, of which the first may not be known."""
-    if before == after:
-        return Changes({})
-    if before is None:
-        return Changes({}, "what it was made of is not known")
-    old, new = json.loads(before), json.loads(after)
-    for each in (old, new):
-        if "conditions" in each:
-            # The first names formats, as the namespace says. When one was added it has no events
-            # yet, and the table needn't be made anew.
-            del each["conditions"][0]
-    if "mask_key" not in old or "mask_key" not in new:
-        # Rows of one of them have no hashes: its columns tell what they need.
-        for each in (old, new):
-            each.pop("mask_key", None)
-    if {**old, "masked": []} == {**new, "masked": []}:
-        # A mask makes the log another one, and that its tables.
-        return Changes({})
-    for name in sorted((old.keys() | new.keys()) - _FOLLOWED):
-        if old.get(name) != new.get(name):
-            return Changes({}, f"its declaration has changed ({name.replace('_', ' ')})")
-    if new.get("keyless"):
-        return Changes({}, "the columns of a table without a key have changed")
-    held = {column["column"]: column for column in old["columns"]}
-    to_fill: dict[str, str | None] = {}
-    for column in new["columns"]:
-        name = column["column"]
-        before_it = held.pop(name, None)
-        if before_it is None:
-            to_fill[name] = None
-        elif before_it != column:
-            is_key = name in {each.strip("`") for each in new["key"]}
-            if not _is_widened(before_it, column, is_key):
-                return Changes({}, f"column {name} is declared otherwise")
-            to_fill[name] = before_it["type"]
-    if held:
-        return Changes({}, f"it has no column {', '.join(held)} any more")
-    return Changes(to_fill)
-
-
-def _is_widened(old: Mapping[str, Any], new: Mapping[str, Any], is_key: bool) -> bool:
-    # A key's values stand in what is remembered of it too.
-    holds = is_in_place if is_key else is_widening
-    return {**old, "type": new["type"]} == new and holds(old["type"], new["type"])
+    return function_name(prefix, table, [of, fingerprint_of(log)])

@@ -10,12 +10,14 @@ from dbt_common.exceptions import CompilationError
 
 from dbt_lakehouse.config.topics import Formats
 from dbt_lakehouse.dbt import marks, news
-from dbt_lakehouse.dbt.declarations import Changes, Fold, changes, declared, digest
+from dbt_lakehouse.dbt.declarations import digest
 from dbt_lakehouse.dbt.fold import ROWS_OF_ONE_TASK, SMALL_TABLE, Newest, newest
+from dbt_lakehouse.dbt.fold_of_log import Fold
 from dbt_lakehouse.dbt.marks import HistoryLost, Mark, Reading, RolledBack, Window
 from dbt_lakehouse.dbt.message_keys import TAKEN as KEYS_TAKEN
 from dbt_lakehouse.dbt.moving import marks_moved
 from dbt_lakehouse.dbt.news import Wanted
+from dbt_lakehouse.dbt.redeclared import Changes, changes, declared
 from dbt_lakehouse.lake.tables import LAST_LOOKED, NO_SNAPSHOT, TAKEN, Table
 
 # In the summary of a snapshot: the digest of the declaration that its table is made of. The whole
@@ -103,8 +105,12 @@ class NodeRun:
         self.truncates_crossed = 0
         """How many rows of a change log lie on the wrong side of a truncate, however they are read.
         """
-        self.leaves = False
-        """Whether any event may leave columns as they were (dbt_lakehouse/build/sql/fold.sql)."""
+        self.leaves: bool | None = None
+        """Whether any event may leave columns as they were (dbt_lakehouse/build/sql/fold.sql); None
+        until the model of a gold table is compiled.
+        """
+        self.meets_truncates: bool | None = None
+        """Whether it may meet a truncate, new or remembered; None likewise."""
         self.key_updates: Mark | None = None
         """The mark on a change log's own rows that is noted when its key updates are done."""
         self.anew: Final = anew

@@ -9,8 +9,8 @@ import jinja2
 from dbt_common.exceptions import CompilationError
 from jinja2 import nodes
 
-from dbt_lakehouse.dbt import declarations, marks
-from dbt_lakehouse.dbt.declarations import Fold
+from dbt_lakehouse.dbt import declarations, fold_of_log, marks
+from dbt_lakehouse.dbt.fold_of_log import Fold
 from dbt_lakehouse.dbt.marks import Mark
 from dbt_lakehouse.dbt.node_run import LEAVES, kept
 from dbt_lakehouse.lake.tables import Table
@@ -96,7 +96,7 @@ def fold_of_model(
     meta = node.config.meta
     if "history" in meta:
         of = meta["history"]
-        return declarations.fold(
+        return fold_of_log.fold(
             log,
             of["columns"],
             of["track_columns"],
@@ -104,7 +104,7 @@ def fold_of_model(
             # Not in a manifest of an earlier version.
             bitemporal=of.get("bitemporal", False),
         )
-    return declarations.fold(log, meta["current_state"]["columns"])
+    return fold_of_log.fold(log, meta["current_state"]["columns"])
 
 
 def built_of(graph: Mapping[str, Any], log: str) -> list[Any]:

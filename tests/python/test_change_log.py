@@ -11,9 +11,10 @@ from metadata import UUID, commit, row, table
 
 from dbt_lakehouse.build.change_log import ChangeLog, change_log_sql
 from dbt_lakehouse.build.decoding import Decoding
+from dbt_lakehouse.build.lake import Lake
 from dbt_lakehouse.build.log_rows import Log
-from dbt_lakehouse.build.model import Built, Lake, Model
-from dbt_lakehouse.dbt import declarations, widening
+from dbt_lakehouse.build.model import Built, Model
+from dbt_lakehouse.dbt import declarations, redeclared, widening
 from dbt_lakehouse.dbt.log_input import LogInput, Part
 from dbt_lakehouse.dbt.marks import Mark, noted
 from dbt_lakehouse.dbt.message_keys import REFUSAL
@@ -52,7 +53,7 @@ def declare(**but: Any) -> Log:
 
 def made_of(log: Log, properties: Mapping[str, str] | None = None) -> Table:
     """The table of a log that has read the first commits of what it reads."""
-    text = declarations.declared(log)
+    text = redeclared.declared(log)
     read = noted({name: Mark(UUID, "1000", 1) for name in (EVENTS, PAYLOADS)})
     notes = {**read, DECLARED: declarations.digest(text)}
     kept = {f"{DECLARED}.{notes[DECLARED]}": text, **(properties or {})}
@@ -71,6 +72,8 @@ class RecordedLake:
     """What that of outgrown numbers does."""
     placed: Placed = field(default_factory=Placed)
     has_updates: bool = False
+    contract: str | None = None
+    """What is wrong with the contract of a gold table of the log; None for nothing."""
     topics: Any = None
     run: NodeRun = field(init=False)
     done: list[tuple[str, str]] = field(default_factory=list)
@@ -105,6 +108,10 @@ class RecordedLake:
 
     def may_have_key_updates(self, log: Any, since: int = 0) -> bool:
         return self.has_updates
+
+    def check_contracts_behind(self, log: Any, declared: Log) -> None:
+        if self.contract is not None:
+            raise CompilationError(self.contract)
 
     def place_truncates(self, *asked: Any) -> Placed:
         return self.placed
@@ -225,6 +232,19 @@ def test_new_events_are_appended() -> None:
     of.build()
     assert of.steps == ["append"]
     assert "new_payloads" in of.statement("append") and "new_events" in of.statement("append")
+
+
+def test_a_contract_of_gold_stops_a_log_that_is_another_one_and_no_other() -> None:
+    for made in (None, made_of(declare(columns={}))):
+        of = lake(declare(), made=made)
+        of.contract = "orders: note is declared int"
+        with pytest.raises(CompilationError, match="note is declared int"):
+            of.build()
+        assert of.steps == []
+    of = lake(declare(), made=made_of(declare()))
+    of.contract = "orders: note is declared int"
+    of.build()
+    assert of.steps == ["append"]
 
 
 def test_nothing_is_done_without_any() -> None:

@@ -9,6 +9,7 @@ from dbt_common.exceptions import DbtRuntimeError
 from lakes import Lake
 from small_project import small_project
 
+from dbt_lakehouse.build.templates import FOLDER
 from dbt_lakehouse.commands.generate.naming import column_names
 from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.dbt.declarations import RESERVED
@@ -32,7 +33,7 @@ def test_generated_models_avoid_what_the_macros_refuse() -> None:
 
 def test_every_name_that_a_step_uses_is_reserved() -> None:
     used = set()
-    for path in (ROOT / "macros").glob("*/*.sql"):
+    for path in [*(ROOT / "macros").glob("*/*.sql"), *FOLDER.glob("*.sql")]:
         without_comments = re.sub(r"{#.*?#}", "", path.read_text(), flags=re.DOTALL)
         used |= set(re.findall(r"\bas (_[a-z_]+)\b", without_comments))
     assert len(used) > 40

@@ -8,8 +8,10 @@ from dbt_common.exceptions import CompilationError
 
 from dbt_lakehouse.build.templates import FOLDER
 from dbt_lakehouse.commands.status.tables import _SET_LESS
-from dbt_lakehouse.dbt import declarations, misfits
-from dbt_lakehouse.dbt.declarations import RESERVED, Fold, changes, declared
+from dbt_lakehouse.dbt import declarations, fold_of_log, misfits, redeclared
+from dbt_lakehouse.dbt.declarations import RESERVED
+from dbt_lakehouse.dbt.fold_of_log import Fold
+from dbt_lakehouse.dbt.redeclared import changes, declared
 from dbt_lakehouse.dbt.widening import (
     Kind,
     followed,
@@ -113,11 +115,11 @@ def test_columns_of_what_the_source_said_beside_the_row() -> None:
     # In no image is a field of theirs known.
     assert (found["fields"], found["key"]) == (["id", "note"], ["id"])
     assert may_follow(log(columns={"lsn": {**LSN, "type": "int"}})) == ["lsn"]
-    taken = declarations.fold(found)
+    taken = fold_of_log.fold(found)
     assert (taken.columns, taken.beside) == (["`lsn`", "`note`", "`all`"], ["`lsn`", "`all`"])
     assert (taken.row_columns, taken.hashable_columns) == (["`note`"], ["`note`"])
     assert taken.types["lsn"] == "bigint"
-    some = declarations.fold(found, ["note", "all"])
+    some = fold_of_log.fold(found, ["note", "all"])
     assert (some.columns, some.beside) == (["`note`", "`all`"], ["`all`"])
     assert some.without_columns().beside == []
     # A partial image says nothing of them either way.
@@ -131,14 +133,14 @@ def test_columns_of_what_the_source_said_beside_the_row() -> None:
 def test_what_a_message_says_beside_a_row_is_no_key_of_a_keyless_table() -> None:
     found = log(key={}, keyless=True, columns={"note": "string", "lsn": LSN, "a": "int"})
     assert found["key"] == ["note", "a"]
-    taken = declarations.fold(found)
+    taken = fold_of_log.fold(found)
     assert (taken.columns, taken.row_columns) == (["`note`", "`lsn`", "`a`"], ["`note`", "`a`"])
     assert taken.rows_columns[:3] == taken.columns
 
 
 def test_tables_are_not_made_anew_because_there_may_be_columns_beside_rows() -> None:
     """What they keep is what it was before."""
-    for of in (log(), declarations.fold(log())):
+    for of in (log(), fold_of_log.fold(log())):
         assert '"from"' not in declared(of)
         assert '"beside"' not in declared(of)
 
@@ -176,7 +178,7 @@ def test_a_column_beside_the_row_that_is_declared_later_is_filled() -> None:
         return declared(made(log(columns={"note": "string", **more})))
 
     small = {**LSN, "type": "int"}
-    for made in (dict, declarations.fold):
+    for made in (dict, fold_of_log.fold):
         assert changes(kept(made), kept(made, lsn=LSN)).to_fill == {"lsn": None}
         assert changes(kept(made, lsn=small), kept(made, lsn=LSN)).to_fill == {"lsn": "int"}
         assert changes(kept(made, lsn="bigint"), kept(made, lsn=LSN)).rebuild is not None
@@ -298,11 +300,11 @@ def test_the_source_tables_of_a_log() -> None:
 def test_a_keyless_log_has_all_columns_as_its_key() -> None:
     found = log(key={}, keyless=True)
     assert found["key"] == ["note", "amount"]
-    taken = declarations.fold(found)
+    taken = fold_of_log.fold(found)
     assert (taken.key, taken.columns) == ([], ["`note`", "`amount`"])
     assert taken.rows_columns == ["`note`", "`amount`", "_row", "_copy", "_position"]
     with pytest.raises(CompilationError, match="a table without a key has no history"):
-        declarations.fold(found, is_history=True)
+        fold_of_log.fold(found, is_history=True)
 
 
 def test_reserved_names_are_of_the_models() -> None:
@@ -311,7 +313,7 @@ def test_reserved_names_are_of_the_models() -> None:
 
 
 def test_a_fold() -> None:
-    taken = declarations.fold(log())
+    taken = fold_of_log.fold(log())
     assert (taken.key, taken.columns) == (["`id`"], ["`note`", "`amount`"])
     assert taken.gold_columns == [
         "`id`",
@@ -333,22 +335,22 @@ def test_a_fold() -> None:
     bare = taken.without_columns()
     assert (bare.key, bare.columns, bare.may_leave) == (["`id`"], [], False)
     # What a truncate empties is told by them.
-    several = declarations.fold(log(source_database="*")).without_columns()
+    several = fold_of_log.fold(log(source_database="*")).without_columns()
     assert several.columns == ["`_source`"]
 
 
 def test_a_fold_of_a_set() -> None:
-    taken = declarations.fold(aerospike_log(partial=True))
+    taken = fold_of_log.fold(aerospike_log(partial=True))
     assert (taken.key, taken.columns) == (["`_digest`"], ["`_namespace`", "`_set`", "`email`"])
     assert taken.gold_columns[-2:] == ["_position", "_expires_at"]
     assert taken.history_columns[-2:] == ["_position", "_expires_at"]
     assert (taken.may_leave, taken.takes_late, taken.ends_lives) == (True, True, True)
-    full = declarations.fold(aerospike_log())
+    full = fold_of_log.fold(aerospike_log())
     assert (full.may_leave, full.takes_late, full.ends_lives) == (False, False, False)
 
 
 def test_a_fold_of_several_sources() -> None:
-    taken = declarations.fold(log(source_database="*"))
+    taken = fold_of_log.fold(log(source_database="*"))
     assert taken.columns == ["`_source`", "`note`", "`amount`"]
     assert taken.typed(taken.columns)["_source"].startswith("struct<database:string")
 
@@ -356,10 +358,10 @@ def test_a_fold_of_several_sources() -> None:
 def test_some_of_the_columns() -> None:
     declaration = log(columns={"a": "int", "b": "int", "c": "int"})
     # In the order of the log.
-    taken = declarations.fold(declaration, ["c", "a"], ["c"], is_history=True)
+    taken = fold_of_log.fold(declaration, ["c", "a"], ["c"], is_history=True)
     assert (taken.columns, taken.track_columns) == (["`a`", "`c`"], ["`c`"])
-    assert declarations.fold(declaration, []).columns == []
-    assert declarations.fold(declaration).track_columns is None
+    assert fold_of_log.fold(declaration, []).columns == []
+    assert fold_of_log.fold(declaration).track_columns is None
 
 
 @pytest.mark.parametrize(
@@ -379,7 +381,7 @@ def test_columns_that_there_are_not(
     columns: list[str] | None, track_columns: list[str] | None, message: str
 ) -> None:
     with pytest.raises(CompilationError, match=message):
-        declarations.fold(log(), columns, track_columns, is_history=True)
+        fold_of_log.fold(log(), columns, track_columns, is_history=True)
 
 
 @pytest.mark.parametrize(
@@ -388,18 +390,18 @@ def test_columns_that_there_are_not(
 )
 def test_names_that_histories_have_themselves(declaration: dict[str, Any]) -> None:
     with pytest.raises(CompilationError, match="a history has a column"):
-        declarations.fold(declaration, is_history=True)
+        fold_of_log.fold(declaration, is_history=True)
     # Gold has none of that name.
-    declarations.fold(declaration)
+    fold_of_log.fold(declaration)
 
 
 def test_a_declaration_is_the_same_text_each_time() -> None:
     declaration = log()
     turned = dict(reversed(declaration.items()))
     assert declared(declaration) == declared(turned)
-    taken = declarations.fold(declaration)
-    assert declared(taken) == declared(declarations.fold(turned))
-    assert changes(declared(taken), declared(taken)) == declarations.Changes({})
+    taken = fold_of_log.fold(declaration)
+    assert declared(taken) == declared(fold_of_log.fold(turned))
+    assert changes(declared(taken), declared(taken)) == redeclared.Changes({})
     assert declarations.digest(declared(taken)) != declarations.digest(declared(declaration))
 
 
@@ -408,7 +410,7 @@ def test_a_format_that_was_added_changes_no_table() -> None:
         after = declared(declaration)
         before = after.replace(names, names.replace(", 'aerospike_flat_json'", ""))
         assert before != after
-        assert changes(before, after) == declarations.Changes({})
+        assert changes(before, after) == redeclared.Changes({})
         other = declared(declaration | {"conditions": [names, "false"]})
         assert "conditions" in str(changes(before, other).rebuild)
 
@@ -417,20 +419,20 @@ def test_a_format_that_was_added_changes_no_table_without_a_key() -> None:
     after = declared(log(key={}, keyless=True))
     before = after.replace(OTHERS, OTHERS.replace(", 'aerospike_flat_json'", ""))
     assert before != after
-    assert changes(before, after) == declarations.Changes({})
+    assert changes(before, after) == redeclared.Changes({})
 
 
 def test_what_a_gold_table_says_of_masks_makes_it_no_other_one() -> None:
     masked = log(key={}, keyless=True, columns={"note": {"type": "string", "mask": "last4"}})
     plain = log(key={}, keyless=True, columns={"note": "string"})
-    before, after = (declared(declarations.fold(each)) for each in (plain, masked))
+    before, after = (declared(fold_of_log.fold(each)) for each in (plain, masked))
     assert "masked" not in before and before != after
-    assert changes(before, after) == changes(after, before) == declarations.Changes({})
+    assert changes(before, after) == changes(after, before) == redeclared.Changes({})
 
 
 def test_types_of_columns_that_are_not_taken_do_not_matter() -> None:
     def note(**columns: str) -> Fold:
-        return declarations.fold(log(columns={"note": "string", **columns}), ["note"])
+        return fold_of_log.fold(log(columns={"note": "string", **columns}), ["note"])
 
     assert declared(note(amount="int")) == declared(note(amount="string", tax="int"))
 

@@ -179,7 +179,7 @@ def test_the_recipe_for_a_wire_format_carries(tmp_path: Path) -> None:
     registry = (ROOT / "python_udfs" / "registry.py").read_text()
     for line in (
         "from python_udfs import change_stream\n"
-        "from python_udfs.aerospike import flat_json as aerospike_flat_json",
+        "from python_udfs import cockroachdb as cockroachdb_json",
         '    "mongodb_json": change_stream.decode,\n}',
     ):
         assert line in registry

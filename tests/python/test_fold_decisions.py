@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 from test_declarations import aerospike_log, log
 
-from dbt_lakehouse.dbt import declarations
-from dbt_lakehouse.dbt.declarations import Fold
+from dbt_lakehouse.dbt import fold_of_log
 from dbt_lakehouse.dbt.fold import (
     Found,
     Newest,
@@ -20,10 +19,11 @@ from dbt_lakehouse.dbt.fold import (
     ranges_to_write,
     truncate,
 )
+from dbt_lakehouse.dbt.fold_of_log import Fold
 from dbt_lakehouse.dbt.key_ranges import KeyRanges, Range, ranges_of, values_sql
 
-FOLD = declarations.fold(log())
-SET = declarations.fold(aerospike_log())
+FOLD = fold_of_log.fold(log())
+SET = fold_of_log.fold(aerospike_log())
 KNOWN = Newest(7, 5)
 NEW = Truncate("p", "t", "", True)
 OLD = NEW._replace(is_new=False)
@@ -64,8 +64,8 @@ def names(found: Plan) -> set[str]:
         (FOLD, Found(keys=2, leaving=1, possibly_late=2), {}, {"all_keys"}),
         (FOLD.without_columns(), Found(keys=2, leaving=1), {}, set()),
         (SET, Found(keys=2, leaving=1), {}, set()),
-        (declarations.fold(log(partial=True)), SOME, {}, {"all_keys"}),
-        (declarations.fold(aerospike_log(partial=True)), SOME, {}, {"all_keys"}),
+        (fold_of_log.fold(log(partial=True)), SOME, {}, {"all_keys"}),
+        (fold_of_log.fold(aerospike_log(partial=True)), SOME, {}, {"all_keys"}),
         # What is the newest is not known.
         (FOLD, SOME, {"newest_known": None}, {"all_keys"}),
         (FOLD, SOME, {"newest_known": Newest(None, None)}, set()),

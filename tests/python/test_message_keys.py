@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 from dbt_common.exceptions import CompilationError
 
-from dbt_lakehouse.dbt import declarations, message_keys
+from dbt_lakehouse.dbt import declarations, message_keys, redeclared
 from dbt_lakehouse.dbt.message_keys import judge, question
 from python_udfs.images import have_other_key
 from python_udfs.registry import decode_payload
@@ -197,9 +197,9 @@ def test_what_is_said_of_messages_makes_no_table_anew() -> None:
     """Nor does a lake that was built before it could be said have it in its declarations."""
     plain, said = log("a"), log("a", message_key=["c", "b"])
     assert "message_key" not in plain and said["message_key"] == [["b", "c"]]
-    before, after = declarations.declared(plain), declarations.declared(said)
-    assert declarations.changes(before, after) == declarations.Changes({})
-    assert declarations.changes(before, declarations.declared(log("a", "b"))).rebuild
+    before, after = redeclared.declared(plain), redeclared.declared(said)
+    assert redeclared.changes(before, after) == redeclared.Changes({})
+    assert redeclared.changes(before, redeclared.declared(log("a", "b"))).rebuild
 
 
 def test_each_record_key_is_looked_at() -> None:

@@ -8,9 +8,9 @@ import pytest
 from dbt_common.exceptions import CompilationError
 from metadata import UUID, commit, is_behind, row, table
 
-from dbt_lakehouse.dbt import declarations, project
-from dbt_lakehouse.dbt.declarations import Fold
+from dbt_lakehouse.dbt import declarations, fold_of_log, project, redeclared
 from dbt_lakehouse.dbt.fold import Newest
+from dbt_lakehouse.dbt.fold_of_log import Fold
 from dbt_lakehouse.dbt.marks import Mark, Window, marks_of, noted
 from dbt_lakehouse.dbt.node_run import (
     AS_OF,
@@ -45,7 +45,7 @@ def declare(key: Mapping[str, str] | None = None, **but: Any) -> dict[str, Any]:
 
 
 def fold(some: list[str] | None = None, **but: Any) -> Fold:
-    return declarations.fold(declare(**but), some)
+    return fold_of_log.fold(declare(**but), some)
 
 
 def read(**numbers: int) -> dict[str, str]:
@@ -56,7 +56,7 @@ def read(**numbers: int) -> dict[str, str]:
 
 def made_of(of: Any, notes: Mapping[str, str]) -> Table:
     """A model's table, of one commit."""
-    text = declarations.declared(of)
+    text = redeclared.declared(of)
     notes = {**notes, DECLARED: declarations.digest(text)}
     return table([commit(1, notes=notes)], properties={f"{DECLARED}.{notes[DECLARED]}": text})
 
@@ -82,13 +82,13 @@ def test_a_first_build_reads_all() -> None:
     assert is_behind(found, LOG)
     assert not found.is_small
     assert not found.is_declared_anew
-    digest = declarations.digest(declarations.declared(fold()))
+    digest = declarations.digest(redeclared.declared(fold()))
     assert found.notes({"lakehouse.as_of": 7}) == {
         **read(log=2),
         DECLARED: digest,
         "lakehouse.as_of": "7",
     }
-    assert found.properties() == {f"{DECLARED}.{digest}": declarations.declared(fold())}
+    assert found.properties() == {f"{DECLARED}.{digest}": redeclared.declared(fold())}
 
 
 def test_a_full_refresh_reads_all_and_does_not_look_at_the_table() -> None:
@@ -347,7 +347,7 @@ def test_a_declaration_that_is_not_known() -> None:
         found = run({OWN: each, LOG: table(row(1))}, fold())
         assert found.reason == "what it was made of is not known"
     # The property of the same one is not needed.
-    digest = declarations.digest(declarations.declared(fold()))
+    digest = declarations.digest(redeclared.declared(fold()))
     own = table([commit(1, notes={**read(log=1), DECLARED: digest})])
     assert run({OWN: own, LOG: table(row(1))}, fold()).is_incremental
 

@@ -16,10 +16,11 @@ from test_templates import faults
 from dbt_lakehouse.build.folding import Refolding
 from dbt_lakehouse.build.history import History, history_sql
 from dbt_lakehouse.build.keyless import KeylessRows, current_rows_sql
-from dbt_lakehouse.build.model import Lake, Model
+from dbt_lakehouse.build.lake import Lake
+from dbt_lakehouse.build.model import Model
 from dbt_lakehouse.build.tested import TESTS, DataTests
-from dbt_lakehouse.dbt import declarations
-from dbt_lakehouse.dbt.declarations import Fold
+from dbt_lakehouse.dbt import fold_of_log
+from dbt_lakehouse.dbt.fold_of_log import Fold
 from dbt_lakehouse.dbt.marks import Mark, noted
 from dbt_lakehouse.dbt.node_run import AS_OF, NodeRun
 from dbt_lakehouse.lake.tables import Table
@@ -180,9 +181,9 @@ each_keyless = pytest.mark.parametrize("shape", KEYLESS)
 
 
 def history_of(shape: str, tracked: bool = False, columns: list[str] | None = None) -> Fold:
-    names = [name for name in declarations.fold(KEYED[shape]).columns if name[1] != "_"]
+    names = [name for name in fold_of_log.fold(KEYED[shape]).columns if name[1] != "_"]
     track = [names[0].strip("`")] if tracked and names else None
-    return declarations.fold(KEYED[shape], columns, track, is_history=True)
+    return fold_of_log.fold(KEYED[shape], columns, track, is_history=True)
 
 
 @each_keyed
@@ -222,7 +223,7 @@ def test_what_is_shown_of_a_history_is_what_a_first_run_makes_it_of(shape: str) 
 
 @each_keyless
 def test_statements_of_a_table_without_a_key_are_whole(shape: str) -> None:
-    of = declarations.fold(KEYLESS[shape])
+    of = fold_of_log.fold(KEYLESS[shape])
     sql = current_rows_sql(of, LOG)
     assert faults(sql) == []
     first = RecordedLake(run_of(of, [LOG]))
@@ -287,7 +288,7 @@ def test_a_moment_before_the_tables_is_refused() -> None:
     ("kind", "of", "what"),
     [
         (History, history_of("plain"), "of its rows have values"),
-        (KeylessRows, declarations.fold(KEYLESS["plain"]), "of its rows are"),
+        (KeylessRows, fold_of_log.fold(KEYLESS["plain"]), "of its rows are"),
     ],
 )
 def test_what_a_rebuild_would_lose_is_counted(kind: type[Refolding], of: Fold, what: str) -> None:
@@ -301,7 +302,7 @@ def test_what_a_rebuild_would_lose_is_counted(kind: type[Refolding], of: Fold, w
 @pytest.mark.parametrize("was", [True, False])
 def test_a_value_is_not_held_against_its_mask(was: bool) -> None:
     masked, plain = (
-        declarations.fold(log(key={}, keyless=True, columns={"note": note, "amount": "int"}))
+        fold_of_log.fold(log(key={}, keyless=True, columns={"note": note, "amount": "int"}))
         for note in ({"type": "string", "mask": "last4"}, "string")
     )
     before, after = (masked, plain) if was else (plain, masked)
@@ -325,7 +326,7 @@ def test_nothing_can_be_compared_in_a_history_of_another_key() -> None:
 @pytest.mark.parametrize("may_have", [False, True])
 def test_data_tests_are_whole(shape: str, may_have: bool) -> None:
     """Of the keys that the command may have changed, or of all."""
-    of, gold = history_of(shape, tracked=True), declarations.fold(KEYED[shape])
+    of, gold = history_of(shape, tracked=True), fold_of_log.fold(KEYED[shape])
     history = RecordedLake(run_of(of, upstreams_of(of), made=of), may_have=may_have)
     queries = {"is_history": TESTS["is_history"](history.data_tests(of, GOLD))}
     lake = RecordedLake(run_of(gold, [LOG, REMEMBERED], made=gold), may_have=may_have)

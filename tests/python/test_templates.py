@@ -15,13 +15,13 @@ from jinja2 import UndefinedError, meta
 
 from dbt_lakehouse.build import templates
 from dbt_lakehouse.build.decoding import Decoding
+from dbt_lakehouse.build.lake import Lake
 from dbt_lakehouse.build.log_rows import Log, LogRows
-from dbt_lakehouse.build.model import Lake
 from dbt_lakehouse.build.templates import FOLDER, part, render
 from dbt_lakehouse.config.topics import topic_rules
-from dbt_lakehouse.dbt import declarations
-from dbt_lakehouse.dbt.declarations import Fold
+from dbt_lakehouse.dbt import declarations, fold_of_log
 from dbt_lakehouse.dbt.fold import Newest, Truncate
+from dbt_lakehouse.dbt.fold_of_log import Fold
 from dbt_lakehouse.dbt.formats import condition_sql
 from dbt_lakehouse.dbt.log_input import LogInput
 from dbt_lakehouse.dbt.message_keys import REFUSAL
@@ -61,11 +61,11 @@ def _log_of_set(**but: Any) -> Log:
 
 
 def _fold(**but: Any) -> Fold:
-    return declarations.fold(_log(**but))
+    return fold_of_log.fold(_log(**but))
 
 
 def _set(**but: Any) -> Fold:
-    return declarations.fold(_log_of_set(**but))
+    return fold_of_log.fold(_log_of_set(**but))
 
 
 FOLDS: Final[Mapping[str, Fold]] = {

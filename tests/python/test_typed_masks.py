@@ -14,7 +14,7 @@ from test_typed_rows import image, row_of
 
 from dbt_lakehouse.commands.hashed_keys import clear_types
 from dbt_lakehouse.commands.why.events import KeyedTable, typed_key
-from dbt_lakehouse.dbt import declarations
+from dbt_lakehouse.dbt import declarations, fold_of_log, redeclared
 from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.lake.reader import Reader
 from dbt_lakehouse.lake.tables import Table
@@ -183,17 +183,17 @@ def test_another_key_makes_a_log_anew_and_its_value_is_not_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     log = declared({"id": "int"}, {"a": mask("hash")})
-    before = declarations.declared(log)
+    before = redeclared.declared(log)
     assert KEY not in before
     monkeypatch.setenv("LAKEHOUSE_MASK_KEY", KEY + "!")
-    changes = declarations.changes(before, declarations.declared(log))
+    changes = redeclared.changes(before, redeclared.declared(log))
     assert changes.rebuild == "its declaration has changed (mask key)"
     for short in ("", "fifteen bytes.."):
         monkeypatch.setenv("LAKEHOUSE_MASK_KEY", short)
         with pytest.raises(ConfigurationError, match="16 bytes or more"):
-            declarations.declared(log)
+            redeclared.declared(log)
     without = declared({"id": "int"}, {"a": mask("null")})
-    assert "mask_key" not in declarations.declared(without)
+    assert "mask_key" not in redeclared.declared(without)
 
 
 def test_a_function_of_rows_has_another_name_for_another_key(
@@ -215,17 +215,17 @@ def test_a_function_of_rows_has_another_name_for_another_key(
 
 def test_the_first_column_with_hashes_is_filled_and_one_that_has_values_is_not() -> None:
     plain, more, other = (
-        declarations.declared(declared({"id": "int"}, columns))
+        redeclared.declared(declared({"id": "int"}, columns))
         for columns in (
             {"a": "string"},
             {"a": "string", "b": mask("hash")},
             {"a": mask("hash")},
         )
     )
-    assert declarations.changes(plain, more) == declarations.Changes({"b": None})
-    assert declarations.changes(plain, other).rebuild == "column a is declared otherwise"
-    assert declarations.changes(other, plain).rebuild == "column a is declared otherwise"
-    assert declarations.changes(more, plain).rebuild == "it has no column b any more"
+    assert redeclared.changes(plain, more) == redeclared.Changes({"b": None})
+    assert redeclared.changes(plain, other).rebuild == "column a is declared otherwise"
+    assert redeclared.changes(other, plain).rebuild == "column a is declared otherwise"
+    assert redeclared.changes(more, plain).rebuild == "it has no column b any more"
 
 
 class AskedLog:
@@ -256,7 +256,7 @@ def test_a_hashed_key_is_asked_for_by_its_clear_value(
     monkeypatch: pytest.MonkeyPatch, type: str
 ) -> None:
     log = declared({"id": mask("hash", type), "region": "int"}, {"name": "string"})
-    fold, hashed_types = declarations.fold(log), clear_types(log, log["key"])
+    fold, hashed_types = fold_of_log.fold(log), clear_types(log, log["key"])
     assert hashed_types == {"id": type}
     label = "silver.people_changes"
     table = KeyedTable("gold.people", label, "", "", "", frozenset(), fold, None, hashed_types)
@@ -273,5 +273,5 @@ def test_a_hashed_key_is_asked_for_by_its_clear_value(
 
 def test_another_mask_makes_a_log_anew() -> None:
     one, other = (declared({"id": "int"}, {"a": mask(each)}) for each in ("hash", "last4"))
-    found = declarations.changes(declarations.declared(one), declarations.declared(other))
+    found = redeclared.changes(redeclared.declared(one), redeclared.declared(other))
     assert found.rebuild is not None

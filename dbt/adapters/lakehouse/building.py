@@ -20,14 +20,15 @@ from dbt_lakehouse.build.current_state import CurrentState, fold_of_all
 from dbt_lakehouse.build.decoding import Decoding
 from dbt_lakehouse.build.history import BitemporalHistory, History
 from dbt_lakehouse.build.keyless import KeylessRows, current_rows_sql
+from dbt_lakehouse.build.lake import Lake
 from dbt_lakehouse.build.log_rows import read
-from dbt_lakehouse.build.model import AppendOnly, Building, Built, Lake, Model, StateTable
+from dbt_lakehouse.build.model import AppendOnly, Building, Built, Model, StateTable
 from dbt_lakehouse.build.other_events import OtherEvents, looked_events
 from dbt_lakehouse.build.own_models import quarantined_payloads, set_less_deletes
 from dbt_lakehouse.build.purge import purge
 from dbt_lakehouse.build.tested import TESTS, DataTests
 from dbt_lakehouse.dbt import tables
-from dbt_lakehouse.dbt.declarations import Fold
+from dbt_lakehouse.dbt.fold_of_log import Fold
 from dbt_lakehouse.dbt.log_input import Part
 from dbt_lakehouse.dbt.node_run import NodeRun
 from dbt_lakehouse.lake.tables import Table

@@ -9,8 +9,9 @@ from dbt.adapters.base.relation import BaseRelation
 from dbt.adapters.lakehouse.logs import LogAdapter
 from dbt_lakehouse.build.templates import render
 from dbt_lakehouse.dbt import contracts, fold, message_keys, project, tables
-from dbt_lakehouse.dbt.declarations import Fold, quoted
+from dbt_lakehouse.dbt.declarations import quoted
 from dbt_lakehouse.dbt.fold import Found, Rebuilt
+from dbt_lakehouse.dbt.fold_of_log import Fold
 from dbt_lakehouse.dbt.key_ranges import KeyRanges, key_ranges, ranges_of, values_sql
 from dbt_lakehouse.dbt.node_run import DOUBTS
 

@@ -17,12 +17,13 @@ from dbt.adapters.lakehouse.base import SessionAdapter, told
 from dbt_lakehouse.dbt import (
     data_tests,
     declarations,
+    fold_of_log,
     marks,
     project,
     tables,
     widening,
 )
-from dbt_lakehouse.dbt.declarations import Fold
+from dbt_lakehouse.dbt.fold_of_log import Fold
 from dbt_lakehouse.dbt.moments import given_moment
 from dbt_lakehouse.dbt.news import Wanted
 from dbt_lakehouse.dbt.node_run import AS_OF, NodeRun
@@ -62,7 +63,7 @@ class ModelAdapter(SessionAdapter):
     ) -> Fold:
         """What a gold table or a history takes of the declaration of its log."""
         log = self.followed(project.log_of(self._nodes, changes), changes)
-        return declarations.fold(
+        return fold_of_log.fold(
             log, columns, track_columns, is_history=is_history, bitemporal=bitemporal
         )
 

@@ -27,7 +27,7 @@ from dbt_lakehouse.dbt import (
     readers,
     tables,
 )
-from dbt_lakehouse.dbt.declarations import Fold
+from dbt_lakehouse.dbt.fold_of_log import Fold
 from dbt_lakehouse.dbt.news import Wanted
 from dbt_lakehouse.dbt.node_run import LEAVES, NodeRun, keeping
 from dbt_lakehouse.lake.tables import Table

@@ -15,27 +15,27 @@
 merge into {{ table }} as target
 using (
     with held as (
-        select {{ columns | join(', ') }}, recorded_from, {{ row | indent(8) }} as _text
+        select {{ columns | join(', ') }}, recorded_from, {{ row | indent(8) }} as _row
         from {{ own }}
         left semi join {{ touched }} using ({{ key | join(', ') }})
         where recorded_to is null
     ),
 
     folded as (
-        select {{ columns | join(', ') }}, {{ row | indent(8) }} as _text
+        select {{ columns | join(', ') }}, {{ row | indent(8) }} as _row
         from {{ folded }}
     )
 
-    select * except (_text), true as _ends
+    select * except (_row), true as _is_end
     from held
-    left anti join folded using (_text)
+    left anti join folded using (_row)
     union all
     select {{ columns | join(', ') }}, {{ now }} as recorded_from, false
     from folded
-    left anti join held using (_text)
+    left anti join held using (_row)
 ) as source
 on
-    source._ends
+    source._is_end
     {% for column in key + ['valid_from', 'recorded_from'] %}
     and target.{{ column }} <=> source.{{ column }}
     {% endfor %}
@@ -45,6 +45,6 @@ when matched and target.recorded_from >= {{ now }} then delete
 when matched then update set
     recorded_to = {{ now }},
     is_current = false
-when not matched and not source._ends then insert
+when not matched and not source._is_end then insert
     ({{ columns | join(', ') }}, recorded_from, recorded_to)
 values (source.{{ columns | join(', source.') }}, {{ now }}, null)

@@ -15,8 +15,8 @@ from ruamel.yaml.scalarstring import DoubleQuotedScalarString, FoldedScalarStrin
 from dbt_lakehouse.commands.generate.documents import CommentedMap, dumped, scalar
 from dbt_lakehouse.commands.generate.naming import needs_quotes
 from dbt_lakehouse.commands.generate.profile import TableId
-from dbt_lakehouse.dbt import declarations
-from dbt_lakehouse.dbt.declarations import Fold
+from dbt_lakehouse.dbt import declarations, fold_of_log
+from dbt_lakehouse.dbt.fold_of_log import Fold
 
 _WIDTH: Final = 100
 _REGEX_SPECIAL: Final = re.compile(r"([\\.^$|?*+()\[\]{}])")
@@ -51,7 +51,7 @@ class Table(NamedTuple):
     def fold(self) -> Fold:
         """What its gold table has, by what its change log declares."""
         is_aerospike = self.source.is_aerospike
-        return declarations.fold(
+        return fold_of_log.fold(
             declarations.change_log(
                 {
                     "key": {spec.column: spec.type for spec in self.key},

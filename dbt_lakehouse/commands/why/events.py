@@ -13,7 +13,7 @@ from dbt_lakehouse.commands.hashed_keys import clear_types, hash_as, hashed
 from dbt_lakehouse.commands.keys import UnusableKeyError, given_key, key_names
 from dbt_lakehouse.commands.sql.command import rows_of, sql_literal
 from dbt_lakehouse.commands.sql.drawing import cell
-from dbt_lakehouse.dbt.declarations import Fold
+from dbt_lakehouse.dbt.fold_of_log import Fold
 from dbt_lakehouse.dbt.marks import HistoryLost, Mark, Window, mark_then, marks_of, reading
 from dbt_lakehouse.dbt.news import Wanted
 from dbt_lakehouse.dbt.project import fold_of_model, is_of_log, log_node, node_named

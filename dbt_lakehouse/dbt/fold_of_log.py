@@ -1,0 +1,187 @@
+"""What a gold table or a history takes of the declaration of its change log."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from dbt_common.exceptions import CompilationError
+
+from dbt_lakehouse.dbt.declarations import is_beside, quoted
+
+_TECHNICAL_TYPES: Final = {
+    "_namespace": "string",
+    "_set": "string",
+    "_digest": "string",
+    "_source": "struct<database:string,schema:string,table:string>",
+    "_occurred_at": "timestamp",
+    "_max_occurred_at": "timestamp",
+    "_position": (
+        "struct<log_time:timestamp,topic:string,partition:int,offset:bigint,event_index:int>"
+    ),
+    "_expires_at": "timestamp",
+    "_row": "string",
+    "_copy": "int",
+    "valid_from": "timestamp",
+    "valid_to": "timestamp",
+    "is_current": "boolean",
+    "recorded_from": "timestamp",
+    "recorded_to": "timestamp",
+}
+_VALID: Final = ("valid_from", "valid_to", "is_current")
+RECORDED: Final = ("recorded_from", "recorded_to")
+"""From when until when runs held a version of a bitemporal history for true."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """What the SQL of a gold table or a history is made of. Names are quoted."""
+
+    key: list[str]
+    columns: list[str]
+    """The value columns; of Aerospike sets `_namespace` and `_set` too, of logs of several source
+    tables `_source`.
+    """
+    namespace: str | None
+    order_by_source_time: bool
+    partial: bool
+    keyless: bool
+    several_sources: bool
+    types: dict[str, str]
+    """The types of all columns of the log by name, as Spark's DDL."""
+    track_columns: list[str] | None = None
+    beside: list[str] = field(default_factory=list)
+    """Those of the value columns that the source said beside the row."""
+    bitemporal: bool = False
+    """Whether a history has what was believed before, too."""
+    masked: list[str] = field(default_factory=list)
+    """Those of the value columns that have a mask."""
+
+    @property
+    def takes_late(self) -> bool:
+        """Whether late events are put in their place, rather than rejected: of two late events of
+        partial images, on different columns, both count.
+        """
+        return self.partial and self.order_by_source_time
+
+    @property
+    def ends_lives(self) -> bool:
+        """Whether a row's expiry matters to what comes after it: a partial image then has nothing
+        to leave as it was.
+        """
+        return self.partial and self.namespace is not None and bool(self.columns)
+
+    @property
+    def may_leave(self) -> bool:
+        """Whether events can leave columns as they were without saying their values."""
+        return bool(self.columns) and (self.partial or self.namespace is None)
+
+    @property
+    def hashable_columns(self) -> list[str]:
+        """The columns of the row of which Spark makes a hash: it makes none of a map."""
+        return [name for name in self.row_columns if "map<" not in self.types[name.strip("`")]]
+
+    @property
+    def row_columns(self) -> list[str]:
+        """The value columns without those beside the row: what tells rows apart."""
+        return [name for name in self.columns if name not in self.beside]
+
+    @property
+    def gold_columns(self) -> list[str]:
+        """The columns of the gold table, in order."""
+        expiry = ["_expires_at"] if self.namespace is not None else []
+        return [
+            *self.key,
+            *self.columns,
+            "_occurred_at",
+            "_max_occurred_at",
+            "_position",
+            *expiry,
+        ]
+
+    @property
+    def rows_columns(self) -> list[str]:
+        """The columns of the gold table of a table without a key."""
+        return [*self.columns, "_row", "_copy", "_position"]
+
+    @property
+    def history_columns(self) -> list[str]:
+        """The columns of a version, besides its key and its time."""
+        expiry = ["_expires_at"] if self.namespace is not None else []
+        return [*self.columns, "_occurred_at", "_position", *expiry]
+
+    @property
+    def version_columns(self) -> list[str]:
+        """The columns of a history, in order."""
+        recorded = RECORDED if self.bitemporal else ()
+        return [*self.key, *self.history_columns, *_VALID, *recorded]
+
+    def typed(self, columns: Sequence[str]) -> dict[str, str]:
+        """Columns (quoted or not) with their types."""
+        return {name: self.types[name] for name in (column.strip("`") for column in columns)}
+
+    def without_columns(self) -> "Fold":
+        """The fold of the keys alone, and of what truncates go by."""
+        columns = ["`_source`"] if self.several_sources else []
+        return replace(self, columns=columns, beside=[], masked=[])
+
+
+def fold(
+    log: Mapping[str, Any],
+    columns: Sequence[str] | None = None,
+    track_columns: Sequence[str] | None = None,
+    *,
+    is_history: bool = False,
+    bitemporal: bool = False,
+) -> Fold:
+    """What a model takes of its log's declaration, all columns or some.
+
+    Raises ``CompilationError`` for a column that the log doesn't have.
+    """
+    key = ["_digest"] if log["namespace"] is not None else list(log["key"])
+    all_columns = [spec["column"] for spec in log["columns"]]
+    values = all_columns if log["keyless"] else [name for name in all_columns if name not in key]
+    _refuse_unknown("change log", columns, values)
+    if columns is not None:
+        values = [name for name in values if name in columns]
+    _refuse_unknown("history", track_columns, values)
+    if is_history:
+        if log["keyless"]:
+            raise CompilationError("a table without a key has no history: versions are of a key")
+        own = (*_VALID, *(RECORDED if bitemporal else ()))
+        for name in [*key, *values]:
+            if name.lower() in own:
+                raise CompilationError(
+                    f"a history has a column {name} of its own: give that of the source another"
+                    f' name in the change log, by {{"type": ..., "name": "{name}"}}'
+                )
+    technical = ["_namespace", "_set"] if log["namespace"] is not None else []
+    if log["several_sources"]:
+        technical.append("_source")
+    return Fold(
+        key=[] if log["keyless"] else quoted(key),
+        columns=quoted(technical + values),
+        namespace=log["namespace"],
+        order_by_source_time=log["order_by_source_time"],
+        partial=log["partial"],
+        keyless=log["keyless"],
+        several_sources=log["several_sources"],
+        types={spec["column"]: spec["type"] for spec in log["columns"]} | _TECHNICAL_TYPES,
+        track_columns=None if track_columns is None else quoted(track_columns),
+        beside=quoted(
+            spec["column"]
+            for spec in log["columns"]
+            if is_beside(spec) and spec["column"] in values
+        ),
+        bitemporal=bitemporal,
+        masked=quoted(
+            spec["column"] for spec in log["columns"] if "mask" in spec and spec["column"] in values
+        ),
+    )
+
+
+def _refuse_unknown(owner: str, chosen: Sequence[str] | None, values: Sequence[str]) -> None:
+    unknown = [name for name in chosen or [] if name not in values]
+    if unknown:
+        raise CompilationError(
+            f"the {owner} has no value column {', '.join(unknown)}: it has {', '.join(values)}"
+        )
