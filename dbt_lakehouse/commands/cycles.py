@@ -7,7 +7,6 @@ nothing runs but the tables' maintenance (``upkeep``) and, now and then, a cycle
 changes (rows that expire).
 """
 
-import os
 import threading
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -16,18 +15,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from dbt.contracts.graph.nodes import CompiledNode, ModelNode
 from pyspark.sql import SparkSession
 
 from dbt_lakehouse.commands.liveness import Liveness
 from dbt_lakehouse.commands.stream_lags import StreamLags, tables_of_topics
 from dbt_lakehouse.commands.upkeep import Upkeep, now, refuse_ended, told
-from dbt_lakehouse.config.project import Project, load, target_folder
+from dbt_lakehouse.commands.watched_project import Files, WatchedProject, looked_at
+from dbt_lakehouse.config.project import Project, target_folder
 from dbt_lakehouse.dbt.commands import (
     DbtError,
     ProjectError,
     failed_nodes,
-    read_manifest,
     run_dbt,
 )
 from dbt_lakehouse.dbt.news import News as Pairs
@@ -54,12 +52,6 @@ _WITHOUT_NEWS_SECONDS: Final = 900.0
 # captures, if there are any, and then of Kafka.
 _SAID: Final = "JinjaLogInfo"
 _OF_CAPTURES, _OF_KAFKA = "landed ", "kafka: "
-# What dbt reads beside its folders, and these where the project does not say otherwise.
-_OF_PROJECT: Final = (
-    *("dbt_project.yml", "packages.yml", "dependencies.yml", "package-lock.yml"),
-    *("selectors.yml", "dbt_catalogs.yml", "vars.yml"),
-    *("models", "macros", "seeds", "snapshots", "tests", "analyses", "functions"),
-)
 # What a landing has left, and what it has landed.
 _LANDED: Final = f"""
 select topic, lag_messages, landed_timestamp, landed_ages, checked_at
@@ -67,9 +59,6 @@ from {POSITIONS}
 where checked_at is not null
 """
 _BRONZE: Final = bronze.TABLE.removeprefix(f"{CATALOG}.")
-
-Files = Mapping[Path, tuple[int, int] | None]
-"""Files and folders, each with when it was changed (ns) and its size; None is not there."""
 
 
 class CycleOptions(NamedTuple):
@@ -106,58 +95,6 @@ class News(NamedTuple):
     captures: Files
     bronze: int | None
     events: str | None
-
-
-class WatchedProject:
-    """A project as dbt has read it, for many commands, and read again when its files change.
-
-    Raises ``ProjectError``, ``ConfigurationError`` and ``KafkaError`` where it is read.
-    """
-
-    def __init__(self, project: Project) -> None:
-        # A first time, before it is read.
-        self._read(project, looked_at(files_beside(project)))
-
-    @property
-    def has_changed(self) -> bool:
-        """Whether its files have changed since it was read."""
-        return looked_at(self._files) != self._files
-
-    def read_again(self) -> bool:
-        """Whether its files have changed; then it is read."""
-        # Before it is read: what is changed meanwhile is seen the next time.
-        found = looked_at(self._files)
-        if found == self._files:
-            return False
-        tell(f"{now()} the project has changed, reading it again")
-        project = load(self.project.options)
-        self._read(project, {**looked_at(files_beside(project)), **found})
-        return True
-
-    def manifest(self) -> Any:
-        """dbt's manifest, in which nothing is compiled. dbt puts ephemeral models into a node that
-        it takes for new, and leaves out those of one that has them from the last command; of a
-        foreign key's `ref` it leaves the name of a table, which is none.
-        """
-        for node in self._manifest.nodes.values():
-            if isinstance(node, CompiledNode):
-                node.extra_ctes, node.extra_ctes_injected = [], False
-                node._pre_injected_sql = None
-        for constraint, to in self._references:
-            constraint.to = to
-        return self._manifest
-
-    def _read(self, project: Project, found: Files) -> None:
-        source, manifest = project.require_kafka(), read_manifest(project)
-        self.project, self.source, self._manifest = project, source, manifest
-        self._references = [
-            (constraint, constraint.to)
-            for node in manifest.nodes.values()
-            if isinstance(node, ModelNode)
-            for constraint in node.all_constraints
-        ]
-        as_read = looked_at(files_of(manifest, project))
-        self._files: Files = {path: found.get(path, state) for path, state in as_read.items()}
 
 
 def run_cycles(project: Project, options: CycleOptions, stopping: threading.Event) -> int:
@@ -379,46 +316,6 @@ class _Cycles:
 def paused(interval: float, failures: int) -> float:
     """Seconds from the beginning of a cycle to that of the next, after so many that have failed."""
     return min(interval * 2.0 ** min(failures, 20), max(interval, _LONGEST_PAUSE))
-
-
-def files_beside(project: Project) -> Collection[Path]:
-    """What dbt may read of a project before it is known what it does; packages are none of it."""
-    found = _files_of_settings(project)
-    for folder in project.folders:
-        found.update((folder, *folder.rglob("*")))
-    return found
-
-
-def _files_of_settings(project: Project) -> set[Path]:
-    found = {project.root / name for name in _OF_PROJECT}
-    if project.options.profiles_dir is not None:
-        found.add(Path(project.options.profiles_dir) / "profiles.yml")
-    return found
-
-
-def files_of(manifest: Any, project: Project) -> Collection[Path]:
-    """What dbt has read of a project and its packages, and the folders in which more may come."""
-    found = _files_of_settings(project)
-    for file in manifest.files.values():
-        if (path := getattr(file.path, "full_path", None)) is None:
-            continue
-        found.add(Path(path))
-        top = Path(file.path.project_root) / file.path.searched_path
-        found.update(each for each in Path(path).parents if each.is_relative_to(top))
-    return found
-
-
-def looked_at(paths: Iterable[Path]) -> dict[Path, tuple[int, int] | None]:
-    """Files as they are now."""
-    return {path: _state_of(path) for path in paths}
-
-
-def _state_of(path: Path) -> tuple[int, int] | None:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_size
 
 
 def models_of(results: Iterable[Any]) -> Iterator[Any]:

@@ -22,14 +22,10 @@ from streams import MINUTE, ORDERS, START
 
 from dbt_lakehouse.cli import main
 from dbt_lakehouse.cli.landing import stream
-from dbt_lakehouse.commands import cycles
-from dbt_lakehouse.commands.cycles import (
-    WatchedProject,
-    has_same_rows,
-    looked_at,
-    paused,
-)
+from dbt_lakehouse.commands import watched_project
+from dbt_lakehouse.commands.cycles import has_same_rows, paused
 from dbt_lakehouse.commands.stream_lags import done_at, tables_of_topics
+from dbt_lakehouse.commands.watched_project import WatchedProject, looked_at
 from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.lake.tables import Snapshot, Table
 
@@ -206,10 +202,10 @@ def test_an_edit_while_the_project_is_first_read_is_seen(
         model.write_text("select 12")
         return manifest
 
-    monkeypatch.setattr(cycles, "read_manifest", edited)
-    monkeypatch.setattr(cycles, "load", lambda _: project)
+    monkeypatch.setattr(watched_project, "read_manifest", edited)
+    monkeypatch.setattr(watched_project, "load", lambda _: project)
     watched = WatchedProject(project)
-    monkeypatch.setattr(cycles, "read_manifest", lambda _: manifest)
+    monkeypatch.setattr(watched_project, "read_manifest", lambda _: manifest)
     assert watched.read_again()
     assert not watched.read_again()
 
