@@ -51,8 +51,8 @@
   dbt_lakehouse/build/key_updates.py), `_misfits` (values that don't fit their declared type, as
   text: their columns are null; what has changed inside of columns of which the rest is not known:
   those are in `_unchanged_columns` too; and values that nothing says, as Debezium's placeholder)
-  and `_kafka_timestamp`; a log of several source tables has `_source` too, which one the event is of.
-  Of a delete, the values are those before it, where shipped.
+  and `_kafka_timestamp`; a log of several source tables has `_source` too: the table that the event
+  is of. Of a delete, the values are those before it, where shipped.
 #}
 {% macro change_log(
     columns, source_table, key={}, source_schema=none, source_database=none, topic=none, where=none,

@@ -7,11 +7,18 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
 
+import pytest
+
 from dbt_lakehouse.commands.stream_lags import StreamLags
 from dbt_lakehouse.lags import HourOfLags, bucket_of, last_hour
 
-NOW: Final = datetime.now(UTC)
 GOLD: Final = "model.shop.orders"
+
+
+@pytest.fixture
+def now() -> datetime:
+    """Of the test itself: what is an hour old when it begins is forgotten, as in a long suite."""
+    return datetime.now(UTC)
 
 
 def tables(topics: Collection[str]) -> dict[str, set[str]]:
@@ -28,28 +35,28 @@ def result(status: str, at: datetime) -> Any:
     return SimpleNamespace(node=SimpleNamespace(unique_id=GOLD), status=status, timing=[done])
 
 
-def test_what_has_landed_waits_until_gold_has_it(tmp_path: Path) -> None:
+def test_what_has_landed_waits_until_gold_has_it(tmp_path: Path, now: datetime) -> None:
     lags = StreamLags(HourOfLags(tmp_path / "hour" / "gold.json"), print)
-    lags.landed(landed("orders", NOW - timedelta(seconds=10), {bucket_of(1): 3}))
-    lags.built(tables, [result("error", NOW)])
-    assert last_hour(tmp_path / "hour" / "gold.json", NOW) == {}
-    lags.landed(landed("orders", NOW, {bucket_of(1): 2}))
-    lags.built(tables, [result("success", NOW + timedelta(seconds=1))])
-    assert last_hour(tmp_path / "hour" / "gold.json", NOW + timedelta(minutes=1)) == {
+    lags.landed(landed("orders", now - timedelta(seconds=10), {bucket_of(1): 3}))
+    lags.built(tables, [result("error", now)])
+    assert last_hour(tmp_path / "hour" / "gold.json", now) == {}
+    lags.landed(landed("orders", now, {bucket_of(1): 2}))
+    lags.built(tables, [result("success", now + timedelta(seconds=1))])
+    assert last_hour(tmp_path / "hour" / "gold.json", now + timedelta(minutes=1)) == {
         "orders": Counter({bucket_of(2): 2, bucket_of(12): 3})
     }
 
 
-def test_whatever_goes_wrong_is_told_once(tmp_path: Path) -> None:
+def test_whatever_goes_wrong_is_told_once(tmp_path: Path, now: datetime) -> None:
     told: list[str] = []
     (tmp_path / "hour").touch()
     lags = StreamLags(HourOfLags(tmp_path / "hour" / "gold.json"), told.append)
     for _ in range(2):
-        lags.landed(landed("orders", NOW, {bucket_of(1): 3}))
-        lags.built(tables, [result("success", NOW)])
+        lags.landed(landed("orders", now, {bucket_of(1): 3}))
+        lags.built(tables, [result("success", now)])
     assert len(told) == 1 and "the lags of the last hour can't be noted" in told[0]
     # A mistake of ours.
-    lags.landed(landed("orders", NOW, {bucket_of(1): 3}))
+    lags.landed(landed("orders", now, {bucket_of(1): 3}))
     lags.built(tables, [SimpleNamespace(node=SimpleNamespace(unique_id=GOLD))])
     assert len(told) == 2 and "has no attribute 'status'" in told[1]
     lags.landed([{"topic": "orders", "landed_ages": [(3, 1)]}])
