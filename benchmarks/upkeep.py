@@ -23,13 +23,14 @@ from pyspark import SparkContext
 
 from benchmarks.increments import OrderLake, rounded, write_orders_project
 from benchmarks.measuring import Figure, Options
+from dbt_lakehouse.commands.dbt_commands import read_manifest
 from dbt_lakehouse.commands.sql.command import answered
 from dbt_lakehouse.config.project import Project, ProjectOptions, load
-from dbt_lakehouse.dbt import tables, tidying
-from dbt_lakehouse.dbt.commands import read_manifest
-from dbt_lakehouse.dbt.maintenance import candidates
 from dbt_lakehouse.lake.catalog import absolute
 from dbt_lakehouse.lake.reader import Reader
+from dbt_lakehouse.maintenance import run
+from dbt_lakehouse.maintenance.policy import candidates
+from dbt_lakehouse.runs import tables
 
 BENCHMARK: Final = "upkeep"
 
@@ -70,7 +71,7 @@ def measure(options: Options) -> list[Figure]:
 
 def _maintain(lake: OrderLake) -> None:
     chosen = candidates(read_manifest(_project(lake)), [], _DAYS_KEPT)
-    list(tidying.maintain(lake.spark, chosen, dry_run=False))
+    list(run.maintain(lake.spark, chosen, dry_run=False))
 
 
 def _project(lake: OrderLake) -> Project:

@@ -12,13 +12,13 @@ from dbt_lakehouse.build.log_places import LogPlaces
 from dbt_lakehouse.build.log_rows import AllThere, Log, LogRows
 from dbt_lakehouse.build.model import Building, Built
 from dbt_lakehouse.build.templates import render
-from dbt_lakehouse.dbt import message_keys, widening
-from dbt_lakehouse.dbt.declarations import events_that_say, quoted
-from dbt_lakehouse.dbt.log_input import Part
-from dbt_lakehouse.dbt.message_keys import Verdict
-from dbt_lakehouse.dbt.node_run import NodeRun, kept
-from dbt_lakehouse.dbt.widening import Kind
+from dbt_lakehouse.declared import message_keys, widening
+from dbt_lakehouse.declared.declarations import events_that_say, quoted
+from dbt_lakehouse.declared.message_keys import Verdict
+from dbt_lakehouse.declared.widening import Kind
 from dbt_lakehouse.lake.tables import Table
+from dbt_lakehouse.runs.log_input import Part
+from dbt_lakehouse.runs.model_run import NodeRun, kept
 
 
 def change_log_sql(

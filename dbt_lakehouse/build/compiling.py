@@ -8,7 +8,7 @@ from typing import Any, Final
 from dbt_lakehouse.build.decoding import Decoding
 from dbt_lakehouse.build.lake import Lake
 from dbt_lakehouse.build.templates import render
-from dbt_lakehouse.dbt.news import Wanted
+from dbt_lakehouse.runs.source_filter import Wanted
 
 # Of more, a condition would take longer than what it spares.
 _MOST_PLACES: Final = 100

@@ -3,7 +3,7 @@
 A rebuild folds the whole log. An incremental run
 
     1. folds the new events of the log, one state for each key: most keys are settled by that;
-    2. where something that is known may make a difference (``dbt_lakehouse.dbt.fold``: late events,
+    2. where something that is known may make a difference (``runs.decisions``: late events,
        expired rows, deletes without a set, truncates, columns that are declared later), folds once
        more, with what is known of those keys: gold rows, or remembered states; keys with an event
        that belongs before what is known are folded from their whole log (``look_up``);
@@ -23,10 +23,10 @@ from dbt_lakehouse.build.look_up import NOTHING_KNOWN, Answer, LookUp, Question
 from dbt_lakehouse.build.model import Built, Loss, Model
 from dbt_lakehouse.build.remembered import Remembered
 from dbt_lakehouse.build.templates import part, render
-from dbt_lakehouse.dbt import fold as folds
-from dbt_lakehouse.dbt.fold import Found, Newest, Plan, Rebuilt, Truncate
-from dbt_lakehouse.dbt.fold_of_log import Fold
-from dbt_lakehouse.dbt.node_run import AS_OF, NEWEST, NodeRun
+from dbt_lakehouse.declared.fold_of_log import Fold
+from dbt_lakehouse.runs import decisions as folds
+from dbt_lakehouse.runs.decisions import Found, Newest, Plan, Rebuilt, Truncate
+from dbt_lakehouse.runs.model_run import AS_OF, NEWEST, NodeRun
 
 
 def fold_of_all(fold: Fold, changes: Any, deletes: Any, as_of: str) -> str:

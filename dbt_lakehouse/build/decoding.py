@@ -7,8 +7,8 @@ from typing import Any
 from dbt_lakehouse.build.lake import Lake
 from dbt_lakehouse.build.templates import part, render
 from dbt_lakehouse.config.topics import topic_rules
-from dbt_lakehouse.dbt.formats import condition_sql
-from dbt_lakehouse.dbt.log_input import LogInput
+from dbt_lakehouse.runs.formats import condition_sql
+from dbt_lakehouse.runs.log_input import LogInput
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,10 @@ from dbt_common.exceptions import CompilationError
 from dbt_lakehouse.build.lake import Lake
 from dbt_lakehouse.build.model import Building, Built, Loss
 from dbt_lakehouse.build.templates import render
-from dbt_lakehouse.dbt.declarations import quoted
-from dbt_lakehouse.dbt.fold_of_log import Fold
-from dbt_lakehouse.dbt.node_run import AS_OF, NodeRun
-from dbt_lakehouse.dbt.widening import is_in_place
+from dbt_lakehouse.declared.declarations import quoted
+from dbt_lakehouse.declared.fold_of_log import Fold
+from dbt_lakehouse.declared.widening import is_in_place
+from dbt_lakehouse.runs.model_run import AS_OF, NodeRun
 
 TOUCHED = "touched"
 """The view of the keys that a run folds anew."""

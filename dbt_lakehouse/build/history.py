@@ -8,9 +8,9 @@ from dbt_common.exceptions import CompilationError
 from dbt_lakehouse.build.folding import TOUCHED, Refolding, may_have_new_truncates
 from dbt_lakehouse.build.model import Loss, pinned, view_of
 from dbt_lakehouse.build.templates import render
-from dbt_lakehouse.dbt.declarations import quoted
-from dbt_lakehouse.dbt.fold_of_log import RECORDED, Fold
-from dbt_lakehouse.dbt.node_run import NodeRun
+from dbt_lakehouse.declared.declarations import quoted
+from dbt_lakehouse.declared.fold_of_log import RECORDED, Fold
+from dbt_lakehouse.runs.model_run import NodeRun
 
 
 def history_sql(

@@ -20,15 +20,15 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from dbt_lakehouse.build.key_update_values import sources
 from dbt_lakehouse.build.lake import Lake
 from dbt_lakehouse.build.log_rows import LogRows
 from dbt_lakehouse.build.model import view_of
 from dbt_lakehouse.build.templates import render
-from dbt_lakehouse.dbt import marks
-from dbt_lakehouse.dbt.declarations import quoted
-from dbt_lakehouse.dbt.key_updates import sources
-from dbt_lakehouse.dbt.marks import HistoryLost
-from dbt_lakehouse.dbt.node_run import KEY_UPDATES
+from dbt_lakehouse.declared.declarations import quoted
+from dbt_lakehouse.runs import marks
+from dbt_lakehouse.runs.marks import HistoryLost
+from dbt_lakehouse.runs.model_run import KEY_UPDATES
 
 
 class KeyUpdates:

@@ -6,7 +6,7 @@ from typing import Any
 from dbt_lakehouse.build.folding import TOUCHED, Refolding
 from dbt_lakehouse.build.model import Loss
 from dbt_lakehouse.build.templates import render
-from dbt_lakehouse.dbt.fold_of_log import Fold
+from dbt_lakehouse.declared.fold_of_log import Fold
 
 
 def current_rows_sql(of: Fold, log: Any, keys: str | None = None) -> str:

@@ -5,14 +5,14 @@ the log's rows are read.
 from dataclasses import dataclass
 from typing import Any
 
+from dbt_lakehouse.build import truncate_order
 from dbt_lakehouse.build.lake import Lake
 from dbt_lakehouse.build.log_rows import LogRows
 from dbt_lakehouse.build.model import view_of
 from dbt_lakehouse.build.templates import render
-from dbt_lakehouse.dbt import truncate_order
-from dbt_lakehouse.dbt.log_input import Part
-from dbt_lakehouse.dbt.node_run import CROSSED, TRUNCATED, NodeRun, kept
-from dbt_lakehouse.dbt.truncate_order import Placed
+from dbt_lakehouse.build.truncate_order import Placed
+from dbt_lakehouse.runs.log_input import Part
+from dbt_lakehouse.runs.model_run import CROSSED, TRUNCATED, NodeRun, kept
 
 
 @dataclass(frozen=True, slots=True)

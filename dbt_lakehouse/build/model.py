@@ -9,8 +9,8 @@ from dbt_common.exceptions import CompilationError
 
 from dbt_lakehouse.build.lake import Lake
 from dbt_lakehouse.build.templates import render
-from dbt_lakehouse.dbt.node_run import NodeRun
 from dbt_lakehouse.lake.tables import NO_SNAPSHOT
+from dbt_lakehouse.runs.model_run import NodeRun
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,11 +11,11 @@ from dbt_lakehouse.build.lake import Lake
 from dbt_lakehouse.build.model import Building, Built, view_of
 from dbt_lakehouse.build.templates import part, render
 from dbt_lakehouse.build.tombstones import judge_tombstones
-from dbt_lakehouse.dbt import formats, marks, moving, news
-from dbt_lakehouse.dbt.log_times import Known, log_times
-from dbt_lakehouse.dbt.node_run import LOG_TIMES, NodeRun, kept
-from dbt_lakehouse.dbt.taken import Changed, text_of
 from dbt_lakehouse.lake.tables import LOOKED, Table
+from dbt_lakehouse.runs import formats, marks, moving, source_filter
+from dbt_lakehouse.runs.log_times import Known, log_times
+from dbt_lakehouse.runs.model_run import LOG_TIMES, NodeRun, kept
+from dbt_lakehouse.runs.taken import Changed, text_of
 
 _LOOKING: Final = {LOOKED: "true"}
 """What a commit notes that has looked at new payloads."""
@@ -69,7 +69,7 @@ class OtherEvents(Building):
         """Of a query's events those that no log takes; what is counted is counted of all of them,
         of which a row may stand for many.
         """
-        events = self.lake.observed(self.this, query, news.aggregates("events"))
+        events = self.lake.observed(self.this, query, source_filter.aggregates("events"))
         return render("untaken", events=events)
 
     # -- what change logs take
@@ -128,7 +128,7 @@ class OtherEvents(Building):
                 marks.noted({str(run.origin): reading.until}),
             )
 
-    # -- a lake of before there was other_events (dbt_lakehouse/dbt/moving.py)
+    # -- a lake of before there was other_events (dbt_lakehouse/runs/moving.py)
 
     def _events_before(self) -> str | None:
         """The change_events that there was in place of it, to select from; None if there is none to

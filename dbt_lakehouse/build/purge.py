@@ -5,7 +5,7 @@ from typing import Any
 from dbt_lakehouse.build.lake import Lake
 from dbt_lakehouse.build.model import view_of
 from dbt_lakehouse.build.templates import render
-from dbt_lakehouse.dbt.node_run import HORIZON, PURGED
+from dbt_lakehouse.runs.model_run import HORIZON, PURGED
 
 
 def purge(lake: Lake, this: Any, as_of: str, days: float) -> None:
@@ -16,7 +16,7 @@ def purge(lake: Lake, this: Any, as_of: str, days: float) -> None:
 
     A namespace's deletes without a set are for its gold tables to read: those that one of them has
     not read yet stay, however old they are. A table whose model was not there meanwhile finds noted
-    that some are gone, and is built anew (``dbt_lakehouse.dbt.node_run``).
+    that some are gone, and is built anew (``dbt_lakehouse.runs.model_run``).
     """
     # Most runs have nothing to forget, and find out without a query.
     if not lake.may_have_rows(

@@ -8,10 +8,10 @@ from typing import Any, Final
 from dbt_lakehouse.build.lake import Lake
 from dbt_lakehouse.build.model import Model, view_of
 from dbt_lakehouse.build.templates import render
-from dbt_lakehouse.dbt import fold as folds
-from dbt_lakehouse.dbt.fold import Newest, Truncate
-from dbt_lakehouse.dbt.fold_of_log import Fold
-from dbt_lakehouse.dbt.node_run import HORIZON
+from dbt_lakehouse.declared.fold_of_log import Fold
+from dbt_lakehouse.runs import decisions as folds
+from dbt_lakehouse.runs.decisions import Newest, Truncate
+from dbt_lakehouse.runs.model_run import HORIZON
 
 OF_TRUNCATES: Final = "truncated:"
 OF_NAMESPACES: Final = "aerospike:"

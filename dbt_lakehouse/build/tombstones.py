@@ -10,15 +10,16 @@ invalid, and nothing is deleted.
 
 The tombstones of a run have been looked at then, and all before them. What is judged is kept with
 the table, so a run that was cut off is made up for by the next one, and so is what came late
-(``dbt_lakehouse.dbt.compaction``). To judge twice adds nothing.
+(``dbt_lakehouse.build.compaction``). To judge twice adds nothing.
 """
 
+from dbt_lakehouse.build import compaction
+from dbt_lakehouse.build.compaction import Judged, Judging, TopicNews
 from dbt_lakehouse.build.decoding import Decoding
 from dbt_lakehouse.build.model import Building
 from dbt_lakehouse.build.templates import render
 from dbt_lakehouse.config.topics import topic_rules
-from dbt_lakehouse.dbt import compaction, news
-from dbt_lakehouse.dbt.compaction import Judged, Judging, TopicNews
+from dbt_lakehouse.runs import source_filter
 
 
 def judge_tombstones(model: Building) -> None:
@@ -29,7 +30,7 @@ def judge_tombstones(model: Building) -> None:
     lake, this = model.lake, model.this
     if judging.windows and _finds_deletes(model, judging):
         deletes = model.view("deletes")
-        lake.append_more(this, f"select * from {deletes}", news.aggregates())
+        lake.append_more(this, f"select * from {deletes}", source_filter.aggregates())
         found = model.value(f"select count(*) from {deletes}")
         lake.tell(f"{this}: {found} tombstones of compacted topics judged")
     # As far as bronze was read, all is judged that other_events has looked at.

@@ -144,9 +144,9 @@ def why(project: "Project", table: str, key: str, as_json: bool) -> None:
     Prints each event of the key in log order, what became of it, and its message, without Spark.
     What gold must be is worked out anew from them: exit code 3 if it is not.
     """
+    from dbt_lakehouse.commands.dbt_commands import read_manifest
     from dbt_lakehouse.commands.why.command import why as ask
     from dbt_lakehouse.commands.why.events import keyed_table
-    from dbt_lakehouse.dbt.commands import read_manifest
 
     keys = key_lines(key)
     if len(keys) != 1:

@@ -17,20 +17,17 @@ from typing import Any, Final, NamedTuple
 
 from pyspark.sql import SparkSession
 
-from dbt_lakehouse.commands.liveness import Liveness
-from dbt_lakehouse.commands.stream_lags import StreamLags, tables_of_topics
-from dbt_lakehouse.commands.upkeep import Upkeep, now, refuse_ended, told
-from dbt_lakehouse.commands.watched_project import Files, WatchedProject, looked_at
-from dbt_lakehouse.config.project import Project, target_folder
-from dbt_lakehouse.dbt.commands import (
+from dbt_lakehouse.commands.dbt_commands import (
     DbtError,
     ProjectError,
     failed_nodes,
     run_dbt,
 )
-from dbt_lakehouse.dbt.news import News as Pairs
-from dbt_lakehouse.dbt.stalled import stalled_by
-from dbt_lakehouse.dbt.tables import look_at
+from dbt_lakehouse.commands.liveness import Liveness
+from dbt_lakehouse.commands.stream_lags import StreamLags, tables_of_topics
+from dbt_lakehouse.commands.upkeep import Upkeep, now, refuse_ended, told
+from dbt_lakehouse.commands.watched_project import Files, WatchedProject, looked_at
+from dbt_lakehouse.config.project import Project, target_folder
 from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.lags import HourOfLags, hour_file
 from dbt_lakehouse.lake import bronze
@@ -40,6 +37,9 @@ from dbt_lakehouse.lake.tables import Table
 from dbt_lakehouse.landing.files import configured_captures
 from dbt_lakehouse.landing.kafka.admin import PartitionLog, read_logs
 from dbt_lakehouse.landing.kafka.positions import TABLE as POSITIONS
+from dbt_lakehouse.landing.stalled import stalled_by
+from dbt_lakehouse.runs.source_filter import News as Pairs
+from dbt_lakehouse.runs.tables import look_at
 from dbt_lakehouse.telling import tell
 from dbt_lakehouse.texts import counted
 

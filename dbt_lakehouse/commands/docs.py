@@ -8,8 +8,8 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
+from dbt_lakehouse.commands.dbt_commands import run_dbt
 from dbt_lakehouse.config.project import Project, target_folder
-from dbt_lakehouse.dbt.commands import run_dbt
 from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.lake.catalog import require_file
 from dbt_lakehouse.telling import tell, working

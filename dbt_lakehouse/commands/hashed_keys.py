@@ -6,10 +6,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dbt_lakehouse.dbt.node_run import DECLARED
 from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.lake.tables import Table
 from dbt_lakehouse.masking import MASK_KEY, mask_key
+from dbt_lakehouse.runs.model_run import DECLARED
 from python_udfs.typed.masks import HASH, fingerprint, know_key, masked
 from python_udfs.typed.values import Value
 

@@ -16,12 +16,12 @@ from py4j.protocol import Py4JJavaError
 
 from dbt_lakehouse.config.project import Project, load, lock_patience
 from dbt_lakehouse.errors import ConfigurationError, LockedError, SessionError
+from dbt_lakehouse.lake.broken_metadata import refuse_damage
 from dbt_lakehouse.lake.catalog import CATALOG, CATALOG_URI, absolute, properties, require_file
-from dbt_lakehouse.lake.closing import close, closed, reopen
-from dbt_lakehouse.lake.damage import refuse_damage
 from dbt_lakehouse.lake.iceberg import lake_catalog
 from dbt_lakehouse.lake.leases import TABLE as LEASES
 from dbt_lakehouse.lake.locks import landing_lock, run_lock, running_streams
+from dbt_lakehouse.lake.moved_catalog import close, closed, reopen
 from dbt_lakehouse.lake.tables import Table, parse
 from dbt_lakehouse.lake.wholeness import BEGUN, LAKE
 from dbt_lakehouse.redaction import without_secrets

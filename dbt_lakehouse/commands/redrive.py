@@ -4,12 +4,12 @@ import json
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from dbt_lakehouse.commands.dbt_commands import run_dbt
 from dbt_lakehouse.commands.quarantine import chosen
 from dbt_lakehouse.commands.sql.command import rows_of
 from dbt_lakehouse.commands.topics import landed_topics, refuse_missing
 from dbt_lakehouse.config.project import Project, lock_patience
-from dbt_lakehouse.dbt.commands import run_dbt
-from dbt_lakehouse.dbt.namesakes import OURS
+from dbt_lakehouse.declared.namesakes import OURS
 from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.lake.locks import run_lock
 from dbt_lakehouse.lake.reader import Reader

@@ -12,17 +12,17 @@ from pyspark.sql import SparkSession
 
 from dbt_lakehouse.commands.liveness import Liveness
 from dbt_lakehouse.config.project import Project
-from dbt_lakehouse.dbt.maintenance import (
+from dbt_lakehouse.errors import LakehouseError, SessionError
+from dbt_lakehouse.lake.locks import run_lock
+from dbt_lakehouse.maintenance.policy import (
     Candidate,
     Maintained,
     candidates,
     retention_days,
     small_files,
 )
-from dbt_lakehouse.dbt.tables import look_at
-from dbt_lakehouse.dbt.tidying import keep, maintain_table
-from dbt_lakehouse.errors import LakehouseError, SessionError
-from dbt_lakehouse.lake.locks import run_lock
+from dbt_lakehouse.maintenance.run import keep, maintain_table
+from dbt_lakehouse.runs.tables import look_at
 from dbt_lakehouse.spark.progress import tasks_of
 from dbt_lakehouse.spark.session import has_ended
 from dbt_lakehouse.telling import tell

@@ -44,7 +44,7 @@ _CONNECTION_OPTIONS: Final = frozenset(
     {"user", "password", "sslmode", "sslcert", "sslkey", "sslrootcert"}
 )
 CLOSED: Final = "lakehouse.closed"
-"""A property of the schema ``bronze``: why this catalog is closed (dbt_lakehouse.lake.closing)."""
+"""A property of the schema ``bronze``: why this catalog is closed (``lake.moved_catalog``)."""
 # Of Iceberg's JDBC catalog.
 _NOTES: Final = (
     "select property_key, property_value from iceberg_namespace_properties"

@@ -8,8 +8,8 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import lit
 
+from dbt_lakehouse.lake.broken_metadata import refuse_damage
 from dbt_lakehouse.lake.catalog import CATALOG
-from dbt_lakehouse.lake.damage import refuse_damage
 from dbt_lakehouse.spark.java import activate, java_class
 from dbt_lakehouse.spark.java_errors import cause_of
 

@@ -36,7 +36,7 @@ from dbt_lakehouse.lake.catalog import (
     note_committed,
     sqlite_file,
 )
-from dbt_lakehouse.lake.closing import refuse_closed
+from dbt_lakehouse.lake.moved_catalog import refuse_closed
 from dbt_lakehouse.telling import tell
 
 # Of locks, beside a SQLite catalog.

@@ -7,17 +7,24 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from dbt_lakehouse.commands.sql.command import sql_literal
-from dbt_lakehouse.dbt.marks import HistoryLost, Mark, Window, marks_of, reading
-from dbt_lakehouse.dbt.news import CONDITIONS, IS_CHANGE, SOURCE, Wanted, may_have, topics_with
 from dbt_lakehouse.lake.reader import Reader
 from dbt_lakehouse.lake.tables import Table
 from dbt_lakehouse.report import commits
 from dbt_lakehouse.report.runs import Node
+from dbt_lakehouse.runs.marks import HistoryLost, Mark, Window, marks_of, reading
+from dbt_lakehouse.runs.source_filter import (
+    CONDITIONS,
+    IS_CHANGE,
+    SOURCE,
+    Wanted,
+    may_have,
+    topics_with,
+)
 
 BRONZE: Final = "bronze.raw_payloads"
 # Of all that models read, what they read from the start at each run.
 REMEMBERED: Final = ("deleted_keys", "set_less_deletes")
-# As dbt.node_run has it.
+# As runs.model_run has it.
 _DECLARED: Final = "lakehouse.declared"
 
 

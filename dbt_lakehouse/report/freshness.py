@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from dbt_lakehouse.dbt.marks import Mark, marks_of
 from dbt_lakehouse.lake.reader import Reader
 from dbt_lakehouse.lake.tables import Table
 from dbt_lakehouse.report import commits
 from dbt_lakehouse.report.facts import Facts, Lag, TableFacts
+from dbt_lakehouse.runs.marks import Mark, marks_of
 
 PARTITIONS: Final = "bronze.topic_partitions"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

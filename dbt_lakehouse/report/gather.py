@@ -10,9 +10,6 @@ from datetime import datetime
 from typing import Final
 
 from dbt_lakehouse.commands.quarantine import quarantine
-from dbt_lakehouse.dbt.fold import newest
-from dbt_lakehouse.dbt.marks import marks_of
-from dbt_lakehouse.dbt.news import decoded
 from dbt_lakehouse.lake.reader import Reader
 from dbt_lakehouse.lake.tables import Table
 from dbt_lakehouse.report import commits
@@ -27,8 +24,11 @@ from dbt_lakehouse.report.over_time import (
     tell_of_history,
 )
 from dbt_lakehouse.report.runs import Node, Run
+from dbt_lakehouse.runs.decisions import newest
+from dbt_lakehouse.runs.marks import marks_of
+from dbt_lakehouse.runs.source_filter import decoded
 
-# As dbt.node_run notes it.
+# As runs.model_run notes it.
 _NEWEST: Final = "lakehouse.newest"
 
 

@@ -4,12 +4,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
-from dbt_lakehouse.dbt.news import News, decoded
 from dbt_lakehouse.lake.reader import Reader
 from dbt_lakehouse.lake.tables import LOOKED, Table
 from dbt_lakehouse.report import commits
 from dbt_lakehouse.report.facts import Counters, Decoded, Facts, PastRun
 from dbt_lakehouse.report.runs import RUNS_SHOWN, Run
+from dbt_lakehouse.runs.source_filter import News, decoded
 
 # Of what a part is not known, the whole is not.
 _SUMS: Final = ", ".join(

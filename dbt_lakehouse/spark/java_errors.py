@@ -175,7 +175,7 @@ def damage_text(error: BaseException, statement: str = "") -> str | None:
     )
     if not _OF_FILES.search(told):
         return None
-    from dbt_lakehouse.lake.damage import find_damage
+    from dbt_lakehouse.lake.broken_metadata import find_damage
 
     found = find_damage(statement)
     return None if found is None else str(found)

@@ -27,6 +27,7 @@ from dbt_lakehouse.config.paths import LOG4J, LOOPBACK, cache_folder
 from dbt_lakehouse.errors import SessionError, comes_of
 from dbt_lakehouse.lake import bronze
 from dbt_lakehouse.lake.beginning import begin
+from dbt_lakehouse.lake.broken_metadata import look_for_damage, refuse_bucket, refuse_damage
 from dbt_lakehouse.lake.buckets import need_s3
 from dbt_lakehouse.lake.catalog import (
     CATALOG,
@@ -38,18 +39,17 @@ from dbt_lakehouse.lake.catalog import (
     refuse_unfit_to_write,
     sqlite_file,
 )
-from dbt_lakehouse.lake.closing import refuse_closed
-from dbt_lakehouse.lake.damage import look_for_damage, refuse_bucket, refuse_damage
+from dbt_lakehouse.lake.moved_catalog import refuse_closed
 from dbt_lakehouse.landing.kafka.settings import PREFIX as KAFKA_PREFIX
 from dbt_lakehouse.redaction import is_secret
 from dbt_lakehouse.spark import class_archive
 from dbt_lakehouse.spark.functions import register_functions
+from dbt_lakehouse.spark.functions_archive import functions_archive, is_local
 from dbt_lakehouse.spark.jars import JARS, S3_JARS, ensure_jars
 from dbt_lakehouse.spark.java import java_option, own_interrupts, start_java
 from dbt_lakehouse.spark.java_errors import error_text
+from dbt_lakehouse.spark.jvm_latency import spare_waits
 from dbt_lakehouse.spark.sessions import Sessions
-from dbt_lakehouse.spark.shipping import functions_archive, is_local
-from dbt_lakehouse.spark.waits import spare_waits
 from dbt_lakehouse.telling import working
 
 # What another Spark installation may have exported; each would lead this one astray.

@@ -14,7 +14,7 @@ import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 
-from dbt_lakehouse.lake.damage import refuse_damage_in
+from dbt_lakehouse.lake.broken_metadata import refuse_damage_in
 from dbt_lakehouse.spark.evaluated_views import EvaluatedViews, drop_view
 from dbt_lakehouse.spark.java import activate, settings_of
 from python_udfs.debezium.avro import Registered

@@ -5,7 +5,7 @@
   Arguments:
       run: the NodeRun.
       log: the declaration.
-      part: which events, as dbt_lakehouse/dbt/log_input.py calls them.
+      part: which events, as dbt_lakehouse/runs/log_input.py calls them.
 #}
 {% macro events_of_log(run, log, part='new') -%}
     {{ adapter.events_of_log(run, log, part, var('topics', none), dbt.is_decoding()) }}

@@ -6,7 +6,7 @@
 
   The first run and a full refresh read the whole table. The upper end is pinned to the snapshot
   that is current now, so rows that come while the model runs belong to the next run: none is lost,
-  none is read twice. What was read is committed with the model's rows (dbt_lakehouse/dbt/marks.py).
+  none is read twice. What was read is committed with the model's rows (dbt_lakehouse/runs/marks.py).
 
   Arguments:
       relation: an Iceberg table that only ever gets new rows; the model's only one.
@@ -23,7 +23,7 @@
 
 {#
   Finds out what is new to the running model's table, or why it has to be made anew: a NodeRun
-  (dbt_lakehouse/dbt/node_run.py). Called once, while the model is compiled.
+  (dbt_lakehouse/runs/model_run.py). Called once, while the model is compiled.
 
   Arguments:
       upstreams: the relations that it reads as they grow.

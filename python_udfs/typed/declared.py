@@ -42,8 +42,8 @@ class LogColumn(msgspec.Struct, frozen=True):
 
 
 class Log(msgspec.Struct, frozen=True):
-    """A change log. ``dbt_lakehouse.dbt.declarations.rows_of`` makes one of what a model's meta
-    keeps of its declaration.
+    """A change log. ``dbt_lakehouse.declared.declarations.rows_of`` makes one of what a model's
+    meta keeps of its declaration.
     """
 
     columns: tuple[LogColumn, ...]

@@ -25,7 +25,7 @@ from soak_streams import SOURCES, Do, Step, episode_of
 
 from dbt_lakehouse.commands.maintain import maintain
 from dbt_lakehouse.commands.redrive import redrive
-from dbt_lakehouse.dbt.commits import note
+from dbt_lakehouse.runs.commits import note
 
 TABLES: Final = ("meters", "tickets", "visits")
 _SEED: Final = 23

@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from dbt_lakehouse.dbt.node_run import NodeRun
 from dbt_lakehouse.lake.tables import Table, parse
+from dbt_lakehouse.runs.model_run import NodeRun
 
 UUID: Final = "9c12d441-03fe-4693-9a96-a0705ddf69c1"
 

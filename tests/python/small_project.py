@@ -17,7 +17,7 @@ import yaml
 from lakes import copy_project
 
 from dbt_lakehouse.config.paths import ROOT
-from dbt_lakehouse.dbt.namesakes import PUBLIC
+from dbt_lakehouse.declared.namesakes import PUBLIC
 from python_udfs.typed.masks import masked_type
 
 # Where a row of a log of several source tables is from.

@@ -31,16 +31,16 @@ from streams import Message
 
 from dbt_lakehouse.cli import lakehouse
 from dbt_lakehouse.commands import migrate_catalog
+from dbt_lakehouse.commands.dbt_commands import DbtError, run_dbt
 from dbt_lakehouse.config.paths import LOOPBACK, ROOT
 from dbt_lakehouse.config.profile import find
 from dbt_lakehouse.config.project import ProjectOptions, load
-from dbt_lakehouse.dbt.commands import DbtError, run_dbt
 from dbt_lakehouse.errors import ConfigurationError, LockedError, ReadError, SessionError
 from dbt_lakehouse.lake import leases
 from dbt_lakehouse.lake.catalog import CATALOG_URI, sqlite_file
-from dbt_lakehouse.lake.closing import close
 from dbt_lakehouse.lake.iceberg import lake_catalog
 from dbt_lakehouse.lake.locks import landing_lock
+from dbt_lakehouse.lake.moved_catalog import close
 from dbt_lakehouse.lake.reader import Reader
 from dbt_lakehouse.lake.rest import Server
 from dbt_lakehouse.lake.tables import Table

@@ -14,13 +14,13 @@ from dbt_lakehouse.build.decoding import Decoding
 from dbt_lakehouse.build.lake import Lake
 from dbt_lakehouse.build.log_rows import Log
 from dbt_lakehouse.build.model import Built, Model
-from dbt_lakehouse.dbt import declarations, redeclared, widening
-from dbt_lakehouse.dbt.log_input import LogInput, Part
-from dbt_lakehouse.dbt.marks import Mark, noted
-from dbt_lakehouse.dbt.message_keys import REFUSAL
-from dbt_lakehouse.dbt.node_run import DECLARED, NodeRun
-from dbt_lakehouse.dbt.truncate_order import Placed
+from dbt_lakehouse.build.truncate_order import Placed
+from dbt_lakehouse.declared import declarations, redeclared, widening
+from dbt_lakehouse.declared.message_keys import REFUSAL
 from dbt_lakehouse.lake.tables import Table
+from dbt_lakehouse.runs.log_input import LogInput, Part
+from dbt_lakehouse.runs.marks import Mark, noted
+from dbt_lakehouse.runs.model_run import DECLARED, NodeRun
 
 EVENTS, PAYLOADS = "silver.other_events", "bronze.raw_payloads"
 

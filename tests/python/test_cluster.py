@@ -19,7 +19,7 @@ from lakes import Lake, copy_project
 from s3 import ENVIRONMENT, KEY, SECRET, place_in_bucket, s3
 
 from dbt_lakehouse.config.paths import LOOPBACK
-from dbt_lakehouse.spark.shipping import functions_archive
+from dbt_lakehouse.spark.functions_archive import functions_archive
 
 VARIABLES: Final[dict[str, Any]] = {"as_of": "2026-10-03 00:00:00", "captures": ["seeds/*.jsonl"]}
 MODELS: Final = ("run", "-s", "+orders", "+profiles", "orders_history")

@@ -2,7 +2,7 @@
 
 from metadata import commit, row, table
 
-from dbt_lakehouse.dbt.compaction import (
+from dbt_lakehouse.build.compaction import (
     PROPERTY,
     Judged,
     TopicNews,
@@ -11,10 +11,10 @@ from dbt_lakehouse.dbt.compaction import (
     judging,
     unjudged,
 )
-from dbt_lakehouse.dbt.marks import MADE, Reading, mark_of
-from dbt_lakehouse.dbt.marks import Window as Read
 from dbt_lakehouse.lake.policies import is_compacting
 from dbt_lakehouse.lake.tables import Table
+from dbt_lakehouse.runs.marks import MADE, Reading, mark_of
+from dbt_lakehouse.runs.marks import Window as Read
 
 BRONZE = table(row(1))
 COMPACTED = {"a": True, "b": True, "kept": False}

@@ -3,8 +3,8 @@
 import pytest
 from dbt_common.exceptions import CompilationError
 
-from dbt_lakehouse.dbt import contracts
-from dbt_lakehouse.dbt.widening import is_widening
+from dbt_lakehouse.declared import contracts
+from dbt_lakehouse.declared.widening import is_widening
 
 MADE = {"id": "int", "note": "string"}
 

@@ -9,9 +9,9 @@ import pytest
 from dbt_common.exceptions import CompilationError
 from test_node_run import declare
 
+from dbt_lakehouse.build.data_tests import node_to_test, refuse_other_gold
 from dbt_lakehouse.build.tested import TESTS
 from dbt_lakehouse.config.paths import ROOT
-from dbt_lakehouse.dbt.data_tests import node_to_test, refuse_other_gold
 
 
 def node(name: str, *reads: str, **meta: Any) -> Any:

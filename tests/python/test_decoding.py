@@ -7,7 +7,7 @@ import pytest
 
 from dbt_lakehouse.build.compiling import near_positions
 from dbt_lakehouse.build.decoding import Decoding
-from dbt_lakehouse.dbt.log_input import LogInput
+from dbt_lakehouse.runs.log_input import LogInput
 
 AVRO = [{"topic": "t", "format": "debezium_avro"}]
 JSON = [{"topic": "t", "format": "debezium_json"}]

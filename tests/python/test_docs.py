@@ -13,7 +13,7 @@ import pytest
 from dbt_lakehouse.cli import lakehouse
 from dbt_lakehouse.commands.docs import write_page
 from dbt_lakehouse.config.paths import ROOT
-from dbt_lakehouse.dbt.catalog import shown_type
+from dbt_lakehouse.declared.catalog_columns import shown_type
 from python_udfs.registry import FORMATS
 
 POSITION = "struct<log_time:timestamp,topic:string,partition:int,offset:bigint,event_index:int>"

@@ -13,8 +13,8 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException
 from pyspark.errors.exceptions.captured import CapturedException
 
-from dbt_lakehouse.dbt import tables
-from dbt_lakehouse.dbt.key_ranges import key_ranges
+from dbt_lakehouse.runs import tables
+from dbt_lakehouse.runs.key_ranges import key_ranges
 from dbt_lakehouse.spark.java_errors import error_text, statement_error_text
 from dbt_lakehouse.spark.rows import collected
 from dbt_lakehouse.spark.session import opened_sessions

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 from test_declarations import aerospike_log, log
 
-from dbt_lakehouse.dbt import fold_of_log
-from dbt_lakehouse.dbt.fold import (
+from dbt_lakehouse.declared import fold_of_log
+from dbt_lakehouse.declared.fold_of_log import Fold
+from dbt_lakehouse.runs.decisions import (
     Found,
     Newest,
     Plan,
@@ -19,8 +20,7 @@ from dbt_lakehouse.dbt.fold import (
     ranges_to_write,
     truncate,
 )
-from dbt_lakehouse.dbt.fold_of_log import Fold
-from dbt_lakehouse.dbt.key_ranges import KeyRanges, Range, ranges_of, values_sql
+from dbt_lakehouse.runs.key_ranges import KeyRanges, Range, ranges_of, values_sql
 
 FOLD = fold_of_log.fold(log())
 SET = fold_of_log.fold(aerospike_log())

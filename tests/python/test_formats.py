@@ -6,7 +6,7 @@ from typing import cast
 from metadata import row, table
 
 from dbt_lakehouse.config.topics import Condition, Formats, TopicMatcher
-from dbt_lakehouse.dbt.formats import (
+from dbt_lakehouse.runs.formats import (
     PROPERTY,
     TopicFormats,
     format_sql,

@@ -32,14 +32,14 @@ from lakes import Lake, topic_entries
 from pyspark.sql import SparkSession
 
 from dbt_lakehouse.cli import main
-from dbt_lakehouse.dbt import tidying
-from dbt_lakehouse.dbt.maintenance import Candidate, Policy
 from dbt_lakehouse.lake import bronze
 from dbt_lakehouse.lake.iceberg import ConcurrentAppendError
 from dbt_lakehouse.lake.policies import compacted_topics
 from dbt_lakehouse.landing.files import LandingResult
 from dbt_lakehouse.landing.kafka import batch, progress
 from dbt_lakehouse.landing.kafka.batch import KafkaLanding, land_kafka
+from dbt_lakehouse.maintenance import run as maintenance
+from dbt_lakehouse.maintenance.policy import Candidate, Policy
 
 
 def capture(topic: str, record: Record) -> dict[str, Any]:
@@ -309,7 +309,7 @@ def test_rows_of_several_topics_are_sorted_by_topic(lake: Lake, kafka: Kafka) ->
     order = ("topic", "partition", "offset")
     policy = Policy(min_files=2, sort_by=order)
     candidate = Candidate("bronze", "raw_payloads", "raw_payloads", policy)
-    list(tidying.maintain(lake.load().open_session(), [candidate], dry_run=False))
+    list(maintenance.maintain(lake.load().open_session(), [candidate], dry_run=False))
     (merged,) = data_files(lake)
     assert is_sorted_by(order, merged)
     assert lake.sql(rows) == before

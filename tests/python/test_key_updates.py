@@ -22,7 +22,7 @@ from row_lake import LAST, RUNS, expected_state, typed
 from row_streams import BATCHINGS
 from streams import UNAVAILABLE
 
-from dbt_lakehouse.dbt.key_updates import Source, sources
+from dbt_lakehouse.build.key_update_values import Source, sources
 from python_udfs.registry import decode_batch, decode_payload
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ from pyspark.sql import DataFrame
 from small_messages import digest_text, order, profile
 from streams import HOUR, MINUTE, START, Message
 
-from dbt_lakehouse.dbt.commits import note
-from dbt_lakehouse.dbt.fold import Newest, newest
-from dbt_lakehouse.dbt.node_run import NEWEST
+from dbt_lakehouse.runs.commits import note
+from dbt_lakehouse.runs.decisions import Newest, newest
+from dbt_lakehouse.runs.model_run import NEWEST
 from dbt_lakehouse.spark.evaluated_views import EvaluatedViews
 
 AS_OF = EPOCH + timedelta(milliseconds=START + HOUR)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from dbt_lakehouse.dbt.log_times import Known, LogTimes, log_times
+from dbt_lakehouse.runs.log_times import Known, LogTimes, log_times
 
 NAME = '{"topic":"it\'s","partition":3}'
 

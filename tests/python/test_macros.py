@@ -22,10 +22,10 @@ from jinja2 import nodes
 
 from dbt.adapters.lakehouse.impl import LakehouseAdapter
 from dbt_lakehouse.config.paths import ROOT
-from dbt_lakehouse.dbt import declarations, fold_of_log
-from dbt_lakehouse.dbt.fold import Found, Newest, Plan, Rebuilt
-from dbt_lakehouse.dbt.log_times import LogTimes
-from dbt_lakehouse.dbt.node_run import NodeRun
+from dbt_lakehouse.declared import declarations, fold_of_log
+from dbt_lakehouse.runs.decisions import Found, Newest, Plan, Rebuilt
+from dbt_lakehouse.runs.log_times import LogTimes
+from dbt_lakehouse.runs.model_run import NodeRun
 
 # What is in front of a macro's name once dbt has parsed it.
 PREFIX: Final = "dbt_macro__"

@@ -19,17 +19,17 @@ from small_messages import order
 from streams import MINUTE, ORDERS, START, Message
 
 from dbt_lakehouse.commands.backup import backup
+from dbt_lakehouse.commands.dbt_commands import run_dbt
 from dbt_lakehouse.commands.maintain import maintain as lakehouse_maintain
-from dbt_lakehouse.dbt import tidying
-from dbt_lakehouse.dbt.commands import run_dbt
-from dbt_lakehouse.dbt.maintenance import Candidate, Maintained, Policy
-from dbt_lakehouse.dbt.marks import marks_of
-from dbt_lakehouse.dbt.node_run import AS_OF as AS_OF_NOTE
-from dbt_lakehouse.dbt.node_run import DECLARED, LEAVES, LOG_TIMES, NEWEST, kept, kept_anew
 from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.lake import iceberg
 from dbt_lakehouse.lake.tables import NO_SNAPSHOT, Snapshot, Table
 from dbt_lakehouse.lake.wholeness import BEGUN
+from dbt_lakehouse.maintenance import run as maintenance
+from dbt_lakehouse.maintenance.policy import Candidate, Maintained, Policy
+from dbt_lakehouse.runs.marks import marks_of
+from dbt_lakehouse.runs.model_run import AS_OF as AS_OF_NOTE
+from dbt_lakehouse.runs.model_run import DECLARED, LEAVES, LOG_TIMES, NEWEST, kept, kept_anew
 
 AS_OF: Final = "2026-10-03 00:00:00"
 MODELS: Final = ("-s", "+orders", "orders_history", "quarantined_payloads")
@@ -225,11 +225,11 @@ def test_a_table_is_maintained_by_its_policy(lake: Lake) -> None:
         (Policy(min_files=4, deleted_rows_percent=lost + 1), all_files),
     ):
         candidate = Candidate("gold", "orders", "orders", policy)
-        (planned,) = tidying.maintain(spark, [candidate], dry_run=True)
+        (planned,) = maintenance.maintain(spark, [candidate], dry_run=True)
         assert planned.text() == f"gold.orders: {expected}"
     unknown = Candidate("gold", "orders", "orders", Policy(sort_by=("status", "stats")))
     with pytest.raises(ConfigurationError, match=r"maintenance of gold\.orders names stats, which"):
-        list(tidying.maintain(spark, [unknown], dry_run=True))
+        list(maintenance.maintain(spark, [unknown], dry_run=True))
 
 
 def test_deletes_of_format_version_2_are_written_into_their_files(lake: Lake) -> None:
@@ -241,7 +241,7 @@ def test_deletes_of_format_version_2_are_written_into_their_files(lake: Lake) ->
     spark = lake.load().open_session()
     for percent, expected in ((21, "nothing to do"), (20, "1 of 1 data file rewritten, 1 now")):
         policy = Policy(deleted_rows_percent=percent)
-        (done,) = tidying.maintain(
+        (done,) = maintenance.maintain(
             spark, [Candidate("gold", "older", "older", policy)], dry_run=False
         )
         assert done.text() == f"gold.older: {expected}"

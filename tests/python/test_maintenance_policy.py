@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from dbt_lakehouse.dbt.maintenance import (
+from dbt_lakehouse.errors import ConfigurationError
+from dbt_lakehouse.maintenance.policy import (
     Figures,
     Maintained,
     Policy,
     candidates,
     is_worth_merging,
 )
-from dbt_lakehouse.errors import ConfigurationError
 
 
 def node(name: str, materialized: str = "current_state", **maintenance: Any) -> Any:

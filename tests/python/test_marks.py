@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from metadata import UUID, commit, metadata, row, table
 
-from dbt_lakehouse.dbt.marks import (
+from dbt_lakehouse.lake.tables import NO_SNAPSHOT, Table, parse
+from dbt_lakehouse.runs.marks import (
     MADE,
     REWRITTEN,
     HistoryLost,
@@ -19,7 +20,6 @@ from dbt_lakehouse.dbt.marks import (
     parsed,
     reading,
 )
-from dbt_lakehouse.lake.tables import NO_SNAPSHOT, Table, parse
 
 
 def read_up_to(number: int) -> Mark:

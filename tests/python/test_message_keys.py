@@ -9,8 +9,8 @@ from typing import Any, Final
 import pytest
 from dbt_common.exceptions import CompilationError
 
-from dbt_lakehouse.dbt import declarations, message_keys, redeclared
-from dbt_lakehouse.dbt.message_keys import judge, question
+from dbt_lakehouse.declared import declarations, message_keys, redeclared
+from dbt_lakehouse.declared.message_keys import judge, question
 from python_udfs.images import have_other_key
 from python_udfs.registry import decode_payload
 

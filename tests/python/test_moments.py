@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import pytest
 
-from dbt_lakehouse.dbt.moments import Moment, given_moment, moment_of, text_of
+from dbt_lakehouse.runs.moments import Moment, given_moment, moment_of, text_of
 
 NOW: Final = datetime(2026, 11, 26, 9, tzinfo=UTC)
 TEXT: Final = "2026-11-26 09:00:00.000000"

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from metadata import UUID, commit, is_behind, row, table
 
-from dbt_lakehouse.dbt import news
-from dbt_lakehouse.dbt.marks import Mark, reading
-from dbt_lakehouse.dbt.news import Wanted
-from dbt_lakehouse.dbt.node_run import NodeRun, carried
 from dbt_lakehouse.lake.tables import EMPTIED, LOOKED, Table
+from dbt_lakehouse.runs import source_filter
+from dbt_lakehouse.runs.marks import Mark, reading
+from dbt_lakehouse.runs.model_run import NodeRun, carried
+from dbt_lakehouse.runs.source_filter import Wanted
 
 ORDERS = ["shop", "sales", "orders"]
 OTHERS = ["shop", None, "customers"]
@@ -20,18 +20,23 @@ READ = Mark(UUID, "2000", 2)
 
 def observed(*sources: Sequence[str | None], topic: str = "t", **counts: int) -> dict[str, Any]:
     """What Spark has collected and counted of new events of these tables."""
-    pairs = [{"topic": topic, **dict(zip(news.SOURCE, source, strict=True))} for source in sources]
-    return {"pairs": pairs, **dict.fromkeys(news.CONDITIONS, 0), **counts}
+    pairs = [
+        {"topic": topic, **dict(zip(source_filter.SOURCE, source, strict=True))}
+        for source in sources
+    ]
+    return {"pairs": pairs, **dict.fromkeys(source_filter.CONDITIONS, 0), **counts}
 
 
 def events(*commits: dict[str, Any], more: tuple[dict[str, Any], ...] = ()) -> Table:
     """other_events with commits behind the second one, and what is kept of them."""
     kept: dict[str, Any] = {}
     for number, each in enumerate(commits, 3):
-        before = table(looked(2, number), properties={news.PROPERTY: json.dumps(kept)})
-        kept = news.kept(before, f"{number * 1000}", each, is_first=number == 3)
+        before = table(looked(2, number), properties={source_filter.PROPERTY: json.dumps(kept)})
+        kept = source_filter.kept(before, f"{number * 1000}", each, is_first=number == 3)
     snapshots = looked(2, 3 + len(commits))
-    return table([*row(1), *snapshots, *more], properties={news.PROPERTY: json.dumps(kept)})
+    return table(
+        [*row(1), *snapshots, *more], properties={source_filter.PROPERTY: json.dumps(kept)}
+    )
 
 
 def looked(first: int, end: int) -> list[dict[str, Any]]:
@@ -71,22 +76,22 @@ def looked(first: int, end: int) -> list[dict[str, Any]]:
 def test_whether_there_is_what_a_model_wants(
     upstream: Table, wanted: Wanted, expected: bool
 ) -> None:
-    assert news.may_have(upstream, reading(READ, upstream), wanted) is expected
+    assert source_filter.may_have(upstream, reading(READ, upstream), wanted) is expected
 
 
 def test_all_is_wanted_by_who_has_read_nothing() -> None:
     upstream = events(observed(OTHERS))
-    assert news.may_have(upstream, reading(None, upstream), [ORDERS])
+    assert source_filter.may_have(upstream, reading(None, upstream), [ORDERS])
 
 
 def test_the_newest_commits_are_kept() -> None:
     found = events(*[observed(OTHERS)] * 150)
-    kept = json.loads(found.properties[news.PROPERTY])
+    kept = json.loads(found.properties[source_filter.PROPERTY])
     assert [each["snapshot"] for each in kept["commits"]] == [
         f"{at}000" for at in range(152, 52, -1)
     ]
-    assert news.may_have(found, reading(READ, found), [ORDERS])
-    assert not news.may_have(found, reading(Mark(UUID, "60000", 60), found), [ORDERS])
+    assert source_filter.may_have(found, reading(READ, found), [ORDERS])
+    assert not source_filter.may_have(found, reading(Mark(UUID, "60000", 60), found), [ORDERS])
 
 
 def test_a_run_without_what_it_wants_has_nothing_to_do() -> None:
@@ -103,23 +108,23 @@ def test_a_log_opens_the_topics_that_hold_its_events() -> None:
     found = events(
         observed(ORDERS, topic="a"), observed(OTHERS, topic="b"), observed(ORDERS, topic="c")
     )
-    assert news.topics_with(found, None, [ORDERS]) == ["a", "c"]
-    assert news.topics_with(found, None, None) == ["a", "b", "c"]
-    assert news.topics_with(found, "3000", [ORDERS]) == ["c"]
-    assert news.topics_with(found, "4000", [OTHERS]) == []
+    assert source_filter.topics_with(found, None, [ORDERS]) == ["a", "c"]
+    assert source_filter.topics_with(found, None, None) == ["a", "b", "c"]
+    assert source_filter.topics_with(found, "3000", [ORDERS]) == ["c"]
+    assert source_filter.topics_with(found, "4000", [OTHERS]) == []
     # Nothing is known of a commit that was cut off before it said so, nor of what has expired.
     cut = events(observed(ORDERS), more=(commit(4, 3, notes={LOOKED: "true"}),))
-    assert news.topics_with(cut, None, [ORDERS]) is None
-    assert news.topics_with(cut, "3000", [ORDERS]) is None
-    assert news.topics_with(found, "1", [ORDERS]) is None
+    assert source_filter.topics_with(cut, None, [ORDERS]) is None
+    assert source_filter.topics_with(cut, "3000", [ORDERS]) is None
+    assert source_filter.topics_with(found, "1", [ORDERS]) is None
 
 
 def test_what_was_never_known_stays_unknown() -> None:
     cut = table(looked(2, 5))
-    kept = news.kept(cut, "5000", observed(ORDERS), is_first=False)
-    found = table(looked(2, 6), properties={news.PROPERTY: json.dumps(kept)})
-    assert news.topics_with(found, None, [ORDERS]) is None
-    assert news.topics_with(found, "4000", [ORDERS]) == ["t"]
+    kept = source_filter.kept(cut, "5000", observed(ORDERS), is_first=False)
+    found = table(looked(2, 6), properties={source_filter.PROPERTY: json.dumps(kept)})
+    assert source_filter.topics_with(found, None, [ORDERS]) is None
+    assert source_filter.topics_with(found, "4000", [ORDERS]) == ["t"]
 
 
 def test_what_was_cut_off_stays_unknown_when_its_commit_has_expired() -> None:
@@ -130,27 +135,31 @@ def test_what_was_cut_off_stays_unknown_when_its_commit_has_expired() -> None:
         number = last.sequence + 1
         tidied = commit(number, number - 1, rows=None, notes=carried(last))
         left = table([tidied], properties=last.properties)
-        assert news.topics_with(left, None, [ORDERS]) == topics
+        assert source_filter.topics_with(left, None, [ORDERS]) == topics
         # Nor do those that come after know of it.
-        kept = news.kept(left, f"{number + 1}000", observed(OTHERS), is_first=False)
+        kept = source_filter.kept(left, f"{number + 1}000", observed(OTHERS), is_first=False)
         assert kept["is_whole"] is (topics is not None)
 
 
 def test_so_many_tables_are_not_kept() -> None:
     many = [["shop", None, f"table_{number}"] for number in range(5001)]
     found = events(observed(ORDERS), observed(*many))
-    assert news.topics_with(found, None, [ORDERS]) is None
-    assert news.may_have(found, reading(READ, found), [["a", "b", "c"]])
+    assert source_filter.topics_with(found, None, [ORDERS]) is None
+    assert source_filter.may_have(found, reading(READ, found), [["a", "b", "c"]])
 
 
 def test_what_is_counted() -> None:
-    assert set(news.aggregates()) == {"pairs", *news.CONDITIONS, *news.OPERATIONS}
+    assert set(source_filter.aggregates()) == {
+        "pairs",
+        *source_filter.CONDITIONS,
+        *source_filter.OPERATIONS,
+    }
 
 
 def test_how_many_events_there_were() -> None:
     """Of each operation, in each commit that has looked at payloads and of which that is kept."""
     first, second = observed(ORDERS, insert=2, invalid=1), observed(OTHERS, delete=3)
-    found = news.decoded(events(first, observed(), second, more=(commit(6, 5),)))
+    found = source_filter.decoded(events(first, observed(), second, more=(commit(6, 5),)))
     assert [
         (each.name, {*counts.items()} - {*dict.fromkeys(counts, 0).items()})
         for each, counts in found

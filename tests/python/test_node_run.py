@@ -8,11 +8,13 @@ import pytest
 from dbt_common.exceptions import CompilationError
 from metadata import UUID, commit, is_behind, row, table
 
-from dbt_lakehouse.dbt import declarations, fold_of_log, project, redeclared
-from dbt_lakehouse.dbt.fold import Newest
-from dbt_lakehouse.dbt.fold_of_log import Fold
-from dbt_lakehouse.dbt.marks import Mark, Window, marks_of, noted
-from dbt_lakehouse.dbt.node_run import (
+from dbt_lakehouse.declared import declarations, fold_of_log, redeclared
+from dbt_lakehouse.declared.fold_of_log import Fold
+from dbt_lakehouse.lake.tables import Table
+from dbt_lakehouse.runs import graph
+from dbt_lakehouse.runs.decisions import Newest
+from dbt_lakehouse.runs.marks import Mark, Window, marks_of, noted
+from dbt_lakehouse.runs.model_run import (
     AS_OF,
     DECLARED,
     HORIZON,
@@ -24,7 +26,6 @@ from dbt_lakehouse.dbt.node_run import (
     keeping,
     kept,
 )
-from dbt_lakehouse.lake.tables import Table
 
 OWN, LOG, DELETES = "gold.orders", "silver.orders_changes", "silver.set_less_deletes"
 
@@ -381,9 +382,9 @@ def test_what_is_kept_speaks_of_the_rows_that_there_were() -> None:
 
 def test_a_log_may_leave_columns_unless_it_is_known_that_it_does_not() -> None:
     log = table(row(1, 2))
-    assert project.may_leave(log)
-    assert project.may_leave(table(row(1, 2), properties={LEAVES: keeping(log, True)}))
-    assert not project.may_leave(table(row(1, 2), properties={LEAVES: keeping(log, False)}))
+    assert graph.may_leave(log)
+    assert graph.may_leave(table(row(1, 2), properties={LEAVES: keeping(log, True)}))
+    assert not graph.may_leave(table(row(1, 2), properties={LEAVES: keeping(log, False)}))
 
 
 def test_what_is_carried_on_is_all_that_is_noted() -> None:

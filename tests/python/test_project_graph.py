@@ -3,7 +3,7 @@
 import pytest
 from dbt_common.exceptions import CompilationError
 
-from dbt_lakehouse.dbt.project import refuse_other_sql
+from dbt_lakehouse.runs.graph import refuse_other_sql
 
 CALL = '{{ current_state(ref("orders_changes"), columns=["a"]) }}'
 

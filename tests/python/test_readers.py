@@ -7,11 +7,11 @@ import pytest
 from metadata import UUID, commit, row, table
 from pyspark.sql import SparkSession
 
-from dbt_lakehouse.dbt.marks import Mark, noted
-from dbt_lakehouse.dbt.news import PROPERTY
-from dbt_lakehouse.dbt.node_run import DECLARED
-from dbt_lakehouse.dbt.readers import has_read_all, rewriting
 from dbt_lakehouse.lake.tables import LOOKED, TAKEN, Table
+from dbt_lakehouse.maintenance.rewrites import has_read_all, rewriting
+from dbt_lakehouse.runs.marks import Mark, noted
+from dbt_lakehouse.runs.model_run import DECLARED
+from dbt_lakehouse.runs.source_filter import PROPERTY
 
 BRONZE = "bronze.raw_payloads"
 EVENTS = "silver.other_events"
@@ -67,7 +67,7 @@ def test_a_log_has_read_of_bronze_what_it_wants(
     events_have: bool,
 ) -> None:
     there = tables(events_at, has)
-    monkeypatch.setattr("dbt_lakehouse.dbt.tables.look_at", lambda _, name: there.get(name))
+    monkeypatch.setattr("dbt_lakehouse.runs.tables.look_at", lambda _, name: there.get(name))
     assert has_read_all(SPARK, LOG, BRONZE) is log_has
     assert has_read_all(SPARK, EVENTS, BRONZE) is events_have
     assert has_read_all(SPARK, LOG, EVENTS) is (has == OTHERS)
@@ -79,8 +79,8 @@ def test_no_log_is_ahead_of_what_it_follows(monkeypatch: pytest.MonkeyPatch) -> 
     def note(_: object, name: str, notes: dict[str, Any]) -> None:
         moved.append((name, notes.get(f"lakehouse.read.{BRONZE}")))
 
-    monkeypatch.setattr("dbt_lakehouse.dbt.tables.look_at", lambda _, name: there.get(name))
-    monkeypatch.setattr("dbt_lakehouse.dbt.commits.note", note)
+    monkeypatch.setattr("dbt_lakehouse.runs.tables.look_at", lambda _, name: there.get(name))
+    monkeypatch.setattr("dbt_lakehouse.runs.commits.note", note)
     with rewriting(SPARK, {LOG: None, EVENTS: None}, BRONZE):
         # What follows is not of the rows.
         there[BRONZE] = table([*row(1, 2, 3), commit(4, 3, "overwrite")])

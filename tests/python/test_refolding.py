@@ -19,11 +19,11 @@ from dbt_lakehouse.build.keyless import KeylessRows, current_rows_sql
 from dbt_lakehouse.build.lake import Lake
 from dbt_lakehouse.build.model import Model
 from dbt_lakehouse.build.tested import TESTS, DataTests
-from dbt_lakehouse.dbt import fold_of_log
-from dbt_lakehouse.dbt.fold_of_log import Fold
-from dbt_lakehouse.dbt.marks import Mark, noted
-from dbt_lakehouse.dbt.node_run import AS_OF, NodeRun
+from dbt_lakehouse.declared import fold_of_log
+from dbt_lakehouse.declared.fold_of_log import Fold
 from dbt_lakehouse.lake.tables import Table
+from dbt_lakehouse.runs.marks import Mark, noted
+from dbt_lakehouse.runs.model_run import AS_OF, NodeRun
 
 NOW, LATER = "2026-11-27 10:00:00.000000", "2026-11-27 11:00:00.000000"
 

@@ -17,7 +17,6 @@ from report_pages import Page, is_sound
 
 from dbt.adapters.lakehouse.connections import ending_text
 from dbt_lakehouse.commands.quarantine import Example, Group
-from dbt_lakehouse.dbt.news import PROPERTY
 from dbt_lakehouse.errors import WriteError
 from dbt_lakehouse.lags import bucket_of
 from dbt_lakehouse.lake.tables import Snapshot, Table
@@ -26,6 +25,7 @@ from dbt_lakehouse.report.facts import Counters, Decoded, Facts, Lag, TableFacts
 from dbt_lakehouse.report.over_time import past_runs, tell_of_history
 from dbt_lakehouse.report.page import ago, number, page, seconds, trends, verdict, write_page
 from dbt_lakehouse.report.runs import Node, Rows, Run, cells, keep, kept, nodes_of
+from dbt_lakehouse.runs.source_filter import PROPERTY
 
 NOW = datetime(2026, 11, 24, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)

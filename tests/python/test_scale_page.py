@@ -15,9 +15,9 @@ from small_project import small_project
 from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.config.project import ProjectOptions, load
 from dbt_lakehouse.lake.catalog import absolute
+from dbt_lakehouse.spark.functions_archive import functions_archive
 from dbt_lakehouse.spark.java import start_java
 from dbt_lakehouse.spark.session import _is_for_command_line, _with_ours
-from dbt_lakehouse.spark.shipping import functions_archive
 
 PAGE: Final = (ROOT / "docs" / "scale.md").read_text()
 MANIFESTS: Final = (ROOT / "deploy" / "kubernetes.yaml").read_text()

@@ -14,9 +14,9 @@ from lakes import Lake, Outcome, Rows, copy_project
 from small_project import Log, add_gold, add_log, current_state, history
 from streams import UNAVAILABLE
 
-from dbt_lakehouse.dbt.commits import note
-from dbt_lakehouse.dbt.declarations import digest
-from dbt_lakehouse.dbt.node_run import DECLARED, LEAVES, keeping
+from dbt_lakehouse.declared.declarations import digest
+from dbt_lakehouse.runs.commits import note
+from dbt_lakehouse.runs.model_run import DECLARED, LEAVES, keeping
 
 TOPIC: Final = "debezium.shop.stock"
 NOW: Final = 1_790_812_800_000

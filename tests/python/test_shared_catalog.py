@@ -22,8 +22,8 @@ from dbt_lakehouse.config.paths import CACHE, ROOT
 from dbt_lakehouse.config.project import ProjectOptions, load
 from dbt_lakehouse.errors import DamageError, LockedError
 from dbt_lakehouse.lake import leases
+from dbt_lakehouse.lake.broken_metadata import look_for_damage, refuse_damage_in
 from dbt_lakehouse.lake.catalog import CATALOG_URI, read_only
-from dbt_lakehouse.lake.damage import look_for_damage, refuse_damage_in
 from dbt_lakehouse.lake.locks import lake_lock, landing_lock, run_lock
 from dbt_lakehouse.spark.java import java_class
 from local_kafka.postgres import USER, postgres

@@ -19,13 +19,13 @@ from dbt_lakehouse.build.lake import Lake
 from dbt_lakehouse.build.log_rows import Log, LogRows
 from dbt_lakehouse.build.templates import FOLDER, part, render
 from dbt_lakehouse.config.topics import topic_rules
-from dbt_lakehouse.dbt import declarations, fold_of_log
-from dbt_lakehouse.dbt.fold import Newest, Truncate
-from dbt_lakehouse.dbt.fold_of_log import Fold
-from dbt_lakehouse.dbt.formats import condition_sql
-from dbt_lakehouse.dbt.log_input import LogInput
-from dbt_lakehouse.dbt.message_keys import REFUSAL
-from dbt_lakehouse.dbt.taken import TakenEvents, taken
+from dbt_lakehouse.declared import declarations, fold_of_log
+from dbt_lakehouse.declared.fold_of_log import Fold
+from dbt_lakehouse.declared.message_keys import REFUSAL
+from dbt_lakehouse.runs.decisions import Newest, Truncate
+from dbt_lakehouse.runs.formats import condition_sql
+from dbt_lakehouse.runs.log_input import LogInput
+from dbt_lakehouse.runs.taken import TakenEvents, taken
 
 # What others import.
 PARTS: Final = frozenset(

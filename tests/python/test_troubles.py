@@ -20,7 +20,7 @@ from pyspark.errors import PySparkException
 from dbt.adapters.lakehouse.connections import explained
 from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.errors import DamageError, LakehouseError
-from dbt_lakehouse.lake.damage import look_for_damage
+from dbt_lakehouse.lake.broken_metadata import look_for_damage
 from dbt_lakehouse.lake.iceberg import load_table
 from dbt_lakehouse.spark.java_errors import known_trouble, statement_error_text, trouble_text
 from dbt_lakehouse.spark.sessions import LakeSession

@@ -14,7 +14,7 @@ from test_typed_rows import image, row_of
 
 from dbt_lakehouse.commands.hashed_keys import clear_types
 from dbt_lakehouse.commands.why.events import KeyedTable, typed_key
-from dbt_lakehouse.dbt import declarations, fold_of_log, redeclared
+from dbt_lakehouse.declared import declarations, fold_of_log, redeclared
 from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.lake.reader import Reader
 from dbt_lakehouse.lake.tables import Table

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from typed_events import PLACEHOLDER, random_changes, random_log
 from typed_seeds import seed_logs, shape_logs
 
-from dbt_lakehouse.dbt import declarations
+from dbt_lakehouse.declared import declarations
 from python_udfs.typed import chunks
 from python_udfs.typed.batches import Changes
 from python_udfs.typed.declared import Log, LogColumn, row_type

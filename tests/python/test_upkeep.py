@@ -10,8 +10,8 @@ import pytest
 from dbt_lakehouse.commands import upkeep
 from dbt_lakehouse.commands.liveness import Liveness
 from dbt_lakehouse.commands.upkeep import CROWDED, Upkeep, due
-from dbt_lakehouse.dbt.maintenance import Candidate, Maintained, Policy, small_files
 from dbt_lakehouse.errors import ConfigurationError, SessionError
+from dbt_lakehouse.maintenance.policy import Candidate, Maintained, Policy, small_files
 
 MB = 1 << 20
 PROJECT: Any = SimpleNamespace(variables={})

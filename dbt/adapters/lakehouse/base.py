@@ -8,8 +8,8 @@ from dbt.adapters.spark.impl import SparkAdapter
 from pyspark.sql import SparkSession
 
 from dbt.adapters.lakehouse.connections import LakehouseConnectionManager, LakehouseHandle
-from dbt_lakehouse.dbt import tables
 from dbt_lakehouse.lake.tables import Table
+from dbt_lakehouse.runs import tables
 
 Result = TypeVar("Result")
 Method = Callable[Concatenate[Any, ...], Result]

@@ -27,11 +27,11 @@ from dbt_lakehouse.build.other_events import OtherEvents, looked_events
 from dbt_lakehouse.build.own_models import quarantined_payloads, set_less_deletes
 from dbt_lakehouse.build.purge import purge
 from dbt_lakehouse.build.tested import TESTS, DataTests
-from dbt_lakehouse.dbt import tables
-from dbt_lakehouse.dbt.fold_of_log import Fold
-from dbt_lakehouse.dbt.log_input import Part
-from dbt_lakehouse.dbt.node_run import NodeRun
+from dbt_lakehouse.declared.fold_of_log import Fold
 from dbt_lakehouse.lake.tables import Table
+from dbt_lakehouse.runs import tables
+from dbt_lakehouse.runs.log_input import Part
+from dbt_lakehouse.runs.model_run import NodeRun
 from dbt_lakehouse.texts import sql_text
 
 

@@ -14,13 +14,15 @@ from dbt.adapters.lakehouse.base import told
 from dbt.adapters.lakehouse.models import RAW_PAYLOADS
 from dbt.adapters.lakehouse.writing import WritingAdapter
 from dbt_lakehouse.config.topics import TopicMatcher, topic_rules
-from dbt_lakehouse.dbt import declarations, formats, moving, project, readers, tables
-from dbt_lakehouse.dbt.log_input import LogInput, Part
-from dbt_lakehouse.dbt.news import News
-from dbt_lakehouse.dbt.node_run import NodeRun
-from dbt_lakehouse.dbt.taken import TakenEvents, taken, text_of
+from dbt_lakehouse.declared import declarations
 from dbt_lakehouse.lake.policies import compacted_topics
 from dbt_lakehouse.lake.tables import Table
+from dbt_lakehouse.maintenance import rewrites
+from dbt_lakehouse.runs import formats, graph, moving, tables
+from dbt_lakehouse.runs.log_input import LogInput, Part
+from dbt_lakehouse.runs.model_run import NodeRun
+from dbt_lakehouse.runs.source_filter import News
+from dbt_lakehouse.runs.taken import TakenEvents, taken, text_of
 
 COMMANDS_THAT_ONLY_COMPILE: Final = frozenset({"compile", "generate", "list", "parse"})
 
@@ -31,8 +33,8 @@ class EventAdapter(WritingAdapter):
     # -- other events
 
     def taken_events(self) -> TakenEvents:
-        """Which events the project's change logs take, see ``dbt_lakehouse.dbt.taken``."""
-        return taken(project.change_logs(self._nodes))
+        """Which events the project's change logs take, see ``dbt_lakehouse.runs.taken``."""
+        return taken(graph.change_logs(self._nodes))
 
     def look_function(self, schemas: bool) -> str:
         """The name of a function that looks at payloads (``payload_functions``), which the session
@@ -62,7 +64,7 @@ class EventAdapter(WritingAdapter):
             return f"there is no {name}: nothing to free"
         behind = [
             reader
-            for reader in readers.readers_in(self.spark).get(name, [])
+            for reader in rewrites.readers_in(self.spark).get(name, [])
             if reader != str(events)
         ]
         if behind or tables.look_at(self.spark, str(events)) is None:
@@ -122,7 +124,7 @@ class EventAdapter(WritingAdapter):
         that tells what they have not read yet.
         """
         found = []
-        for node in project.change_log_nodes(self._nodes):
+        for node in graph.change_log_nodes(self._nodes):
             relation, log = self._relation(node), node.config.meta["change_log"]
             run = self._log_as_it_is(relation, log)
             is_there = run.table is not None

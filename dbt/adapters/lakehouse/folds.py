@@ -8,12 +8,13 @@ from dbt.adapters.base.relation import BaseRelation
 
 from dbt.adapters.lakehouse.logs import LogAdapter
 from dbt_lakehouse.build.templates import render
-from dbt_lakehouse.dbt import contracts, fold, message_keys, project, tables
-from dbt_lakehouse.dbt.declarations import quoted
-from dbt_lakehouse.dbt.fold import Found, Rebuilt
-from dbt_lakehouse.dbt.fold_of_log import Fold
-from dbt_lakehouse.dbt.key_ranges import KeyRanges, key_ranges, ranges_of, values_sql
-from dbt_lakehouse.dbt.node_run import DOUBTS
+from dbt_lakehouse.declared import contracts, message_keys
+from dbt_lakehouse.declared.declarations import quoted
+from dbt_lakehouse.declared.fold_of_log import Fold
+from dbt_lakehouse.runs import decisions, graph, tables
+from dbt_lakehouse.runs.decisions import Found, Rebuilt
+from dbt_lakehouse.runs.key_ranges import KeyRanges, key_ranges, ranges_of, values_sql
+from dbt_lakehouse.runs.model_run import DOUBTS
 
 
 class FoldAdapter(LogAdapter):
@@ -24,7 +25,7 @@ class FoldAdapter(LogAdapter):
         if not of.may_leave or of.partial:
             return of.may_leave
         table = self.look_at(changes)
-        return table is None or project.may_leave(table)
+        return table is None or graph.may_leave(table)
 
     def columns_kept(self, this: BaseRelation, of: Fold) -> list[str]:
         """The value columns of a fold that a model's table has already, and of their types."""
@@ -53,19 +54,21 @@ class FoldAdapter(LogAdapter):
         self.connections.log_statement(f"evaluate {name} as {query}")
         states = session.sql(query)
         key_type = states.schema[0].dataType.simpleString()
-        rows = fold.ROWS_OF_ONE_TASK if observed else session.views.create(name, states)
+        rows = decisions.ROWS_OF_ONE_TASK if observed else session.views.create(name, states)
         keys = values_sql(of.key[0], key_type, rows)
         summary = render("summary", as_of=as_of, is_late=is_late, key_values=keys)
         if observed:
-            return fold.found_in(session.views.create_observed(name, states, summary), key_type)
+            return decisions.found_in(
+                session.views.create_observed(name, states, summary), key_type
+            )
         question = f"select {summary} as taken from {name}"
         self.connections.log_statement(question)
         (row,) = session.sql(question).toArrow().to_pylist()
-        return fold.found_in(row["taken"], key_type)
+        return decisions.found_in(row["taken"], key_type)
 
     def may_doubt_key(self, changes: BaseRelation) -> bool:
         """Whether to look for rows that say that the key of a log is none."""
-        log = project.log_of(self._nodes, changes)
+        log = graph.log_of(self._nodes, changes)
         return bool(message_keys.key_fields(log)) and not message_keys.is_certain(log)
 
     def keep_doubts(self, this: BaseRelation, found: Found | Rebuilt) -> None:
@@ -80,7 +83,7 @@ class FoldAdapter(LogAdapter):
         noted = run.doubts or run.noted(DOUBTS)
         if noted is None or of.keyless or not self.may_doubt_key(run.upstreams[0]):
             return None
-        log = project.log_of(self._nodes, run.upstreams[0])
+        log = graph.log_of(self._nodes, run.upstreams[0])
         return message_keys.doubt(log, json.loads(noted), str(this))
 
     def hold_key_ranges(self, name: str, found: Found) -> list[list[str]]:
@@ -100,4 +103,4 @@ class FoldAdapter(LogAdapter):
 
     def ranges_to_write(self, keys: int) -> int:
         """Into how many ranges of keys, and files, a first load divides its table."""
-        return fold.ranges_to_write(keys, self.spark.sparkContext.defaultParallelism)
+        return decisions.ranges_to_write(keys, self.spark.sparkContext.defaultParallelism)

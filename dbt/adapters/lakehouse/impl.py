@@ -23,12 +23,14 @@ from dbt.adapters.lakehouse.base import told
 from dbt.adapters.lakehouse.building import BuildAdapter
 from dbt.adapters.lakehouse.connections import COMMANDS_THAT_LAND, LOGGER
 from dbt_lakehouse import findings
-from dbt_lakehouse.dbt import commits, maintenance, misfits, namesakes, tables, tidying
-from dbt_lakehouse.dbt.catalog import columns_to_come, shown_type
-from dbt_lakehouse.dbt.stalled import TopicsStalledError
+from dbt_lakehouse.declared import misfits, namesakes
+from dbt_lakehouse.declared.catalog_columns import columns_to_come, shown_type
 from dbt_lakehouse.errors import LakehouseError
 from dbt_lakehouse.lake.catalog import CATALOG
 from dbt_lakehouse.lake.iceberg import expire_own_history
+from dbt_lakehouse.landing.stalled import TopicsStalledError
+from dbt_lakehouse.maintenance import policy, run
+from dbt_lakehouse.runs import commits, tables
 from dbt_lakehouse.spark.rows import collected
 from dbt_lakehouse.telling import telling
 
@@ -161,10 +163,10 @@ class LakehouseAdapter(BuildAdapter):
     @available.parse_none
     @told
     def maintain(self, names: Sequence[str], dry_run: bool) -> None:
-        """Maintain tables, those of these names or all, see ``tidying``; a line for each."""
-        retention = maintenance.retention_days(self.connections.project().variables)
-        chosen = maintenance.candidates(self.get_macro_resolver(), names, retention)
-        for done in tidying.maintain(self.spark, chosen, dry_run=dry_run):
+        """Maintain tables, those of these names or all, see ``maintenance``; a line for each."""
+        retention = policy.retention_days(self.connections.project().variables)
+        chosen = policy.candidates(self.get_macro_resolver(), names, retention)
+        for done in run.maintain(self.spark, chosen, dry_run=dry_run):
             LOGGER.info(done.text())
         self.handle.looks.clear()
 

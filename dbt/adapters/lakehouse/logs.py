@@ -8,10 +8,12 @@ from typing import Any
 from dbt.adapters.base.relation import BaseRelation
 
 from dbt.adapters.lakehouse.events import EventAdapter
-from dbt_lakehouse.dbt import declarations, tables, truncate_order
-from dbt_lakehouse.dbt.log_input import LogInput, Part, log_input
-from dbt_lakehouse.dbt.node_run import NodeRun
-from dbt_lakehouse.dbt.truncate_order import Placed
+from dbt_lakehouse.build import truncate_order
+from dbt_lakehouse.build.truncate_order import Placed
+from dbt_lakehouse.declared import declarations
+from dbt_lakehouse.runs import tables
+from dbt_lakehouse.runs.log_input import LogInput, Part, log_input
+from dbt_lakehouse.runs.model_run import NodeRun
 
 
 class LogAdapter(EventAdapter):
@@ -47,7 +49,7 @@ class LogAdapter(EventAdapter):
         return function
 
     def log_input(self, run: NodeRun, log: Mapping[str, Any], part: Part) -> LogInput:
-        """What a run of a change log reads, see ``dbt_lakehouse.dbt.log_input``."""
+        """What a run of a change log reads, see ``dbt_lakehouse.runs.log_input``."""
         times = self.corrected_log_times()
         return log_input(run, log, part, times, self._format_of)
 

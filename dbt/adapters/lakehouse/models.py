@@ -14,20 +14,14 @@ from dbt_common.exceptions import CompilationError
 
 from dbt import selected_resources
 from dbt.adapters.lakehouse.base import SessionAdapter, told
-from dbt_lakehouse.dbt import (
-    data_tests,
-    declarations,
-    fold_of_log,
-    marks,
-    project,
-    tables,
-    widening,
-)
-from dbt_lakehouse.dbt.fold_of_log import Fold
-from dbt_lakehouse.dbt.moments import given_moment
-from dbt_lakehouse.dbt.news import Wanted
-from dbt_lakehouse.dbt.node_run import AS_OF, NodeRun
+from dbt_lakehouse.build import data_tests
+from dbt_lakehouse.declared import declarations, fold_of_log, widening
+from dbt_lakehouse.declared.fold_of_log import Fold
 from dbt_lakehouse.lake.tables import NO_SNAPSHOT
+from dbt_lakehouse.runs import graph, marks, tables
+from dbt_lakehouse.runs.model_run import AS_OF, NodeRun
+from dbt_lakehouse.runs.moments import given_moment
+from dbt_lakehouse.runs.source_filter import Wanted
 
 RAW_PAYLOADS: Final = "bronze.raw_payloads"
 
@@ -62,7 +56,7 @@ class ModelAdapter(SessionAdapter):
         bitemporal: bool = False,
     ) -> Fold:
         """What a gold table or a history takes of the declaration of its log."""
-        log = self.followed(project.log_of(self._nodes, changes), changes)
+        log = self.followed(graph.log_of(self._nodes, changes), changes)
         return fold_of_log.fold(
             log, columns, track_columns, is_history=is_history, bitemporal=bitemporal
         )
@@ -76,9 +70,9 @@ class ModelAdapter(SessionAdapter):
         node = data_tests.node_to_test(self._nodes, model, test)
         if current is not None:
             data_tests.refuse_other_gold(self._nodes, node, current)
-        log = project.log_node(self._nodes, node)
+        log = graph.log_node(self._nodes, node)
         declared = self.followed(log.config.meta["change_log"], self._relation(log))
-        return project.fold_of_model(self._nodes, node, declared)
+        return graph.fold_of_model(self._nodes, node, declared)
 
     @available.parse_none
     def log_to_test(self, log: BaseRelation, test: str) -> dict[str, Any]:
@@ -88,7 +82,7 @@ class ModelAdapter(SessionAdapter):
 
     def followed(self, log: Mapping[str, Any], relation: BaseRelation) -> Mapping[str, Any]:
         """A change log's declaration with the types that its columns have by now, see
-        ``dbt_lakehouse.dbt.widening``.
+        ``dbt_lakehouse.declared.widening``.
         """
         if not log.get("follow"):
             return log
@@ -101,19 +95,19 @@ class ModelAdapter(SessionAdapter):
     def follows(self, model: Any) -> bool:
         """Whether a gold table or history is of a change log whose columns follow the source."""
         node = self._nodes.get(model["unique_id"])
-        if node is None or not project.is_of_log(node):
+        if node is None or not graph.is_of_log(node):
             return False
-        return bool(project.log_node(self._nodes, node).config.meta["change_log"].get("follow"))
+        return bool(graph.log_node(self._nodes, node).config.meta["change_log"].get("follow"))
 
     def log_of_model(self, model: BaseRelation) -> BaseRelation:
         """The change log of a gold table or history."""
-        return self._relation(project.log_node(self._nodes, project.node_of(self._nodes, model)))
+        return self._relation(graph.log_node(self._nodes, graph.node_of(self._nodes, model)))
 
     def relation_of(self, name: str) -> BaseRelation:
         """The table of a model that has this name, for tests: they need no edge to it in the graph,
         for what they test has been built after it.
         """
-        return self._relation(project.node_named(self._nodes, name))
+        return self._relation(graph.node_named(self._nodes, name))
 
     def _relation(self, node: Any) -> BaseRelation:
         relation = self.Relation.create(schema=node.schema, identifier=node.alias)
@@ -130,7 +124,7 @@ class ModelAdapter(SessionAdapter):
     @available.parse_none
     def refuse_other_sql(self, model: Any, macro: str) -> None:
         """Stop a model that has more SQL than the call of its macro, which alone is run."""
-        project.refuse_other_sql(model, macro)
+        graph.refuse_other_sql(model, macro)
 
     # -- what is new
 
@@ -149,7 +143,7 @@ class ModelAdapter(SessionAdapter):
         makes_anew = getattr(self.config.args, "full_refresh", False)
         anew = selected_resources.SELECTED_RESOURCES if makes_anew else ()
         found: dict[str, str | None] = {}
-        for model in project.of_namespaces(self._nodes):
+        for model in graph.of_namespaces(self._nodes):
             if model.unique_id not in anew:
                 table = self.look_at(
                     self.Relation.create(schema=model.schema, identifier=model.alias)
@@ -228,12 +222,12 @@ class ModelAdapter(SessionAdapter):
     def sequence_read_by_all(self, upstream: BaseRelation) -> int:
         """The sequence number up to which all gold tables of namespaces have read a table."""
         read = []
-        for model in project.gold_of_namespaces(self._nodes):
+        for model in graph.gold_of_namespaces(self._nodes):
             relation = self.Relation.create(schema=model.schema, identifier=model.alias)
             table = self.look_at(relation)
             # One that is not there yet reads the deletes themselves.
             if table is not None:
-                mark = project.mark_on(table, str(upstream))
+                mark = graph.mark_on(table, str(upstream))
                 read.append(0 if mark is None else mark.sequence)
         now = self.look_at(upstream)
         return min(read, default=0 if now is None else now.sequence)
@@ -279,7 +273,7 @@ class ModelAdapter(SessionAdapter):
         if run is not None and str(upstream) in run.readings:
             return run.rows(upstream)
         table = self.look_at(reader)
-        mark = None if table is None else project.mark_on(table, str(upstream))
+        mark = None if table is None else graph.mark_on(table, str(upstream))
         if mark is None:
             return str(upstream)
         now = self.look_at(upstream)

@@ -18,19 +18,13 @@ from pyspark.sql.functions import expr
 from dbt import selected_resources
 from dbt.adapters.lakehouse.base import told
 from dbt.adapters.lakehouse.models import ModelAdapter
-from dbt_lakehouse.dbt import (
-    commits,
-    contracts,
-    formats,
-    news,
-    project,
-    readers,
-    tables,
-)
-from dbt_lakehouse.dbt.fold_of_log import Fold
-from dbt_lakehouse.dbt.news import Wanted
-from dbt_lakehouse.dbt.node_run import LEAVES, NodeRun, keeping
+from dbt_lakehouse.declared import contracts
+from dbt_lakehouse.declared.fold_of_log import Fold
 from dbt_lakehouse.lake.tables import Table
+from dbt_lakehouse.maintenance import rewrites
+from dbt_lakehouse.runs import commits, formats, graph, source_filter, tables
+from dbt_lakehouse.runs.model_run import LEAVES, NodeRun, keeping
+from dbt_lakehouse.runs.source_filter import Wanted
 from dbt_lakehouse.texts import sql_text
 
 # In the summary of a snapshot: which column has which type since, and had which.
@@ -90,13 +84,13 @@ class WritingAdapter(ModelAdapter):
         self, reader: BaseRelation, upstream: BaseRelation, wanted: Wanted = None
     ) -> bool:
         """Whether a table has read all of another, or all that its model wants of it."""
-        return readers.has_read_all(self.spark, str(reader), str(upstream), wanted)
+        return rewrites.has_read_all(self.spark, str(reader), str(upstream), wanted)
 
     def write_as_read(self, reader: BaseRelation, upstream: BaseRelation, statement: str) -> None:
         """Run a statement that writes to a table what it would read of another: nothing of that is
         left to it then.
         """
-        notes = readers.notes_of_reading(self.spark, str(reader), str(upstream))
+        notes = rewrites.notes_of_reading(self.spark, str(reader), str(upstream))
         with commits.noting(self.spark, notes):
             self.execute(statement)
 
@@ -129,14 +123,16 @@ class WritingAdapter(ModelAdapter):
         observed = {} if observation is None else observation.get["taken"].asDict()
         if "leaving" in observed:
             is_filled = None in run.to_fill.values()
-            leaves = before is not None and (is_filled or project.may_leave(before))
+            leaves = before is not None and (is_filled or graph.may_leave(before))
             run.keeps[LEAVES] = leaves or bool(observed["leaving"])
         table = self.look_at(this) if run.keeps or observed else None
         if table is not None:
             values = {name: keeping(table, value) for name, value in run.keeps.items()}
             if "invalid" in observed:
-                held = news.kept(before or table, table.snapshot, observed, is_first=before is None)
-                values[news.PROPERTY] = json.dumps(held)
+                held = source_filter.kept(
+                    before or table, table.snapshot, observed, is_first=before is None
+                )
+                values[source_filter.PROPERTY] = json.dumps(held)
             if run.formats:
                 values[formats.PROPERTY] = formats.kept(before, run.formats)
             tables.set_properties(self.spark, str(this), values)
@@ -151,7 +147,7 @@ class WritingAdapter(ModelAdapter):
 
     def note_moved(self, this: BaseRelation) -> None:
         """Have a model's table note its marks if they are on tables that it read before, see
-        ``dbt_lakehouse.dbt.moving``.
+        ``dbt_lakehouse.runs.moving``.
         """
         run = self._runs.get(str(this))
         if run is not None and run.is_moved:
@@ -231,11 +227,11 @@ class WritingAdapter(ModelAdapter):
             contracts.check(model["name"], model["columns"], of.typed(columns), self.follows(model))
 
     def check_contracts_behind(self, log: Any, declared: Mapping[str, Any]) -> None:
-        for node in project.built_of(self._nodes, log["unique_id"]):
+        for node in graph.built_of(self._nodes, log["unique_id"]):
             if node.unique_id in selected_resources.SELECTED_RESOURCES:
-                of = project.fold_of_model(self._nodes, node, declared)
+                of = graph.fold_of_model(self._nodes, node, declared)
                 model = node.to_dict()
-                self.check_contract(model, of, project.columns_of_model(node, of))
+                self.check_contract(model, of, graph.columns_of_model(node, of))
 
     @available.parse_none
     @told
@@ -243,7 +239,7 @@ class WritingAdapter(ModelAdapter):
         self, this: BaseRelation, model: Any, own: bool = True, columns: bool = True
     ) -> None:
         """Write the descriptions of a model and its columns to its table where they differ."""
-        described = project.descriptions(self.get_macro_resolver(), model) if columns else {}
+        described = graph.descriptions(self.get_macro_resolver(), model) if columns else {}
         tables.describe(self.spark, str(this), model["description"] if own else None, described)
         self.handle.looks.clear()
 
@@ -254,16 +250,16 @@ class WritingAdapter(ModelAdapter):
         reads are deferred to, with the columns that its description has: it is made with them if it
         is not there, and gets those that an older version has not known.
         """
-        node = project.node_named(self._nodes, name)
+        node = graph.node_named(self._nodes, name)
         relation = self.Relation.create(
             schema=node.schema, identifier=node.alias, type=RelationType.Table
         )
         table = self.look_at(relation)
         if table is None:
             self.handle.session.sql(f"create schema if not exists {node.schema}")
-            self.handle.session.sql(project.table_ddl(node, str(relation)))
+            self.handle.session.sql(graph.table_ddl(node, str(relation)))
             self.handle.looks.clear()
-        elif added := project.described_columns(node, without=table.comments):
+        elif added := graph.described_columns(node, without=table.comments):
             self.handle.session.sql(f"alter table {relation} add columns ({added})")
             self.handle.looks.clear()
         return relation

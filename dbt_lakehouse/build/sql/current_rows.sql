@@ -13,7 +13,7 @@
   apart: all copies have that of the newest event that added such a row.
 
   Arguments:
-      fold: the Fold (dbt_lakehouse/dbt/fold_of_log.py).
+      fold: the Fold (dbt_lakehouse/declared/fold_of_log.py).
       log: the change log, to select from.
       keys: a relation with values of `_row`, or none for all.
 #}

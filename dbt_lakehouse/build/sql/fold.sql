@@ -17,7 +17,7 @@
   event is not rejected but put in its place: of two late events on different columns, both count.
 
   Arguments:
-      fold: the Fold (dbt_lakehouse/dbt/fold_of_log.py).
+      fold: the Fold (dbt_lakehouse/declared/fold_of_log.py).
       events: a relation of events, as of events.log_events.
       truncates: a relation of truncates (_position, _time), or none for no truncate. Of a log of
           several source tables, the events have them.

@@ -11,7 +11,7 @@
   are the rows of the gold table.
 
   Arguments:
-      fold: the Fold (dbt_lakehouse/dbt/fold_of_log.py).
+      fold: the Fold (dbt_lakehouse/declared/fold_of_log.py).
       log: the change log, to select from.
       deletes: the deletes without a set, of a namespace; else none.
       keys: a relation with the key columns, or none for all.

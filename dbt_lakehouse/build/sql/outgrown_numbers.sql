@@ -1,5 +1,5 @@
 {#
-  The numbers that did not fit, by column and by what holds them (dbt_lakehouse/dbt/widening.py,
+  The numbers that did not fit, by column and by what holds them (dbt_lakehouse/declared/widening.py,
   Kind). A number with an exponent counts as its digits, if it is not far.
 
   Arguments:

@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 from dbt_lakehouse.commands.forget.entities import BRONZE, Entity, Pipeline, Table, exists
 from dbt_lakehouse.commands.forget.finding import KEYS, key_condition, record_keys
 from dbt_lakehouse.commands.forget.leaving import EVENTS, PAYLOADS, PLACES
-from dbt_lakehouse.dbt import commits
 from dbt_lakehouse.lake.tables import EMPTIED
+from dbt_lakehouse.runs import commits
 from dbt_lakehouse.texts import sql_text, sql_texts
 
 _CLEARED: Final = (

@@ -30,10 +30,10 @@ from dbt_lakehouse.commands.forget.reading import (
 from dbt_lakehouse.commands.hashed_keys import hash_as, hashed
 from dbt_lakehouse.commands.keys import MICROSECONDS, UnusableKeyError, given_key, key_names
 from dbt_lakehouse.config.topics import TopicRule
-from dbt_lakehouse.dbt.news import topics_with
-from dbt_lakehouse.dbt.tables import look_at
 from dbt_lakehouse.lake.bronze import IS_FORGOTTEN
 from dbt_lakehouse.lake.tables import Table
+from dbt_lakehouse.runs.source_filter import topics_with
+from dbt_lakehouse.runs.tables import look_at
 from dbt_lakehouse.texts import sql_text, sql_texts
 from python_udfs.registry import AEROSPIKE_FORMATS
 from python_udfs.text.json_as_sent import canonical, load

@@ -10,9 +10,9 @@ from dbt_lakehouse.commands.forget.entities import Pipeline
 from dbt_lakehouse.commands.forget.payloads import BATCH_FORMATS, without_records
 from dbt_lakehouse.commands.forget.reading import DECODED, EVENT, POSITION, READ, keep
 from dbt_lakehouse.config.topics import TopicRule
-from dbt_lakehouse.dbt.formats import is_asked_for
 from dbt_lakehouse.errors import LakehouseError
 from dbt_lakehouse.lake.bronze import FORGOTTEN_HEADERS, IS_FORGOTTEN
+from dbt_lakehouse.runs.formats import is_asked_for
 
 EVENTS: Final = "forget_events"
 """topic, partition, offset, event_index of the events that go."""

@@ -15,12 +15,13 @@ from typing import Final, NamedTuple
 from pyspark.sql import SparkSession
 
 from dbt_lakehouse.commands.forget.entities import Table
-from dbt_lakehouse.dbt import commits, orphans, tables
-from dbt_lakehouse.dbt.news import Wanted
-from dbt_lakehouse.dbt.readers import rewriting
 from dbt_lakehouse.errors import LakehouseError
 from dbt_lakehouse.lake.catalog import CATALOG_URI, SQLITE
 from dbt_lakehouse.lake.tables import NO_SNAPSHOT
+from dbt_lakehouse.maintenance import orphans
+from dbt_lakehouse.maintenance.rewrites import rewriting
+from dbt_lakehouse.runs import commits, tables
+from dbt_lakehouse.runs.source_filter import Wanted
 
 _MANIFEST_SIZE: Final = "commit.manifest.target-size-bytes"
 _DAY_MS: Final = 24 * 60 * 60 * 1000

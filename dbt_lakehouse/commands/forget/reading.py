@@ -8,9 +8,9 @@ from pyspark.sql.functions import expr
 
 from dbt_lakehouse.commands.forget.entities import BRONZE
 from dbt_lakehouse.config.topics import TopicMatcher, TopicRule
-from dbt_lakehouse.dbt.formats import format_sql, formats_then
 from dbt_lakehouse.lake.avro_schemas import ids_in, schemas_of
 from dbt_lakehouse.lake.tables import Table
+from dbt_lakehouse.runs.formats import format_sql, formats_then
 from dbt_lakehouse.spark.functions import register_decoder
 from dbt_lakehouse.texts import sql_text, sql_texts
 from python_udfs.registry import AVRO_FORMATS

@@ -15,8 +15,8 @@ from ruamel.yaml.scalarstring import DoubleQuotedScalarString, FoldedScalarStrin
 from dbt_lakehouse.commands.generate.documents import CommentedMap, dumped, scalar
 from dbt_lakehouse.commands.generate.naming import needs_quotes
 from dbt_lakehouse.commands.generate.profile import TableId
-from dbt_lakehouse.dbt import declarations, fold_of_log
-from dbt_lakehouse.dbt.fold_of_log import Fold
+from dbt_lakehouse.declared import declarations, fold_of_log
+from dbt_lakehouse.declared.fold_of_log import Fold
 
 _WIDTH: Final = 100
 _REGEX_SPECIAL: Final = re.compile(r"([\\.^$|?*+()\[\]{}])")

@@ -17,7 +17,7 @@ from hashlib import sha256
 from typing import Final
 
 from dbt_lakehouse.commands.generate.profile import TableId
-from dbt_lakehouse.dbt import declarations
+from dbt_lakehouse.declared import declarations
 
 _WORD_ENDS: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _NO_NAME: Final = re.compile(r"[^a-z0-9]+")

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from dbt_lakehouse.commands.dbt_commands import may_write
 from dbt_lakehouse.commands.generate import documents, edit, sources
 from dbt_lakehouse.commands.generate.report import GenerateError, Outcome
 from dbt_lakehouse.commands.generate.sources import Models
-from dbt_lakehouse.dbt.commands import may_write
 
 PROJECT_FILE: Final = "dbt_project.yml"
 

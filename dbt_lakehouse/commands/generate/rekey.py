@@ -13,7 +13,7 @@ from dbt_lakehouse.commands.generate.key_evidence import KeyEvidence
 from dbt_lakehouse.commands.generate.models import Spec, entry_lines, message_key_text
 from dbt_lakehouse.commands.generate.profile import TableProfile
 from dbt_lakehouse.commands.generate.sources import Call, ChangeLog, Entry, Span
-from dbt_lakehouse.dbt import message_keys
+from dbt_lakehouse.declared import message_keys
 from dbt_lakehouse.texts import counted
 
 _WIDTH: Final = 100

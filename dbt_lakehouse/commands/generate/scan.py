@@ -21,12 +21,12 @@ from dbt_lakehouse.commands.generate.profile import (
     TopicProfile,
 )
 from dbt_lakehouse.config.topics import Formats
-from dbt_lakehouse.dbt import news
-from dbt_lakehouse.dbt.marks import HistoryLost, Reading, marks_of, reading
-from dbt_lakehouse.dbt.tables import look_at
 from dbt_lakehouse.lake import bronze
 from dbt_lakehouse.lake.avro_schemas import ids_in, schemas_of
 from dbt_lakehouse.lake.catalog import CATALOG
+from dbt_lakehouse.runs import source_filter
+from dbt_lakehouse.runs.marks import HistoryLost, Reading, marks_of, reading
+from dbt_lakehouse.runs.tables import look_at
 from dbt_lakehouse.schema_registry import know_schemas_of
 from dbt_lakehouse.spark.functions import BatchFunction
 from dbt_lakehouse.texts import counted
@@ -116,7 +116,7 @@ def _looked_at(spark: SparkSession) -> tuple[Reading, Sequence[Sequence[str | No
     events, landed = look_at(spark, _EVENTS), look_at(spark, name)
     if events is None or landed is None:
         return None
-    mark, pairs = marks_of(events).get(name), news.all_pairs(events)
+    mark, pairs = marks_of(events).get(name), source_filter.all_pairs(events)
     if mark is None or pairs is None:
         return None
     try:

@@ -17,8 +17,8 @@ from dbt_common.exceptions import CompilationError
 from jinja2 import Environment, TemplateSyntaxError
 
 from dbt_lakehouse.commands.generate.profile import TableId
-from dbt_lakehouse.dbt import message_keys
-from dbt_lakehouse.dbt.declarations import ANY
+from dbt_lakehouse.declared import message_keys
+from dbt_lakehouse.declared.declarations import ANY
 from python_udfs.typed.masks import masked_type
 
 SUFFIX: Final = "_changes"

@@ -29,7 +29,7 @@ from dbt_lakehouse.commands.generate.project_files import ProjectFiles
 from dbt_lakehouse.commands.generate.rekeying import Rekeying
 from dbt_lakehouse.commands.generate.report import GenerateError, Outcome, Report, listed
 from dbt_lakehouse.commands.generate.sources import ChangeLog, Entry, GoldModel
-from dbt_lakehouse.dbt import declarations
+from dbt_lakehouse.declared import declarations
 
 
 class Writer:

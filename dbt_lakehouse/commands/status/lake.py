@@ -7,12 +7,12 @@ from typing import Any, Final, NamedTuple
 
 from dbt_lakehouse.commands.sql.command import rows_of, sql_literal
 from dbt_lakehouse.commands.status.facts import Kind
-from dbt_lakehouse.dbt.marks import HistoryLost, Mark, Window, marks_of, reading
-from dbt_lakehouse.dbt.news import Wanted, may_have
-from dbt_lakehouse.dbt.node_run import DECLARED
 from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.lake.reader import Reader
 from dbt_lakehouse.lake.tables import Table as Metadata
+from dbt_lakehouse.runs.marks import HistoryLost, Mark, Window, marks_of, reading
+from dbt_lakehouse.runs.model_run import DECLARED
+from dbt_lakehouse.runs.source_filter import Wanted, may_have
 from dbt_lakehouse.texts import text_of, time_text
 
 BRONZE: Final = "bronze.raw_payloads"

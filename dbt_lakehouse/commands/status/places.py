@@ -12,11 +12,11 @@ from typing import Final, NamedTuple
 from dbt_lakehouse.commands.sql.command import sql_literal
 from dbt_lakehouse.commands.status.facts import Kind
 from dbt_lakehouse.commands.status.lake import BRONZE, PLACE, Read, TargetTables, of_duckdb
-from dbt_lakehouse.dbt.declarations import payload_conditions
-from dbt_lakehouse.dbt.marks import marks_of
-from dbt_lakehouse.dbt.news import topics_with
-from dbt_lakehouse.dbt.taken import condition_of, conditions_taken
+from dbt_lakehouse.declared.declarations import payload_conditions
 from dbt_lakehouse.errors import ConfigurationError
+from dbt_lakehouse.runs.marks import marks_of
+from dbt_lakehouse.runs.source_filter import topics_with
+from dbt_lakehouse.runs.taken import condition_of, conditions_taken
 
 PAYLOAD: Final = ", ".join(PLACE[:3])
 _FORGOTTEN: Final = "bronze.forgotten"

@@ -18,11 +18,11 @@ from dbt_lakehouse.commands.status.lake import (
 from dbt_lakehouse.commands.status.links import link_of, rebuild, why_unknown
 from dbt_lakehouse.commands.status.live_keys import LiveKeys, live_keys
 from dbt_lakehouse.commands.status.places import Places
-from dbt_lakehouse.dbt.marks import mark_then, marks_of
-from dbt_lakehouse.dbt.news import IS_CHANGE
-from dbt_lakehouse.dbt.node_run import AS_OF
 from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.lake.tables import Table as Metadata
+from dbt_lakehouse.runs.marks import mark_then, marks_of
+from dbt_lakehouse.runs.model_run import AS_OF
+from dbt_lakehouse.runs.source_filter import IS_CHANGE
 from dbt_lakehouse.texts import iso_text, sql_texts
 from python_udfs.registry import AEROSPIKE_FORMATS
 

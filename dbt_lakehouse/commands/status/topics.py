@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from dbt_lakehouse.build import compaction
 from dbt_lakehouse.commands.status.facts import Link, Topic
 from dbt_lakehouse.commands.status.lake import (
     BRONZE,
@@ -13,7 +14,6 @@ from dbt_lakehouse.commands.status.lake import (
 )
 from dbt_lakehouse.commands.status.links import link_of, rebuild, why_unknown
 from dbt_lakehouse.commands.status.places import Placed, Places
-from dbt_lakehouse.dbt import compaction
 from dbt_lakehouse.lags import Buckets, spread_of
 from dbt_lakehouse.texts import counted
 

@@ -19,7 +19,6 @@ from dbt_lakehouse.commands.why.events import (
 )
 from dbt_lakehouse.commands.why.messages import Found, Message, messages_of
 from dbt_lakehouse.commands.why.report import UNREAD, Answer, Reason, Told
-from dbt_lakehouse.dbt.node_run import NodeRun
 from dbt_lakehouse.lake.reader import Reader
 from dbt_lakehouse.lake.tables import Table
 from dbt_lakehouse.reference.fates import fates
@@ -32,6 +31,7 @@ from dbt_lakehouse.reference.fold import (
     known_time,
     log_order,
 )
+from dbt_lakehouse.runs.model_run import NodeRun
 from dbt_lakehouse.texts import counted, time_text
 
 _REQUESTS: Final = "bronze.forgotten"

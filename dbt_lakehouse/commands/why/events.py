@@ -13,13 +13,13 @@ from dbt_lakehouse.commands.hashed_keys import clear_types, hash_as, hashed
 from dbt_lakehouse.commands.keys import UnusableKeyError, given_key, key_names
 from dbt_lakehouse.commands.sql.command import rows_of, sql_literal
 from dbt_lakehouse.commands.sql.drawing import cell
-from dbt_lakehouse.dbt.fold_of_log import Fold
-from dbt_lakehouse.dbt.marks import HistoryLost, Mark, Window, mark_then, marks_of, reading
-from dbt_lakehouse.dbt.news import Wanted
-from dbt_lakehouse.dbt.project import fold_of_model, is_of_log, log_node, node_named
+from dbt_lakehouse.declared.fold_of_log import Fold
 from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.lake.reader import Reader
 from dbt_lakehouse.reference.fold import Change, Position
+from dbt_lakehouse.runs.graph import fold_of_model, is_of_log, log_node, node_named
+from dbt_lakehouse.runs.marks import HistoryLost, Mark, Window, mark_then, marks_of, reading
+from dbt_lakehouse.runs.source_filter import Wanted
 
 POSITION: Final = (
     'epoch_us(_position.log_time), _position.topic, _position."partition", _position."offset",'

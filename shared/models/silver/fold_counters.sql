@@ -5,7 +5,7 @@
 }}
 
 -- Only the shape: each gold model that has folded new events gets its row when the dbt command is
--- done (dbt_lakehouse/dbt/late_inserts.py), and deleted_keys one when it has purged states.
+-- done (dbt_lakehouse/runs/late_inserts.py), and deleted_keys one when it has purged states.
 select
     cast(null as string) as invocation_id,
     cast(null as string) as gold_table,

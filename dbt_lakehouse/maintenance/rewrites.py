@@ -17,12 +17,12 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
-from dbt_lakehouse.dbt import commits, marks, news, tables
-from dbt_lakehouse.dbt.declarations import quoted
-from dbt_lakehouse.dbt.marks import HistoryLost, Window
-from dbt_lakehouse.dbt.news import Wanted
-from dbt_lakehouse.dbt.node_run import DECLARED
+from dbt_lakehouse.declared.declarations import quoted
 from dbt_lakehouse.lake.tables import TAKEN, Table
+from dbt_lakehouse.runs import commits, marks, source_filter, tables
+from dbt_lakehouse.runs.marks import HistoryLost, Window
+from dbt_lakehouse.runs.model_run import DECLARED
+from dbt_lakehouse.runs.source_filter import Wanted
 
 _LOG_TIMES: Final = "log_times"
 
@@ -59,7 +59,7 @@ def has_read_all(spark: SparkSession, reader: str, upstream: str, wanted: Wanted
         return False
     if reading.window is Window.SINCE_SEQUENCE:
         return spark.sql(f"select 1 from {reading.sql(upstream)} limit 1").isEmpty()
-    return not news.may_have(read, reading, wanted or _declared_sources(table))
+    return not source_filter.may_have(read, reading, wanted or _declared_sources(table))
 
 
 def _followed(spark: SparkSession, reader: str, upstream: str) -> str | None:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from dbt_common.exceptions import CompilationError
 
-from dbt_lakehouse.dbt import message_keys
-from dbt_lakehouse.dbt.widening import WIDENING
+from dbt_lakehouse.declared import message_keys
+from dbt_lakehouse.declared.widening import WIDENING
 from dbt_lakehouse.masking import mask_key
 from dbt_lakehouse.texts import sql_text, sql_texts
 from python_udfs.images import decode_hbase

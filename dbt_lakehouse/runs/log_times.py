@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from dbt_lakehouse.dbt.fold import moment
+from dbt_lakehouse.runs.decisions import moment
 from dbt_lakehouse.texts import sql_text
 
 # More partitions are not kept: each run would write down all of them.

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from dbt_lakehouse.dbt import news
-from dbt_lakehouse.dbt.node_run import NodeRun
 from dbt_lakehouse.lake.tables import NO_SNAPSHOT, Table
+from dbt_lakehouse.runs import source_filter
+from dbt_lakehouse.runs.model_run import NodeRun
 from dbt_lakehouse.texts import sql_texts
 from python_udfs.registry import AEROSPIKE_FORMATS
 
@@ -68,7 +68,7 @@ def log_input(
     assert table is not None
     is_whole = part is not Part.NEW or reading.since is None
     since = None if is_whole or reading.since is None else reading.since.snapshot
-    topics = news.topics_with(table, since, log["sources"])
+    topics = source_filter.topics_with(table, since, log["sources"])
     is_there = run.has_news_of(bronze) if part is Part.NEW else True
     may_be_added = _may_have(run, table, "added", part)
     may_be_invalid = may_be_added or _may_have(run, table, "invalid", part)
@@ -102,7 +102,7 @@ def _may_name(
     names = {source[2] or "" for source in sources or ()}
     if not names or not all(map(_PLAIN.fullmatch, names)):
         return None
-    pairs = news.all_pairs(table)
+    pairs = source_filter.all_pairs(table)
     if topics is not None and pairs is not None:
         wanted = [list(source) for source in sources or ()]
         if all(pair[1:] in wanted for pair in pairs if pair[0] in topics):
@@ -117,4 +117,4 @@ def _may_have(run: NodeRun, table: Table, wanted: str, part: Part) -> bool:
         return False
     if part is Part.NEW:
         return run.may_read(run.upstreams[0], wanted)
-    return news.may_ever_have(table, wanted)
+    return source_filter.may_ever_have(table, wanted)

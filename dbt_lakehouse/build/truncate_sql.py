@@ -1,4 +1,4 @@
-"""SQL of what ``dbt_lakehouse.dbt.truncate_order`` asks: the events of a change log with the
+"""SQL of what ``dbt_lakehouse.build.truncate_order`` asks: the events of a change log with the
 positions that their source says, the truncates among them, the rows around each, and the events
 that get another log time. Log times are microseconds since the epoch.
 """

@@ -9,8 +9,8 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from dbt_lakehouse.dbt.marks import Reading, Window
 from dbt_lakehouse.lake.tables import LOOKED, Snapshot, Table
+from dbt_lakehouse.runs.marks import Reading, Window
 from dbt_lakehouse.texts import sql_texts
 
 PROPERTY: Final = "lakehouse.news"

@@ -9,16 +9,16 @@ from typing import Any, Final
 from dbt_common.exceptions import CompilationError
 
 from dbt_lakehouse.config.topics import Formats
-from dbt_lakehouse.dbt import marks, news
-from dbt_lakehouse.dbt.declarations import digest
-from dbt_lakehouse.dbt.fold import ROWS_OF_ONE_TASK, SMALL_TABLE, Newest, newest
-from dbt_lakehouse.dbt.fold_of_log import Fold
-from dbt_lakehouse.dbt.marks import HistoryLost, Mark, Reading, RolledBack, Window
-from dbt_lakehouse.dbt.message_keys import TAKEN as KEYS_TAKEN
-from dbt_lakehouse.dbt.moving import marks_moved
-from dbt_lakehouse.dbt.news import Wanted
-from dbt_lakehouse.dbt.redeclared import Changes, changes, declared
+from dbt_lakehouse.declared.declarations import digest
+from dbt_lakehouse.declared.fold_of_log import Fold
+from dbt_lakehouse.declared.message_keys import TAKEN as KEYS_TAKEN
+from dbt_lakehouse.declared.redeclared import Changes, changes, declared
 from dbt_lakehouse.lake.tables import LAST_LOOKED, NO_SNAPSHOT, TAKEN, Table
+from dbt_lakehouse.runs import marks, source_filter
+from dbt_lakehouse.runs.decisions import ROWS_OF_ONE_TASK, SMALL_TABLE, Newest, newest
+from dbt_lakehouse.runs.marks import HistoryLost, Mark, Reading, RolledBack, Window
+from dbt_lakehouse.runs.moving import marks_moved
+from dbt_lakehouse.runs.source_filter import Wanted
 
 # In the summary of a snapshot: the digest of the declaration that its table is made of. The whole
 # of it is a property of the table, under that name.
@@ -221,7 +221,7 @@ class NodeRun:
     def _wants(self, upstream: Table | None, wanted: Wanted) -> bool:
         if upstream is None or not self.upstreams:
             return True
-        return news.may_have(upstream, self.readings[str(self.upstreams[0])], wanted)
+        return source_filter.may_have(upstream, self.readings[str(self.upstreams[0])], wanted)
 
     @property
     def origin(self) -> Any:
@@ -265,12 +265,12 @@ class NodeRun:
 
     def may_read(self, upstream: Any, wanted: str) -> bool:
         """Whether what is new to the table in other_events may have what
-        ``news.CONDITIONS`` names so.
+        ``source_filter.CONDITIONS`` names so.
         """
         reading, table = self.reading(upstream), self.table_of(upstream)
         if table is None or reading.window is not Window.WHOLE:
-            return table is not None and news.may_have(table, reading, wanted)
-        return news.may_ever_have(table, wanted)
+            return table is not None and source_filter.may_have(table, reading, wanted)
+        return source_filter.may_ever_have(table, wanted)
 
     def has_news_of(self, upstream: Any) -> bool:
         """Whether an upstream may have rows that are new to the table."""

@@ -23,9 +23,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from dbt_lakehouse.dbt.log_input import Part
-from dbt_lakehouse.dbt.node_run import LOG_TIMES, NodeRun, kept
-from dbt_lakehouse.dbt.truncate_sql import (
+from dbt_lakehouse.build.truncate_sql import (
     EVENT,
     NEARBY,
     between,
@@ -36,6 +34,8 @@ from dbt_lakehouse.dbt.truncate_sql import (
     places_sql,
     written_sql,
 )
+from dbt_lakehouse.runs.log_input import Part
+from dbt_lakehouse.runs.model_run import LOG_TIMES, NodeRun, kept
 from dbt_lakehouse.spark.sessions import LakeSession
 
 # So often are places looked for; most are found at once.

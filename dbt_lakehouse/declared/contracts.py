@@ -7,7 +7,7 @@ from typing import Any
 from dbt_common.exceptions import CompilationError
 from pyspark.sql.types import DataType
 
-from dbt_lakehouse.dbt.widening import is_widening
+from dbt_lakehouse.declared.widening import is_widening
 
 
 def check(

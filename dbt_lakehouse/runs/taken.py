@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from dbt_lakehouse.dbt.declarations import digest, is_chosen_by_texts
-from dbt_lakehouse.dbt.news import IS_CHANGE
+from dbt_lakehouse.declared.declarations import digest, is_chosen_by_texts
 from dbt_lakehouse.lake.tables import TAKEN, Table
+from dbt_lakehouse.runs.source_filter import IS_CHANGE
 from dbt_lakehouse.spark.by_events import Taken
 from dbt_lakehouse.texts import sql_texts
 from python_udfs.core.events import Source

@@ -9,11 +9,12 @@ import jinja2
 from dbt_common.exceptions import CompilationError
 from jinja2 import nodes
 
-from dbt_lakehouse.dbt import declarations, fold_of_log, marks
-from dbt_lakehouse.dbt.fold_of_log import Fold
-from dbt_lakehouse.dbt.marks import Mark
-from dbt_lakehouse.dbt.node_run import LEAVES, kept
+from dbt_lakehouse.declared import declarations, fold_of_log
+from dbt_lakehouse.declared.fold_of_log import Fold
 from dbt_lakehouse.lake.tables import Table
+from dbt_lakehouse.runs import marks
+from dbt_lakehouse.runs.marks import Mark
+from dbt_lakehouse.runs.model_run import LEAVES, kept
 
 # In unit tests, relations are common table expressions with this in front of the model's name.
 _FIXTURE: Final = "__dbt__cte__"

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from dbt_lakehouse.config.topics import Condition, Formats, TopicMatcher
-from dbt_lakehouse.dbt.fold import moment
 from dbt_lakehouse.lake.tables import Table
+from dbt_lakehouse.runs.decisions import moment
 from dbt_lakehouse.texts import sql_text, sql_texts
 from python_udfs.core.events import FORGOTTEN
 

@@ -1,4 +1,4 @@
-"""Maintenance of tables: what of ``maintenance`` there is to do, done by Iceberg's procedures.
+"""Maintenance of tables: what of ``policy`` there is to do, done by Iceberg's procedures.
 
 Rows stay what they are, with the numbers of the commits that wrote them: readers that have not read
 all, or whose last snapshot is gone, go on by those (``marks``). Each step can be repeated; readers
@@ -13,9 +13,13 @@ from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
-from dbt_lakehouse.dbt import commits, orphans, tables
-from dbt_lakehouse.dbt.declarations import quoted
-from dbt_lakehouse.dbt.maintenance import (
+from dbt_lakehouse.declared.declarations import quoted
+from dbt_lakehouse.errors import ConfigurationError
+from dbt_lakehouse.lake import bronze
+from dbt_lakehouse.lake.catalog import CATALOG
+from dbt_lakehouse.lake.tables import NO_SNAPSHOT, Table
+from dbt_lakehouse.maintenance import orphans
+from dbt_lakehouse.maintenance.policy import (
     Candidate,
     Figures,
     Maintained,
@@ -23,10 +27,7 @@ from dbt_lakehouse.dbt.maintenance import (
     Superseded,
     is_worth_merging,
 )
-from dbt_lakehouse.errors import ConfigurationError
-from dbt_lakehouse.lake import bronze
-from dbt_lakehouse.lake.catalog import CATALOG
-from dbt_lakehouse.lake.tables import NO_SNAPSHOT, Table
+from dbt_lakehouse.runs import commits, tables
 from dbt_lakehouse.spark.java import java_class
 from dbt_lakehouse.spark.progress import tasks_of
 from dbt_lakehouse.telling import working

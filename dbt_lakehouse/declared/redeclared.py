@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from dbt_lakehouse.dbt.declarations import METADATA, fingerprint_of
-from dbt_lakehouse.dbt.fold_of_log import Fold
-from dbt_lakehouse.dbt.widening import is_in_place, is_widening
+from dbt_lakehouse.declared.declarations import METADATA, fingerprint_of
+from dbt_lakehouse.declared.fold_of_log import Fold
+from dbt_lakehouse.declared.widening import is_in_place, is_widening
 
 # What of a declaration may change without making anew what was built, or is compared by itself.
 _FOLLOWED: Final = frozenset({"columns", "fields", "technical", "message_key", "masked"})

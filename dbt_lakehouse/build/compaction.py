@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from dbt_lakehouse.dbt.fold import moment
-from dbt_lakehouse.dbt.marks import HistoryLost, Mark, Reading, mark_of, parsed, reading
 from dbt_lakehouse.lake.tables import Table
+from dbt_lakehouse.runs.decisions import moment
+from dbt_lakehouse.runs.marks import HistoryLost, Mark, Reading, mark_of, parsed, reading
 from dbt_lakehouse.texts import sql_text
 
 PROPERTY: Final = "lakehouse.judged"

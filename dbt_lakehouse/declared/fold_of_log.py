@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from dbt_common.exceptions import CompilationError
 
-from dbt_lakehouse.dbt.declarations import is_beside, quoted
+from dbt_lakehouse.declared.declarations import is_beside, quoted
 
 _TECHNICAL_TYPES: Final = {
     "_namespace": "string",

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from dbt_common.exceptions import CompilationError
 
-from dbt_lakehouse.dbt.project import fold_of_model, log_node, node_of
+from dbt_lakehouse.runs.graph import fold_of_model, log_node, node_of
 
 
 class _Kind(NamedTuple):

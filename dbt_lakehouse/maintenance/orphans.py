@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from pyspark.sql import SparkSession
 
-from dbt_lakehouse.dbt import tables
 from dbt_lakehouse.lake.beginning import lake_begun_at
+from dbt_lakehouse.runs import tables
 from dbt_lakehouse.spark.java import java_class
 
 

@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 from zlib import crc32
 
-from dbt_lakehouse.dbt import marks
-from dbt_lakehouse.dbt.marks import HistoryLost, Mark, Window
-from dbt_lakehouse.dbt.news import PROPERTY, Wanted
 from dbt_lakehouse.lake.tables import Table
+from dbt_lakehouse.runs import marks
+from dbt_lakehouse.runs.marks import HistoryLost, Mark, Window
+from dbt_lakehouse.runs.source_filter import PROPERTY, Wanted
 
 BEFORE: Final = "change_events"
 """The name of the table that there was."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
-from dbt_lakehouse.dbt.fold_of_log import Fold
+from dbt_lakehouse.declared.fold_of_log import Fold
 from dbt_lakehouse.texts import sql_text
 
 # Of a first load's files. A file costs each later run about as much as to read so many keys.

@@ -22,14 +22,14 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructField
 
-from dbt_lakehouse.dbt.declarations import quoted
-from dbt_lakehouse.dbt.marks import REWRITTEN
-from dbt_lakehouse.dbt.widening import is_in_place, is_widening
+from dbt_lakehouse.declared.declarations import quoted
+from dbt_lakehouse.declared.widening import is_in_place, is_widening
 from dbt_lakehouse.errors import ConfigurationError
+from dbt_lakehouse.lake.broken_metadata import refuse_damage
 from dbt_lakehouse.lake.catalog import CATALOG
-from dbt_lakehouse.lake.damage import refuse_damage
 from dbt_lakehouse.lake.iceberg import catalog_of, load_table
 from dbt_lakehouse.lake.tables import NO_SNAPSHOT, Table, parse
+from dbt_lakehouse.runs.marks import REWRITTEN
 from dbt_lakehouse.spark.java import java_class
 from dbt_lakehouse.spark.java_errors import cause_of
 

@@ -10,12 +10,12 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from dbt_lakehouse.dbt import tables
-from dbt_lakehouse.dbt.node_run import carried, kept_anew
 from dbt_lakehouse.errors import LakehouseError
 from dbt_lakehouse.lake import iceberg
 from dbt_lakehouse.lake.catalog import CATALOG
 from dbt_lakehouse.lake.tables import NO_SNAPSHOT
+from dbt_lakehouse.runs import tables
+from dbt_lakehouse.runs.model_run import carried, kept_anew
 
 
 class OvertakenError(LakehouseError):

@@ -1,0 +1,1 @@
+"""Maintenance of tables: their policies, and what is done by them."""
