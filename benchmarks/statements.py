@@ -18,10 +18,10 @@ BENCHMARK: Final = "statements"
 _CHANGES: Final = 3_000
 _FURTHER: Final = 2
 # Of a run with news of one table, and for each further table with news; none for one without.
-EXECUTIONS: Final = 20
-JOBS: Final = 14
-FURTHER_EXECUTIONS: Final = 8
-FURTHER_JOBS: Final = 7
+EXECUTIONS: Final = 12
+JOBS: Final = 6
+FURTHER_EXECUTIONS: Final = 5
+FURTHER_JOBS: Final = 3
 
 
 class Asked(NamedTuple):
