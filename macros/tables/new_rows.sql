@@ -6,7 +6,8 @@
 
   The first run and a full refresh read the whole table. The upper end is pinned to the snapshot
   that is current now, so rows that come while the model runs belong to the next run: none is lost,
-  none is read twice. What was read is committed with the model's rows (dbt_lakehouse/runs/marks.py).
+  none is read twice. What was read is committed with the model's rows
+  (dbt_lakehouse/runs/marks.py).
 
   Arguments:
       relation: an Iceberg table that only ever gets new rows; the model's only one.
