@@ -17,6 +17,10 @@ SOAK ?=
 # Not from the environment, where such names are often somebody else's.
 PORT := 9092
 KAFKA :=
+# The folders of tests by their names alone.
+TESTS = $(if $(filter unit functional system,$(PYTEST)),tests/python/$(PYTEST),$(PYTEST))
+# The folders of tests by their names alone.
+TESTS = $(if $(filter unit functional system,$(PYTEST)),tests/python/$(PYTEST),$(PYTEST))
 DEMO :=
 # Generic tests are macros, and macros are no SQL before dbt renders them.
 SQL := models shared
@@ -44,17 +48,17 @@ run: setup ## build the demo: land its captures, dbt build, print the gold table
 	@$(BIN)/dbt build --exclude-resource-type unit_test
 	@$(BIN)/lakehouse show
 
-test: setup .venv/.dev .venv/.classes ## run all tests, through dbt too (PYTEST="-k name" chooses)
-	@$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder $(PYTEST)
+test: setup .venv/.dev .venv/.classes ## run all tests, through dbt too (PYTEST=unit, functional, system or "-k name" chooses)
+	@$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder $(TESTS)
 
 real: setup .venv/.dev .venv/.classes ## hold gold against a real PostgreSQL and MariaDB, through Debezium (PYTEST="-k mariadb --seeds 3 --settings all")
-	@$(BIN)/python -m pytest -o addopts=--strict-markers tests/python/test_real_source.py tests/python/test_real_events.py tests/python/test_demo_debezium.py $(PYTEST)
+	@$(BIN)/python -m pytest -o addopts=--strict-markers tests/python/system/test_real_source.py tests/python/system/test_real_events.py tests/python/system/test_demo_debezium.py $(PYTEST)
 
 fuzz: setup .venv/.dev .venv/.fuzz ## look for payloads that break a decoder (FUZZ="--format debezium_json --seconds 600")
-	@$(BIN)/python tests/python/fuzzing.py $(FUZZ)
+	@$(BIN)/python tests/python/support/fuzzing.py $(FUZZ)
 
 soak: setup .venv/.dev .venv/.classes $(if $(findstring --fuzz,$(SOAK)),.venv/.fuzz) ## play random streams and crashes against the references (SOAK="--minutes 600"; SOAK="--help")
-	@$(BIN)/python tests/python/soak.py $(SOAK)
+	@$(BIN)/python tests/python/support/soak.py $(SOAK)
 
 # At last what no linter looks at: macros and YAML have 100 columns. A word of more than 80 (a type, a literal) can't be
 # broken. Descriptions in Markdown are the comments of the tables' columns, so each is one line.

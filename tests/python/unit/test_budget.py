@@ -2,12 +2,12 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dbt_lakehouse.config.paths import ROOT
 from python_udfs.core import paths
 from python_udfs.core.budget import Budget
 from python_udfs.core.errors import TooLarge
@@ -71,7 +71,7 @@ def test_no_payload_exceeds_the_limits() -> None:
     """The largest of them where only a large one can."""
     result = subprocess.run(
         [sys.executable, "-c", LIMITED, *LARGE],
-        cwd=Path(__file__).parent,
+        cwd=ROOT / "tests/python/support",
         capture_output=True,
         text=True,
         timeout=300,

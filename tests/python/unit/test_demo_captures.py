@@ -20,7 +20,7 @@ import pytest
 from python_udfs.core.events import Event
 from python_udfs.registry import decode_payload
 
-SEEDS = Path(__file__).parents[2] / "seeds"
+SEEDS = Path(__file__).parents[3] / "seeds"
 FORMATS: dict[str, str | None] = {
     "aerospike.users.profiles": "aerospike_messagepack",
     "aerospike.web.sessions": "aerospike_messagepack",
