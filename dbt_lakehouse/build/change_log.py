@@ -37,8 +37,10 @@ def change_log_sql(
     if anew is None:
         rows = LogRows(name, log, decoding)
         return rows.sql(rows.new(AllThere(*upstreams), ()))
-    rows = LogRows(name, log if anew else lake.followed(log, this), decoding)
-    run = lake.begin_run(this, upstreams, rows.log, anew, wanted=rows.log["sources"], follows=True)
+    rows = LogRows(name, log if anew else lake.declared.followed(log, this), decoding)
+    run = lake.runs.begin_run(
+        this, upstreams, rows.log, anew, wanted=rows.log["sources"], follows=True
+    )
     if rows.log["namespace"] is None:
         run = LogPlaces(lake, this, rows).found(run)
     keys = message_keys.allowed(rows.log, _keys_taken(run))
@@ -62,10 +64,12 @@ class ChangeLog(Building):
     def rows(self) -> LogRows:
         """What gives its rows, with the types that its columns have had so far."""
         declared = self.model.node["config"]["meta"]["change_log"]
-        return self._rows_of(declared if self.run.anew else self.lake.followed(declared, self.this))
+        return self._rows_of(
+            declared if self.run.anew else self.lake.declared.followed(declared, self.this)
+        )
 
     def _rows_of(self, log: Log) -> LogRows:
-        decoding = Decoding(self.lake, self.lake.topics, runs=True)
+        decoding = Decoding(self.lake, self.lake.events.topics, runs=True)
         return LogRows(self.model.node["name"], log, decoding)
 
     def build(self) -> Built:
@@ -76,7 +80,7 @@ class ChangeLog(Building):
         doubts: list[str] = []
         if not run.is_incremental or run.is_declared_anew:
             # Theirs would fail when silver is another one already.
-            self.lake.check_contracts_behind(self.model.node, self.rows.log)
+            self.lake.declared.check_contracts_behind(self.model.node, self.rows.log)
         if run.anew:
             self._forget_followed()
         if run.truncates_crossed:
@@ -108,18 +112,18 @@ class ChangeLog(Building):
     def _brought_up(self) -> Built:
         run = self.run
         if run.is_declared_anew:
-            self.lake.follow_schema(self.this, self.model.sql)
+            self.lake.catalog.follow_schema(self.this, self.model.sql)
         if run.to_fill:
             KeyUpdates(self.lake, self.this, self.rows).begin_anew()
             self._fill(self.rows)
         if any(run.has_news_of(upstream) for upstream in run.upstreams):
             return self._held_to_key(self._appended)
-        self.lake.note(self.this)
+        self.lake.commits.note(self.this)
         return self.unchanged("columns filled")
 
     def _has_rows(self) -> bool:
-        is_there = self.lake.look_at_table(self.this) is not None
-        return is_there and self.lake.may_have_rows(self.this, [])
+        is_there = self.lake.catalog.look_at(self.this) is not None
+        return is_there and self.lake.catalog.may_have_rows(self.this, [])
 
     def _replaced(self, query: str) -> Built:
         return self.replaced(self._observed(query))
@@ -131,7 +135,7 @@ class ChangeLog(Building):
         """The query with what is counted of its rows while they are written."""
         leaving = {"leaving": "count_if(size(_unchanged_columns) > 0)"}
         counted = leaving if self.rows.leaves_columns else None
-        return self.lake.observed(self.this, query, counted)
+        return self.lake.commits.observed(self.this, query, counted)
 
     def _count_ties(self) -> None:
         ties = self.run.truncate_ties
@@ -169,7 +173,7 @@ class ChangeLog(Building):
         """What is to become of other keys. Raises ``CompilationError`` if they are an error."""
         log, owner = self.rows.log, str(self.this)
         events = self.rows.read(self.run, Part.SO_FAR)
-        found = self.lake.query(message_keys.question(log, events))
+        found = self.lake.sql.query(message_keys.question(log, events))
         verdict = message_keys.judge(found, log, owner)
         if verdict.error is not None:
             raise CompilationError(verdict.error)
@@ -201,7 +205,7 @@ class ChangeLog(Building):
             statement, source = self._filled_from_misfits(rows), "misfits"
         else:
             statement, source = self._filled_from_events(rows), "earlier events"
-        self.lake.change(self.this, statement)
+        self.lake.commits.change(self.this, statement)
         self.lake.tell(f"{self.this}: filled {', '.join(to_fill)} from {source}")
 
     def _filled_from_misfits(self, rows: LogRows) -> str:
@@ -209,7 +213,7 @@ class ChangeLog(Building):
         return render(
             "fill_from_misfits",
             table=self.this,
-            own=self.lake.pinned_own(self.this),
+            own=self.lake.catalog.pinned_own(self.this),
             columns=quoted(columns),
             function=rows.fitting(columns),
             leaves_columns=rows.leaves_columns,
@@ -246,7 +250,7 @@ class ChangeLog(Building):
         if log != self.rows.log:
             # It finds the log declared anew; after a break-off the next run does. No full refresh:
             # if this is one, the rows are there by now.
-            run = self.lake.begin_run(
+            run = self.lake.runs.begin_run(
                 self.this,
                 self.run.upstreams,
                 log,
@@ -263,9 +267,9 @@ class ChangeLog(Building):
     def _widen(self, run: NodeRun, wider: LogRows) -> None:
         """Bring table and rows up to a declaration with wider types."""
         none = f"(select * from {wider.new(run, ())} where false)"
-        self.lake.follow_schema(self.this, wider.sql(none))
+        self.lake.catalog.follow_schema(self.this, wider.sql(none))
         self._fill(wider)
-        self.lake.note(self.this)
+        self.lake.commits.note(self.this)
 
     def _misfits_to_follow(self) -> str | None:
         """The rows whose misfits may widen columns, to select from; None if all have been looked
@@ -284,7 +288,7 @@ class ChangeLog(Building):
         """The declaration with the types that numbers take, which a query finds
         (``widening.Kind``), kept with the table; the same if there is nothing to follow.
         """
-        kinds = [Kind(**row) for row in self.lake.query(query)]
+        kinds = [Kind(**row) for row in self.lake.sql.query(query)]
         types = widening.outgrown(self.rows.log, kinds)
         if not types:
             return self.rows.log
@@ -293,7 +297,7 @@ class ChangeLog(Building):
 
     def _forget_followed(self) -> None:
         """Have the types be as declared again: the table is about to be made anew."""
-        is_there = self.lake.look_at_table(self.this) is not None
+        is_there = self.lake.catalog.look_at(self.this) is not None
         if is_there and self._looked_at() != ({}, 0):
             self._keep_followed({}, 0)
 
@@ -304,10 +308,10 @@ class ChangeLog(Building):
     def _keep_followed(self, types: Mapping[str, str], sequence: int) -> dict[str, str]:
         """Keep the types that the columns have by now, and up to where misfits were looked at."""
         now = widening.following(types, sequence)
-        self.lake.set_properties(self.this, now)
+        self.lake.catalog.set_properties(self.this, now)
         return now
 
     def _table(self) -> Table:
-        table = self.lake.look_at_table(self.this)
+        table = self.lake.catalog.look_at(self.this)
         assert table is not None
         return table

@@ -37,7 +37,7 @@ class Compiling:
         """
         if not self.is_building:
             return str(upstream)
-        run = self.lake.begin_run(self.this, [upstream], None, self.anew, wanted=wanted)
+        run = self.lake.runs.begin_run(self.this, [upstream], None, self.anew, wanted=wanted)
         return run.rows(upstream)
 
 
@@ -48,7 +48,7 @@ def near_positions(lake: Lake, rows: str, parent: str = "") -> str:
     ``rows`` is a relation with topic, partition and offset, of which few are expected; ``parent``
     the struct in which the rows that are looked for have theirs, with a point.
     """
-    places = [json.loads(row["place"]) for row in lake.query(render("positions", rows=rows))]
+    places = [json.loads(row["place"]) for row in lake.sql.query(render("positions", rows=rows))]
     if len(places) > _MOST_PLACES:
         return "true"
     return render("near_positions", places=places, parent=parent)

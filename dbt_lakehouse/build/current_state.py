@@ -96,14 +96,14 @@ class CurrentState(Folding):
         run = self.run
         if run.leaves is None or run.meets_truncates is None:
             # When the model is compiled; what it is built by is the same.
-            run.leaves = lake.may_leave(self._log, fold)
+            run.leaves = lake.declared.may_leave(self._log, fold)
             run.meets_truncates = may_meet_truncates(lake, run, self._remembered)
         self._meets_truncates: Final = run.meets_truncates
         self._states: Final = States(
             fold,
             model.as_of,
             fills=run.leaves and fold.may_leave,
-            doubts=lake.may_doubt_key(self._log),
+            doubts=lake.declared.may_doubt_key(self._log),
             truncates=self.view("truncates") if self._meets_truncates else None,
         )
 
@@ -115,15 +115,15 @@ class CurrentState(Folding):
 
     def build(self) -> Built:
         """Bring the table up to date."""
-        self.lake.check_contract(self.model.node, self.fold, self.fold.gold_columns)
+        self.lake.declared.check_contract(self.model.node, self.fold, self.fold.gold_columns)
         self.refuse_earlier_moment()
         if self.run.is_incremental:
             built = Increment(self, self._states, self._remembered).merge()
         else:
             self.refuse_loss()
             built = self._rebuild()
-        self.lake.drop_evaluated(self.view(""))
-        doubt = self.lake.doubt_of_rows(self.this, self.fold)
+        self.lake.sql.drop_evaluated(self.view(""))
+        doubt = self.lake.declared.doubt_of_rows(self.this, self.fold)
         return built if doubt is None else built._replace(doubts=[doubt])
 
     def losses(self) -> Iterable[Loss]:
@@ -148,7 +148,7 @@ class CurrentState(Folding):
         """The table of deletes without a set, None but for a namespace."""
         if self.fold.namespace is None:
             return None
-        return self.lake.relation_of("set_less_deletes")
+        return self.lake.catalog.relation_of("set_less_deletes")
 
     def _rebuild(self) -> Built:
         """Fold the log once: rows, what is remembered of keys that end absent, and the ranges of
@@ -159,11 +159,11 @@ class CurrentState(Folding):
         truncates = of.find_truncates(log, None) if self._meets_truncates else []
         deletes = self._set_less_deletes()
         # To find out whose they are, Spark sends all keys of the log to where the deletes are.
-        if deletes is not None and not lake.may_have_rows(
+        if deletes is not None and not lake.catalog.may_have_rows(
             deletes, [("_namespace", "=", fold.namespace)]
         ):
             deletes = None
-        lake.define(
+        lake.sql.define(
             self.view("events"),
             part("events", "all_events", fold, log, deletes, None, self._meets_truncates),
         )
@@ -171,9 +171,9 @@ class CurrentState(Folding):
         states = self.view("states")
         # Without the counters: what nobody asks for is not aggregated.
         columns = ", ".join([*fold.gold_columns, "_live", "_null_position", "_is_reinserted"])
-        lake.evaluate(states, f"select {columns} from ({self.sql()})")
+        lake.sql.evaluate(states, f"select {columns} from ({self.sql()})")
         rebuilt = self._summary(states)
-        lake.keep_doubts(self.this, rebuilt)
+        lake.declared.keep_doubts(self.this, rebuilt)
         remembers = of.has_states()
         if rebuilt.absent or remembers:
             # States of this table that are remembered may have to go back.
@@ -186,14 +186,14 @@ class CurrentState(Folding):
                 states=states,
                 columns=fold.gold_columns,
                 key=fold.key,
-                ranges=lake.ranges_to_write(rebuilt.live),
+                ranges=lake.sql.ranges_to_write(rebuilt.live),
             ),
             {AS_OF: self.model.as_of, NEWEST: rebuilt.newest},
         )
 
     def _summary(self, states: str) -> Rebuilt:
         of = self._remembered
-        (found,) = self.lake.query(
+        (found,) = self.lake.sql.query(
             render("summary_of_rebuild", states=states, deleted_keys=of.table, scopes=of.scopes)
         )
         return Rebuilt(
@@ -230,10 +230,10 @@ class Increment:
         if not self._has_work():
             if self._has_new_deletes:
                 # It has seen them: they would be kept for it for good.
-                self._lake.note(self._table.this)
+                self._lake.commits.note(self._table.this)
             return self._table.unchanged()
         new_events = self._new_events()
-        self._lake.define(self._table.view("events"), new_events)
+        self._lake.sql.define(self._table.view("events"), new_events)
         truncates = self._take_truncates()
         horizon = self._of.horizon
         is_late = self._is_late(truncates, horizon)
@@ -242,7 +242,7 @@ class Increment:
             # A condition with a subquery can't be observed.
             observed = not self._has_to_compare(truncates)
             new = self._evaluate(self._table.sql(), is_late, observed=observed)
-            self._lake.keep_doubts(self._table.this, new)
+            self._lake.declared.keep_doubts(self._table.this, new)
         plan = self._plan(new or Found(), truncates)
         found, answer = new, None
         if plan.looks_up:
@@ -263,7 +263,7 @@ class Increment:
             query = self._states.of(answer.events)
             found = self._evaluate(query, "false", observed=plan.is_of_new_events)
         if found is None:
-            self._lake.note(self._table.this)
+            self._lake.commits.note(self._table.this)
             return self._table.unchanged()
         refolded = answer is not None and answer.refolded_keys > 0
         if found.absent or (refolded and found.keys):
@@ -301,7 +301,7 @@ class Increment:
         this = self._table.this
         if self._fold.namespace is None:
             return None
-        expires = self._lake.may_have_rows(this, [("_expires_at", "<=", self._as_of)])
+        expires = self._lake.catalog.may_have_rows(this, [("_expires_at", "<=", self._as_of)])
         if not expires and not self._has_new_deletes:
             return None
         return render(
@@ -340,12 +340,14 @@ class Increment:
             found = self._of.find_truncates(self._run.rows(self._log), self._remembered)
         if self._run.is_declared_anew:
             columns = ", ".join(self._fold.gold_columns)
-            self._lake.follow_schema(this, f"select {columns} from ({self._table.sql()})")
+            self._lake.catalog.follow_schema(this, f"select {columns} from ({self._table.sql()})")
         self._of.keep_truncates(found)
         for each in found:
             # Of several source tables, whose rows it takes is for the fold to say.
             if each.is_new and not self._fold.several_sources:
-                self._lake.change(this, f"delete from {this} where _position < {each.position}")
+                self._lake.commits.change(
+                    this, f"delete from {this} where _position < {each.position}"
+                )
         return found
 
     def _is_late(self, truncates: Sequence[Truncate], horizon: str | None) -> str:
@@ -362,7 +364,7 @@ class Increment:
 
     def _evaluate(self, query: str, is_late: str, *, observed: bool) -> Found:
         """Evaluate states as a view, and with them what is asked of them, if they are few."""
-        return self._lake.evaluate_states(
+        return self._lake.sql.evaluate_states(
             self._view,
             query,
             self._fold,
@@ -386,7 +388,7 @@ class Increment:
 
     def _write(self, found: Found, *, refolded: bool, truncated: bool) -> Built:
         newest = self._run.newest or self._of.newest()
-        ranges = self._lake.hold_key_ranges(self._table.view("merge"), found)
+        ranges = self._lake.sql.hold_key_ranges(self._table.view("merge"), found)
         statement = render(
             "merge_states",
             table=self._table.this,

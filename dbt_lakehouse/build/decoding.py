@@ -40,7 +40,7 @@ class Decoding:
         """
         if not self.runs or "_avro'" not in format_sql:
             return False
-        self.lake.know_schemas(render("framed_texts", payloads=payloads))
+        self.lake.functions.know_schemas(render("framed_texts", payloads=payloads))
         return True
 
     def events_of(

@@ -19,7 +19,9 @@ TOUCHED = "touched"
 
 def may_have_new_truncates(lake: Lake, run: NodeRun, of: Fold) -> bool:
     """Whether a truncate may be new to a table with a key: it is a row of the log without one."""
-    return lake.may_have_new_rows(run, run.upstreams[0], [(of.key[0].strip("`"), "is null", None)])
+    return lake.catalog.may_have_new_rows(
+        run, run.upstreams[0], [(of.key[0].strip("`"), "is null", None)]
+    )
 
 
 class Folding(Building):
@@ -61,7 +63,7 @@ class Folding(Building):
         read the log; None if there are no such keys.
         """
         log = self.run.upstreams[0]
-        if self.fold.namespace is not None or not self.lake.has_key_updates(self.run, log):
+        if self.fold.namespace is not None or not self.lake.catalog.has_key_updates(self.run, log):
             return None
         return render(
             "resting_keys",
@@ -75,7 +77,7 @@ class Folding(Building):
         """Whether the table has the columns of its key: in one of another key, or of hashes of it,
         nothing can be compared.
         """
-        held = self.lake.columns_of(self.this)
+        held = self.lake.catalog.columns_of(self.this)
         types = self.fold.typed(self.fold.key)
         return all(
             name in held and (held[name] == kind or is_in_place(held[name], kind))
@@ -84,7 +86,7 @@ class Folding(Building):
 
     def lost_values(self) -> Iterable[Loss]:
         """The values that no event of the log says."""
-        columns = self.lake.columns_kept(self.this, self.fold)
+        columns = self.lake.catalog.columns_kept(self.this, self.fold)
         if self.fold.may_leave and columns:
             log = self.run.upstreams[0]
             yield Loss(
@@ -130,12 +132,12 @@ class Refolding(Folding):
 
     def build(self) -> Built:
         """Fold anew what is touched, or all."""
-        self.lake.check_contract(self.model.node, self.fold, self.columns)
+        self.lake.declared.check_contract(self.model.node, self.fold, self.columns)
         self.refuse_earlier_moment()
         if not self.run.is_incremental:
             self.refuse_loss()
         built = self.refolded()
-        self.lake.drop_evaluated(self.view(""))
+        self.lake.sql.drop_evaluated(self.view(""))
         return built
 
     def refolded(self) -> Built:
@@ -147,14 +149,14 @@ class Refolding(Folding):
         if query is None:
             return self.unchanged()
         touched, folded = self.view(TOUCHED), self.view("folded")
-        touched_keys = self.lake.evaluate(touched, query)
+        touched_keys = self.lake.sql.evaluate(touched, query)
         rows = self.rows()
         if self.run.is_declared_anew:
-            self.lake.follow_schema(self.this, rows)
+            self.lake.catalog.follow_schema(self.this, rows)
         if touched_keys == 0:
-            self.lake.note(self.this, notes)
+            self.lake.commits.note(self.this, notes)
             return self.unchanged("nothing is touched")
-        self.lake.evaluate(folded, rows)
+        self.lake.sql.evaluate(folded, rows)
         return self.written(self.merge_sql(folded, touched), notes)
 
     def merge_sql(self, folded: str, touched: str) -> str:
@@ -164,10 +166,10 @@ class Refolding(Folding):
         return render(
             "replace_rows",
             table=self.this,
-            own=self.lake.pinned_own(self.this),
+            own=self.lake.catalog.pinned_own(self.this),
             folded=folded,
             touched=touched,
             touched_by=self.touched_by,
             identity=self.identity,
-            columns=quoted(self.lake.columns_of(self.this)),
+            columns=quoted(self.lake.catalog.columns_of(self.this)),
         )

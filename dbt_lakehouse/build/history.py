@@ -52,7 +52,7 @@ class History(Refolding):
 
     def touched(self) -> str | None:
         run, fold, as_of = self.run, self.fold, self.model.as_of
-        may_expire = fold.namespace is not None and self.lake.may_have_rows(
+        may_expire = fold.namespace is not None and self.lake.catalog.may_have_rows(
             self.this, [("is_current", "=", True), ("_expires_at", "<=", as_of)]
         )
         resting = self.keys_with_values_of_others()
@@ -64,7 +64,7 @@ class History(Refolding):
             log=self.changes,
             new=self.new_changes,
             new_deletes=None if fold.namespace is None else run.rows(run.upstreams[1]),
-            own=None if fold.namespace is None else self.lake.pinned_own(self.this),
+            own=None if fold.namespace is None else self.lake.catalog.pinned_own(self.this),
             resting=resting,
             to_fill=dict(zip(quoted(run.to_fill), run.to_fill.values(), strict=True)),
             truncates=fold.namespace is None and may_have_new_truncates(self.lake, run, fold),
@@ -85,12 +85,12 @@ class BitemporalHistory(History):
     """
 
     def merge_sql(self, folded: str, touched: str) -> str:
-        columns = [each for each in self.lake.columns_of(self.this) if each not in RECORDED]
+        columns = [each for each in self.lake.catalog.columns_of(self.this) if each not in RECORDED]
         return render(
             "record_versions",
             table=self.this,
             columns=quoted(columns),
-            own=self.lake.pinned_own(self.this),
+            own=self.lake.catalog.pinned_own(self.this),
             folded=folded,
             touched=touched,
             key=self.fold.key,
@@ -99,7 +99,7 @@ class BitemporalHistory(History):
 
     def refuse_loss(self) -> None:
         """As of others; what was believed before, no event says. Raises ``CompilationError``."""
-        if self.run.reason and self.lake.may_have_rows(
+        if self.run.reason and self.lake.catalog.may_have_rows(
             self.this, [("recorded_to", "is not null", None)]
         ):
             raise CompilationError(

@@ -47,29 +47,29 @@ class KeyUpdates:
         news = self._news() if self._has_key else None
         if news is None:
             return
-        own = self._lake.pinned_own(self._this)
+        own = self._lake.catalog.pinned_own(self._this)
         updates, resting = self._view("updates"), self._view("resting")
         query = render("key_updates", log=own, key=self._key)
-        count = self._lake.evaluate(updates, query)
+        count = self._lake.sql.evaluate(updates, query)
         if count and self._find_resting(resting, updates, news, count):
             self._write(own, updates, resting)
-        mark = self._lake.run_of(self._this).key_updates
-        self._lake.set_properties(self._this, {KEY_UPDATES: str(mark)})
-        self._lake.drop_evaluated(self._view(""))
+        mark = self._lake.runs.run_of(self._this).key_updates
+        self._lake.catalog.set_properties(self._this, {KEY_UPDATES: str(mark)})
+        self._lake.sql.drop_evaluated(self._view(""))
 
     def begin_anew(self) -> None:
         """Have all rows looked at again, before they are filled anew."""
-        if self._lake.may_have_key_updates(self._this):
-            self._lake.set_properties(self._this, {KEY_UPDATES: ""})
+        if self._lake.catalog.may_have_key_updates(self._this):
+            self._lake.catalog.set_properties(self._this, {KEY_UPDATES: ""})
 
     def _news(self) -> str | None:
         """The rows of the log that are new to its key updates, to select from; None if there are
         no such rows, or no key updates.
         """
-        table = self._lake.look_at_table(self._this)
-        if table is None or not self._lake.may_have_key_updates(self._this):
+        table = self._lake.catalog.look_at(self._this)
+        if table is None or not self._lake.catalog.may_have_key_updates(self._this):
             return None
-        run, text = self._lake.run_of(self._this), table.properties.get(KEY_UPDATES)
+        run, text = self._lake.runs.run_of(self._this), table.properties.get(KEY_UPDATES)
         try:
             reading = marks.reading(marks.parsed(text) if text else None, table)
         except HistoryLost:
@@ -93,13 +93,13 @@ class KeyUpdates:
 
     def _hold(self, name: str, query: str) -> int:
         # By this process: an evaluated view can't be made of itself.
-        rows = self._lake.arrow(query)
-        self._lake.hold(name, rows)
+        rows = self._lake.sql.arrow(query)
+        self._lake.sql.hold(name, rows)
         return len(rows)
 
     def _write(self, own: str, updates: str, resting: str) -> None:
         found, origins = self._view("found"), self._view("sources")
-        self._lake.evaluate(
+        self._lake.sql.evaluate(
             found,
             render(
                 "values_before",
@@ -112,7 +112,7 @@ class KeyUpdates:
             ),
         )
         self._hold_sources(origins, found)
-        self._lake.change(
+        self._lake.commits.change(
             self._this,
             render(
                 "take_over_values",
@@ -127,12 +127,12 @@ class KeyUpdates:
 
     def _hold_sources(self, name: str, found: str) -> None:
         """Make a view of where rows that rest on others have their values from."""
-        rows = self._lake.query(render("rests_on", found=found, columns=self._columns))
+        rows = self._lake.sql.query(render("rests_on", found=found, columns=self._columns))
         places = sources({row["_place"]: (row["rests_on"], row["columns"]) for row in rows})
         schema = pa.schema(
             {"place": pa.string(), "source": pa.string(), "columns": pa.list_(pa.string())}
         )
-        self._lake.hold(name, pa.Table.from_pylist([each._asdict() for each in places], schema))
+        self._lake.sql.hold(name, pa.Table.from_pylist([each._asdict() for each in places], schema))
 
     def _view(self, name: str) -> str:
         return view_of(self._this, name)

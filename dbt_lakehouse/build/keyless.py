@@ -45,7 +45,7 @@ class KeylessRows(Refolding):
     def losses(self) -> Iterable[Loss]:
         # A value and its mask are two values: rows are told apart by the others.
         others = {*self.fold.beside, *self.fold.masked, *self.run.masked_before}
-        kept = self.lake.columns_kept(self.this, self.fold)
+        kept = self.lake.catalog.columns_kept(self.this, self.fold)
         columns = [name for name in kept if name not in others]
         if columns:
             log = self.run.upstreams[0]

@@ -19,10 +19,8 @@ Condition = tuple[str, str, Any]
 """A column, an operator, a value (``tables.may_have_rows``)."""
 
 
-class Lake(Protocol):
-    """What a model asks of the adapter. Statements are run in the session of the model's thread;
-    tables are dbt's relations, or their names.
-    """
+class Statements(Protocol):
+    """Statements, which run in the session of the model's thread."""
 
     def query(self, sql: str) -> list[dict[str, Any]]:
         """The rows of a query."""
@@ -44,13 +42,39 @@ class Lake(Protocol):
         """Drop the views of rows whose names begin so."""
         ...
 
-    def observed(self, this: Any, query: str, aggregates: Mapping[str, str] | None) -> str:
-        """A query of a model's rows with what is counted while they are written."""
+    def evaluate_states(
+        self, name: str, query: str, of: Fold, as_of: str, is_late: str, *, observed: bool
+    ) -> Found:
+        """Evaluate folded states as a view; their summary."""
         ...
 
-    def look_at_table(self, relation: Any) -> Table | None:
-        """A table as it is now, None if there is none."""
+    def hold_key_ranges(self, name: str, found: Found) -> list[list[str]]:
+        """Hold the ranges of the keys of states as arguments of statements; their ends as SQL."""
         ...
+
+    def hold_key_ranges_of(self, name: str, relation: str, column: str) -> list[list[str]]:
+        """The same for a column of a view."""
+        ...
+
+    def ranges_to_write(self, keys: int) -> int:
+        """Into how many ranges of keys, and files, a first load divides its table."""
+        ...
+
+    def has_evaluated(self, name: str) -> bool:
+        """Whether there is a view of rows of this name."""
+        ...
+
+    def arrow(self, sql: str) -> pa.Table:
+        """The rows of a query as Arrow has them."""
+        ...
+
+    def hold(self, name: str, rows: pa.Table) -> None:
+        """Make a temporary view of rows that this process has."""
+        ...
+
+
+class Catalog(Protocol):
+    """Tables: what there is, what it may hold, its columns and properties."""
 
     def may_have_rows(self, relation: Any, conditions: Sequence[Condition], since: int = 0) -> bool:
         """Whether a table may have rows that meet conditions; False is certain."""
@@ -78,8 +102,112 @@ class Lake(Protocol):
         """A model's own table as it is now, to select from, with all of its columns."""
         ...
 
+    def follow_schema(self, this: Any, query: str) -> None:
+        """Bring the columns of a table up to those of a query."""
+        ...
+
+    def columns_kept(self, this: Any, of: Fold) -> list[str]:
+        """The value columns that a model's table has already, and of their types."""
+        ...
+
+    def has_key_updates(self, run: NodeRun, log: Any) -> bool:
+        """Whether rows of a log may have got values of another key's row since it was read."""
+        ...
+
+    def is_worth_a_question(self, relation: Any) -> bool:
+        """Whether a table is so large that a query pays which finds out what to read of it."""
+        ...
+
+    def set_properties(self, this: Any, properties: Mapping[str, str]) -> None:
+        """Keep texts with a table, by their names."""
+        ...
+
+    def may_have_key_updates(self, log: Any, since: int = 0) -> bool:
+        """Whether a change log may have rows of key updates, written by a commit of a sequence
+        number above ``since``.
+        """
+        ...
+
+    def look_at(self, relation: Any) -> Table | None:
+        """A table as it is now, None if there is none."""
+        ...
+
+
+class Runs(Protocol):
+    """Runs of models of this command."""
+
     def run_of(self, this: Any) -> NodeRun:
         """What a model's compilation has found out."""
+        ...
+
+    def sequence_read_by_all(self, upstream: Any) -> int:
+        """The sequence number up to which all gold tables of namespaces have read a table."""
+        ...
+
+    def run_to_test(self, relation: Any) -> NodeRun | None:
+        """How this command has brought a table up to date; None if its tests look at all of it."""
+        ...
+
+    def begin_run(
+        self,
+        this: Any,
+        upstreams: Sequence[Any],
+        of: Fold | Mapping[str, Any] | None,
+        anew: bool,
+        *,
+        wanted: Wanted = None,
+        follows: bool = False,
+        reason: str | None = None,
+    ) -> NodeRun:
+        """Find out what is new to a model's table, see ``NodeRun``."""
+        ...
+
+
+class Declared(Protocol):
+    """What models are declared to be."""
+
+    def check_contract(self, model: Any, of: Fold, columns: Sequence[str]) -> None:
+        """Stop a model whose contract is enforced if it has other columns."""
+        ...
+
+    def check_contracts_behind(self, log: Any, declared: Mapping[str, Any]) -> None:
+        """The same of the gold tables and histories of a change log that this command builds."""
+        ...
+
+    def may_leave(self, changes: Any, of: Fold) -> bool:
+        """Whether any event of a log may leave columns as they were."""
+        ...
+
+    def may_doubt_key(self, changes: Any) -> bool:
+        """Whether to look for rows that say that the key of a log is none."""
+        ...
+
+    def keep_doubts(self, this: Any, found: Found | Rebuilt) -> None:
+        """Have a model's table note what its new rows say of their key."""
+        ...
+
+    def doubt_of_rows(self, this: Any, of: Fold) -> str | None:
+        """What a run says of a key that seems to be none."""
+        ...
+
+    def log_of_model(self, model: Any) -> Any:
+        """The change log of a gold table or history."""
+        ...
+
+    def taken_events(self) -> TakenEvents:
+        """Which events the project's change logs take."""
+        ...
+
+    def followed(self, log: Mapping[str, Any], relation: Any) -> Mapping[str, Any]:
+        """A change log's declaration with the types that its columns have by now."""
+        ...
+
+
+class Commits(Protocol):
+    """Commits that hold rows together with what they were made of."""
+
+    def observed(self, this: Any, query: str, aggregates: Mapping[str, str] | None) -> str:
+        """A query of a model's rows with what is counted while they are written."""
         ...
 
     def replace(self, this: Any, statement: str, notes: Mapping[str, Any] | None = None) -> str:
@@ -110,118 +238,6 @@ class Lake(Protocol):
         """Stop a model whose table somebody else has written since its run began."""
         ...
 
-    def follow_schema(self, this: Any, query: str) -> None:
-        """Bring the columns of a table up to those of a query."""
-        ...
-
-    def check_contract(self, model: Any, of: Fold, columns: Sequence[str]) -> None:
-        """Stop a model whose contract is enforced if it has other columns."""
-        ...
-
-    def check_contracts_behind(self, log: Any, declared: Mapping[str, Any]) -> None:
-        """The same of the gold tables and histories of a change log that this command builds."""
-        ...
-
-    def count(self, table: str, counters: Mapping[str, int | None], as_of: str) -> None:
-        """Add counters of a table to those of the command, when that is done."""
-        ...
-
-    def tell(self, message: str) -> None:
-        """Tell the user."""
-        ...
-
-    @property
-    def topics(self) -> Any:
-        """``vars.topics``."""
-        ...
-
-    @property
-    def makes_all_anew(self) -> bool:
-        """Whether the command makes all tables anew."""
-        ...
-
-    # -- of folds
-
-    def may_leave(self, changes: Any, of: Fold) -> bool:
-        """Whether any event of a log may leave columns as they were."""
-        ...
-
-    def may_doubt_key(self, changes: Any) -> bool:
-        """Whether to look for rows that say that the key of a log is none."""
-        ...
-
-    def columns_kept(self, this: Any, of: Fold) -> list[str]:
-        """The value columns that a model's table has already, and of their types."""
-        ...
-
-    def has_key_updates(self, run: NodeRun, log: Any) -> bool:
-        """Whether rows of a log may have got values of another key's row since it was read."""
-        ...
-
-    def evaluate_states(
-        self, name: str, query: str, of: Fold, as_of: str, is_late: str, *, observed: bool
-    ) -> Found:
-        """Evaluate folded states as a view; their summary."""
-        ...
-
-    def hold_key_ranges(self, name: str, found: Found) -> list[list[str]]:
-        """Hold the ranges of the keys of states as arguments of statements; their ends as SQL."""
-        ...
-
-    def hold_key_ranges_of(self, name: str, relation: str, column: str) -> list[list[str]]:
-        """The same for a column of a view."""
-        ...
-
-    def ranges_to_write(self, keys: int) -> int:
-        """Into how many ranges of keys, and files, a first load divides its table."""
-        ...
-
-    def keep_doubts(self, this: Any, found: Found | Rebuilt) -> None:
-        """Have a model's table note what its new rows say of their key."""
-        ...
-
-    def doubt_of_rows(self, this: Any, of: Fold) -> str | None:
-        """What a run says of a key that seems to be none."""
-        ...
-
-    def sequence_read_by_all(self, upstream: Any) -> int:
-        """The sequence number up to which all gold tables of namespaces have read a table."""
-        ...
-
-    # -- of their tests
-
-    def run_to_test(self, relation: Any) -> NodeRun | None:
-        """How this command has brought a table up to date; None if its tests look at all of it."""
-        ...
-
-    def log_of_model(self, model: Any) -> Any:
-        """The change log of a gold table or history."""
-        ...
-
-    # -- of events
-
-    def begin_run(
-        self,
-        this: Any,
-        upstreams: Sequence[Any],
-        of: Fold | Mapping[str, Any] | None,
-        anew: bool,
-        *,
-        wanted: Wanted = None,
-        follows: bool = False,
-        reason: str | None = None,
-    ) -> NodeRun:
-        """Find out what is new to a model's table, see ``NodeRun``."""
-        ...
-
-    def is_worth_a_question(self, relation: Any) -> bool:
-        """Whether a table is so large that a query pays which finds out what to read of it."""
-        ...
-
-    def has_evaluated(self, name: str) -> bool:
-        """Whether there is a view of rows of this name."""
-        ...
-
     def execute_noting(self, statement: str, notes: Mapping[str, str]) -> None:
         """Run a statement that writes a table of the lake's own state, and have its commit note
         these.
@@ -232,28 +248,27 @@ class Lake(Protocol):
         """Append rows to a model's table beside those that its run appends."""
         ...
 
-    def set_properties(self, this: Any, properties: Mapping[str, str]) -> None:
-        """Keep texts with a table, by their names."""
+    def has_read_all(self, reader: Any, upstream: Any, wanted: Wanted = None) -> bool:
+        """Whether a table has read all of another, or all that its model wants of it."""
         ...
 
-    def know_schemas(self, texts: str) -> None:
-        """Find the schemas of a registry that framed keys and values name, which are the column
-        ``text`` of a query, for the functions that decode in this model's statements.
+    def write_as_read(self, reader: Any, upstream: Any, statement: str) -> None:
+        """Run a statement that writes to a table what it would read of another: nothing of that is
+        left to it then.
         """
         ...
 
-    def look_function(self, schemas: bool) -> str:
-        """The name of a function that looks at payloads; ``schemas``: whether it needs those that
-        the session has found.
-        """
+
+class Events(Protocol):
+    """What is read for events."""
+
+    @property
+    def topics(self) -> Any:
+        """``vars.topics``."""
         ...
 
     def topic_matcher(self) -> TopicMatcher:
         """What holds topics against the entries of ``vars.topics``."""
-        ...
-
-    def taken_events(self) -> TakenEvents:
-        """Which events the project's change logs take."""
         ...
 
     def looked_input(self, run: NodeRun, topics: Sequence[str] | None) -> LogInput:
@@ -276,24 +291,37 @@ class Lake(Protocol):
         """
         ...
 
-    def has_read_all(self, reader: Any, upstream: Any, wanted: Wanted = None) -> bool:
-        """Whether a table has read all of another, or all that its model wants of it."""
+    def log_input(self, run: NodeRun, log: Mapping[str, Any], part: Part) -> LogInput:
+        """What a run of a change log reads."""
         ...
 
-    def write_as_read(self, reader: Any, upstream: Any, statement: str) -> None:
-        """Run a statement that writes to a table what it would read of another: nothing of that is
-        left to it then.
+    def place_truncates(
+        self,
+        this: Any,
+        events: Callable[[str, str | None], str],
+        newest: int | None,
+        view: str,
+        goes_on: bool,
+    ) -> Placed:
+        """Find the log times of a change log's new events around truncates, see
+        ``truncate_order.place``.
         """
         ...
 
-    # -- of change logs
 
-    def followed(self, log: Mapping[str, Any], relation: Any) -> Mapping[str, Any]:
-        """A change log's declaration with the types that its columns have by now."""
+class Functions(Protocol):
+    """Functions that the session knows."""
+
+    def know_schemas(self, texts: str) -> None:
+        """Find the schemas of a registry that framed keys and values name, which are the column
+        ``text`` of a query, for the functions that decode in this model's statements.
+        """
         ...
 
-    def log_input(self, run: NodeRun, log: Mapping[str, Any], part: Part) -> LogInput:
-        """What a run of a change log reads."""
+    def look_function(self, schemas: bool) -> str:
+        """The name of a function that looks at payloads; ``schemas``: whether it needs those that
+        the session has found.
+        """
         ...
 
     def log_function(
@@ -320,29 +348,42 @@ class Lake(Protocol):
         """
         ...
 
-    def place_truncates(
-        self,
-        this: Any,
-        events: Callable[[str, str | None], str],
-        newest: int | None,
-        view: str,
-        goes_on: bool,
-    ) -> Placed:
-        """Find the log times of a change log's new events around truncates, see
-        ``truncate_order.place``.
-        """
+
+class Lake(Protocol):
+    """What a model asks of the adapter, by what it is of. Tables are dbt's relations, or their
+    names.
+    """
+
+    @property
+    def sql(self) -> Statements: ...
+
+    @property
+    def catalog(self) -> Catalog: ...
+
+    @property
+    def runs(self) -> Runs: ...
+
+    @property
+    def declared(self) -> Declared: ...
+
+    @property
+    def commits(self) -> Commits: ...
+
+    @property
+    def events(self) -> Events: ...
+
+    @property
+    def functions(self) -> Functions: ...
+
+    def tell(self, message: str) -> None:
+        """Tell the user."""
         ...
 
-    def may_have_key_updates(self, log: Any, since: int = 0) -> bool:
-        """Whether a change log may have rows of key updates, written by a commit of a sequence
-        number above ``since``.
-        """
+    def count(self, table: str, counters: Mapping[str, int | None], as_of: str) -> None:
+        """Add counters of a table to those of the command, when that is done."""
         ...
 
-    def arrow(self, sql: str) -> pa.Table:
-        """The rows of a query as Arrow has them."""
-        ...
-
-    def hold(self, name: str, rows: pa.Table) -> None:
-        """Make a temporary view of rows that this process has."""
+    @property
+    def makes_all_anew(self) -> bool:
+        """Whether the command makes all tables anew."""
         ...

@@ -48,7 +48,7 @@ class LogPlaces:
             f"{crossed} rows or truncates came after rows that their source wrote before and behind"
             " them, and find no place between those"
         )
-        return self.lake.begin_run(
+        return self.lake.runs.begin_run(
             self.this,
             run.upstreams,
             log,
@@ -71,16 +71,16 @@ class LogPlaces:
         if not run.may_read(events, "truncates"):
             # A truncate has no key; by that, statistics spare the files without any.
             conditions = [] if log["keyless"] else [(log["key"][0], "is null", None)]
-            if newest == 0 or not self.lake.may_have_rows(self.this, conditions):
+            if newest == 0 or not self.lake.catalog.may_have_rows(self.this, conditions):
                 return Placed(newest=0)
 
         def events_near(part: str, near: str | None) -> str:
             return self.rows.read(run, Part(part), near)
 
-        return self.lake.place_truncates(
+        return self.lake.events.place_truncates(
             self.this, events_near, newest, view_of(self.this, "places"), run.is_incremental
         )
 
     def _has_rows_without_payloads(self, run: NodeRun) -> bool:
         query = render("rows_without_payloads", log=self.this, payloads=run.origin)
-        return bool(self.lake.query(query))
+        return bool(self.lake.sql.query(query))

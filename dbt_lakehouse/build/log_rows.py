@@ -62,7 +62,7 @@ def read(
 
 def _input(lake: Lake, of: NodeRun | AllThere, log: Log, which: Part) -> LogInput:
     if isinstance(of, NodeRun):
-        return lake.log_input(of, log, which)
+        return lake.events.log_input(of, log, which)
     return LogInput(
         payloads=str(of.payloads),
         topics=None,
@@ -140,7 +140,7 @@ class LogRows:
         conditions = declarations.payload_conditions(self.log)
         payloads = part("payloads", "payloads_to_read", found, format_sql, conditions)
         schemas = self._decoding.know_schemas_of(payloads, format_sql)
-        function = self._decoding.lake.log_function(self._name, self.log, keys, schemas)
+        function = self._decoding.lake.functions.log_function(self._name, self.log, keys, schemas)
         events = part(
             "payloads",
             "events_in",
@@ -161,7 +161,7 @@ class LogRows:
         given if events with other keys come before all others: what fields of the key were called
         in those, by their names.
         """
-        function = self._decoding.lake.typed_rows(self._name, self.log, keys, former)
+        function = self._decoding.lake.functions.typed_rows(self._name, self.log, keys, former)
         # A record's digest is none of the columns.
         is_of_record = self.log["namespace"] is not None
         record_key = "cast(null as string)" if is_of_record else "record_key"
@@ -174,4 +174,4 @@ class LogRows:
 
     def fitting(self, columns: Sequence[str]) -> str:
         """The name of a function that gives what of misfits has a place in some columns."""
-        return self._decoding.lake.typed_misfits(self._name, self.log, columns)
+        return self._decoding.lake.functions.typed_misfits(self._name, self.log, columns)

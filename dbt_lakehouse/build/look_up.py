@@ -72,7 +72,7 @@ class LookUp:
         self._asked: Final = asked
         log = run.upstreams[0]
         self._log: Final = pinned(log, run.snapshot_of(log))
-        self._gold: Final = lake.pinned_own(model.this)
+        self._gold: Final = lake.catalog.pinned_own(model.this)
         plan = asked.plan
         self._states: Final = asked.states if plan.all_keys or plan.late_keys else None
         """The states of the new events, None if none of their keys is looked up."""
@@ -81,7 +81,7 @@ class LookUp:
         """Look up what is to be looked up."""
         asked, view = self._asked, self._view
         refolded = self._evaluate_refolded()
-        self._lake.evaluate(
+        self._lake.sql.evaluate(
             view("unsettled"),
             render(
                 "unsettled_keys",
@@ -92,8 +92,8 @@ class LookUp:
                 refolded=refolded,
             ),
         )
-        self._lake.evaluate(view("known"), self._known_states(self._ranges(refolded)))
-        misplaced = self._lake.evaluate(
+        self._lake.sql.evaluate(view("known"), self._known_states(self._ranges(refolded)))
+        misplaced = self._lake.sql.evaluate(
             view("misplaced"),
             render(
                 "misplaced_keys",
@@ -108,7 +108,7 @@ class LookUp:
         )
         forgotten = self._late_after_purge()
         beyond = self._read_whole_log() if misplaced else 0
-        self._lake.define(
+        self._lake.sql.define(
             view("events_to_fold"),
             render(
                 "events_to_fold",
@@ -137,7 +137,7 @@ class LookUp:
         if not (new_truncates or of_sources or asked.plan.resting or to_fill):
             return None
         name = self._view("refolded")
-        self._lake.evaluate(
+        self._lake.sql.evaluate(
             name,
             render(
                 "refolded_keys",
@@ -167,8 +167,8 @@ class LookUp:
             and refolded is None
             and (plan.all_keys or self._run.suits_small)
         ):
-            return self._lake.hold_key_ranges(name, found)
-        return self._lake.hold_key_ranges_of(name, self._view("unsettled"), self._fold.key[0])
+            return self._lake.sql.hold_key_ranges(name, found)
+        return self._lake.sql.hold_key_ranges_of(name, self._view("unsettled"), self._fold.key[0])
 
     def _known_states(self, ranges: list[list[str]]) -> str:
         fold, truncates = self._fold, self._asked.truncates
@@ -207,8 +207,8 @@ class LookUp:
         view = self._view
         deletes = None
         if self._fold.namespace is not None:
-            deletes = pinned_now(self._lake, self._lake.relation_of("set_less_deletes"))
-        self._lake.evaluate(
+            deletes = pinned_now(self._lake, self._lake.catalog.relation_of("set_less_deletes"))
+        self._lake.sql.evaluate(
             view("log"),
             part(
                 "events",

@@ -71,14 +71,14 @@ def pinned(table: Any, snapshot: str) -> str:
 
 def value_of(lake: Lake, query: str) -> Any:
     """The one value that a query gives."""
-    (row,) = lake.query(query)
+    (row,) = lake.sql.query(query)
     (found,) = row.values()
     return found
 
 
 def pinned_now(lake: Lake, table: Any) -> str:
     """A table as it is now, to select from."""
-    now = lake.look_at_table(table)
+    now = lake.catalog.look_at(table)
     assert now is not None
     return pinned(table, now.snapshot)
 
@@ -98,7 +98,7 @@ class Building(ABC):
         """What the model's compilation has found out. Raises ``CompilationError`` if that has not
         asked what is new.
         """
-        return self.lake.run_of(self.this)
+        return self.lake.runs.run_of(self.this)
 
     @abstractmethod
     def build(self) -> Built:
@@ -126,24 +126,24 @@ class Building(ABC):
 
     def has_rows(self, query: str) -> bool:
         """Whether a query gives any row."""
-        return bool(self.lake.query(f"select 1 from ({query}) limit 1"))
+        return bool(self.lake.sql.query(f"select 1 from ({query}) limit 1"))
 
     def replaced(self, query: str, notes: Mapping[str, Any] | None = None) -> Built:
         """Make the table anew of a query, and note with its rows what was read."""
         statement = self.model.created(query)
-        return Built(self.lake.replace(self.this, statement, notes), statement)
+        return Built(self.lake.commits.replace(self.this, statement, notes), statement)
 
     def appended(self, query: str, notes: Mapping[str, Any] | None = None) -> Built:
         """Add a query's rows to the table, and note with them what was read."""
-        return Built(self.lake.append(self.this, query, notes), query)
+        return Built(self.lake.commits.append(self.this, query, notes), query)
 
     def written(self, statement: str, notes: Mapping[str, Any] | None = None) -> Built:
         """Run a statement that writes the table, and note with its rows what was read."""
-        return Built(self.lake.write_table(self.this, statement, notes), statement)
+        return Built(self.lake.commits.write_table(self.this, statement, notes), statement)
 
     def unchanged(self, message: str = "nothing new") -> Built:
         """Leave the table as it is, for there is nothing to do."""
-        self.lake.note_moved(self.this)
+        self.lake.commits.note_moved(self.this)
         return Built(message)
 
     def refuse_loss(self) -> None:
@@ -193,7 +193,7 @@ class Building(ABC):
 
     def _places(self, table: Any) -> str:
         """Where a table's rows are from."""
-        parent = "_position." if "_position" in self.lake.columns_of(table) else ""
+        parent = "_position." if "_position" in self.lake.catalog.columns_of(table) else ""
         return ", ".join(f"{parent}{name}" for name in ("topic", "partition", "offset"))
 
 
@@ -212,7 +212,7 @@ class AppendOnly(Building):
             return self.replaced(self.model.sql)
         if not self.run.has_news:
             return self.unchanged()
-        self.lake.follow_schema(self.this, self.model.sql)
+        self.lake.catalog.follow_schema(self.this, self.model.sql)
         return self.appended(self.model.sql)
 
 
@@ -224,7 +224,7 @@ class StateTable(Building):
 
     def build(self) -> Built:
         """Make the table, and merge what is new into it."""
-        self.lake.own_table(self.model.node["name"])
+        self.lake.catalog.own_table(self.model.node["name"])
         if not self.model.node["refs"] or not self.run.has_news:
             return self.unchanged()
         key = self.model.node["config"]["unique_key"]

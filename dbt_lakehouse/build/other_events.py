@@ -40,7 +40,7 @@ class OtherEvents(Building):
         change = self._changed_logs()
         built = self._brought_up(before, change)
         judge_tombstones(self)
-        self.lake.drop_evaluated(self.view(""))
+        self.lake.sql.drop_evaluated(self.view(""))
         return built
 
     def _brought_up(self, before: str | None, change: Changed | None) -> Built:
@@ -56,7 +56,7 @@ class OtherEvents(Building):
         if not run.has_news and change is None:
             return self.unchanged()
         if not self._has_payloads():
-            self.lake.note(self.this)
+            self.lake.commits.note(self.this)
             return Built("nothing new")
         self._keep_log_times()
         return self.appended(self._untaken(self.model.sql), _LOOKING)
@@ -69,7 +69,7 @@ class OtherEvents(Building):
         """Of a query's events those that no log takes; what is counted is counted of all of them,
         of which a row may stand for many.
         """
-        events = self.lake.observed(self.this, query, source_filter.aggregates("events"))
+        events = self.lake.commits.observed(self.this, query, source_filter.aggregates("events"))
         return render("untaken", events=events)
 
     # -- what change logs take
@@ -78,12 +78,12 @@ class OtherEvents(Building):
         """What the project's change logs take otherwise than when the rows were brought up to
         them; None for nothing. What is committed from now on notes them.
         """
-        table, run = self.lake.look_at_table(self.this), self.run
+        table, run = self.lake.catalog.look_at(self.this), self.run
         before = None if table is None else text_of(table)
-        now = self.lake.taken_events()
+        now = self.lake.declared.taken_events()
         run.notes_beside, run.properties_beside = now.notes, now.properties
         if table is not None and run.is_incremental and before != now.text:
-            self.lake.set_properties(self.this, now.properties)
+            self.lake.catalog.set_properties(self.this, now.properties)
         return now.changed(before)
 
     def _follow_logs(self, change: Changed) -> None:
@@ -95,15 +95,15 @@ class OtherEvents(Building):
         comes, leaves = change.come != "false", change.left != "false"
         if not comes and not leaves:
             return
-        taken, left = self.lake.taken_events(), None
+        taken, left = self.lake.declared.taken_events(), None
         if leaves:
-            decoding = Decoding(self.lake, self.lake.topics, runs=True)
+            decoding = Decoding(self.lake, self.lake.events.topics, runs=True)
             left = decoding.events_of(
-                self.lake.looked_input(self.run, None),
+                self.lake.events.looked_input(self.run, None),
                 of_events=[f"({change.left})", f"not ({taken.condition})"],
             )
         statement = render("follow_logs", events=self.this, taken=taken, comes=comes, left=left)
-        self.lake.change(self.this, statement, taken.notes)
+        self.lake.commits.change(self.this, statement, taken.notes)
 
     # -- log times
 
@@ -111,19 +111,21 @@ class OtherEvents(Building):
         """Keep the log times that were found for new payloads while the model was compiled, in
         place of what a run has kept that was cut off behind it.
         """
-        run, name = self.run, self.lake.own_table("log_times")
-        table, reading = self.lake.look_at_table(name), run.reading(run.origin)
+        run, name = self.run, self.lake.catalog.own_table("log_times")
+        table, reading = self.lake.catalog.look_at(name), run.reading(run.origin)
         since = reading.since
         assert table is not None
         held = marks.marks_of(table).get(str(run.origin))
         if since is None and table.may_have_rows:
-            self.lake.execute(f"delete from {name}")
+            self.lake.sql.execute(f"delete from {name}")
         elif since is not None and held is not None and held.sequence > since.sequence:
             rows = f"select topic, partition, offset from {run.rows(run.origin)}"
-            self.lake.execute(f"delete from {name} where (topic, partition, offset) in ({rows})")
+            self.lake.sql.execute(
+                f"delete from {name} where (topic, partition, offset) in ({rows})"
+            )
         found = self.view("corrections")
-        if self.lake.has_evaluated(found):
-            self.lake.execute_noting(
+        if self.lake.sql.has_evaluated(found):
+            self.lake.commits.execute_noting(
                 f"insert into {name} select * from {found}",
                 marks.noted({str(run.origin): reading.until}),
             )
@@ -134,10 +136,10 @@ class OtherEvents(Building):
         """The change_events that there was in place of it, to select from; None if there is none to
         take over.
         """
-        if self.lake.look_at_table(self.this) is not None or self.lake.makes_all_anew:
+        if self.lake.catalog.look_at(self.this) is not None or self.lake.makes_all_anew:
             return None
         name = moving.before_of(str(self.this))
-        table = self.lake.look_at_table(name)
+        table = self.lake.catalog.look_at(name)
         if table is None or str(self.run.origin) not in marks.marks_of(table):
             return None
         return f"{name} version as of {table.snapshot}"
@@ -147,10 +149,10 @@ class OtherEvents(Building):
         has read bronze, and what it keeps is kept on.
         """
         run, name = self.run, moving.before_of(str(self.this))
-        table = self.lake.look_at_table(name)
+        table = self.lake.catalog.look_at(name)
         assert table is not None
         self._move_log_times(before, table)
-        query = render("events_before", before=before, taken=self.lake.taken_events())
+        query = render("events_before", before=before, taken=self.lake.declared.taken_events())
         events = self._untaken(query)
         run.keeps[LOG_TIMES] = kept(table, LOG_TIMES)
         bronze = str(run.origin)
@@ -164,9 +166,9 @@ class OtherEvents(Building):
 
     def _move_log_times(self, before: str, table: Table) -> None:
         """Keep the log times that change_events has given."""
-        name, bronze = self.lake.own_table("log_times"), str(self.run.origin)
-        self.lake.execute(f"delete from {name}")
-        self.lake.execute_noting(
+        name, bronze = self.lake.catalog.own_table("log_times"), str(self.run.origin)
+        self.lake.sql.execute(f"delete from {name}")
+        self.lake.commits.execute_noting(
             f"insert into {name} select distinct topic, partition, offset, log_time"
             f" from {before} where not log_time <=> timestamp",
             marks.noted({bronze: marks.marks_of(table)[bronze]}),
@@ -191,19 +193,19 @@ def looked_events(of: Compiling) -> str:
         "other_events",
         payloads=formatted,
         format=format_sql,
-        look=of.lake.look_function(of.decoding.know_schemas_of(formatted, format_sql)),
+        look=of.lake.functions.look_function(of.decoding.know_schemas_of(formatted, format_sql)),
         corrections=corrections,
-        taken=of.lake.taken_events(),
+        taken=of.lake.declared.taken_events(),
     )
 
 
 def _new_partitions(of: Compiling, payloads: str) -> list[Partition]:
     """The partitions that new payloads have come from, asked for once."""
-    run = of.lake.run_of(of.this)
+    run = of.lake.runs.run_of(of.this)
     if not run.has_news:
         return []
     query = render("new_partitions", payloads=payloads, is_small=run.is_small)
-    return [{**row, **json.loads(row["name"])} for row in of.lake.query(query)]
+    return [{**row, **json.loads(row["name"])} for row in of.lake.sql.query(query)]
 
 
 def _format_of(of: Compiling, partitions: Sequence[Partition]) -> str:
@@ -212,9 +214,9 @@ def _format_of(of: Compiling, partitions: Sequence[Partition]) -> str:
     """
     in_order = sorted(partitions, key=itemgetter("landed_at"), reverse=True)
     first = {each["topic"]: each["landed_at"] for each in in_order}
-    found = formats.formats_then(None, first, of.lake.topic_matcher)
+    found = formats.formats_then(None, first, of.lake.events.topic_matcher)
     newest = {topic: each.since[-1][1] for topic, each in found.items()}
-    run = of.lake.run_of(of.this)
+    run = of.lake.runs.run_of(of.this)
     run.formats = {topic: (first[topic], newest[topic]) for topic in found}
     return formats.format_sql(found)
 
@@ -232,14 +234,14 @@ def _log_time_corrections(
         return f"({_corrections_sql(payloads, None, earlier)})"
     if not partitions:
         return None
-    run = of.lake.run_of(of.this)
+    run = of.lake.runs.run_of(of.this)
     earlier = _earlier_log_times(run, of.reads["log_times"]) if run.is_incremental else None
     times = log_times(partitions, _known_log_times(of.lake, run, earlier))
     run.keeps[LOG_TIMES] = times.known
     if not times.needs_correction:
         return None
     name = view_of(of.this, "corrections")
-    found = of.lake.evaluate(name, _corrections_sql(payloads, times.carried, earlier))
+    found = of.lake.sql.evaluate(name, _corrections_sql(payloads, times.carried, earlier))
     return name if found > 0 else None
 
 
@@ -262,5 +264,5 @@ def _known_log_times(lake: Lake, run: NodeRun, earlier: str | None) -> Known:
     held: Known | None = kept(run.table, LOG_TIMES)
     if held is not None:
         return held
-    rows = lake.query(render("last_log_times", earlier=earlier))
+    rows = lake.sql.query(render("last_log_times", earlier=earlier))
     return {row["name"]: [row["last_offset"], row["log_time"]] for row in rows}

@@ -10,8 +10,8 @@ def quarantined_payloads(of: Compiling) -> str:
     """What could not be decoded, with its bytes."""
     events, payloads = of.new_rows(of.reads["events"], wanted="invalid"), of.reads["payloads"]
     near = None
-    if of.is_building and of.lake.run_of(of.this).has_news:
-        if of.lake.is_worth_a_question(payloads):
+    if of.is_building and of.lake.runs.run_of(of.this).has_news:
+        if of.lake.catalog.is_worth_a_question(payloads):
             invalid = f"(select * from {events} where operation = 'invalid')"
             near = near_positions(of.lake, invalid)
     return render("quarantined_payloads", events=events, payloads=payloads, near=near)

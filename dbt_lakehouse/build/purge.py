@@ -19,33 +19,33 @@ def purge(lake: Lake, this: Any, as_of: str, days: float) -> None:
     that some are gone, and is built anew (``dbt_lakehouse.runs.model_run``).
     """
     # Most runs have nothing to forget, and find out without a query.
-    if not lake.may_have_rows(
+    if not lake.catalog.may_have_rows(
         this,
         [("recorded_at", "<=", (as_of, days)), ("scope", "not starting with", "truncated:")],
     ):
         return
     old = view_of(this, "old")
     # Rows are chosen by a column of Iceberg's own, which a delete can't ask for.
-    lake.evaluate(
+    lake.sql.evaluate(
         old,
         render(
             "old_states",
             deleted_keys=this,
             as_of=as_of,
             seconds=days * 86400,
-            sequence=lake.sequence_read_by_all(this),
+            sequence=lake.runs.sequence_read_by_all(this),
         ),
     )
-    (found,) = lake.query(render("summary_of_purge", old=old))
+    (found,) = lake.sql.query(render("summary_of_purge", old=old))
     if found["keys"]:
-        table = lake.look_at_table(this)
+        table = lake.catalog.look_at(this)
         horizon = max(found["horizon"] or "", (table and table.noted(HORIZON)) or "")
         notes = {HORIZON: horizon}
         if found["sequence"] is not None:
             notes[PURGED] = found["sequence"]
         # Before the states go: who finds neither would take a late event for the first.
-        lake.note(this, notes)
-        lake.execute(render("forget_old_states", deleted_keys=this, old=old))
+        lake.commits.note(this, notes)
+        lake.sql.execute(render("forget_old_states", deleted_keys=this, old=old))
         lake.count(f"{this.schema}.{this.identifier}", {"purged_keys": found["keys"]}, as_of)
         lake.tell(f"{this}: purged {found['keys']} states, horizon {horizon}")
-    lake.drop_evaluated(view_of(this, ""))
+    lake.sql.drop_evaluated(view_of(this, ""))

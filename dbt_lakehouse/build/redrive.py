@@ -36,9 +36,9 @@ def redrive(lake: Lake, tables: Tables, codes: Sequence[str], topics: Sequence[s
     without the invalid ones).
     """
     events, quarantine, payloads, logs = tables
-    follows = lake.has_read_all(quarantine, events, "invalid")
+    follows = lake.commits.has_read_all(quarantine, events, "invalid")
     now = pinned_now(lake, events)
-    lake.evaluate(
+    lake.sql.evaluate(
         "redrive_payloads",
         render(
             "redrive_payloads",
@@ -49,20 +49,20 @@ def redrive(lake: Lake, tables: Tables, codes: Sequence[str], topics: Sequence[s
             topics=topics,
         ),
     )
-    decoding = Decoding(lake, lake.topics, runs=True)
+    decoding = Decoding(lake, lake.events.topics, runs=True)
     decoded = decoding.decoded_events("redrive_payloads")
-    lake.evaluate("redrive_events", render("redrive_events", decoded=decoded))
-    lake.evaluate("redrive_missing", render("redrive_missing", events=now, logs=logs))
-    (outcome,) = lake.query(render("redrive_outcome"))
+    lake.sql.evaluate("redrive_events", render("redrive_events", decoded=decoded))
+    lake.sql.evaluate("redrive_missing", render("redrive_missing", events=now, logs=logs))
+    (outcome,) = lake.sql.query(render("redrive_outcome"))
     if outcome["rows"] > 0:
-        columns = ", ".join(quoted(lake.columns_of(events)))
-        lake.execute(f"insert into {events} ({columns}) select {columns} from redrive_missing")
+        columns = ", ".join(quoted(lake.catalog.columns_of(events)))
+        lake.sql.execute(f"insert into {events} ({columns}) select {columns} from redrive_missing")
     if outcome["payloads"] > 0:
-        lake.execute(render("delete_redriven", relation=events, only_invalid=True))
-        lake.execute(render("delete_redriven", relation=quarantine, only_invalid=False))
+        lake.sql.execute(render("delete_redriven", relation=events, only_invalid=True))
+        lake.sql.execute(render("delete_redriven", relation=quarantine, only_invalid=False))
         # Of one that is behind, the next run adds them with all else that is new.
         if follows:
             again = render("quarantine_again", quarantine=quarantine)
-            lake.write_as_read(quarantine, events, again)
-    lake.execute(render("redriven", outcome=outcome))
-    lake.drop_evaluated("redrive_")
+            lake.commits.write_as_read(quarantine, events, again)
+    lake.sql.execute(render("redriven", outcome=outcome))
+    lake.sql.drop_evaluated("redrive_")

@@ -33,34 +33,34 @@ class Remembered:
         self._model: Final = model
         self._fold: Final = fold
         self._truncates: Final = truncates_scope(model)
-        self.table: Final = lake.own_table("deleted_keys")
+        self.table: Final = lake.catalog.own_table("deleted_keys")
         self.scopes: Final = (model.scope, self._truncates)
 
     @property
     def horizon(self) -> str | None:
         """Up to when states were forgotten, as text; None for never."""
-        table = self._lake.look_at_table(self.table)
+        table = self._lake.catalog.look_at(self.table)
         return None if table is None else table.noted(HORIZON)
 
     def has_states(self) -> bool:
         """Whether there may be states of the table's keys."""
-        return self._lake.may_have_rows(self.table, [("scope", "=", self._model.scope)])
+        return self._lake.catalog.may_have_rows(self.table, [("scope", "=", self._model.scope)])
 
     def has_truncates(self) -> bool:
         """Whether there may be truncates of the table."""
-        return self._lake.may_have_rows(self.table, [("scope", "=", self._truncates)])
+        return self._lake.catalog.may_have_rows(self.table, [("scope", "=", self._truncates)])
 
     def has_deletes(self, namespace: str, since: int = 0) -> bool:
         """Whether there may be deletes without a set, of commits above a sequence number."""
         scope = f"{OF_NAMESPACES}{namespace}"
-        return self._lake.may_have_rows(self.table, [("scope", "=", scope)], since=since)
+        return self._lake.catalog.may_have_rows(self.table, [("scope", "=", scope)], since=since)
 
     def newest(self) -> Newest:
         """The newest of all that is known of the table's keys, which it takes a query to find."""
         query = render(
             "newest_known", table=self._model.this, deleted_keys=self.table, scopes=self.scopes
         )
-        (row,) = self._lake.query(query)
+        (row,) = self._lake.sql.query(query)
         return Newest(*row.values())
 
     def find_truncates(self, log: str, remembered: str | None) -> list[Truncate]:
@@ -74,8 +74,8 @@ class Remembered:
             remembered=remembered,
             scope=self._truncates,
         )
-        found = [folds.truncate(row) for row in self._lake.query(query)]
-        self._lake.define(
+        found = [folds.truncate(row) for row in self._lake.sql.query(query)]
+        self._lake.sql.define(
             view_of(self._model.this, "truncates"),
             render("truncates", truncates=found, several_sources=self._fold.several_sources),
         )
@@ -86,14 +86,14 @@ class Remembered:
         the log has may have been declared anew.
         """
         if truncates:
-            self._lake.refuse_overtaken(self._model.this)
+            self._lake.commits.refuse_overtaken(self._model.this)
         if rebuild and self.has_truncates():
-            self._lake.execute(
+            self._lake.sql.execute(
                 render("forget_truncates", deleted_keys=self.table, scope=self._truncates)
             )
         new = [each for each in truncates if each.is_new]
         if new:
-            self._lake.execute(
+            self._lake.sql.execute(
                 render(
                     "remember_truncates",
                     deleted_keys=self.table,
@@ -105,8 +105,8 @@ class Remembered:
 
     def keep_absent(self, states: str, *, refolded: bool) -> None:
         """Keep the keys of folded states that end absent, see ``sql/remember_absent_keys.sql``."""
-        self._lake.refuse_overtaken(self._model.this)
-        self._lake.execute(
+        self._lake.commits.refuse_overtaken(self._model.this)
+        self._lake.sql.execute(
             render(
                 "remember_absent_keys",
                 deleted_keys=self.table,
@@ -120,7 +120,7 @@ class Remembered:
 
     def forget_unknown(self, log: str, deletes: str | None) -> None:
         """Forget the states of keys that the log does not have, or no longer."""
-        self._lake.execute(
+        self._lake.sql.execute(
             render(
                 "forget_unknown_keys",
                 deleted_keys=self.table,

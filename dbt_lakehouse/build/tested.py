@@ -36,7 +36,7 @@ class DataTests:
             "no_absent_keys",
             fold=self.fold,
             gold=self.table,
-            deleted_keys=self.lake.relation_of("deleted_keys"),
+            deleted_keys=self.lake.catalog.relation_of("deleted_keys"),
             scope=f"{self.table.schema}.{self.table.identifier}",
             keys=self.touched_keys(),
             built_as_of=self.built_as_of(),
@@ -57,10 +57,10 @@ class DataTests:
     def _held_against(self) -> Mapping[str, Any]:
         deletes = None
         if self.fold.namespace is not None:
-            deletes = pinned_now(self.lake, self.lake.relation_of("set_less_deletes"))
+            deletes = pinned_now(self.lake, self.lake.catalog.relation_of("set_less_deletes"))
         return {
             "fold": self.fold,
-            "log": pinned_now(self.lake, self.lake.log_of_model(self.table)),
+            "log": pinned_now(self.lake, self.lake.declared.log_of_model(self.table)),
             "deletes": deletes,
             "keys": self.touched_keys(),
             "built_as_of": self.built_as_of(),
@@ -68,12 +68,12 @@ class DataTests:
 
     def built_as_of(self) -> str:
         """The moment that the table was last built for, as text: what expiry is judged by."""
-        now = self.lake.look_at_table(self.table)
+        now = self.lake.catalog.look_at(self.table)
         return (None if now is None else now.noted(AS_OF)) or self.as_of
 
     def touched_keys(self) -> str | None:
         """SQL of the keys that this command may have changed; None for all."""
-        run, of = self.lake.run_to_test(self.table), self.fold
+        run, of = self.lake.runs.run_to_test(self.table), self.fold
         if run is None or may_have_new_truncates(self.lake, run, of):
             return None
         log, *others = run.upstreams

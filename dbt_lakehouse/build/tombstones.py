@@ -30,23 +30,23 @@ def judge_tombstones(model: Building) -> None:
     lake, this = model.lake, model.this
     if judging.windows and _finds_deletes(model, judging):
         deletes = model.view("deletes")
-        lake.append_more(this, f"select * from {deletes}", source_filter.aggregates())
+        lake.commits.append_more(this, f"select * from {deletes}", source_filter.aggregates())
         found = model.value(f"select count(*) from {deletes}")
         lake.tell(f"{this}: {found} tombstones of compacted topics judged")
     # As far as bronze was read, all is judged that other_events has looked at.
-    table = lake.look_at_table(this)
+    table = lake.catalog.look_at(this)
     if table is not None:
         until = model.run.reading(model.run.origin).until
-        lake.set_properties(this, {compaction.PROPERTY: judging.kept(until, table)})
+        lake.catalog.set_properties(this, {compaction.PROPERTY: judging.kept(until, table)})
 
 
 def _judging(model: Building) -> Judging | None:
     """What is to be judged; None where no topic counts as compacted, or none has anything new."""
     lake, run = model.lake, model.run
-    said = any(rule.compacted for rule in topic_rules(lake.topics))
-    if not said and not lake.compacted_topics():
+    said = any(rule.compacted for rule in topic_rules(lake.events.topics))
+    if not said and not lake.events.compacted_topics():
         return None
-    table, bronze = lake.look_at_table(model.this), run.table_of(run.origin)
+    table, bronze = lake.catalog.look_at(model.this), run.table_of(run.origin)
     if table is None or bronze is None:
         return None
     before = compaction.judged(table)
@@ -57,15 +57,15 @@ def _judging(model: Building) -> Judging | None:
     query = render(
         "unjudged_events",
         payloads=payloads.sql(str(run.origin)),
-        log_times=lake.corrected_log_times(),
+        log_times=lake.events.corrected_log_times(),
         events=own.sql(str(model.this)),
     )
-    return _windows(model, before, [TopicNews(**row) for row in lake.query(query)])
+    return _windows(model, before, [TopicNews(**row) for row in lake.sql.query(query)])
 
 
 def _windows(model: Building, before: Judged, new: list[TopicNews]) -> Judging:
     topics = sorted(before.topics.keys() | {each.topic for each in new})
-    found = model.lake.compaction_of(topics)
+    found = model.lake.events.compaction_of(topics)
     return compaction.judging(before, new, lambda topic: bool(found[topic]))
 
 
@@ -73,21 +73,21 @@ def _finds_deletes(model: Building, judging: Judging) -> bool:
     """Whether tombstones stand for anything: the view ``deletes``."""
     lake, tombstones = model.lake, model.view("tombstones")
     in_windows = _events_of_topics(model, judging, f"({judging.condition()})")
-    if not lake.evaluate(tombstones, render("open_tombstones", events=in_windows)):
+    if not lake.sql.evaluate(tombstones, render("open_tombstones", events=in_windows)):
         return False
     query = render(
         "judged_tombstones",
         open_tombstones=tombstones,
         events=_events_of_topics(model, judging, "true"),
     )
-    return lake.evaluate(model.view("deletes"), query) > 0
+    return lake.sql.evaluate(model.view("deletes"), query) > 0
 
 
 def _events_of_topics(model: Building, judging: Judging, condition: str) -> str:
     """The events of some topics whose payloads meet a condition, with all that was added to these
     topics.
     """
-    decoding = Decoding(model.lake, model.lake.topics, runs=True)
+    decoding = Decoding(model.lake, model.lake.events.topics, runs=True)
     return decoding.events_of(
-        model.lake.looked_input(model.run, judging.topic_names()), [condition]
+        model.lake.events.looked_input(model.run, judging.topic_names()), [condition]
     )

@@ -1,49 +1,63 @@
-"""What macros can ask of the lake: methods of ``adapter``, answered without SQL where Iceberg
-itself knows.
+"""dbt's adapter: what dbt asks of the lake itself, and what our macros ask of it as methods of
+``adapter``. Both are answered by the parts of ``SparkLake``, and without SQL where Iceberg knows.
 """
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from functools import cache
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from dbt.adapters.base.meta import available
 from dbt.adapters.base.relation import BaseRelation
+from dbt.adapters.contracts.connection import AdapterRequiredConfig
 from dbt.adapters.contracts.macros import MacroResolverProtocol
 from dbt.adapters.contracts.relation import RelationConfig, RelationType
 from dbt.adapters.spark.column import SparkColumn
+from dbt.adapters.spark.impl import SparkAdapter
 from dbt_common.clients.agate_helper import DEFAULT_TYPE_TESTER, merge_tables
 from dbt_common.exceptions import DbtRuntimeError
-from py4j.protocol import Py4JJavaError
-from pyspark.errors.exceptions.captured import CapturedException
 
-from dbt.adapters.lakehouse.base import told
-from dbt.adapters.lakehouse.building import BuildAdapter
-from dbt.adapters.lakehouse.connections import COMMANDS_THAT_LAND, LOGGER
-from dbt_lakehouse import findings
-from dbt_lakehouse.declared import misfits, namesakes
+from dbt.adapters.lakehouse.connections import LOGGER, LakehouseConnectionManager
+from dbt.adapters.lakehouse.lake import SparkLake
+from dbt.adapters.lakehouse.lake.runs import RAW_PAYLOADS
+from dbt.adapters.lakehouse.landing import Landing
+from dbt.adapters.lakehouse.told import told
+from dbt_lakehouse.build import history, redrive, templates
+from dbt_lakehouse.build.change_log import change_log_sql
+from dbt_lakehouse.build.compiling import Compiling, near_positions
+from dbt_lakehouse.build.current_state import CurrentState, fold_of_all
+from dbt_lakehouse.build.decoding import Decoding
+from dbt_lakehouse.build.keyless import current_rows_sql
+from dbt_lakehouse.build.kinds import KINDS, MODELS
+from dbt_lakehouse.build.log_rows import read
+from dbt_lakehouse.build.model import Built, Model
+from dbt_lakehouse.build.purge import purge
+from dbt_lakehouse.build.tested import TESTS, DataTests
+from dbt_lakehouse.declared import declarations, namesakes
 from dbt_lakehouse.declared.catalog_columns import columns_to_come, shown_type
-from dbt_lakehouse.errors import LakehouseError
+from dbt_lakehouse.declared.fold_of_log import Fold
 from dbt_lakehouse.lake.catalog import CATALOG
 from dbt_lakehouse.lake.iceberg import expire_own_history
-from dbt_lakehouse.landing.stalled import TopicsStalledError
+from dbt_lakehouse.lake.tables import Table
 from dbt_lakehouse.maintenance import policy, run
-from dbt_lakehouse.runs import commits, tables
-from dbt_lakehouse.spark.rows import collected
-from dbt_lakehouse.telling import telling
+from dbt_lakehouse.runs import commits, graph, tables
+from dbt_lakehouse.runs.log_input import Part
+from dbt_lakehouse.runs.model_run import NodeRun
+from dbt_lakehouse.texts import sql_text
 
 if TYPE_CHECKING:
     import agate
-    from pyspark.sql import Row
 
 
-class LakehouseAdapter(BuildAdapter):
+class LakehouseAdapter(SparkAdapter):
     """dbt-spark's adapter for Iceberg tables in the Spark session of this process."""
 
-    _stalled: Mapping[str, LakehouseError] = MappingProxyType({})
-    _landed: Sequence[str] = ()
+    ConnectionManager = LakehouseConnectionManager
+    connections: LakehouseConnectionManager
+
+    def __init__(self, config: AdapterRequiredConfig, mp_context: Any) -> None:
+        super().__init__(config, mp_context)
+        self.lake: Final = SparkLake(self)
+        self._landing: Final = Landing(self.lake)
 
     def set_macro_resolver(self, macro_resolver: MacroResolverProtocol) -> None:
         """dbt calls it once it has parsed the project, before it does anything else."""
@@ -56,7 +70,7 @@ class LakehouseAdapter(BuildAdapter):
 
     @told
     def list_schemas(self, database: str) -> list[str]:
-        return tables.schemas_of(self.spark)
+        return tables.schemas_of(self.lake.spark)
 
     def check_schema_exists(self, database: str, schema: str) -> bool:
         return schema in self.list_schemas(database)
@@ -68,8 +82,8 @@ class LakehouseAdapter(BuildAdapter):
         each run without a word.
         """
         schema = str(schema_relation.schema)
-        found = dict.fromkeys(tables.tables_in(self.spark, schema), RelationType.Table)
-        found.update(dict.fromkeys(tables.views_in(self.spark, schema), RelationType.View))
+        found = dict.fromkeys(tables.tables_in(self.lake.spark, schema), RelationType.Table)
+        found.update(dict.fromkeys(tables.views_in(self.lake.spark, schema), RelationType.View))
         return [
             self.Relation.create(
                 schema=schema,
@@ -95,7 +109,7 @@ class LakehouseAdapter(BuildAdapter):
                 table_type=relation.type,
                 column_index=index,
             )
-            for index, field in enumerate(tables.columns_of(self.spark, relation.render()))
+            for index, field in enumerate(tables.columns_of(self.lake.spark, relation.render()))
         ]
 
     def get_catalog(
@@ -117,7 +131,7 @@ class LakehouseAdapter(BuildAdapter):
         return merge_tables([found, missing]), exceptions
 
     def _get_columns_for_catalog(self, relation: BaseRelation) -> Iterator[dict[str, Any]]:
-        fields = tables.columns_of(self.spark, relation.render())
+        fields = tables.columns_of(self.lake.spark, relation.render())
         comments = {field.name: field.metadata.get("comment") for field in fields}
         for column in super()._get_columns_for_catalog(relation):
             yield {
@@ -156,9 +170,9 @@ class LakehouseAdapter(BuildAdapter):
         """
         name = f"{CATALOG}.{relation.render()}"
         expire_own_history(
-            self.spark, name, before=lambda: commits.carry_on(self.spark, str(relation))
+            self.lake.spark, name, before=lambda: commits.carry_on(self.lake.spark, str(relation))
         )
-        self.handle.looks.clear()
+        self.lake.handle.looks.clear()
 
     @available.parse_none
     @told
@@ -166,103 +180,313 @@ class LakehouseAdapter(BuildAdapter):
         """Maintain tables, those of these names or all, see ``maintenance``; a line for each."""
         retention = policy.retention_days(self.connections.project().variables)
         chosen = policy.candidates(self.get_macro_resolver(), names, retention)
-        for done in run.maintain(self.spark, chosen, dry_run=dry_run):
+        for done in run.maintain(self.lake.spark, chosen, dry_run=dry_run):
             LOGGER.info(done.text())
-        self.handle.looks.clear()
-
-    # -- a model's statements
+        self.lake.handle.looks.clear()
 
     # -- landing
 
     @available.parse_list
     @told
     def land(self) -> list[str]:
-        """Land what is new in the project's captures and in Kafka, if the command is one that
-        lands; a sentence for each of the two.
-        """
-        self._stalled, self._landed = {}, ()
-        if self.connections.command not in COMMANDS_THAT_LAND:
-            return []
-        self.begin_landing()
-        from dbt_lakehouse.landing.configured import land_configured
-
-        elsewhere = self.connections.lands_elsewhere()
-        if elsewhere is not None:
-            return [elsewhere]
-        with telling(LOGGER.info):
-            landed = land_configured(self.spark, self.connections.project())
-        self._stalled, self._landed = landed.stalled, landed.sentences
-        return landed.sentences
+        """Land what is new, see ``Landing``; a sentence for captures and for Kafka."""
+        return self._landing.land()
 
     @available.parse_none
     @told
     def end_landing(self, results: Sequence[Any]) -> None:
-        """Keep dbt's results for the report of the run, and raise what is wrong with topics that
-        ``land`` could not land.
-        """
-        from dbt_lakehouse.landing.kafka.continuity import raise_stalled
-        from dbt_lakehouse.report.runs import rows_of
+        """See ``Landing.end``."""
+        self._landing.end(results)
 
-        stalled, self._stalled = self._stalled, {}
-        troubles = [str(error) for error in stalled.values()]
-        found = cache(self._rows_found)
-        self._tell_findings(results, found)
-        self.connections.keep_results(
-            results, self._landed, troubles, lambda sql: rows_of(found(sql))
+    # -- what models are declared to be
+
+    @available.parse(declarations.change_log)
+    def declare_change_log(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """What a change log's meta keeps, see ``declarations.change_log``."""
+        return declarations.change_log(arguments)
+
+    @available.parse_none
+    def fold_of(
+        self,
+        changes: BaseRelation,
+        columns: Sequence[str] | None = None,
+        track_columns: Sequence[str] | None = None,
+        is_history: bool = False,
+        bitemporal: bool = False,
+    ) -> Fold:
+        """What a gold table or a history takes of the declaration of its log."""
+        return self.lake.declared.fold_of(changes, columns, track_columns, is_history, bitemporal)
+
+    @available.parse_none
+    def log_to_test(self, log: BaseRelation, test: str) -> dict[str, Any]:
+        """The declaration of a change log, for a test of that name."""
+        return self.lake.declared.log_to_test(log, test)
+
+    @available.parse(lambda *_: False)
+    def follows(self, model: Any) -> bool:
+        """Whether a gold table or history is of a change log whose columns follow the source."""
+        return self.lake.declared.follows(model)
+
+    @available.parse_none
+    def refuse_other_sql(self, model: Any, macro: str) -> None:
+        """Stop a model that has more SQL than the call of its macro, which alone is run."""
+        graph.refuse_other_sql(model, macro)
+
+    @available.parse_none
+    @told
+    def describe_table(
+        self, this: BaseRelation, model: Any, own: bool = True, columns: bool = True
+    ) -> None:
+        """Write the descriptions of a model and its columns to its table where they differ."""
+        self.lake.catalog.describe_table(this, model, own, columns)
+
+    @available.parse_none
+    @told
+    def own_table(self, name: str) -> BaseRelation:
+        """The table of the lake's own state of this name, made if it is not there."""
+        return self.lake.catalog.own_table(name)
+
+    @available.parse_none
+    @told
+    def look_at_table(self, relation: BaseRelation) -> Table | None:
+        """A table as it is now (``lake.tables.Table``), None if there is no such table."""
+        return self.lake.catalog.look_at(relation)
+
+    # -- what is new
+
+    @available.parse(lambda *_: "")
+    @told
+    def moment(self, given: Any) -> str:
+        """The moment of this command as text, see ``moments``; ``given`` is ``vars.as_of``."""
+        return self.lake.runs.moment(given)
+
+    @available.parse_none
+    @told
+    def begin_run(
+        self, this: BaseRelation, upstreams: Sequence[BaseRelation], *of: Any, **more: Any
+    ) -> NodeRun:
+        """Find out what is new to a model's table, see ``Runs.begin_run``."""
+        return self.lake.runs.begin_run(this, upstreams, *of, **more)
+
+    @available.parse_none
+    def run_of(self, this: BaseRelation) -> NodeRun:
+        """What ``begin_run`` has found out while the model was compiled."""
+        return self.lake.runs.run_of(this)
+
+    @available.parse(lambda *_: {})
+    def run_properties(self, this: BaseRelation) -> dict[str, str]:
+        """Properties that a model's table is to be made with."""
+        return self.lake.runs.run_properties(this)
+
+    @available.parse_none
+    def run_to_test(self, relation: BaseRelation) -> NodeRun | None:
+        """How this command has brought a table up to date, see ``Runs.run_to_test``."""
+        return self.lake.runs.run_to_test(relation)
+
+    @available.parse_none
+    @told
+    def added_rows(self, relation: BaseRelation) -> str | None:
+        """The rows that this command has added to an append-only table, to select from."""
+        return self.lake.runs.added_rows(relation)
+
+    @available.parse_none
+    @told
+    def as_read(self, upstream: BaseRelation, reader: BaseRelation) -> str:
+        """What was read of a table for another one, to select from, see ``Runs.as_read``."""
+        return self.lake.runs.as_read(upstream, reader)
+
+    # -- what builds models, and their SQL
+
+    @available.parse_none
+    @told
+    def build(
+        self,
+        this: BaseRelation,
+        model: Mapping[str, Any],
+        sql: str,
+        as_of: str,
+        create_table_as: Callable[[bool, BaseRelation, str], str],
+    ) -> Built:
+        """Build a model of one of ``KINDS``; what dbt is told of it."""
+        kind = KINDS[model["config"]["materialized"]]
+        of = Model(this, model, sql, as_of, lambda query: create_table_as(False, this, query))
+        return kind(self.lake, of).build()
+
+    @available.parse_none
+    @told
+    def current_state_sql(
+        self,
+        model: Mapping[str, Any],
+        of: Fold,
+        changes: BaseRelation,
+        deletes: BaseRelation | None,
+        as_of: str,
+        this: BaseRelation | None = None,
+    ) -> str:
+        """The SQL of a gold table: of the run that has begun for a model's table (``this``), or of
+        all events of its log. ``deletes``: the deletes without a set, None but for a namespace.
+        """
+        if of.keyless:
+            return current_rows_sql(
+                of, changes if this is None else self.lake.runs.run_of(this).rows(changes)
+            )
+        if this is None:
+            return fold_of_all(of, changes, deletes, as_of)
+        return CurrentState(self.lake, Model(this, model, "", as_of, str)).sql()
+
+    @available.parse_none
+    @told
+    def purge(self, this: BaseRelation, as_of: str, days: float) -> None:
+        """Forget old states of absent keys, see ``dbt_lakehouse.build.purge``."""
+        purge(self.lake, this, as_of, days)
+
+    @available.parse_none
+    @told
+    def history_sql(
+        self,
+        this: BaseRelation,
+        of: Fold,
+        upstreams: Sequence[BaseRelation],
+        as_of: str,
+        run: NodeRun | None,
+    ) -> str:
+        """The SQL of a history, see ``history.history_sql``."""
+        return history.history_sql(this, of, upstreams, as_of, run)
+
+    @available.parse_none
+    @told
+    def test_sql(
+        self, test: str, table: BaseRelation, as_of: str, current: BaseRelation | None = None
+    ) -> str:
+        """The SQL of a data test of a gold table, or of a history, which is held against the gold
+        table ``current``; ``as_of`` is the moment of the command as text.
+        """
+        of = self.lake.declared.fold_to_test(table, test, current)
+        return TESTS[test](DataTests(self.lake, table, of, as_of, current))
+
+    @available
+    def part(self, file: str, name: str, *arguments: Any, **named: Any) -> str:
+        """A part of a statement, see ``templates.part``."""
+        return templates.part(file, name, *arguments, **named)
+
+    @available.parse(lambda *_, **__: "")
+    @told
+    def model_sql(
+        self,
+        name: str,
+        this: BaseRelation,
+        reads: Mapping[str, Any],
+        topics: Any,
+        *,
+        is_building: bool,
+        is_decoding: bool,
+        goes_on: bool,
+        anew: bool,
+    ) -> str:
+        """The SQL of one of ``MODELS``, see ``Compiling``. ``topics`` is ``vars.topics``, which a
+        unit test may have others of.
+        """
+        decoding = Decoding(self.lake, topics, is_decoding)
+        return MODELS[name](
+            Compiling(self.lake, this, reads, decoding, is_building, goes_on=goes_on, anew=anew)
         )
-        try:
-            raise_stalled(stalled)
-        except LakehouseError as error:
-            raise TopicsStalledError(str(error), results) from None
 
-    def _tell_findings(self, results: Sequence[Any], found: Callable[[str], "list[Row]"]) -> None:
-        """Have results of our tests say what they have found, in place of how many rows that are:
-        dbt prints it when the command ends.
+    # -- change logs
+
+    @available.parse(lambda *_: "")
+    @told
+    def change_log_sql(
+        self,
+        this: BaseRelation,
+        name: str,
+        log: Mapping[str, Any],
+        upstreams: Sequence[BaseRelation],
+        anew: bool | None,
+        topics: Any,
+        runs: bool,
+    ) -> str:
+        """The SQL of the model of a change log, see ``change_log.change_log_sql``. ``topics`` is
+        ``vars.topics``; ``runs`` as in ``Decoding``.
         """
-        from dbt_lakehouse.report.runs import is_asked
+        decoding = Decoding(self.lake, topics, runs)
+        return change_log_sql(this, name, log, upstreams, decoding, anew)
 
-        asked = 0
-        for result in results:
-            test = findings.own_test(result.node)
-            if test is None or not result.failures:
-                continue
-            # What can't be asked once more keeps dbt's own message.
-            with suppress(CapturedException, Py4JJavaError, DbtRuntimeError, KeyError):
-                if test == misfits.TEST:
-                    self._tell_misfits(result)
-                    continue
-                rows = []
-                if is_asked(result.execution_time, asked):
-                    asked += 1
-                    rows = found(result.node.compiled_code)
-                table, columns = self._tested(result.node, test)
-                first = rows[0].asDict() if rows else {}
-                result.message = findings.told(test, table, columns, result.failures, first)
+    @available.parse(lambda *_: "")
+    @told
+    def events_of_log(
+        self, run: NodeRun, log: Mapping[str, Any], which: str, topics: Any, runs: bool
+    ) -> str:
+        """A part of a change log's events (``log_input.Part``), see ``log_rows.read``."""
+        return read(Decoding(self.lake, topics, runs), run, log, Part(which))
 
-    def _tested(self, node: Any, test: str) -> tuple[str, Sequence[str]]:
-        """The table that a test is of, and the columns that it names."""
-        if (table := findings.TESTS[test].table) is not None:
-            return f"{self.connections.project().silver}.{table}", ()
-        tested = self._nodes.get(getattr(node, "attached_node", None) or "")
-        if tested is not None:
-            table = f"{tested.schema}.{tested.alias}"
-        else:
-            # A source, whose id ends with its schema and its name.
-            table = ".".join(node.depends_on.nodes[0].split(".")[-2:])
-        return table, node.test_metadata.kwargs.get("columns") or ()
+    # -- events
 
-    def _tell_misfits(self, result: Any) -> None:
-        log = self._nodes[result.node.attached_node]
-        table = self.Relation.create(schema=log.schema, identifier=log.alias)
-        rows = self.spark.sql(misfits.summary_sql(result.node.compiled_code)).collect()
-        found = [misfits.Misfits(*row) for row in rows]
-        declared = self.followed(log.config.meta["change_log"], table)
-        result.message = misfits.told(str(table), declared, found)
+    @available.parse(lambda *_: "events")
+    @told
+    def events_of_topics(self, events: BaseRelation, topics: Sequence[str]) -> str:
+        """The events of some topics that other_events has looked at, to select from."""
+        run = NodeRun(self.lake.catalog.look_at, events, [RAW_PAYLOADS])
+        decoding = Decoding(self.lake, self.lake.events.topics, runs=not self.lake.only_compiles)
+        return decoding.events_of(self.lake.events.looked_input(run, topics))
 
-    def _rows_found(self, sql: str) -> "list[Row]":
-        """The first rows of a test's query; none if it can't be asked once more."""
-        from dbt_lakehouse.report.runs import ROWS_SHOWN
+    @available.parse(lambda *_: "true")
+    @told
+    def near_positions(self, rows: str, parent: str) -> str:
+        """See ``compiling.near_positions``."""
+        return near_positions(self.lake, rows, parent)
 
-        with suppress(CapturedException, Py4JJavaError):
-            return collected(self.spark.sql(f"select * from (\n{sql}\n) limit {ROWS_SHOWN}"))
-        return []
+    @available.parse_none
+    @told
+    def redrive(
+        self,
+        events: BaseRelation,
+        quarantine: BaseRelation,
+        payloads: BaseRelation,
+        codes: Sequence[str],
+        topics: Sequence[str],
+    ) -> None:
+        """Decode quarantined payloads again, see ``build.redrive``."""
+        logs = [each["relation"] for each in self.lake.events.logs_to_look_at() if each["is_there"]]
+        of = redrive.Tables(events, quarantine, payloads, logs)
+        redrive.redrive(self.lake, of, codes, topics)
+
+    @available.parse(lambda *_: "false")
+    @told
+    def events_to_give(self, events: BaseRelation) -> str:
+        """A condition on rows of other_events (SQL), see ``Events.events_to_give``."""
+        return self.lake.events.events_to_give(events)
+
+    @available.parse_list
+    @told
+    def topics_with_changes(self, events: BaseRelation) -> list[str]:
+        """The topics of which any event that changes a row was decoded."""
+        return self.lake.events.topics_with_changes(events)
+
+    @available.parse_none
+    @told
+    def compaction_of(self, topics: Sequence[str]) -> dict[str, bool | None]:
+        """Whether topics count as compacted, see ``Events.compaction_of``."""
+        return self.lake.events.compaction_of(topics)
+
+    @available.parse_none
+    @told
+    def log_to_look_at(self, model: BaseRelation, log: Mapping[str, Any]) -> dict[str, Any]:
+        """Which events of a change log its tests look at: of which run, and which part."""
+        return self.lake.events.log_to_look_at(model, log)
+
+    @available.parse_none
+    @told
+    def logs_to_look_at(self) -> list[dict[str, Any]]:
+        """All change logs, see ``Events.logs_to_look_at``."""
+        return self.lake.events.logs_to_look_at()
+
+    @available.parse_none
+    @told
+    def drop_change_events(self, events: BaseRelation) -> str:
+        """Drop the change_events that other_events has taken over; a sentence of what is freed."""
+        return self.lake.events.drop_change_events(events)
+
+    @available
+    def sql_text(self, text: str) -> str:
+        """A SQL string literal, see ``texts``."""
+        return sql_text(text)

@@ -80,6 +80,11 @@ class RecordedLake:
     """What was done, and the statement or what it is of."""
     properties: dict[str, str] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        # Each part of the lake is all of it.
+        self.sql = self.catalog = self.runs = self.commits = self
+        self.declared = self.events = self.functions = self
+
     @property
     def steps(self) -> list[str]:
         return [step for step, _ in self.done]
@@ -100,7 +105,7 @@ class RecordedLake:
         own = self.tables.get(str(relation))
         return log if own is None else widening.followed(log, own.properties)
 
-    def look_at_table(self, relation: Any) -> Table | None:
+    def look_at(self, relation: Any) -> Table | None:
         return self.tables.get(str(relation))
 
     def may_have_rows(self, relation: Any, conditions: Any, since: int = 0) -> bool:

@@ -19,6 +19,8 @@ class Lake:
     def __init__(self, rows: list[dict[str, Any]] | None = None) -> None:
         self.rows = rows or []
         self.texts: list[str] = []
+        # Each part of the lake is all of it.
+        self.sql = self.functions = self
 
     def query(self, sql: str) -> list[dict[str, Any]]:
         return self.rows

@@ -59,6 +59,10 @@ class RecordedLake:
     notes: list[Mapping[str, Any]] = field(default_factory=list)
     views: list[str] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        # Each part of the lake is all of it.
+        self.sql = self.catalog = self.runs = self.commits = self.declared = self
+
     def query(self, sql: str) -> list[dict[str, Any]]:
         self.statements.append(sql)
         return [{"lost": self.lost}]
@@ -99,7 +103,7 @@ class RecordedLake:
     def run_to_test(self, relation: Any) -> NodeRun | None:
         return self.run if self.run.is_incremental else None
 
-    def look_at_table(self, relation: Any) -> Table:
+    def look_at(self, relation: Any) -> Table:
         return table([commit(1, notes={AS_OF: NOW})])
 
     def log_of_model(self, model: Any) -> Relation:

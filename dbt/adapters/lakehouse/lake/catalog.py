@@ -1,0 +1,163 @@
+"""Tables as models see them: what there is, what it may hold, its columns and properties."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from dbt.adapters.base.relation import BaseRelation
+from dbt.adapters.contracts.relation import RelationType
+
+from dbt import selected_resources
+from dbt.adapters.lakehouse.lake.part import Part as LakePart
+from dbt_lakehouse.declared import contracts
+from dbt_lakehouse.declared.declarations import quoted
+from dbt_lakehouse.declared.fold_of_log import Fold
+from dbt_lakehouse.lake.tables import Table
+from dbt_lakehouse.runs import (
+    commits,
+    graph,
+    tables,
+)
+from dbt_lakehouse.runs.model_run import NodeRun
+
+# In the summary of a snapshot: which column has which type since, and had which.
+WIDENED: Final = "lakehouse.widened"
+
+
+class Catalog(LakePart):
+    """Tables as models see them: what there is, what it may hold, its columns and properties."""
+
+    def look_at(self, name: Any) -> Table | None:
+        """A table as it is now, None if there is none; once between a node's statements that may
+        have written something.
+        """
+        looks = self._handle.looks
+        if str(name) not in looks:
+            looks[str(name)] = tables.look_at(self._spark, str(name))
+        return looks[str(name)]
+
+    def may_have_rows(
+        self, relation: BaseRelation, conditions: Sequence[tuple[str, str, Any]], since: int = 0
+    ) -> bool:
+        """Whether a table may have rows that meet all conditions and were written by a commit of a
+        sequence number above ``since``, see ``tables.may_have_rows``; False is certain.
+        """
+        return tables.may_have_rows(self._spark, relation.render(), conditions, since=since)
+
+    def may_have_new_rows(
+        self, run: NodeRun, upstream: BaseRelation, conditions: Sequence[tuple[str, str, Any]]
+    ) -> bool:
+        """``may_have_rows`` of the rows of an upstream that are new to the model's table."""
+        reading = run.reading(upstream)
+        if not reading.has_news:
+            return False
+        between = None
+        if reading.window is reading.window.SINCE_SNAPSHOT and reading.since is not None:
+            between = (reading.since.snapshot, reading.until.snapshot)
+        return tables.may_have_rows(self._spark, str(upstream), conditions, between)
+
+    def columns_of(self, relation: Any) -> dict[str, str]:
+        fields = tables.columns_of(self._spark, str(relation))
+        return {field.name: field.dataType.simpleString() for field in fields}
+
+    def columns_kept(self, this: BaseRelation, of: Fold) -> list[str]:
+        """The value columns of a fold that a model's table has already, and of their types."""
+        fields = tables.columns_of(self._spark, str(this))
+        held = {field.name: field.dataType.simpleString() for field in fields}
+        types = of.typed(of.columns)
+        return quoted(
+            name
+            for name, made in types.items()
+            if name in held and contracts.is_same(held[name], made)
+        )
+
+    def relation_of(self, name: str) -> BaseRelation:
+        """The table of a model that has this name, for tests: they need no edge to it in the graph,
+        for what they test has been built after it.
+        """
+        return self.relation(graph.node_named(self._lake.nodes, name))
+
+    def relation(self, node: Any) -> BaseRelation:
+        relation = self._lake.Relation.create(schema=node.schema, identifier=node.alias)
+        deferred = getattr(node, "defer_relation", None)
+        favored = (
+            getattr(self._lake.args, "favor_state", False)
+            and node.unique_id not in selected_resources.SELECTED_RESOURCES
+        )
+        # As dbt's own ref.
+        if deferred is not None and (favored or self.look_at(relation) is None):
+            return self._lake.Relation.create(
+                schema=deferred.schema, identifier=deferred.identifier
+            )
+        return relation
+
+    def own_table(self, name: str) -> BaseRelation:
+        """The table of the running target for a model of the lake's own state, whichever target
+        reads are deferred to, with the columns that its description has: it is made with them if it
+        is not there, and gets those that an older version has not known.
+        """
+        node = graph.node_named(self._lake.nodes, name)
+        relation = self._lake.Relation.create(
+            schema=node.schema, identifier=node.alias, type=RelationType.Table
+        )
+        table = self.look_at(relation)
+        if table is None:
+            self._handle.session.sql(f"create schema if not exists {node.schema}")
+            self._handle.session.sql(graph.table_ddl(node, str(relation)))
+            self._handle.looks.clear()
+        elif added := graph.described_columns(node, without=table.comments):
+            self._handle.session.sql(f"alter table {relation} add columns ({added})")
+            self._handle.looks.clear()
+        return relation
+
+    def pinned_own(self, this: BaseRelation) -> str:
+        """A model's own table as it is now, to select from. A column that the run has added since
+        the table's last commit is not in its last snapshot: it has no values yet.
+        """
+        return tables.pinned_with_all_columns(self._spark, str(this), self.look_at(this))
+
+    def is_worth_a_question(self, relation: Any) -> bool:
+        table = self.look_at(relation)
+        return table is not None and table.bytes > tables.BYTES_OF_A_SMALL_TABLE
+
+    def set_properties(self, this: BaseRelation, properties: Mapping[str, str]) -> None:
+        tables.set_properties(self._spark, str(this), properties)
+        self._handle.looks.clear()
+
+    def follow_schema(self, this: BaseRelation, query: str) -> None:
+        """Bring the columns of a table up to those of a query, see ``tables.follow_schema``."""
+        given = self._handle.session.sql(query).schema.fields
+        run = self._lake.runs.run_of(this)
+        commits.refuse_overtaken(self._spark, str(this), run.seen)
+        for column, before, now in tables.follow_schema(self._spark, str(this), given):
+            self._connections.tell(f"{this}.{column}: widened from {before} to {now}")
+            # Snapshots are read by the schema that they have been made with.
+            commits.note(self._spark, str(this), {WIDENED: f"{column} {before} {now}"})
+        self._handle.looks.clear()
+        table = self.look_at(this)
+        if table is not None:
+            run.seen = table.snapshot
+
+    def may_have_key_updates(self, log: BaseRelation, since: int = 0) -> bool:
+        """Whether a change log may have rows of key updates, written by a commit of a sequence
+        number above ``since``.
+        """
+        name = str(log)
+        # One that no run has brought up to its declaration lacks the column.
+        if all(field.name != "_key_update" for field in tables.columns_of(self._spark, name)):
+            return False
+        is_one = ("_key_update.id", "is not null", None)
+        return tables.may_have_rows(self._spark, name, [is_one], since=since)
+
+    def has_key_updates(self, run: NodeRun, log: BaseRelation) -> bool:
+        """Whether a change log may have rows of key updates that a model has not read as they are
+        now.
+        """
+        return run.is_incremental and self.may_have_key_updates(log, run.sequence_read(log))
+
+    def describe_table(
+        self, this: BaseRelation, model: Any, own: bool = True, columns: bool = True
+    ) -> None:
+        """Write the descriptions of a model and its columns to its table where they differ."""
+        described = graph.descriptions(self._lake.macros, model) if columns else {}
+        tables.describe(self._spark, str(this), model["description"] if own else None, described)
+        self._handle.looks.clear()

@@ -1,0 +1,186 @@
+"""Commits that hold rows together with what they were made of."""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from dbt.adapters.base.relation import BaseRelation
+from dbt_common.exceptions import DbtRuntimeError
+from pyspark.sql import Observation
+from pyspark.sql.functions import expr
+
+from dbt.adapters.lakehouse.lake.part import Part as LakePart
+from dbt_lakehouse.lake.tables import Table
+from dbt_lakehouse.maintenance import rewrites
+from dbt_lakehouse.runs import commits, formats, graph, source_filter, tables
+from dbt_lakehouse.runs.model_run import LEAVES, NodeRun, keeping
+from dbt_lakehouse.runs.source_filter import Wanted
+from dbt_lakehouse.texts import sql_text
+
+if TYPE_CHECKING:
+    from dbt.adapters.lakehouse.lake import SparkLake
+
+# What Iceberg says of a table whose model asks for an earlier format version than it has.
+_DOWNGRADE: Final = re.compile(r"Cannot downgrade v\d+ table to v\d+")
+
+
+class Commits(LakePart):
+    """Commits that hold rows together with what they were made of."""
+
+    def __init__(self, lake: "SparkLake") -> None:
+        super().__init__(lake)
+        self._observations: Final[dict[str, Observation]] = {}
+
+    def append(self, this: BaseRelation, query: str, notes: Mapping[str, Any] | None = None) -> str:
+        """Append a query's rows to a model's table, with its run's notes and more."""
+        run = self._lake.runs.run_of(this)
+        self._connections.log_statement(f"append to {this}: {query}")
+        self._keep_declaration(this, run)
+        rows = self._handle.session.sql(query)
+        try:
+            commits.append(rows, str(this), run.notes(notes), run.seen)
+        finally:
+            self._handle.looks.clear()
+        self._keep(this, run, run.table if run.is_incremental else None)
+        return "OK"
+
+    def append_more(self, this: BaseRelation, query: str, aggregates: Mapping[str, str]) -> None:
+        """Append rows to a model's table beside those that its run appends."""
+        run = self._lake.runs.run_of(this)
+        before = tables.look_at(self._spark, str(this))
+        rows = self._handle.session.sql(self.observed(this, query, aggregates))
+        try:
+            commits.append(rows, str(this), run.notes(), before.snapshot if before else None)
+        finally:
+            self._handle.looks.clear()
+        self._keep(this, run, before)
+
+    def write_table(
+        self, this: BaseRelation, statement: str, notes: Mapping[str, Any] | None = None
+    ) -> str:
+        """Run a statement that writes a model's table, with its run's notes and more. Raises
+        ``OvertakenError`` if somebody else has, since its run began.
+        """
+        run = self._lake.runs.run_of(this)
+        commits.refuse_overtaken(self._spark, str(this), run.seen)
+        self._keep_declaration(this, run)
+        with commits.noting(self._spark, run.notes(notes)):
+            response, _ = self._lake.sql.execute(statement)
+        return str(response)
+
+    def has_read_all(
+        self, reader: BaseRelation, upstream: BaseRelation, wanted: Wanted = None
+    ) -> bool:
+        """Whether a table has read all of another, or all that its model wants of it."""
+        return rewrites.has_read_all(self._spark, str(reader), str(upstream), wanted)
+
+    def write_as_read(self, reader: BaseRelation, upstream: BaseRelation, statement: str) -> None:
+        """Run a statement that writes to a table what it would read of another: nothing of that is
+        left to it then.
+        """
+        notes = rewrites.notes_of_reading(self._spark, str(reader), str(upstream))
+        with commits.noting(self._spark, notes):
+            self._lake.sql.execute(statement)
+
+    def replace(
+        self, this: BaseRelation, statement: str, notes: Mapping[str, Any] | None = None
+    ) -> str:
+        """Run a statement that makes a model's table anew, as ``write_table``."""
+        run = self._lake.runs.run_of(this)
+        commits.refuse_overtaken(self._spark, str(this), run.seen)
+        with commits.noting(self._spark, run.notes(notes)):
+            try:
+                response, _ = self._lake.sql.execute(statement)
+            except DbtRuntimeError as error:
+                if not _DOWNGRADE.search(str(error)):
+                    raise
+                self._connections.tell(
+                    f"{this}: dropped with its snapshots, for Iceberg makes no table anew in an"
+                    " earlier format version"
+                )
+                self._lake.sql.execute(f"drop table {this}")
+                response, _ = self._lake.sql.execute(statement)
+        self._keep(this, run, run.table if run.is_incremental else None)
+        return str(response)
+
+    def _keep(self, this: BaseRelation, run: NodeRun, before: Table | None) -> None:
+        """Keep with a model's table what its run has found out for the next one. ``before``: the
+        table before its rows, None if it is made anew.
+        """
+        observation = self._observations.pop(str(this), None)
+        observed = {} if observation is None else observation.get["taken"].asDict()
+        if "leaving" in observed:
+            is_filled = None in run.to_fill.values()
+            leaves = before is not None and (is_filled or graph.may_leave(before))
+            run.keeps[LEAVES] = leaves or bool(observed["leaving"])
+        table = self._lake.catalog.look_at(this) if run.keeps or observed else None
+        if table is not None:
+            values = {name: keeping(table, value) for name, value in run.keeps.items()}
+            if "invalid" in observed:
+                held = source_filter.kept(
+                    before or table, table.snapshot, observed, is_first=before is None
+                )
+                values[source_filter.PROPERTY] = json.dumps(held)
+            if run.formats:
+                values[formats.PROPERTY] = formats.kept(before, run.formats)
+            tables.set_properties(self._spark, str(this), values)
+            self._handle.looks.clear()
+
+    def note(self, this: BaseRelation, notes: Mapping[str, Any] | None = None) -> None:
+        """Have a model's table note what was read, and more, without writing rows."""
+        run = self._lake.runs.run_of(this)
+        self._keep_declaration(this, run)
+        commits.note(self._spark, str(this), run.notes(notes))
+        self._handle.looks.clear()
+
+    def note_moved(self, this: BaseRelation) -> None:
+        """Have a model's table note its marks if they are on tables that it read before, see
+        ``dbt_lakehouse.runs.moving``.
+        """
+        run = self._lake.runs._runs.get(str(this))
+        if run is not None and run.is_moved:
+            self.note(this)
+
+    def refuse_overtaken(self, this: BaseRelation) -> None:
+        """Stop a model whose table somebody else has written since its run began, before it writes
+        to tables that it shares with other models.
+        """
+        commits.refuse_overtaken(self._spark, str(this), self._lake.runs.run_of(this).seen)
+
+    def change(
+        self, this: BaseRelation, statement: str, notes: Mapping[str, str] | None = None
+    ) -> None:
+        """Run a statement that changes rows that a model's table has, before it gets its new
+        ones.
+        """
+        commits.refuse_overtaken(self._spark, str(this), self._lake.runs.run_of(this).seen)
+        with commits.noting(self._spark, notes or {}):
+            self._lake.sql.execute(statement)
+        table = self._lake.catalog.look_at(this)
+        if table is not None:
+            self._lake.runs.run_of(this).seen = table.snapshot
+
+    def execute_noting(self, statement: str, notes: Mapping[str, str]) -> None:
+        with commits.noting(self._spark, notes):
+            self._lake.sql.execute(statement)
+
+    def _keep_declaration(self, this: BaseRelation, run: NodeRun) -> None:
+        if run.is_declared_anew:
+            tables.set_properties(self._spark, str(this), run.properties())
+
+    def observed(self, this: BaseRelation, query: str, aggregates: Mapping[str, str] | None) -> str:
+        """The query of a model's rows, with SQL aggregates of them that are taken while they are
+        written, for what is kept with the table (``_keep``); none, and it is the query as it is.
+        """
+        if not aggregates:
+            return query
+        observation = Observation()
+        name = f"{this.schema}__{this.identifier}__observed"
+        # One struct: each column of PySpark's is a dozen calls of Java.
+        fields = ", ".join(f"{sql_text(key)}, {sql}" for key, sql in aggregates.items())
+        taken = expr(f"named_struct({fields})").alias("taken")
+        rows = self._handle.session.sql(query).observe(observation, taken)
+        rows.createOrReplaceTempView(name)
+        self._observations[str(this)] = observation
+        return f"select * from {name}"

@@ -1,0 +1,108 @@
+"""Functions that sessions know: of logs as they are declared, and with schemas of a registry."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from dbt.adapters.lakehouse.lake.part import Part as LakePart
+from dbt_lakehouse.declared import declarations
+
+
+class Functions(LakePart):
+    """Functions that sessions know, for logs as they are declared; with schemas of a registry."""
+
+    def look_function(self, schemas: bool) -> str:
+        """The name of a function that looks at payloads (``payload_functions``), which the session
+        knows; ``schemas`` as in ``log_function``.
+        """
+        from dbt_lakehouse.spark.payload_functions import register_other_events
+
+        tables = self._lake.declared.taken_events().tables
+        function = declarations.function_name("look", "", [sorted(map(str, of)) for of in tables])
+        self._know_with(
+            schemas,
+            function,
+            lambda spark, known: register_other_events(spark, function, tables, known),
+        )
+        return function
+
+    def log_function(
+        self, name: str, log: Mapping[str, Any], keys: Sequence[Sequence[str]], schemas: bool
+    ) -> str:
+        """The name of a function that gives the events of the change log of this name straight from
+        payloads (``payload_functions.register_log_events``); the session knows it. ``keys`` is as
+        in ``LogRows``; ``schemas``: whether it needs those that the session has found.
+        """
+        from dbt_lakehouse.spark.payload_functions import register_log_events
+
+        declared = declarations.rows_of(log, keys)
+        given = log["sources"]
+        sources = None if given is None else frozenset((a, b, c) for a, b, c in given)
+        of = [declared, sorted(map(str, sources or ()))]
+        function = declarations.rows_function_name("decode", name, log, of)
+        self._know_with(
+            schemas,
+            function,
+            lambda spark, known: register_log_events(spark, function, declared, sources, known),
+        )
+        return function
+
+    def typed_rows(
+        self,
+        name: str,
+        log: Mapping[str, Any],
+        keys: Sequence[Sequence[str]],
+        former: Mapping[str, str] | None,
+    ) -> str:
+        """The name of a function that gives the rows of the change log of this name
+        (``functions.register_log``); the session knows it. ``keys`` and ``former`` are as in
+        ``LogRows``.
+        """
+        from dbt_lakehouse.spark.functions import register_log
+
+        declared = declarations.rows_of(log, keys, former)
+        function = declarations.rows_function_name("typed", name, log, declared)
+        self._know(function, lambda spark: register_log(spark, function, declared))
+        return function
+
+    def typed_misfits(self, name: str, log: Mapping[str, Any], columns: Sequence[str]) -> str:
+        """The name of a function that gives what of the misfits of the change log of this name has
+        a place in some of its columns (``functions.register_misfits``); the session knows it.
+        """
+        from dbt_lakehouse.spark.functions import register_misfits
+
+        specs = [each for each in declarations.rows_of(log).all_columns if each.column in columns]
+        function = declarations.function_name("misfits", name, specs)
+        self._know(function, lambda spark: register_misfits(spark, function, specs))
+        return function
+
+    def know_schemas(self, texts: str) -> None:
+        from dbt_lakehouse.lake.avro_schemas import ids_in, schemas_of
+        from dbt_lakehouse.spark.functions import register_decoder
+
+        query = ids_in(f"({texts})")
+        self._connections.log_statement(query)
+        numbers = [row.id for row in self._spark.sql(query).collect()]
+        session = self._handle.session
+        # One statement may read what several calls have asked for.
+        session.schemas = {**session.schemas, **schemas_of(self._spark, numbers)}
+        register_decoder(self._spark, session.schemas)
+
+    def _know(self, name: str, register: Callable[[SparkSession], None]) -> None:
+        # What is compiled only needs no session.
+        if self._lake.only_compiles:
+            return
+        session = self._handle.session
+        if name not in session.functions:
+            register(session.spark)
+            session.functions.add(name)
+
+    def _know_with(self, schemas: bool, name: str, register: Callable[..., None]) -> None:
+        """``_know`` of a function that has the schemas that the session has found, if it needs
+        them: then it is another one each time.
+        """
+        if schemas:
+            self._handle.session.functions.discard(name)
+        known = self._handle.session.schemas if schemas else {}
+        self._know(name, lambda spark: register(spark, known))

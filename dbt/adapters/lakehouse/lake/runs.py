@@ -1,0 +1,167 @@
+"""Runs of models: from what a compilation finds out to what tests look at."""
+
+from collections.abc import Mapping, Sequence
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
+
+from dbt.adapters.base.relation import BaseRelation
+from dbt_common.exceptions import CompilationError
+
+from dbt import selected_resources
+from dbt.adapters.lakehouse.lake.part import Part as LakePart
+from dbt_lakehouse.declared.fold_of_log import Fold
+from dbt_lakehouse.lake.tables import NO_SNAPSHOT
+from dbt_lakehouse.runs import (
+    graph,
+    marks,
+)
+from dbt_lakehouse.runs.model_run import AS_OF, NodeRun
+from dbt_lakehouse.runs.moments import given_moment
+from dbt_lakehouse.runs.source_filter import Wanted
+
+if TYPE_CHECKING:
+    from dbt.adapters.lakehouse.lake import SparkLake
+
+RAW_PAYLOADS: Final = "bronze.raw_payloads"
+
+
+class Runs(LakePart):
+    """Runs of models: from what a compilation finds out to what tests look at."""
+
+    def __init__(self, lake: "SparkLake") -> None:
+        super().__init__(lake)
+        # By the names of their tables; a command's threads build different ones.
+        self._runs: Final[dict[str, NodeRun]] = {}
+
+    def begin_run(
+        self,
+        this: BaseRelation,
+        upstreams: Sequence[BaseRelation],
+        of: Fold | Mapping[str, Any] | None,
+        anew: bool,
+        merges: bool = False,
+        refolds: bool = False,
+        wanted: Wanted = None,
+        follows: bool = False,
+        reason: str | None = None,
+    ) -> NodeRun:
+        """Find out what is new to a model's table, see ``NodeRun``."""
+        if getattr(self._lake.args, "sample", None) or any(each.limit == 0 for each in upstreams):
+            raise CompilationError(
+                f"{this} is not built with --empty or --sample: it notes what it has read, and no"
+                " later run would read what this one leaves out; for tables without rows, or of"
+                " some captures, take a lake of their own (LAKEHOUSE_LAKE, vars.captures)"
+            )
+        self._handle.looks.clear()
+        # A view in its place is no table to go on with.
+        run = NodeRun(
+            self._lake.catalog.look_at,
+            this,
+            upstreams,
+            of,
+            anew=anew,
+            merges=merges,
+            refolds=refolds,
+            wanted=wanted,
+            follows=follows,
+            reason=reason,
+        )
+        self._runs[str(this)] = run
+        self._handle.session.suit(small=run.suits_small)
+        return run
+
+    def run_of(self, this: BaseRelation) -> NodeRun:
+        """What ``begin_run`` has found out while the model was compiled."""
+        run = self._runs.get(str(this))
+        if run is None:
+            raise CompilationError(
+                f"the model of {this} asks nowhere what is new: select from"
+                " {{ new_rows(ref('...')) }}, or take another materialization"
+            )
+        return run
+
+    def run_properties(self, this: BaseRelation) -> dict[str, str]:
+        """Properties that a model's table is to be made with."""
+        run = self._runs.get(str(this))
+        return {} if run is None else {marks.MADE: uuid4().hex, **run.properties()}
+
+    def run_to_test(self, relation: BaseRelation) -> NodeRun | None:
+        """How this command has brought a table up to date, whose tests then look at what that has
+        touched; None if they look at all of it: the command has not, or has made the table anew.
+        """
+        run = self._runs.get(str(relation))
+        if run is None or not run.is_incremental or run.is_declared_anew:
+            return None
+        return run
+
+    def begin_landing(self) -> None:
+        """Have the tests of bronze look at what lands from here on."""
+        self._runs[RAW_PAYLOADS] = NodeRun(self._lake.catalog.look_at, RAW_PAYLOADS, [])
+
+    def added_rows(self, relation: BaseRelation) -> str | None:
+        """The rows that this command has added to an append-only table, to select from; None for
+        all (``run_to_test``).
+        """
+        run = self.run_to_test(relation)
+        # Not of what dbt makes of a model for a test with a condition, which is no table.
+        now = None if run is None else self._lake.catalog.look_at(relation)
+        if run is None or run.table is None or now is None:
+            return None
+        before = run.table.snapshot
+        since = takewhile(lambda each: each.name != before, now.chain)
+        if any(each.changes_rows and each.summary.get("operation") != "append" for each in since):
+            return None
+        return marks.reading(marks.mark_of(run.table), now).sql(str(relation))
+
+    def as_read(self, upstream: BaseRelation, reader: BaseRelation) -> str:
+        """What this command has read of a table for another one (``run_to_test``), else all that
+        the other one has ever read, to select from; as it is if that one notes nothing of it.
+        """
+        run: NodeRun | None = self.run_to_test(reader)
+        if run is not None and str(upstream) in run.readings:
+            return run.rows(upstream)
+        table = self._lake.catalog.look_at(reader)
+        mark = None if table is None else graph.mark_on(table, str(upstream))
+        if mark is None:
+            return str(upstream)
+        now = self._lake.catalog.look_at(upstream)
+        if now is not None and now.snapshot == NO_SNAPSHOT:
+            return f"(select * from {upstream} where false)"
+        # Pinned: beside the rows of a range of snapshots, Spark takes a table's name for those.
+        pinned = upstream if now is None else f"{upstream} version as of {now.snapshot}"
+        return f"(select * from {pinned} where _last_updated_sequence_number <= {mark.sequence})"
+
+    def sequence_read_by_all(self, upstream: BaseRelation) -> int:
+        """The sequence number up to which all gold tables of namespaces have read a table."""
+        read = []
+        for model in graph.gold_of_namespaces(self._lake.nodes):
+            relation = self._lake.Relation.create(schema=model.schema, identifier=model.alias)
+            table = self._lake.catalog.look_at(relation)
+            # One that is not there yet reads the deletes themselves.
+            if table is not None:
+                mark = graph.mark_on(table, str(upstream))
+                read.append(0 if mark is None else mark.sequence)
+        now = self._lake.catalog.look_at(upstream)
+        return min(read, default=0 if now is None else now.sequence)
+
+    def moment(self, given: Any) -> str:
+        """The moment of this command as text, see ``moments``; ``given`` is ``vars.as_of``."""
+        if given is not None:
+            return given_moment(given).text
+        return self._connections.moment(self._built_as_of)
+
+    def _built_as_of(self) -> dict[str, str | None]:
+        """As of when the tables with rows that expire were built, but for those that this command
+        makes anew, by their models.
+        """
+        makes_anew = getattr(self._lake.args, "full_refresh", False)
+        anew = selected_resources.SELECTED_RESOURCES if makes_anew else ()
+        found: dict[str, str | None] = {}
+        for model in graph.of_namespaces(self._lake.nodes):
+            if model.unique_id not in anew:
+                table = self._lake.catalog.look_at(
+                    self._lake.Relation.create(schema=model.schema, identifier=model.alias)
+                )
+                found[model.name] = None if table is None else table.noted(AS_OF)
+        return found

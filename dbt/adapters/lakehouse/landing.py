@@ -1,0 +1,63 @@
+"""What a dbt command lands before it builds, and what is told of it at its end."""
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from types import MappingProxyType
+from typing import Any, Final
+
+from dbt.adapters.lakehouse.connections import COMMANDS_THAT_LAND, LOGGER
+from dbt.adapters.lakehouse.findings import Findings
+from dbt.adapters.lakehouse.lake import SparkLake
+from dbt_lakehouse.errors import LakehouseError
+from dbt_lakehouse.landing.stalled import TopicsStalledError
+from dbt_lakehouse.telling import telling
+
+
+class Landing:
+    """The landing of a command. Modules of Kafka and of the report are imported by commands that
+    need them.
+    """
+
+    def __init__(self, lake: SparkLake) -> None:
+        self._lake: Final = lake
+        self._stalled: Mapping[str, LakehouseError] = MappingProxyType({})
+        self._landed: Sequence[str] = ()
+
+    def land(self) -> list[str]:
+        """Land what is new in the project's captures and in Kafka, if the command is one that
+        lands; a sentence for each of the two.
+        """
+        connections = self._lake.connections
+        self._stalled, self._landed = {}, ()
+        if connections.command not in COMMANDS_THAT_LAND:
+            return []
+        self._lake.runs.begin_landing()
+        from dbt_lakehouse.landing.configured import land_configured
+
+        elsewhere = connections.lands_elsewhere()
+        if elsewhere is not None:
+            return [elsewhere]
+        with telling(LOGGER.info):
+            landed = land_configured(self._lake.spark, connections.project())
+        self._stalled, self._landed = landed.stalled, landed.sentences
+        return landed.sentences
+
+    def end(self, results: Sequence[Any]) -> None:
+        """Keep dbt's results for the report of the run, and raise what is wrong with topics that
+        ``land`` could not land.
+        """
+        from dbt_lakehouse.landing.kafka.continuity import raise_stalled
+        from dbt_lakehouse.report.runs import rows_of
+
+        stalled, self._stalled = self._stalled, {}
+        troubles = [str(error) for error in stalled.values()]
+        findings = Findings(self._lake)
+        found = cache(findings.rows_of)
+        findings.tell(results, found)
+        self._lake.connections.keep_results(
+            results, self._landed, troubles, lambda sql: rows_of(found(sql))
+        )
+        try:
+            raise_stalled(stalled)
+        except LakehouseError as error:
+            raise TopicsStalledError(str(error), results) from None
