@@ -24,7 +24,7 @@ TESTS = $(if $(filter unit functional system,$(PYTEST)),tests/python/$(PYTEST),$
 DEMO :=
 # Generic tests are macros, and macros are no SQL before dbt renders them.
 SQL := models shared
-PYTHON_CODE := dbt_lakehouse python_udfs local_kafka tests benchmarks seeds docs
+PYTHON_CODE := dbt_lakehouse python_udfs local_kafka tests tools
 
 # The same result in everybody's shell: no other project's dbt profile, Spark installation, Python path or pip target.
 # For another target or profile, call dbt or lakehouse yourself.
@@ -75,13 +75,13 @@ format: setup .venv/.dev ## rewrite Python and SQL in the project's style
 	@$(BIN)/sqlfluff fix --disable-progress-bar $(SQL)
 
 bench: setup .venv/.dev .venv/.classes ## measure ratios against their bars (BENCH="decoders --events 100000"; BENCH="--help")
-	@LAKEHOUSE_SMALL=false $(BIN)/python -m benchmarks $(BENCH)
+	@LAKEHOUSE_SMALL=false $(BIN)/python -m tools.benchmarks $(BENCH)
 
 bench-kafka: setup .venv/.dev ## measure landing from Kafka against a plain Spark job (BENCH="--messages 2000000")
-	@LAKEHOUSE_SMALL=false $(BIN)/python benchmarks/kafka_landing.py $(BENCH)
+	@LAKEHOUSE_SMALL=false $(BIN)/python tools/benchmarks/kafka_landing.py $(BENCH)
 
 bench-rivals: setup .venv/.dev .venv/.classes .cache/rivals/delta/.made .cache/rivals/hudi/.made ## measure first load and increments against rivals (BENCH="--events 1000000")
-	@LAKEHOUSE_SMALL=false $(BIN)/python -m benchmarks.rivals $(BENCH)
+	@LAKEHOUSE_SMALL=false $(BIN)/python -m tools.benchmarks.rivals $(BENCH)
 
 kafka: setup .venv/.dev ## run a Kafka broker with the demo's topics until Ctrl-C (PORT=9192, KAFKA="--fresh")
 	@$(BIN)/python -m local_kafka --port $(PORT) $(KAFKA)
@@ -96,19 +96,19 @@ docs: setup ## write dbt's documentation as one page, target/docs.html, and show
 	@$(BIN)/lakehouse docs --open
 
 pictures: setup ## draw the pictures of docs/current-state.md anew
-	@$(BIN)/python -m docs.pictures
+	@$(BIN)/python -m tools.pictures
 
 recording: run .venv/.dev ## draw README's picture of a terminal anew, by commands on the demo's lake
-	@$(BIN)/python -m docs.recording
+	@$(BIN)/python -m tools.documents.recording
 
 report-picture: setup .venv/.dev ## draw the pictures of a run's report and of dbt's docs anew (needs Chromium)
-	@$(BIN)/python -m docs.report_picture
+	@$(BIN)/python -m tools.documents.report_picture
 
 notebook: run .venv/.dev ## run examples/notebook.ipynb anew on the demo's lake, and keep its plots in it
-	@$(BIN)/python -m docs.notebook
+	@$(BIN)/python -m tools.documents.notebook
 
 sbom: setup ## list the packages and jars of a runtime with their checksums: target/sbom.cdx.json (CycloneDX)
-	@$(BIN)/python -m docs.sbom
+	@$(BIN)/python -m tools.documents.sbom
 
 clean: ## delete the lake, dbt's output, logs and temporary files; keep .venv and the jars
 	rm -rf lake target logs .cache/tmp .cache/test.log .pytest_cache .hypothesis .mypy_cache .ruff_cache
@@ -144,7 +144,7 @@ prerequisites:
 	@touch $@
 
 # Other PySparks than ours.
-.cache/rivals/%/.made: benchmarks/rivals/requirements-%.txt requirements-build.txt | prerequisites
+.cache/rivals/%/.made: tools/benchmarks/rivals/requirements-%.txt requirements-build.txt | prerequisites
 	@$$(.ci/prerequisites) -m venv --clear $(@D)
 	@for file in requirements-build.txt $<; do \
 	    $(@D)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps \

@@ -41,7 +41,7 @@ _LONGEST: Final = (
 # Modules of helpers, one of which each test has that opens a lake.
 _OF_LAKES: Final = (
     *("lakes", "commands", "row_lake", "built_rows", "small_project"),
-    *("benchmarks.measuring", "local_kafka.broker"),
+    *("tools.benchmarks.measuring", "local_kafka.broker"),
 )
 
 

@@ -11,11 +11,11 @@ from dbt_common.exceptions import DbtRuntimeError
 from lakes import DEMO_AS_OF, Lake
 from report_pages import Page, is_sound
 
-from benchmarks.statements import asked_by
 from dbt_lakehouse.cli import lakehouse
 from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.report.runs import kept
-from docs.recording import PICTURE, picture
+from tools.benchmarks.statements import asked_by
+from tools.documents.recording import PICTURE, picture
 
 # Rows that are live on that day, by a throwaway fold of the captures that whoever wrote the demo
 # made from the semantics, without the project's SQL.

@@ -12,8 +12,8 @@ from row_examples import minute
 from row_lake import key_column
 
 from dbt_lakehouse.reference.fates import Fate
-from docs.pictures.cases import CASES, MINUTE, Case, Event
-from docs.pictures.files import FOLDER, PAGE, files
+from tools.pictures.cases import CASES, MINUTE, Case, Event
+from tools.pictures.files import FOLDER, PAGE, files
 
 if TYPE_CHECKING:
     from built_rows import Built

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from docs.browser import Browser
+from tools.documents.browser import Browser
 
 # As WCAG 2 asks of level AA: 4.5, of large letters 3. What is transparent lets through what is
 # behind it; pictures behind text, gradients and filters are none of our pages'.

@@ -9,8 +9,8 @@ from partial_tables import GAUGES
 from row_events import Event, Source, Value
 from row_examples import SENT, Sent, Step, events_of, example_key, row
 
-from docs.pictures.cases import CASES, Case
-from docs.pictures.cases import Event as Pictured
+from tools.pictures.cases import CASES, Case
+from tools.pictures.cases import Event as Pictured
 
 # Behind the numbers of all other examples.
 _NUMBERS: Final = {case.name: 100 + place for place, case in enumerate(CASES)}

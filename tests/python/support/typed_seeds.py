@@ -11,11 +11,11 @@ import msgspec
 from fuzzing import know_schemas, seeds
 from typed_texts import TYPES
 
-from benchmarks.payloads import SHAPES, USUAL, WRITES_ONLY, messages
 from python_udfs.core.events import DELETE, INSERT, SNAPSHOT, TRUNCATE, UPDATE, UPSERT
 from python_udfs.registry import FORMATS, decode_batch
 from python_udfs.typed.declared import Log, LogColumn
 from python_udfs.typed.row import Change
+from tools.benchmarks.payloads import SHAPES, USUAL, WRITES_ONLY, messages
 
 Payload = tuple[bytes | None, bytes]
 _OF_ROWS: Final = frozenset({SNAPSHOT, INSERT, UPDATE, UPSERT, DELETE, TRUNCATE})

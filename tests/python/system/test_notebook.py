@@ -13,7 +13,7 @@ import pytest
 from lakes import Lake
 
 from dbt_lakehouse.config.paths import ROOT
-from docs.notebook import NOTEBOOK, executed
+from tools.documents.notebook import NOTEBOOK, executed
 
 # As a hand moves the slider: to its first place, and on to the next.
 MOVED: Final = """\

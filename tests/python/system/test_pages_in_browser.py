@@ -15,7 +15,7 @@ from test_report import hostile_facts
 from dbt_lakehouse.report.gather import gather
 from dbt_lakehouse.report.page import write_page
 from dbt_lakehouse.report.runs import kept
-from docs.browser import Browser, find_browser
+from tools.documents.browser import Browser, find_browser
 
 pytestmark = pytest.mark.skipif(
     find_browser() is None,

@@ -7,13 +7,13 @@ from collections.abc import Callable
 import pyarrow as pa
 import pytest
 
-from benchmarks.decoders import arrow_batches
-from benchmarks.payloads import SHAPES, WRITES_ONLY, messages
 from dbt_lakehouse.spark.functions import (
     change_rows_batch,
     decode_payload_batch,
 )
 from python_udfs.typed.declared import Log, LogColumn
+from tools.benchmarks.decoders import arrow_batches
+from tools.benchmarks.payloads import SHAPES, WRITES_ONLY, messages
 
 PAYLOADS = 1_000
 BATCHES = 6

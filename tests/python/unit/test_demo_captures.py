@@ -1,7 +1,6 @@
-"""The demo's captures hold what seeds/README.md promises, and are what seeds/generate.py writes."""
+"""The demo's captures hold what seeds/README.md promises, and are what tools.captures writes."""
 
 import hashlib
-import importlib
 import json
 from base64 import b64decode
 from collections import Counter
@@ -10,17 +9,17 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from itertools import pairwise
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import msgpack
 import pytest
 
+from dbt_lakehouse.config.paths import ROOT
 from python_udfs.core.events import Event
 from python_udfs.registry import decode_payload
+from tools.captures.files import captures
 
-SEEDS = Path(__file__).parents[3] / "seeds"
+SEEDS = ROOT / "seeds"
 FORMATS: dict[str, str | None] = {
     "aerospike.users.profiles": "aerospike_messagepack",
     "aerospike.web.sessions": "aerospike_messagepack",
@@ -173,27 +172,21 @@ def image(event: Event) -> dict[str, Any]:
     return result
 
 
-@pytest.fixture(scope="module")
-def generator() -> Iterator[ModuleType]:
-    """seeds/generate.py as a module; as a script it finds its parts beside itself."""
-    with pytest.MonkeyPatch.context() as path:
-        path.syspath_prepend(SEEDS)
-        yield importlib.import_module("generate")
-
-
-def test_regenerating_gives_the_committed_bytes(generator: ModuleType) -> None:
+def test_regenerating_gives_the_committed_bytes() -> None:
     examples = [*(SEEDS.parent / "examples").glob("*/seeds/*.jsonl")]
     committed = {path: path.read_bytes() for path in [*SEEDS.glob("*.jsonl"), *examples]}
-    written = generator.captures()
+    written = captures()
     assert len(examples) >= 3
     assert {path.stem for path in written} == {*FORMATS, *(path.stem for path in examples)}
     assert sorted(written) == sorted(committed)
     for path in written:
-        assert written[path] == committed[path], f"{path}: run python seeds/generate.py"
+        assert written[path] == committed[path], f"{path}: run python -m tools.captures"
 
 
 def test_the_generator_shares_nothing_with_the_decoders() -> None:
-    for path in SEEDS.rglob("*.py"):
+    parts = [*(ROOT / "tools" / "captures").glob("*.py")]
+    assert len(parts) > 5
+    for path in parts:
         text = path.read_text(encoding="utf-8")
         assert "python_udfs" not in text and "dbt_lakehouse" not in text, path
 

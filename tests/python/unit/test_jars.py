@@ -10,7 +10,7 @@ import pytest
 from dbt_lakehouse.errors import JarError
 from dbt_lakehouse.spark import jars
 from dbt_lakehouse.spark.jars import JARS, S3_JARS, Jar, _proxy_options, digest, ensure_jars
-from docs.sbom import materials
+from tools.documents.sbom import materials
 
 SMALLEST = min(JARS, key=lambda jar: jar.path.stat().st_size if jar.path.exists() else 1 << 40)
 

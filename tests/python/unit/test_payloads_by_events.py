@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 from typed_events import random_changes, random_log
 from typed_seeds import log_of
 
-from benchmarks.payloads import SHAPES, USUAL, WRITES_ONLY, messages
 from dbt_lakehouse.spark import payload_functions
 from dbt_lakehouse.spark.by_events import Taken, log_events_of, others_of
 from dbt_lakehouse.spark.event_arrays import careful_events
@@ -29,6 +28,7 @@ from python_udfs.core.events import CHANGES, Source
 from python_udfs.registry import AEROSPIKE_FORMATS, FORMATS, decode_payload
 from python_udfs.typed.declared import Log, LogColumn
 from python_udfs.typed.row import Change
+from tools.benchmarks.payloads import SHAPES, USUAL, WRITES_ONLY, messages
 
 Arrays = tuple[pa.Array, pa.Array, pa.Array]
 _CHANGED_EACH: Final = 40

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import statements
-from benchmarks.increments import OrderLake, write_orders_project
+from tools.benchmarks import statements
+from tools.benchmarks.increments import OrderLake, write_orders_project
 
 
 @pytest.fixture

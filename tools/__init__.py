@@ -1,0 +1,1 @@
+"""What measures the project, writes its captures and draws its pictures: no part of the product."""

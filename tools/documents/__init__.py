@@ -1,0 +1,1 @@
+"""What documents are made with: pictures of a terminal and of the report, a notebook."""
