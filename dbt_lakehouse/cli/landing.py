@@ -197,10 +197,10 @@ def stream(
     Begins where bronze is. While it runs, `dbt run` leaves its topics to it and builds from what
     has landed.
 
-    With --build, each cycle is what `dbt run` is: it lands one batch (vars.max_messages_per_run)
-    and builds. A cycle begins as soon as there is news and the last one is done, at most every
-    --interval seconds; in pauses, tables are maintained as `lakehouse maintain` does it. The
-    project is read again when its files change. A cycle that fails is told and tried again, with
+    With --build, each cycle lands one batch (vars.max_messages_per_run) and builds what follows
+    from the topics with news, as `dbt run` does. A cycle begins as soon as there is news and the
+    last one is done, at most every --interval seconds; in pauses, tables are maintained as
+    `lakehouse maintain` does it. The project is read again when its files change. A cycle that fails is told and tried again, with
     growing pauses; the tenth in turn ends the command.
     """
     from dbt_lakehouse.landing.kafka.stream import StreamOptions, refuse_unlisted, run_stream
@@ -221,10 +221,8 @@ def stream(
     if build:
         from dbt_lakehouse.commands.cycles import CycleOptions, run_cycles
 
-        named = (("--select", select), ("--exclude", exclude))
-        selection = [text for name, given in named for each in given for text in (name, each)]
         often = None if no_maintain else maintain_every or _MAINTAIN_SECONDS
-        cycles = CycleOptions(interval, available_now, selection, with_tests, liveness, often)
+        cycles = CycleOptions(interval, available_now, select, exclude, with_tests, liveness, often)
         built = _until_stopped(lambda stopping: run_cycles(project, cycles, stopping), "built")
         if built is not None:
             say(f"built {counted(built, 'time')}")

@@ -3,8 +3,9 @@
 A cycle is what `dbt run` is: it lands one batch of what is new in captures and Kafka, and builds
 what follows from it. Java, Spark and dbt's reading of the project, most of a small run's time, are
 there already. A cycle begins as soon as there is news and the last one is done; without news
-nothing runs but the tables' maintenance (``upkeep``) and, now and then, a cycle for what time alone
-changes (rows that expire).
+nothing runs but the tables' maintenance (``upkeep``). A cycle builds what follows from the topics
+that have news (``models_with_news``), and all of it the first time, whenever that is not known by
+topics, and now and then for what time alone changes (rows that expire) and for models of others.
 """
 
 import threading
@@ -24,6 +25,7 @@ from dbt_lakehouse.commands.dbt_commands import (
     run_dbt,
 )
 from dbt_lakehouse.commands.liveness import Liveness
+from dbt_lakehouse.commands.models_with_news import models_with_news
 from dbt_lakehouse.commands.stream_lags import StreamLags, tables_of_topics
 from dbt_lakehouse.commands.upkeep import Upkeep, now, refuse_ended, told
 from dbt_lakehouse.commands.watched_project import Files, WatchedProject, looked_at
@@ -39,6 +41,7 @@ from dbt_lakehouse.landing.kafka.admin import PartitionLog, read_logs
 from dbt_lakehouse.landing.kafka.positions import TABLE as POSITIONS
 from dbt_lakehouse.landing.stalled import stalled_by
 from dbt_lakehouse.runs.source_filter import News as Pairs
+from dbt_lakehouse.runs.source_filter import all_pairs
 from dbt_lakehouse.runs.tables import look_at
 from dbt_lakehouse.telling import tell
 from dbt_lakehouse.texts import counted
@@ -63,38 +66,57 @@ _BRONZE: Final = bronze.TABLE.removeprefix(f"{CATALOG}.")
 
 class CycleOptions(NamedTuple):
     """How cycles run: at most one every ``interval_seconds``; with ``available_now``, until all
-    that was there has landed and is built. ``selection`` are dbt's options that choose nodes;
-    ``liveness`` is a file to touch whenever all that is known is built, and while tables are
-    maintained.
+    that was there has landed and is built. ``select`` and ``exclude`` are dbt's; ``liveness`` is a
+    file to touch whenever all that is known is built, and while tables are maintained.
     """
 
     interval_seconds: float
     available_now: bool = False
-    selection: Sequence[str] = ()
+    select: Sequence[str] = ()
+    exclude: Sequence[str] = ()
     with_tests: bool = False
     liveness: Path | None = None
     maintain_seconds: float | None = None
     """Each table is maintained so often at most; None: by others."""
 
     @property
-    def command(self) -> tuple[str, ...]:
-        """dbt's arguments of a cycle."""
+    def selection(self) -> tuple[str, ...]:
+        """dbt's options that choose nodes."""
+        return (*_each("--select", self.select), *_each("--exclude", self.exclude))
+
+    def command(self, models: Collection[str] | None) -> tuple[str, ...]:
+        """dbt's arguments of a cycle: of some models by their selectors, or of all that are chosen
+        (None).
+        """
+        chosen = self.selection
+        if models is not None:
+            chosen = ("--select", *sorted(models), *_each("--exclude", self.exclude))
         # A report and two manifests every few seconds are nothing that is read.
-        flags = ("--no-write-json", *self.selection)
+        flags = ("--no-write-json", *chosen)
         if self.with_tests:
             return ("build", "--resource-type", "model", "--resource-type", "test", *flags)
         return ("run", *flags)
 
 
+def _each(option: str, values: Sequence[str]) -> Iterator[str]:
+    return (text for value in values for text in (option, value))
+
+
 class News(NamedTuple):
-    """What a cycle would find: Kafka's log ends, captures, and the snapshots of bronze and of
-    other_events, to which `redrive` adds.
+    """What a cycle would find: Kafka's log ends by topic (bronze's name) and partition, captures,
+    and the snapshots of bronze and of other_events, to which `redrive` adds.
     """
 
     ends: Mapping[tuple[str, int], int]
     captures: Files
     bronze: int | None
     events: str | None
+
+    def topics_since(self, built: "News") -> set[str] | None:
+        """The topics that have more than at another time; None if there may be anything."""
+        if self._replace(ends={}) != built._replace(ends={}):
+            return None
+        return {at[0] for at, end in self.ends.items() if built.ends.get(at) != end}
 
 
 def run_cycles(project: Project, options: CycleOptions, stopping: threading.Event) -> int:
@@ -107,12 +129,19 @@ def run_cycles(project: Project, options: CycleOptions, stopping: threading.Even
     if options.liveness is not None and not options.liveness.absolute().parent.is_dir():
         raise ConfigurationError(f"--liveness {options.liveness}: there is no such folder")
     watched = WatchedProject(project)
-    chosen = ("--resource-type", "model", *options.selection)
-    if not run_dbt(project, "list", *chosen, manifest=watched.manifest()):
-        raise ConfigurationError("--select and --exclude leave no model to build")
+    _chosen(watched, options)
     spark = project.open_session()
     with ExitStack() as held:
         return _Cycles(spark, watched, options, held).run(stopping)
+
+
+def _chosen(watched: WatchedProject, options: CycleOptions) -> frozenset[str]:
+    """The selectors of the models that options choose."""
+    chosen = ("--resource-type", "model", *options.selection)
+    found = run_dbt(watched.project, "list", *chosen, manifest=watched.manifest())
+    if not found:
+        raise ConfigurationError("--select and --exclude leave no model to build")
+    return frozenset(found)
 
 
 class _Cycles:
@@ -132,11 +161,15 @@ class _Cycles:
         self._topics: Final[set[str]] = set()
         # What the last cycle has built from; None if that has failed.
         self._built: News | None = None
-        self._is_behind = False
+        # The topics of which a landing has left something.
+        self._behind: set[str] = set()
+        # When all that is chosen was built last, and whether it has to be, whatever the topics say.
+        self._whole_at = -_WITHOUT_NEWS_SECONDS
+        self._is_whole_due = True
+        self._chosen = _chosen(watched, options)
         # Of the running cycle: what it has landed, bronze behind that, and what Kafka has left.
         self._said: list[str] = []
         self._landed_to: int | None = None
-        self._left = 0
         self._newest: datetime | None = None
         project = watched.project
         self._lags: Final = StreamLags(
@@ -157,22 +190,21 @@ class _Cycles:
             f" {counted(len(self._topics), 'topic')} from {self._watched.source.settings.servers}"
         )
         failures = 0
-        built_at = -_WITHOUT_NEWS_SECONDS
         while not stopping.is_set():
             began = time.monotonic()
             try:
                 if self._watched.read_again():
                     self._built = None
+                    self._chosen = _chosen(self._watched, self._options)
                 news = self._news()
-                is_old = began - built_at >= _WITHOUT_NEWS_SECONDS
-                is_pause = not (self._is_new(news) or self._is_behind or is_old)
+                self._is_whole_due |= began - self._whole_at >= _WITHOUT_NEWS_SECONDS
+                is_pause = not (self._is_new(news) or self._behind or self._is_whole_due)
                 if not is_pause:
                     self._cycle(news)
-                    built_at = began
                 failures = 0
                 self._liveness.show()
                 if self._options.available_now:
-                    if not self._is_behind:
+                    if not (self._behind or self._is_whole_due):
                         break
                 elif is_pause:
                     self._maintain(stopping)
@@ -212,7 +244,7 @@ class _Cycles:
         logs, project = self._lock_topics(), self._watched.project
         captures = configured_captures(project.variables, project.root)
         return News(
-            {(log.kafka_topic, log.partition): log.end for log in logs},
+            {(log.topic, log.partition): log.end for log in logs},
             looked_at(map(Path, captures)),
             bronze.current_snapshot(self._spark),
             _snapshot(self._events()),
@@ -248,10 +280,12 @@ class _Cycles:
         """Land and build; what comes behind ``news`` is the next one's. Raises ``DbtError``."""
         began = time.monotonic()
         self._said, self._landed_to, self._newest = [], news.bronze, None
+        topics = self._topics_with(news)
+        before = self._models_of(topics)
         try:
             done = run_dbt(
                 self._watched.project,
-                *self._options.command,
+                *self._options.command(before),
                 manifest=self._watched.manifest(),
                 hear=self._hear,
             )
@@ -277,18 +311,45 @@ class _Cycles:
             text += f"; the newest message is {age:,.1f} s old"
         tell(f"{now()} {text}")
         self._cycles += 1
-        self._is_behind = self._left > 0
         events = self._events()
         self._built = news._replace(bronze=self._landed_to, events=_snapshot(events))
-        self._note_lags(events, models)
+        if before is None:
+            self._whole_at = began
+        # A table's events may have come in a topic that had none of them before.
+        after = self._models_of(topics)
+        self._is_whole_due = before is not None and (after is None or not after <= before)
+        self._note_lags(events, models, topics)
 
-    def _note_lags(self, events: Table | None, models: Sequence[Any]) -> None:
+    def _topics_with(self, news: News) -> set[str] | None:
+        """The topics whose events a cycle builds; None for whatever there is."""
+        if self._is_whole_due or self._built is None:
+            return None
+        topics = news.topics_since(self._built)
+        return None if topics is None else topics | self._behind
+
+    def _models_of(self, topics: set[str] | None) -> set[str] | None:
+        """The selectors of the models to build for topics, of those that are chosen; None for all
+        of these.
+        """
+        if topics is None:
+            return None
+        events = self._events()
+        pairs = None if events is None else all_pairs(events)
+        if pairs is None:
+            return None
+        nodes = self._watched.manifest().nodes
+        found = models_with_news(nodes, pairs, topics)
+        return {".".join(nodes[name].fqn) for name in found} & self._chosen
+
+    def _note_lags(
+        self, events: Table | None, models: Sequence[Any], topics: Collection[str] | None
+    ) -> None:
         def tables(topics: Collection[str]) -> Mapping[str, Collection[str]]:
             pairs = [] if events is None else Pairs(events).pairs
             mine = [pair for pair in pairs if pair[0] in topics]
             return tables_of_topics(mine, self._watched.manifest().nodes)
 
-        self._lags.built(tables, models)
+        self._lags.built(tables, models, topics)
 
     @property
     def _has_landed(self) -> bool:
@@ -307,7 +368,7 @@ class _Cycles:
 
     def _note_landing(self) -> None:
         rows = self._spark.sql(_LANDED).toArrow().to_pylist()
-        self._left = sum(row["lag_messages"] or 0 for row in rows)
+        self._behind = {row["topic"] for row in rows if row["lag_messages"]}
         times = [row["landed_timestamp"] for row in rows if row["landed_timestamp"] is not None]
         self._newest = max(times, default=None)
         self._lags.landed(rows)

@@ -42,10 +42,15 @@ class StreamLags:
         with self._telling():
             self._wait(rows)
 
-    def built(self, tables: TablesOf, models: Sequence[Any]) -> None:
-        """Note what a cycle has built: ``models`` are the results of its models."""
+    def built(
+        self, tables: TablesOf, models: Sequence[Any], topics: Collection[str] | None = None
+    ) -> None:
+        """Note what a cycle has built: ``models`` are the results of its models, which are those of
+        some topics, or of all (None).
+        """
         with self._telling():
-            self._count(tables(self._waiting.keys()), models)
+            mine = self._waiting.keys() if topics is None else self._waiting.keys() & topics
+            self._count(tables(mine), models, mine)
 
     def _wait(self, rows: Sequence[Mapping[str, Any]]) -> None:
         for topic in sorted({row["topic"] for row in rows if row["landed_ages"]}):
@@ -59,9 +64,14 @@ class StreamLags:
                 ages += grown(before.ages, (at - before.at).total_seconds())
             self._waiting[topic] = Landing(topic, at, ages)
 
-    def _count(self, tables: Mapping[str, Collection[str]], models: Sequence[Any]) -> None:
-        waiting = {}
-        for landing in self._waiting.values():
+    def _count(
+        self,
+        tables: Mapping[str, Collection[str]],
+        models: Sequence[Any],
+        topics: Collection[str],
+    ) -> None:
+        waiting = {name: each for name, each in self._waiting.items() if name not in topics}
+        for landing in [self._waiting[name] for name in topics]:
             at, is_built = done_at(tables.get(landing.topic, ()), models)
             if not is_built:
                 waiting[landing.topic] = landing

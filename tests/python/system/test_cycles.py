@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import time
 from collections.abc import Mapping, Sequence
@@ -46,6 +47,10 @@ models:
       - {type: foreign_key, columns: [n], to: ref('orders'), to_columns: [order_id]}
 """,
     "seeds/colours.csv": "name\nred\n",
+    "models/silver/returns_changes.sql": "{{ change_log(columns={'status': 'string'},"
+    " source_database='shop', source_schema='sales', source_table='returns',"
+    " key={'order_id': 'bigint'}) }}",
+    "models/gold/returns.sql": "{{ current_state(ref('returns_changes')) }}",
 }
 
 
@@ -68,6 +73,15 @@ def change(place: int, op: str, number: int, status: str | None = None) -> Outgo
     return Outgoing(message.value, message.key, None, number % 2, sent)
 
 
+def returned(place: int, op: str, number: int, status: str | None = None) -> Outgoing:
+    """The same of another table, whose topic has one partition."""
+    sent = change(place, op, number, status)
+    assert sent.value is not None
+    value = json.loads(sent.value)
+    value["source"]["table"] = "returns"
+    return sent._replace(value=json.dumps(value).encode(), partition=0)
+
+
 def orders(lake: Lake, columns: Sequence[str] = ("order_id", "status")) -> Rows:
     """Gold's rows as any reader sees them; none while there is no table."""
     try:
@@ -79,12 +93,12 @@ def orders(lake: Lake, columns: Sequence[str] = ("order_id", "status")) -> Rows:
 
 
 def status(lake: Lake, *places: str) -> Any:
-    """What `lakehouse status` says of the only topic."""
+    """What `lakehouse status` says of the topic of orders."""
     with pytest.MonkeyPatch.context() as environment, redirect_stdout(StringIO()) as out:
         environment.setenv("LAKEHOUSE_LAKE", lake.environment["LAKEHOUSE_LAKE"])
         with pytest.raises(SystemExit):
             main(["status", "--no-kafka", "--json", *places])
-    (topic,) = json.loads(out.getvalue())["topics"]
+    (topic,) = (each for each in json.loads(out.getvalue())["topics"] if each["topic"] == ORDERS)
     return topic
 
 
@@ -92,16 +106,19 @@ def test_gold_follows_kafka_in_one_process(lake: Lake, kafka: Kafka, tmp_path: P
     began = time.time()
     topic = kafka.create("cycles", 2)
     entry = {"topic": topic, "land_as": ORDERS, "format": "debezium_json"}
-    topics = [entry, {"topic": "cycles-not-there", "format": "debezium_json"}]
+    other = kafka.create("cycles-returns", 1)
+    missing = {"topic": "cycles-not-there", "format": "debezium_json"}
+    topics = [entry, missing, {"topic": other, "format": "debezium_json"}]
     kafka.send(topic, [change(0, "c", 1, "new"), change(1, "c", 2, "new"), change(2, "c", 3)])
+    kafka.send(other, [returned(0, "c", 2, "sent back")])
     log = lake.project / "models" / "silver" / "orders_changes.sql"
     contract = lake.project / "models" / "gold" / "orders.yml"
     declared, alive = log.read_text(), tmp_path / "alive"
     places = ("--project-dir", str(lake.project), "--profiles-dir", f"{lake.project}/profiles")
-    chosen = ("-s", "+orders paid_orders", "--maintain-every", "0.1")
+    chosen = ("-s", "+orders paid_orders +returns", "--maintain-every", "0.1")
     options = (*BUILDS, *chosen, "--liveness", str(alive), *places)
     with lakehouse(lake, *options, topics=topics, captures=[]) as running:
-        running.wait_for("kafka: landed 3 messages; topic cycles-not-there can't go on; built ")
+        running.wait_for("kafka: landed 4 messages; topic cycles-not-there can't go on; built ")
         wait_until(alive.exists, "the file is touched")
         first = [{"order_id": 1, "status": "new"}, {"order_id": 2, "status": "new"}]
         assert orders(lake) == [*first, {"order_id": 3, "status": None}]
@@ -111,11 +128,18 @@ def test_gold_follows_kafka_in_one_process(lake: Lake, kafka: Kafka, tmp_path: P
         running.wait_for("; built ", times=2)
         assert orders(lake) == second
         assert lake.read("gold.paid_orders") == [{"n": 1}]
+        # The other table's models are none of those that this cycle was for.
+        first_built, then_built = map(int, re.findall(r"; built (\d+) models", running.said))
+        assert then_built == first_built - 2
         # Without news tables are maintained, and nothing is built; the process lives.
         running.wait_for(" gold.orders: 2 of 2 data files rewritten, 1 now")
         touched = alive.stat().st_mtime_ns
         wait_until(lambda: alive.stat().st_mtime_ns > touched, "it looks for news")
         assert running.said.count("; built ") == 2
+        kafka.send(other, [returned(1, "u", 2, "refunded")])
+        running.wait_for("; built ", times=3)
+        (refunded,) = lake.read("gold.returns")
+        assert refunded["status"] == "refunded"
 
         # A project that can't be read is told of, and waited for.
         log.write_text("{{ change_log(")
@@ -139,7 +163,7 @@ def test_gold_follows_kafka_in_one_process(lake: Lake, kafka: Kafka, tmp_path: P
         assert running.end().endswith("built 1 time\n")
     assert orders(lake) == [second[0], {"order_id": 4, "status": "last"}]
     rows = lake.read("bronze.raw_payloads")
-    assert len(rows) == len({(row["partition"], row["offset"]) for row in rows}) == 7
+    assert len(rows) == len({(row["topic"], row["partition"], row["offset"]) for row in rows}) == 9
     # Of both processes.
     topic = status(lake, *places)
     assert topic["built_messages"] == 7

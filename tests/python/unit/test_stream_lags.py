@@ -47,6 +47,18 @@ def test_what_has_landed_waits_until_gold_has_it(tmp_path: Path, now: datetime) 
     }
 
 
+def test_what_a_cycle_was_not_for_goes_on_waiting(tmp_path: Path, now: datetime) -> None:
+    """Messages that came while it ran have landed, and their models were not run."""
+    lags = StreamLags(HourOfLags(tmp_path / "gold.json"), print)
+    lags.landed(landed("orders", now - timedelta(seconds=10), {bucket_of(1): 3}))
+    lags.built(tables, [], {"parcels"})
+    assert last_hour(tmp_path / "gold.json", now) == {}
+    lags.built(tables, [result("success", now)], {"orders", "parcels"})
+    assert last_hour(tmp_path / "gold.json", now + timedelta(minutes=1)) == {
+        "orders": Counter({bucket_of(11): 3})
+    }
+
+
 def test_whatever_goes_wrong_is_told_once(tmp_path: Path, now: datetime) -> None:
     told: list[str] = []
     (tmp_path / "hour").touch()

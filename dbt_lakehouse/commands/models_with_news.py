@@ -1,0 +1,51 @@
+"""Which models a cycle of `lakehouse stream --build` has to build, by the topics that have news."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final
+
+# What every run of a lake begins with and remembers by, which is never many.
+_OWN: Final = frozenset({"other_events", "state_table", "append_only"})
+
+
+def models_with_news(
+    nodes: Mapping[str, Any], pairs: Collection[Sequence[str | None]], topics: Collection[str]
+) -> set[str]:
+    """The models to build, by their unique ids: change logs that may have events of some topics,
+    all that follows from them, and the lake's own tables.
+
+    ``nodes`` are those of dbt's manifest. ``pairs``: topic and source table (database, schema,
+    table) of all events so far. A log of which no event has come yet may be in any topic.
+    """
+    models = {name: each for name, each in nodes.items() if each.resource_type == "model"}
+    logs = {name for name, each in models.items() if "change_log" in each.config.meta}
+    found = {
+        name
+        for name in logs
+        if (of := _topics_of(models[name].config.meta["change_log"]["sources"], pairs)) is None
+        or not of.isdisjoint(topics)
+    }
+    of_logs = _descendants(models, logs)
+    own = {name for name, each in models.items() if each.config.materialized in _OWN}
+    return _descendants(models, found) | (own - of_logs)
+
+
+def _topics_of(
+    sources: Collection[Sequence[str | None]] | None, pairs: Collection[Sequence[str | None]]
+) -> set[str] | None:
+    """The topics that events of source tables, of any for None, have been in; None without any."""
+    wanted = None if sources is None else [list(source) for source in sources]
+    return {str(topic) for topic, *source in pairs if wanted is None or source in wanted} or None
+
+
+def _descendants(models: Mapping[str, Any], of: Collection[str]) -> set[str]:
+    """These models and all that read them."""
+    readers: dict[str, set[str]] = {}
+    for name, each in models.items():
+        for upstream in each.depends_on.nodes:
+            readers.setdefault(upstream, set()).add(name)
+    found, todo = set(of), [*of]
+    while todo:
+        new = readers.get(todo.pop(), set()) - found
+        found |= new
+        todo += new
+    return found

@@ -1,0 +1,65 @@
+"""What a cycle builds when some topics have news."""
+
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any
+
+from dbt_lakehouse.commands.cycles import News
+from dbt_lakehouse.commands.models_with_news import models_with_news
+
+
+def node(materialized: str, *upstreams: str, **meta: Any) -> Any:
+    return SimpleNamespace(
+        resource_type="model",
+        config=SimpleNamespace(materialized=materialized, meta=meta),
+        depends_on=SimpleNamespace(nodes=[*upstreams]),
+    )
+
+
+def log(*table: str) -> Any:
+    return node("change_log", "other_events", change_log={"sources": [[*table]]})
+
+
+NODES: Mapping[str, Any] = {
+    "other_events": node("other_events"),
+    "quarantined": node("append_only", "other_events"),
+    "remembered": node("state_table"),
+    "orders_changes": log("shop", "sales", "orders"),
+    "parcels_changes": log("shop", "sales", "parcels"),
+    "any_changes": node("change_log", "other_events", change_log={"sources": None}),
+    "orders": node("current_state", "orders_changes", "remembered"),
+    "parcels": node("current_state", "parcels_changes"),
+    "any": node("current_state", "any_changes"),
+    "paid": node("append_only", "orders"),
+    "both": node("table", "paid", "parcels"),
+    "others": node("table", "a_seed"),
+    "unique": SimpleNamespace(resource_type="test"),
+}
+OWN = {"other_events", "quarantined", "remembered"}
+ANY = {"any_changes", "any"}
+PAIRS = [["a", "shop", "sales", "orders"], ["b", "shop", "sales", "parcels"]]
+
+
+def test_what_follows_from_the_topics_is_built_and_no_more() -> None:
+    orders = {"orders_changes", "orders", "paid", "both"}
+    assert models_with_news(NODES, PAIRS, {"a"}) == OWN | ANY | orders
+    parcels = {"parcels_changes", "parcels", "both"}
+    assert models_with_news(NODES, PAIRS, {"b"}) == OWN | ANY | parcels
+    assert models_with_news(NODES, PAIRS, {"a", "b"}) == OWN | ANY | orders | parcels
+    assert models_with_news(NODES, PAIRS, {"c"}) == OWN
+
+
+def test_a_log_of_which_nothing_has_come_may_be_in_any_topic() -> None:
+    found = models_with_news(NODES, PAIRS[:1], {"c"})
+    assert found == OWN | {"parcels_changes", "parcels", "both"}
+    assert models_with_news(NODES, [], set()) == NODES.keys() - {"others", "unique"}
+
+
+def test_topics_have_news_where_their_logs_have_grown() -> None:
+    built = News({("a", 0): 5, ("a", 1): 7, ("b", 0): 3}, {}, 1, "2")
+    assert built.topics_since(built) == set()
+    grown = built._replace(ends={**built.ends, ("a", 1): 8, ("c", 0): 1})
+    assert grown.topics_since(built) == {"a", "c"}
+    # Whose payloads others have landed is not known by topics.
+    for other in ({"bronze": 4}, {"events": "5"}, {"captures": {None: None}}):
+        assert grown._replace(**other).topics_since(built) is None
