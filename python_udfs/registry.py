@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 from python_udfs import aws_dms as aws_dms_json
 from python_udfs import change_stream
 from python_udfs import cockroachdb as cockroachdb_json
+from python_udfs.aerospike import avro as aerospike_avro
 from python_udfs.aerospike import flat_json as aerospike_flat_json
 from python_udfs.aerospike import json as aerospike_json
 from python_udfs.aerospike import messagepack as aerospike_messagepack
@@ -43,6 +44,7 @@ FORMATS: Final[dict[str, Decode]] = {
     "aerospike_messagepack": aerospike_messagepack.decode,
     "aerospike_json": aerospike_json.decode,
     "aerospike_flat_json": aerospike_flat_json.decode,
+    "aerospike_avro": aerospike_avro.decode,
     "arcion_json": arcion_json.decode,
     "lindorm_json": lindorm_json.decode,
     "debezium_json": debezium_json.decode,
@@ -56,9 +58,14 @@ FORMATS: Final[dict[str, Decode]] = {
     "mongodb_json": change_stream.decode,
 }
 
-AEROSPIKE_FORMATS: Final = ("aerospike_messagepack", "aerospike_json", "aerospike_flat_json")
+AEROSPIKE_FORMATS: Final = (
+    "aerospike_messagepack",
+    "aerospike_json",
+    "aerospike_flat_json",
+    "aerospike_avro",
+)
 """Those of records, which have a namespace, a set and a digest."""
-AVRO_FORMATS: Final = ("debezium_avro", "debezium_unwrapped_avro")
+AVRO_FORMATS: Final = ("debezium_avro", "debezium_unwrapped_avro", "aerospike_avro")
 """Those whose messages name schemas of a registry."""
 UNWRAPPED_FORMATS: Final = ("debezium_unwrapped_json", "debezium_unwrapped_avro")
 """Those of rows without an envelope."""

@@ -12,7 +12,7 @@ from dbt_lakehouse.lake.tables import NO_SNAPSHOT, Table
 from dbt_lakehouse.runs import source_filter
 from dbt_lakehouse.runs.model_run import NodeRun
 from dbt_lakehouse.texts import sql_texts
-from python_udfs.registry import AEROSPIKE_FORMATS
+from python_udfs.registry import AEROSPIKE_FORMATS, AVRO_FORMATS
 
 
 class Part(StrEnum):
@@ -87,7 +87,7 @@ def log_input(
 # Of their payloads each says the table's name itself, where a value is: in Avro it may be in the
 # schema alone, of rows without an envelope in the topic's name.
 _NAMING: Final = (
-    *AEROSPIKE_FORMATS,
+    *(name for name in AEROSPIKE_FORMATS if name not in AVRO_FORMATS),
     *("debezium_json", "arcion_json", "lindorm_json"),
     *("aws_dms_json", "maxwell_json", "canal_json"),
 )

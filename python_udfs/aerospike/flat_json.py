@@ -37,7 +37,7 @@ What the form loses, and the policies:
 Numbers, batches that break off, and all else are as in ``aerospike_json``.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Any, Final
 
@@ -79,7 +79,7 @@ def decode(key: bytes | None, value: bytes | None) -> list[Event]:
 
     Returns one event per record, in the order of the batch; never empty.
     """
-    return decode_records(key, value, _record, _parse_key)
+    return decode_records(key, value, _record, parse_key)
 
 
 _SHORT_WAY = ShortWay(decode, FlatWrites())
@@ -90,7 +90,7 @@ def decode_batch(keys: Sequence[bytes | None], values: Sequence[bytes | None]) -
     return _SHORT_WAY.decode_batch(keys, values)
 
 
-def _metadata_name(record: dict[str, Any], at: str) -> str | None:
+def metadata_name(record: dict[str, Any], at: str) -> str | None:
     """The name of the member that is a record's metadata; None if that lies among its bins."""
     for name in chain((METADATA,), record):
         member = record.get(name)
@@ -111,7 +111,25 @@ def _metadata_name(record: dict[str, Any], at: str) -> str | None:
 def _record(record: Any, index: int, at: str, columns: dict[str, Any], budget: Budget) -> Event:
     """The event of one record; ``columns`` is the metadata so far."""
     check_object(record, at)
-    name, root = _metadata_name(record, at), at
+
+    def note(bins: dict[str, Any], metadata: dict[str, Any]) -> None:
+        _note_pairs(bins, metadata, at, budget)
+
+    return event_of_flat(record, metadata_name(record, at), index, at, columns, note)
+
+
+def event_of_flat(
+    record: dict[str, Any],
+    name: str | None,
+    index: int,
+    at: str,
+    columns: dict[str, Any],
+    note: Callable[[dict[str, Any], dict[str, Any]], None],
+) -> Event:
+    """The event of a record with its metadata in the member ``name``, or among the bins.
+
+    ``columns`` is the metadata so far; ``note`` tells it what JSON can't say of the bins.
+    """
     if name is None:
         fields = record
         bins = {each: value for each, value in record.items() if each not in PROPERTIES}
@@ -131,7 +149,7 @@ def _record(record: Any, index: int, at: str, columns: dict[str, Any], budget: B
         keep_others(fields, PROPERTIES, metadata, _NAMES, at)
     after = None
     if operation == UPSERT:
-        _note_pairs(bins, metadata, root, budget)
+        note(bins, metadata)
         after = json_text.dumps(bins)
     elif name is None or bins.keys().isdisjoint(fields.keys() - PROPERTIES):
         keep_others(bins, frozenset(), metadata, _NAMES, at)
@@ -155,14 +173,15 @@ def _note_pairs(bins: dict[str, Any], metadata: dict[str, Any], at: str, budget:
                 metadata.setdefault("bins", {})[name] = {"nested": kinds}
 
 
-def _parse_key(raw: bytes) -> Any:
+def parse_key(raw: bytes) -> Any:
     """A Kafka key as ``[namespace, set, digest, user key]``, or several."""
     tree = json_text.parse(raw, trailing_commas=True)
     if type(tree) is list:
-        return [each if each == FORGOTTEN else _key(each) for each in tree]
-    return _key(tree)
+        return [each if each == FORGOTTEN else key_of(each) for each in tree]
+    return key_of(tree)
 
 
-def _key(tree: Any) -> Any:
+def key_of(tree: Any) -> Any:
+    """A key as ``[namespace, set, digest, user key]``; None for what is none."""
     is_key = type(tree) is dict and tree.keys() <= frozenset(KEY)
     return [tree.get(name) for name in KEY] if is_key else None

@@ -128,9 +128,9 @@ def decode_records(
     """``decode`` for records of either form; ``parse_key`` makes ``[namespace, set, digest, user
     key]`` of a Kafka key, or several.
     """
-    keys = event_keys(key, parse_key, DecodeError, _is_key)
+    keys = event_keys(key, parse_key, DecodeError, is_key)
     if not value:
-        return [_tombstone(keys)]
+        return [tombstone_of(keys)]
     budget = Budget(len(value) + (len(key) if key else 0))
     try:
         if len(value) > MAX_PAYLOAD_BYTES:
@@ -138,9 +138,9 @@ def decode_records(
         tree = parse(value)
     except DecodeError as error:
         events = [] if isinstance(error, TooLarge) else _broken_batch(keys, value, record, budget)
-        return events or [_invalid(error, 0, event_key_metadata(keys, 0, 1))]
+        return events or [invalid_record(error, 0, event_key_metadata(keys, 0, 1))]
     if tree is None or tree == "default":
-        return [_tombstone(keys)]
+        return [tombstone_of(keys)]
     if type(tree) is list and tree:
         return _batch(keys, tree, len(tree), True, record, budget)
     metadata = event_key_metadata(keys, 0, 1)
@@ -149,7 +149,7 @@ def decode_records(
             raise BadShape("$: expected a record or a batch of records, got an empty array")
         return [record(tree, 0, "$", metadata, budget)]
     except DecodeError as error:
-        return [_invalid(error, 0, metadata)]
+        return [invalid_record(error, 0, metadata)]
 
 
 _SHORT_WAY = ShortWay(decode, JsonWrites())
@@ -199,7 +199,7 @@ def _batch(
     def event(item: Any, index: int, at: str, metadata: dict[str, Any]) -> Event:
         return forgotten(index) if item == FORGOTTEN else record(item, index, at, metadata, budget)
 
-    return batch_events(records, metadata_of, event, _invalid, budget)
+    return batch_events(records, metadata_of, event, invalid_record, budget)
 
 
 def _record(record: Any, index: int, at: str, columns: dict[str, Any], budget: Budget) -> Event:
@@ -300,12 +300,13 @@ def check_key(key: Sequence[Any], at: str, places: Sequence[str]) -> bytes:
         raise BadField(f"{at}{places[0]}: expected a string, got {kind_of(namespace)}")
     if set_name is not None and type(set_name) is not str:
         raise BadField(f"{at}{places[1]}: expected a string or null, got {kind_of(set_name)}")
-    if type(digest) is not str:
+    if type(digest) is not str and type(digest) is not bytes:
         raise BadField(f"{at}{places[2]}: expected a string, got {kind_of(digest)}")
-    raw = _base64(digest)
+    raw = _digest(digest)
     if raw is None or len(raw) != DIGEST_BYTES:
         got = f"{len(raw)} bytes" if raw is not None else "text that is not base64"
-        raise BadField(f"{at}{places[2]}: expected base64 of {DIGEST_BYTES} bytes, got {got}")
+        coded = "base64 of " if type(digest) is str else ""
+        raise BadField(f"{at}{places[2]}: expected {coded}{DIGEST_BYTES} bytes, got {got}")
     if user_key is not None and type(user_key) not in _USER_KEY_TYPES:
         raise BadField(
             f"{at}{places[3]}: expected a string, number or null, got {kind_of(user_key)}"
@@ -438,6 +439,11 @@ def _twice(pairs: Pairs) -> str:
     raise AssertionError("Pairs in JSON are made of a name that comes twice")
 
 
+def _digest(shipped: str | bytes) -> bytes | None:
+    """A digest in base64, or as it is in what is no JSON."""
+    return _base64(shipped) if isinstance(shipped, str) else shipped
+
+
 def _base64(text: str) -> bytes | None:
     try:
         return binascii.a2b_base64(text, strict_mode=True)
@@ -448,7 +454,8 @@ def _base64(text: str) -> bytes | None:
 _CONTAINERS: Final = frozenset({list, dict, Pairs})
 _BOOL_OR_NULL: Final = frozenset({bool, type(None)})
 _STRING_OR_NULL: Final = frozenset({str, type(None)})
-_USER_KEY_TYPES: Final = {str: "str", int: "int", Decimal: "float"}
+# JSON has no bytes: Avro has.
+_USER_KEY_TYPES: Final = {str: "str", int: "int", Decimal: "float", bytes: "bin"}
 _TYPES: Final[dict[str, type]] = {
     "str": str,
     "bool": bool,
@@ -475,6 +482,7 @@ _KINDS: Final = {
     int: "an integer",
     Decimal: "a number with a fraction or exponent",
     str: "a string",
+    bytes: "bytes",
     list: "an array",
     dict: "an object",
     Pairs: "an object",
@@ -493,22 +501,25 @@ def _shown(text: str) -> str:
     return shorten(repr(text))
 
 
-def _invalid(error: DecodeError, index: int, metadata: dict[str, Any]) -> Event:
+def invalid_record(error: DecodeError, index: int, metadata: dict[str, Any]) -> Event:
+    """The event of a record that can't be decoded."""
     return invalid(error, index, json_text.dumps(metadata) if metadata else None)
 
 
 # Kafka keys
 
 
-def _tombstone(keys: EventKeys | None) -> Event:
-    digest = _base64(keys.keys[0][2]) if keys is not None and len(keys.keys) == 1 else None
+def tombstone_of(keys: EventKeys | None) -> Event:
+    """The event of a message without a value."""
+    digest = _digest(keys.keys[0][2]) if keys is not None and len(keys.keys) == 1 else None
     return tombstone(keys, digest, json_text.dumps)
 
 
 _parse_key = partial(json_text.parse, trailing_commas=True)
 
 
-def _is_key(key: Any) -> bool:
+def is_key(key: Any) -> bool:
+    """Whether a value is a record's key."""
     if type(key) is not list or len(key) != 4:
         return False
     try:

@@ -56,7 +56,7 @@ from python_udfs.debezium.envelope import (
 )
 from python_udfs.debezium.layouts import IMAGES, OPERATIONS, Layout, Shape, shape_of
 from python_udfs.debezium.types import Notes, has_placeholder
-from python_udfs.text.avro import BadSchema, Node
+from python_udfs.text.avro import BadSchema, Node, Read
 
 if TYPE_CHECKING:
     from python_udfs.text.avro_columns import Make, Path, ReadMany
@@ -348,13 +348,23 @@ def with_other_key(key: Key, headers: Headers | None, budget: Budget) -> Key:
 
 def take_apart(text: bytes, budget: Budget) -> Content:
     """The value of a framed text, and what its schema declares. Raises ``DecodeError``."""
+    avro, payload = read_framed(text, attrgetter("read"), budget)
+    return Content(payload, avro.schema, False, of_rows="debezium_unwrapped_avro")
+
+
+def read_framed(
+    text: bytes, reader_of: Callable[[AvroSchema], Read], budget: Budget
+) -> tuple[AvroSchema, Any]:
+    """The schema of a framed text, and what its reader makes of all that follows. Raises
+    ``DecodeError``.
+    """
     if len(text) > MAX_PAYLOAD_BYTES:
         raise TooLarge(f"{len(text)} bytes: at most {MAX_PAYLOAD_BYTES} are decoded")
     avro = schema_of(text)
-    payload, end = avro.read(text, _FRAME, budget)
+    payload, end = reader_of(avro)(text, _FRAME, budget)
     if end < len(text):
         raise TrailingBytes(_behind(end, text))
-    return Content(payload, avro.schema, False, of_rows="debezium_unwrapped_avro")
+    return avro, payload
 
 
 def _id_of(frame: bytes) -> int:

@@ -9,7 +9,8 @@ A value comes out as Kafka Connect's JsonConverter would ship it, and is read as
 fixed are base64, numbers with a fraction ``msgspec.Raw`` with Java's digits, NaN and infinities
 text, enums strings, maps whose keys are no strings (arrays of Connect's ``MapEntry``) arrays of
 [key, value]; a union of more than null and one type is an object with a name for each type, all
-null but one, as Connect's AvroData makes it.
+null but one, as Connect's AvroData makes it. Not so with ``as_connect=False``: bytes and fixed are
+bytes then, each union a pair of its branch and the value, and a ``MapEntry`` is a record.
 
 Source: "Binary Encoding" of the Apache Avro specification. A reader is Python text made for its
 schema: one call for each field would take three times as long. Where it fails, the line tells the
@@ -205,9 +206,9 @@ class _Wrong(Exception):
     """What was expected at a byte, and what was found."""
 
 
-def reader_of(node: Node) -> Read:
-    """The reader of values of a schema."""
-    writer = _Writer(node)
+def reader_of(node: Node, as_connect: bool = True) -> Read:
+    """The reader of values of a schema: as Kafka Connect has them, or as Avro has."""
+    writer = _Writer(node, as_connect)
     paths = writer.paths
     read_root = writer.root
 
@@ -249,7 +250,8 @@ _FILE: Final = "<avro>"
 class _Writer:
     """Writes the functions that read a schema, one for each record, array and map."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, as_connect: bool) -> None:
+        self._as_connect = as_connect
         self._lines: list[str] = []
         self.paths: list[str] = []
         """The path of the value that each line reads, from that of its function."""
@@ -296,8 +298,7 @@ class _Writer:
             self._value(1, part, f"v{index}")
             targets.append(f"{field!r}: v{index}")
         self._path = ""
-        entry = node.entry
-        if entry is not None:
+        if self._as_connect and node.entry is not None:
             order = {field: index for index, (field, _) in enumerate(node.fields)}
             self._add(1, f"return [v{order['key']}, v{order['value']}], pos")
         else:
@@ -393,8 +394,9 @@ class _Writer:
         self._add(depth, f"{target} = data[pos : pos + length].decode(); pos += length")
 
     def _bytes(self, depth: int, target: str) -> None:
-        self._add(depth, f"{target} = base64(data[pos : pos + length], newline=False).decode()")
-        self._add(depth, "pos += length")
+        part = "data[pos : pos + length]"
+        text = f"base64({part}, newline=False).decode()"
+        self._add(depth, f"{target} = {text if self._as_connect else part}; pos += length")
 
     def _union(self, depth: int, node: Node, target: str) -> None:
         # The branch as it is written: of fewer than 64 one byte, twice the number.
@@ -409,7 +411,9 @@ class _Writer:
             written = 2 * index if is_short else index
             self._add(depth, f"{'el' if index else ''}if n == {written}:")
             self._value(depth + 1, part, target)
-            if not is_plain and part.kind != "null":
+            if not self._as_connect:
+                self._add(depth + 1, f"{target} = {index}, {target}")
+            elif not is_plain and part.kind != "null":
                 others = {name: None for name in names if name is not None}
                 self._add(depth + 1, f"{target} = {{**{others!r}, {names[index]!r}: {target}}}")
         self._add(depth, "else:")

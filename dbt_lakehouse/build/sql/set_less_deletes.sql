@@ -19,7 +19,9 @@ final as (
         timestamp as _kafka_timestamp
     from other_events
     where
-        format in ('aerospike_messagepack', 'aerospike_json', 'aerospike_flat_json')
+        format in (
+            'aerospike_messagepack', 'aerospike_json', 'aerospike_flat_json', 'aerospike_avro'
+        )
         and operation = 'delete'
         and source_table is null
 )

@@ -63,6 +63,11 @@ def name_value(root: Node, data: bytes, events: Sequence[Event], is_row: bool) -
         debezium.fill(part, columns)
 
 
+def value_of(root: Node) -> Node | None:
+    """The value in a frame; None where its schema isn't known."""
+    return root.part(_VALUE)
+
+
 def name_key(root: Node, data: bytes, events: Sequence[Event]) -> None:
     """Name the parts of a Kafka key."""
     columns = Columns(events[0])
@@ -77,7 +82,7 @@ def name_key(root: Node, data: bytes, events: Sequence[Event]) -> None:
 
 def _declared(root: Node, data: bytes) -> Node | None:
     """The value in its frame, its parts with the types that the schema declares."""
-    value = root.part(_VALUE)
+    value = value_of(root)
     if value is not None:
         block: Any = json.loads(schema_of(data).prefix + b"null}")
         debezium.declare(value, block["schema"])

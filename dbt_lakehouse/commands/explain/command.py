@@ -14,7 +14,7 @@ from dbt_lakehouse.commands.explain import (
     rows,
 )
 from dbt_lakehouse.commands.explain.guess import Guess, guess
-from dbt_lakehouse.commands.explain.nodes import MOST_WANTED, Limits, Tree, located
+from dbt_lakehouse.commands.explain.nodes import MOST_WANTED, Limits, Node, Tree, located
 from dbt_lakehouse.commands.explain.report import Explanation, Part, Wrong
 from dbt_lakehouse.schema_registry import know_schemas_of
 from python_udfs.aerospike.batches import split_json
@@ -30,6 +30,7 @@ from python_udfs.registry import (
 from python_udfs.text import json_text
 
 _MESSAGEPACK: Final = "aerospike_messagepack"
+_AEROSPIKE_AVRO: Final = "aerospike_avro"
 _MAXWELL: Final = "maxwell_json"
 _CANAL: Final = "canal_json"
 _MONGODB: Final = "mongodb_json"
@@ -81,7 +82,9 @@ def _key_tree(format_name: str, key: bytes, events: Sequence[Event], limits: Lim
     tree = _tree(format_name, key, limits)
     if tree.root is not None and tree.rest is None:
         if format_name in AEROSPIKE_FORMATS:
-            aerospike.name_key(tree.root, events)
+            root = _root(format_name, tree.root, key)
+            if root is not None:
+                aerospike.name_key(root, events)
         elif _is_avro(format_name, key):
             avro.name_key(tree.root, key, events)
         elif format_name == _MAXWELL:
@@ -112,6 +115,10 @@ def _value_tree(format_name: str, value: bytes, events: Sequence[Event], limits:
             aerospike.name_messagepack(tree.root, events)
         elif format_name in _AEROSPIKE_JSON:
             _AEROSPIKE_JSON[format_name](tree.root, events)
+        elif format_name == _AEROSPIKE_AVRO:
+            record = avro.value_of(tree.root)
+            if record is not None:
+                aerospike.name_flat_json(record, events)
         elif format_name in AVRO_FORMATS:
             avro.name_value(tree.root, value, events, format_name in UNWRAPPED_FORMATS)
         elif format_name in _ROWS:
@@ -127,9 +134,14 @@ def _value_tree(format_name: str, value: bytes, events: Sequence[Event], limits:
     return tree
 
 
-def _is_avro(format_name: str, key: bytes) -> bool:
-    """Whether a key is in Avro: it needn't be."""
-    return format_name in AVRO_FORMATS and avro.is_framed(key)
+def _is_avro(format_name: str, text: bytes) -> bool:
+    """Whether a text is in Avro: a key needn't be."""
+    return format_name in AVRO_FORMATS and avro.is_framed(text)
+
+
+def _root(format_name: str, root: Node, text: bytes) -> Node | None:
+    """The node that is ``$`` to a decoder: of Avro what is in the frame, if that could be read."""
+    return avro.value_of(root) if _is_avro(format_name, text) else root
 
 
 def _is_broken_batch(format_name: str, value: bytes, events: Sequence[Event]) -> bool:
@@ -164,8 +176,9 @@ def _wrong(format_name: str, tree: Tree, value: bytes, event: Event) -> Wrong:
     found = None
     if format_name in AVRO_FORMATS and (place := _BYTE.search(sentence)):
         return Wrong(event.event_index, code, sentence, int(place[1]))
-    if tree.root is not None:
-        found = located(tree.root, sentence, "payload" if format_name == _MESSAGEPACK else "")
+    root = None if tree.root is None else _root(format_name, tree.root, value)
+    if root is not None:
+        found = located(root, sentence, "payload" if format_name == _MESSAGEPACK else "")
     is_element = sentence.startswith("$[") and format_name in _AEROSPIKE_JSON
     position: int | None
     if code in _STRUCTURE and not is_element:
@@ -186,7 +199,7 @@ def _wrong(format_name: str, tree: Tree, value: bytes, event: Event) -> Wrong:
     else:
         commas = format_name in _AEROSPIKE_JSON
         fault = None
-        if format_name != _MESSAGEPACK:
+        if format_name != _MESSAGEPACK and format_name not in AVRO_FORMATS:
             fault = json_text.fault(value, trailing_commas=commas)
         position = fault.position if fault else None
     return Wrong(event.event_index, code, sentence, position)

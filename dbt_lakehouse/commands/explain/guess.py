@@ -1,5 +1,6 @@
 """The wire format of a message, by what the decoders accept."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -15,6 +16,9 @@ _JSON_STARTS: Final = (b"{", b"[", b'"')
 _USUAL: Final = "debezium_json"
 """The format of what could be of any."""
 _MONGODB: Final = "mongodb_json"
+_AEROSPIKE_AVRO: Final = "aerospike_avro"
+# What `msg` is in Avro: the length, doubled, and the text.
+_MSG: Final = re.compile(b"\x0awrite|\x0cdelete")
 
 
 class Guess(NamedTuple):
@@ -80,7 +84,7 @@ def _by_shape(value: bytes) -> str:
             return "cockroachdb_json"
         return _USUAL
     if text[:1] == b"\0" and len(text) >= 5:
-        return "debezium_avro"
+        return _AEROSPIKE_AVRO if _MSG.search(text) else "debezium_avro"
     # Only MessagePack has such a beginning; and what is neither is shown best as it.
     return "aerospike_messagepack" if text[:1] > b"\x7f" else _USUAL
 

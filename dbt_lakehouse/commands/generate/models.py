@@ -249,6 +249,7 @@ _WRITERS: Final = {
     "aerospike_messagepack": "Aerospike's connector (MessagePack)",
     "aerospike_json": "Aerospike's connector (JSON)",
     "aerospike_flat_json": "Aerospike's connector (flat JSON)",
+    "aerospike_avro": "Aerospike's connector (Avro)",
     "arcion_json": "Arcion",
     "lindorm_json": "Lindorm",
     "debezium_json": "Debezium",

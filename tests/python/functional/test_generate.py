@@ -14,6 +14,7 @@ from decimal import Decimal, localcontext
 from pathlib import Path
 from typing import Any, Final
 
+import avro_messages
 import msgspec
 import pytest
 import yaml
@@ -38,6 +39,8 @@ from dbt_lakehouse.commands.why.report import Reason
 from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.config.topics import Formats
 from dbt_lakehouse.errors import LakehouseError
+from dbt_lakehouse.lake import avro_schemas
+from python_udfs.debezium.avro import Registered
 
 AS_OF: Final = "2026-11-21 00:00:00"
 NOW_MS: Final = 1_790_000_000_000
@@ -723,6 +726,61 @@ def aerospike() -> list[Line]:
     ]
 
 
+_ABOUT: Final = [
+    *({"name": name, "type": "string"} for name in ("namespace", "msg")),
+    *({"name": name, "type": ["null", "string"]} for name in ("set", "userKey")),
+    {"name": "digest", "type": "bytes"},
+    {"name": "lut", "type": ["null", "long"]},
+]
+_BADGE: Final = {
+    "name": ["null", "string"],
+    "worn": ["null", "long"],
+    "face": ["null", "bytes"],
+    "any": ["null", "long", "string"],
+    "notes": ["null", {"type": "map", "values": ["null", "long"]}],
+}
+AVRO: Final = {
+    51: {
+        "type": "record",
+        "name": "Badge",
+        "fields": [
+            {"name": "metadata", "type": {"type": "record", "name": "About", "fields": _ABOUT}},
+            *({"name": name, "type": kind} for name, kind in _BADGE.items()),
+        ],
+    },
+    52: {"type": "record", "name": "Gone", "fields": _ABOUT},
+}
+"""Schemas of a registry, by their ids."""
+
+
+def aerospike_in_avro() -> list[Line]:
+    """Badges: one is deleted, one by a delete without a set."""
+    capture = Capture("aero.avro")
+    badge, gone = (avro_messages.Writer(number, schema) for number, schema in AVRO.items())
+
+    def about(number: int, msg: str, set_name: str | None) -> Row:
+        digest = bytes([number]) * 20
+        time = {"lut": NOW_MS + capture.lines}
+        return {"namespace": "club", "set": set_name, "digest": digest, "msg": msg, **time}
+
+    def write(number: int, **bins: Any) -> Line:
+        value = badge.write({"metadata": about(number, "write", "badges"), **bins})
+        return capture.raw(None, value)
+
+    def delete(number: int, set_name: str | None) -> Line:
+        return capture.raw(None, gone.write(about(number, "delete", set_name)))
+
+    return [
+        write(1, name="Ana", worn=1, face=b"\0\1", any="x", notes={"7": 1, "x": None}),
+        write(2, name="gone", worn=2),
+        write(3, name="gone too", worn=3),
+        write(1, name="Ana", worn=2**40, any="y"),
+        write(4, name="Bo", face=b"", any="z"),
+        delete(2, "badges"),
+        delete(3, None),
+    ]
+
+
 def rows_without_envelope() -> list[Line]:
     """Maxwell's, Canal's, AWS DMS's, CockroachDB's, and those that Debezium's ExtractNewRecordState
     unwrapped.
@@ -1130,6 +1188,7 @@ TOPICS: Final = {
     "aero.msgpack": "aerospike_messagepack",
     "aero.json": "aerospike_json",
     "aero.flat": "aerospike_flat_json",
+    "aero.avro": "aerospike_avro",
     "dms.hr": "aws_dms_json",
     "roach.rides": "cockroachdb_json",
     "maxwell.shop": "maxwell_json",
@@ -1162,6 +1221,7 @@ BUILT: Final = (
     "+players",
     "+sensors",
     "+visits",
+    "+badges",
     "+staff",
     "+rides",
     "+carts",
@@ -1186,6 +1246,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     world = World(Lake(folder, copy_project(folder / "project")))
     lines = [*all_types(), *named_tables(), *keyless_arcion(), *lindorm(), *aerospike()]
     lines += [
+        *aerospike_in_avro(),
         *rows_without_envelope(),
         *documents_of_mongodb(),
         *change_streams(),
@@ -1193,6 +1254,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     ]
     lines += cells_with_numbers_as_keys()
     world.lake.land([*lines, *evolving(world.stock, 1)])
+    # As if a registry had been asked before.
+    known = {number: Registered("AVRO", (json.dumps(schema),)) for number, schema in AVRO.items()}
+    avro_schemas.keep(world.lake.spark, known, None)
     for topic, format_name in TOPICS.items():
         world.reports[topic] = world.generate(topic, format=format_name, key=KEYS.get(topic, ()))
     models = world.project / "models"
@@ -1287,6 +1351,7 @@ def test_names(world: World) -> None:
         "game (no set)": "game",
         "iot.sensors": "sensors",
         "web.visits": "visits",
+        "club.badges": "badges",
         "mx.carts": "carts",
         "cn.wares": "wares",
         "inv.suppliers": "suppliers",
@@ -1451,6 +1516,15 @@ def test_aerospike_bins(built: World) -> None:
 def test_flat_json_of_aerospike(built: World) -> None:
     rows = built.rows("visits", "_digest").values()
     assert list(rows) == [{"page": "/", "hits": 2**40, "tags": ["a", "b"], "ratio": None}]
+
+
+def test_aerospike_in_avro(built: World) -> None:
+    rows = {row["name"]: row for row in built.rows("badges", "_digest").values()}
+    assert rows == {
+        "Ana": {"name": "Ana", "worn": 2**40, "face": None, "any": "y", "notes": None},
+        "Bo": {"name": "Bo", "worn": None, "face": b"", "any": "z", "notes": None},
+    }
+    assert built.contract("badges")["notes"]["data_type"] == "map<string,bigint>"
 
 
 def test_rows_of_maxwell(built: World) -> None:

@@ -20,6 +20,13 @@ _KEY: Final = {
     "fields": [{"field": "id", "type": "int64"}],
 }
 _KEY_ID: Final = 1
+# Aerospike's: one for deletes, and one that names every bin, each of the types that it may have.
+_DELETE_ID: Final = 2
+_WRITE_ID: Final = 3
+_METADATA: Final[dict[str, Any]] = {
+    **{"namespace": "string", "set": ["null", "string"], "digest": "bytes", "msg": "string"},
+    **{"gen": ["null", "int"], "lut": ["null", "long"], "exp": ["null", "int"]},
+}
 _FIRST: Final = 10
 
 Columns = tuple[tuple[str, str], ...]
@@ -45,13 +52,29 @@ def framed_row(row: Mapping[str, Any]) -> bytes:
     return Writer(number, avro_schema(block)).write(avro_value(block, row))
 
 
+def framed_record(record: Mapping[str, Any]) -> bytes:
+    """A record of Aerospike's, by the schema of writes if it has metadata beside its bins."""
+    number = _WRITE_ID if "metadata" in record else _DELETE_ID
+    return Writer(number, _records()[number]).write(record)
+
+
 def registered() -> dict[int, Registered]:
     """All schemas, as a registry tells them."""
     blocks = {_KEY_ID: _KEY, **dict(_blocks().values())}
-    return {
-        number: Registered("AVRO", (json.dumps(avro_schema(block)),))
-        for number, block in blocks.items()
-    }
+    schemas = {number: avro_schema(block) for number, block in blocks.items()} | _records()
+    return {number: Registered("AVRO", (json.dumps(schema),)) for number, schema in schemas.items()}
+
+
+def _records() -> dict[int, dict[str, Any]]:
+    """The schemas of Aerospike's records."""
+    bins = {name: ["null", "long", "string", "boolean"] for name in _NAMES}
+    of_write = {"metadata": _record("Metadata", _METADATA), **bins}
+    return {_DELETE_ID: _record("Delete", _METADATA), _WRITE_ID: _record("Write", of_write)}
+
+
+def _record(name: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+    parts = [{"name": each, "type": kind} for each, kind in fields.items()]
+    return {"type": "record", "name": name, "namespace": "soak", "fields": parts}
 
 
 def _columns(image: Image) -> Columns:

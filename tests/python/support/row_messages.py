@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from aerospike_encoder import pack
-from row_avro import framed, framed_key, framed_row
+from row_avro import framed, framed_key, framed_record, framed_row
 from row_events import DATABASE, POISON, TOMBSTONE, WRITES, Event, Value, digest, marker
 from streams import BLOB, BOOLEAN, DOUBLE, INTEGER, STRING, Message
 
@@ -107,6 +107,16 @@ def _flat_json(event: Event) -> Payload:
     more = {"msg": "write", "gen": 1, "exp": event.expires_s or 0}
     row = {**event.named, **_about(event)}
     return None, _compact({"metadata": metadata | more | _lut(event), **row})
+
+
+def _aerospike_avro(event: Event) -> Payload:
+    """A delete's metadata is the record; a schema names all bins, so a null is none."""
+    metadata: dict[str, Any] = {"namespace": event.source.schema, "digest": _digest(event)}
+    metadata["set"] = _set(event)
+    if event.operation == "delete":
+        return None, framed_record(metadata | {"msg": "delete"} | _lut(event))
+    metadata |= {"msg": "write", "gen": 1, "exp": event.expires_s or 0} | _lut(event)
+    return None, framed_record({"metadata": metadata, **event.named, **_about(event)})
 
 
 def _set(event: Event) -> str | None:
@@ -366,6 +376,7 @@ _PAYLOADS: Final[dict[str, Callable[[Event], Payload]]] = {
     "aerospike_messagepack": _messagepack,
     "aerospike_json": _aerospike_json,
     "aerospike_flat_json": _flat_json,
+    "aerospike_avro": _aerospike_avro,
     "arcion_json": _arcion,
     "lindorm_json": _lindorm,
     "debezium_json": _debezium,

@@ -29,6 +29,7 @@ SOURCES: Final = (
     Source("soak.gauges", "users", "gauges", True, True, format="aerospike_json"),
     # Of one namespace: a delete without a set is one of either.
     Source("soak.badges", "users", "badges", False, True, format="aerospike_flat_json"),
+    Source("soak.tokens", "mint", "tokens", False, True, format="aerospike_avro"),
     Source("soak.tickets", "shop", "tickets"),
     Source("soak.branches", "shop", "branches", tables=_SHARDS),
     Source("soak.parcels", "shop", "parcels", True, True),

@@ -14,7 +14,7 @@ from typing import Any, Final
 import pytest
 from aerospike_encoder import Ext, Map, pack
 from aerospike_messages import messages, record_keys
-from avro_messages import avro_schema
+from avro_messages import Writer, avro_schema
 from debezium_messages import ENVELOPE, dumps
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -216,6 +216,52 @@ def test_avro_breaks_where_the_decoder_says(
         assert told.value is not None and told.value.tree.rest is None
 
 
+RECORD: Final = {
+    "type": "record",
+    "name": "Write",
+    "fields": [
+        {"name": "n", "type": ["null", "long", "bytes"]},
+        {
+            "name": "metadata",
+            "type": {
+                "type": "record",
+                "name": "Metadata",
+                "fields": [
+                    {"name": "namespace", "type": "string"},
+                    {"name": "set", "type": ["null", "string"]},
+                    {"name": "digest", "type": "bytes"},
+                    {"name": "msg", "type": "string"},
+                    {"name": "lut", "type": ["null", "long"]},
+                ],
+            },
+        },
+    ],
+}
+KEY_OF_RECORD: Final = {
+    "type": "record",
+    "name": "Key",
+    "fields": [
+        {"name": "namespace", "type": "string"},
+        {"name": "set", "type": "string"},
+        {"name": "digest", "type": "bytes"},
+    ],
+}
+ABOUT: Final = {"namespace": "ns", "set": "set", "digest": DIGEST, "msg": "write"}
+
+
+def in_avro(about: Any, **bins: Any) -> bytes:
+    know(9, RECORD)
+    return Writer(9, RECORD).write({"metadata": about, **bins})
+
+
+@settings(max_examples=100, deadline=None)
+@given(changes, small)
+def test_records_in_avro_break_where_the_decoder_says(
+    edits: list[tuple[str, int, bytes]], limits: Limits
+) -> None:
+    taken_apart("aerospike_avro", changed(in_avro(ABOUT, n=5), edits), None, limits)
+
+
 # --- what is told ---------------------------------------------------------------------------------
 
 
@@ -390,6 +436,29 @@ CHANGE_STREAM: Final = dumps(
         "more": 1,
     }
 )
+
+
+def test_records_in_avro_have_what_became_of_them() -> None:
+    know(8, KEY_OF_RECORD)
+    key = Writer(8, KEY_OF_RECORD).write(ABOUT)
+    told = taken_apart(None, in_avro(ABOUT | {"lut": 1617167159548}, n=b"x"), key)
+    assert (told.format, told.how) == ("aerospike_avro", "sure: no other decoder accepts it")
+    found = became(told)
+    assert found["msg"] == ["operation = upsert"]
+    assert (found["namespace"], found["set"]) == (["source_schema = ns"], ["source_table = set"])
+    assert found["digest"] == [f'record_key = {{"digest":"{DIGEST_64}"}}']
+    assert found["lut"][0] == "occurred_at = 2021-03-31T05:05:59.548Z"
+    assert found["n"] == ['after.n = "eA=="']
+    assert told.key is not None
+    nodes = {each.step: each for each in told.key.tree.nodes()}
+    assert nodes["value"].became == [f'metadata.event_key = ["ns","set","{DIGEST_64}",null]']
+
+
+def test_what_is_wrong_in_a_record_in_avro_has_its_byte() -> None:
+    value = in_avro(ABOUT | {"digest": b"xy"})
+    (wrong,) = taken_apart("aerospike_avro", value).wrong
+    assert (wrong.code, wrong.position) == ("bad_field", value.index(b"\4xy"))
+    assert wrong.sentence == "$.metadata.digest: expected 20 bytes, got 2 bytes"
 
 
 def test_change_events_of_mongodb_have_what_became_of_them() -> None:

@@ -1,0 +1,202 @@
+"""Aerospike's outbound connector for Kafka with ``format: kafka-avro``: the schemas in a registry.
+
+Implements what the vendor's pages "Kafka Avro serialization format" and "Avro serialization format
+for Aerospike Kafka source (outbound) connector" say of it. A value is framed as Confluent's
+serializers do it (``debezium.avro``). Its schema is the one that the connector's configuration has:
+a field for each bin, and one by the name of ``metadata-key``:
+
+    metadata  {"namespace": string, "set": string, "userKey": long | double | bytes | string,
+               "digest": bytes, "msg": "write" | "delete", "gen": int, "lut": long, "exp": int,
+               "durable": boolean}
+
+``userKey`` is there if the server stores it, ``exp`` of writes alone, ``durable`` of deletes. "The
+writes and deletes are written with different schemas." By the page, writes have no metadata where
+no ``metadata-key`` is configured.
+
+Not in what could be read of the pages, so assumed; each way is read, none is relied on:
+
+- Which schema deletes have. Their metadata is a member as in writes, or the whole record.
+- What Kafka keys are. Framed records of the four parts of a key, or JSON as of flat JSON.
+- Which types a configured schema may give: any of Avro's, unions too, metadata as record or map,
+  the digest as bytes, fixed or base64 text.
+
+What comes of a message is what comes of the same record in flat JSON (``flat_json``), where its
+metadata is found too. Beyond that ``metadata.bins`` has the type of each bin by the names of
+``aerospike_json``, as its value was shipped, and ``user_key_type`` can be ``bin``. Policies:
+
+- A null field of the record, or of its metadata, is one that the record hasn't: a schema names them
+  all, and a bin of Aerospike's holds no null. Entries of maps stay, and what is inside of a bin.
+- Of a union the value is what counts: no name of its branch is in it.
+- Logical types say nothing: Aerospike has none, so a value is the number or the bytes it is.
+- A payload is one record: no page says what a batch would be. An array is ``bad_shape``.
+- ``format: avro`` writes no frame, so nothing names the schema: ``bad_shape``.
+- An id of a schema that nobody knows is ``unknown_schema``. A key's says so only of a message
+  without a value: records name their keys themselves.
+"""
+
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from functools import lru_cache, partial
+from typing import Any, Final
+
+from python_udfs.aerospike.flat_json import event_of_flat, key_of, metadata_name, parse_key
+from python_udfs.aerospike.json import invalid_record, is_key, tombstone_of
+from python_udfs.aerospike.records import EventKeys, NestedKinds, event_key_metadata, event_keys
+from python_udfs.core.budget import Budget
+from python_udfs.core.errors import BadShape, DecodeError, TooLarge, UnknownSchema
+from python_udfs.core.events import Event
+from python_udfs.core.paths import Path, step_text
+from python_udfs.debezium.avro import read_framed, schema_of
+from python_udfs.debezium.avro_schemas import AvroSchema
+from python_udfs.text.avro import Node, Read, reader_of
+
+_MAGIC: Final = b"\0"
+_TYPES: Final = {
+    "boolean": "bool",
+    "int": "int",
+    "long": "int",
+    "float": "float",
+    "double": "float",
+    "string": "str",
+    "enum": "str",
+    "bytes": "blob",
+    "fixed": "blob",
+    "array": "list",
+    "map": "map",
+    "record": "map",
+}
+# Kinds whose values JSON has as Avro does.
+_AS_JSON: Final = frozenset({"null", "boolean", "int", "long", "string", "enum"})
+# Of each there is one schema for writes and one for deletes, and now and then a new one.
+_MOST_READERS: Final = 256
+
+
+def decode(key: bytes | None, value: bytes | None) -> list[Event]:
+    """The event of one Kafka message: always one, ``invalid`` for a payload that is bad."""
+    budget = Budget(len(key or b"") + len(value or b""))
+    keys = event_keys(key, partial(_read_key, budget=budget), DecodeError, is_key)
+    metadata = event_key_metadata(keys, 0, 1)
+    try:
+        if not value:
+            return [_tombstone(keys)]
+        return [_record(value, metadata, budget)]
+    except DecodeError as error:
+        return [invalid_record(error, 0, metadata)]
+
+
+def _tombstone(keys: EventKeys | None) -> Event:
+    if keys is not None and not keys.keys and keys.raw.startswith(_MAGIC):
+        try:
+            schema_of(keys.raw)
+        except UnknownSchema as error:
+            raise UnknownSchema(f"the key: {error}") from None
+        except DecodeError:
+            pass  # As any key that is none of a record.
+    return tombstone_of(keys)
+
+
+def _record(value: bytes, columns: dict[str, Any], budget: Budget) -> Event:
+    """The event of a value; ``columns`` is the metadata so far."""
+    if not value.startswith(_MAGIC):
+        hint = "is it JSON? Its format is aerospike_flat_json"
+        if value[0] not in b"{[":
+            hint = "the connector's mode is to be kafka-avro, for avro's messages name no schema"
+        raise BadShape(
+            "at byte 0: expected 0x00, the magic byte of Confluent's framing, got"
+            f" 0x{value[0]:02x}: {hint}"
+        )
+    node, shipped = _read(value, budget)
+    if node.kind not in ("record", "map"):
+        raise BadShape(f"$: expected a record or a map, got Avro's {node.kind}")
+    nested = NestedKinds(budget)
+    record, notes = {}, {}
+    for name, part, item in _members(node, shipped):
+        if item is None and node.kind == "record":
+            continue
+        try:
+            record[name] = item if part.kind in _AS_JSON else _plain(part, item, None, nested)
+        except TooLarge as error:
+            raise TooLarge(f"${step_text(name)}{error}") from None
+        if item is not None:
+            kinds = nested.of_bin()
+            notes[name] = {"type": _TYPES[part.kind]} | ({"nested": kinds} if kinds else {})
+    of_metadata = metadata_name(record, "$")
+    if of_metadata is not None and isinstance(record[of_metadata], dict):
+        fields = record[of_metadata].items()
+        record[of_metadata] = {name: each for name, each in fields if each is not None}
+    return event_of_flat(record, of_metadata, 0, "$", columns, partial(_note, notes))
+
+
+def _note(notes: Mapping[str, Any], bins: dict[str, Any], metadata: dict[str, Any]) -> None:
+    metadata["bins"] = {name: notes[name] for name in bins if name in notes}
+
+
+def _read_key(raw: bytes, budget: Budget) -> Any:
+    """A Kafka key as ``[namespace, set, digest, user key]``; None for what is none."""
+    if not raw.startswith(_MAGIC):
+        return parse_key(raw)
+    node, shipped = _read(raw, budget)
+    return key_of(_plain(node, shipped, None, NestedKinds(budget)))
+
+
+# --- Values ---------------------------------------------------------------------------------------
+
+
+def _read(text: bytes, budget: Budget) -> tuple[Node, Any]:
+    """The value of a framed text as Avro has it, with its type."""
+    avro, shipped = read_framed(text, _reader, budget)
+    return _settled(avro.node, shipped)
+
+
+def _reader(avro: AvroSchema) -> Read:
+    return _reader_of(avro.node)
+
+
+@lru_cache(_MOST_READERS)
+def _reader_of(node: Node) -> Read:
+    return reader_of(node, as_connect=False)
+
+
+def _settled(node: Node, value: Any) -> tuple[Node, Any]:
+    """A value and its type, without the branches of unions."""
+    while node.kind == "union":
+        branch, value = value
+        node = node.branches[branch]
+    return node, value
+
+
+def _members(node: Node, value: Mapping[str, Any]) -> Iterator[tuple[str, Node, Any]]:
+    """What a record or a map has, each with its type."""
+    if node.items is None:
+        for name, part in node.fields:
+            yield name, *_settled(part, value[name])
+    else:
+        for name, item in value.items():
+            yield name, *_settled(node.items, item)
+
+
+def _plain(node: Node, value: Any, path: Path, nested: NestedKinds) -> Any:
+    """A value as JSON has it, but for bytes; ``nested`` gets what it can't say."""
+    kind = node.kind
+    if kind in ("record", "map"):
+        # Without a comprehension there is one frame for each level, of which there may be many.
+        members = {}
+        for name, part, item in _members(node, value):
+            is_plain = part.kind in _AS_JSON
+            members[name] = item if is_plain else _plain(part, item, (path, name), nested)
+        return members
+    if node.items is not None:
+        elements = []
+        for index, item in enumerate(value):
+            part, item = _settled(node.items, item)
+            is_plain = part.kind in _AS_JSON
+            elements.append(item if is_plain else _plain(part, item, (path, index), nested))
+        return elements
+    if kind in ("bytes", "fixed"):
+        if path is not None:
+            nested.add(path, "bin")
+    elif kind in ("float", "double"):
+        if type(value) is not str:
+            return Decimal(bytes(value).decode())
+        nested.add(path, "float")
+    return value
