@@ -35,13 +35,19 @@ metadata is found too. Beyond that ``metadata.bins`` has the type of each bin by
 """
 
 from collections.abc import Iterator, Mapping
-from decimal import Decimal
 from functools import lru_cache, partial
+from math import isfinite
 from typing import Any, Final
 
 from python_udfs.aerospike.flat_json import event_of_flat, key_of, metadata_name, parse_key
 from python_udfs.aerospike.json import invalid_record, is_key, tombstone_of
-from python_udfs.aerospike.records import EventKeys, NestedKinds, event_key_metadata, event_keys
+from python_udfs.aerospike.records import (
+    NON_FINITE,
+    EventKeys,
+    NestedKinds,
+    event_key_metadata,
+    event_keys,
+)
 from python_udfs.core.budget import Budget
 from python_udfs.core.errors import BadShape, DecodeError, TooLarge, UnknownSchema
 from python_udfs.core.events import Event
@@ -178,6 +184,8 @@ def _members(node: Node, value: Mapping[str, Any]) -> Iterator[tuple[str, Node, 
 def _plain(node: Node, value: Any, path: Path, nested: NestedKinds) -> Any:
     """A value as JSON has it, but for bytes; ``nested`` gets what it can't say."""
     kind = node.kind
+    if node.items is not None and node.items.kind in _AS_JSON:
+        return value
     if kind in ("record", "map"):
         # Without a comprehension there is one frame for each level, of which there may be many.
         members = {}
@@ -195,8 +203,7 @@ def _plain(node: Node, value: Any, path: Path, nested: NestedKinds) -> Any:
     if kind in ("bytes", "fixed"):
         if path is not None:
             nested.add(path, "bin")
-    elif kind in ("float", "double"):
-        if type(value) is not str:
-            return Decimal(bytes(value).decode())
+    elif kind in ("float", "double") and not isfinite(value):
         nested.add(path, "float")
+        return NON_FINITE[repr(value)]
     return value

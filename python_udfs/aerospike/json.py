@@ -454,8 +454,8 @@ def _base64(text: str) -> bytes | None:
 _CONTAINERS: Final = frozenset({list, dict, Pairs})
 _BOOL_OR_NULL: Final = frozenset({bool, type(None)})
 _STRING_OR_NULL: Final = frozenset({str, type(None)})
-# JSON has no bytes: Avro has.
-_USER_KEY_TYPES: Final = {str: "str", int: "int", Decimal: "float", bytes: "bin"}
+# The last two are Avro's: numbers of JSON keep their digits, and it has no bytes.
+_USER_KEY_TYPES: Final = {str: "str", int: "int", Decimal: "float", float: "float", bytes: "bin"}
 _TYPES: Final[dict[str, type]] = {
     "str": str,
     "bool": bool,
@@ -481,6 +481,7 @@ _KINDS: Final = {
     bool: "a boolean",
     int: "an integer",
     Decimal: "a number with a fraction or exponent",
+    float: "a number with a fraction or exponent",
     str: "a string",
     bytes: "bytes",
     list: "an array",

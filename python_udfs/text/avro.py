@@ -10,7 +10,7 @@ fixed are base64, numbers with a fraction ``msgspec.Raw`` with Java's digits, Na
 text, enums strings, maps whose keys are no strings (arrays of Connect's ``MapEntry``) arrays of
 [key, value]; a union of more than null and one type is an object with a name for each type, all
 null but one, as Connect's AvroData makes it. Not so with ``as_connect=False``: bytes and fixed are
-bytes then, each union a pair of its branch and the value, and a ``MapEntry`` is a record.
+bytes then, numbers floats, each union a pair of its branch and the value, a ``MapEntry`` a record.
 
 Source: "Binary Encoding" of the Apache Avro specification. A reader is Python text made for its
 schema: one call for each field would take three times as long. Where it fails, the line tells the
@@ -359,9 +359,11 @@ class _Writer:
             if kind == "int":
                 self._add(depth, f"if not -0x80000000 <= {target} <= 0x7fffffff: bad_int()")
         elif kind == "float":
-            self._add(depth, f"{target} = float_text(float32(data, pos)[0]); pos += 4")
+            text = "float_text" if self._as_connect else "shortest"
+            self._add(depth, f"{target} = {text}(float32(data, pos)[0]); pos += 4")
         elif kind == "double":
-            self._add(depth, f"{target} = double_text(float64(data, pos)[0]); pos += 8")
+            text = "double_text" if self._as_connect else ""
+            self._add(depth, f"{target} = {text}(float64(data, pos)[0]); pos += 8")
         elif kind == "string":
             self._text(depth, target)
         elif kind == "bytes":
@@ -550,15 +552,20 @@ _float32: Final = struct.Struct("<f")
 
 def float_text(value: float) -> Any:
     """What Java writes for a float32."""
+    return double_text(_shortest(value))
+
+
+def _shortest(value: float) -> float:
+    """The number of the fewest digits that is this float32."""
     if not -3.5e38 < value < 3.5e38:
-        return double_text(value)
+        return value
     # Up to six digits always give the same again, but for numbers so small that few are left.
     text = value
     for digits in range(2 if -1e-37 < value < 1e-37 else 6, 10):
         text = float(f"{value:.{digits}g}")
         if abs(text) <= _LARGEST_FLOAT and _float32.unpack(_float32.pack(text))[0] == value:
             break
-    return double_text(text)
+    return text
 
 
 _LARGEST_FLOAT: Final = 3.4028235e38
@@ -592,6 +599,7 @@ _GLOBALS: Final[dict[str, Any]] = {
     "float32": _float32.unpack_from,
     "float64": struct.Struct("<d").unpack_from,
     "float_text": float_text,
+    "shortest": _shortest,
     "double_text": double_text,
     "long_length": _long_length,
     "bad_length": _bad_length,

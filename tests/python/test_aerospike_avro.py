@@ -26,7 +26,7 @@ from python_udfs.registry import decode_payload
 DIGEST: Final = b"abcdefghijklmnopqrst"
 DIGEST_64: Final = b64encode(DIGEST).decode()
 WRITE_ID, DELETE_ID, KEY_ID = 71, 72, 73
-UNKNOWN_ID: Final = 79
+TEXT_ID, UNKNOWN_ID = 74, 79
 
 
 def optional(kind: Any) -> Any:
@@ -85,7 +85,9 @@ def of_bin(kind: Any, value: Any) -> bytes:
 @pytest.fixture(autouse=True)
 def written() -> None:
     """The schemas by their usual ids."""
-    for number, schema in ((WRITE_ID, WRITE_SCHEMA), (DELETE_ID, DELETE_SCHEMA)):
+    text = {"type": "string"}
+    usual = {WRITE_ID: WRITE_SCHEMA, DELETE_ID: DELETE_SCHEMA, KEY_ID: KEY_SCHEMA, TEXT_ID: text}
+    for number, schema in usual.items():
         avro.know({number: avro.Registered("AVRO", (json.dumps(schema),))})
     avro.know({UNKNOWN_ID: None})
 
@@ -162,6 +164,7 @@ def test_a_delete_names_the_set_if_the_connector_knows_it() -> None:
         (["null", "long", "string"], "7", '"7"', {"type": "str"}),
         (["long", "string"], 7, "7", {"type": "int"}),
         ("double", 0.1, "0.1", {"type": "float"}),
+        ("float", 0.1, "0.1", {"type": "float"}),
         ("double", float("-inf"), '"-Infinity"', {"type": "float", "nested": {"$": "float"}}),
         ({"type": "enum", "name": "e", "symbols": ["a", "b"]}, "b", '"b"', {"type": "str"}),
         ({"type": "fixed", "name": "f", "size": 2}, b"\0\1", '"AAE="', {"type": "blob"}),
@@ -169,7 +172,7 @@ def test_a_delete_names_the_set_if_the_connector_knows_it() -> None:
         (
             {"type": "array", "items": ["null", "long", "bytes", "double"]},
             [1, None, b"x", 1e10],
-            '[1,null,"eA==",1.0E+10]',
+            '[1,null,"eA==",10000000000.0]',
             {"type": "list", "nested": {"$[2]": "bin"}},
         ),
         (
@@ -256,9 +259,17 @@ def test_a_key_is_kept_as_of_the_other_formats() -> None:
     assert said(one(BY_HAND, as_json).metadata)["event_key"] == expected
 
 
-@pytest.mark.parametrize("key", [b"plain", b"\0", b"\0\0\0\0\x49\x05", b"\0\0\0\0\x4f\0"])
+@pytest.mark.parametrize(
+    "key",
+    [
+        b"plain",
+        b"\0",
+        b"\0\0\0\0\x49\x05",
+        b"\0\0\0\0\x4f\0",
+        Writer(TEXT_ID, {"type": "string"}).write("id1"),
+    ],
+)
 def test_a_key_that_can_not_be_read_is_kept_and_harms_no_record(key: bytes) -> None:
-    message(KEY_SCHEMA, ABOUT, KEY_ID)
     event = one(BY_HAND, key)
     assert event.operation == "upsert"
     assert said(event.metadata)["event_key"] == b64encode(key).decode()
