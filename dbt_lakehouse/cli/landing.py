@@ -200,8 +200,8 @@ def stream(
     With --build, each cycle lands one batch (vars.max_messages_per_run) and builds what follows
     from the topics with news, as `dbt run` does. A cycle begins as soon as there is news and the
     last one is done, at most every --interval seconds; in pauses, tables are maintained as
-    `lakehouse maintain` does it. The project is read again when its files change. A cycle that fails is told and tried again, with
-    growing pauses; the tenth in turn ends the command.
+    `lakehouse maintain` does it. The project is read again when its files change. A cycle that
+    fails is told and tried again, with growing pauses; the tenth in turn ends the command.
     """
     from dbt_lakehouse.landing.kafka.stream import StreamOptions, refuse_unlisted, run_stream
 
