@@ -64,6 +64,9 @@ def init(
 )
 @click.option("--table", help="Only this source table: TABLE, SCHEMA.TABLE or DB.SCHEMA.TABLE.")
 @click.option("--key", metavar="COLUMN,...", help="Key columns, where the messages have no key.")
+@click.option(
+    "--dry-run", is_flag=True, help="Only show what would be written; land and build nothing."
+)
 @project_options
 def add(
     project: "Project",
@@ -72,16 +75,24 @@ def add(
     format_name: str | None,
     table: str | None,
     key: str | None,
+    dry_run: bool,
 ) -> None:
     """Take topics to gold: land them, write their models, build the project, show the tables.
 
     It is `lakehouse land`, `lakehouse generate`, `dbt build` and `lakehouse show` with one start of
     Spark, and says what the messages are. A topic that vars.topics does not list is added there. It
-    can be called again: what is done already stays as it is.
+    can be called again: what is done already stays as it is. With --dry-run it looks at messages,
+    and shows the models and settings that it would write; of captures, without Spark.
     """
     from dbt_lakehouse.commands.add import Addition
     from dbt_lakehouse.commands.add import add as take_to_gold
 
     given = Addition(topics, captures, format_name, table, names(key), terminal_width())
-    for text in take_to_gold(project, given):
+    if dry_run:
+        from dbt_lakehouse.commands.add_dry_run import foresee
+
+        taken = foresee(project, given)
+    else:
+        taken = take_to_gold(project, given)
+    for text in taken:
         say(text)

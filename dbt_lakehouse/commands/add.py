@@ -39,6 +39,18 @@ class Addition(NamedTuple):
     width: int | None = None
     """The characters of a line; None for no bounds."""
 
+    @property
+    def options(self) -> Options:
+        """Those of `lakehouse generate`."""
+        return Options(
+            self.topics,
+            table=self.table,
+            keys=GivenKeys(self.key),
+            format=self.format,
+            takes_suggestion=True,
+            from_kafka=not self.captures,
+        )
+
 
 def add(project: Project, given: Addition) -> Iterator[str]:
     """Land topics, write their models, build the project; what each step has done, and at last the
@@ -51,15 +63,7 @@ def add(project: Project, given: Addition) -> Iterator[str]:
     refuse_unlistable(project, given.topics, given.format)
     _install_packages(project)
     yield _land(project, given)
-    options = Options(
-        given.topics,
-        table=given.table,
-        keys=GivenKeys(given.key),
-        format=given.format,
-        takes_suggestion=True,
-        from_kafka=not given.captures,
-    )
-    report = generate(project, options)
+    report = generate(project, given.options)
     yield report.text(with_next=False)
     if len(report.failed) == len(report.tables):
         # Nothing would read the topics, whose messages a build would put into quarantine.

@@ -141,7 +141,7 @@ def _write_parquet(paths: Sequence[str], target: Path) -> int:
     ):
         batch: list[dict[str, Any]] = []
         size = 0
-        for capture in _positioned(paths, reading):
+        for capture in positioned(paths, reading):
             row = _row(capture)
             batch.append(row)
             size += _size(row)
@@ -152,7 +152,7 @@ def _write_parquet(paths: Sequence[str], target: Path) -> int:
     return reading.messages
 
 
-def _positioned(paths: Iterable[str], reading: Reading) -> Iterator[Capture]:
+def positioned(paths: Iterable[str], reading: Reading) -> Iterator[Capture]:
     """The messages of captures, each with its position. Raises ``LandingError``."""
     for path in paths:
         try:

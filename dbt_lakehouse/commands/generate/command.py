@@ -1,6 +1,6 @@
 """`lakehouse generate`: from topics in bronze to the models of their tables."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from pyspark.sql import SparkSession
@@ -34,6 +34,16 @@ class Options(NamedTuple):
     """Whether Kafka brings the topics that vars.topics does not list."""
 
 
+class Chosen(NamedTuple):
+    """The formats of topics."""
+
+    formats: dict[str, Formats]
+    unlisted: dict[str, str]
+    """Of those that vars.topics does not list."""
+    why: list[str]
+    """A sentence for each of these."""
+
+
 def generate(project: Project, options: Options) -> Report:
     """Write or bring up to date the models of the topics' tables.
 
@@ -52,23 +62,10 @@ def generate(project: Project, options: Options) -> Report:
         landed = scan.landed_topics(spark)
         refuse_missing(options.topics, landed)
     matcher = TopicMatcher(spark._jvm, rules)
-    formats: dict[str, Formats] = {}
-    unlisted = {}
-    why = []
-    for topic in options.topics:
-        listed = matcher.formats_in_bronze(topic)
-        if listed is None:
-            chosen = _format_of(spark, topic, options)
-            unlisted[topic] = chosen.format
-            why.append(f"topic {topic} is {chosen.format}: {chosen.why}")
-            listed = Formats.only(chosen.format)
-        elif options.format not in (None, *listed.names):
-            raise GenerateError(
-                f"the topic {topic} is {' or '.join(listed.names)} by vars.topics of"
-                f" {PROJECT_FILE}: put an entry of its own in front of that one"
-            )
-        formats[topic] = listed
-    listed_text = _listed(files, unlisted, from_kafka=options.from_kafka)
+    formats, unlisted, why = choose_formats(
+        matcher, options, lambda topic: scan.suggested_format(spark, topic)
+    )
+    listed_text = text_with_topics(files, unlisted, from_kafka=options.from_kafka)
     with working("looking at all messages", tasks_of(spark)):
         profile = scan.profile_topics(spark, formats)
     report = Report(list(options.topics), profile.messages)
@@ -103,12 +100,14 @@ def generate(project: Project, options: Options) -> Report:
 def refuse_unlistable(project: Project, topics: Sequence[str], format: str | None) -> None:
     """Raise ``ConfigurationError`` if a project lists no topics, and none can be added."""
     if not project.variables.get("topics"):
-        _listed(ProjectFiles(project.root), dict.fromkeys(topics, format or "..."))
+        text_with_topics(ProjectFiles(project.root), dict.fromkeys(topics, format or "..."))
 
 
-def _listed(files: ProjectFiles, formats: Mapping[str, str], *, from_kafka: bool = True) -> str:
+def text_with_topics(
+    files: ProjectFiles, formats: Mapping[str, str], *, from_kafka: bool = True
+) -> str:
     """The text of the project's file with the topics in ``vars.topics``."""
-    text = files.project_file.read_text()
+    text = files.text(files.project_file)
     return edit.with_topics(text, formats, from_kafka=from_kafka) if formats else text
 
 
@@ -122,9 +121,33 @@ def _check(options: Options) -> None:
         )
 
 
-def _format_of(spark: SparkSession, topic: str, options: Options) -> scan.Suggestion:
+def choose_formats(
+    matcher: TopicMatcher, options: Options, suggested: Callable[[str], scan.Suggestion | None]
+) -> Chosen:
+    """The formats of the topics: those that vars.topics lists, else the given one or the suggested.
+
+    Raises ``GenerateError``.
+    """
+    chosen = Chosen({}, {}, [])
+    for topic in options.topics:
+        listed = matcher.formats_in_bronze(topic)
+        if listed is None:
+            found = _format_of(suggested(topic), topic, options)
+            chosen.unlisted[topic] = found.format
+            chosen.why.append(f"topic {topic} is {found.format}: {found.why}")
+            listed = Formats.only(found.format)
+        elif options.format not in (None, *listed.names):
+            raise GenerateError(
+                f"the topic {topic} is {' or '.join(listed.names)} by vars.topics of"
+                f" {PROJECT_FILE}: put an entry of its own in front of that one"
+            )
+        chosen.formats[topic] = listed
+    return chosen
+
+
+def _format_of(suggestion: scan.Suggestion | None, topic: str, options: Options) -> scan.Suggestion:
     """The format of a topic that vars.topics does not list: the given one, if it can be."""
-    suggestion, given = scan.suggested_format(spark, topic), options.format
+    given = options.format
     suggested = None if suggestion is None else suggestion.format
     looks = f"its payloads look like {suggested}"
     if given is None and suggestion is not None and options.takes_suggestion:

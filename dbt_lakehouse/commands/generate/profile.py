@@ -51,11 +51,15 @@ _MAX_EVIDENCE: Final = 8
 _KEYS_STAY: Final = frozenset({"debezium_json", "debezium_avro"})
 
 
+NO_TIME: Final = -(2**63)
+"""The timestamp of a message without any: before all others."""
+
+
 class Position(NamedTuple):
     """Where a message is. Compares as the log does, but for timestamps that go back."""
 
     timestamp: int
-    """Microseconds since the epoch; the smallest number for none."""
+    """Microseconds since the epoch, or ``NO_TIME``."""
     topic: str
     partition: int
     offset: int

@@ -1,7 +1,9 @@
 """The files of the dbt project: where models and their descriptions are, read and written."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from difflib import unified_diff
 from pathlib import Path
+from textwrap import indent
 from typing import Final
 
 from dbt_lakehouse.commands.dbt_commands import may_write
@@ -33,7 +35,7 @@ class ProjectFiles:
 
     def models(self) -> Models:
         """What the project has."""
-        return sources.read_models(
+        return self.read(
             path
             for folders, suffixes in (
                 ([*self.model_folders, *self._snapshot_folders], (".sql", ".py")),
@@ -44,6 +46,18 @@ class ProjectFiles:
             if path.suffix in suffixes
         )
 
+    def read(self, paths: Iterable[Path]) -> Models:
+        """What these of its files declare."""
+        return sources.read_models(paths, self.text)
+
+    def text(self, path: Path) -> str:
+        """The text of one of its files."""
+        return path.read_text()
+
+    def _write(self, path: Path, text: str) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
     def description_of(self, model: str, path: Path) -> Path | None:
         """The YAML file that describes a model. Raises ``GenerateError`` if that can't be told."""
         beside = path.with_suffix(".yml")
@@ -51,7 +65,7 @@ class ProjectFiles:
         for folder in self.model_folders:
             candidates += sorted((*folder.rglob("*.yml"), *folder.rglob("*.yaml")))
         for candidate in candidates:
-            text = candidate.read_text()
+            text = self.text(candidate)
             try:
                 if model in text and edit.describes(text, model):
                     return candidate
@@ -70,14 +84,44 @@ class ProjectFiles:
         if taken:
             raise GenerateError(f"{', '.join(taken)} would be overwritten: move it, or give --name")
         for path, text in files.items():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
+            self._write(path, text)
             outcome.files.append(self.shown(path))
 
     def rewrite(self, path: Path, text: str, outcome: Outcome) -> None:
         """Give a file its new text, if that is another."""
-        if path.read_text() != text:
-            path.write_text(text)
+        if self.text(path) != text:
+            self._write(path, text)
             shown = self.shown(path)
             if shown not in outcome.files:
                 outcome.files.append(shown)
+
+
+class PlannedFiles(ProjectFiles):
+    """The files of the dbt project, of which none is written: new texts are kept in memory."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self._planned: dict[Path, str] = {}
+
+    def text(self, path: Path) -> str:
+        """The text that a file would have by now."""
+        return self._planned[path] if path in self._planned else path.read_text()
+
+    def plan(self, path: Path, text: str) -> None:
+        """Have a file get a text."""
+        self._planned[path] = text
+
+    def _write(self, path: Path, text: str) -> None:
+        self.plan(path, text)
+
+    def shown_texts(self) -> str:
+        """What would be written, for people: new files, and of others the lines that differ."""
+        return "\n\n".join(self._shown_text(path, text) for path, text in self._planned.items())
+
+    def _shown_text(self, path: Path, text: str) -> str:
+        name = self.shown(path)
+        if not path.exists():
+            return f"{name}:\n{indent(text.rstrip(), '    ')}"
+        lines = path.read_text().splitlines(), text.splitlines()
+        differing = unified_diff(*lines, name, name, lineterm="", n=1)
+        return "\n".join([f"{name}, changed:", *(f"    {line}" for line in [*differing][2:])])

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from dbt_lakehouse.commands.generate import edit, models, rekey, sources
+from dbt_lakehouse.commands.generate import edit, models, rekey
 from dbt_lakehouse.commands.generate.choices import named_key
 from dbt_lakehouse.commands.generate.models import Spec
 from dbt_lakehouse.commands.generate.profile import TableId, TableProfile
@@ -76,7 +76,7 @@ class Rekeying:
         if not pieces:
             return log
         self.files.rewrite(log.path, edit.edited(log.call.text, pieces), outcome)
-        return sources.read_models([log.path]).logs[0]
+        return self.files.read([log.path]).logs[0]
 
     def _refuse_choice(self, new: rekey.Rekeyed) -> None:
         """Stop at a gold model that chooses a column as a value that is of the key now."""
@@ -110,7 +110,7 @@ class Rekeying:
         if self.gold is None or self.contract is None:
             return
         before, after = models.grain(log.key), models.grain(spec.column for spec in new.key)
-        text = edit.regrained(self.contract.read_text(), self.gold.model, before, after)
+        text = edit.regrained(self.files.text(self.contract), self.gold.model, before, after)
         self.files.rewrite(self.contract, text, outcome)
 
 

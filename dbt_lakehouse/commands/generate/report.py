@@ -47,18 +47,23 @@ class Report:
         """For scripts."""
         return json.dumps(asdict(self))
 
-    def text(self, *, with_next: bool = True) -> str:
-        """For people; ``with_next``, the last line is what is to be done next."""
+    def text(self, *, with_next: bool = True, is_planned: bool = False) -> str:
+        """For people; ``with_next``, the last line is what is to be done next; ``is_planned``, the
+        files are yet to be written.
+        """
+        would_be = "would be " if is_planned else ""
+        wrote = "would write" if is_planned else "wrote"
         found = f"{counted(self.messages, 'message')}, {counted(len(self.tables), 'table')}"
         lines = [f"{', '.join(self.topics)}: {found}"]
         lines += [f"  note: {note}" for note in self.notes]
         for each in self.tables:
             if each.error is not None:
                 continue
-            lines.append(f"{each.source}{f' -> {each.name}' if each.name else ''}: {each.status}")
+            status = f"{would_be if each.files else ''}{each.status}"
+            lines.append(f"{each.source}{f' -> {each.name}' if each.name else ''}: {status}")
             lines += [f"  {change}" for change in each.changes]
             lines += [f"  note: {note}" for note in each.notes]
-            lines += [f"  wrote {path}" for path in each.files]
+            lines += [f"  {wrote} {path}" for path in each.files]
         # Last, for among hundreds of tables nobody would find them.
         failed = self.failed
         if failed:

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.functions import arrow_udf
 
 from dbt_lakehouse.commands.generate.profile import (
+    NO_TIME,
     ROW_OPERATIONS,
     Position,
     TableId,
@@ -43,11 +44,10 @@ from python_udfs.registry import (
 _COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
 _EVENTS = "silver.other_events"
 # What a format is suggested by, of a topic: as many payloads, in as many bytes.
-_SUGGESTION_PAYLOADS = 2000
-_SUGGESTION_BYTES = 32 * 2**20
+SUGGESTION_PAYLOADS = 2000
+SUGGESTION_BYTES = 32 * 2**20
 # Of a batch; each is decoded in every format.
 _PAYLOADS_OF_A_GUESS = 100
-_NO_TIME = -(2**63)
 
 
 class Suggestion(NamedTuple):
@@ -191,7 +191,7 @@ def _profiler(
             pairs = [(each["key"], each["value"]) for each in named or ()]
             format_name = formats_of_topic.of(key, value, pairs)
             if format_name is not None:
-                time = _NO_TIME if timestamp is None else timestamp
+                time = NO_TIME if timestamp is None else timestamp
                 position = Position(time, topic, partition, offset)
                 profile.add(format_name, key, value, position, pairs)
         profile.settle()
@@ -260,9 +260,9 @@ def suggested_format(spark: SparkSession, topic: str) -> Suggestion | None:
     payloads_of_topic = _payloads(landed, [topic]).where("length(value) > 0")
     # All of them may be more than the driver's memory holds.
     size = F.expr("length(value) + coalesce(length(key), 0)")
-    sizes = payloads_of_topic.select(size).limit(_SUGGESTION_PAYLOADS).collect()
+    sizes = payloads_of_topic.select(size).limit(SUGGESTION_PAYLOADS).collect()
     totals = accumulate(row[0] for row in sizes)
-    fitting = sum(total <= _SUGGESTION_BYTES for total in totals)
+    fitting = sum(total <= SUGGESTION_BYTES for total in totals)
     rows = payloads_of_topic.select("key", "value").limit(max(fitting, 1)).collect()
     payloads = [(None if row.key is None else bytes(row.key), bytes(row.value)) for row in rows]
     know_schemas_of(None, chain.from_iterable(payloads))

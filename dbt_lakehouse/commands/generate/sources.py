@@ -8,7 +8,7 @@ literals is nobody's to edit but its author's.
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -255,14 +255,14 @@ class Models:
     """Models of these macros that can't be read, and why."""
 
 
-def read_models(files: Iterable[Path]) -> Models:
-    """Read the project's model and seed files."""
+def read_models(files: Iterable[Path], text_of: Callable[[Path], str] = Path.read_text) -> Models:
+    """Read the project's model and seed files; ``text_of`` gives the text of one."""
     models = Models(set(), [], [], {})
     for path in sorted(files):
         models.names.add(path.stem)
         if path.suffix != ".sql":
             continue
-        text = path.read_text()
+        text = text_of(path)
         if not any(macro in text for macro in _ARGUMENTS):
             continue
         try:

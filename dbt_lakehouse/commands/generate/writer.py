@@ -241,7 +241,7 @@ class Writer:
         log, key_added = rekeying.keyed_anew(log, self._key_named(tables[0]), outcome)
         descriptions = {}
         if gold is not None and contract is not None:
-            descriptions = edit.column_descriptions(contract.read_text(), gold.model)
+            descriptions = edit.column_descriptions(self._files.text(contract), gold.model)
         outcome.notes += doubts(profile)
         guessed = {column for column, text in descriptions.items() if is_guess(text)}
         # Of another key its own note says so.
@@ -361,7 +361,7 @@ class Writer:
             added = []
         try:
             text = edit.described(
-                contract.read_text(),
+                self._files.text(contract),
                 gold.model,
                 [*key_added, *added],
                 [*log.entries, "_namespace", "_set", "_digest"],
@@ -385,7 +385,7 @@ class Writer:
     ) -> None:
         """Write the files that a change log should have beside it and hasn't."""
         # As the file is now.
-        current = sources.read_models([log.path]).logs[0]
+        current = self._files.read([log.path]).logs[0]
         specs = {
             column: spec_beside(entry.field, column, entry.type)
             if entry.is_beside

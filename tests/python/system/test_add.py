@@ -4,6 +4,7 @@ captures.
 
 import shutil
 from pathlib import Path
+from textwrap import indent
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -15,9 +16,11 @@ from lakes import Lake, topic_entries
 from dbt_lakehouse.commands import add as add_module
 from dbt_lakehouse.commands.add import Addition, add, built_text
 from dbt_lakehouse.commands.dbt_commands import DbtError
+from dbt_lakehouse.commands.add_dry_run import foresee
 from dbt_lakehouse.commands.generate.command import refuse_unlistable
 from dbt_lakehouse.commands.generate.report import GenerateError
 from dbt_lakehouse.commands.init.command import Choice, init
+from dbt_lakehouse.commands.topics import landed_topics
 from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.landing.stalled import TopicsStalledError
@@ -65,6 +68,11 @@ def test_a_fresh_project_builds_and_takes_a_topic_from_kafka_to_gold(
             for row in rows
         ],
     )
+    foreseen = "".join(foresee(fresh.load(), Addition([topic])))
+    assert "\n  would write models/gold/parcels.yml\n" in foreseen
+    assert f"+    - {{ topic: {topic}, format: debezium_json }}\n" in foreseen
+    assert settings.read_text() == before and not (fresh.project / "models" / "gold").exists()
+    assert topic not in landed_topics(fresh.reader())
     landed, written, built, shown = add(fresh.load(), Addition([topic]))
     assert landed == "kafka: landed 2 messages"
     assert f"\n  note: topic {topic} is debezium_json: so say the source blocks" in written
@@ -99,6 +107,50 @@ def test_kafka_has_topics_that_vars_do_not_list(
     assert captured.kafka() is None
     with pytest.raises(ConfigurationError, match=r"names a Kafka broker, but vars.topics"):
         captured.require_kafka()
+
+
+def test_a_dry_run_shows_what_would_be_written_and_writes_and_lands_nothing(tmp_path: Path) -> None:
+    example = ROOT / "examples" / "debezium_postgresql"
+    topic = "erp.billing.invoices"
+    captures = [str(example / "seeds" / f"{topic}.jsonl")]
+    project = tmp_path / "warehouse"
+    init(Choice(project))
+    depot: Any = SimpleNamespace(
+        root=project, variables={}, refuse_landing_elsewhere=lambda: None, gold="gold"
+    )
+    before = texts_in(project)
+    what, files, _ = foresee(depot, Addition([topic], captures))
+    assert f"note: topic {topic} is debezium_json: so say the source blocks of the 5 mess" in what
+    assert f"{topic} -> invoices: would be created\n  invoice_id bigint, key\n" in what
+    models = texts_in(example / "models")
+    assert len(models) == 4
+    for name, text in models.items():
+        assert f"  would write models/{name}\n" in f"{what}\n"
+        assert f"models/{name}:\n{indent(text, '    ')}" in files
+    assert f"+    - {{ topic: {topic}, format: debezium_json, kafka: false }}" in files
+    assert texts_in(project) == before
+
+    # Where there are models, what would change.
+    shutil.copytree(example / "models", project / "models", dirs_exist_ok=True)
+    log = project / "models" / "silver" / "invoices_changes.sql"
+    log.write_text(log.read_text().replace('            "due_on": "date",\n', ""))
+    before = texts_in(project)
+    what, files, _ = foresee(depot, Addition([topic], captures))
+    assert f"{topic} -> invoices: would be changed\n  + due_on date\n" in what
+    assert "models/silver/invoices_changes.sql, changed:\n" in files
+    assert '    +            "due_on": "date",\n' in files and '"customer": "string"' not in files
+    assert texts_in(project) == before
+
+    with pytest.raises(ConfigurationError, match=r"topic erp\.billing\.invoice \(did you mean"):
+        next(foresee(depot, Addition(["erp.billing.invoice"], captures)))
+    with pytest.raises(GenerateError, match=r"--format maxwell_json: the topic .+ of another form"):
+        next(foresee(depot, Addition([topic], captures, "maxwell_json")))
+
+
+def texts_in(folder: Path) -> dict[str, str]:
+    """The texts of all files in a folder, by their names in it."""
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.read_text() for path in files}
 
 
 def test_a_project_without_a_list_of_topics_is_refused_before_anything_lands(
