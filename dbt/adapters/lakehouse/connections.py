@@ -28,6 +28,9 @@ from pyspark.sql import Row
 from dbt.adapters.lakehouse.terminal import RunningNodes, heed_no_color, hide_secrets
 from dbt_lakehouse.config.variables import require_topics, variables_of
 from dbt_lakehouse.errors import LakehouseError
+from dbt_lakehouse.dbt.late_inserts import LateInserts
+from dbt_lakehouse.dbt.moments import moment_of
+from dbt_lakehouse.errors import ConfigurationError, LakehouseError
 from dbt_lakehouse.extras import missing
 from dbt_lakehouse.lake.tables import Table
 from dbt_lakehouse.runs.late_inserts import LateInserts
@@ -72,6 +75,18 @@ def _told_of(sql: str, error: Exception) -> str:
     except (Py4JNetworkError, ConnectionRefusedError) as ended:
         # With Spark's process has ended what would have to be asked of its error.
         return statement_error_text(ended)
+
+
+def _refuse_clone(command: str) -> None:
+    """Raise ``ConfigurationError`` for `dbt clone`: dbt-spark's makes the schemas, and then asks
+    for Delta tables, once for each model.
+    """
+    if command == "clone":
+        raise ConfigurationError(
+            "dbt clone is not supported: Iceberg has no shallow clone. To build some models upon"
+            " another target's tables, use --defer --state DIR; for a copy of the whole lake,"
+            " lakehouse backup FOLDER"
+        )
 
 
 @dataclass
@@ -272,6 +287,8 @@ class LakehouseConnectionManager(SparkConnectionManager):
         from dbt_lakehouse.landing.files import configured_captures
         from dbt_lakehouse.spark.session import opened_sessions
 
+        # Earlier, dbt would print a traceback of this command.
+        _refuse_clone(self.command)
         project = self.project()
         if self.command in COMMANDS_THAT_LAND and self.lands_elsewhere() is None:
             # Before Spark starts and makes the lake's folder: a file or a broker that is not there

@@ -395,6 +395,18 @@ def test_a_selection_of_nothing_is_told_without_colour_if_that_is_not_wanted(
     assert ("\x1b" in shown.partition("\n")[2]) == asked_for
 
 
+def test_a_clone_is_refused_with_what_to_do_instead(project: Path) -> None:
+    settings = "name: depot\nprofile: cdc_lakehouse\nvars: {topics: []}\n"
+    (project / "dbt_project.yml").write_text(settings)
+    (project / "models").mkdir()
+    (project / "models" / "one.sql").write_text("select 1 as one")
+    assert dbtRunner().invoke(["parse"]).success
+    state = (project / "target").rename(project / "state")
+    done = dbtRunner().invoke(["clone", "--state", str(state)])
+    assert "dbt clone is not supported: Iceberg has no shallow clone. To" in str(done.exception)
+    assert not (project / "lake").exists()
+
+
 def test_names_are_completed(
     demo: Lake,
     monkeypatch: pytest.MonkeyPatch,
