@@ -7,6 +7,7 @@ from dbt_lakehouse.commands.generate.report import listed
 from dbt_lakehouse.commands.sql.command import rows_of
 from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.lake.reader import Reader
+from dbt_lakehouse.texts import did_you_mean
 
 _LANDED: Final = "select distinct topic from bronze.raw_payloads order by topic"
 
@@ -20,7 +21,8 @@ def refuse_missing(topics: Sequence[str], landed: Sequence[str]) -> None:
     """Raise ``ConfigurationError`` for a topic that is none of those that have landed."""
     missing = [topic for topic in topics if topic not in landed]
     if missing:
+        meant = did_you_mean(missing[0], landed)
         raise ConfigurationError(
-            f"bronze holds no message of the topic {', '.join(missing)}: land it first"
+            f"bronze holds no message of the topic {', '.join(missing)}{meant}: land it first"
             f" (lakehouse land). {listed('It holds', landed)}"
         )

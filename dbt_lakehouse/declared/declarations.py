@@ -10,6 +10,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from hashlib import md5
 from itertools import product
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -18,11 +19,11 @@ from dbt_common.exceptions import CompilationError
 from dbt_lakehouse.declared import message_keys
 from dbt_lakehouse.declared.widening import WIDENING
 from dbt_lakehouse.masking import mask_key
-from dbt_lakehouse.texts import sql_text, sql_texts
+from dbt_lakehouse.texts import did_you_mean, sql_text, sql_texts
 from python_udfs.images import decode_hbase
 from python_udfs.registry import AEROSPIKE_FORMATS
 from python_udfs.typed.masks import HASH, MASKS, NULL, fingerprint, has_text, masked_type
-from python_udfs.typed.values import reader
+from python_udfs.typed.values import SCALARS, element_type, reader
 
 if TYPE_CHECKING:
     from python_udfs.typed.declared import Log
@@ -46,6 +47,50 @@ RESERVED: Final = frozenset(
     _row_id _sequence _set _source _spec_id _state _step _sum _time _truncated_at
     _unchanged_columns _unknown _unsaid _valid_from _valid_to _version
     """.split()
+)
+ARGUMENTS: Final = MappingProxyType(
+    {
+        "change_log": frozenset(
+            """
+            source_database source_schema source_table topic where key columns keyless partial
+            order_by_source_time message_key follow
+            """.split()
+        ),
+        "aerospike_change_log": frozenset(
+            "namespace set topic where columns partial order_by_source_time follow".split()
+        ),
+        "current_state": frozenset("changes columns".split()),
+        "history": frozenset("changes track_columns columns bitemporal".split()),
+    }
+)
+"""Those of the macros that declare models."""
+# What other databases call a type that Spark calls otherwise.
+_OTHER_NAMES: Final = MappingProxyType(
+    {
+        "bool": "boolean",
+        "byte": "tinyint",
+        "short": "smallint",
+        "integer": "int",
+        "int32": "int",
+        "long": "bigint",
+        "int64": "bigint",
+        "real": "float",
+        "double precision": "double",
+        "number": "decimal(p,s)",
+        "numeric": "decimal(p,s)",
+        "char": "string",
+        "varchar": "string",
+        "text": "string",
+        "uuid": "string",
+        "json": "string",
+        "jsonb": "string",
+        "time": "string",
+        "datetime": "timestamp",
+        "timestamptz": "timestamp",
+        "blob": "binary",
+        "bytea": "binary",
+        "bytes": "binary",
+    }
 )
 _SOURCE: Final = ("source_table", "source_schema", "source_database")
 _SPEC: Final = frozenset({"type", "name", "encoding", "path", "from", "mask"})
@@ -161,6 +206,16 @@ def change_log(arguments: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def refuse_arguments(macro: str, unknown: Collection[str]) -> None:
+    """Raise ``CompilationError`` for arguments that a macro does not have."""
+    if unknown:
+        name, known = min(unknown), ARGUMENTS[macro]
+        raise CompilationError(
+            f"{macro} has no argument {name}{did_you_mean(name, known)}: it has"
+            f" {', '.join(sorted(known))}"
+        )
+
+
 def _refuse_twice(names: Sequence[str]) -> None:
     # As Spark compares them.
     lower = [name.lower() for name in names]
@@ -186,9 +241,10 @@ def _spec(name: str, declared: str | Mapping[str, Any]) -> dict[str, Any]:
         )
     spec = {"type": declared} if isinstance(declared, str) else declared
     if "type" not in spec or not spec.keys() <= _SPEC:
+        meant = "".join(did_you_mean(each, _SPEC) for each in sorted(spec.keys() - _SPEC)[:1])
         raise CompilationError(
-            f"column {name} is declared as {dict(spec)}: a column is a type, or a mapping of type,"
-            " name (the field in the image) or path (address.city), encoding (hbase) and mask"
+            f"column {name} is declared as {dict(spec)}{meant}: a column is a type, or a mapping of"
+            " type, name (the field in the image) or path (address.city), encoding (hbase) and mask"
             " (hash, null, last4); of what the source said beside the row, of type, from"
             " (metadata), path (source.lsn) and mask"
         )
@@ -201,7 +257,7 @@ def _spec(name: str, declared: str | Mapping[str, Any]) -> dict[str, Any]:
         "field": spec.get("name", name),
         "encoding": encoding,
     }
-    _refuse_type(type, encoding)
+    _refuse_type(name, type, encoding)
     found |= _mask(name, spec)
     return found if "path" not in spec else found | _inside(name, spec)
 
@@ -215,7 +271,7 @@ def _beside(name: str, spec: Mapping[str, Any]) -> dict[str, Any]:
             ' {"type": "bigint", "from": "metadata", "path": "source.lsn"}'
         )
     type = spec["type"].lower()
-    _refuse_type(type, None)
+    _refuse_type(name, type, None)
     found = {"column": name, "type": type, "encoding": None, "from": METADATA}
     return found | _mask(name, spec) | _inside(name, spec)
 
@@ -244,13 +300,27 @@ def is_beside(spec: Mapping[str, Any]) -> bool:
     return "from" in spec
 
 
-def _refuse_type(type: str, encoding: str | None) -> None:
+def _refuse_type(name: str, type: str, encoding: str | None) -> None:
     try:
         reader(type)
         if encoding == "hbase":
             decode_hbase(None, type)
     except ValueError as error:
-        raise CompilationError(str(error)) from None
+        raise CompilationError(f"column {name}: {error}{_type_meant(type)}") from None
+
+
+def _type_meant(type: str) -> str:
+    """As ``did_you_mean``, of a type or of what an array or a map has."""
+    unknown = element_type(type)
+    if unknown in SCALARS:
+        return ""
+    bare, bracket, digits = unknown.partition("(")
+    if bare.strip() in _OTHER_NAMES:
+        other = _OTHER_NAMES[bare.strip()]
+        if bracket and other == "decimal(p,s)":
+            other = f"decimal({digits}"
+        return f" (did you mean {other}?)"
+    return did_you_mean(unknown, SCALARS)
 
 
 def _inside(name: str, spec: Mapping[str, Any]) -> dict[str, Any]:

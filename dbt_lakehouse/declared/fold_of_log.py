@@ -7,6 +7,8 @@ from typing import Any, Final
 from dbt_common.exceptions import CompilationError
 
 from dbt_lakehouse.declared.declarations import is_beside, quoted
+from dbt_lakehouse.dbt.declarations import is_beside, quoted
+from dbt_lakehouse.texts import did_you_mean
 
 _TECHNICAL_TYPES: Final = {
     "_namespace": "string",
@@ -182,6 +184,8 @@ def fold(
 def _refuse_unknown(owner: str, chosen: Sequence[str] | None, values: Sequence[str]) -> None:
     unknown = [name for name in chosen or [] if name not in values]
     if unknown:
+        meant = did_you_mean(unknown[0], values)
         raise CompilationError(
-            f"the {owner} has no value column {', '.join(unknown)}: it has {', '.join(values)}"
+            f"the {owner} has no value column {', '.join(unknown)}{meant}: it has"
+            f" {', '.join(values)}"
         )

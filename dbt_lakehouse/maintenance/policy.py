@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from dbt_lakehouse.errors import ConfigurationError
-from dbt_lakehouse.texts import counted
+from dbt_lakehouse.texts import counted, did_you_mean
 
 # Tables that keep a history which only maintenance bounds.
 _MATERIALIZATIONS: Final = frozenset(
@@ -104,7 +104,8 @@ def candidates(manifest: Any, chosen: Sequence[str], retention_days: float) -> l
     known = {name for each in found for name in (each.name, each.table)}
     if unknown := [name for name in chosen if name not in known]:
         raise ConfigurationError(
-            f"{', '.join(unknown)}: no table that is maintained has this name; such are"
+            f"{', '.join(unknown)}: no table that is maintained has this name"
+            f"{did_you_mean(unknown[0], known)}; such are"
             f" {', '.join(sorted(each.table for each in found))}"
         )
     return [each for each in found if {each.name, each.table} & frozenset(chosen)]

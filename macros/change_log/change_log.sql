@@ -58,6 +58,7 @@
     columns, source_table, key={}, source_schema=none, source_database=none, topic=none, where=none,
     keyless=false, partial=false, order_by_source_time=none, message_key=none, follow=none
 ) -%}
+    {%- do adapter.refuse_arguments('change_log', kwargs) -%}
     {{ dbt._declare_change_log({
         'columns': columns,
         'source_table': source_table,
@@ -101,6 +102,7 @@
     namespace, set, columns, topic=none, where=none, partial=false, order_by_source_time=none,
     follow=none
 ) -%}
+    {%- do adapter.refuse_arguments('aerospike_change_log', kwargs) -%}
     {{ dbt._declare_change_log({
         'columns': columns,
         'namespace': namespace,

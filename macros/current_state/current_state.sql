@@ -15,6 +15,7 @@
       columns: the value columns to have, of those that the log has; none for all.
 #}
 {% macro current_state(changes, columns=none) -%}
+    {%- do adapter.refuse_arguments('current_state', kwargs) -%}
     {{- config(materialized='current_state', meta={'current_state': {'columns': columns}}) -}}
     {%- do adapter.refuse_other_sql(model, 'current_state') -%}
     {#- What runs read and write beside the log. -#}

@@ -15,6 +15,7 @@
       bitemporal: whether it has what was believed before, too: `recorded_from` and `recorded_to`.
 #}
 {% macro history(changes, track_columns=none, columns=none, bitemporal=false) -%}
+    {%- do adapter.refuse_arguments('history', kwargs) -%}
     {{- config(
         materialized='history',
         meta={'history': {

@@ -420,3 +420,5 @@ _READERS: Final[dict[str, Read]] = {
     "timestamp_ntz": _timestamp_ntz,
     "binary": _binary,
 }
+SCALARS: Final = frozenset(_READERS)
+"""The names of the types that have no parts; decimals have digits beside theirs."""

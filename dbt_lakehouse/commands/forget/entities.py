@@ -9,6 +9,7 @@ from dbt_lakehouse.config.project import Project
 from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.runs.graph import fold_of_model, is_of_log, log_node
 from dbt_lakehouse.runs.source_filter import Wanted
+from dbt_lakehouse.texts import did_you_mean
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -102,7 +103,8 @@ def node_with_keys(graph: Mapping[str, Any], name: str) -> Any:
             if "current_state" in each.config.meta and not fold_of_model(graph, each).keyless
         )
         raise ConfigurationError(
-            f"{name} is no table of keys; such are {', '.join(known) or 'none'}"
+            f"{name} is no table of keys{did_you_mean(name, known)}; such are"
+            f" {', '.join(known) or 'none'}"
         )
     if fold_of_model(graph, node).keyless:
         raise ConfigurationError(f"{name} has no key, so nothing tells whose its rows are")

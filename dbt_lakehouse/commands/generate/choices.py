@@ -1,6 +1,7 @@
 """Which table the call means, and which columns are its key."""
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,6 +12,7 @@ from dbt_lakehouse.commands.generate import naming, rekey
 from dbt_lakehouse.commands.generate.columns import HBASE_KEY, is_hbase
 from dbt_lakehouse.commands.generate.profile import TableId, TableProfile
 from dbt_lakehouse.commands.generate.report import GenerateError, Outcome, listed
+from dbt_lakehouse.texts import did_you_mean
 
 
 class NoSuchTable(GenerateError):
@@ -32,8 +34,11 @@ def named_table(tables: Sequence[TableId], wanted: str, option: str = "--table")
         if matching:
             shown = listed("it may be", [str(table) for table in matching])
             raise GenerateError(f"{option} {wanted} is ambiguous: {shown}")
-    shown = listed("There are", [str(table) for table in tables])
-    raise NoSuchTable(f"{option} {wanted}: no such table in the topic. {shown}")
+    names = [str(table) for table in tables]
+    meant = did_you_mean(wanted, chain(names, *map(_spellings, tables)))
+    raise NoSuchTable(
+        f"{option} {wanted}: no such table in the topic{meant}. {listed('There are', names)}"
+    )
 
 
 def _spellings(table: TableId) -> set[str]:
@@ -128,8 +133,10 @@ def named_key(names: Sequence[str], profile: TableProfile, option: str) -> list[
     for name in names:
         matching = _matching(name, profile)
         if len(matching) != 1:
+            columns = profile.ordered_columns()
             raise GenerateError(
-                f"{option} {name}: no such column. {listed('There are', profile.ordered_columns())}"
+                f"{option} {name}: no such column{did_you_mean(name, columns)}."
+                f" {listed('There are', columns)}"
             )
         resolved.append(matching[0])
     if len(set(resolved)) < len(resolved):

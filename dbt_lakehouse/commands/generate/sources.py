@@ -19,23 +19,13 @@ from jinja2 import Environment, TemplateSyntaxError
 from dbt_lakehouse.commands.generate.profile import TableId
 from dbt_lakehouse.declared import message_keys
 from dbt_lakehouse.declared.declarations import ANY
+from dbt_lakehouse.dbt import message_keys
+from dbt_lakehouse.dbt.declarations import ANY, ARGUMENTS
 from python_udfs.typed.masks import masked_type
 
 SUFFIX: Final = "_changes"
-# What generate knows of the macros' arguments; a model with another one is not its to edit.
-_ARGUMENTS: Final[dict[str, frozenset[str]]] = {
-    "change_log": frozenset(
-        """
-        source_database source_schema source_table topic where key columns keyless partial
-        order_by_source_time message_key follow
-        """.split()
-    ),
-    "aerospike_change_log": frozenset(
-        "namespace set topic where columns partial order_by_source_time follow".split()
-    ),
-    "current_state": frozenset({"columns"}),
-}
 CHANGE_LOGS: Final = ("change_log", "aerospike_change_log")
+_ARGUMENTS: Final = {name: ARGUMENTS[name] for name in (*CHANGE_LOGS, "current_state")}
 _FORMER: Final = (
     "it is of the former kind, with key and columns in gold too: docs/add-a-table.md says how to"
     " move it"

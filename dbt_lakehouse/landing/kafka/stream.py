@@ -46,7 +46,7 @@ from dbt_lakehouse.landing.kafka.settings import KafkaSource
 from dbt_lakehouse.landing.leftovers import leaving_no_files
 from dbt_lakehouse.spark.java_errors import error_text
 from dbt_lakehouse.telling import tell, working
-from dbt_lakehouse.texts import counted
+from dbt_lakehouse.texts import counted, did_you_mean
 
 # How often the stream looks whether it shall stop, and reports.
 _POLL_SECONDS: Final = 0.3
@@ -104,11 +104,14 @@ def refuse_unlisted(rules: Sequence[TopicRule], topics: Sequence[str]) -> None:
         return
     for topic in topics:
         if not any(rule.from_kafka and rule.topic == topic for rule in rules):
-            raise _unlisted(topic)
+            raise _unlisted(topic, rules)
 
 
-def _unlisted(topic: str) -> ConfigurationError:
-    return ConfigurationError(f"vars.topics has no entry for {topic} from Kafka")
+def _unlisted(topic: str, rules: Sequence[TopicRule]) -> ConfigurationError:
+    known = [rule.topic for rule in rules if rule.from_kafka and rule.topic is not None]
+    return ConfigurationError(
+        f"vars.topics has no entry for {topic} from Kafka{did_you_mean(topic, known)}"
+    )
 
 
 def _chosen(
@@ -122,7 +125,7 @@ def _chosen(
     for topic in topics:
         rule = matcher.rule(topic)
         if rule is None or not rule.from_kafka:
-            raise _unlisted(topic)
+            raise _unlisted(topic, rules)
         chosen.append(rule._replace(topic=topic, pattern=None))
     return chosen
 

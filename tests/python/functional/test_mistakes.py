@@ -109,6 +109,18 @@ def test_documentation_without_a_lake_makes_none(
         (("generate", "--topic", "no.topic"), "bronze holds no message of the topic no.topic: "),
         (("redrive", "--topic", "no.topic"), "bronze holds no message of the topic no.topic: "),
         (("forget", "--table", "nothing", "--key", "{}"), "nothing is no table of keys; such are"),
+        (
+            ("why", "--table", "accuonts", "--key", "{}"),
+            "accuonts is no table of keys (did you mean accounts?); such are",
+        ),
+        (
+            ("maintain", "gold.ordres"),
+            "no table that is maintained has this name (did you mean gold.orders?); such are",
+        ),
+        (
+            ("generate", "--topic", "debezium.sales.order"),
+            "the topic debezium.sales.order (did you mean debezium.sales.orders?): land it first",
+        ),
         (("forget", "--table", "accounts", "--key", '{"id": 1}'), "a JSON object with account_id"),
         (
             ("forget", "--table", "accounts", "--key", '{"account_id": "one"}'),
@@ -175,6 +187,8 @@ def test_a_topic_that_surely_is_not_streamed() -> None:
     for topic in ("shop.carts", "shop.files"):
         with pytest.raises(ConfigurationError, match=f"no entry for {topic} from Kafka"):
             refuse_unlisted(topic_rules([listed, captured]), [topic])
+    with pytest.raises(ConfigurationError, match=r"for shop\.order from .+ mean shop\.orders\?"):
+        refuse_unlisted(topic_rules([listed, captured]), ["shop.order"])
 
 
 def test_of_a_pattern_only_its_brackets_are_judged_without_java() -> None:

@@ -1,5 +1,6 @@
 """What change logs declare, what gold tables and histories take of it, and what has changed."""
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -13,6 +14,12 @@ from dbt_lakehouse.declared.declarations import RESERVED
 from dbt_lakehouse.declared.fold_of_log import Fold
 from dbt_lakehouse.declared.redeclared import changes, declared
 from dbt_lakehouse.declared.widening import (
+from dbt_lakehouse.config.paths import ROOT
+from dbt_lakehouse.dbt import declarations, fold_of_log, misfits, redeclared
+from dbt_lakehouse.dbt.declarations import RESERVED
+from dbt_lakehouse.dbt.fold_of_log import Fold
+from dbt_lakehouse.dbt.redeclared import changes, declared
+from dbt_lakehouse.dbt.widening import (
     Kind,
     followed,
     following,
@@ -249,6 +256,7 @@ def test_which_events_are_a_logs(
         ({"columns": {"Id": "string"}}, r"can't have its column id twice \(id, Id\)"),
         ({"columns": {"a": {"name": "b"}}}, "column a is declared as {'name': 'b'}"),
         ({"columns": {"a": {"type": "int", "field": "b"}}}, "a mapping of type, name"),
+        ({"columns": {"a": {"typ": "int"}}}, r"declared as {'typ': 'int'} \(did you mean type\?\)"),
         (
             {"source_table": ["a", "b"], "order_by_source_time": True},
             "can't be ordered by source time",
@@ -285,6 +293,51 @@ def test_which_events_are_a_logs(
 def test_what_can_not_be_declared(but: dict[str, Any], message: str) -> None:
     with pytest.raises(CompilationError, match=message):
         log(**but)
+
+
+@pytest.mark.parametrize(
+    ("declared", "meant"),
+    [
+        ("bool", "boolean"),
+        ("BOOL", "boolean"),
+        ("array<bool>", "boolean"),
+        ("map<string,integer>", "int"),
+        ("numeric(12,2)", "decimal(12,2)"),
+        ("number", "decimal(p,s)"),
+        ("varchar(20)", "string"),
+        ("strng", "string"),
+        ("timestamp_ltz", "timestamp_ntz"),
+    ],
+)
+def test_a_type_that_is_called_otherwise_here_is_asked_for(declared: str, meant: str) -> None:
+    question = rf"column a: a change log .+ \(did you mean {re.escape(meant)}\?\)$"
+    with pytest.raises(CompilationError, match=question):
+        log(columns={"a": declared})
+
+
+@pytest.mark.parametrize("declared", ["decimal(50,2)", "struct<a:int>", "decimal(4,2) "])
+def test_a_type_that_is_like_no_other_is_not_asked_for(declared: str) -> None:
+    with pytest.raises(CompilationError) as refused:
+        log(columns={"a": declared})
+    assert "did you mean" not in str(refused.value)
+
+
+def test_an_argument_that_a_macro_does_not_have_is_asked_for() -> None:
+    declarations.refuse_arguments("history", {})
+    with pytest.raises(
+        CompilationError, match=r"no argument column \(did you mean columns\?\): it"
+    ):
+        declarations.refuse_arguments("history", {"column": ["a"]})
+
+
+def test_the_arguments_are_those_of_the_macros() -> None:
+    # A macro whose own argument is missing here would be refused nothing, and a message be wrong.
+    folder = ROOT / "dbt" / "include" / "lakehouse" / "macros"
+    texts = "".join(path.read_text() for path in folder.rglob("*.sql"))
+    for macro, known in declarations.ARGUMENTS.items():
+        (signature,) = re.findall(rf"\{{% macro {macro}\((.*?)\) -%\}}", texts, flags=re.DOTALL)
+        assert {*re.findall(r"(?:^|, |\s)(\w+)(?=[,=]|$)", signature)} == known
+        assert f"adapter.refuse_arguments('{macro}', kwargs)" in texts
 
 
 def test_the_source_tables_of_a_log() -> None:
