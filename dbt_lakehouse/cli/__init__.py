@@ -22,9 +22,9 @@ from dbt_lakehouse.texts import printable
 _EXIT_CODES: Final = """\b
 Exit codes:
     0    done
-    1    the machine or a server failed: disk full, no network, a lake at work; try again
+    1    the machine or a server failed: disk full, no network, a locked lake; try again
     2    the call or its input can't be used
-    3    status, doctor and why have found something that is not well
+    3    status, doctor or why has found a problem
     130  interrupted
     141  the reader of the output went away
 

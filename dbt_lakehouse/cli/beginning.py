@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 @click.command()
 @needs("lake")
 @click.argument("folder", default=".", type=click.Path(path_type=Path))
-@click.option("--name", help="Name of the project (default: like the folder).")
+@click.option("--name", help="Name of the project (default: the folder's name).")
 @click.option(
     "--kafka",
     "servers",
     metavar="HOST:PORT,...",
-    help="Bootstrap servers, for where KAFKA_BOOTSTRAP_SERVERS is not set.",
+    help="Bootstrap servers, used if KAFKA_BOOTSTRAP_SERVERS is not set.",
 )
 @click.option(
     "--topic",
@@ -37,7 +37,7 @@ def init(
     """Write a dbt project into FOLDER (default: this one), which may be new.
 
     It gets settings, a profile with a lake in the folder `lake`, and the package of models that
-    each lake has. No file that is there is changed; a folder that has a dbt project already is
+    each lake has. No existing file is changed, and a folder that already has a dbt project is
     refused.
     """
     from dbt_lakehouse.commands.init.command import Choice
@@ -53,7 +53,7 @@ def init(
     "--captures",
     multiple=True,
     metavar="FILE",
-    help="Land this file of captured messages, not from Kafka; can be given again.",
+    help="Land this file of captured messages instead of Kafka's; can be given again.",
 )
 @click.option(
     "--format",
@@ -63,7 +63,7 @@ def init(
     help="Wire format of topics that vars.topics does not list (default: what they look like).",
 )
 @click.option("--table", help="Only this source table: TABLE, SCHEMA.TABLE or DB.SCHEMA.TABLE.")
-@click.option("--key", metavar="COLUMN,...", help="Key columns, where the messages have no key.")
+@click.option("--key", metavar="COLUMN,...", help="Key columns, if the messages have no key.")
 @click.option(
     "--dry-run", is_flag=True, help="Only show what would be written; land and build nothing."
 )
@@ -80,9 +80,9 @@ def add(
     """Take topics to gold: land them, write their models, build the project, show the tables.
 
     It is `lakehouse land`, `lakehouse generate`, `dbt build` and `lakehouse show` with one start of
-    Spark, and says what the messages are. A topic that vars.topics does not list is added there. It
-    can be called again: what is done already stays as it is. With --dry-run it looks at messages,
-    and shows the models and settings that it would write; of captures, without Spark.
+    Spark, and says what the messages are. A topic that vars.topics does not list is added there.
+    Called again, it repeats no step that is done. With --dry-run it looks at messages and shows the
+    models and settings that it would write; captures need no Spark for that.
     """
     from dbt_lakehouse.commands.add import Addition
     from dbt_lakehouse.commands.add import add as take_to_gold

@@ -26,27 +26,27 @@ if TYPE_CHECKING:
 @needs("lake", "sql")
 @click.option("--topic", "topics", multiple=True, required=True, help="A topic that has landed.")
 @click.option("--table", help="Only this source table: TABLE, SCHEMA.TABLE or DB.SCHEMA.TABLE.")
-@click.option("--name", help="Name of the gold table (default: like the source table).")
-@click.option("--key", metavar="COLUMN,...", help="Key columns, where the messages have no key.")
+@click.option("--name", help="Name of the gold table (default: the source table's).")
+@click.option("--key", metavar="COLUMN,...", help="Key columns, if the messages have no key.")
 @click.option(
     "--key-column",
     "key_columns",
     multiple=True,
     metavar="COLUMN,...",
-    help="The same of all tables that have the columns; can be given again.",
+    help="Key columns of all tables that have them, and no key; can be given again.",
 )
 @click.option(
     "--keys",
     "keys_file",
     type=click.Path(path_type=Path),
-    help="The same of each table in a YAML file, like `shop.public.orders: [order_id]`.",
+    help="YAML file with each table's key, like `shop.public.orders: [order_id]`.",
 )
 @click.option(
     "--format",
     "format_name",
     type=OneOf(FORMATS),
     metavar="FORMAT",
-    help="Wire format of a topic that vars.topics does not list: adds it there.",
+    help="Wire format of a topic that vars.topics does not list; adds the topic there.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print what was written as JSON.")
 @project_options
@@ -63,8 +63,8 @@ def generate(
 ) -> None:
     """Write the models of a topic's tables: change log, gold table, descriptions and tests.
 
-    Looks at every message of the topic that has landed. Where the models are there already, shows
-    what has changed at the source and changes only that. --topic can be given again: the same table
+    Looks at every message of the topic that has landed. If the models exist already, it shows what
+    has changed at the source and changes only that. --topic can be given again: the same table
     in two topics becomes one.
     """
     from dbt_lakehouse.commands.generate.choices import GivenKeys, keys_in
@@ -92,8 +92,8 @@ def redrive(
 ) -> None:
     """Decode quarantined payloads again, with today's decoders and vars.topics.
 
-    What can be decoded now goes to silver.other_events in its place in the log; the next `dbt run`
-    takes it on. What fails still stays in quarantine, with today's reason.
+    Payloads that can be decoded now go to silver.other_events, at their places in the log; the next
+    `dbt run` takes them on. Payloads that fail again stay in quarantine, with today's reason.
     """
     from dbt_lakehouse.commands.redrive import redrive as decode_again
 
@@ -108,7 +108,7 @@ def redrive(
 @click.option("--json", "as_json", is_flag=True, help="Print what was done as JSON, a line each.")
 @project_options
 def maintain(project: "Project", tables: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
-    """Keep tables quick to read: large files, few snapshots, none of no use.
+    """Keep tables quick to read: compact files, expire snapshots, delete orphan files.
 
     Rewrites small data files and deleted rows, merges manifests, expires old snapshots and deletes
     old files that no snapshot names, each where there is something to do; of TABLES, or of all of
@@ -139,7 +139,7 @@ def maintain(project: "Project", tables: tuple[str, ...], dry_run: bool, as_json
     " snapshots of their tables.",
 )
 @click.option("--dry-run", is_flag=True, help="Only say what would go.")
-@click.option("--yes", "is_sure", is_flag=True, help="Don't ask, at a terminal either.")
+@click.option("--yes", "is_sure", is_flag=True, help="Don't ask, even at a terminal.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was done as JSON.")
 @project_options
 def forget(
@@ -153,8 +153,8 @@ def forget(
 ) -> None:
     """Remove all data of a key: from bronze, silver, gold, history and quarantine.
 
-    Of messages that had only this key's data, their place in the log stays; of a batch, the other
-    records. What was done is in bronze.forgotten, without personal data. Kafka, capture files and
+    A message that had only this key's data keeps its place in the log; a batch keeps its other
+    records. bronze.forgotten says what was done, without personal data. Kafka, capture files and
     the source are not touched. At a terminal it says what would go and asks first.
     """
     from dbt_lakehouse.commands.forget.command import Options
@@ -179,7 +179,7 @@ def migrate_catalog(project: "Project", to: str, as_json: bool) -> None:
     """Move the lake to the catalog of another target of the profile.
 
     Tables keep their files, identities and snapshots, so that the next `dbt run` goes on where the
-    last one was. The old catalog is closed. A call that was broken off is repeated.
+    last one was. The old catalog is closed. Repeat an interrupted call.
     """
     from dbt_lakehouse.commands.migrate_catalog import migrate_catalog as migrate
 
@@ -193,10 +193,10 @@ def migrate_catalog(project: "Project", to: str, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print what was copied as JSON.")
 @project_options
 def backup(project: "Project", folder: Path, as_json: bool) -> None:
-    """Copy the lake to FOLDER, which is a lake itself then.
+    """Copy the lake to FOLDER, which is then a lake itself.
 
     All tables are as they are at one moment, with all snapshots that are kept. Landings and queries
-    go on, what builds or maintains waits. LAKEHOUSE_LAKE=FOLDER opens the copy; `backup` from there
+    go on; builds and maintenance wait. LAKEHOUSE_LAKE=FOLDER opens the copy; `backup` from there
     to a folder of the lake's old name restores it. For a SQLite catalog with its warehouse in a
     folder.
     """
@@ -213,9 +213,9 @@ def backup(project: "Project", folder: Path, as_json: bool) -> None:
 def recover(project: "Project", as_json: bool) -> None:
     """Make a lost catalog anew from the files of its tables, or bring an older one up to them.
 
-    For a SQLite catalog whose file was lost, or restored from before the last commits: the
-    warehouse's newest metadata of each table is what the catalog names afterwards. A table that was
-    dropped and whose files are there comes back with a lost catalog.
+    For a SQLite catalog whose file was lost, or restored from before the last commits: afterwards
+    the catalog names the warehouse's newest metadata of each table. A dropped table whose files
+    still exist comes back if the catalog was lost.
     """
     from dbt_lakehouse.commands.backup import recover as recover_catalog
 

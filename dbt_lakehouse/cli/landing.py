@@ -41,7 +41,7 @@ def decode(format_name: str, file: str) -> None:
     """Decode captured messages; one JSON line per change event.
 
     FILE (default or `-`: standard input) holds JSON lines with value_b64 (null for none) and,
-    where they are known, topic, partition, offset, timestamp_ms, key_b64 and headers. A payload
+    if known, topic, partition, offset, timestamp_ms, key_b64 and headers. A payload
     that can't be decoded gives an event with the operation `invalid`, and exit code 0 still; a line
     with another field, or without value_b64, ends the command.
     """
@@ -72,7 +72,7 @@ def decode(format_name: str, file: str) -> None:
 @click.option(
     "--accept-loss",
     is_flag=True,
-    help="With --kafka: go on behind messages that Kafka has deleted unread, and record the gap.",
+    help="With --kafka: skip messages that Kafka has deleted unread, and record the gap.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the counts as JSON.")
 @project_options
@@ -84,7 +84,7 @@ def land(
     accept_loss: bool,
     as_json: bool,
 ) -> None:
-    """Append messages to bronze.raw_payloads, those that are there already left out.
+    """Append messages to bronze.raw_payloads, except those that it has already.
 
     FILES hold captured messages: JSON lines as `decode` reads them; topic, partition and offset are
     required here. All are appended in one commit or, if one line can't be used or another message
@@ -152,14 +152,14 @@ def _land_from_kafka(
 @click.option(
     "--max-offsets-per-trigger",
     type=Count(min=1),
-    help=f"Offsets for one commit at most (default: {_MAX_OFFSETS:,}).",
+    help=f"The most offsets for one commit (default: {_MAX_OFFSETS:,}).",
 )
 @click.option(
     "--accept-loss",
     is_flag=True,
-    help="Go on behind messages that Kafka has deleted unread, and record the gap.",
+    help="Skip messages that Kafka has deleted unread, and record the gap.",
 )
-@click.option("--build", is_flag=True, help="Build too, in the same process: see below.")
+@click.option("--build", is_flag=True, help="Build too, in the same process: see above.")
 @click.option("--select", "-s", multiple=True, help="With --build: only these models, as dbt's.")
 @click.option("--exclude", multiple=True, help="With --build: not these models, as dbt's.")
 @click.option("--test", "with_tests", is_flag=True, help="With --build: run data tests too.")
@@ -173,7 +173,7 @@ def _land_from_kafka(
     "--maintain-every",
     type=click.FloatRange(min=0, min_open=True),
     metavar="SECONDS",
-    help="With --build: maintain each table so often at most, in pauses (default: 3600).",
+    help="With --build: maintain each table at most this often, in pauses (default: 3600).",
 )
 @click.option("--no-maintain", is_flag=True, help="With --build: leave all tables as they are.")
 @project_options
@@ -194,14 +194,15 @@ def stream(
 ) -> None:
     """Land from Kafka every few seconds, until SIGTERM or Ctrl-C.
 
-    Begins where bronze is. While it runs, `dbt run` leaves its topics to it and builds from what
+    Resumes where bronze ends. While it runs, `dbt run` leaves its topics to it and builds from what
     has landed.
 
     With --build, each cycle lands one batch (vars.max_messages_per_run) and builds what follows
     from the topics with news, as `dbt run` does. A cycle begins as soon as there is news and the
     last one is done, at most every --interval seconds; in pauses, tables are maintained as
     `lakehouse maintain` does it. The project is read again when its files change. A cycle that
-    fails is told and tried again, with growing pauses; the tenth in turn ends the command.
+    fails is reported and tried again, with growing pauses; the tenth failure in a
+    row ends the command.
     """
     from dbt_lakehouse.landing.kafka.stream import StreamOptions, refuse_unlisted, run_stream
 

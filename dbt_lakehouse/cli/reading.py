@@ -139,10 +139,10 @@ def show(
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 @project_options
 def why(project: "Project", table: str, key: str, as_json: bool) -> None:
-    """Tell why a row of gold is what it is, or is absent.
+    """Say why a row of gold is what it is, or is absent.
 
     Prints each event of the key in log order, what became of it, and its message, without Spark.
-    What gold must be is worked out anew from them: exit code 3 if it is not.
+    It computes from them what gold must be; exit code 3 if gold differs.
     """
     from dbt_lakehouse.commands.dbt_commands import read_manifest
     from dbt_lakehouse.commands.why.command import why as ask
@@ -185,7 +185,7 @@ def why(project: "Project", table: str, key: str, as_json: bool) -> None:
 @click.option("--partition", type=Count(min=0), help="Its partition, if several have it.")
 @click.option("--offset", type=Count(min=0), help="Its offset.")
 @click.option("--kafka", "from_kafka", is_flag=True, help="Read it from Kafka, not from bronze.")
-@click.option("--all", "everything", is_flag=True, help="Elide nothing, however large it is.")
+@click.option("--all", "everything", is_flag=True, help="Print everything, however large it is.")
 @click.option("--json", "as_json", is_flag=True, help="Print the trees and events as JSON.")
 @partial(project_options, find=lambda options: options)
 def explain(options: "ProjectOptions", everything: bool, as_json: bool, **given: Any) -> None:
@@ -219,7 +219,7 @@ def explain(options: "ProjectOptions", everything: bool, as_json: bool, **given:
     type=Count(min=1, max=10_000),
     default=5,
     show_default=True,
-    help="So many messages at most.",
+    help="The most messages to print.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, a line for each message.")
 @project_options
@@ -239,14 +239,14 @@ def peek(project: "Project", topic: str, limit: int, as_json: bool) -> None:
 @click.option("--partition", type=Count(min=0), help="Only of this partition.")
 @click.option("--offset", type=Count(min=0), help="Only of the message with this offset.")
 @click.option("--from", "first", type=Count(min=0), help="Only from this offset on.")
-@click.option("--to", "last", type=Count(min=0), help="Only up to this offset, and with it.")
+@click.option("--to", "last", type=Count(min=0), help="Only up to and including this offset.")
 @click.option(
     "--key",
     metavar="JSON",
     help='Only events with these values in their key or a row: {"id": 7}; `-`: standard input.',
 )
 @click.option(
-    "--limit", type=Count(min=1), help="So many events at most (default: 100, with --json all)."
+    "--limit", type=Count(min=1), help="The most events to print (default: 100; all with --json)."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, a line for each event.")
 @place_options
@@ -261,10 +261,10 @@ def events(
     limit: int | None,
     as_json: bool,
 ) -> None:
-    """Print the events of messages that have landed, decoded anew, in the order of their places.
+    """Print the events of landed messages, decoded anew, in the order of the log.
 
-    All that change logs and silver.other_events are made of, with the row images and metadata;
-    JSON has the fields of `lakehouse decode`. Needs no Spark. A range of offsets is quick, a key
+    They are what change logs and silver.other_events are made of, with row images and metadata;
+    JSON has the fields of `lakehouse decode`. Needs no Spark. A range of offsets is quick; a key
     takes a look at all messages of the topic.
     """
     from dbt_lakehouse.commands.events import Choice, find, write_json, write_text
@@ -290,13 +290,13 @@ def events(
     type=Count(min=1),
     default=1,
     show_default=True,
-    help="So many of the newest of each code and topic.",
+    help="The number of newest examples of each code and topic.",
 )
 @click.option("--show-payloads", is_flag=True, help="Show what payloads say; else it is masked.")
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 @place_options
 def quarantine(place: "Place", show_payloads: bool, as_json: bool, **chosen: Any) -> None:
-    """List what could not be decoded: codes, topics, how many, since when, and examples.
+    """List payloads that could not be decoded: codes, topics, counts, times and examples.
 
     Reads silver.quarantined_payloads, without Spark. Names and values of payloads are masked in the
     sentences unless --show-payloads is given.
@@ -316,7 +316,7 @@ def quarantine(place: "Place", show_payloads: bool, as_json: bool, **chosen: Any
 @click.option("--no-kafka", is_flag=True, help="Don't ask Kafka, which takes Spark.")
 @project_options
 def status(project: "Project", as_json: bool, openmetrics: str | None, no_kafka: bool) -> None:
-    """Print what has become of all that has landed, by topic and table, and whether the sums agree.
+    """Print what became of everything that landed, by topic and table, and whether the sums agree.
 
     Reads the lake without Spark. If the profile names a Kafka broker, it is asked how far bronze
     lags behind, by partition, and what keeps a topic from going on. Exit code 3 if something is not
@@ -346,10 +346,10 @@ def status(project: "Project", as_json: bool, openmetrics: str | None, no_kafka:
 @click.option("--json", "as_json", is_flag=True, help="Print the checks as JSON.")
 @partial(project_options, find=lambda options: options)
 def doctor(options: "ProjectOptions", as_json: bool) -> None:
-    """Look whether all that a run needs is there: a line each, `ok`, `warn` or `fail` in front.
+    """Check all that a run needs: a line for each check, with `ok`, `warn` or `fail` in front.
 
-    Project, profile and target, Python, Java, packages and jars, catalog, storage, who is at work,
-    clock, Kafka and schema registry; what to do where it is not well. Starts no Spark, makes
+    Project, profile and target, Python, Java, packages and jars, catalog, storage, locks, clock,
+    Kafka and schema registry; and what to do if a check is not ok. It starts no Spark, writes
     nothing, and shows no secrets. Exit code 3 if anything fails.
     """
     from dbt_lakehouse.commands.doctor import State, checks_json
@@ -372,9 +372,11 @@ def doctor(options: "ProjectOptions", as_json: bool) -> None:
 @click.option(
     "--since",
     type=Span(),
-    help="Of all runs in such a time until now, as 7d or 12h, and not of the newest.",
+    help="All runs in this time until now (7d, 12h) instead of the newest.",
 )
-@click.option("--payloads", is_flag=True, help="Show what quarantined payloads say; else masked.")
+@click.option(
+    "--payloads", is_flag=True, help="Show the contents of quarantined payloads, else masked."
+)
 @click.option(
     "--notify",
     metavar="URL",
@@ -400,8 +402,8 @@ def report(
     """Write the report of the newest run as one HTML page, target/report.html, anew.
 
     `dbt build` and `dbt run` leave it too. It tells what came in and what became of it, table by
-    table, which tests failed, and how the last runs compare. Needs no Spark. A webhook that can't
-    be told is a line on standard error: the exit code is that of the page.
+    table, which tests failed, and how the last runs compare. Needs no Spark. If a webhook
+    can't be reached, standard error says so, and the exit code is still that of the page.
     """
     from dbt_lakehouse.commands.report import report as write_report
     from dbt_lakehouse.report.webhook import notify as tell_webhook

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     "--connect",
     type=Count(0, 65535),
     metavar="PORT",
-    help="Port of Spark Connect; 0 for any that is free. Without it there is none."
+    help="Port of Spark Connect; 0 for any that is free. Without it, Spark Connect is off."
     " SPARK_CONNECT_AUTHENTICATE_TOKEN is what clients must know.",
 )
 @project_options
