@@ -201,8 +201,8 @@ def stream(
     from the topics with news, as `dbt run` does. A cycle begins as soon as there is news and the
     last one is done, at most every --interval seconds; in pauses, tables are maintained as
     `lakehouse maintain` does it. The project is read again when its files change. A cycle that
-    fails is reported and tried again, with growing pauses; the tenth failure in a
-    row ends the command.
+    fails is reported and tried again, with growing pauses; the tenth failure in a row
+    ends the command.
     """
     from dbt_lakehouse.landing.kafka.stream import StreamOptions, refuse_unlisted, run_stream
 

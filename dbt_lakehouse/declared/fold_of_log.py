@@ -7,7 +7,6 @@ from typing import Any, Final
 from dbt_common.exceptions import CompilationError
 
 from dbt_lakehouse.declared.declarations import is_beside, quoted
-from dbt_lakehouse.dbt.declarations import is_beside, quoted
 from dbt_lakehouse.texts import did_you_mean
 
 _TECHNICAL_TYPES: Final = {

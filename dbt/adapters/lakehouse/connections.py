@@ -27,9 +27,6 @@ from pyspark.sql import Row
 
 from dbt.adapters.lakehouse.terminal import RunningNodes, heed_no_color, hide_secrets
 from dbt_lakehouse.config.variables import require_topics, variables_of
-from dbt_lakehouse.errors import LakehouseError
-from dbt_lakehouse.dbt.late_inserts import LateInserts
-from dbt_lakehouse.dbt.moments import moment_of
 from dbt_lakehouse.errors import ConfigurationError, LakehouseError
 from dbt_lakehouse.extras import missing
 from dbt_lakehouse.lake.tables import Table

@@ -3,7 +3,7 @@
 """
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from dbt.adapters.base.meta import available
@@ -199,6 +199,11 @@ class LakehouseAdapter(SparkAdapter):
         self._landing.end(results)
 
     # -- what models are declared to be
+
+    @available.parse(declarations.refuse_arguments)
+    def refuse_arguments(self, macro: str, unknown: Collection[str]) -> None:
+        """Stop a call of a macro with arguments that it does not have."""
+        declarations.refuse_arguments(macro, unknown)
 
     @available.parse(declarations.change_log)
     def declare_change_log(self, arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,9 +18,7 @@ from jinja2 import Environment, TemplateSyntaxError
 
 from dbt_lakehouse.commands.generate.profile import TableId
 from dbt_lakehouse.declared import message_keys
-from dbt_lakehouse.declared.declarations import ANY
-from dbt_lakehouse.dbt import message_keys
-from dbt_lakehouse.dbt.declarations import ANY, ARGUMENTS
+from dbt_lakehouse.declared.declarations import ANY, ARGUMENTS
 from python_udfs.typed.masks import masked_type
 
 SUFFIX: Final = "_changes"

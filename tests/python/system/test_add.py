@@ -15,8 +15,8 @@ from lakes import Lake, topic_entries
 
 from dbt_lakehouse.commands import add as add_module
 from dbt_lakehouse.commands.add import Addition, add, built_text
-from dbt_lakehouse.commands.dbt_commands import DbtError
 from dbt_lakehouse.commands.add_dry_run import foresee
+from dbt_lakehouse.commands.dbt_commands import DbtError
 from dbt_lakehouse.commands.generate.command import refuse_unlistable
 from dbt_lakehouse.commands.generate.report import GenerateError
 from dbt_lakehouse.commands.init.command import Choice, init

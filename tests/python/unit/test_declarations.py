@@ -9,17 +9,12 @@ from dbt_common.exceptions import CompilationError
 
 from dbt_lakehouse.build.templates import FOLDER
 from dbt_lakehouse.commands.status.tables import _SET_LESS
+from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.declared import declarations, fold_of_log, misfits, redeclared
 from dbt_lakehouse.declared.declarations import RESERVED
 from dbt_lakehouse.declared.fold_of_log import Fold
 from dbt_lakehouse.declared.redeclared import changes, declared
 from dbt_lakehouse.declared.widening import (
-from dbt_lakehouse.config.paths import ROOT
-from dbt_lakehouse.dbt import declarations, fold_of_log, misfits, redeclared
-from dbt_lakehouse.dbt.declarations import RESERVED
-from dbt_lakehouse.dbt.fold_of_log import Fold
-from dbt_lakehouse.dbt.redeclared import changes, declared
-from dbt_lakehouse.dbt.widening import (
     Kind,
     followed,
     following,
