@@ -11,6 +11,7 @@ from dbt_lakehouse.build.key_updates import KeyUpdates
 from dbt_lakehouse.build.log_places import LogPlaces
 from dbt_lakehouse.build.log_rows import AllThere, Log, LogRows
 from dbt_lakehouse.build.model import Building, Built
+from dbt_lakehouse.build.source_places import SourcePlaces
 from dbt_lakehouse.build.templates import render
 from dbt_lakehouse.declared import message_keys, widening
 from dbt_lakehouse.declared.declarations import events_that_say, quoted
@@ -41,7 +42,8 @@ def change_log_sql(
     run = lake.runs.begin_run(
         this, upstreams, rows.log, anew, wanted=rows.log["sources"], follows=True
     )
-    if rows.log["namespace"] is None:
+    # Where the source's own order decides, truncates lie among rows as it says.
+    if rows.log["namespace"] is None and "order_by" not in rows.log:
         run = LogPlaces(lake, this, rows).found(run)
     keys = message_keys.allowed(rows.log, _keys_taken(run))
     return rows.sql(rows.new(run, keys), keys, run.places)
@@ -105,6 +107,9 @@ class ChangeLog(Building):
         self._count_ties()
         if doubt := self._doubt_of_keys():
             doubts.append(doubt)
+        if "order_by" in self.rows.log:
+            places = SourcePlaces(self.lake, self.this)
+            doubts += places.settle(anew=not run.is_incremental)
         KeyUpdates(self.lake, self.this, self.rows).take_over_values()
         self._follow_widening()
         return built._replace(doubts=doubts)

@@ -140,6 +140,7 @@ class CurrentState(Folding):
                 key=self.fold.key,
                 deleted_keys=self._remembered.table,
                 scope=self.model.scope,
+                by_source=bool(self.fold.order_by),
                 deletes=self._set_less_deletes(),
             ),
         )
@@ -353,7 +354,7 @@ class Increment:
     def _is_late(self, truncates: Sequence[Truncate], horizon: str | None) -> str:
         return render(
             "late_states",
-            newest=self._run.newest,
+            newest=None if self._fold.order_by else self._run.newest,
             horizon=horizon,
             truncates=self._states.truncates if self._has_to_compare(truncates) else None,
         )
@@ -378,7 +379,8 @@ class Increment:
         return folds.plan(
             self._fold,
             found,
-            newest_known=self._run.newest,
+            # Of one that its source orders, a later log time says nothing.
+            newest_known=None if self._fold.order_by else self._run.newest,
             truncates=truncates,
             may_be_hit=self._hit is not None,
             resting=self._resting is not None,

@@ -77,7 +77,12 @@ class Remembered:
         found = [folds.truncate(row) for row in self._lake.sql.query(query)]
         self._lake.sql.define(
             view_of(self._model.this, "truncates"),
-            render("truncates", truncates=found, several_sources=self._fold.several_sources),
+            render(
+                "truncates",
+                truncates=found,
+                several_sources=self._fold.several_sources,
+                position_type=self._fold.position_type,
+            ),
         )
         return found
 
@@ -99,6 +104,7 @@ class Remembered:
                     deleted_keys=self.table,
                     scope=self._truncates,
                     truncates=new,
+                    by_source=bool(self._fold.order_by),
                     as_of=self._model.as_of,
                 )
             )
@@ -113,6 +119,7 @@ class Remembered:
                 scope=self._model.scope,
                 states=states,
                 key=self._fold.key,
+                by_source=bool(self._fold.order_by),
                 refolded=refolded,
                 as_of=self._model.as_of,
             )

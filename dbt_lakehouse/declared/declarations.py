@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from dbt_common.exceptions import CompilationError
 
-from dbt_lakehouse.declared import message_keys
+from dbt_lakehouse.declared import message_keys, source_order
 from dbt_lakehouse.declared.widening import WIDENING
 from dbt_lakehouse.masking import mask_key
 from dbt_lakehouse.texts import did_you_mean, sql_text, sql_texts
@@ -44,7 +44,7 @@ RESERVED: Final = frozenset(
     _last_updated_sequence_number _late_events _leaves_columns _life _live _max_occurred_at
     _misfits _namespace _newest_before _next _null_position _occurred_at _operation
     _operation_before _partition _place _pos _position _previous_key _rank _record_key _row
-    _row_id _sequence _set _source _spec_id _state _step _sum _time _truncated_at
+    _row_id _sequence _set _source _source_place _spec_id _state _step _sum _time _truncated_at
     _unchanged_columns _unknown _unsaid _valid_from _valid_to _version
     """.split()
 )
@@ -53,7 +53,7 @@ ARGUMENTS: Final = MappingProxyType(
         "change_log": frozenset(
             """
             source_database source_schema source_table topic where key columns keyless partial
-            order_by_source_time message_key follow
+            order_by_source_time message_key follow order_by
             """.split()
         ),
         "aerospike_change_log": frozenset(
@@ -119,6 +119,7 @@ def change_log(arguments: Mapping[str, Any]) -> dict[str, Any]:
         keyless, partial    as declared
         namespace           the Aerospike namespace; None for all other logs
         order_by_source_time
+        order_by            if declared, what the source says of its own order (``source_order``)
         several_sources     whether events of several source tables can come together
         sources             which ones: database, schema and table of each; None for any
         message_key         if declared, the names of messages' own keys (``message_keys``)
@@ -129,7 +130,7 @@ def change_log(arguments: Mapping[str, Any]) -> dict[str, Any]:
     key, columns = arguments["key"], arguments["columns"]
     keyless, partial = arguments["keyless"], arguments["partial"]
     namespace = arguments.get("namespace")
-    title = arguments.get("source_table") or arguments.get("set")
+    title: Any = arguments.get("source_table") or arguments.get("set")
     if namespace is None and not key and not keyless:
         raise CompilationError(
             f'the change log of {title} needs its key columns: key={{"column": "type"}}.'
@@ -189,8 +190,17 @@ def change_log(arguments: Mapping[str, Any]) -> dict[str, Any]:
             f"the change log of {title} takes several source tables, whose clocks are not one: it"
             " can't be ordered by source time"
         )
+    order_by = arguments.get("order_by")
+    if order_by is not None:
+        _refuse_order(title, several=several, keyless=keyless, by_time=by_time)
+        order_by = source_order.parts_of(order_by, specs, title)
     said = arguments.get("message_key")
-    return ({} if said is None else {"message_key": message_keys.declared(said, title)}) | {
+    # Not said of others: what tables keep from before there were such logs stays true.
+    more: dict[str, Any] = (
+        {} if said is None else {"message_key": message_keys.declared(said, title)}
+    )
+    more |= {} if order_by is None else {"order_by": order_by}
+    return more | {
         "columns": specs,
         "fields": [spec["field"] for spec in of_row],
         "key": [spec["column"] for spec in of_row] if keyless else list(key),
@@ -213,6 +223,24 @@ def refuse_arguments(macro: str, unknown: Collection[str]) -> None:
         raise CompilationError(
             f"{macro} has no argument {name}{did_you_mean(name, known)}: it has"
             f" {', '.join(sorted(known))}"
+        )
+
+
+def _refuse_order(title: str, *, several: bool, keyless: bool, by_time: bool | None) -> None:
+    owner = f"the change log of {title}"
+    if several:
+        raise CompilationError(
+            f"{owner} takes several source tables, whose places are not of one order: it can't have"
+            " order_by"
+        )
+    if keyless:
+        raise CompilationError(
+            f"{owner} is keyless: a change that is sent again counts twice, whatever its place. It"
+            " can't have order_by"
+        )
+    if by_time:
+        raise CompilationError(
+            f"{owner} has both order_by and order_by_source_time: leave one of them out"
         )
 
 

@@ -8,6 +8,7 @@ from dbt_common.exceptions import CompilationError
 
 from dbt_lakehouse.declared.declarations import is_beside, quoted
 from dbt_lakehouse.texts import did_you_mean
+from dbt_lakehouse.declared.source_order import position_type
 
 _TECHNICAL_TYPES: Final = {
     "_namespace": "string",
@@ -16,9 +17,6 @@ _TECHNICAL_TYPES: Final = {
     "_source": "struct<database:string,schema:string,table:string>",
     "_occurred_at": "timestamp",
     "_max_occurred_at": "timestamp",
-    "_position": (
-        "struct<log_time:timestamp,topic:string,partition:int,offset:bigint,event_index:int>"
-    ),
     "_expires_at": "timestamp",
     "_row": "string",
     "_copy": "int",
@@ -56,6 +54,13 @@ class Fold:
     """Whether a history has what was believed before, too."""
     masked: list[str] = field(default_factory=list)
     """Those of the value columns that have a mask."""
+    order_by: list[dict[str, Any]] = field(default_factory=list)
+    """What the log is ordered by before Kafka's order (``source_order``); none for nothing."""
+
+    @property
+    def position_type(self) -> str:
+        """The type of positions in the log."""
+        return position_type(bool(self.order_by))
 
     @property
     def takes_late(self) -> bool:
@@ -166,7 +171,9 @@ def fold(
         partial=log["partial"],
         keyless=log["keyless"],
         several_sources=log["several_sources"],
-        types={spec["column"]: spec["type"] for spec in log["columns"]} | _TECHNICAL_TYPES,
+        types={spec["column"]: spec["type"] for spec in log["columns"]}
+        | _TECHNICAL_TYPES
+        | {"_position": position_type("order_by" in log)},
         track_columns=None if track_columns is None else quoted(track_columns),
         beside=quoted(
             spec["column"]
@@ -177,6 +184,7 @@ def fold(
         masked=quoted(
             spec["column"] for spec in log["columns"] if "mask" in spec and spec["column"] in values
         ),
+        order_by=log.get("order_by", []),
     )
 
 

@@ -24,6 +24,9 @@ def declared(of: Fold | Mapping[str, Any]) -> str:
         if not of.masked:
             # What tables without masks keep stays true.
             del values["masked"]
+        if not of.order_by:
+            # What tables that go by Kafka's log keep stays true.
+            del values["order_by"]
         values["columns"] = [
             {"column": column.strip("`"), "type": types[column.strip("`")]}
             # Likewise.

@@ -34,13 +34,17 @@ DAY_IN_MICROSECONDS = 24 * 60 * 60 * 1_000_000
 
 
 class Position(NamedTuple):
-    """Log order: ``log_time`` (microseconds), then the rest. A missing log time comes first."""
+    """Log order: ``log_time`` (microseconds), then the rest. A missing log time comes first. Where
+    the log is ordered by its source, the place that the source says comes before all that; one that
+    says none is the first.
+    """
 
     log_time: int | None
     topic: str
     partition: int
     offset: int
     event_index: int
+    source: str | None = None
 
 
 class Change(NamedTuple):
@@ -83,10 +87,32 @@ def known_time(change: Change) -> int | None:
     return None if ahead > DAY_IN_MICROSECONDS else change.occurred_at
 
 
-def log_order(change: Change) -> tuple[bool, int, str, int, int, int]:
+class Order(NamedTuple):
     """The sort key of a change in the log."""
-    log_time, topic, partition, offset, event_index = change.position
-    return (log_time is not None, log_time or 0, topic, partition, offset, event_index)
+
+    has_source: bool
+    source: bytes
+    has_log_time: bool
+    log_time: int
+    topic: str
+    partition: int
+    offset: int
+    event_index: int
+
+
+def log_order(change: Change) -> Order:
+    """The sort key of a change in the log."""
+    log_time, topic, partition, offset, event_index, source = change.position
+    return Order(
+        source is not None,
+        (source or "").encode(),
+        log_time is not None,
+        log_time or 0,
+        topic,
+        partition,
+        offset,
+        event_index,
+    )
 
 
 def fold(changes: Iterable[Change], *, order_by_source_time: bool, as_of: int) -> State | None:
@@ -243,7 +269,9 @@ def is_before(time: int | None, other: int | None) -> bool:
 
 
 # The SQL function's types: the changes of one key in any order, and what became of them.
-POSITION_TYPE = "struct<log_time:bigint,topic:string,partition:int,offset:bigint,event_index:int>"
+POSITION_TYPE = (
+    "struct<log_time:bigint,topic:string,partition:int,offset:bigint,event_index:int,source:string>"
+)
 STATE_TYPE = (
     f"struct<is_live:boolean,position:{POSITION_TYPE},occurred_at:bigint,max_occurred_at:bigint,"
     "values:array<string>,expires_at:bigint,source:string>"

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from dbt_lakehouse.reference.fold import (
     POSITION_TYPE,
     Change,
+    Order,
     Position,
     history_order,
     known_time,
@@ -189,5 +190,5 @@ def multiset(changes: Iterable[RowChange]) -> dict[SourceRow, Copies]:
     return {row: copies for row, copies in rows.items() if copies.number}
 
 
-def _row_order(change: RowChange) -> tuple[bool, int, str, int, int, int]:
+def _row_order(change: RowChange) -> Order:
     return log_order(Change(change.operation, None, None, change.position, None))

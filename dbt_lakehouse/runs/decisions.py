@@ -185,12 +185,17 @@ def truncate(row: Mapping[str, Any]) -> Truncate:
     epoch, its source and whether it is new.
     """
     place = row["position"]
+    source = f"'source', {_text(place['source'])}, " if "source" in place else ""
     position = (
-        f"named_struct('log_time', {moment(row['log_time'])},"
+        f"named_struct({source}'log_time', {moment(row['log_time'])},"
         f" 'topic', {sql_text(place['topic'])}, 'partition', {place['partition']},"
         f" 'offset', cast({place['offset']} as bigint), 'event_index', {place['event_index']})"
     )
     return Truncate(position, moment(row["time"]), row["source"], row["is_new"])
+
+
+def _text(text: str | None) -> str:
+    return "cast(null as string)" if text is None else sql_text(text)
 
 
 def moment(micros: int | None) -> str:

@@ -42,6 +42,8 @@ CROSSED: Final = "lakehouse.truncates_crossed"
 TRUNCATED: Final = "lakehouse.truncated"
 # One of a change log: the mark on itself up to which rows of key updates have their values.
 KEY_UPDATES: Final = "lakehouse.key_updates"
+# One of a change log that its source orders: up to where its places were looked at, and the newest.
+SOURCE_PLACES: Final = "lakehouse.source_places"
 # One of other_events: the last offset of each partition and its log time (``kept``).
 LOG_TIMES: Final = "lakehouse.log_times"
 _CARRIED: Final = (DECLARED, AS_OF, NEWEST, DOUBTS, HORIZON, PURGED, TAKEN)

@@ -42,6 +42,11 @@
       follow: "widening" lets value columns of numbers follow values that have outgrown their types:
           integers to bigint, float to double, decimals to more digits and a greater scale, in
           the log and in what is made of it. None for types as declared: such values are misfits.
+      order_by: what the source says of its own order, for messages that can come again or in
+          another order: "postgresql", "mysql", "sqlserver" or "oracle" for what Debezium's connector
+          says, or a list of columns of the log (a version) and paths of metadata: ["source.ts_ns"].
+          It decides before Kafka's log, and is the first field of `_position`, `source`. None for
+          Kafka's log alone.
 
   Adds `_operation`, `_occurred_at`, `_position`, `_changed_columns` (columns that differ between
   before and after, null where one of them was not shipped), `_unchanged_columns` (columns that the
@@ -56,7 +61,8 @@
 #}
 {% macro change_log(
     columns, source_table, key={}, source_schema=none, source_database=none, topic=none, where=none,
-    keyless=false, partial=false, order_by_source_time=none, message_key=none, follow=none
+    keyless=false, partial=false, order_by_source_time=none, message_key=none, follow=none,
+    order_by=none
 ) -%}
     {%- do adapter.refuse_arguments('change_log', kwargs) -%}
     {{ dbt._declare_change_log({
@@ -72,6 +78,7 @@
         'order_by_source_time': order_by_source_time,
         'message_key': message_key,
         'follow': follow,
+        'order_by': order_by,
     }) }}
 {%- endmacro %}
 

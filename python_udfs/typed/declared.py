@@ -16,6 +16,7 @@ KEY_UPDATE: Final = "_key_update"
 MISFITS: Final = "_misfits"
 HAS_OTHER_KEY: Final = "_has_other_key"
 FORMER: Final = "_former"
+SOURCE_PLACE: Final = "_source_place"
 
 NAMES: Final = pa.list_(pa.string())
 MISFIT_TYPE: Final = pa.struct([("column", pa.string()), ("text", pa.string())])
@@ -39,6 +40,16 @@ class LogColumn(msgspec.Struct, frozen=True):
     """What its values are masked by, of ``typed.masks``; ``type`` is then that of masked ones."""
     clear: str | None = None
     """The type of its values before their mask."""
+
+
+class PlacePart(msgspec.Struct, frozen=True):
+    """A part of the place that an event has in its source's own order (``typed.source_places``)."""
+
+    form: str
+    column: str | None = None
+    """The column of the log that says it, or none."""
+    path: tuple[str, ...] | None = None
+    """Where in metadata it is, if no column says it."""
 
 
 class Log(msgspec.Struct, frozen=True):
@@ -66,6 +77,8 @@ class Log(msgspec.Struct, frozen=True):
     their paths in metadata. Their values are each event's own, whatever its images say and leave:
     they never have changed, and never are as they were.
     """
+    order_by: tuple[PlacePart, ...] = ()
+    """What the source says of its own order; none where Kafka's log decides."""
 
     @property
     def all_columns(self) -> tuple[LogColumn, ...]:
@@ -94,6 +107,8 @@ class Layout(NamedTuple):
     """What each of the key columns was called in those."""
     paths: tuple[Path, ...]
     """Of each column beside the row, in metadata."""
+    place_paths: tuple[Path, ...]
+    """Of the parts of places that no column says, in metadata."""
     types: tuple[pa.DataType, ...]
     """Of all columns."""
     key_type: pa.StructType
@@ -123,6 +138,7 @@ def layout(log: Log) -> Layout:
         all_key_fields=tuple(dict.fromkeys(key_fields + names)),
         former_names=tuple(map(former.get, key_fields)),
         paths=tuple(each.path or () for each in log.beside),
+        place_paths=tuple(each.path for each in log.order_by if each.path is not None),
         types=tuple(arrow_type(each.type) for each in log.all_columns),
         key_type=key_type,
         update_type=pa.struct(
@@ -151,6 +167,7 @@ def row_type(log: Log) -> pa.StructType:
                         rows: struct<before, the key columns in the image before the change; texts,
                         of the key columns as they were shipped; hidden, the columns that have a
                         placeholder and no value>
+    _source_place       string, the place that the source says, of logs that are ordered by it
     """
     made = layout(log)
     fields = [(each.column, kind) for each, kind in zip(log.all_columns, made.types, strict=True)]
@@ -164,4 +181,6 @@ def row_type(log: Log) -> pa.StructType:
     fields += [(MISFITS, pa.list_(MISFIT_TYPE)), (HAS_OTHER_KEY, pa.bool_())]
     if log.former is not None:
         fields.append((FORMER, made.former_type))
+    if log.order_by:
+        fields.append((SOURCE_PLACE, pa.string()))
     return pa.struct(fields)

@@ -31,12 +31,14 @@ from python_udfs.typed.declared import (
     KEY_UPDATE,
     MISFITS,
     PREVIOUS_KEY,
+    SOURCE_PLACE,
     UNCHANGED,
     Log,
     LogColumn,
     layout,
 )
 from python_udfs.typed.masked import clear, masked_row
+from python_udfs.typed.source_places import source_place
 from python_udfs.typed.values import Value, typed
 
 _decode_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
@@ -247,6 +249,16 @@ def _clear_row(log: Log, change: Change) -> dict[str, Any]:
                 and _at(parts, place) is None
             ],
         }
+    if log.order_by:
+        said_beside = iter(texts_inside(change.metadata, made.place_paths))
+        row[SOURCE_PLACE] = source_place(
+            [part.form for part in log.order_by],
+            [
+                next(said_beside) if part.column is None else row[part.column]
+                for part in log.order_by
+            ],
+            is_read=change.operation == SNAPSHOT,
+        )
     return row
 
 

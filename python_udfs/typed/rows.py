@@ -13,7 +13,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from python_udfs.core.events import UPDATE, EventColumns
+from python_udfs.core.events import SNAPSHOT, UPDATE, EventColumns
 from python_udfs.debezium.types import UNAVAILABLE
 from python_udfs.images import decode_hbase, texts_inside_of_many
 from python_udfs.typed.batches import (
@@ -42,6 +42,7 @@ from python_udfs.typed.masked import clear, masked_rows
 from python_udfs.typed.masks import MASKED
 from python_udfs.typed.names import Names
 from python_udfs.typed.row import NEW_ROWS, key_update, said
+from python_udfs.typed.source_places import source_place
 from python_udfs.typed.values import Value, typed
 
 
@@ -121,7 +122,7 @@ class Rows:
         self.names = Names([each.column for each in log.columns])
         self.chunks: list[Chunk] = []
         self.said_beside: list[list[pa.Array]] = []
-        """Of each chunk, the texts of the columns beside the row."""
+        """Of each chunk, the texts of the columns beside the row, and of parts of its place."""
 
     def add(self, changes: Changes) -> None:
         """Take events apart, behind those that came before."""
@@ -140,8 +141,9 @@ class Rows:
     def _add(self, batch: Batch) -> None:
         self.operations += batch.operation
         self.chunks.append(taken_apart(self.log, self.layout, batch, self.names))
-        if self.log.beside:
-            said = texts_inside_of_many(batch.metadata, self.layout.paths)
+        paths = self.layout.paths + self.layout.place_paths
+        if paths:
+            said = texts_inside_of_many(batch.metadata, paths)
             self.said_beside.append([pa.array(texts, pa.string()) for texts in said])
 
     def array(self) -> pa.StructArray:
@@ -158,6 +160,8 @@ class Rows:
         columns += [self._misfits(), pa.array(others, pa.bool_())]
         if self.log.former is not None:
             columns.append(self._former())
+        if self.log.order_by:
+            columns.append(self._source_places())
         rows = pa.StructArray.from_arrays(columns, fields=list(row_type(self.log)))
         return rows if self.declared is self.log else masked_rows(self.declared, rows)
 
@@ -193,6 +197,25 @@ class Rows:
             typed_column(texts, spec.type)
             for texts, spec in zip(self.texts_beside, self.log.beside, strict=True)
         ]
+
+    def _source_places(self) -> pa.Array:
+        """The places that the source says, or null."""
+        beside = iter(range(len(self.log.beside), len(self.layout.paths + self.layout.place_paths)))
+        said: list[list[Any]] = []
+        for part in self.log.order_by:
+            if part.column is None:
+                place = next(beside)
+                said.append(_joined([texts[place] for texts in self.said_beside]).to_pylist())
+            else:
+                names = [each.column for each in self.log.all_columns]
+                values = [*self.values, *self.values_beside][names.index(part.column)]
+                said.append(_plain(values).to_pylist())
+        forms = [part.form for part in self.log.order_by]
+        places = [
+            source_place(forms, each, is_read=operation == SNAPSHOT)
+            for operation, *each in zip(self.operations, *said, strict=True)
+        ]
+        return pa.array(places, pa.string())
 
     @cached_property
     def unchanged(self) -> pa.Array:
@@ -369,6 +392,13 @@ class Rows:
         return self.operations[row] in NEW_ROWS or (
             self.operations[row] == UPDATE and self.previous[row].is_valid
         )
+
+
+def _plain(values: pa.Array) -> pa.Array:
+    """Dates and times as the numbers that they are: Python's own have fewer years."""
+    if pa.types.is_temporal(values.type):
+        return values.cast(pa.int32() if pa.types.is_date(values.type) else pa.int64())
+    return values
 
 
 def _joined(arrays: Sequence[pa.Array]) -> pa.Array:

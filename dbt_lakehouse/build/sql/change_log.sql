@@ -85,7 +85,8 @@ final as (
         operation as _operation,
         {% endif %}
         occurred_at as _occurred_at,
-        {{ payloads.event_position(rows) | indent(8) }} as _position,
+        {{ payloads.event_position(rows, 'change._source_place' if 'order_by' in log) | indent(8) }}
+            as _position,
         change._changed_columns as _changed_columns,
         {% if log.key or log.partial %}
         change._unchanged_columns as _unchanged_columns,

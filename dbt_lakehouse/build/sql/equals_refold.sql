@@ -59,10 +59,8 @@ full join {{ reference.rows_of_keys(gold, keys, fold.key) }} as gold
 where
     gold.{{ fold.key[0] }} is null
     or live.{{ fold.key[0] }} is null
-    or not struct(
-        unix_micros(gold._position.log_time), gold._position.topic, gold._position.partition,
-        gold._position.offset, gold._position.event_index
-    ) <=> live._state.position
+    or not {{ reference.position(fold, 'gold._position') | indent }}
+    <=> live._state.position
     or not unix_micros(gold._occurred_at) <=> live._state.occurred_at
     or not unix_micros(gold._max_occurred_at) <=> live._state.max_occurred_at
     or not {{ reference.column_texts('gold', fold.columns) | indent }} <=> live._state.values

@@ -1,4 +1,5 @@
 {% import 'events.sql' as events %}
+{% import 'parts.sql' as parts %}
 {#
   The newest truncates of a run, one for each source table: those among rows of a log, and
   remembered ones. Of a log of several source tables, the earliest new one of each too: a row that a
@@ -19,8 +20,12 @@ with found as (
     from ({{ events.truncates(fold, log) | indent }})
     {% if remembered %}
     union all
-    select position, max_occurred_at, record_key, false
-    from {{ remembered }}
+    select
+        {{ parts.position('remembered', fold.order_by) | indent(8) }},
+        max_occurred_at,
+        record_key,
+        false
+    from {{ remembered }} as remembered
     where scope = {{ scope | literal }}
     {% endif %}
 ),
@@ -43,6 +48,9 @@ chosen as (
 select
     _source as source,
     struct(
+        {% if fold.order_by %}
+        chosen._position.source as source,
+        {% endif %}
         chosen._position.topic as topic,
         chosen._position.partition as partition,
         chosen._position.offset as offset,

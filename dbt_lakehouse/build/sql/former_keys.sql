@@ -20,6 +20,7 @@
 `value_{{ column }}`{{ ', ' if not loop.last }}
 {%- endfor %}
 {% endset %}
+{% set place = 'change._source_place' if 'order_by' in log %}
 {% set new_key = 'partition by change._has_other_key, ' ~ values %}
 before_each as (
     select
@@ -29,14 +30,14 @@ before_each as (
             change._has_other_key,
             last_value(change.`{{ column }}`, true) over (
                 {{ row }}
-                order by {{ payloads.event_position('decoded') | indent(16) }}
+                order by {{ payloads.event_position('decoded', place) | indent(16) }}
                 rows between unbounded preceding and 1 preceding
             ),
             null
         ) as `former_{{ column }}`,
         {% endfor %}
         change._has_other_key
-        and max_by(operation, {{ payloads.event_position('decoded') | indent(8) }}) over (
+        and max_by(operation, {{ payloads.event_position('decoded', place) | indent(8) }}) over (
             {{ row }}
         ) = 'delete'
             as is_gone

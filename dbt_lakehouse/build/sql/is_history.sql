@@ -56,13 +56,7 @@ history as (
         struct(
             unix_micros(valid_from) as valid_from,
             unix_micros(valid_to) as valid_to,
-            struct(
-                unix_micros(_position.log_time) as log_time,
-                _position.topic,
-                _position.partition,
-                _position.offset,
-                _position.event_index
-            ) as position,
+            {{ reference.position(fold) | indent(12) }} as position,
             {{ reference.column_texts('model', fold.columns) | indent(12) }} as values
         ) as _version
     from {{ rows | indent }} as model

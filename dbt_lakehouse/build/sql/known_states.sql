@@ -21,7 +21,10 @@ with named as (
 absent as (
     select
         record_key as _record_key,
-        max(struct(position, max_occurred_at)) as newest
+        max(struct(
+            {{ parts.position('remembered', fold.order_by) | indent(12) }} as position,
+            max_occurred_at
+        )) as newest
     from {{ remembered }} as remembered
     left semi join named on remembered.record_key = named._record_key
     where scope = {{ scope | literal }}

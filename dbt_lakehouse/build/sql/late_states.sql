@@ -3,7 +3,8 @@
   Whether a state may have an event that is older than what is known of its key (fold.Newest).
 
   Arguments:
-      newest: the newest that is known, or none.
+      newest: the newest that is known, or none; none too of a log that its source orders, where
+          a later log time says nothing.
       horizon: up to when remembered states were forgotten, as text, or none.
       truncates: the relation of the truncates of a log of several source tables, if there are any:
           which rows one takes away is a matter of where they are from.

@@ -7,14 +7,17 @@
       table, log: the gold table and its log.
       key: the columns of the key.
       deleted_keys: the table of what is remembered, of which under `scope`.
+      by_source: whether the log is ordered by its source.
       deletes: the table of deletes without a set, or none.
 #}
 select count(*)
 from (
     select newest.topic, newest.partition, newest.offset
     from (
-        select record_key, max(position) as newest
-        from {{ deleted_keys }}
+        select
+            record_key,
+            max({{ parts.position('remembered', by_source) | indent(12) }}) as newest
+        from {{ deleted_keys }} as remembered
         where scope = {{ scope | literal }}
         group by record_key
     )

@@ -46,6 +46,10 @@ where
     or (
         _known_position is null
         and {{ parts.is_behind(horizon, '_first_position', '_first_time') | indent(8) }}
+        {% if fold.order_by %}
+        -- What is sent again has a new log time; without a time of its own it may be of any age.
+        or _known_position is null and _first_time is null
+        {% endif %}
     )
     {% endif %}
 {% endif %}

@@ -6,12 +6,12 @@
       table: the gold table.
       deleted_keys: the table of what is remembered, of which under `scopes`.
 #}
-select unix_micros(max(position.log_time)), unix_micros(max(time))
+select unix_micros(max(log_time)), unix_micros(max(time))
 from (
-    select _position as position, _max_occurred_at as time
+    select _position.log_time, _max_occurred_at as time
     from {{ table }}
     union all
-    select position, max_occurred_at
+    select position.log_time, max_occurred_at
     from {{ deleted_keys }}
     where scope in ({{ scopes | map('literal') | join(', ') }})
 )

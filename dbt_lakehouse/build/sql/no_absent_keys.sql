@@ -20,7 +20,9 @@ with gold as (
 select gold._record_key, 'remembered as deleted or expired' as reason
 from gold
 inner join {{ deleted_keys }} as deleted_keys on gold._record_key = deleted_keys.record_key
-where deleted_keys.scope = {{ scope | literal }} and deleted_keys.position > gold._position
+where
+    deleted_keys.scope = {{ scope | literal }}
+    and {{ parts.position('deleted_keys', fold.order_by) | indent }} > gold._position
 {% if fold.namespace %}
 union all
 select _record_key, 'expired'

@@ -133,6 +133,38 @@ true
 )
 {%- endmacro %}
 
+{# A position of a log as deleted_keys has it: what the source says stands beside it there. #}
+{% macro remembered(position, by_source) %}
+{% if by_source %}
+if({{ position }} is null, null, named_struct(
+    'log_time', {{ position }}.log_time,
+    'topic', {{ position }}.topic,
+    'partition', {{ position }}.partition,
+    'offset', {{ position }}.offset,
+    'event_index', {{ position }}.event_index
+))
+{%- else %}
+{{ position }}
+{%- endif %}
+{%- endmacro %}
+
+{# And that of a row of deleted_keys as the log has it. #}
+{% macro position(relation, by_source) %}
+{% set position = relation ~ '.position' %}
+{% if by_source %}
+named_struct(
+    'source', {{ relation }}.source_place,
+    'log_time', {{ position }}.log_time,
+    'topic', {{ position }}.topic,
+    'partition', {{ position }}.partition,
+    'offset', {{ position }}.offset,
+    'event_index', {{ position }}.event_index
+)
+{%- else %}
+{{ position }}
+{%- endif %}
+{%- endmacro %}
+
 {# What joins the columns of a key, and what says that each of them is there. #}
 {% macro equal(one, other, key) %}
 {% for column in key %}

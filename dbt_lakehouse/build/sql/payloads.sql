@@ -218,8 +218,11 @@ format, key, value
   Arguments:
       relation: the alias of a relation with the columns of other_events.
 #}
-{% macro event_position(relation) %}
+{% macro event_position(relation, source=none) %}
 named_struct(
+    {% if source %}
+    'source', {{ source }},
+    {% endif %}
     'log_time', {{ relation }}.log_time,
     'topic', {{ relation }}.topic,
     'partition', {{ relation }}.partition,

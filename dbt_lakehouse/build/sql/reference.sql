@@ -96,16 +96,25 @@ cross join (
 {% endif %}
 {%- endmacro %}
 
+{# A position as the references have it. #}
+{% macro position(fold, position='_position') %}
+struct(
+    unix_micros({{ position }}.log_time) as log_time,
+    {{ position }}.topic,
+    {{ position }}.partition,
+    {{ position }}.offset,
+    {{ position }}.event_index,
+    {{ position ~ '.source' if fold.order_by else 'cast(null as string)' }} as source
+)
+{%- endmacro %}
+
 {# A change: of the defaults, one that says nothing of the columns. #}
 {% macro _change(fold, operation='_operation', expires_at=none, values=none, unchanged=none) %}
 struct(
     {{ operation }},
     unix_micros(_occurred_at),
     unix_micros(_kafka_timestamp),
-    struct(
-        unix_micros(_position.log_time), _position.topic, _position.partition,
-        _position.offset, _position.event_index
-    ),
+    {{ position(fold) | indent }},
     {{ expires_at or 'cast(null as bigint)' }},
     {{ (values or 'array_repeat(cast(null as string), ' ~ fold.columns | length ~ ')') | indent }},
     {{ (unchanged or 'cast(array() as array<int>)') | indent }},

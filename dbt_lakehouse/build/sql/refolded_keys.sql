@@ -31,8 +31,10 @@ from (
 )
 left semi join (
     select record_key as _record_key
-    from {{ remembered }}
-    where scope = {{ scope | literal }} and position > {{ position }}
+    from {{ remembered }} as remembered
+    where
+        scope = {{ scope | literal }}
+        and {{ parts.position('remembered', fold.order_by) | indent(8) }} > {{ position }}
 ) using (_record_key)
 {% set union.word = 'union all' %}
 {% endif %}

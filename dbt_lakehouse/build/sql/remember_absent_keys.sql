@@ -12,6 +12,7 @@
   Arguments:
       deleted_keys: the table that keeps them, under `scope`.
       states: the relation with the folded keys, of the columns `key`.
+      by_source: whether the log is ordered by its source.
       refolded: whether it holds keys that were folded from their whole log, which alone can go
           back.
       as_of: the moment of the run.
@@ -20,20 +21,29 @@
 select
         {{ parts.record_key(key) | indent(8) }} as record_key,
         _max_occurred_at as max_occurred_at,
-        _position as position,
-        _null_position as null_position,
+        {{ parts.remembered('_position', by_source) | indent(8) }} as position,
+        {{ parts.remembered('_null_position', by_source) | indent(8) }} as null_position,
+        {{ '_position.source' if by_source else 'cast(null as string)' }} as source_place,
         _live
     from {{ states }}
 {%- endset %}
+{% set is_newer %}
+{% if by_source %}
+struct(target.source_place, target.position) > struct(source.source_place, source.position)
+{%- else %}
+target.position > source.position
+{%- endif %}
+{% endset %}
 {% if not refolded %}
 insert into {{ deleted_keys }}
-    (scope, record_key, max_occurred_at, position, null_position, recorded_at)
+    (scope, record_key, max_occurred_at, position, null_position, source_place, recorded_at)
 select
     {{ scope | literal }},
     record_key,
     max_occurred_at,
     position,
     null_position,
+    source_place,
     timestamp '{{ as_of }}'
 from (
     {{ absent }}
@@ -45,15 +55,16 @@ using (
     {{ absent }}
 ) as source
 on target.scope = {{ scope | literal }} and target.record_key = source.record_key
-when matched and (not source._live or target.position > source.position) then update set
+when matched and (not source._live or {{ is_newer }}) then update set
     max_occurred_at = source.max_occurred_at,
     position = source.position,
     null_position = source.null_position,
+    source_place = source.source_place,
     recorded_at = timestamp '{{ as_of }}'
 when not matched and not source._live then insert
-    (scope, record_key, max_occurred_at, position, null_position, recorded_at)
+    (scope, record_key, max_occurred_at, position, null_position, source_place, recorded_at)
 values (
     {{ scope | literal }}, source.record_key, source.max_occurred_at, source.position,
-    source.null_position, timestamp '{{ as_of }}'
+    source.null_position, source.source_place, timestamp '{{ as_of }}'
 )
 {% endif %}

@@ -4,6 +4,7 @@
   Arguments:
       truncates: fold.Truncate.
       several_sources: whether the log has several source tables.
+      position_type: the type of positions in the log.
 #}
 {% if truncates %}
 select
@@ -18,9 +19,7 @@ from values
     as truncates (source, _position, _time)
 {% else %}
 select
-    cast(null as struct<
-        log_time: timestamp, topic: string, partition: int, offset: bigint, event_index: int
-    >) as _position,
+    cast(null as {{ position_type }}) as _position,
     cast(null as timestamp) as _time
     {{- ', cast(null as struct<database: string, schema: string, table: string>) as _source'
         if several_sources }}

@@ -52,6 +52,8 @@ def table_of(
         [spec_of(each, names[each], profile.columns[each], of_hbase, is_key=True) for each in key],
         [spec_of(each, names[each], profile.columns[each], of_hbase) for each in value_fields],
         message_key=message_key,
+        # Of all its events, or those without a place would stand anywhere.
+        order_said=next(iter(profile.orders)) if len(profile.orders) == 1 else None,
     )
 
 

@@ -46,6 +46,10 @@ class Table(NamedTuple):
     """Whether the change log takes events of several source tables."""
     message_key: Sequence[Sequence[str]] = ()
     """The names of the messages' own keys, where they are others on purpose."""
+    order_by: str | Sequence[str] | None = None
+    """What its change log is ordered by before Kafka's log."""
+    order_said: str | None = None
+    """The order of its source in which all of its events say their places, if any."""
 
     @property
     def fold(self) -> Fold:
@@ -59,6 +63,7 @@ class Table(NamedTuple):
                     "keyless": not self.key and not is_aerospike,
                     "partial": False,
                     "order_by_source_time": None,
+                    "order_by": self.order_by,
                     "namespace": self.source.schema if is_aerospike else None,
                     "set": self.source.table,
                     "source_database": self.source.database,
@@ -119,6 +124,8 @@ def changes_sql(table: Table) -> str:
             if value is not None or name == "source_table"
         }
     lines = ["{{", f"    {macro}("]
+    if table.order_said is not None:
+        lines.insert(0, _PROPOSED_ORDER.format(quoted(table.order_said)))
     lines += _pattern_lines(table.topics)
     for name, value in where.items():
         lines.append(f"        {name}={'none' if value is None else quoted(value)},")
@@ -128,6 +135,12 @@ def changes_sql(table: Table) -> str:
             lines.append(f"        message_key={message_key_text(table.message_key)},")
     lines += _dict_lines("columns", table.columns)
     return "\n".join([*lines, "    )", "}}", ""])
+
+
+# Not by itself: a source that counts anew after a failover would have all its changes passed over.
+_PROPOSED_ORDER: Final = (
+    "{{# order_by={} keeps what is sent again from undoing later changes: docs/current-state.md #}}"
+)
 
 
 def _pattern_lines(topics: Sequence[str]) -> list[str]:
@@ -304,7 +317,8 @@ def _describe_gold(table: Table) -> str:
             f"One row per record that exists now: {_source_text(table.source)}, {_origin(table)}. "
             "Deleted and expired records are absent."
         )
+    order = "log" if table.order_by is None else "source"
     return (
         f"{grain(spec.column for spec in table.key)}: {_source_text(table.source)},"
-        f" {_origin(table)}. The order of the log decides."
+        f" {_origin(table)}. The order of the {order} decides."
     )

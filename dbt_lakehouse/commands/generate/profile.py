@@ -14,6 +14,7 @@ import msgspec
 
 from dbt_lakehouse.commands.generate.key_evidence import KeyEvidence, add_truncate
 from dbt_lakehouse.commands.generate.schema_blocks import Block, Declared, Holds, block_of
+from dbt_lakehouse.commands.generate.source_order import order_said
 from dbt_lakehouse.commands.generate.values import Values
 from python_udfs.binlog.canal import is_binary
 from python_udfs.binlog.labels import Labels, has_labels, labels_of
@@ -137,6 +138,8 @@ class TableProfile:
     """How many of them show a row after a change: those are whole."""
     formats: set[str] = field(default_factory=set)
     topics: set[str] = field(default_factory=set)
+    orders: set[str | None] = field(default_factory=set)
+    """In which order of their source its events say their places, None for none."""
     columns: dict[str, Column] = field(default_factory=dict)
     keys: dict[tuple[str, ...], Position] = field(default_factory=dict)
     """The names of the keys' fields, and where such a key was last."""
@@ -189,6 +192,7 @@ class TableProfile:
         self.afters += other.afters
         self.formats |= other.formats
         self.topics |= other.topics
+        self.orders |= other.orders
         self.keyless += other.keyless
         self.snapshots_begun += other.snapshots_begun
         self.snapshots_ended += other.snapshots_ended
@@ -294,6 +298,8 @@ class TopicProfile:
         table.events += 1
         table.formats.add(format_name)
         table.topics.add(position.topic)
+        is_envelope = format_name in _KEYS_STAY
+        table.orders.add(order_said(event.metadata) if is_envelope else None)
         return table
 
     def settle(self) -> None:

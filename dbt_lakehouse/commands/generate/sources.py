@@ -184,6 +184,8 @@ class ChangeLog:
     """Names of key columns."""
     message_key: str | list[list[str]] | None = None
     """What it says of the messages' own keys, as ``message_keys.declared``."""
+    order_by: str | list[str] | None = None
+    """What it is ordered by before Kafka's log."""
 
     @property
     def key_fields(self) -> list[str]:
@@ -287,6 +289,7 @@ def _change_log(path: Path, call: Call) -> ChangeLog:
                 log.key.append(entry.column)
     if call.macro == "aerospike_change_log":
         log.key = ["_digest"]
+    log.order_by = call.literal("order_by")
     said = call.literal("message_key")
     if said is not None:
         try:

@@ -405,6 +405,7 @@ class Writer:
             key,
             [spec for column, spec in specs.items() if column not in current.key],
             log.source.is_several,
+            order_by=current.order_by,
         )
         missing: dict[Path, str] = {}
         if self._files.description_of(log.model, log.path) is None:

@@ -9,7 +9,9 @@ from typing import Any, Final, NamedTuple
 
 from dbt_lakehouse.commands.sql.command import sql_literal
 
-# As the folds sort events: one without a log time comes first.
+# As the folds sort events: one without a log time comes first, or one without a place in the order
+# of its source.
+_SOURCE: Final = "_position.source is not null, _position.source, "
 _ORDER: Final = (
     "_position.log_time is not null, epoch_us(_position.log_time), _position.topic,"
     ' _position."partition", _position."offset", _position.event_index'
@@ -58,12 +60,13 @@ def live_keys(
         f" from {log}"
     )
     by_time = declared["order_by_source_time"]
+    order = f"row({_SOURCE if declared.get('order_by') else ''}{_ORDER})"
     if truncates and by_time:
         return None
     key = [_quoted(name.strip("`").replace("``", "`")) for name in declared["key"]]
     keys = ", ".join(key)
     source = "_source" if declared["several_sources"] else "null"
-    conditions = [f"not ({_is_emptied(log, source)})"] if truncates else []
+    conditions = [f"not ({_is_emptied(log, source, order)})"] if truncates else []
     conditions.append("_operation <> 'delete'")
     if deletes is not None:
         moment = "now()" if as_of is None else f"timestamptz {sql_literal(as_of + '+00')}"
@@ -76,7 +79,7 @@ def live_keys(
     )
     found = one(
         f"""
-        with events as ({_events(key, log, deletes, declared, source)}),
+        with events as ({_events(key, log, deletes, declared, source, order)}),
         applied as (select * from events {late}),
         decided as (
             select {keys}, unnest(max_by(
@@ -101,10 +104,15 @@ def live_keys(
 
 
 def _events(
-    key: list[str], log: str, deletes: str | None, declared: Mapping[str, Any], source: str
+    key: list[str],
+    log: str,
+    deletes: str | None,
+    declared: Mapping[str, Any],
+    source: str,
+    order: str,
 ) -> str:
     """The events of all keys: key, operation, time, expiry, place and source table."""
-    rest = f"{_KNOWN_TIME} as _time, {{}} as _expires_at, row({_ORDER}) as _place, {source}"
+    rest = f"{_KNOWN_TIME} as _time, {{}} as _expires_at, {order} as _place, {source}"
     rest = f"{rest} as _source"
     bare = rest.format("null::timestamptz")
     own = rest.format("_expires_at") if deletes is not None else bare
@@ -127,10 +135,10 @@ def _events(
     return " union all ".join(parts)
 
 
-def _is_emptied(log: str, source: str) -> str:
+def _is_emptied(log: str, source: str, order: str) -> str:
     """Whether a truncate of a key's source table has come behind its last event, as SQL."""
     return (
-        f"exists (select 1 from (select row({_ORDER}) as _behind, {source} as _emptied from {log}"
+        f"exists (select 1 from (select {order} as _behind, {source} as _emptied from {log}"
         " where _operation = 'truncate') as truncates where _behind > _place"
         " and _emptied is not distinct from _source)"
     )

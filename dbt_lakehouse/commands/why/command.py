@@ -7,12 +7,12 @@ from typing import Any, Final
 from dbt_lakehouse.commands.landed import BRONZE
 from dbt_lakehouse.commands.sql.command import answered, rows_of, sql_literal
 from dbt_lakehouse.commands.why.events import (
-    POSITION,
     Event,
     Key,
     KeyedTable,
     deletes_without_set,
     events_of,
+    position_of,
     quoted,
     typed_key,
     value_text,
@@ -194,14 +194,15 @@ def _gold(
     states = [
         State(
             is_live=True,
-            position=Position(*row[:5]),
-            occurred_at=row[5],
-            max_occurred_at=row[6],
-            values=[value_text(value) for value in row[8:]],
-            expires_at=row[7],
+            position=Position(*row[:6]),
+            occurred_at=row[6],
+            max_occurred_at=row[7],
+            values=[value_text(value) for value in row[9:]],
+            expires_at=row[8],
         )
         for row in rows_of(
-            reader, f"select {POSITION}, {times}{values} from {relation} where {where}"
+            reader,
+            f"select {position_of(table.fold)}, {times}{values} from {relation} where {where}",
         )
     ]
     if not states:

@@ -6,7 +6,7 @@ What counts as one is what dbt_lakehouse/build/sql/reference.sql says, in DuckDB
 import binascii
 from base64 import b64decode
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from dbt_lakehouse.commands.forget.entities import node_with_keys
 from dbt_lakehouse.commands.hashed_keys import clear_types, hash_as, hashed
@@ -21,10 +21,13 @@ from dbt_lakehouse.runs.graph import fold_of_model, is_of_log, log_node, node_na
 from dbt_lakehouse.runs.marks import HistoryLost, Mark, Window, mark_then, marks_of, reading
 from dbt_lakehouse.runs.source_filter import Wanted
 
-POSITION: Final = (
-    'epoch_us(_position.log_time), _position.topic, _position."partition", _position."offset",'
-    " _position.event_index"
-)
+
+def position_of(fold: Fold) -> str:
+    """The fields of a ``Position``, in DuckDB's SQL."""
+    return (
+        'epoch_us(_position.log_time), _position.topic, _position."partition", _position."offset",'
+        f" _position.event_index, {'_position.source' if fold.order_by else 'null'}"
+    )
 
 
 class KeyedTable(NamedTuple):
@@ -212,7 +215,7 @@ def _changes(
 ) -> list[Change]:
     fold = table.fold
     selected = [
-        POSITION,
+        position_of(fold),
         "_operation",
         "epoch_us(_occurred_at)",
         "epoch_us(_kafka_timestamp)",
@@ -224,13 +227,13 @@ def _changes(
     log = reader.quoted(reader.known(table.log))
     changes = []
     for row in rows_of(reader, f"select {', '.join(selected)} from {log} where {condition}"):
-        operation, occurred_at, sent_at, expires_at, unchanged, source, *values = row[5:]
+        operation, occurred_at, sent_at, expires_at, unchanged, source, *values = row[6:]
         changes.append(
             Change(
                 operation,
                 occurred_at,
                 sent_at,
-                Position(*row[:5]),
+                Position(*row[:6]),
                 expires_at,
                 [value_text(value) for value in values],
                 [columns.index(name) for name in unchanged or () if name in columns],
@@ -256,8 +259,8 @@ def _without_set(
     where = _is_of(table, key)
     rows = rows_of(
         reader,
-        f"select {POSITION}, _operation, epoch_us(_occurred_at), epoch_us(_kafka_timestamp)"
-        f" from {relation} where {where}",
+        f"select {position_of(table.fold)}, _operation, epoch_us(_occurred_at),"
+        f" epoch_us(_kafka_timestamp) from {relation} where {where}",
     )
     # Gold has them from deleted_keys, as that was when gold read it.
     mark = mark_then(reader.look_at(reader.known(table.deleted_keys)), mark, table.deletes)
@@ -301,6 +304,8 @@ def _read(
     known = {
         Position(*row)
         for condition in conditions
-        for row in rows_of(reader, f"select {POSITION} from {earlier} where {condition}")
+        for row in rows_of(
+            reader, f"select {position_of(table.fold)} from {earlier} where {condition}"
+        )
     }
     return lambda position: position in known

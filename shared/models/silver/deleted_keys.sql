@@ -70,6 +70,8 @@ final as (
         newest_timed.occurred_at as max_occurred_at,
         coalesce(newest_timed.position, null_position) as position,
         null_position,
+        -- Of Aerospike there is none.
+        cast(null as string) as source_place,
         {{ dbt.as_of() }} as recorded_at
     from combined
 )

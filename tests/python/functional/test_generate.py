@@ -2271,6 +2271,46 @@ models:
     )
 
 
+def test_the_order_of_the_source_is_proposed_where_every_event_says_its_place(
+    paper: Paper,
+) -> None:
+    places: dict[str, dict[str, Any]] = {
+        "postgresql": {"sequence": '["1","2"]'},
+        "mysql": {"file": "binlog.000001", "pos": 4, "row": 0},
+        "mariadb": {"file": "binlog.000001", "pos": 4, "row": 0},
+        "sqlserver": {"commit_lsn": "00000027:00000ac0:0002"},
+        "oracle": {"scn": "7"},
+    }
+    for connector, place in places.items():
+        said = source(f"of_{connector}", **place) | {"connector": connector}
+        paper.add("shop.cdc", ({"id": 1}, said, {"id": 1}))
+    paper.add(
+        "shop.cdc",
+        ({"id": 1}, source("half", sequence='["1","2"]'), {"id": 1}),
+        ({"id": 2}, source("half"), {"id": 2}),
+    )
+    paper.generate("shop.cdc")
+    for connector in places:
+        order = "mysql" if connector == "mariadb" else connector
+        first, second = paper.read("silver", f"of_{connector}_changes.sql").splitlines()[:2]
+        assert second == "{{"
+        assert first == (
+            f'{{# order_by="{order}" keeps what is sent again from undoing later changes:'
+            " docs/current-state.md #}"
+        )
+    assert "order_by" not in paper.read("silver", "half_changes.sql")
+
+    # Once it is declared, the contract that is written has the place.
+    log = paper.root / "models" / "silver" / "of_mysql_changes.sql"
+    text = log.read_text()
+    log.write_text(text.replace("        columns=", '        order_by="mysql",\n        columns='))
+    (paper.root / "models" / "gold" / "of_mysql.yml").unlink()
+    paper.generate("shop.cdc")
+    contract = paper.read("gold", "of_mysql.yml")
+    assert "The order of the source decides." in contract
+    assert "struct<source:string,log_time:timestamp" in contract.replace("\n", "")
+
+
 def test_what_a_payload_does_not_name_is_null_and_not_any(paper: Paper) -> None:
     """Tables that differ in what is missing are as different as others."""
     bare = {"table": "t"}

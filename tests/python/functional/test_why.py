@@ -166,7 +166,7 @@ def test_each_key_of_a_table_is_explained(asked: Asked, source: Source) -> None:
         assert [
             (each.topic, each.partition, each.offset, each.event_index, each.fate)
             for each in answer.events
-        ] == [(*change.position[1:], fate) for change, fate in events]
+        ] == [(*change.position[1:5], fate) for change, fate in events]
         (made,) = [each for each in answer.events if each.decides]
         assert (made.topic, made.partition, made.offset) == state.position[1:4]
         for each in answer.events:

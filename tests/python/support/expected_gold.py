@@ -209,7 +209,10 @@ def expected_rows(table: Table, log: Iterable[Logged], as_of: datetime) -> dict[
         row |= {
             "_occurred_at": _time(state.occurred_at),
             "_max_occurred_at": _time(state.max_occurred_at),
-            "_position": {**position._asdict(), "log_time": _time(position.log_time)},
+            "_position": {
+                "log_time": _time(position.log_time),
+                **{name: getattr(position, name) for name in position._fields[1:5]},
+            },
         }
         if table.key == "_digest":
             row["_expires_at"] = _time(_micros(event.expires_at))

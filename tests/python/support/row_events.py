@@ -239,7 +239,7 @@ def _left_deletes(
 
 def place_order(position: Position) -> tuple[bool, int, str, int, int]:
     """What positions sort by: one without a log time comes first."""
-    log_time, topic, partition, offset, _ = position
+    log_time, topic, partition, offset = position[:4]
     return log_time is not None, log_time or 0, topic, partition, offset
 
 

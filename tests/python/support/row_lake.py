@@ -260,7 +260,10 @@ def typed(image: Image) -> Row:
 
 
 def _position(position: Position) -> Row:
-    return {**position._asdict(), "log_time": moment(position.log_time)}
+    """A position of a log that goes by Kafka's, as the tables have it."""
+    fields = {**position._asdict(), "log_time": moment(position.log_time)}
+    del fields["source"]
+    return fields
 
 
 def _expiry(source: Source, expires_at: int | None) -> Row:

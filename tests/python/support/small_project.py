@@ -18,13 +18,11 @@ from lakes import copy_project
 
 from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.declared.namesakes import PUBLIC
+from dbt_lakehouse.declared.source_order import position_type
 from python_udfs.typed.masks import masked_type
 
 # Where a row of a log of several source tables is from.
 SOURCE_TYPE: Final = "struct<database:string,schema:string,table:string>"
-_POSITION_TYPE: Final = (
-    "struct<log_time:timestamp,topic:string,partition:int,offset:bigint,event_index:int>"
-)
 
 
 def small_project(project: Path, tests: Iterable[str] = (), *, quarantine: bool = False) -> Path:
@@ -107,6 +105,7 @@ class Log:
     partial: bool = False
     order_by_source_time: bool | None = None
     where: str | None = None
+    order_by: str | Sequence[str] | None = None
     topic: str | None = None
     """Of messages that do not name their table; then ``table`` is of no use."""
 
@@ -122,12 +121,14 @@ class Log:
 
     def log_text(self) -> str:
         """The model of the change log."""
-        options = {
+        options: dict[str, Any] = {
             "columns": dict(self.columns),
             "partial": self.partial or None,
             "order_by_source_time": self.order_by_source_time,
             "where": self.where,
         }
+        if self.order_by is not None:
+            options["order_by"] = self.order_by
         if self.is_aerospike:
             return _call("aerospike_change_log", namespace=self.schema, set=self.table, **options)
         table = json.dumps(self.table if isinstance(self.table, str) else [*self.table])
@@ -163,15 +164,19 @@ class Log:
         types = self._row_types(columns)
         if self.key or self.is_aerospike:
             times = {"_occurred_at": "timestamp", "_max_occurred_at": "timestamp"}
-            return types | times | {"_position": _POSITION_TYPE} | self._last_types()
-        copies = {"_row": "string", "_copy": "int", "_position": _POSITION_TYPE}
+            return types | times | {"_position": self._position_type} | self._last_types()
+        copies = {"_row": "string", "_copy": "int", "_position": self._position_type}
         return types | copies | self._last_types()
 
     def history_types(self) -> dict[str, str]:
         """The columns of the history and their types."""
         valid = {"valid_from": "timestamp", "valid_to": "timestamp", "is_current": "boolean"}
-        event = {"_occurred_at": "timestamp", "_position": _POSITION_TYPE}
+        event = {"_occurred_at": "timestamp", "_position": self._position_type}
         return self._row_types(None) | valid | event | self._last_types()
+
+    @property
+    def _position_type(self) -> str:
+        return position_type(self.order_by is not None)
 
     def _row_types(self, columns: Sequence[str] | None) -> dict[str, str]:
         aerospike = {"_digest": "string", "_namespace": "string", "_set": "string"}

@@ -119,7 +119,9 @@ def _differs(
 def _struct(position: Position | None) -> Row | None:
     if position is None:
         return None
-    return {**position._asdict(), "log_time": moment(position.log_time)}
+    fields = {**position._asdict(), "log_time": moment(position.log_time)}
+    del fields["source"]
+    return fields
 
 
 def _text(source: Source, key: int) -> str:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from typed_texts import TYPES, near_text
 
 from python_udfs.core.events import DELETE, INSERT, SNAPSHOT, UPDATE, UPSERT
-from python_udfs.typed.declared import Log, LogColumn
+from python_udfs.typed.declared import Log, LogColumn, PlacePart
 from python_udfs.typed.masks import HASH, LAST4, NULL, has_text, know_key, masked_type
 from python_udfs.typed.row import Change
 
@@ -54,7 +54,7 @@ def random_log(rng: random.Random) -> Log:
         columns = []
     of_key = columns if kind == "keyless" else columns[:keys] if kind == "key" else []
     masks = rng.random() < 0.3
-    return Log(
+    log = Log(
         tuple(_masked(rng, each, each in of_key) if masks else each for each in columns),
         tuple(each.column for each in of_key),
         keyless=kind == "keyless",
@@ -69,6 +69,19 @@ def random_log(rng: random.Random) -> Log:
             )
         ),
     )
+    return log if rng.random() < 0.6 else replace(log, order_by=_order(rng, log))
+
+
+def _order(rng: random.Random, log: Log) -> tuple[PlacePart, ...]:
+    """Parts of places, of a column or of metadata each."""
+    comparable = ("int", "bigint", "decimal", "date", "timestamp")
+    columns = [
+        PlacePart("number", column=each.column)
+        for each in log.all_columns
+        if each.mask is None and each.type.startswith(comparable)
+    ]
+    of_metadata = [PlacePart(rng.choice(("number", "file")), path=path) for path in _PATHS]
+    return tuple(rng.sample([*columns, *columns, *of_metadata], rng.choice((1, 2, 3))))
 
 
 def _masked(rng: random.Random, spec: LogColumn, is_key: bool) -> LogColumn:

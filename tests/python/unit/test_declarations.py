@@ -283,6 +283,32 @@ def test_which_events_are_a_logs(
             {"key": {}, "keyless": True, "columns": {"a": LSN}},
             "its rows are told apart by their own columns",
         ),
+        (
+            {"order_by": "postgres"},
+            r"ordered by postgres, which is none of its columns",
+        ),
+        ({"order_by": ["lsn"]}, r"no connector .* and no path of metadata, which has a dot"),
+        ({"order_by": []}, r"has order_by=\[\]: it is a connector \(postgresql, mysql,"),
+        (
+            {"order_by": ["source..lsn"]},
+            r"a list of columns of the log and paths of metadata: ",
+        ),
+        ({"order_by": 7}, "has order_by=7"),
+        ({"order_by": ["id", "source.sequence"]}, "it has the last commit, and can only be the fi"),
+        ({"order_by": ["note"]}, "ordered by note, which is string: places are integers"),
+        (
+            {"columns": {"a": {"type": "int", "mask": "null"}}, "order_by": "a"},
+            "ordered by a, which has a mask",
+        ),
+        (
+            {"order_by": "oracle", "source_table": "*"},
+            "several source tables, whose places are not of one order",
+        ),
+        ({"order_by": "oracle", "key": {}, "keyless": True}, "a change that is sent again counts"),
+        (
+            {"order_by": "oracle", "order_by_source_time": True},
+            "has both order_by and order_by_source_time",
+        ),
     ],
 )
 def test_what_can_not_be_declared(but: dict[str, Any], message: str) -> None:
@@ -333,6 +359,20 @@ def test_the_arguments_are_those_of_the_macros() -> None:
         (signature,) = re.findall(rf"\{{% macro {macro}\((.*?)\) -%\}}", texts, flags=re.DOTALL)
         assert {*re.findall(r"(?:^|, |\s)(\w+)(?=[,=]|$)", signature)} == known
         assert f"adapter.refuse_arguments('{macro}', kwargs)" in texts
+
+
+def test_what_a_log_is_ordered_by() -> None:
+    assert "order_by" not in log()
+    assert log(order_by="mysql")["order_by"] == [
+        {"form": "file", "path": ["source", "file"]},
+        {"form": "number", "path": ["source", "pos"]},
+        {"form": "number", "path": ["source", "row"]},
+    ]
+    of_column = [{"form": "number", "column": "amount"}]
+    assert log(order_by="amount")["order_by"] == log(order_by=["amount"])["order_by"] == of_column
+    taken = fold_of_log.fold(log(order_by=["source.ts_ns", "id"]))
+    assert taken.typed(["_position"])["_position"] == taken.position_type
+    assert taken.position_type.startswith("struct<source:string,log_time:timestamp,")
 
 
 def test_the_source_tables_of_a_log() -> None:

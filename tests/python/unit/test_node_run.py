@@ -290,6 +290,7 @@ MORE = {"note": "string", "amount": "int", "tax": "float"}
         ({"key": {"id": "bigint"}}, {"id": "int"}, None),
         ({"partial": True}, {}, "its declaration has changed (partial)"),
         ({"order_by_source_time": True}, {}, "its declaration has changed (order by source time)"),
+        ({"order_by": "mysql"}, {}, "its declaration has changed (order by)"),
         ({"key": {}, "keyless": True}, {}, "its declaration has changed (key)"),
     ],
 )

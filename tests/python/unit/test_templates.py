@@ -78,6 +78,7 @@ FOLDS: Final[Mapping[str, Fold]] = {
     "of key alone": _fold(columns={}),
     "of a composite key": _fold(key={"id": "bigint", "line no": "int"}),
     "with what the source says beside": _fold(columns=BESIDE),
+    "by the source's order": _fold(order_by="mysql"),
     "of two times": replace(_fold(), bitemporal=True),
 }
 KEYLESS: Final[Mapping[str, Fold]] = {
@@ -89,6 +90,7 @@ OF_METADATA: Final = {"type": "bigint", "from": "metadata", "path": "source.lsn"
 LOGS: Final[Mapping[str, Log]] = {
     "of a table": _log(),
     "of a table by source time": _log(order_by_source_time=True),
+    "by the source's order": _log(order_by=["source.lsn", "id"]),
     "of several columns of a key": _log(
         key={"a b": "int", "it's": {"type": "binary", "encoding": "hbase"}},
         columns={"lsn": OF_METADATA, "inside": {"type": "string", "path": "a.b"}},
@@ -130,7 +132,14 @@ def gold_statements(fold: Fold) -> Iterator[tuple[str, dict[str, Any]]]:
     for remembered in ("r", None):
         yield "find_truncates", {"fold": fold, "log": "l", "remembered": remembered, "scope": "s"}
     for found in ([TRUNCATE], [TRUNCATE, TRUNCATE], []):
-        yield "truncates", {"truncates": found, "several_sources": fold.several_sources}
+        yield (
+            "truncates",
+            {
+                "truncates": found,
+                "several_sources": fold.several_sources,
+                "position_type": fold.position_type,
+            },
+        )
     for newest, horizon, truncates in product(
         (None, Newest(None, None), Newest(1, None), Newest(1, 2)), ("2026-01-01", None), ("t", None)
     ):
@@ -143,6 +152,7 @@ def gold_statements(fold: Fold) -> Iterator[tuple[str, dict[str, Any]]]:
                 "scope": "s",
                 "states": "st",
                 "key": fold.key,
+                "by_source": bool(fold.order_by),
                 "refolded": is_refolded,
                 "as_of": AS_OF,
             },
@@ -239,6 +249,7 @@ def gold_statements(fold: Fold) -> Iterator[tuple[str, dict[str, Any]]]:
                 "key": fold.key,
                 "deleted_keys": "k",
                 "scope": "s",
+                "by_source": bool(fold.order_by),
                 "deletes": set_less,
             },
         )
@@ -307,15 +318,19 @@ def keyless_statements(fold: Fold) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def other_statements() -> Iterator[tuple[str, dict[str, Any]]]:
     """The templates that ask for no fold."""
-    yield (
-        "remember_truncates",
-        {
-            "deleted_keys": "k",
-            "scope": "it's",
-            "truncates": [TRUNCATE, TRUNCATE],
-            "as_of": AS_OF,
-        },
-    )
+    for by_source in YES_AND_NO:
+        yield (
+            "remember_truncates",
+            {
+                "deleted_keys": "k",
+                "scope": "it's",
+                "truncates": [TRUNCATE, TRUNCATE],
+                "by_source": by_source,
+                "as_of": AS_OF,
+            },
+        )
+    yield "source_places", {"rows": "r"}
+    yield "fill_source_places", {"table": "t", "own": "o"}
     yield "forget_truncates", {"deleted_keys": "k", "scope": "s"}
     yield "newest_known", {"table": "g", "deleted_keys": "k", "scopes": ["a", "it's"]}
     yield "summary", {"as_of": AS_OF, "is_late": "true", "key_values": "array()"}

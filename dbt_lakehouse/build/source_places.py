@@ -1,0 +1,101 @@
+"""Places of a change log's rows in the source's own order (``order_by``): what becomes of rows that
+say none, and what the run says of places that go back.
+
+An event that says no place has that of the row before it in its partition, and comes behind that: a
+tombstone of a compacted topic, say, or a truncate of a table that a column of the row orders. Where
+no row before it says one it stays without, and comes before all that have one.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from dbt_lakehouse.build.lake import Lake
+from dbt_lakehouse.build.templates import render
+from dbt_lakehouse.runs.model_run import SOURCE_PLACES
+from dbt_lakehouse.texts import counted
+
+# More partitions are not kept: each run would write down all of them.
+_MOST_PARTITIONS: Final = 1000
+
+
+class Found(NamedTuple):
+    """What new rows of a partition say of their places."""
+
+    topic: str
+    partition: int
+    rows: int
+    placeless: int
+    """So many say none."""
+    newest: str | None
+
+    @property
+    def name(self) -> str:
+        """The partition's."""
+        return f"{self.topic}/{self.partition}"
+
+
+class SourcePlaces:
+    """The places of the rows of a change log that its source orders."""
+
+    def __init__(self, lake: Lake, this: Any) -> None:
+        self._lake: Final = lake
+        self._this: Final = this
+
+    def settle(self, *, anew: bool) -> list[str]:
+        """Give places to the rows that nobody has looked at yet, and say what is wrong with those
+        that they have. ``anew``: whether the table was made anew.
+        """
+        table = self._lake.look_at_table(self._this)
+        assert table is not None
+        kept = {} if anew else json.loads(table.properties.get(SOURCE_PLACES) or "{}")
+        sequence, newest = kept.get("sequence", 0), kept.get("newest", {})
+        if table.sequence <= sequence:
+            return []
+        rows = f"(select * from {self._this} where _last_updated_sequence_number > {sequence})"
+        found = [Found(**row) for row in self._lake.query(render("source_places", rows=rows))]
+        if any(each.placeless for each in found):
+            own = self._lake.pinned_own(self._this)
+            statement = render("fill_source_places", table=self._this, own=own)
+            self._lake.change(self._this, statement)
+        now = self._lake.look_at_table(self._this)
+        assert now is not None
+        places = newest_places(newest, found)
+        kept = {"sequence": now.sequence, "newest": places}
+        self._lake.set_properties(self._this, {SOURCE_PLACES: json.dumps(kept, sort_keys=True)})
+        return doubts(str(self._this), newest, found)
+
+
+def newest_places(newest: Mapping[str, str], found: Sequence[Found]) -> dict[str, str]:
+    """The newest place of each partition, of none if these are too many."""
+    places = dict(newest)
+    for each in found:
+        if each.newest is not None:
+            places[each.name] = max(places.get(each.name, ""), each.newest)
+    return places if len(places) <= _MOST_PARTITIONS else {}
+
+
+def doubts(this: str, newest: Mapping[str, str], found: Sequence[Found]) -> list[str]:
+    """What a run says of the places of new rows, held against the newest of its partitions."""
+    told = []
+    if placeless := sum(each.placeless for each in found):
+        told.append(
+            f"{this}: {counted(placeless, 'row')} of {sum(each.rows for each in found)} new ones"
+            " without a place in the order that order_by names: such a row comes behind the one"
+            " before it in its partition, and before all others if none there says a place. If many"
+            " do, name in order_by what the messages say"
+        )
+    behind = [
+        each
+        for each in found
+        if each.newest is not None and each.newest < newest.get(each.name, "")
+    ]
+    if behind:
+        told.append(
+            f"{this}: all {counted(sum(each.rows for each in behind), 'new row')} of"
+            f" {', '.join(each.name for each in behind)} lie before what their partition had, by"
+            " their source's own order, and change no row that is newer. That is right for what was"
+            " sent again. If the source counts anew (after a failover, or from a backup), take"
+            " order_by out of the change log, or name what goes on (source.ts_ns)"
+        )
+    return told

@@ -1,0 +1,49 @@
+{#
+  A MERGE that gives rows of a log whose events say no place in the source's order that of the row
+  before them in their partition.
+
+  Arguments:
+      table: the log.
+      own: the same as it is now, to select from.
+#}
+merge into {{ table }} as target
+using (
+    with placeless as (
+        select distinct _position.topic, _position.partition from {{ own }}
+        where _position.source is null
+    ),
+
+    places as (
+        select _position.*
+        from {{ own }}
+    ),
+
+    followed as (
+        select
+            *,
+            last_value(source, true) over (
+                partition by topic, partition
+                order by offset, event_index
+                rows between unbounded preceding and 1 preceding
+            ) as source_before
+        from places
+        left semi join placeless using (topic, partition)
+    )
+
+    select * from followed
+    where source is null and source_before is not null
+) as source
+on
+    target._position.topic = source.topic
+    and target._position.partition = source.partition
+    and target._position.offset = source.offset
+    and target._position.event_index = source.event_index
+when matched then update set
+    _position = named_struct(
+        'source', source.source_before,
+        'log_time', target._position.log_time,
+        'topic', source.topic,
+        'partition', source.partition,
+        'offset', source.offset,
+        'event_index', source.event_index
+    )

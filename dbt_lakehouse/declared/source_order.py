@@ -1,0 +1,95 @@
+"""What a change log is ordered by where that is not Kafka's log: what the source itself says of the
+place of an event (``order_by``).
+
+A place is text that compares as the source's own places do (``python_udfs.typed.source_places``).
+It comes first in the log's `_position`, so all that compares positions goes by it, and by Kafka's
+log where it is the same.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from dbt_common.exceptions import CompilationError
+
+from python_udfs.typed.source_places import COMMIT, NUMBER, SEQUENCE
+
+CONNECTORS: Final[Mapping[str, Sequence[str]]] = {
+    # The LSN of the last commit, then the event's own: transactions are sent in the order of their
+    # commits, and their own LSNs lie between each other.
+    "postgresql": ("source.sequence",),
+    "mysql": ("source.file", "source.pos", "source.row"),
+    "sqlserver": ("source.commit_lsn", "source.change_lsn", "source.event_serial_no"),
+    # A change has the SCN of when it was made: a snapshot between that and its commit lacks it.
+    "oracle": ("source.commit_scn", "source.scn"),
+}
+"""What Debezium's connectors say of the place of an event."""
+_FORMS: Final = {
+    "source.sequence": SEQUENCE,
+    "source.commit_scn": COMMIT,
+    "source.file": "file",
+    "source.gtid": "file",
+    "source.commit_lsn": "lsn",
+    "source.change_lsn": "lsn",
+}
+"""The forms of parts that are no numbers."""
+_POSITION: Final = "log_time:timestamp,topic:string,partition:int,offset:bigint,event_index:int>"
+_INTEGERS: Final = ("tinyint", "smallint", "int", "bigint", "decimal")
+_TIMES: Final = ("date", "timestamp", "timestamp_ntz")
+
+
+def position_type(by_source: bool) -> str:
+    """The type of `_position`, of a log that is ordered by its source or by Kafka's log alone."""
+    return f"struct<{'source:string,' if by_source else ''}{_POSITION}"
+
+
+def parts_of(order_by: Any, specs: Sequence[Mapping[str, Any]], title: str) -> list[dict[str, Any]]:
+    """The parts of places, as ``python_udfs.typed.declared.PlacePart``, of what a change log
+    declares: the name of a connector, or names of columns and paths of metadata.
+
+    Raises ``CompilationError`` for what can't be compared.
+    """
+    names = [order_by] if isinstance(order_by, str) else order_by
+    if not isinstance(names, list | tuple) or not names or not all(map(_is_name, names)):
+        raise CompilationError(
+            f"the change log of {title} has order_by={json.dumps(order_by, default=str)}: it is"
+            f" a connector ({', '.join(CONNECTORS)}), or a list of columns of the log and paths of"
+            ' metadata: ["source.lsn"]'
+        )
+    if isinstance(order_by, str):
+        names = CONNECTORS.get(order_by, names)
+    columns = {spec["column"]: spec for spec in specs}
+    if "source.sequence" in names[1:]:
+        raise CompilationError(
+            f"the change log of {title} is ordered by source.sequence behind something else: it has"
+            " the last commit, and can only be the first"
+        )
+    return [_part(name, columns, title) for name in names]
+
+
+def _is_name(name: object) -> bool:
+    return isinstance(name, str) and all(name.split("."))
+
+
+def _part(name: str, columns: Mapping[str, Mapping[str, Any]], title: str) -> dict[str, Any]:
+    if name not in columns:
+        if "." in name:
+            return {"form": _FORMS.get(name, NUMBER), "path": name.split(".")}
+        raise CompilationError(
+            f"the change log of {title} is ordered by {name}, which is none of its columns"
+            f" ({', '.join(columns)}), no connector ({', '.join(CONNECTORS)}) and no path of"
+            " metadata, which has a dot (source.lsn)"
+        )
+    spec = columns[name]
+    if "mask" in spec:
+        raise CompilationError(
+            f"the change log of {title} is ordered by {name}, which has a mask: its values would be"
+            " told by the places of rows. Order it by another column"
+        )
+    type = spec["type"]
+    if type in _TIMES or type.startswith(_INTEGERS):
+        return {"form": NUMBER, "column": name}
+    raise CompilationError(
+        f"the change log of {title} is ordered by {name}, which is {type}: places are integers,"
+        " decimals, dates or timestamps"
+    )
