@@ -46,23 +46,25 @@ class SourcePlaces:
         """Give places to the rows that nobody has looked at yet, and say what is wrong with those
         that they have. ``anew``: whether the table was made anew.
         """
-        table = self._lake.look_at_table(self._this)
+        table = self._lake.catalog.look_at(self._this)
         assert table is not None
         kept = {} if anew else json.loads(table.properties.get(SOURCE_PLACES) or "{}")
         sequence, newest = kept.get("sequence", 0), kept.get("newest", {})
         if table.sequence <= sequence:
             return []
         rows = f"(select * from {self._this} where _last_updated_sequence_number > {sequence})"
-        found = [Found(**row) for row in self._lake.query(render("source_places", rows=rows))]
+        found = [Found(**row) for row in self._lake.sql.query(render("source_places", rows=rows))]
         if any(each.placeless for each in found):
-            own = self._lake.pinned_own(self._this)
+            own = self._lake.catalog.pinned_own(self._this)
             statement = render("fill_source_places", table=self._this, own=own)
-            self._lake.change(self._this, statement)
-        now = self._lake.look_at_table(self._this)
+            self._lake.commits.change(self._this, statement)
+        now = self._lake.catalog.look_at(self._this)
         assert now is not None
         places = newest_places(newest, found)
         kept = {"sequence": now.sequence, "newest": places}
-        self._lake.set_properties(self._this, {SOURCE_PLACES: json.dumps(kept, sort_keys=True)})
+        self._lake.catalog.set_properties(
+            self._this, {SOURCE_PLACES: json.dumps(kept, sort_keys=True)}
+        )
         return doubts(str(self._this), newest, found)
 
 
