@@ -5,13 +5,17 @@ from collections.abc import Iterable, Sequence
 
 from dbt_common.exceptions import CompilationError
 
-from dbt_lakehouse.build.lake import Lake
+from dbt_lakehouse.build.lake import Condition, Lake
 from dbt_lakehouse.build.model import Building, Built, Loss
 from dbt_lakehouse.build.templates import render
 from dbt_lakehouse.declared.declarations import quoted
 from dbt_lakehouse.declared.fold_of_log import Fold
 from dbt_lakehouse.declared.widening import is_in_place
 from dbt_lakehouse.runs.model_run import AS_OF, NodeRun
+from dbt_lakehouse.dbt.declarations import quoted
+from dbt_lakehouse.dbt.fold_of_log import DELETED_AT, Fold
+from dbt_lakehouse.dbt.node_run import AS_OF, NodeRun
+from dbt_lakehouse.dbt.widening import is_in_place
 
 TOUCHED = "touched"
 """The view of the keys that a run folds anew."""
@@ -84,6 +88,12 @@ class Folding(Building):
             for name, kind in types.items()
         )
 
+    def rows_to_lose(self) -> str:
+        """All rows; of a table that has kept deleted rows and is not to any more, the live ones."""
+        if self.run.kept_deleted_rows:
+            return f"(select * from {self.this} where {DELETED_AT} is null)"
+        return super().rows_to_lose()
+
     def lost_values(self) -> Iterable[Loss]:
         """The values that no event of the log says."""
         columns = self.lake.catalog.columns_kept(self.this, self.fold)
@@ -99,6 +109,35 @@ class Folding(Building):
                     columns=columns,
                 ),
             )
+
+
+def keys_to_refold(
+    table: Folding, is_current: str, holds_current: Sequence[Condition]
+) -> str | None:
+    """SQL of the keys that a run of a table folds anew; None if there is nothing to do.
+    ``is_current``: the condition of the table's rows that can expire, ``holds_current`` the same
+    for what is known of its files. A namespace's table reads the deletes without a set, too.
+    """
+    run, fold, lake, as_of = table.run, table.fold, table.lake, table.model.as_of
+    may_expire = fold.namespace is not None and lake.may_have_rows(
+        table.this, [*holds_current, ("_expires_at", "<=", as_of)]
+    )
+    resting = table.keys_with_values_of_others()
+    if not run.has_news and not may_expire and resting is None:
+        return None
+    return render(
+        "touched_versions",
+        fold=fold,
+        log=table.changes,
+        new=table.new_changes,
+        new_deletes=None if fold.namespace is None else run.rows(run.upstreams[1]),
+        own=None if fold.namespace is None else lake.pinned_own(table.this),
+        is_current=is_current,
+        resting=resting,
+        to_fill=dict(zip(quoted(run.to_fill), run.to_fill.values(), strict=True)),
+        truncates=fold.namespace is None and may_have_new_truncates(lake, run, fold),
+        as_of=as_of,
+    )
 
 
 class Refolding(Folding):

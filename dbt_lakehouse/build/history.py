@@ -5,7 +5,7 @@ from typing import Any
 
 from dbt_common.exceptions import CompilationError
 
-from dbt_lakehouse.build.folding import TOUCHED, Refolding, may_have_new_truncates
+from dbt_lakehouse.build.folding import TOUCHED, Refolding, keys_to_refold
 from dbt_lakehouse.build.model import Loss, pinned, view_of
 from dbt_lakehouse.build.templates import render
 from dbt_lakehouse.declared.declarations import quoted
@@ -51,25 +51,7 @@ class History(Refolding):
         return self.fold.key
 
     def touched(self) -> str | None:
-        run, fold, as_of = self.run, self.fold, self.model.as_of
-        may_expire = fold.namespace is not None and self.lake.catalog.may_have_rows(
-            self.this, [("is_current", "=", True), ("_expires_at", "<=", as_of)]
-        )
-        resting = self.keys_with_values_of_others()
-        if not run.has_news and not may_expire and resting is None:
-            return None
-        return render(
-            "touched_versions",
-            fold=fold,
-            log=self.changes,
-            new=self.new_changes,
-            new_deletes=None if fold.namespace is None else run.rows(run.upstreams[1]),
-            own=None if fold.namespace is None else self.lake.catalog.pinned_own(self.this),
-            resting=resting,
-            to_fill=dict(zip(quoted(run.to_fill), run.to_fill.values(), strict=True)),
-            truncates=fold.namespace is None and may_have_new_truncates(self.lake, run, fold),
-            as_of=as_of,
-        )
+        return keys_to_refold(self, "is_current", [("is_current", "=", True)])
 
     def rows(self) -> str:
         return self.model.sql

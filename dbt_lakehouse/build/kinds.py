@@ -6,6 +6,7 @@ from typing import Final
 from dbt_lakehouse.build.change_log import ChangeLog
 from dbt_lakehouse.build.compiling import Compiling
 from dbt_lakehouse.build.current_state import CurrentState
+from dbt_lakehouse.build.deleted_rows import WithDeletedRows
 from dbt_lakehouse.build.history import BitemporalHistory, History
 from dbt_lakehouse.build.keyless import KeylessRows
 from dbt_lakehouse.build.lake import Lake
@@ -17,7 +18,9 @@ from dbt_lakehouse.build.own_models import quarantined_payloads, set_less_delete
 def _gold(lake: Lake, model: Model) -> Building:
     of = lake.runs.run_of(model.this).fold
     assert of is not None
-    return KeylessRows(lake, model) if of.keyless else CurrentState(lake, model)
+    if of.keyless:
+        return KeylessRows(lake, model)
+    return WithDeletedRows(lake, model) if of.deleted_rows else CurrentState(lake, model)
 
 
 def _history(lake: Lake, model: Model) -> Building:

@@ -165,13 +165,17 @@ class Building(ABC):
                     )
         self.lake.tell(f"{self.this} is rebuilt: {run.reason}")
 
+    def rows_to_lose(self) -> str:
+        """The rows of the table that its upstream must still have, to select from."""
+        return str(self.this)
+
     def _lost_rows(self, upstream: Any) -> Iterable[Loss]:
         own, others = self._places(self.this), self._places(upstream)
         yield Loss(
             "of its rows are",
             render(
                 "lost_rows",
-                table=self.this,
+                table=self.rows_to_lose(),
                 columns=own,
                 other=upstream,
                 other_columns=others,

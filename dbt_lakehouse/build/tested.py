@@ -12,12 +12,22 @@ from dbt_lakehouse.build.model import pinned_now
 from dbt_lakehouse.build.templates import render
 from dbt_lakehouse.declared.fold_of_log import Fold
 from dbt_lakehouse.runs.model_run import AS_OF
+from dbt_lakehouse.dbt.fold_of_log import DELETED_AT, Fold
+from dbt_lakehouse.dbt.node_run import AS_OF
+
+
+def live_rows(table: Any, of: Fold) -> str:
+    """The live rows of a gold table, to select from."""
+    if of.deleted_rows:
+        return f"(select * from {table} where {DELETED_AT} is null)"
+    return str(table)
 
 
 @dataclass(frozen=True, slots=True)
 class DataTests:
-    """A gold table or history under test, with what it takes of its log; ``current`` is the gold
-    table that a history is held against, ``as_of`` the moment of the command as text.
+    """A gold table or history under test, with what it takes of its log; ``current`` are the live
+    rows of the gold table that a history is held against, ``as_of`` is the moment of the command as
+    text.
     """
 
     lake: Lake
@@ -35,7 +45,7 @@ class DataTests:
         return render(
             "no_absent_keys",
             fold=self.fold,
-            gold=self.table,
+            gold=live_rows(self.table, self.fold),
             deleted_keys=self.lake.catalog.relation_of("deleted_keys"),
             scope=f"{self.table.schema}.{self.table.identifier}",
             keys=self.touched_keys(),
@@ -44,7 +54,12 @@ class DataTests:
 
     def equals_refold(self) -> str:
         """A gold table equals the fold of its log by the plain Python reference."""
-        return render("equals_refold", gold=self.table, **self._held_against())
+        return render(
+            "equals_refold",
+            gold=live_rows(self.table, self.fold),
+            table=self.table,
+            **self._held_against(),
+        )
 
     def is_history(self) -> str:
         """A history has the versions that the plain Python reference makes of its log."""
@@ -78,8 +93,9 @@ class DataTests:
             return None
         log, *others = run.upstreams
         deletes = others[0] if of.namespace is not None else None
-        # A history is held against a gold table.
-        is_gold = self.current is None
+        # A history is held against a gold table. One that keeps deleted rows has read the deletes
+        # without a set as a history does.
+        is_gold = self.current is None and not of.deleted_rows
         return render(
             "touched_keys",
             fold=of.without_columns(),

@@ -59,7 +59,7 @@ ARGUMENTS: Final = MappingProxyType(
         "aerospike_change_log": frozenset(
             "namespace set topic where columns partial order_by_source_time follow".split()
         ),
-        "current_state": frozenset("changes columns".split()),
+        "current_state": frozenset("changes columns deleted_rows".split()),
         "history": frozenset("changes track_columns columns bitemporal".split()),
     }
 )

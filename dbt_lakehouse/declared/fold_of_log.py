@@ -18,6 +18,7 @@ _TECHNICAL_TYPES: Final = {
     "_occurred_at": "timestamp",
     "_max_occurred_at": "timestamp",
     "_expires_at": "timestamp",
+    "_deleted_at": "timestamp",
     "_row": "string",
     "_copy": "int",
     "valid_from": "timestamp",
@@ -29,6 +30,8 @@ _TECHNICAL_TYPES: Final = {
 _VALID: Final = ("valid_from", "valid_to", "is_current")
 RECORDED: Final = ("recorded_from", "recorded_to")
 """From when until when runs held a version of a bitemporal history for true."""
+DELETED_AT: Final = "_deleted_at"
+"""When the row of a gold table that keeps deleted rows was deleted; null of live rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +57,8 @@ class Fold:
     """Whether a history has what was believed before, too."""
     masked: list[str] = field(default_factory=list)
     """Those of the value columns that have a mask."""
+    deleted_rows: bool = False
+    """Whether a gold table keeps the rows of deleted keys."""
     order_by: list[dict[str, Any]] = field(default_factory=list)
     """What the log is ordered by before Kafka's order (``source_order``); none for nothing."""
 
@@ -94,6 +99,11 @@ class Fold:
     @property
     def gold_columns(self) -> list[str]:
         """The columns of the gold table, in order."""
+        return [*self.state_columns, *([DELETED_AT] if self.deleted_rows else ())]
+
+    @property
+    def state_columns(self) -> list[str]:
+        """Those of them that a live row has values of."""
         expiry = ["_expires_at"] if self.namespace is not None else []
         return [
             *self.key,
@@ -138,10 +148,12 @@ def fold(
     *,
     is_history: bool = False,
     bitemporal: bool = False,
+    deleted_rows: bool = False,
 ) -> Fold:
     """What a model takes of its log's declaration, all columns or some.
 
-    Raises ``CompilationError`` for a column that the log doesn't have.
+    Raises ``CompilationError`` for a column that the log doesn't have, or that the table would have
+    twice.
     """
     key = ["_digest"] if log["namespace"] is not None else list(log["key"])
     all_columns = [spec["column"] for spec in log["columns"]]
@@ -154,12 +166,14 @@ def fold(
         if log["keyless"]:
             raise CompilationError("a table without a key has no history: versions are of a key")
         own = (*_VALID, *(RECORDED if bitemporal else ()))
-        for name in [*key, *values]:
-            if name.lower() in own:
-                raise CompilationError(
-                    f"a history has a column {name} of its own: give that of the source another"
-                    f' name in the change log, by {{"type": ..., "name": "{name}"}}'
-                )
+        _refuse_taken("a history", own, [*key, *values])
+    if deleted_rows:
+        if log["keyless"]:
+            raise CompilationError(
+                "a table without a key keeps no deleted rows, for nothing tells which row is gone:"
+                " take deleted_rows out"
+            )
+        _refuse_taken("a table with deleted_rows", [DELETED_AT], [*key, *values])
     technical = ["_namespace", "_set"] if log["namespace"] is not None else []
     if log["several_sources"]:
         technical.append("_source")
@@ -185,7 +199,17 @@ def fold(
             spec["column"] for spec in log["columns"] if "mask" in spec and spec["column"] in values
         ),
         order_by=log.get("order_by", []),
+        deleted_rows=deleted_rows,
     )
+
+
+def _refuse_taken(owner: str, own: Sequence[str], names: Sequence[str]) -> None:
+    for name in names:
+        if name.lower() in own:
+            raise CompilationError(
+                f"{owner} has a column {name} of its own: give that of the source another"
+                f' name in the change log, by {{"type": ..., "name": "{name}"}}'
+            )
 
 
 def _refuse_unknown(owner: str, chosen: Sequence[str] | None, values: Sequence[str]) -> None:

@@ -27,6 +27,9 @@ def declared(of: Fold | Mapping[str, Any]) -> str:
         if not of.order_by:
             # What tables that go by Kafka's log keep stays true.
             del values["order_by"]
+        if not of.deleted_rows:
+            # Likewise.
+            del values["deleted_rows"]
         values["columns"] = [
             {"column": column.strip("`"), "type": types[column.strip("`")]}
             # Likewise.

@@ -58,7 +58,7 @@ def history(
     the places of the columns that alone make a new version; None makes one of each event.
     """
     log = own_changes(changes)
-    idle = _idle_truncates(log)
+    idle = idle_truncates(log)
     order = [
         change
         for change in history_order(log, by_source_time=order_by_source_time)
@@ -92,7 +92,7 @@ def history(
     return versions
 
 
-def _idle_truncates(log: list[Change]) -> set[Position]:
+def idle_truncates(log: list[Change]) -> set[Position]:
     """The truncates that come at once after another one, or first: they are none of the key's."""
     kinds = ["truncate", *(change.operation for change in log)]
     return {

@@ -105,7 +105,9 @@ def fold_of_model(
             # Not in a manifest of an earlier version.
             bitemporal=of.get("bitemporal", False),
         )
-    return fold_of_log.fold(log, meta["current_state"]["columns"])
+    of = meta["current_state"]
+    # The latter is not in a manifest of an earlier version.
+    return fold_of_log.fold(log, of["columns"], deleted_rows=of.get("deleted_rows", False))
 
 
 def built_of(graph: Mapping[str, Any], log: str) -> list[Any]:
@@ -137,8 +139,14 @@ def of_namespaces(graph: Mapping[str, Any]) -> list[Any]:
 
 
 def gold_of_namespaces(graph: Mapping[str, Any]) -> list[Any]:
-    """The models of gold tables of Aerospike sets."""
-    return [node for node in of_namespaces(graph) if "current_state" in node.config.meta]
+    """The models of gold tables of Aerospike sets that read deleted_keys: not those that keep
+    deleted rows.
+    """
+    return [
+        node
+        for node in of_namespaces(graph)
+        if not node.config.meta.get("current_state", {"deleted_rows": True}).get("deleted_rows")
+    ]
 
 
 def mark_on(table: Table, upstream: str) -> Mark | None:

@@ -169,6 +169,8 @@ class NodeRun:
             if upstream is None:
                 return f"{name} is not there any more"
             if name not in held and not self._merges:
+                if str(self.origin) in held and (reason := self._changes_of(table).rebuild):
+                    return reason
                 self.is_exchanged = True
                 others = ", ".join(sorted(held.keys() - tables.keys())) or "other tables"
                 return f"it was made of {others}, and its model reads {name} now"
@@ -189,11 +191,15 @@ class NodeRun:
                 # Its model was not there when all that were had read them.
                 if held[name].sequence < int(purged):
                     return f"{name} has forgotten deletes that it had not read"
-        if self.declaration is None:
-            return None
-        changed: Changes = changes(self._declaration_of(table), self.declaration)
+        changed = self._changes_of(table)
         self.to_fill = changed.to_fill
         return changed.rebuild
+
+    def _changes_of(self, table: Table) -> Changes:
+        """What has become of the declaration that the table was made of."""
+        if self.declaration is None:
+            return Changes({})
+        return changes(self._declaration_of(table), self.declaration)
 
     def _reading(self, name: str, mark: Mark | None, tables: Mapping[str, Table | None]) -> Reading:
         """What is new in an upstream since a mark on it. Raises ``HistoryLost``."""
@@ -216,8 +222,18 @@ class NodeRun:
         """The columns (quoted) whose values a gold table's rows have masks of, as far as it says
         so.
         """
+        found: list[str] = self._declared_before.get("masked", [])
+        return found
+
+    @property
+    def kept_deleted_rows(self) -> bool:
+        """Whether a gold table has kept deleted rows, as far as it says so."""
+        return "deleted_rows" in self._declared_before
+
+    @property
+    def _declared_before(self) -> dict[str, Any]:
         text = None if self.table is None else self._declaration_of(self.table)
-        found: list[str] = json.loads(text or "{}").get("masked", [])
+        found: dict[str, Any] = json.loads(text or "{}")
         return found
 
     def _wants(self, upstream: Table | None, wanted: Wanted) -> bool:

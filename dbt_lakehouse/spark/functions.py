@@ -15,6 +15,7 @@ from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.pandas.types import from_arrow_type
 
 from dbt_lakehouse.masking import mask_key
+from dbt_lakehouse.reference.deleted import DELETED_ROW_TYPE, reference_deleted_row
 from dbt_lakehouse.reference.fold import STATE_TYPE, reference_fold
 from dbt_lakehouse.reference.history import HISTORY_TYPE, reference_history
 from dbt_lakehouse.spark.event_arrays import (
@@ -247,3 +248,4 @@ def register_references(spark: SparkSession) -> None:
     """Make the plain folds known under their own names, for ``dbt test``."""
     spark.udf.register("reference_fold", reference_fold, STATE_TYPE)
     spark.udf.register("reference_history", reference_history, HISTORY_TYPE)
+    spark.udf.register("reference_deleted_row", reference_deleted_row, DELETED_ROW_TYPE)

@@ -13,10 +13,16 @@
   Arguments:
       changes: the change log; the model's only one.
       columns: the value columns to have, of those that the log has; none for all.
+      deleted_rows: whether to keep the rows of deleted keys too, with when they were deleted in
+          `_deleted_at` (dbt_lakehouse/build/deleted_rows.py).
 #}
-{% macro current_state(changes, columns=none) -%}
+{% macro current_state(changes, columns=none, deleted_rows=false) -%}
     {%- do adapter.refuse_arguments('current_state', kwargs) -%}
-    {{- config(materialized='current_state', meta={'current_state': {'columns': columns}}) -}}
+    {%- set options = {'columns': columns} -%}
+    {%- if deleted_rows -%}
+        {%- do options.update(deleted_rows=true) -%}
+    {%- endif -%}
+    {{- config(materialized='current_state', meta={'current_state': options}) -}}
     {%- do adapter.refuse_other_sql(model, 'current_state') -%}
     {#- What runs read and write beside the log. -#}
     {%- do [ref('deleted_keys'), ref('fold_counters')] -%}
@@ -24,10 +30,16 @@
         {%- do ref('set_less_deletes') -%}
         {%- do return('') -%}
     {%- endif -%}
-    {%- set fold = adapter.fold_of(changes, columns) -%}
+    {%- set fold = adapter.fold_of(changes, columns, deleted_rows=deleted_rows) -%}
     {%- if dbt.is_building() -%}
-        {%- set more = [] if fold.keyless else [adapter.own_table('deleted_keys')] -%}
-        {%- do dbt.begin_run([changes] + more, fold, refolds=fold.keyless) -%}
+        {%- if fold.deleted_rows -%}
+            {%- set more = [ref('set_less_deletes')] if fold.namespace else [] -%}
+        {%- else -%}
+            {%- set more = [] if fold.keyless else [adapter.own_table('deleted_keys')] -%}
+        {%- endif -%}
+        {%- do dbt.begin_run(
+            [changes] + more, fold, refolds=fold.keyless or fold.deleted_rows
+        ) -%}
     {%- endif -%}
     {{ adapter.current_state_sql(
         model,

@@ -31,7 +31,8 @@ from dbt_lakehouse.build.kinds import KINDS, MODELS
 from dbt_lakehouse.build.log_rows import read
 from dbt_lakehouse.build.model import Built, Model
 from dbt_lakehouse.build.purge import purge
-from dbt_lakehouse.build.tested import TESTS, DataTests
+from dbt_lakehouse.build.deleted_rows import WithDeletedRows, rows_of_all
+from dbt_lakehouse.build.tested import TESTS, DataTests, live_rows
 from dbt_lakehouse.declared import declarations, namesakes
 from dbt_lakehouse.declared.catalog_columns import columns_to_come, shown_type
 from dbt_lakehouse.declared.fold_of_log import Fold
@@ -218,9 +219,12 @@ class LakehouseAdapter(SparkAdapter):
         track_columns: Sequence[str] | None = None,
         is_history: bool = False,
         bitemporal: bool = False,
+        deleted_rows: bool = False,
     ) -> Fold:
         """What a gold table or a history takes of the declaration of its log."""
-        return self.lake.declared.fold_of(changes, columns, track_columns, is_history, bitemporal)
+        return self.lake.declared.fold_of(
+            changes, columns, track_columns, is_history, bitemporal, deleted_rows
+        )
 
     @available.parse_none
     def log_to_test(self, log: BaseRelation, test: str) -> dict[str, Any]:
@@ -336,8 +340,10 @@ class LakehouseAdapter(SparkAdapter):
                 of, changes if this is None else self.lake.runs.run_of(this).rows(changes)
             )
         if this is None:
-            return fold_of_all(of, changes, deletes, as_of)
-        return CurrentState(self.lake, Model(this, model, "", as_of, str)).sql()
+            of_all = rows_of_all if of.deleted_rows else fold_of_all
+            return of_all(of, changes, deletes, as_of)
+        kind = WithDeletedRows if of.deleted_rows else CurrentState
+        return kind(self.lake, Model(this, model, "", as_of, str)).sql()
 
     @available.parse_none
     @told
@@ -367,7 +373,11 @@ class LakehouseAdapter(SparkAdapter):
         table ``current``; ``as_of`` is the moment of the command as text.
         """
         of = self.lake.declared.fold_to_test(table, test, current)
-        return TESTS[test](DataTests(self.lake, table, of, as_of, current))
+        gold = None
+        if current is not None:
+            node = graph.node_of(self.lake.nodes, current)
+            gold = live_rows(current, graph.fold_of_model(self.lake.nodes, node))
+        return TESTS[test](DataTests(self.lake, table, of, as_of, gold))
 
     @available
     def part(self, file: str, name: str, *arguments: Any, **named: Any) -> str:

@@ -1,12 +1,13 @@
 {% import 'parts.sql' as parts %}
 {% import 'reference.sql' as reference %}
 {#
-  The keys of a gold table that it has not as the plain Python reference in
-  dbt_lakehouse/reference/fold.py folds its change log.
+  The keys of a gold table that it has not as the plain Python references in
+  dbt_lakehouse/reference (fold.py, deleted.py) fold its change log.
 
   Arguments:
       fold: the Fold.
-      gold: the gold table.
+      gold: the live rows of the gold table.
+      table: the gold table, which may keep deleted rows, too.
       log, deletes: the log, and of a namespace the deletes without a set, to select from. Pinned:
           beside a part of a table, Spark would take the one for the other.
       keys: SQL of the keys to look at, or none for all.
@@ -40,7 +41,26 @@ live as (
         _state
     from expected
     where _state.is_live
+){% if fold.deleted_rows %},
+
+deleted as (
+    select
+        {{ key_list }},
+        reference_deleted_row(
+            collect_list(_change),
+            {{ fold.order_by_source_time | lower }},
+            unix_micros(timestamp '{{ built_as_of }}'),
+            {{ fold.partial | lower }}
+        ) as _row
+    from changes
+    group by {{ key_list }}
+),
+
+kept as (
+    select * from {{ reference.rows_of_keys(table, keys, fold.key) | indent }}
+    where _deleted_at is not null
 )
+{% endif %}
 
 select
     {% for column in fold.key %}
@@ -64,3 +84,38 @@ where
     or not unix_micros(gold._occurred_at) <=> live._state.occurred_at
     or not unix_micros(gold._max_occurred_at) <=> live._state.max_occurred_at
     or not {{ reference.column_texts('gold', fold.columns) | indent }} <=> live._state.values
+{% if fold.deleted_rows %}
+union all
+select
+    {% for column in fold.key %}
+    coalesce(wanted.{{ column }}, kept.{{ column }}),
+    {% endfor %}
+    case
+        when kept._position is null then 'missing of the deleted rows'
+        when wanted._row is null then 'should not be a deleted row'
+        else 'differs from what was deleted'
+    end,
+    null,
+    kept._position
+from (select * from deleted where _row is not null) as wanted
+full join kept on {{ parts.equal('wanted', 'kept', fold.key) | indent }}
+where not struct(
+    unix_micros(kept._deleted_at) as deleted_at,
+    struct(
+        unix_micros(kept._position.log_time) as log_time,
+        kept._position.topic,
+        kept._position.partition,
+        kept._position.offset,
+        kept._position.event_index
+    ) as position,
+    unix_micros(kept._occurred_at) as occurred_at,
+    unix_micros(kept._max_occurred_at) as max_occurred_at,
+    {{ reference.column_texts('kept', fold.columns) | indent }} as values
+) <=> struct(
+    wanted._row.deleted_at,
+    wanted._row.position,
+    wanted._row.occurred_at,
+    wanted._row.max_occurred_at,
+    wanted._row.values
+)
+{% endif %}

@@ -77,7 +77,11 @@ where _namespace = {{ fold.namespace | literal }} and _digest in (select _digest
 union all
 select
     _previous_key.*,
-    {{ _change(fold, operation="'delete'") | indent }}
+    {{ _change(
+        fold,
+        operation="'delete'",
+        values=_source_alone(fold) if fold.deleted_rows and fold.several_sources
+    ) | indent }}
 from log
 where _previous_key is not null
 union all
@@ -106,6 +110,12 @@ struct(
     {{ position }}.event_index,
     {{ position ~ '.source' if fold.order_by else 'cast(null as string)' }} as source
 )
+{%- endmacro %}
+
+{# The columns as texts, of which only `_source`, the first one, is known. #}
+{% macro _source_alone(fold) %}
+{{ column_texts('log', fold.columns[:1]) }}
+|| array_repeat(cast(null as string), {{ fold.columns | length - 1 }})
 {%- endmacro %}
 
 {# A change: of the defaults, one that says nothing of the columns. #}

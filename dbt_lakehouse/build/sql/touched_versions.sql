@@ -1,7 +1,7 @@
 {% import 'parts.sql' as parts %}
 {% import 'events.sql' as events %}
 {#
-  The keys whose versions a run of a history makes anew.
+  The keys whose rows a run makes anew, of a history or of a gold table that keeps deleted rows.
 
   Arguments:
       fold: the Fold.
@@ -9,7 +9,8 @@
           part for the whole of it.
       new, new_deletes: the new rows of the log, and of a namespace those of the deletes without a
           set, to select from.
-      own: of a namespace, the history as it is now, to select from.
+      own: of a namespace, the table as it is now, to select from.
+      is_current: SQL over that, of the rows that can expire.
       resting: SQL of keys as of resting_keys.sql, or none.
       to_fill: the columns that are to be filled (parts.is_to_be_filled).
       truncates: whether a truncate may be new.
@@ -34,7 +35,7 @@ from {{ new_deletes }}
 left semi join {{ own }} using (_digest)
 where _namespace = {{ fold.namespace | literal }}
 union
-select _digest from {{ own }} where is_current and _expires_at <= timestamp '{{ as_of }}'
+select _digest from {{ own }} where {{ is_current }} and _expires_at <= timestamp '{{ as_of }}'
 {% elif truncates %}
 union
 {# All: of one without a version now, a truncate may part events of one instant; by source time, it

@@ -18,6 +18,10 @@ from dbt_lakehouse.commands.status.lake import (
 from dbt_lakehouse.commands.status.links import link_of, rebuild, why_unknown
 from dbt_lakehouse.commands.status.live_keys import LiveKeys, live_keys
 from dbt_lakehouse.commands.status.places import Places
+from dbt_lakehouse.dbt.fold_of_log import DELETED_AT
+from dbt_lakehouse.dbt.marks import mark_then, marks_of
+from dbt_lakehouse.dbt.news import IS_CHANGE
+from dbt_lakehouse.dbt.node_run import AS_OF
 from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.lake.tables import Table as Metadata
 from dbt_lakehouse.runs.marks import mark_then, marks_of
@@ -201,14 +205,22 @@ def _gold(
     declared = lake.declared(name)
     read = lake.read(name, log, ("_position",))
     has_deletes = declared["namespace"] is not None
-    deletes = _deletes_as_read(lake, name) if has_deletes else None
+    gold = lake.reader.quoted(name)
+    deletes = None
+    if "deleted_rows" in declared:
+        gold = f"(select * from {gold} where {DELETED_AT} is null)"
+        (rows,) = lake.one(f"select count(*) from {gold}")
+        if has_deletes:
+            deletes = lake.read(name, lake.deletes, ("_position",))
+    elif has_deletes:
+        deletes = _deletes_as_read(lake, name)
     if read is None or (has_deletes and deletes is None):
         return None, Link(link, name, None, rows, Outcome.UNCHECKED, why_unknown(name, log))
     keys = live_keys(
         lake.one,
         declared,
         log=read.sql,
-        gold=lake.reader.quoted(name),
+        gold=gold,
         deletes=None if deletes is None else deletes.sql,
         as_of=lake.look_at(name).noted(AS_OF),
     )

@@ -19,6 +19,8 @@ from dbt_lakehouse.commands.why.events import (
 )
 from dbt_lakehouse.commands.why.messages import Found, Message, messages_of
 from dbt_lakehouse.commands.why.report import UNREAD, Answer, Reason, Told
+from dbt_lakehouse.dbt.fold_of_log import DELETED_AT
+from dbt_lakehouse.dbt.node_run import NodeRun
 from dbt_lakehouse.lake.reader import Reader
 from dbt_lakehouse.lake.tables import Table
 from dbt_lakehouse.reference.fates import fates
@@ -185,9 +187,11 @@ def _text(micros: int | None) -> str | None:
 def _gold(
     reader: Reader, table: KeyedTable, key: Key, columns: Sequence[str]
 ) -> tuple[dict[str, Any] | None, list[State]]:
-    """The row of gold as it is, and as the fold would have it; of more than one, the first."""
+    """The live row of gold as it is, and as the fold would have it; of more than one, the first."""
     relation = reader.quoted(reader.known(table.gold))
     where = key.condition([quoted(each) for each in table.key])
+    if table.fold.deleted_rows:
+        where += f" and {DELETED_AT} is null"
     expiry = "epoch_us(_expires_at)" if table.fold.namespace is not None else "null"
     times = f"epoch_us(_occurred_at), epoch_us(_max_occurred_at), {expiry}"
     values = "".join(f", {quoted(column)}" for column in columns)

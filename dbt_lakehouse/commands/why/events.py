@@ -180,7 +180,7 @@ def events_of(reader: Reader, table: KeyedTable, key: Key, columns: Sequence[str
     if not any(event.is_own for event in events):
         return []
     if table.fold.namespace is not None and table.deletes in reader.names:
-        events += _without_set(reader, table, key, columns, marks.get(table.deleted_keys))
+        events += _without_set(reader, table, key, columns, _mark_on_deletes(reader, table, marks))
     return events
 
 
@@ -252,6 +252,15 @@ def deletes_without_set(reader: Reader, table: KeyedTable, key: Key) -> int:
     return int(count)
 
 
+def _mark_on_deletes(reader: Reader, table: KeyedTable, marks: Mapping[str, Mark]) -> Mark | None:
+    """How far gold has read the deletes without a set."""
+    if table.fold.deleted_rows:
+        return marks.get(table.deletes)
+    # It has them from deleted_keys, as that was when gold read it.
+    deleted_keys = reader.look_at(reader.known(table.deleted_keys))
+    return mark_then(deleted_keys, marks.get(table.deleted_keys), table.deletes)
+
+
 def _without_set(
     reader: Reader, table: KeyedTable, key: Key, columns: Sequence[str], mark: Mark | None
 ) -> list[Event]:
@@ -262,8 +271,6 @@ def _without_set(
         f"select {position_of(table.fold)}, _operation, epoch_us(_occurred_at),"
         f" epoch_us(_kafka_timestamp) from {relation} where {where}",
     )
-    # Gold has them from deleted_keys, as that was when gold read it.
-    mark = mark_then(reader.look_at(reader.known(table.deleted_keys)), mark, table.deletes)
     is_read = _read(reader, table, table.deletes, mark, [where])
     found = []
     for *place, operation, occurred_at, sent_at in rows:

@@ -292,14 +292,21 @@ def _change(event: Event, position: Position, deletes: bool = False) -> Change:
     ]
     values = [None if place in unchanged else text for place, text in enumerate(_row(image))]
     values += _said_beside(event)
+    if not is_write:
+        unchanged = []
+        is_shipped = event.operation == "delete" and event.has_set and not deletes
+        # The row before it, as far as the delete ships that.
+        values = [None] * len(ALL_COLUMNS)
+        if is_shipped:
+            values = [*_row(event.before or {}), *_said_beside(event)]
     return Change(
         operation="delete" if deletes else event.operation,
         occurred_at=micros(event.time_ms),
         kafka_timestamp=micros(event.sent_ms),
         position=position,
         expires_at=None if event.expires_s is None else event.expires_s * 1_000_000,
-        values=values if is_write else [None] * len(ALL_COLUMNS),
-        unchanged=unchanged if is_write else (),
+        values=values,
+        unchanged=unchanged,
         source=event.table_if_several,
     )
 

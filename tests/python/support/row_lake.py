@@ -27,6 +27,7 @@ from row_messages import line
 from small_project import Log, add_gold, add_log, current_state, history
 from streams import DAY, HOUR, START
 
+from dbt_lakehouse.reference.deleted import deleted_row
 from dbt_lakehouse.reference.fold import Position, State, fold, fold_partial
 from dbt_lakehouse.reference.history import history as versions_of
 from dbt_lakehouse.reference.history import multiset
@@ -159,6 +160,32 @@ def expected_state(source: Source, events: Sequence[Event], as_of: datetime) -> 
             row |= _origin(source, state.source)
             rows[(key_value(source, key),)] = row
     return Expected((key_column(source),), rows)
+
+
+def expected_with_deleted(source: Source, events: Sequence[Event], as_of: datetime) -> Expected:
+    """The rows of ``<table>`` if that keeps deleted rows, by key."""
+    expected = expected_state(source, events, as_of)
+    rows = {key: row | {"_deleted_at": None} for key, row in expected.rows.items()}
+    for key, changes in changes_by_key(source, events).items():
+        deleted = deleted_row(
+            changes,
+            order_by_source_time=source.order_by_source_time,
+            as_of=micros_of(as_of),
+            partial=source.partial,
+        )
+        if deleted is not None:
+            row = _row_start(source, key, deleted.values) | _origin(source, deleted.source)
+            if source.is_aerospike and deleted.written is None:
+                # The delete need not say them.
+                del row["_namespace"], row["_set"]
+            rows[(key_value(source, key),)] = row | {
+                "_occurred_at": moment(deleted.occurred_at),
+                "_max_occurred_at": moment(deleted.max_occurred_at),
+                "_position": _position(deleted.position),
+                "_deleted_at": moment(deleted.deleted_at),
+                **_expiry(source, deleted.expires_at),
+            }
+    return Expected(expected.key, rows)
 
 
 def _state_end(source: Source, state: State) -> Row:

@@ -144,9 +144,16 @@ class Log:
             **options,
         )
 
-    def current_state_text(self, columns: Sequence[str] | None = None) -> str:
+    def current_state_text(
+        self, columns: Sequence[str] | None = None, *, deleted_rows: bool = False
+    ) -> str:
         """The model of the current state, of some of the log's columns or of all."""
-        return _call("current_state", f'ref("{self.model}")', columns=columns)
+        return _call(
+            "current_state",
+            f'ref("{self.model}")',
+            columns=columns,
+            deleted_rows=deleted_rows or None,
+        )
 
     def history_text(
         self, track_columns: Sequence[str] | None = None, *, bitemporal: bool = False
@@ -200,14 +207,21 @@ class Gold:
     data_tests: Sequence[Any] = field(default_factory=list)
 
 
-def current_state(log: Log, name: str | None = None, columns: Sequence[str] | None = None) -> Gold:
+def current_state(
+    log: Log,
+    name: str | None = None,
+    columns: Sequence[str] | None = None,
+    *,
+    deleted_rows: bool = False,
+) -> Gold:
     """The current state of a log, with the test that holds it against the reference."""
     name = name or log.name
     refold = {"name": f"{name}_equals_refold"}
+    kept = {"_deleted_at": "timestamp"} if deleted_rows else {}
     return Gold(
         name,
-        log.current_state_text(columns),
-        log.current_state_types(columns),
+        log.current_state_text(columns, deleted_rows=deleted_rows),
+        log.current_state_types(columns) | kept,
         [{"equals_refold": refold}] if log.key or log.is_aerospike else [],
     )
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -171,6 +172,21 @@ def test_an_exchanged_upstream() -> None:
     found = run(tables, fold(), (LOG, DELETES))
     assert found.is_exchanged
     assert found.reason == f"it was made of other tables, and its model reads {DELETES} now"
+
+
+def test_another_declaration_that_reads_more_is_no_exchange() -> None:
+    """Its rows are of the same log, so what a rebuild would lose is looked for."""
+    kept = replace(fold(), deleted_rows=True)
+    tables = {LOG: table(row(1)), DELETES: table(row(1))}
+    found = run({OWN: made_of(fold(), read(log=1)), **tables}, kept, (LOG, DELETES))
+    assert (found.reason, found.is_exchanged) == (
+        "its declaration has changed (deleted rows)",
+        False,
+    )
+    assert not found.kept_deleted_rows
+    found = run({OWN: made_of(kept, read(log=1, deletes=1)), **tables}, fold())
+    assert found.reason == "its declaration has changed (deleted rows)"
+    assert found.kept_deleted_rows
 
 
 def test_a_mark_on_what_is_no_longer_read() -> None:

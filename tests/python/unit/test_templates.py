@@ -29,7 +29,9 @@ from dbt_lakehouse.runs.taken import TakenEvents, taken
 
 # What others import.
 PARTS: Final = frozenset(
-    "events former_keys key_update_parts parts payloads redrive reference tombstones".split()
+    """
+    events former_keys key_update_parts ordered parts payloads redrive reference tombstones
+    """.split()
 )
 AS_OF: Final = "2026-10-02 00:00:00.000000"
 TRUNCATE: Final = Truncate("named_struct('offset', 1)", "timestamp_micros(2)", "", is_new=True)
@@ -275,7 +277,9 @@ def history_statements(fold: Fold) -> Iterator[tuple[str, dict[str, Any]]]:
         yield "history", {"fold": of, "log": "l", "deletes": deletes, "keys": keys, "as_of": AS_OF}
         tested = {"fold": of, "gold": "g", "keys": keys and "select id from k"}
         of_reference = {**tested, "log": "l", "deletes": deletes, "built_as_of": AS_OF}
-        yield "equals_refold", of_reference
+        for deleted_rows in YES_AND_NO:
+            with_deleted = {"fold": replace(of, deleted_rows=deleted_rows), "table": "t"}
+            yield "equals_refold", {**of_reference, **with_deleted}
         yield "is_history", {**of_reference, "history": "h"}
         yield "no_absent_keys", {**tested, "deleted_keys": "k", "scope": "s", "built_as_of": AS_OF}
         yield "unique_key", {"key": fold.key, "gold": "g", "keys": tested["keys"]}
@@ -290,12 +294,17 @@ def history_statements(fold: Fold) -> Iterator[tuple[str, dict[str, Any]]]:
                 "new": "n",
                 "new_deletes": deletes,
                 "own": "o",
+                "is_current": "is_current",
                 "resting": resting,
                 "to_fill": to_fill,
                 "truncates": truncates,
                 "as_of": AS_OF,
             },
         )
+    yield (
+        "with_deleted",
+        {"fold": fold, "log": "l", "events": "e", "live": "select 1", "last": "select 2"},
+    )
     for new_deletes, remembered in ((deletes, None), (None, deletes)):
         yield (
             "touched_keys",

@@ -29,11 +29,17 @@ class Declared(LakePart):
         track_columns: Sequence[str] | None = None,
         is_history: bool = False,
         bitemporal: bool = False,
+        deleted_rows: bool = False,
     ) -> Fold:
         """What a gold table or a history takes of the declaration of its log."""
         log = self.followed(graph.log_of(self._lake.nodes, changes), changes)
         return fold_of_log.fold(
-            log, columns, track_columns, is_history=is_history, bitemporal=bitemporal
+            log,
+            columns,
+            track_columns,
+            is_history=is_history,
+            bitemporal=bitemporal,
+            deleted_rows=deleted_rows,
         )
 
     def fold_to_test(
