@@ -145,7 +145,7 @@ def gold_of_namespaces(graph: Mapping[str, Any]) -> list[Any]:
     return [
         node
         for node in of_namespaces(graph)
-        if not node.config.meta.get("current_state", {"deleted_rows": True}).get("deleted_rows")
+        if "current_state" in node.config.meta and not fold_of_model(graph, node).deleted_rows
     ]
 
 

@@ -43,6 +43,7 @@ from shard_tables import BRANCHES
 from small_project import Gold, add_gold, current_state, history, small_project
 from streams import UNAVAILABLE
 
+from dbt_lakehouse.build.deleted_rows import rows_of_all
 from dbt_lakehouse.commands.forget.command import Options, forget
 from dbt_lakehouse.commands.why.command import why
 from dbt_lakehouse.commands.why.events import keyed_table
@@ -50,6 +51,7 @@ from dbt_lakehouse.commands.why.report import Reason
 from dbt_lakehouse.dbt import fold_of_log
 from dbt_lakehouse.dbt.commands import read_manifest
 from dbt_lakehouse.dbt.declarations import change_log
+from dbt_lakehouse.dbt.project import fold_of_model, node_named
 
 # Ordered by source time, and truncated.
 CLEARED: Final = Source("debezium.shop.cleared", "shop", "cleared", True, True)
@@ -329,6 +331,20 @@ def test_why_a_deleted_row_is_no_live_one(built: Built) -> None:
     answer = why(reader, keyed_table(graph, "meters"), key)
     assert (answer.reason, answer.differences, answer.row) == (Reason.DELETED, [], None)
     assert [each.fate for each in answer.events] == ["applied", "delete"]
+
+
+def test_as_one_statement_it_is_the_same(built: Built) -> None:
+    """What `dbt show` shows."""
+    lake = built.lake.lake
+    with lake.dbt_folders():
+        graph = read_manifest(lake.load()).nodes
+    for source, deletes in ((METERS, "silver.set_less_deletes"), (TICKETS, None)):
+        table = source.table
+        fold = fold_of_model(graph, node_named(graph, table))
+        held = f"select * from gold.{table}"
+        shown = rows_of_all(fold, f"silver.{table}_changes", deletes, as_of_text(LAST))
+        for one, other in ((shown, held), (held, shown)):
+            assert lake.sql(f"select * from ({one}) except all select * from ({other})") == []
 
 
 def test_it_is_turned_off_and_on(built: Built) -> None:
