@@ -11,7 +11,7 @@ from typing import Any
 from dbt_lakehouse.build.folding import TOUCHED, Refolding, keys_to_refold
 from dbt_lakehouse.build.model import Built, Loss
 from dbt_lakehouse.build.templates import part, render
-from dbt_lakehouse.dbt.fold_of_log import DELETED_AT, Fold
+from dbt_lakehouse.declared.fold_of_log import DELETED_AT, Fold
 
 
 def rows_sql(of: Fold, log: Any, events: str, live: str, as_of: str) -> str:
@@ -79,20 +79,20 @@ class WithDeletedRows(Refolding):
         return keys_to_refold(self, "_deleted_at is null", [(DELETED_AT, "is null", None)])
 
     def rows(self) -> str:
-        self.lake.evaluate(self.view("events"), self._events(self.view(TOUCHED)))
+        self.lake.sql.evaluate(self.view("events"), self._events(self.view(TOUCHED)))
         self._evaluate_live()
         return self.model.sql
 
     def refolded(self) -> Built:
         if not self.run.is_incremental:
-            self.lake.define(self.view("events"), self._events(None))
+            self.lake.sql.define(self.view("events"), self._events(None))
             self._evaluate_live()
         return super().refolded()
 
     def _evaluate_live(self) -> None:
         """Evaluate the live rows, which the statement reads twice."""
         live = live_sql(self.fold, self.changes, self.view("events"), self.model.as_of)
-        self.lake.evaluate(self.view("live"), live)
+        self.lake.sql.evaluate(self.view("live"), live)
 
     def _events(self, keys: str | None) -> str:
         deletes = None
@@ -104,7 +104,7 @@ class WithDeletedRows(Refolding):
         """All rows but those of deletes without a set that are there, of which the log has none."""
         if self.fold.namespace is None:
             return str(self.this)
-        deletes = self.lake.relation_of("set_less_deletes")
+        deletes = self.lake.catalog.relation_of("set_less_deletes")
         return (
             f"(select * from {self.this} left anti join (select _position from {deletes})"
             " using (_position))"

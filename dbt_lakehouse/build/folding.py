@@ -9,13 +9,9 @@ from dbt_lakehouse.build.lake import Condition, Lake
 from dbt_lakehouse.build.model import Building, Built, Loss
 from dbt_lakehouse.build.templates import render
 from dbt_lakehouse.declared.declarations import quoted
-from dbt_lakehouse.declared.fold_of_log import Fold
+from dbt_lakehouse.declared.fold_of_log import DELETED_AT, Fold
 from dbt_lakehouse.declared.widening import is_in_place
 from dbt_lakehouse.runs.model_run import AS_OF, NodeRun
-from dbt_lakehouse.dbt.declarations import quoted
-from dbt_lakehouse.dbt.fold_of_log import DELETED_AT, Fold
-from dbt_lakehouse.dbt.node_run import AS_OF, NodeRun
-from dbt_lakehouse.dbt.widening import is_in_place
 
 TOUCHED = "touched"
 """The view of the keys that a run folds anew."""
@@ -119,7 +115,7 @@ def keys_to_refold(
     for what is known of its files. A namespace's table reads the deletes without a set, too.
     """
     run, fold, lake, as_of = table.run, table.fold, table.lake, table.model.as_of
-    may_expire = fold.namespace is not None and lake.may_have_rows(
+    may_expire = fold.namespace is not None and lake.catalog.may_have_rows(
         table.this, [*holds_current, ("_expires_at", "<=", as_of)]
     )
     resting = table.keys_with_values_of_others()
@@ -131,7 +127,7 @@ def keys_to_refold(
         log=table.changes,
         new=table.new_changes,
         new_deletes=None if fold.namespace is None else run.rows(run.upstreams[1]),
-        own=None if fold.namespace is None else lake.pinned_own(table.this),
+        own=None if fold.namespace is None else lake.catalog.pinned_own(table.this),
         is_current=is_current,
         resting=resting,
         to_fill=dict(zip(quoted(run.to_fill), run.to_fill.values(), strict=True)),

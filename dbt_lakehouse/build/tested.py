@@ -10,10 +10,8 @@ from dbt_lakehouse.build.folding import may_have_new_truncates
 from dbt_lakehouse.build.lake import Lake
 from dbt_lakehouse.build.model import pinned_now
 from dbt_lakehouse.build.templates import render
-from dbt_lakehouse.declared.fold_of_log import Fold
+from dbt_lakehouse.declared.fold_of_log import DELETED_AT, Fold
 from dbt_lakehouse.runs.model_run import AS_OF
-from dbt_lakehouse.dbt.fold_of_log import DELETED_AT, Fold
-from dbt_lakehouse.dbt.node_run import AS_OF
 
 
 def live_rows(table: Any, of: Fold) -> str:

@@ -26,12 +26,12 @@ from dbt_lakehouse.build.change_log import change_log_sql
 from dbt_lakehouse.build.compiling import Compiling, near_positions
 from dbt_lakehouse.build.current_state import CurrentState, fold_of_all
 from dbt_lakehouse.build.decoding import Decoding
+from dbt_lakehouse.build.deleted_rows import WithDeletedRows, rows_of_all
 from dbt_lakehouse.build.keyless import current_rows_sql
 from dbt_lakehouse.build.kinds import KINDS, MODELS
 from dbt_lakehouse.build.log_rows import read
 from dbt_lakehouse.build.model import Built, Model
 from dbt_lakehouse.build.purge import purge
-from dbt_lakehouse.build.deleted_rows import WithDeletedRows, rows_of_all
 from dbt_lakehouse.build.tested import TESTS, DataTests, live_rows
 from dbt_lakehouse.declared import declarations, namesakes
 from dbt_lakehouse.declared.catalog_columns import columns_to_come, shown_type

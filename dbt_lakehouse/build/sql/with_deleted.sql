@@ -9,7 +9,7 @@
   that the log has no write of, the row is what the delete ships.
 
   Arguments:
-      fold: the Fold (dbt_lakehouse/dbt/fold_of_log.py).
+      fold: the Fold (dbt_lakehouse/declared/fold_of_log.py).
       log: the change log, to select from.
       events: SQL as of events.all_events.
       live: SQL of the live rows, as of fold.sql.

@@ -18,10 +18,7 @@ from dbt_lakehouse.commands.status.lake import (
 from dbt_lakehouse.commands.status.links import link_of, rebuild, why_unknown
 from dbt_lakehouse.commands.status.live_keys import LiveKeys, live_keys
 from dbt_lakehouse.commands.status.places import Places
-from dbt_lakehouse.dbt.fold_of_log import DELETED_AT
-from dbt_lakehouse.dbt.marks import mark_then, marks_of
-from dbt_lakehouse.dbt.news import IS_CHANGE
-from dbt_lakehouse.dbt.node_run import AS_OF
+from dbt_lakehouse.declared.fold_of_log import DELETED_AT
 from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.lake.tables import Table as Metadata
 from dbt_lakehouse.runs.marks import mark_then, marks_of
