@@ -235,6 +235,7 @@ class Increment:
             return self._table.unchanged()
         new_events = self._new_events()
         self._lake.sql.define(self._table.view("events"), new_events)
+        before = self._lake.catalog.pinned_own(self._table.this)
         truncates = self._take_truncates()
         horizon = self._of.horizon
         is_late = self._is_late(truncates, horizon)
@@ -265,12 +266,14 @@ class Increment:
             found = self._evaluate(query, "false", observed=plan.is_of_new_events)
         if found is None:
             self._lake.commits.note(self._table.this)
+            self._count_unread(truncates, before)
             return self._table.unchanged()
         refolded = answer is not None and answer.refolded_keys > 0
         if found.absent or (refolded and found.keys):
             self._of.keep_absent(self._view, refolded=refolded)
         built = self._write(found, refolded=refolded, truncated=bool(truncates))
         self._tell(new or Found(), found, answer or NOTHING_KNOWN, truncates)
+        self._count_unread(truncates, before)
         return built
 
     # -- what is new
@@ -424,3 +427,21 @@ class Increment:
             f" {found.late_events} late events rejected,"
             f" {answer.refolded_keys} keys refolded from the log"
         )
+
+    def _count_unread(self, truncates: Sequence[Truncate], before: str) -> None:
+        """Count the keys that have ended because full snapshots did not read them, and tell of
+        them; ``before`` is the table as it was.
+        """
+        snapshots = [each for each in truncates if each.is_new and each.is_of_snapshot]
+        if not snapshots:
+            return
+        query = render(
+            "unread_keys",
+            fold=self._fold,
+            before=before,
+            truncates=snapshots,
+            events=self._table.view("events"),
+        )
+        keys = self._table.value(query)
+        self._lake.count(self._table.model.scope, {"unread_keys": keys}, self._as_of)
+        self._lake.tell(f"{self._table.this}: {keys} keys ended that a full snapshot has not read")

@@ -10,6 +10,10 @@ from dbt_lakehouse.build.templates import part, render
 from dbt_lakehouse.declared import declarations, message_keys
 from dbt_lakehouse.runs.log_input import LogInput, Part
 from dbt_lakehouse.runs.model_run import NodeRun
+from dbt_lakehouse.dbt import declarations, message_keys
+from dbt_lakehouse.dbt.full_snapshots import NO_RECONCILING, reconciles
+from dbt_lakehouse.dbt.log_input import LogInput, Part
+from dbt_lakehouse.dbt.node_run import NodeRun
 
 Log = Mapping[str, Any]
 """A change log's declaration (``declarations.change_log``)."""
@@ -56,8 +60,15 @@ def read(
     return decoding.events_of(
         _input(decoding.lake, of, log, which),
         [*declarations.payload_conditions(log), *([near] if near else [])],
-        [_IS_CHANGE, *declarations.event_conditions(log)],
+        [*_changes_of(log), *declarations.event_conditions(log)],
     )
+
+
+def _changes_of(log: Log) -> list[str]:
+    """The conditions on events that change a row of some log: those of snapshots are not all
+    logs'.
+    """
+    return [_IS_CHANGE, *([] if reconciles(log) else [NO_RECONCILING])]
 
 
 def _input(lake: Lake, of: NodeRun | AllThere, log: Log, which: Part) -> LogInput:
@@ -130,7 +141,9 @@ class LogRows:
         if found.payloads is not None:
             relations.append(self._decoded(found, keys))
         if found.added is not None or not relations:
-            added = part("payloads", "added", found, [_IS_CHANGE, *self.log["conditions"]])
+            added = part(
+                "payloads", "added", found, [*_changes_of(self.log), *self.log["conditions"]]
+            )
             relations.append(self.typed(added, keys))
         return f"(\n{render('log_events', relations=relations, head=_HEAD)}\n)"
 

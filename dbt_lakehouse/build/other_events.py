@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from dbt_lakehouse.build.compiling import Compiling
 from dbt_lakehouse.build.decoding import Decoding
+from dbt_lakehouse.build.full_snapshots import add_truncates
 from dbt_lakehouse.build.lake import Lake
 from dbt_lakehouse.build.model import Building, Built, view_of
 from dbt_lakehouse.build.templates import part, render
@@ -35,11 +36,12 @@ class OtherEvents(Building):
     """
 
     def build(self) -> Built:
-        """Look at what is new, and judge the tombstones of it."""
+        """Look at what is new, and judge the tombstones and the ended snapshots of it."""
         before = self._events_before()
         change = self._changed_logs()
         built = self._brought_up(before, change)
         judge_tombstones(self)
+        add_truncates(self)
         self.lake.sql.drop_evaluated(self.view(""))
         return built
 

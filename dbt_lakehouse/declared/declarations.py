@@ -35,9 +35,9 @@ ANY: Final = "*"
 # Iceberg's own.
 RESERVED: Final = frozenset(
     """
-    _all _applied _before _begin _begins_life _beside _change _change_ordinal _change_type
-    _changed_columns _clock_ahead _columns _commit_snapshot_id _copies _copy _deleted _digest
-    _end _epoch _events _expires_at _file _first_position _first_time _former _guard_time
+    _after _all _applied _before _begin _begins_life _behind _beside _change _change_ordinal
+    _change_type _changed_columns _clock_ahead _columns _commit_snapshot_id _copies _copy _deleted
+    _digest _end _epoch _events _expires_at _file _first_position _first_time _former _guard_time
     _has_other_key _in_time _is_clock_ahead _is_consistent _is_effective _is_end _is_known_live
     _is_new _is_probe _is_reinserted _is_resting _is_state _is_there _kafka_timestamp
     _key_before _key_update _known _known_position _known_time _last _last_life _last_source
@@ -53,7 +53,7 @@ ARGUMENTS: Final = MappingProxyType(
         "change_log": frozenset(
             """
             source_database source_schema source_table topic where key columns keyless partial
-            order_by_source_time message_key follow order_by
+            order_by_source_time message_key follow order_by reconcile_snapshots
             """.split()
         ),
         "aerospike_change_log": frozenset(
@@ -124,6 +124,7 @@ def change_log(arguments: Mapping[str, Any]) -> dict[str, Any]:
         sources             which ones: database, schema and table of each; None for any
         message_key         if declared, the names of messages' own keys (``message_keys``)
         follow              "widening" if its columns follow values that have outgrown them
+        reconcile_snapshots  if declared, that what a full snapshot did not read is gone
 
     Raises ``CompilationError`` for what can't be declared.
     """
@@ -180,6 +181,12 @@ def change_log(arguments: Mapping[str, Any]) -> dict[str, Any]:
             f"the change log of {title} is keyless, so its columns can't follow the source: a row"
             " is told by all of its values"
         )
+    reconciles = arguments.get("reconcile_snapshots", False)
+    if reconciles and partial:
+        raise CompilationError(
+            f"the images of {title} are partial: a snapshot's are whole, so reconcile_snapshots"
+            " can't be for it"
+        )
     by_time = arguments["order_by_source_time"]
     several = namespace is None and any(
         arguments[name] == ANY or not (arguments[name] is None or isinstance(arguments[name], str))
@@ -193,6 +200,12 @@ def change_log(arguments: Mapping[str, Any]) -> dict[str, Any]:
     order_by = arguments.get("order_by")
     if order_by is not None:
         _refuse_order(title, several=several, keyless=keyless, by_time=by_time)
+        if reconciles:
+            raise CompilationError(
+                f"the change log of {title} has both order_by and reconcile_snapshots: where a"
+                " snapshot has ended is known of Kafka's log, and not of another order. Leave one of"
+                " them out"
+            )
         order_by = source_order.parts_of(order_by, specs, title)
     said = arguments.get("message_key")
     # Not said of others: what tables keep from before there were such logs stays true.
@@ -200,6 +213,7 @@ def change_log(arguments: Mapping[str, Any]) -> dict[str, Any]:
         {} if said is None else {"message_key": message_keys.declared(said, title)}
     )
     more |= {} if order_by is None else {"order_by": order_by}
+    more |= {"reconcile_snapshots": True} if reconciles else {}
     return more | {
         "columns": specs,
         "fields": [spec["field"] for spec in of_row],

@@ -6,6 +6,7 @@ word and share nothing with the SQL. Times are UTC microseconds since the epoch.
 """
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from dbt_lakehouse.reference.fold import (
@@ -14,6 +15,7 @@ from dbt_lakehouse.reference.fold import (
     Order,
     Position,
     history_order,
+    is_before,
     known_time,
     log_order,
     own_changes,
@@ -54,11 +56,13 @@ def history(
     """The versions of one key, the oldest first.
 
     A truncate of the table that the key's newest event came from deletes the key, if the key has an
-    event since the truncate before. ``tracked`` are
-    the places of the columns that alone make a new version; None makes one of each event.
+    event since the truncate before. That of a full snapshot (its event index is below 0) does not
+    if the snapshot read the key: if a whole row that was read comes next, not older by its time.
+    ``tracked`` are the places of the columns that alone make a new version; None makes one of each
+    event.
     """
     log = own_changes(changes)
-    idle = idle_truncates(log)
+    idle = idle_truncates(log) | _snapshots_that_read(log)
     order = [
         change
         for change in history_order(log, by_source_time=order_by_source_time)
@@ -99,6 +103,20 @@ def idle_truncates(log: list[Change]) -> set[Position]:
         change.position
         for before, change in zip(kinds, log, strict=False)
         if before == change.operation == "truncate"
+    }
+
+
+def _snapshots_that_read(log: list[Change]) -> set[Position]:
+    """The truncates of snapshots that have read the key themselves."""
+    return {
+        change.position
+        for change, behind in pairwise(log)
+        if change.operation == "truncate"
+        and change.position.event_index < 0
+        and behind.operation == "snapshot"
+        and behind.source == change.source
+        and not behind.unchanged
+        and not is_before(known_time(behind), known_time(change))
     }
 
 

@@ -62,6 +62,8 @@ class Truncate(NamedTuple):
     time: str
     source: str
     is_new: bool
+    is_of_snapshot: bool = False
+    """Whether it stands for a full snapshot (``full_snapshots``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +193,9 @@ def truncate(row: Mapping[str, Any]) -> Truncate:
         f" 'topic', {sql_text(place['topic'])}, 'partition', {place['partition']},"
         f" 'offset', cast({place['offset']} as bigint), 'event_index', {place['event_index']})"
     )
-    return Truncate(position, moment(row["time"]), row["source"], row["is_new"])
+    # Of an index that no event of a payload has.
+    is_of_snapshot = place["event_index"] < 0
+    return Truncate(position, moment(row["time"]), row["source"], row["is_new"], is_of_snapshot)
 
 
 def _text(text: str | None) -> str:

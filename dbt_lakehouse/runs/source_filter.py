@@ -164,6 +164,19 @@ def may_have(table: Table, reading: Reading, wanted: Wanted) -> bool:
     return True
 
 
+def may_have_operation(table: Table, since: str, operation: str) -> bool:
+    """Whether commits behind a snapshot have looked at events of an operation, or may have."""
+    commits, place = News(table).by_snapshot(), OPERATIONS.index(operation)
+    for snapshot in table.chain:
+        if snapshot.name == since:
+            return False
+        if snapshot.appends:
+            commit = commits.get(snapshot.name)
+            if commit is None or commit["operations"][place]:
+                return True
+    return True
+
+
 def may_ever_have(table: Table, wanted: str) -> bool:
     """Whether any event may be what ``CONDITIONS`` names so."""
     news = News(table)

@@ -47,6 +47,8 @@
           says, or a list of columns of the log (a version) and paths of metadata: ["source.ts_ns"].
           It decides before Kafka's log, and is the first field of `_position`, `source`. None for
           Kafka's log alone.
+      reconcile_snapshots: whether keys that a full snapshot of Debezium's did not read are gone:
+          once it has ended, the log has a truncate before its first row, with event_index -1.
 
   Adds `_operation`, `_occurred_at`, `_position`, `_changed_columns` (columns that differ between
   before and after, null where one of them was not shipped), `_unchanged_columns` (columns that the
@@ -62,7 +64,7 @@
 {% macro change_log(
     columns, source_table, key={}, source_schema=none, source_database=none, topic=none, where=none,
     keyless=false, partial=false, order_by_source_time=none, message_key=none, follow=none,
-    order_by=none
+    order_by=none, reconcile_snapshots=false
 ) -%}
     {%- do adapter.refuse_arguments('change_log', kwargs) -%}
     {{ dbt._declare_change_log({
@@ -79,6 +81,7 @@
         'message_key': message_key,
         'follow': follow,
         'order_by': order_by,
+        'reconcile_snapshots': reconcile_snapshots,
     }) }}
 {%- endmacro %}
 

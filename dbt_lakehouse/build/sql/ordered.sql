@@ -1,6 +1,24 @@
 {% import 'parts.sql' as parts %}
 
 {#
+  Whether a truncate stands for a full snapshot that has read the key, as a condition: it ends no
+  version of it then. A whole row that was read comes next, not older by its time.
+
+  Arguments:
+      position, time: those of the truncate.
+      behind: the key's next event, null for none.
+#}
+{% macro is_read(position, time, behind) %}
+coalesce(
+    {{ position }}.event_index < 0
+    and {{ behind }}._operation = 'snapshot'
+    and coalesce(size({{ behind }}._unchanged_columns) <= 0, true)
+    and coalesce({{ behind }}._guard_time >= {{ time }}, true),
+    false
+)
+{%- endmacro %}
+
+{#
   The events of a log in the order in which a key's rows follow each other (fold.sql): common table
   expressions up to `ranked`, which has the columns of events.log_events, `_epoch` (counts the
   truncates before, of a log of one source table), `_is_end` (whether it is what a truncate did) and
@@ -39,20 +57,33 @@ own as (
         lag(_operation) over (
             partition by {{ key_list }}
             order by _position
-        ) as _operation_before
+        ) as _operation_before,
+        lead(struct(_source, _operation, _guard_time, _unchanged_columns)) over (
+            partition by {{ key_list }}
+            order by _position
+        ) as _behind
     from placed
     where _is_effective
 ),
 
 events as (
     select
-        * except (_operation, _is_effective, _operation_before),
+        * except (_operation, _is_effective, _operation_before, _behind),
         if(_operation = 'truncate', 'delete', _operation) as _operation,
         0 as _epoch,
         false as _is_end
     from own
     -- A second truncate in a row takes nothing away, and its time is none of the key's.
-    where not (_operation = 'truncate' and _operation_before <=> 'truncate')
+    where not (
+        _operation = 'truncate'
+        and (
+            _operation_before <=> 'truncate'
+            or (
+                _behind._source <=> _source
+                and {{ is_read('_position', '_guard_time', '_behind') | indent(16) }}
+            )
+        )
+    )
 ),
 {% else %}
 truncates as (
@@ -70,14 +101,18 @@ placed as (
     select
         log_events.*,
         filter(_all, truncate -> truncate._position < log_events._position) as _before,
-        get(filter(_all, truncate -> truncate._position > log_events._position), 0) as _end
+        filter(_all, truncate -> truncate._position > log_events._position) as _after,
+        lead(struct(_position, _operation, _guard_time, _unchanged_columns)) over (
+            partition by {{ key_list }}
+            order by _position
+        ) as _behind
     from log_events
     cross join truncates
 ),
 
 events as (
     select
-        * except (_before, _end),
+        * except (_before, _after, _behind),
         size(_before) as _epoch,
         false as _is_end
     from placed
@@ -99,9 +134,16 @@ events as (
         _epoch,
         true as _is_end
     from (
-        select distinct {{ key_list }}, _end, size(_before) as _epoch
+        select {{ key_list }}, get(_after, 0) as _end, size(_before) as _epoch
         from placed
-        where _end is not null
+        where
+            -- Of the key's last event before it.
+            size(_after) > 0
+            and coalesce(_behind._position > _after[0]._position, true)
+            and not (
+                coalesce(_behind._position < get(_after, 1)._position, true)
+                and {{ is_read('_after[0]._position', '_after[0]._time', '_behind') | indent(16) }}
+            )
     )
 ),
 {% endif %}

@@ -38,7 +38,8 @@ def cautions(profile: TableProfile, key: Sequence[str]) -> Iterator[str]:
     if snapshots > 1:
         yield (
             f"there are {snapshots} snapshots of it: a row that was deleted between two of them"
-            " stays in gold, for no message says so: docs/wire-formats.md"
+            " stays in gold, for no message says so: if they were of the whole table, declare"
+            " reconcile_snapshots=true in its log (docs/current-state.md)"
         )
     if profile.formats & set(UNWRAPPED_FORMATS):
         yield (

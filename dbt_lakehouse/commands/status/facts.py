@@ -80,6 +80,13 @@ class Table:
     """
     absent_keys: int | None
     """Of gold: keys of its log without a row, deleted or expired."""
+    unread_keys: int | None
+    """Of gold: keys with a row that the newest full snapshot of their source did not read, and
+    nothing later names: their deletes may be lost. None for none, and where the log reconciles
+    snapshots.
+    """
+    unread_since: str | None
+    """When that snapshot ended."""
     late_events: int
     expired_keys: int
     refolded_keys: int

@@ -12,7 +12,7 @@ from dbt_lakehouse.commands.sql.command import sql_literal
 # As the folds sort events: one without a log time comes first, or one without a place in the order
 # of its source.
 _SOURCE: Final = "_position.source is not null, _position.source, "
-_ORDER: Final = (
+ORDER: Final = (
     "_position.log_time is not null, epoch_us(_position.log_time), _position.topic,"
     ' _position."partition", _position."offset", _position.event_index'
 )
@@ -60,7 +60,7 @@ def live_keys(
         f" from {log}"
     )
     by_time = declared["order_by_source_time"]
-    order = f"row({_SOURCE if declared.get('order_by') else ''}{_ORDER})"
+    order = f"row({_SOURCE if declared.get('order_by') else ''}{ORDER})"
     if truncates and by_time:
         return None
     key = [_quoted(name.strip("`").replace("``", "`")) for name in declared["key"]]

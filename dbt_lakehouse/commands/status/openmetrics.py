@@ -33,6 +33,7 @@ _OF_TABLES: Final = {
     "rows": ("rows", "Rows"),
     "waiting": ("waiting_rows", "Rows of what it is made of that the next run reads"),
     "absent_keys": ("absent_keys", "Keys of its log without a row, deleted or expired"),
+    "unread_keys": ("unread_keys", "Keys with a row that the newest full snapshot did not read"),
     "late_events": (
         "late_events",
         "Events that were rejected as late, but in runs that make a table anew",

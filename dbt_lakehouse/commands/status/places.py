@@ -13,6 +13,11 @@ from dbt_lakehouse.commands.sql.command import sql_literal
 from dbt_lakehouse.commands.status.facts import Kind
 from dbt_lakehouse.commands.status.lake import BRONZE, PLACE, Read, TargetTables, of_duckdb
 from dbt_lakehouse.declared.declarations import payload_conditions
+from dbt_lakehouse.dbt.declarations import payload_conditions
+from dbt_lakehouse.dbt.full_snapshots import NO_RECONCILING
+from dbt_lakehouse.dbt.marks import marks_of
+from dbt_lakehouse.dbt.news import topics_with
+from dbt_lakehouse.dbt.taken import condition_of, conditions_taken
 from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.runs.marks import marks_of
 from dbt_lakehouse.runs.source_filter import topics_with
@@ -142,16 +147,21 @@ class Places:
         )
 
     def _rows(self) -> Iterator[str]:
-        """The events of all tables: their places, and what they are."""
+        """The events of all tables that payloads say: their places, and what they are. The
+        truncates that full snapshots stand for are none of these.
+        """
         lake = self._lake
         yield (
             f"select {', '.join(PLACE)}, operation = 'invalid' as is_invalid,"
             " operation not in ('invalid', 'tombstone') as is_change"
-            f" from {lake.reader.quoted(lake.events)}"
+            f" from {lake.reader.quoted(lake.events)} where {NO_RECONCILING}"
         )
         place = ", ".join(f"_position.{each}" for each in PLACE)
         for name in self.logs:
-            yield f"select {place}, false, true from {lake.reader.quoted(name)}"
+            yield (
+                f"select {place}, false, true from {lake.reader.quoted(name)}"
+                f" where _position.{NO_RECONCILING}"
+            )
 
     def missing(self, log: str) -> dict[str, int]:
         """The payloads with an event that is nowhere and may be of a log, by topic."""

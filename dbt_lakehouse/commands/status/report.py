@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from dbt_lakehouse.commands.sql.drawing import table_text
-from dbt_lakehouse.commands.status.facts import Facts, Outcome, Run
+from dbt_lakehouse.commands.status.facts import Facts, Outcome, Run, Table
 from dbt_lakehouse.texts import counted, iso_text, printable
 
 _TOPICS: Final = (
@@ -92,6 +92,7 @@ class Report:
         lines.append(self._sums())
         if facts.last_run is not None:
             lines.append(_run_text(facts.last_run))
+        lines += [_unread_text(each) for each in facts.tables if each.unread_keys]
         return "\n".join([*lines, *(printable(each.told) for each in self.alerts)])
 
     def summary(self) -> str:
@@ -155,6 +156,14 @@ def _stalled(partitions: Sequence[dict[str, Any]]) -> Iterator[Alert]:
 def _run_text(run: Run) -> str:
     how = "was interrupted" if run.is_interrupted else "succeeded"
     return f"{run.command} {'failed' if run.is_failed else how}, {run.ended_at}"
+
+
+def _unread_text(table: Table) -> str:
+    return printable(
+        f"{table.table}: a full snapshot that ended at {table.unread_since} did not read"
+        f" {counted(table.unread_keys or 0, 'key')} that the table has: their deletes may be lost."
+        f" With reconcile_snapshots=true in {table.upstream} they end"
+    )
 
 
 def _table(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:

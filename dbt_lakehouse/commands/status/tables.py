@@ -19,6 +19,11 @@ from dbt_lakehouse.commands.status.links import link_of, rebuild, why_unknown
 from dbt_lakehouse.commands.status.live_keys import LiveKeys, live_keys
 from dbt_lakehouse.commands.status.places import Places
 from dbt_lakehouse.declared.fold_of_log import DELETED_AT
+from dbt_lakehouse.commands.status.unread_keys import unread_keys
+from dbt_lakehouse.dbt.full_snapshots import NO_RECONCILING, reconciles
+from dbt_lakehouse.dbt.marks import mark_then, marks_of
+from dbt_lakehouse.dbt.news import IS_CHANGE
+from dbt_lakehouse.dbt.node_run import AS_OF
 from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.lake.tables import Table as Metadata
 from dbt_lakehouse.runs.marks import mark_then, marks_of
@@ -41,7 +46,7 @@ def table_of(
     kind, upstream, metadata = lake.kind(name), lake.upstream(name), lake.look_at(name)
     relation = lake.reader.quoted(name)
     (rows,) = lake.one(f"select count(*) from {relation}")
-    last_event, waiting, absent, link = None, None, None, None
+    last_event, waiting, absent, link, unread = None, None, None, None, None
     if kind in (Kind.LOG, Kind.DELETES):
         (last_event,) = lake.one(f"select epoch_us(max(_kafka_timestamp)) from {relation}")
         is_log = kind is Kind.LOG
@@ -52,6 +57,8 @@ def table_of(
     elif kind in (Kind.GOLD, Kind.KEYLESS, Kind.HISTORY) and upstream is not None:
         waiting = _waiting(lake, name, upstream, ("_position",))
         keys, link = _gold(lake, name, upstream, kind, rows)
+        if kind is Kind.GOLD:
+            unread = unread_keys(lake, name, upstream)
         if keys is not None:
             last_event, absent = keys.last_event, keys.keys - keys.live
     counters = lake.counted.get(name, {})
@@ -63,6 +70,8 @@ def table_of(
             rows=rows,
             waiting=waiting,
             absent_keys=absent,
+            unread_keys=None if unread is None else unread.keys,
+            unread_since=None if unread is None else moment_text(unread.ended_at),
             **{each: counters.get(each, 0) for each in COUNTERS},
             last_event_at=moment_text(last_event),
             written_at=f"{metadata.chain[0].made_at:%FT%TZ}" if metadata.chain else None,
@@ -160,7 +169,11 @@ def _added(
         return {}, 0
     declared = lake.declared(name)
     where = " and ".join(
-        ("added_by is not null", IS_CHANGE, *map(of_duckdb, declared["conditions"]))
+        (
+            *("added_by is not null", IS_CHANGE),
+            *(() if reconciles(declared) else (NO_RECONCILING,)),
+            *map(of_duckdb, declared["conditions"]),
+        )
     )
     read = lake.read(name, lake.events, PLACE, declared["sources"])
     if read is None:

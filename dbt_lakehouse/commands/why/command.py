@@ -1,6 +1,6 @@
 """Why a row of gold is what it is: its events, what the reference fold makes of them, and gold."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -20,6 +20,9 @@ from dbt_lakehouse.commands.why.events import (
 from dbt_lakehouse.commands.why.messages import Found, Message, messages_of
 from dbt_lakehouse.commands.why.report import UNREAD, Answer, Reason, Told
 from dbt_lakehouse.declared.fold_of_log import DELETED_AT
+from dbt_lakehouse.commands.why.report import UNREAD, Answer, Ending, Reason, Told
+from dbt_lakehouse.commands.why.snapshots import endings_of
+from dbt_lakehouse.dbt.node_run import NodeRun
 from dbt_lakehouse.lake.reader import Reader
 from dbt_lakehouse.lake.tables import Table
 from dbt_lakehouse.reference.fates import fates
@@ -57,13 +60,14 @@ def why(reader: Reader, table: KeyedTable, key_json: str) -> Answer:
     state = _state(table, events, as_of)
     row, actual = _gold(reader, table, key, columns)
     messages = messages_of(reader, table, [event.change.position for event in events])
+    endings = endings_of(reader, table, [event.change.position for event in events])
     answer = Answer(
         table=gold,
         key=key.values,
-        reason=_reason(state, events),
+        reason=_reason(state, events, endings),
         as_of=time_text(as_of),
         row=row,
-        events=_told(table, events, state, messages),
+        events=_told(table, events, state, messages, endings),
         differences=differences(state, actual, columns),
         expired_at=_text(state.expires_at) if state and not state.is_live else None,
         forgotten=_requests(reader, table),
@@ -125,12 +129,16 @@ def _as_of(reader: Reader, gold: str) -> int:
     return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
 
 
-def _reason(state: State | None, events: Sequence[Event]) -> Reason:
+def _reason(
+    state: State | None, events: Sequence[Event], endings: Mapping[Position, Ending]
+) -> Reason:
     if state is None:
         return Reason.UNREAD if events else Reason.UNKNOWN
     if state.is_live:
         return Reason.LIVE
     last = next(event.change for event in events if event.change.position == state.position)
+    if last.position in endings:
+        return Reason.UNREAD_BY_SNAPSHOT
     if last.operation in ("delete", "truncate"):
         return Reason.DELETED if last.operation == "delete" else Reason.TRUNCATED
     return Reason.EXPIRED
@@ -140,7 +148,8 @@ def _told(
     table: KeyedTable,
     events: Sequence[Event],
     state: State | None,
-    messages: dict[Position, Message],
+    messages: Mapping[Position, Message],
+    endings: Mapping[Position, Ending],
 ) -> list[Told]:
     fate_of = {
         change.position: fate.value
@@ -171,6 +180,7 @@ def _told(
                 has_set=event.has_set,
                 message=message.found.value,
                 decoded=message.event,
+                snapshot=endings.get(position),
             )
         )
     return told

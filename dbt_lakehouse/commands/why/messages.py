@@ -70,6 +70,9 @@ def _message(event_index: int, payload: Landed | None) -> Message:
     if payload.is_forgotten:
         return Message(Found.FORGOTTEN)
     decoded = payload.events()
+    # The truncate that a full snapshot stands for has no message but that of the snapshot's first
+    # row.
+    event_index = max(event_index, 0)
     if event_index == len(decoded) and decoded[-1].after is decoded[-1].before is None:
         # Judged to be the delete that a tombstone is left of: the message says no more than that.
         event_index -= 1

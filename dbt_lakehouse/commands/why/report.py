@@ -52,10 +52,22 @@ class Reason(StrEnum):
     DELETED = "deleted"
     EXPIRED = "expired"
     TRUNCATED = "truncated"
+    UNREAD_BY_SNAPSHOT = "unread_by_snapshot"
+    """A full snapshot did not read it, and no later event names it."""
     UNREAD = "unread"
     """Only the next run reads its first event."""
     UNKNOWN = "unknown"
     """No event of the key is known: never seen, or forgotten."""
+
+
+@dataclass
+class Ending:
+    """The last row of a full snapshot."""
+
+    topic: str
+    partition: int
+    offset: int
+    log_time: str
 
 
 @dataclass
@@ -81,11 +93,13 @@ class Told:
     message: str
     """What was found of it in bronze: there, forgotten or missing."""
     decoded: dict[str, Any] | None
+    snapshot: Ending | None = None
+    """Of the truncate that a full snapshot stands for, the end of that."""
 
     @property
     def place(self) -> str:
         """Where its message is, for people."""
-        is_record = self.event_index and not self.is_left_over
+        is_record = self.event_index > 0 and not self.is_left_over
         record = f", record {self.event_index}" if is_record else ""
         return f"{self.topic}, partition {self.partition}, offset {self.offset}{record}"
 
@@ -99,6 +113,8 @@ class Told:
     def story(self) -> str:
         """What became of it, for people."""
         remarks = [FATES[self.fate]]
+        if self.snapshot is not None:
+            remarks.append("a full snapshot begins, and what it did not read is gone")
         if self.is_key_change:
             remarks.append("the key became another")
         if not self.has_set:
@@ -152,11 +168,18 @@ class Answer:
         return "\n".join(lines)
 
     def _verdict(self) -> str:
-        place = next((each.place for each in self.events if each.decides), "")
+        decisive = next((each for each in self.events if each.decides), None)
+        place = "" if decisive is None else decisive.place
         if self.reason is Reason.LIVE:
             return f"a row, by the event at {place}"
         if self.reason is Reason.DELETED:
             return f"no row: deleted by the event at {place}"
+        if self.reason is Reason.UNREAD_BY_SNAPSHOT and decisive and decisive.snapshot:
+            end = decisive.snapshot
+            return (
+                f"no row: not read by the snapshot of its table that began at {place}, and ended at"
+                f" {end.log_time} (partition {end.partition}, offset {end.offset})"
+            )
         if self.reason is Reason.TRUNCATED:
             return f"no row: the truncate at {place} emptied the table"
         if self.reason is Reason.EXPIRED:

@@ -19,6 +19,7 @@ select
     cast(null as bigint) as expired_keys,
     cast(null as bigint) as late_after_purge,
     cast(null as bigint) as purged_keys,
-    cast(null as bigint) as truncate_ties
+    cast(null as bigint) as truncate_ties,
+    cast(null as bigint) as unread_keys
 from (select 1) as nothing
 where false

@@ -106,6 +106,7 @@ class Log:
     order_by_source_time: bool | None = None
     where: str | None = None
     order_by: str | Sequence[str] | None = None
+    reconcile_snapshots: bool = False
     topic: str | None = None
     """Of messages that do not name their table; then ``table`` is of no use."""
 
@@ -141,6 +142,7 @@ class Log:
             source_database=self.database,
             key=dict(self.key) or None,
             keyless=None if self.key else True,
+            reconcile_snapshots=self.reconcile_snapshots or None,
             **options,
         )
 

@@ -26,6 +26,13 @@ from dbt_lakehouse.runs.decisions import Newest, Truncate
 from dbt_lakehouse.runs.formats import condition_sql
 from dbt_lakehouse.runs.log_input import LogInput
 from dbt_lakehouse.runs.taken import TakenEvents, taken
+from dbt_lakehouse.dbt import declarations, fold_of_log, full_snapshots
+from dbt_lakehouse.dbt.fold import Newest, Truncate
+from dbt_lakehouse.dbt.fold_of_log import Fold
+from dbt_lakehouse.dbt.formats import condition_sql
+from dbt_lakehouse.dbt.log_input import LogInput
+from dbt_lakehouse.dbt.message_keys import REFUSAL
+from dbt_lakehouse.dbt.taken import TakenEvents, taken
 
 # What others import.
 PARTS: Final = frozenset(
@@ -142,6 +149,12 @@ def gold_statements(fold: Fold) -> Iterator[tuple[str, dict[str, Any]]]:
                 "position_type": fold.position_type,
             },
         )
+        yield "truncates", {"truncates": found, "several_sources": fold.several_sources}
+        if found:
+            yield (
+                "unread_keys",
+                {"fold": fold, "before": "b", "truncates": found, "events": "e"},
+            )
     for newest, horizon, truncates in product(
         (None, Newest(None, None), Newest(1, None), Newest(1, 2)), ("2026-01-01", None), ("t", None)
     ):
@@ -428,6 +441,9 @@ def event_statements() -> Iterator[tuple[str, dict[str, Any]]]:
         yield "unjudged_events", {"payloads": "p", "log_times": log_times, "events": "e"}
     yield "open_tombstones", {"events": "e"}
     yield "judged_tombstones", {"open_tombstones": "t", "events": "e"}
+    yield "snapshot_marks", {"events": "e", "mark": full_snapshots.MARK}
+    index = {"event_index": -1, "added_by": "snapshot"}
+    yield "snapshot_truncates", {"marks": "m", "ended": "s", "events": "e", **index}
 
 
 def redrive_statements() -> Iterator[tuple[str, dict[str, Any]]]:

@@ -20,6 +20,7 @@ from dbt_lakehouse.runs import (
     moving,
     tables,
 )
+from dbt_lakehouse.runs.full_snapshots import Sources, reconciled
 from dbt_lakehouse.runs.log_input import LogInput, Part, log_input
 from dbt_lakehouse.runs.model_run import NodeRun
 from dbt_lakehouse.runs.source_filter import News
@@ -123,6 +124,10 @@ class Events(LakePart):
             topic: True if each is None and topic in by_broker else each
             for topic, each in said.items()
         }
+
+    def reconciled_sources(self) -> Sources:
+        """The source tables whose full snapshots some change log reconciles."""
+        return reconciled(graph.change_logs(self._lake.nodes))
 
     def compacted_topics(self) -> frozenset[str]:
         return compacted_topics(self._spark)

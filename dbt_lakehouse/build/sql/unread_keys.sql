@@ -1,0 +1,24 @@
+{#
+  How many rows of a gold table have ended because full snapshots did not read them: they are from
+  before one, and no new event names their keys.
+
+  Arguments:
+      fold: the Fold.
+      before: the table as it was, to select from.
+      truncates: those of the snapshots, fold.Truncate.
+      events: the new events, as of events.log_events.
+#}
+select count(*) as keys
+from {{ before }} as held
+left anti join {{ events }} as events using ({{ fold.key | join(', ') }})
+where
+    {% for each in truncates %}
+    (
+        _position < {{ each.position }}
+        {% if fold.several_sources %}
+        and _source <=> from_json(
+            {{ each.source | literal }}, 'database string, schema string, table string'
+        )
+        {% endif %}
+    ){{ ' or' if not loop.last }}
+    {% endfor %}

@@ -1,0 +1,236 @@
+"""Which full snapshots of source tables have ended, by the marks of Debezium's connectors.
+
+The first row that a snapshot reads of a table is marked ``first`` or ``first_in_data_collection``,
+the last ``last`` or ``last_in_data_collection`` (``source.snapshot``). The last one names its first
+one by the position in the source's own log, which all rows of a snapshot share: so a snapshot that
+was cut off is told from the one that began after it. A source that says no position leaves the
+nearest first row before. A snapshot of one row has one mark only, and an incremental one has none
+of these: both say nothing.
+
+What a snapshot that has ended did not read is gone at the source. A log that reconciles snapshots
+(``reconcile_snapshots``) has a truncate for that, right before the first row: ``EVENT_INDEX`` of
+its payload.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from dbt_lakehouse.dbt import marks
+from dbt_lakehouse.dbt.marks import HistoryLost, Mark, parsed, reading
+from dbt_lakehouse.dbt.news import SOURCE, all_pairs, may_have_operation
+from dbt_lakehouse.lake.tables import Table
+from dbt_lakehouse.texts import sql_text, sql_texts
+
+EVENT_INDEX: Final = -1
+"""Of the truncate that stands for a snapshot: before the event of its first row's payload."""
+RECONCILED: Final = "snapshot"
+"""What such a truncate is ``added_by`` in other_events."""
+NO_RECONCILING: Final = "event_index >= 0"
+"""The condition (SQL) on events for logs that reconcile no snapshots."""
+PROPERTY: Final = "lakehouse.snapshots"
+
+_FIRST: Final = ("first", "first_in_data_collection")
+_LAST: Final = ("last", "last_in_data_collection")
+_MARKS: Final = (*_FIRST, *_LAST)
+MARK: Final = (
+    "coalesce(get_json_object(metadata, '$.snapshot'),"
+    " get_json_object(metadata, '$.source.snapshot'))"
+)
+"""How an event's row is marked, as SQL."""
+
+
+def is_first(mark: Any) -> bool:
+    """Whether a snapshot begins with a row of this mark."""
+    return mark in _FIRST
+
+
+def is_last(mark: Any) -> bool:
+    """Whether a snapshot ends with a row of this mark."""
+    return mark in _LAST
+
+
+def mark_of(metadata: bytes | None) -> Any:
+    """How the row of an event is marked, by its metadata."""
+    told = {} if metadata is None else msgspec.json.decode(metadata)
+    source = told.get("source")
+    return told.get("snapshot") or (source.get("snapshot") if isinstance(source, dict) else None)
+
+
+class Row(NamedTuple):
+    """A row that a snapshot has marked."""
+
+    topic: str
+    partition: int
+    offset: int
+    log_time: int
+    """Microseconds since the epoch."""
+    source: tuple[str | None, ...]
+    """Database, schema and table."""
+    mark: str
+    said: tuple[str, ...] | None
+    """The source's position, None if it says none."""
+
+    def is_before(self, other: "Row") -> bool:
+        """Whether it may come before another row of its topic: between partitions, nothing says
+        the order of rows of one millisecond.
+        """
+        if self.partition == other.partition:
+            return self.offset < other.offset
+        return self.log_time <= other.log_time
+
+
+class Ended(NamedTuple):
+    """A snapshot that has ended."""
+
+    first: Row
+    last: Row
+
+
+def ended(rows: Iterable[Row]) -> list[Ended]:
+    """The snapshots that have ended, by the rows that all of them have marked, in any order."""
+    by_table: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        by_table.setdefault((row.topic, row.source), []).append(row)
+    found: dict[Row, Row] = {}
+    for marked in by_table.values():
+        marked.sort(key=lambda row: (row.log_time, row.partition, row.offset))
+        firsts = [row for row in marked if is_first(row.mark)]
+        for last in (row for row in marked if is_last(row.mark)):
+            if (first := _first_of(last, firsts)) is not None:
+                found.setdefault(first, last)
+    return [Ended(*each) for each in found.items()]
+
+
+def _first_of(last: Row, firsts: Iterable[Row]) -> Row | None:
+    """The newest first row of a last one's snapshot."""
+    said: Row | None = None
+    for row in firsts:
+        if row.is_before(last) and (None in (row.said, last.said) or row.said == last.said):
+            said = row
+    return said
+
+
+def row_of(found: Mapping[str, Any]) -> Row:
+    """A row of the query for marked rows (``sql/snapshot_marks.sql``)."""
+    return Row(
+        topic=found["topic"],
+        partition=found["partition"],
+        offset=found["offset"],
+        log_time=found["log_time"],
+        source=tuple(found[name] for name in SOURCE),
+        mark=found["mark"],
+        said=_said(found["metadata"]),
+    )
+
+
+def _said(metadata: str) -> tuple[str, ...] | None:
+    source = msgspec.json.decode(metadata).get("source")
+    if not isinstance(source, dict):
+        return None
+    for names in (("lsn",), ("scn",), ("file", "pos")):
+        if all(source.get(name) is not None for name in names):
+            return (*names, *(str(source[name]) for name in names))
+    return None
+
+
+# -- which payloads and events are looked at
+
+
+def _in_avro(text: str) -> str:
+    # Its length in front, zigzag.
+    return f"contains(value, X'{bytes([2 * len(text)]).hex()}{text.encode().hex()}')"
+
+
+MAY_BE_MARKED: Final = f"""case
+    when format like '%avro' then {" or ".join(map(_in_avro, _MARKS))}
+    else coalesce(cast(value as string) rlike 'snapshot"\\\\s*:\\\\s*"(first|last)', false)
+end"""
+"""A condition on payloads with ``format`` (SQL) that those of marked rows meet."""
+
+
+def is_marked(sources: "Sources") -> str:
+    """The condition on events (SQL) of rows of some source tables that are marked."""
+    marked = f"operation = 'snapshot' and {MARK} in ({sql_texts(_MARKS)})"
+    if sources is None:
+        return marked
+    tables = " or ".join(f"({_is_of(source)})" for source in sources)
+    return f"{marked} and ({tables})"
+
+
+def _is_of(source: Iterable[str | None]) -> str:
+    return " and ".join(
+        f"{name} is null" if value is None else f"{name} = {sql_text(value)}"
+        for name, value in zip(SOURCE, source, strict=True)
+    )
+
+
+# -- what has been looked at
+
+Sources = tuple[tuple[str | None, ...], ...] | None
+"""Source tables: database, schema and table of each; None for any."""
+
+
+def reconciled(logs: Iterable[Mapping[str, Any]]) -> Sources:
+    """The source tables whose snapshots some log reconciles."""
+    found: set[tuple[str | None, ...]] = set()
+    for log in logs:
+        if not reconciles(log):
+            continue
+        if log["sources"] is None:
+            return None
+        found.update(map(tuple, log["sources"]))
+    return tuple(sorted(found, key=str))
+
+
+def reconciles(log: Mapping[str, Any]) -> bool:
+    """Whether a change log reconciles snapshots."""
+    return bool(log.get("reconcile_snapshots"))
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """How far other_events has been looked at for snapshots that have ended."""
+
+    bronze: Mark | None = None
+    own: Mark | None = None
+
+    def may_have_more(self, table: Table) -> bool:
+        """Whether other_events, which is ``table``, has got rows of snapshots since."""
+        return self.own is None or may_have_operation(table, self.own.snapshot, "snapshot")
+
+
+def looked(table: Table, sources: Sources) -> Looked:
+    """What other_events says of itself: nothing if it was made anew or rolled back since, or if
+    there were other source tables to look for.
+    """
+    held = json.loads(table.properties.get(PROPERTY) or "{}")
+    if held.get("sources") != _text(sources):
+        return Looked()
+    own = parsed(held["own"])
+    try:
+        reading(own, table)
+    except HistoryLost:
+        return Looked()
+    return Looked(parsed(held["bronze"]), own)
+
+
+def kept(bronze: Mark, table: Table, sources: Sources) -> str:
+    """What other_events is to keep once it has been looked at, as far as bronze was read."""
+    held = {"bronze": str(bronze), "own": str(marks.mark_of(table))}
+    return json.dumps({**held, "sources": _text(sources)}, sort_keys=True)
+
+
+def _text(sources: Sources) -> str:
+    return json.dumps(sources)
+
+
+def topics_of(table: Table, sources: Sources) -> list[str] | None:
+    """The topics that have events of some source tables; None if that is not known."""
+    pairs = all_pairs(table)
+    if pairs is None:
+        return None
+    return sorted({str(pair[0]) for pair in pairs if sources is None or tuple(pair[1:]) in sources})
