@@ -235,8 +235,9 @@ class Increment:
             return self._table.unchanged()
         new_events = self._new_events()
         self._lake.sql.define(self._table.view("events"), new_events)
-        before = self._lake.catalog.pinned_own(self._table.this)
-        truncates = self._take_truncates()
+        truncates = self._find_truncates()
+        unread = self._unread_keys(truncates)
+        self._take(truncates)
         horizon = self._of.horizon
         is_late = self._is_late(truncates, horizon)
         new = None
@@ -266,14 +267,14 @@ class Increment:
             found = self._evaluate(query, "false", observed=plan.is_of_new_events)
         if found is None:
             self._lake.commits.note(self._table.this)
-            self._count_unread(truncates, before)
+            self._count_unread(unread)
             return self._table.unchanged()
         refolded = answer is not None and answer.refolded_keys > 0
         if found.absent or (refolded and found.keys):
             self._of.keep_absent(self._view, refolded=refolded)
         built = self._write(found, refolded=refolded, truncated=bool(truncates))
         self._tell(new or Found(), found, answer or NOTHING_KNOWN, truncates)
-        self._count_unread(truncates, before)
+        self._count_unread(unread)
         return built
 
     # -- what is new
@@ -336,23 +337,40 @@ class Increment:
 
     # -- steps
 
-    def _take_truncates(self) -> list[Truncate]:
-        """Find the truncates of the run, and take away what new ones do."""
-        found: list[Truncate] = []
+    def _find_truncates(self) -> list[Truncate]:
+        """The truncates of the run."""
+        if self._states.truncates is None:
+            return []
+        return self._of.find_truncates(self._run.rows(self._log), self._remembered)
+
+    def _unread_keys(self, truncates: Sequence[Truncate]) -> int | None:
+        """How many rows end because full snapshots did not read them; None without new ones."""
+        snapshots = [each for each in truncates if each.is_new and each.is_of_snapshot]
+        if not snapshots:
+            return None
+        found: int = self._table.value(
+            render(
+                "unread_keys",
+                table=self._table.this,
+                fold=self._fold,
+                truncates=snapshots,
+                events=self._table.view("events"),
+            )
+        )
+        return found
+
+    def _take(self, truncates: Sequence[Truncate]) -> None:
+        """Take away what new truncates do."""
         this = self._table.this
-        if self._states.truncates is not None:
-            found = self._of.find_truncates(self._run.rows(self._log), self._remembered)
         if self._run.is_declared_anew:
             columns = ", ".join(self._fold.gold_columns)
             self._lake.catalog.follow_schema(this, f"select {columns} from ({self._table.sql()})")
-        self._of.keep_truncates(found)
-        for each in found:
+        self._of.keep_truncates(truncates)
+        for each in truncates:
             # Of several source tables, whose rows it takes is for the fold to say.
             if each.is_new and not self._fold.several_sources:
-                self._lake.commits.change(
-                    this, f"delete from {this} where _position < {each.position}"
-                )
-        return found
+                earlier = f"delete from {this} where _position < {each.position}"
+                self._lake.commits.change(this, earlier)
 
     def _is_late(self, truncates: Sequence[Truncate], horizon: str | None) -> str:
         return render(
@@ -428,20 +446,8 @@ class Increment:
             f" {answer.refolded_keys} keys refolded from the log"
         )
 
-    def _count_unread(self, truncates: Sequence[Truncate], before: str) -> None:
-        """Count the keys that have ended because full snapshots did not read them, and tell of
-        them; ``before`` is the table as it was.
-        """
-        snapshots = [each for each in truncates if each.is_new and each.is_of_snapshot]
-        if not snapshots:
+    def _count_unread(self, keys: int | None) -> None:
+        if keys is None:
             return
-        query = render(
-            "unread_keys",
-            fold=self._fold,
-            before=before,
-            truncates=snapshots,
-            events=self._table.view("events"),
-        )
-        keys = self._table.value(query)
         self._lake.count(self._table.model.scope, {"unread_keys": keys}, self._as_of)
         self._lake.tell(f"{self._table.this}: {keys} keys ended that a full snapshot has not read")

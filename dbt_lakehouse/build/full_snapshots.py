@@ -1,5 +1,5 @@
 """The truncates that full snapshots of source tables stand for where change logs reconcile them:
-before the first row of each snapshot that has ended (``dbt_lakehouse.dbt.full_snapshots``).
+before the first row of each snapshot that has ended (``dbt_lakehouse.runs.full_snapshots``).
 
 So what the snapshot did not read, and no later event names, is gone, whenever its events come. What
 has been looked at is kept with the table: a run that was cut off is made up for by the next one,
@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from dbt_lakehouse.build.compaction import unjudged
 from dbt_lakehouse.build.decoding import Decoding
 from dbt_lakehouse.build.model import Building
 from dbt_lakehouse.build.templates import render
-from dbt_lakehouse.dbt import full_snapshots, news
-from dbt_lakehouse.dbt.compaction import unjudged
-from dbt_lakehouse.dbt.full_snapshots import Ended, Sources
-from dbt_lakehouse.dbt.marks import Reading
+from dbt_lakehouse.runs import full_snapshots, source_filter
+from dbt_lakehouse.runs.full_snapshots import Ended, Sources
+from dbt_lakehouse.runs.marks import Reading
 
 
 def add_truncates(model: Building) -> None:
@@ -26,8 +26,8 @@ def add_truncates(model: Building) -> None:
     ended.
     """
     lake, this, run = model.lake, model.this, model.run
-    sources = lake.reconciled_sources()
-    table, bronze = lake.look_at_table(this), run.table_of(run.origin)
+    sources = lake.events.reconciled_sources()
+    table, bronze = lake.catalog.look_at(this), run.table_of(run.origin)
     if sources == () or table is None or bronze is None:
         return
     before = full_snapshots.looked(table, sources)
@@ -42,11 +42,11 @@ def add_truncates(model: Building) -> None:
         # The first rows of snapshots that end now may have come at any time.
         marks.found(unjudged(None, bronze), unjudged(None, table))
         _add(model, marks.ended())
-    table = lake.look_at_table(this)
+    table = lake.catalog.look_at(this)
     if table is not None:
         until = run.reading(run.origin).until
         kept = full_snapshots.kept(until, table, sources)
-        lake.set_properties(this, {full_snapshots.PROPERTY: kept})
+        lake.catalog.set_properties(this, {full_snapshots.PROPERTY: kept})
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,28 +63,30 @@ class _Marks:
         """Look for them among payloads, and rows of other_events: whether there are any."""
         lake, run = self.model.lake, self.model.run
         read = replace(
-            lake.looked_input(run, self.topics),
+            lake.events.looked_input(run, self.topics),
             payloads=payloads.sql(str(run.origin)),
             added=own.sql(str(self.model.this)),
             may_name=full_snapshots.MAY_BE_MARKED,
         )
-        events = Decoding(lake, lake.topics, runs=True).events_of(
+        events = Decoding(lake, lake.events.topics, runs=True).events_of(
             read, of_events=[full_snapshots.is_marked(self.sources)]
         )
         query = render("snapshot_marks", events=events, mark=full_snapshots.MARK)
-        return lake.evaluate(self.model.view("snapshot_marks"), query) > 0
+        return lake.sql.evaluate(self.model.view("snapshot_marks"), query) > 0
 
     def ended(self) -> list[Ended]:
         """The snapshots that have ended, by those that were found last."""
         columns = "* except (timestamp, format, occurred_at)"
-        rows = self.model.lake.query(f"select {columns} from {self.model.view('snapshot_marks')}")
+        rows = self.model.lake.sql.query(
+            f"select {columns} from {self.model.view('snapshot_marks')}"
+        )
         return full_snapshots.ended(map(full_snapshots.row_of, rows))
 
 
 def _add(model: Building, snapshots: list[Ended]) -> None:
     lake, this, ended = model.lake, model.this, model.view("ended_snapshots")
     truncates = model.view("snapshot_truncates")
-    lake.hold(ended, _table_of(snapshots))
+    lake.sql.hold(ended, _table_of(snapshots))
     query = render(
         "snapshot_truncates",
         marks=model.view("snapshot_marks"),
@@ -93,8 +95,8 @@ def _add(model: Building, snapshots: list[Ended]) -> None:
         added_by=full_snapshots.RECONCILED,
         events=model.pinned(this),
     )
-    if added := lake.evaluate(truncates, query):
-        lake.append_more(this, f"select * from {truncates}", news.aggregates())
+    if added := lake.sql.evaluate(truncates, query):
+        lake.commits.append_more(this, f"select * from {truncates}", source_filter.aggregates())
         lake.tell(f"{this}: {added} full snapshots have ended, whose logs reconcile them")
 
 

@@ -8,16 +8,9 @@ import pyarrow as pa
 from dbt_lakehouse.build.truncate_order import Placed
 from dbt_lakehouse.config.topics import TopicMatcher
 from dbt_lakehouse.declared.fold_of_log import Fold
-from dbt_lakehouse.dbt.fold import Found, Rebuilt
-from dbt_lakehouse.dbt.fold_of_log import Fold
-from dbt_lakehouse.dbt.full_snapshots import Sources
-from dbt_lakehouse.dbt.log_input import LogInput, Part
-from dbt_lakehouse.dbt.news import Wanted
-from dbt_lakehouse.dbt.node_run import NodeRun
-from dbt_lakehouse.dbt.taken import TakenEvents
-from dbt_lakehouse.dbt.truncate_order import Placed
 from dbt_lakehouse.lake.tables import Table
 from dbt_lakehouse.runs.decisions import Found, Rebuilt
+from dbt_lakehouse.runs.full_snapshots import Sources
 from dbt_lakehouse.runs.log_input import LogInput, Part
 from dbt_lakehouse.runs.model_run import NodeRun
 from dbt_lakehouse.runs.source_filter import Wanted

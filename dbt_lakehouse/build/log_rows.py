@@ -8,12 +8,9 @@ from dbt_lakehouse.build.decoding import Decoding
 from dbt_lakehouse.build.lake import Lake
 from dbt_lakehouse.build.templates import part, render
 from dbt_lakehouse.declared import declarations, message_keys
+from dbt_lakehouse.runs.full_snapshots import NO_RECONCILING, reconciles
 from dbt_lakehouse.runs.log_input import LogInput, Part
 from dbt_lakehouse.runs.model_run import NodeRun
-from dbt_lakehouse.dbt import declarations, message_keys
-from dbt_lakehouse.dbt.full_snapshots import NO_RECONCILING, reconciles
-from dbt_lakehouse.dbt.log_input import LogInput, Part
-from dbt_lakehouse.dbt.node_run import NodeRun
 
 Log = Mapping[str, Any]
 """A change log's declaration (``declarations.change_log``)."""

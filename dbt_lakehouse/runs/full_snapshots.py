@@ -19,10 +19,10 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from dbt_lakehouse.dbt import marks
-from dbt_lakehouse.dbt.marks import HistoryLost, Mark, parsed, reading
-from dbt_lakehouse.dbt.news import SOURCE, all_pairs, may_have_operation
 from dbt_lakehouse.lake.tables import Table
+from dbt_lakehouse.runs import marks
+from dbt_lakehouse.runs.marks import HistoryLost, Mark, parsed, reading
+from dbt_lakehouse.runs.source_filter import SOURCE, all_pairs, may_have_operation
 from dbt_lakehouse.texts import sql_text, sql_texts
 
 EVENT_INDEX: Final = -1

@@ -1,15 +1,15 @@
 {#
-  How many rows of a gold table have ended because full snapshots did not read them: they are from
-  before one, and no new event names their keys.
+  How many rows of a gold table end because full snapshots did not read them: they are from before
+  one, and no new event names their keys.
 
   Arguments:
+      table: the table.
       fold: the Fold.
-      before: the table as it was, to select from.
       truncates: those of the snapshots, fold.Truncate.
       events: the new events, as of events.log_events.
 #}
 select count(*) as keys
-from {{ before }} as held
+from {{ table }} as held
 left anti join {{ events }} as events using ({{ fold.key | join(', ') }})
 where
     {% for each in truncates %}

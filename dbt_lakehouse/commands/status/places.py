@@ -13,12 +13,8 @@ from dbt_lakehouse.commands.sql.command import sql_literal
 from dbt_lakehouse.commands.status.facts import Kind
 from dbt_lakehouse.commands.status.lake import BRONZE, PLACE, Read, TargetTables, of_duckdb
 from dbt_lakehouse.declared.declarations import payload_conditions
-from dbt_lakehouse.dbt.declarations import payload_conditions
-from dbt_lakehouse.dbt.full_snapshots import NO_RECONCILING
-from dbt_lakehouse.dbt.marks import marks_of
-from dbt_lakehouse.dbt.news import topics_with
-from dbt_lakehouse.dbt.taken import condition_of, conditions_taken
 from dbt_lakehouse.errors import ConfigurationError
+from dbt_lakehouse.runs.full_snapshots import NO_RECONCILING
 from dbt_lakehouse.runs.marks import marks_of
 from dbt_lakehouse.runs.source_filter import topics_with
 from dbt_lakehouse.runs.taken import condition_of, conditions_taken

@@ -18,14 +18,11 @@ from dbt_lakehouse.commands.status.lake import (
 from dbt_lakehouse.commands.status.links import link_of, rebuild, why_unknown
 from dbt_lakehouse.commands.status.live_keys import LiveKeys, live_keys
 from dbt_lakehouse.commands.status.places import Places
-from dbt_lakehouse.declared.fold_of_log import DELETED_AT
 from dbt_lakehouse.commands.status.unread_keys import unread_keys
-from dbt_lakehouse.dbt.full_snapshots import NO_RECONCILING, reconciles
-from dbt_lakehouse.dbt.marks import mark_then, marks_of
-from dbt_lakehouse.dbt.news import IS_CHANGE
-from dbt_lakehouse.dbt.node_run import AS_OF
+from dbt_lakehouse.declared.fold_of_log import DELETED_AT
 from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.lake.tables import Table as Metadata
+from dbt_lakehouse.runs.full_snapshots import NO_RECONCILING, reconciles
 from dbt_lakehouse.runs.marks import mark_then, marks_of
 from dbt_lakehouse.runs.model_run import AS_OF
 from dbt_lakehouse.runs.source_filter import IS_CHANGE

@@ -3,7 +3,7 @@ nothing later names them.
 
 A log that reconciles snapshots has none. Of another one, the rows that were read of each source
 table without any other between them are its newest snapshot, if the messages of the first and the
-last say so (``dbt_lakehouse.dbt.full_snapshots``).
+last say so (``dbt_lakehouse.runs.full_snapshots``).
 """
 
 from typing import Any, Final, NamedTuple
@@ -12,7 +12,7 @@ from dbt_lakehouse.commands.landed import landed
 from dbt_lakehouse.commands.sql.command import sql_literal
 from dbt_lakehouse.commands.status.lake import PLACE, TargetTables
 from dbt_lakehouse.commands.status.live_keys import ORDER
-from dbt_lakehouse.dbt.full_snapshots import is_first, is_last, mark_of, reconciles
+from dbt_lakehouse.runs.full_snapshots import is_first, is_last, mark_of, reconciles
 
 _PLACE: Final = ", ".join(f"{each}: _position.{each}" for each in PLACE)
 

@@ -18,11 +18,9 @@ from dbt_lakehouse.commands.why.events import (
     value_text,
 )
 from dbt_lakehouse.commands.why.messages import Found, Message, messages_of
-from dbt_lakehouse.commands.why.report import UNREAD, Answer, Reason, Told
-from dbt_lakehouse.declared.fold_of_log import DELETED_AT
 from dbt_lakehouse.commands.why.report import UNREAD, Answer, Ending, Reason, Told
 from dbt_lakehouse.commands.why.snapshots import endings_of
-from dbt_lakehouse.dbt.node_run import NodeRun
+from dbt_lakehouse.declared.fold_of_log import DELETED_AT
 from dbt_lakehouse.lake.reader import Reader
 from dbt_lakehouse.lake.tables import Table
 from dbt_lakehouse.reference.fates import fates

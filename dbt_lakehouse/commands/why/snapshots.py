@@ -7,9 +7,9 @@ import msgspec
 from dbt_lakehouse.commands.sql.command import rows_of, sql_literal
 from dbt_lakehouse.commands.why.events import KeyedTable
 from dbt_lakehouse.commands.why.report import Ending
-from dbt_lakehouse.dbt.full_snapshots import RECONCILED
 from dbt_lakehouse.lake.reader import Reader
 from dbt_lakehouse.reference.fold import Position
+from dbt_lakehouse.runs.full_snapshots import RECONCILED
 from dbt_lakehouse.texts import time_text
 
 
@@ -17,7 +17,7 @@ def endings_of(
     reader: Reader, table: KeyedTable, positions: Iterable[Position]
 ) -> dict[Position, Ending]:
     """Where the snapshots ended that truncates among events stand for, by the truncates' positions
-    (``dbt_lakehouse.dbt.full_snapshots``).
+    (``dbt_lakehouse.runs.full_snapshots``).
     """
     wanted = {
         (each.topic, each.partition, each.offset): each

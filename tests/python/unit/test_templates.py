@@ -22,17 +22,11 @@ from dbt_lakehouse.config.topics import topic_rules
 from dbt_lakehouse.declared import declarations, fold_of_log
 from dbt_lakehouse.declared.fold_of_log import Fold
 from dbt_lakehouse.declared.message_keys import REFUSAL
+from dbt_lakehouse.runs import full_snapshots
 from dbt_lakehouse.runs.decisions import Newest, Truncate
 from dbt_lakehouse.runs.formats import condition_sql
 from dbt_lakehouse.runs.log_input import LogInput
 from dbt_lakehouse.runs.taken import TakenEvents, taken
-from dbt_lakehouse.dbt import declarations, fold_of_log, full_snapshots
-from dbt_lakehouse.dbt.fold import Newest, Truncate
-from dbt_lakehouse.dbt.fold_of_log import Fold
-from dbt_lakehouse.dbt.formats import condition_sql
-from dbt_lakehouse.dbt.log_input import LogInput
-from dbt_lakehouse.dbt.message_keys import REFUSAL
-from dbt_lakehouse.dbt.taken import TakenEvents, taken
 
 # What others import.
 PARTS: Final = frozenset(
@@ -153,7 +147,7 @@ def gold_statements(fold: Fold) -> Iterator[tuple[str, dict[str, Any]]]:
         if found:
             yield (
                 "unread_keys",
-                {"fold": fold, "before": "b", "truncates": found, "events": "e"},
+                {"table": "g", "fold": fold, "truncates": found, "events": "e"},
             )
     for newest, horizon, truncates in product(
         (None, Newest(None, None), Newest(1, None), Newest(1, 2)), ("2026-01-01", None), ("t", None)

@@ -3,30 +3,40 @@ keys that they did not read.
 """
 
 import json
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
+from io import BytesIO
 from typing import Any, Final, NamedTuple
 
 import pytest
 from dbt_common.exceptions import CompilationError
 from debezium_messages import SOURCE, dumps
+from fastavro import parse_schema, schemaless_writer
 from lakes import Lake
 from small_project import Log, add_gold, add_log, current_state, history, small_project
 from streams import START, Message
 from test_templates import OF_ALL
 
+from dbt_lakehouse.commands.dbt_commands import read_manifest
 from dbt_lakehouse.commands.status.facts import Outcome
 from dbt_lakehouse.commands.status.gathering import gather
 from dbt_lakehouse.commands.status.report import report_of
 from dbt_lakehouse.commands.why.command import why
 from dbt_lakehouse.commands.why.events import keyed_table
 from dbt_lakehouse.commands.why.report import Ending, Reason
-from dbt_lakehouse.dbt import declarations
-from dbt_lakehouse.dbt.commands import read_manifest
-from dbt_lakehouse.dbt.full_snapshots import Ended, Row, ended, reconciled, row_of
+from dbt_lakehouse.declared import declarations
 from dbt_lakehouse.reference.fold import Change, Position
 from dbt_lakehouse.reference.history import history as versions_of
+from dbt_lakehouse.runs.full_snapshots import (
+    MAY_BE_MARKED,
+    Ended,
+    Row,
+    ended,
+    reconciled,
+    row_of,
+)
 from dbt_lakehouse.texts import time_text
 
 AS_OF: Final = "2026-11-23 00:00:00"
@@ -85,6 +95,16 @@ def test_a_row_says_its_sources_position(source: dict[str, Any], said: Any) -> N
     names = ("source_database", "source_schema", "source_table")
     found = place | dict(zip(names, TABLE, strict=True))
     assert row_of(found | {"metadata": json.dumps({"source": source})}).said == said
+
+
+@pytest.mark.parametrize("mark", ["first", "last", "last_in_data_collection", "incremental"])
+def test_a_payload_of_avro_is_told_by_the_text_of_its_mark(mark: str) -> None:
+    fields = [{"name": "last", "type": "int"}, {"name": "snapshot", "type": "string"}]
+    schema = {"type": "record", "name": "Source", "fields": fields}
+    text = BytesIO()
+    schemaless_writer(text, parse_schema(schema), {"last": 4, "snapshot": mark})
+    texts = [bytes.fromhex(each) for each in re.findall(r"X'([0-9a-f]+)'", MAY_BE_MARKED)]
+    assert any(each in text.getvalue() for each in texts) == (mark != "incremental")
 
 
 def log_of(**but: Any) -> dict[str, Any]:
