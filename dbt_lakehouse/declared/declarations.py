@@ -203,7 +203,7 @@ def change_log(arguments: Mapping[str, Any]) -> dict[str, Any]:
         if reconciles:
             raise CompilationError(
                 f"the change log of {title} has both order_by and reconcile_snapshots: where a"
-                " snapshot has ended is known of Kafka's log, and not of another order. Leave one of"
+                " snapshot has ended is known in Kafka's log, and in no other order. Leave one of"
                 " them out"
             )
         order_by = source_order.parts_of(order_by, specs, title)
