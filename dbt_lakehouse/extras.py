@@ -23,6 +23,7 @@ MODULES: Final[Mapping[str, tuple[str, ...]]] = {
     "sql": _SQL,
     "s3": ("duckdb_extension_aws", "duckdb_extension_httpfs", *_SQL),
     "report": ("pygal", *_SQL),
+    "page": ("flask", "werkzeug", "pygal", *_SQL),
     "postgres": ("psycopg",),
     "openmetrics": ("prometheus_client",),
 }

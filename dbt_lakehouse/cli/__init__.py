@@ -62,7 +62,7 @@ for _command in (
     *(changing.migrate_catalog, changing.backup, changing.recover),
     *(reading.sql, reading.show, reading.why, reading.events, reading.explain, reading.peek),
     *(reading.quarantine, reading.status, reading.doctor, reading.report, reading.docs),
-    *(serving.serve, serving.password, serving.jars),
+    *(serving.serve, serving.page, serving.password, serving.jars),
 ):
     lakehouse.add_command(_command)
 

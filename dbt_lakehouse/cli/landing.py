@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from dbt_lakehouse.cli.options import Count, OneOf, needs, project_options, set_by_signals
+from dbt_lakehouse.cli.options import (
+    Count,
+    OneOf,
+    needs,
+    page_beside,
+    page_option,
+    project_options,
+    set_by_signals,
+)
 from dbt_lakehouse.commands.standard_streams import Input, fail, opened, say, write
 from dbt_lakehouse.errors import LakehouseError
 from dbt_lakehouse.landing.captures import CaptureError
@@ -176,6 +184,7 @@ def _land_from_kafka(
     help="With --build: maintain each table at most this often, in pauses (default: 3600).",
 )
 @click.option("--no-maintain", is_flag=True, help="With --build: leave all tables as they are.")
+@page_option
 @project_options
 def stream(
     project: "Project",
@@ -191,6 +200,7 @@ def stream(
     liveness: Path | None,
     maintain_every: float | None,
     no_maintain: bool,
+    page: int | None,
 ) -> None:
     """Land from Kafka every few seconds, until SIGTERM or Ctrl-C.
 
@@ -224,7 +234,8 @@ def stream(
 
         often = None if no_maintain else maintain_every or _MAINTAIN_SECONDS
         cycles = CycleOptions(interval, available_now, select, exclude, with_tests, liveness, often)
-        built = _until_stopped(lambda stopping: run_cycles(project, cycles, stopping), "built")
+        with page_beside(project.options, page):
+            built = _until_stopped(lambda stopping: run_cycles(project, cycles, stopping), "built")
         if built is not None:
             say(f"built {counted(built, 'time')}")
         return
@@ -238,7 +249,10 @@ def stream(
         max_offsets=max_offsets_per_trigger or _MAX_OFFSETS,
         accept_loss=accept_loss,
     )
-    landed = _until_stopped(lambda stopping: run_stream(spark, source, options, stopping), "landed")
+    with page_beside(project.options, page):
+        landed = _until_stopped(
+            lambda stopping: run_stream(spark, source, options, stopping), "landed"
+        )
     if landed is not None:
         say(f"kafka: landed {landed:,} messages")
 

@@ -4,7 +4,8 @@ import logging
 import re
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from functools import wraps
 from types import MappingProxyType
@@ -16,6 +17,7 @@ from click.shell_completion import CompletionItem
 from dbt_lakehouse.commands.standard_streams import fail, opened
 from dbt_lakehouse.errors import LakehouseError
 from dbt_lakehouse.extras import missing, require
+from dbt_lakehouse.telling import tell
 from dbt_lakehouse.texts import did_you_mean
 from python_udfs.core.errors import CODES
 
@@ -184,6 +186,32 @@ def key_lines(key: str) -> list[str]:
     for line in lines:
         refuse_no_json(line)
     return lines
+
+
+def page_option(command: Callable[..., None]) -> Callable[..., None]:
+    """The option that serves the page beside a command, see ``page_beside``."""
+    return click.option(
+        "--page",
+        type=Count(0, 65535),
+        metavar="PORT",
+        help="Serve `lakehouse page` there, too; 0 for any port that is free.",
+    )(command)
+
+
+@contextmanager
+def page_beside(options: "ProjectOptions", port: int | None) -> Iterator[None]:
+    """The page is served within, beside other work; without a port there is none."""
+    if port is None:
+        yield
+        return
+    require("page")
+    from dbt_lakehouse.commands.page.lake import Lake
+    from dbt_lakehouse.commands.page.server import served
+    from dbt_lakehouse.config.profile import find
+
+    with served(Lake(find(options), options), port) as address:
+        tell(f"the page is at {address}")
+        yield
 
 
 def set_by_signals(stopping: threading.Event) -> threading.Event:

@@ -2,16 +2,24 @@
 
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from dbt_lakehouse.cli.options import Count, needs, project_options, set_by_signals
-from dbt_lakehouse.commands.standard_streams import say
+from dbt_lakehouse.cli.options import (
+    Count,
+    needs,
+    page_beside,
+    page_option,
+    project_options,
+    set_by_signals,
+)
+from dbt_lakehouse.commands.standard_streams import fail, say
 
 if TYPE_CHECKING:
-    from dbt_lakehouse.config.project import Project
+    from dbt_lakehouse.config.project import Project, ProjectOptions
 
 
 @click.command()
@@ -43,6 +51,7 @@ if TYPE_CHECKING:
     help="Port of Spark Connect; 0 for any that is free. Without it, Spark Connect is off."
     " SPARK_CONNECT_AUTHENTICATE_TOKEN is what clients must know.",
 )
+@page_option
 @project_options
 def serve(
     project: "Project",
@@ -51,6 +60,7 @@ def serve(
     users: Path | None,
     keystore: Path | None,
     connect: int | None,
+    page: int | None,
 ) -> None:
     """Answer queries in Spark's SQL, for beeline, JDBC, PyHive and BI tools, until SIGTERM or
     Ctrl-C.
@@ -66,14 +76,50 @@ def serve(
     from dbt_lakehouse.commands.serve.server import serve as answer
     from dbt_lakehouse.spark.session import has_ended
 
+    if page is not None and users is not None:
+        fail("--page asks nobody for a password, as --users has this server do: give one of both")
     access = Access(host, port, users, keystore, connect)
     stopping = threading.Event()
     try:
-        answer(project, access, lambda: set_by_signals(stopping))
+        with page_beside(project.options, page):
+            answer(project, access, lambda: set_by_signals(stopping))
     except (Py4JError, PySparkException, OSError):
         # systemd and timeout send the signal to Spark's JVM too.
         if not (stopping.wait(1) and has_ended(patience=5)):
             raise
+    click.echo("stopped", err=True)
+
+
+@click.command()
+@needs("lake", "page")
+@click.option(
+    "--port",
+    type=Count(0, 65535),
+    default=8088,
+    show_default=True,
+    help="Port; 0 for any that is free.",
+)
+@click.option("--open", "opens", is_flag=True, help="Show it in the browser, too.")
+@partial(project_options, find=lambda options: options)
+def page(options: "ProjectOptions", port: int, opens: bool) -> None:
+    """Serve a page of how the lake stands, on this machine alone, until SIGTERM or Ctrl-C.
+
+    It shows lags, the last cycles and runs, tables and quarantine, as the report does, and renews
+    them. It answers queries, tells why a row is what it is, and takes messages apart. Nothing can
+    be changed by it. Needs no Spark.
+    """
+    import webbrowser
+
+    from dbt_lakehouse.commands.page.lake import Lake
+    from dbt_lakehouse.commands.page.server import served
+    from dbt_lakehouse.config.profile import find
+
+    stopping = set_by_signals(threading.Event())
+    with served(Lake(find(options), options), port) as address:
+        say(address)
+        if opens:
+            webbrowser.open(address)
+        stopping.wait()
     click.echo("stopped", err=True)
 
 

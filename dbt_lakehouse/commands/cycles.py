@@ -24,6 +24,7 @@ from dbt_lakehouse.commands.dbt_commands import (
     failed_nodes,
     run_dbt,
 )
+from dbt_lakehouse.commands.kept_cycles import KeptCycles
 from dbt_lakehouse.commands.liveness import Liveness
 from dbt_lakehouse.commands.models_with_news import models_with_news
 from dbt_lakehouse.commands.stream_lags import StreamLags, tables_of_topics
@@ -39,7 +40,7 @@ from dbt_lakehouse.lake.tables import Table
 from dbt_lakehouse.landing.files import configured_captures
 from dbt_lakehouse.landing.kafka.admin import PartitionLog, read_logs
 from dbt_lakehouse.landing.kafka.positions import TABLE as POSITIONS
-from dbt_lakehouse.landing.stalled import stalled_by
+from dbt_lakehouse.landing.stalled import TopicsStalledError, stalled_by
 from dbt_lakehouse.runs.source_filter import News as Pairs
 from dbt_lakehouse.runs.source_filter import all_pairs
 from dbt_lakehouse.runs.tables import look_at
@@ -174,8 +175,9 @@ class _Cycles:
         project = watched.project
         self._lags: Final = StreamLags(
             HourOfLags(hour_file(target_folder(project.root), project.settings, project.gold)),
-            lambda sentence: tell(f"{now()} {sentence}"),
+            _tell_now,
         )
+        self._kept: Final = KeptCycles(options.command(None)[0], _tell_now)
         self._liveness: Final = Liveness(options.liveness)
         self._upkeep: Final = Upkeep(spark, options.maintain_seconds, self._liveness)
         # What was told of cycles that have built, but not all is well.
@@ -191,7 +193,7 @@ class _Cycles:
         )
         failures = 0
         while not stopping.is_set():
-            began = time.monotonic()
+            began, began_at = time.monotonic(), datetime.now(UTC)
             try:
                 if self._watched.read_again():
                     self._built = None
@@ -214,19 +216,22 @@ class _Cycles:
             except Exception as error:
                 failures += 1
                 self._built = None
-                self._go_on_or_raise(error, failures)
+                self._go_on_or_raise(error, failures, began_at)
             pause = paused(self._options.interval_seconds, failures)
             stopping.wait(max(0.0, pause - (time.monotonic() - began)))
         return self._cycles
 
-    def _go_on_or_raise(self, error: Exception, failures: int) -> None:
+    def _go_on_or_raise(self, error: Exception, failures: int, began_at: datetime) -> None:
         refuse_ended(self._spark, error)
+        results = getattr(getattr(error, "result", None), "results", ())
+        why = None if results else told(error)
+        self._kept.keep(self._watched.project, began_at, results, error=why)
         # A project that is being written is waited for.
         is_final = failures >= FAILURES and not isinstance(error, ProjectError)
         # What is wrong from the start is for who has started it.
         if self._cycles == 0 or is_final:
             raise error
-        tell(f"{now()} cycle failed, {counted(failures, 'time')} in turn: {told(error)}")
+        _tell_now(f"cycle failed, {counted(failures, 'time')} in turn: {told(error)}")
 
     def _maintain(self, stopping: threading.Event) -> None:
         """Maintain tables until there is something else to do."""
@@ -278,8 +283,9 @@ class _Cycles:
 
     def _cycle(self, news: News) -> None:
         """Land and build; what comes behind ``news`` is the next one's. Raises ``DbtError``."""
-        began = time.monotonic()
+        began, began_at = time.monotonic(), datetime.now(UTC)
         self._said, self._landed_to, self._newest = [], news.bronze, None
+        stalled: TopicsStalledError | None = None
         topics = self._topics_with(news)
         before = self._models_of(topics)
         try:
@@ -292,6 +298,7 @@ class _Cycles:
             results, trouble = done.results, ""
         except DbtError as error:
             results, trouble = tolerated(error)
+            stalled = stalled_by(error)
         if not self._has_landed:
             # All others leave the topics to this process.
             raise ConfigurationError(
@@ -300,7 +307,7 @@ class _Cycles:
             )
         # Once: the others go on, whatever becomes of these.
         if trouble and trouble != self._trouble:
-            tell(f"{now()} {trouble}")
+            _tell_now(trouble)
         self._trouble = trouble
         models = [*models_of(results)]
         built = sum(str(each.status) == "success" for each in models)
@@ -309,8 +316,10 @@ class _Cycles:
         if self._newest is not None:
             age = (datetime.now(UTC) - self._newest).total_seconds()
             text += f"; the newest message is {age:,.1f} s old"
-        tell(f"{now()} {text}")
+        _tell_now(text)
         self._cycles += 1
+        troubles = [] if stalled is None else [stalled.sentence]
+        self._kept.keep(self._watched.project, began_at, results, self._said, troubles)
         events = self._events()
         self._built = news._replace(bronze=self._landed_to, events=_snapshot(events))
         if before is None:
@@ -374,6 +383,10 @@ class _Cycles:
         self._lags.landed(rows)
 
 
+def _tell_now(sentence: str) -> None:
+    tell(f"{now()} {sentence}")
+
+
 def paused(interval: float, failures: int) -> float:
     """Seconds from the beginning of a cycle to that of the next, after so many that have failed."""
     return min(interval * 2.0 ** min(failures, 20), max(interval, _LONGEST_PAUSE))
@@ -410,7 +423,8 @@ def tolerated(error: DbtError) -> tuple[Sequence[Any], str]:
     failed = failed_nodes(results)
     tests = [each for each in failed if str(each.status) == "fail"]
     if len(tests) < len(failed):
-        raise DbtError("; ".join(f"{each.node.name}: {each.message}" for each in failed))
+        said = "; ".join(f"{each.node.name}: {each.message}" for each in failed)
+        raise DbtError(said, stalled or error.result)
     if stalled is None and not tests:
         raise error
     sentences = [] if stalled is None else [stalled.sentence]

@@ -50,15 +50,11 @@ def run_dbt(
     Raises ``DbtError``, ``ProjectError`` if all that it had to do was to read the project, and what
     was none of dbt's, an interrupt say, as it is.
     """
-    flags = []
-    for name, value in project.options._asdict().items():
-        if value is not None:
-            flags += [f"--{name.replace('_', '-')}", value]
     # What it has to say of a failure is said below, and stands in its log. It counts who uses it by
     # a file that it leaves, and these are calls of ours.
     ours = ["--log-level", "none", "--no-send-anonymous-usage-stats"]
     runner = dbtRunner(manifest, [] if hear is None else [hear])
-    done = runner.invoke([*ours, *arguments, *flags])
+    done = runner.invoke([*ours, *arguments, *project.options.arguments()])
     if done.success:
         return done.result
     if done.exception is not None and not isinstance(done.exception, _OF_DBT):

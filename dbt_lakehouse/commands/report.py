@@ -33,7 +33,7 @@ def leave(run: Run, project: Project, target: Path) -> Path:
             facts.built = last_hour(hour_file(target, project.settings, project.gold), now)
         except Exception as error:
             facts = of_runs(runs, now)
-            facts.trouble = _told(error)
+            facts.trouble = told(error)
         write_page(facts, path, target)
     except BaseException:
         path.unlink(missing_ok=True)
@@ -41,7 +41,8 @@ def leave(run: Run, project: Project, target: Path) -> Path:
     return path
 
 
-def _told(error: Exception) -> str:
+def told(error: Exception) -> str:
+    """Why a lake could not be read for a page."""
     if isinstance(error, LakehouseError):
         return str(error)
     return without_secrets(f"{type(error).__name__} of its report, a mistake of ours: {error}")

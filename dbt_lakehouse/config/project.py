@@ -30,6 +30,11 @@ class ProjectOptions(NamedTuple):
     target: str | None = None
     vars: str | None = None
 
+    def arguments(self) -> list[str]:
+        """The options on a command line, dbt's or ours."""
+        given = [(name, value) for name, value in self._asdict().items() if value is not None]
+        return [text for name, value in given for text in (f"--{name.replace('_', '-')}", value)]
+
 
 class Project(NamedTuple):
     """A dbt project as far as landing and showing need it."""

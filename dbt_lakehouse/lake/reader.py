@@ -147,6 +147,10 @@ class Reader:
             self._refuse_damage(_SECONDS_BEFORE, _BYTES_BEFORE)
             return self._duck.execute(statements[0])
 
+    def interrupt(self) -> None:
+        """End the query that another thread waits for, which raises what it raises then."""
+        self._duck.interrupt()
+
     @contextmanager
     def explained(self) -> Iterator[None]:
         """Makes of DuckDB's errors, also those of fetching rows, ours with a sentence."""

@@ -41,10 +41,11 @@ def gather(
     period: datetime | None = None,
     *,
     show_payloads: bool = False,
+    examples: int = 1,
 ) -> Facts:
     """All facts of a lake, whose schemas of gold and silver are named, and of runs that are kept,
-    the newest first: of the newest run, or of all in the period since a moment. Raises what reading
-    raises.
+    the newest first: of the newest run, or of all in the period since a moment. So many examples of
+    each group of quarantine are among them. Raises what reading raises.
 
     The reader may be a sparing one.
     """
@@ -64,7 +65,9 @@ def gather(
     facts.newly_quarantined = commits.added_since(quarantined, since)
     if facts.quarantined != 0:
         reader.include(f"{silver}.quarantined_payloads")
-        facts.groups = quarantine(reader, silver, show_payloads=show_payloads).groups
+        facts.groups = quarantine(
+            reader, silver, examples=examples, show_payloads=show_payloads
+        ).groups
     nodes = _nodes(runs)
     of_run = _nodes([run for run in facts.runs if run is facts.run or _is_within(run, period)])
     for name in tables:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
 import jinja2
@@ -73,45 +73,64 @@ def write_page(facts: Facts, path: Path, target: Path) -> None:
 
 def page(facts: Facts, docs: str | None = None) -> str:
     """The HTML of the page; ``docs`` is a link to dbt's documentation."""
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("dbt_lakehouse.report", ""),
+    return (
+        environment("dbt_lakehouse.report")
+        .get_template("page.html.j2")
+        .render(said(facts, docs), live=False)
+    )
+
+
+def environment(*packages: str) -> jinja2.Environment:
+    """The templates of packages, in which a name is looked for in this order."""
+    made = jinja2.Environment(
+        loader=jinja2.ChoiceLoader([jinja2.PackageLoader(each, "") for each in packages]),
         bytecode_cache=_compiled(),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(
+    made.filters.update(
         number=number,
         seconds=seconds,
         iso=iso,
         minute=minute,
-        ago=lambda moment: ago(moment, facts.now),
+        ago=_ago,
         counted=counted,
         shell=shlex.quote,
     )
+    return made
+
+
+@jinja2.pass_context
+def _ago(context: jinja2.runtime.Context, moment: datetime | None) -> str:
+    return ago(moment, context["facts"].now)
+
+
+def said(facts: Facts, docs: str | None = None) -> dict[str, Any]:
+    """What the template of the page is given."""
     tables = (*facts.gold, *facts.others, *facts.rest)
-    by_table = _tests_by_table(facts)
-    return environment.get_template("page.html.j2").render(
-        facts=facts,
+    by_table, run = _tests_by_table(facts), facts.run
+    return {
+        "facts": facts,
         # Names may hold what no id and no address can.
-        ids={table.name: f"table-{place}" for place, table in enumerate(tables)},
-        tests_by_table=by_table,
-        tables_of=_tables_of(by_table),
-        choices=_choices(facts, [name for _, name, _ in by_table]),
-        run=facts.run,
-        verdict=verdict(facts),
-        trends=trends(facts),
-        meanings=findings.lines(),
-        codes=findings.CODES,
-        troubled=[test for test in facts.tests if test.is_failure or test.status in WARNED],
-        passed=sum(test.status == "pass" for test in facts.tests),
-        broken=facts.failures,
-        tested=facts.runs[0] if facts.runs and facts.runs[0] is not facts.run else None,
-        skipped=[] if facts.run is None else [n for n in facts.run.nodes if n.status == "skipped"],
-        docs=None if docs is None else partial(_address, docs),
-        docs_home=docs,
-    )
+        "ids": {table.name: f"table-{place}" for place, table in enumerate(tables)},
+        "tests_by_table": by_table,
+        "tables_of": _tables_of(by_table),
+        "choices": _choices(facts, [name for _, name, _ in by_table]),
+        "run": run,
+        "verdict": verdict(facts),
+        "trends": trends(facts),
+        "meanings": findings.lines(),
+        "codes": findings.CODES,
+        "troubled": [test for test in facts.tests if test.is_failure or test.status in WARNED],
+        "passed": sum(test.status == "pass" for test in facts.tests),
+        "broken": facts.failures,
+        "tested": facts.runs[0] if facts.runs and facts.runs[0] is not run else None,
+        "skipped": [] if run is None else [n for n in run.nodes if n.status == "skipped"],
+        "docs": None if docs is None else partial(_address, docs),
+        "docs_home": docs,
+    }
 
 
 def _compiled() -> jinja2.BytecodeCache | None:

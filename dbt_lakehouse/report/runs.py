@@ -18,6 +18,8 @@ from dbt_lakehouse.redaction import without_secrets
 
 # Of the files in dbt's folder of artifacts.
 _FOLDER: Final = "report"
+CYCLES: Final = "stream/cycles"
+"""The folder there of the cycles of a stream, which are runs too, and many."""
 # A run an hour, for a week.
 RUNS_KEPT: Final = 200
 # On a page of one run.
@@ -199,27 +201,27 @@ def _cell(value: Any) -> str:
     return text if len(text) <= _WIDTH else f"{text[: _WIDTH - 3]}..."
 
 
-def keep(target: Path, run: Run) -> None:
+def keep(target: Path, run: Run, folder: str = _FOLDER, most: int = RUNS_KEPT) -> None:
     """Keep what is known of a run in dbt's folder of artifacts, and forget the oldest."""
-    folder = target / _FOLDER
-    folder.mkdir(parents=True, exist_ok=True)
+    place = target / folder
+    place.mkdir(parents=True, exist_ok=True)
     name = f"{run.started_at:%Y%m%dT%H%M%S.%f}-{re.sub(r'[^0-9A-Za-z-]', '', run.invocation_id)}"
-    written = folder / f".{name}"
+    written = place / f".{name}"
     written.write_bytes(msgspec.json.encode(run))
-    os.replace(written, folder / f"{name}.json")
-    for file in sorted(folder.glob("*.json"))[:-RUNS_KEPT]:
+    os.replace(written, place / f"{name}.json")
+    for file in sorted(place.glob("*.json"))[:-most]:
         file.unlink(missing_ok=True)
 
 
-def kept(target: Path, gold: str, most: int = RUNS_SHOWN) -> list[Run]:
+def kept(target: Path, gold: str, most: int = RUNS_SHOWN, folder: str = _FOLDER) -> list[Run]:
     """The newest of the runs of this gold that are kept, the newest first; what another version has
     written is passed over.
     """
-    return list(islice(_read(target, gold), most))
+    return list(islice(_read(target / folder, gold), most))
 
 
-def _read(target: Path, gold: str) -> Iterator[Run]:
-    for file in sorted((target / _FOLDER).glob("*.json"), reverse=True):
+def _read(folder: Path, gold: str) -> Iterator[Run]:
+    for file in sorted(folder.glob("*.json"), reverse=True):
         with suppress(OSError, msgspec.DecodeError):
             run = msgspec.json.decode(file.read_bytes(), type=Run)
             if run.gold == gold:

@@ -19,6 +19,7 @@ SHARING: Final = {
     "demo": (
         *("test_demo_build", "test_mistakes", "test_notebook", "test_pages_in_browser"),
         *("test_lake_copies", "test_query_page", "test_serve", "test_sql", "test_status"),
+        "test_page",
     ),
     "kafka": ("test_kafka_batch", "test_kafka_stream", "test_kafka_trouble", "test_cycles"),
     "rows": (

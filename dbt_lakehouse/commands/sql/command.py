@@ -1,13 +1,16 @@
 """One query, from the command line or standard input."""
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 from dbt_lakehouse.commands.sql.output import UNBOUNDED, Rows, Screen, Write, write_rows
-from dbt_lakehouse.errors import ConfigurationError
+from dbt_lakehouse.errors import ConfigurationError, LakehouseError
 from dbt_lakehouse.lake.reader import Reader
+
+_AGAIN_SECONDS: Final = 0.1
 
 
 @contextmanager
@@ -17,6 +20,32 @@ def answered(reader: Reader, sql: str, limit: int | None = None) -> Iterator[Row
     """
     with reader.explained():
         yield Rows(reader.query(sql), limit)
+
+
+@contextmanager
+def within(reader: Reader, seconds: float) -> Iterator[None]:
+    """Ends a query within that takes longer. Raises ``ConfigurationError`` then."""
+    done, is_over = threading.Event(), threading.Event()
+
+    def end() -> None:
+        if done.wait(seconds):
+            return
+        is_over.set()
+        # Between two queries there is nothing to interrupt.
+        while not done.wait(_AGAIN_SECONDS):
+            reader.interrupt()
+
+    thread = threading.Thread(target=end, name="time limit", daemon=True)
+    thread.start()
+    try:
+        yield
+    except (LakehouseError, KeyboardInterrupt) as error:
+        if not is_over.is_set():
+            raise
+        raise ConfigurationError(f"there was no answer within {seconds:.0f} s") from error
+    finally:
+        done.set()
+        thread.join()
 
 
 def rows_of(reader: Reader, sql: str) -> list[tuple[Any, ...]]:

@@ -1,6 +1,7 @@
 """What `lakehouse why` tells."""
 
 from dataclasses import dataclass, field
+from decimal import Decimal
 from enum import StrEnum
 from typing import Any, Final
 
@@ -110,6 +111,14 @@ class Told:
         return self.operation == "delete" and said == "tombstone"
 
     @property
+    def said(self) -> str:
+        """What its message says, for people."""
+        if self.decoded is None:
+            return _MESSAGES[Found(self.message)]
+        shown = {name: value for name, value in self.decoded.items() if name in _SHOWN}
+        return _json(shown).decode()
+
+    @property
     def story(self) -> str:
         """What became of it, for people."""
         remarks = [FATES[self.fate]]
@@ -151,7 +160,7 @@ class Answer:
 
     def text(self) -> str:
         """For people."""
-        lines = [printable(f"{self.table} {cell(self.key)}: {self._verdict()}")]
+        lines = [printable(f"{self.table} {cell(self.key)}: {self.verdict}")]
         lines += [f"DIFFERENT: {printable(each)}" for each in self.differences]
         if self.row is not None:
             width = max(map(len, self.row))
@@ -163,11 +172,13 @@ class Answer:
             lines += ["", f"{counted(len(self.events), 'event')} in the order of the log:"]
             lines += [table_text(_HEADER, [_line(each) for each in self.events]).rstrip()]
             lines += ["", "what their messages say:"]
-            lines += [printable(f"  {each.place}: {_decoded(each)}") for each in self.events]
+            lines += [printable(f"  {each.place}: {each.said}") for each in self.events]
         lines += [printable(f"note: {each}") for each in self.notes]
         return "\n".join(lines)
 
-    def _verdict(self) -> str:
+    @property
+    def verdict(self) -> str:
+        """Whether there is a row, and why."""
         decisive = next((each for each in self.events if each.decides), None)
         place = "" if decisive is None else decisive.place
         if self.reason is Reason.LIVE:
@@ -209,8 +220,6 @@ def _line(event: Told) -> list[Any]:
     ]
 
 
-def _decoded(event: Told) -> str:
-    if event.decoded is None:
-        return _MESSAGES[Found(event.message)]
-    shown = {name: value for name, value in event.decoded.items() if name in _SHOWN}
-    return _json(shown).decode()
+def decoded(text: str) -> Answer:
+    """What ``Answer.json`` has made of an answer. Raises ``msgspec.DecodeError``."""
+    return msgspec.json.Decoder(Answer, float_hook=Decimal).decode(text)

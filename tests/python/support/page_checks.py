@@ -53,7 +53,7 @@ _WIDE: Final = """
 })()
 """
 _STOPS: Final = """
-[...document.querySelectorAll('a[href], button, input, select, summary, [tabindex="0"]')]
+[...document.querySelectorAll('a[href], button, input, select, summary, textarea, [tabindex="0"]')]
   .filter(each => each.checkVisibility() && !each.disabled)
 """
 _FOCUSED: Final = f"""

@@ -12,12 +12,14 @@ from io import StringIO
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from urllib.request import urlopen
 
 import pytest
 import yaml
 from commands import lakehouse, wait_until
 from kafka_topics import Kafka, Outgoing
 from lakes import Lake, Rows, copy_project
+from report_pages import Page
 from small_messages import order
 from streams import MINUTE, ORDERS, START
 
@@ -93,6 +95,14 @@ def orders(lake: Lake, columns: Sequence[str] = ("order_id", "status")) -> Rows:
     return sorted(found, key=lambda row: int(row["order_id"]))
 
 
+def page_of(said: str) -> Page:
+    """The page that is served beside the cycles."""
+    found = re.search("the page is at (http://127.0.0.1:[0-9]+/)", said)
+    assert found is not None
+    with urlopen(found[1]) as answer:
+        return Page(answer.read().decode())
+
+
 def status(lake: Lake, *places: str) -> Any:
     """What `lakehouse status` says of the topic of orders."""
     with pytest.MonkeyPatch.context() as environment, redirect_stdout(StringIO()) as out:
@@ -117,7 +127,7 @@ def test_gold_follows_kafka_in_one_process(lake: Lake, kafka: Kafka, tmp_path: P
     declared, alive = log.read_text(), tmp_path / "alive"
     places = ("--project-dir", str(lake.project), "--profiles-dir", f"{lake.project}/profiles")
     chosen = ("-s", "+orders paid_orders +returns", "--maintain-every", "0.1")
-    options = (*BUILDS, *chosen, "--liveness", str(alive), *places)
+    options = (*BUILDS, *chosen, "--liveness", str(alive), "--page", "0", *places)
     with lakehouse(lake, *options, topics=topics, captures=[]) as running:
         running.wait_for("kafka: landed 4 messages; topic cycles-not-there can't go on; built ")
         wait_until(alive.exists, "the file is touched")
@@ -145,6 +155,15 @@ def test_gold_follows_kafka_in_one_process(lake: Lake, kafka: Kafka, tmp_path: P
         # A project that can't be read is told of, and waited for.
         log.write_text("{{ change_log(")
         running.wait_for("cycle failed, 1 time in turn: dbt parse: model orders_changes")
+        page = page_of(running.said)
+        (runs,) = (each for each in page.all("section") if each.attributes["id"] == "runs")
+        cells = [[each.text for each in row.all("td")] for row in runs.all("tr")[1:]]
+        assert all(row[0].startswith("dbt run, by stream --build") for row in cells)
+        # By now a second one may have failed.
+        assert [row[1:3] for row in cells[-3:]] == [["failed", "-"], ["good", "2"], ["good", "3"]]
+        assert "dbt parse: model orders_changes" in cells[0][5]
+        (lags,) = (each for each in page.all("details") if "From Kafka to gold" in each.text)
+        assert ORDERS in lags.text
         contract.write_text(contract.read_text().replace("name: note", "name: remark"))
         log.write_text(declared.replace('"note":', '"remark":'))
         wait_until(lambda: "remark" in orders(lake, ("order_id", "remark"))[0], "it has the column")

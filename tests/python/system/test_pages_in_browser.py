@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 from lakes import Lake
+from live_pages import page_of
 from page_checks import open_all, pale_texts, too_wide, walk
 from test_report import hostile_facts
 
+from dbt_lakehouse.commands.page.server import served
 from dbt_lakehouse.report.gather import gather
 from dbt_lakehouse.report.page import write_page
 from dbt_lakehouse.report.runs import kept
@@ -53,20 +55,28 @@ def failed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "report.html"
 
 
-@pytest.fixture(params=["good", "failed"])
-def page(request: pytest.FixtureRequest) -> Path:
-    """Each of both."""
-    found: Path = request.getfixturevalue(request.param)
-    return found
+@pytest.fixture(scope="module")
+def live(demo: Lake, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of the live page of the demo's lake."""
+    with served(page_of(demo, tmp_path_factory.mktemp("live")), 0) as address:
+        yield address
+
+
+@pytest.fixture(params=["good", "failed", "live"])
+def page(request: pytest.FixtureRequest) -> str:
+    """The address of each of them."""
+    found: Path | str = request.getfixturevalue(request.param)
+    return found.as_uri() if isinstance(found, Path) else found
 
 
 def is_quiet(browser: Browser) -> None:
     assert browser.complaints() == []
-    assert browser.requests() == []
+    own = browser.evaluate("location.protocol == 'http:' ? [`${location.origin}/live.js`] : []")
+    assert browser.requests() == own
 
 
-def test_a_report_can_be_read(browser: Browser, page: Path) -> None:
-    browser.open(page.as_uri())
+def test_a_report_can_be_read(browser: Browser, page: str) -> None:
+    browser.open(page)
     papers = {}
     for is_open, (width, dark) in product((False, True), LOOKS):
         browser.look(width, 900, dark=dark)
@@ -86,15 +96,15 @@ def test_no_column_is_cut_off_on_a_small_laptop(browser: Browser, good: Path) ->
     assert browser.evaluate(f"{table}.scrollWidth <= {table}.clientWidth")
 
 
-def test_a_report_by_keyboard(browser: Browser, page: Path) -> None:
+def test_a_report_by_keyboard(browser: Browser, page: str) -> None:
     """Tab leads to all that can be followed, opened or scrolled, in the order of the page."""
     browser.look(WIDE, 900, dark=False)
-    browser.open(page.as_uri())
+    browser.open(page)
     stops = walk(browser)
     assert [stop["place"] for stop in stops] == [*range(len(stops))]
     assert [stop for stop in stops if not (stop["outlined"] and stop["seen"])] == []
     assert {"A", "SUMMARY", "DIV"} <= {stop["tag"] for stop in stops}
-    browser.open(page.as_uri())
+    browser.open(page)
     browser.press("Tab")
     browser.press("Enter")
     assert browser.evaluate("document.activeElement.id") == "main"
@@ -103,9 +113,9 @@ def test_a_report_by_keyboard(browser: Browser, page: Path) -> None:
     assert browser.evaluate("document.querySelector('#tests details').open")
 
 
-def test_a_report_by_screen_reader(browser: Browser, page: Path) -> None:
+def test_a_report_by_screen_reader(browser: Browser, page: str) -> None:
     browser.look(WIDE, 900, dark=False)
-    browser.open(page.as_uri())
+    browser.open(page)
     open_all(browser)
     roles = browser.roles()
     names: dict[str, list[str]] = {}
@@ -126,10 +136,42 @@ def test_a_report_by_screen_reader(browser: Browser, page: Path) -> None:
         "link",
         "DisclosureTriangle",
         "columnheader",
+        *("textbox", "button", "checkbox"),
     ):
-        assert all(names[role]), role
+        assert all(names.get(role, ())), role
     assert "Gold" in names["table"]
     assert len(set(names["figure"])) == len(names["figure"])
+
+
+def test_a_live_page_is_asked_by_keyboard(browser: Browser, live: str) -> None:
+    browser.look(NARROW, 900, dark=True)
+    browser.open(live)
+    browser.evaluate("document.querySelector('#query').value = 'select order_id from orders'")
+    browser.evaluate("document.querySelector('#query').focus()")
+    browser.press("Tab")
+    browser.press("Enter")
+    browser.wait_for("location.pathname == '/sql' && document.querySelectorAll('td').length == 36")
+    assert too_wide(browser) == [] and pale_texts(browser) == []
+    roles = {(each.role, each.name) for each in browser.roles()}
+    assert {("heading", "Answer"), ("region", "Rows"), ("columnheader", "order_id")} <= roles
+    assert ("textbox", "Query") in roles
+    assert browser.complaints() == []
+
+
+def test_a_live_page_is_renewed_but_for_what_holds_the_focus(browser: Browser, live: str) -> None:
+    browser.open(live)
+    for focused, shown in (("#query", True), ("#runs .scroll", False)):
+        browser.evaluate("document.querySelector('#runs-title').textContent = 'old'")
+        browser.evaluate(f"document.querySelector('{focused}').focus()")
+        browser.evaluate("renew()")
+        assert browser.evaluate("document.querySelector('#runs-title').textContent == 'Runs'") == (
+            shown
+        )
+        assert browser.evaluate(f"document.activeElement.matches('{focused}')")
+    browser.evaluate("document.querySelector('#renewed').click()")
+    browser.evaluate("document.querySelector('#query').focus()")
+    browser.evaluate("renew()")
+    assert browser.evaluate("document.querySelector('#runs-title').textContent") == "old"
 
 
 def test_what_is_chosen_hides_all_else(browser: Browser, good: Path) -> None:

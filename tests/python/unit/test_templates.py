@@ -143,7 +143,6 @@ def gold_statements(fold: Fold) -> Iterator[tuple[str, dict[str, Any]]]:
                 "position_type": fold.position_type,
             },
         )
-        yield "truncates", {"truncates": found, "several_sources": fold.several_sources}
         if found:
             yield (
                 "unread_keys",

@@ -1,0 +1,177 @@
+"""What the page reads: the lake without Spark, and what runs and cycles have left in dbt's folder.
+
+Whatever is asked, nothing is written. Facts of the lake are read at most every few seconds, however
+many look at them, and one question is answered at a time.
+"""
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import msgspec
+
+from dbt_lakehouse.commands.report import told
+from dbt_lakehouse.commands.sql.command import answered, within
+from dbt_lakehouse.config.profile import Place
+from dbt_lakehouse.config.project import ProjectOptions, target_folder
+from dbt_lakehouse.errors import ConfigurationError, LakehouseError, ReadError
+from dbt_lakehouse.lags import hour_file, last_hour
+from dbt_lakehouse.lake.catalog import entries
+from dbt_lakehouse.lake.reader import Reader
+from dbt_lakehouse.report.facts import Facts, of_runs
+from dbt_lakehouse.report.gather import gather
+from dbt_lakehouse.report.runs import CYCLES, RUNS_SHOWN, kept
+from dbt_lakehouse.texts import counted
+
+if TYPE_CHECKING:
+    from dbt_lakehouse.commands.why.report import Answer
+
+ROWS: Final = 1_000
+"""Of a query, so many are shown."""
+SECONDS: Final = 30.0
+"""So long an answer may take, of the lake alone."""
+# With dbt, which has the project to read.
+_SECONDS_OF_DBT: Final = 120.0
+# Of each code and topic of quarantine, so many of the newest are shown.
+_EXAMPLES: Final = 5
+_FRESH_SECONDS: Final = 5.0
+# What it tells beside what is: numbers since then, or since the newest run if that is older.
+_SPAN: Final = timedelta(hours=1)
+
+
+class Answered(NamedTuple):
+    """The rows of a query, as far as they are shown."""
+
+    names: Sequence[str]
+    numeric: Sequence[bool]
+    rows: Sequence[Sequence[Any]]
+    told: str
+    """How many there are, and how long it took."""
+
+
+class Lake:
+    """A lake that is looked at. ``options`` lead other commands to the same project."""
+
+    def __init__(self, place: Place, options: ProjectOptions) -> None:
+        self.place: Final = place
+        self._options: Final = options
+        self._looking: Final = threading.Lock()
+        self._facts: Facts | None = None
+        self._asking: Final = threading.Lock()
+        self._kept: Reader | None = None
+
+    def facts(self) -> Facts:
+        """How it stands, with what is wrong if it can't be read."""
+        with self._looking:
+            now = datetime.now(UTC)
+            if self._facts is None or (now - self._facts.now).total_seconds() > _FRESH_SECONDS:
+                self._facts = self._look(now)
+            return self._facts
+
+    def _look(self, now: datetime) -> Facts:
+        place, target = self.place, target_folder(self.place.root)
+        runs = [*kept(target, place.gold), *kept(target, place.gold, folder=CYCLES)]
+        runs.sort(key=lambda run: run.started_at, reverse=True)
+        since = min([now - _SPAN, *(run.started_at for run in runs[:1])])
+        try:
+            reader = Reader(place.settings, place.gold, sparing=True)
+            facts = gather(reader, place.gold, place.silver, runs, now, since, examples=_EXAMPLES)
+        # The next look may do better, whatever it is.
+        except Exception as error:
+            facts = of_runs(runs, now, since)
+            facts.period = []
+            facts.trouble = told(error)
+        facts.project = place.project
+        facts.period = (facts.period or [])[:RUNS_SHOWN]
+        facts.built = last_hour(hour_file(target, place.settings, place.gold), now)
+        return facts
+
+    def tables(self) -> list[str]:
+        """The tables of gold; none if the lake can't be read."""
+        try:
+            found = entries(self.place.settings)
+        except LakehouseError:
+            return []
+        return sorted(
+            each.name for each in found if each.schema == self.place.gold and not each.is_view
+        )
+
+    def rows(self, query: str) -> Answered:
+        """The rows of a query. Raises ``ConfigurationError``, and what reading raises."""
+        began = time.monotonic()
+        with self._reader() as reader, answered(reader, query, ROWS + 1) as rows:
+            found = list(rows.values())
+            numeric = rows.numeric
+        is_more = len(found) > ROWS
+        number = f"the first {ROWS:,} rows of more" if is_more else counted(len(found), "row")
+        took = f"{number}, in {time.monotonic() - began:.2f} s"
+        return Answered(rows.names, numeric, found[:ROWS], took)
+
+    def explained(self, topic: str, partition: int | None, offset: int) -> str:
+        """A message that has landed, taken apart. Raises ``UnusablePayloadError``, and what reading
+        raises.
+        """
+        from dbt_lakehouse.commands.explain.command import explain
+        from dbt_lakehouse.commands.explain.landed import from_bronze
+        from dbt_lakehouse.commands.explain.nodes import Limits
+
+        other_events = f"{self.place.silver}.other_events"
+        with self._reader() as reader:
+            message = from_bronze(reader, other_events, topic, partition, offset)
+        parts = (message.key, message.value, Limits(), message.told, message.headers)
+        return explain(*parts).text()
+
+    def why(self, table: str, key: str) -> "Answer":
+        """Why a row is what it is. dbt, which reads the models for it, has a process of its own:
+        this one may be that of a stream, which runs dbt too.
+
+        Raises ``ConfigurationError``.
+        """
+        from dbt_lakehouse.commands.why.report import decoded
+
+        if table not in self.tables():
+            raise ConfigurationError(f"{table!r} is no table of {self.place.gold}")
+        # `-`: no process list has a key.
+        command = ["why", "--json", f"--table={table}", "--key=-", *self._options.arguments()]
+        try:
+            done = subprocess.run(
+                [sys.executable, "-m", "dbt_lakehouse.cli", *command],
+                # On one line, as the command reads keys.
+                input=key.replace("\r", " ").replace("\n", " "),
+                capture_output=True,
+                encoding="utf-8",
+                env={**os.environ, "PYTHONUTF8": "1"},
+                timeout=_SECONDS_OF_DBT,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise ConfigurationError(
+                f"there was no answer within {_SECONDS_OF_DBT:.0f} s: `lakehouse why` has no limit"
+            ) from error
+        try:
+            return decoded(done.stdout)
+        except msgspec.DecodeError as error:
+            raise ConfigurationError(done.stderr.strip().removeprefix("lakehouse: ")) from error
+
+    @contextmanager
+    def _reader(self) -> Iterator[Reader]:
+        """The lake as it is now, for one question, which ends after ``SECONDS``."""
+        with self._asking:
+            try:
+                if self._kept is None:
+                    place = self.place
+                    self._kept = Reader(place.settings, place.gold, root=place.root)
+                else:
+                    self._kept.refresh()
+                with within(self._kept, SECONDS):
+                    yield self._kept
+            except ReadError:
+                # What could not be read may be there again for another one.
+                self._kept = None
+                raise
