@@ -107,11 +107,13 @@ class ChangeLog(Building):
         self._count_ties()
         if doubt := self._doubt_of_keys():
             doubts.append(doubt)
-        if "order_by" in self.rows.log:
-            places = SourcePlaces(self.lake, self.this)
+        places = SourcePlaces(self.lake, self.this) if "order_by" in self.rows.log else None
+        if places is not None:
             doubts += places.settle(anew=not run.is_incremental)
         KeyUpdates(self.lake, self.this, self.rows).take_over_values()
         self._follow_widening()
+        if places is not None:
+            places.keep()
         return built._replace(doubts=doubts)
 
     def _brought_up(self) -> Built:

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from dbt_lakehouse.build.lake import Lake
 from dbt_lakehouse.build.templates import render
+from dbt_lakehouse.lake.tables import Table
 from dbt_lakehouse.runs.model_run import SOURCE_PLACES
 from dbt_lakehouse.texts import counted
 
@@ -41,31 +42,40 @@ class SourcePlaces:
     def __init__(self, lake: Lake, this: Any) -> None:
         self._lake: Final = lake
         self._this: Final = this
+        self._newest: dict[str, str] = {}
 
     def settle(self, *, anew: bool) -> list[str]:
         """Give places to the rows that nobody has looked at yet, and say what is wrong with those
         that they have. ``anew``: whether the table was made anew.
         """
-        table = self._lake.catalog.look_at(self._this)
-        assert table is not None
+        table = self._table()
         kept = {} if anew else json.loads(table.properties.get(SOURCE_PLACES) or "{}")
         sequence, newest = kept.get("sequence", 0), kept.get("newest", {})
+        self._newest = newest
         if table.sequence <= sequence:
             return []
         rows = f"(select * from {self._this} where _last_updated_sequence_number > {sequence})"
         found = [Found(**row) for row in self._lake.sql.query(render("source_places", rows=rows))]
         if any(each.placeless for each in found):
+            # What the run has appended is no other command's.
+            self._lake.runs.run_of(self._this).seen = table.snapshot
             own = self._lake.catalog.pinned_own(self._this)
             statement = render("fill_source_places", table=self._this, own=own)
             self._lake.commits.change(self._this, statement)
-        now = self._lake.catalog.look_at(self._this)
-        assert now is not None
-        places = newest_places(newest, found)
-        kept = {"sequence": now.sequence, "newest": places}
-        self._lake.catalog.set_properties(
-            self._this, {SOURCE_PLACES: json.dumps(kept, sort_keys=True)}
-        )
+        self._newest = newest_places(newest, found)
         return doubts(str(self._this), newest, found)
+
+    def keep(self) -> None:
+        """Note that all rows were looked at, those too that the run has changed since."""
+        table = self._table()
+        kept = json.dumps({"sequence": table.sequence, "newest": self._newest}, sort_keys=True)
+        if table.properties.get(SOURCE_PLACES) != kept:
+            self._lake.catalog.set_properties(self._this, {SOURCE_PLACES: kept})
+
+    def _table(self) -> Table:
+        table = self._lake.catalog.look_at(self._this)
+        assert table is not None
+        return table
 
 
 def newest_places(newest: Mapping[str, str], found: Sequence[Found]) -> dict[str, str]:

@@ -235,7 +235,7 @@ def rows_of(lake: RowLake) -> dict[str, list[Row]]:
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
     folder = tmp_path_factory.mktemp("deleted")
-    project = small_project(folder / "project")
+    project = small_project(folder / "project", quarantine=True)
     for source in SOURCES:
         add_change_log(project, source)
         add_gold(project, gold_of(source))

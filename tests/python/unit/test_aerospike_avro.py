@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from dbt_lakehouse.commands.explain.guess import guess
 from dbt_lakehouse.commands.generate.profile import Position, TopicProfile
+from dbt_lakehouse.commands.generate.scan import format_of
 from python_udfs.aerospike import flat_json
 from python_udfs.aerospike.avro import decode
 from python_udfs.core.events import Event
@@ -441,6 +442,8 @@ def test_the_format_is_guessed() -> None:
         for key in (None, message(KEY_SCHEMA, ABOUT, KEY_ID)):
             assert guess(key, value).format == "aerospike_avro"
     assert guess(None, write()[:-1]).format == "aerospike_avro"
+    topic = [(None, write()), (None, message(DELETE_SCHEMA, DELETE, DELETE_ID))]
+    assert format_of(topic) == "aerospike_avro"
 
 
 def test_columns_have_the_types_that_were_shipped() -> None:
