@@ -153,8 +153,8 @@ def backup(project: Project, target: Path) -> Backup:
         return _backup(project, settings, catalog, folder)
     except OSError as error:
         raise WriteError(
-            f"the backup {folder} can't be written: {error.strerror or error}; what is there of it"
-            " is no lake, delete it"
+            f"the backup {folder} can't be written: {error.strerror or error}; the part that is"
+            " there is no lake, so delete it"
         ) from error
 
 

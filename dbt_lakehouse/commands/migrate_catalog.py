@@ -196,8 +196,8 @@ def _refuse_others(old: _Catalog, new: _Catalog) -> list[Any]:
             continue
         if state.chain:
             raise ConfigurationError(
-                f"{new.address} has another table {name}: move to an empty catalog, or drop what"
-                " is there"
+                f"{new.address} has another table {name}: move to an empty catalog, or drop that"
+                " table"
             )
         never_written.append(tables[name])
     return never_written

@@ -15,6 +15,7 @@ from dbt.config.project import Project
 from dbt_lakehouse.config.topics import topic_rules
 from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.telling import tell
+from dbt_lakehouse.texts import did_you_mean
 
 _MOMENT: Final = re.compile(
     r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d([.]\d{1,6})?)?(Z|[+-]\d\d:\d\d)?)?", re.ASCII
@@ -64,7 +65,7 @@ def require_topics(variables: Mapping[str, Any]) -> None:
     if variables.get("topics") is None:
         given = [str(name) for name in variables if name not in _SETTINGS]
         near = difflib.get_close_matches("topics", given, 1)
-        question = f" (is it meant by vars.{near[0]}?)" if near else ""
+        question = f" (did you mean it by vars.{near[0]}?)" if near else ""
         raise ConfigurationError(
             f"vars.topics is missing in dbt_project.yml{question}: a list that says of each topic"
             " which format it has, like [{topic: name, format: debezium_json}], which"
@@ -85,10 +86,9 @@ def unknown(variables: Mapping[str, Any], folders: Iterable[Path]) -> list[str]:
     asked = {name for each in files for name in _ASKED.findall(each.read_text(errors="replace"))}
     sentences = []
     for name in sorted(names - asked):
-        near = difflib.get_close_matches(name, _SETTINGS, 1)
-        question = f": is it {near[0]}?" if near else ""
         sentences.append(
-            f"vars.{name}: no setting has this name, and no model asks for it{question}"
+            f"vars.{name}: no setting has this name, and no model asks for it"
+            f"{did_you_mean(name, _SETTINGS)}"
         )
     return sentences
 

@@ -346,7 +346,7 @@ def doubt(log: Mapping[str, Any], found: Mapping[str, Any], owner: str) -> str:
     listed = ", ".join(f'"{name}"' for name in fields)
     place = f"topic {found['topic']}, partition {found['partition']}, offset {found['offset']}"
     return (
-        f"{owner}: ({_shown(fields)}) seems to be no key of its rows, so rows are missing here:"
+        f"{owner}: ({_shown(fields)}) doesn't seem to identify its rows, so rows are missing here:"
         f" {counted(found['keys'], 'key')} had another row inserted while one was there, such as"
         f" that of {place}. Is it Debezium's message.key.columns? `lakehouse generate --topic"
         f" {found['topic']} --key COLUMN,...` declares the key of the rows; if it is their key,"

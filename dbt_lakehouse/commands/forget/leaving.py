@@ -128,7 +128,7 @@ def _refuse_outdated(spark: SparkSession, pipeline: Pipeline) -> None:
     """
     if not spark.sql(not_meant).isEmpty() or not spark.sql(not_gone).isEmpty():
         raise OutdatedError(
-            "today's decoders read payloads that hold this key otherwise than the tables have them:"
+            "today's decoders give other events for payloads of this key than the tables have:"
             " `dbt run --full-refresh`, then forget again"
         )
 

@@ -157,10 +157,10 @@ def shipped_key(
         if doubt is not None:
             own = ",".join(newest)
             raise GenerateError(
-                f"its messages have the key {', '.join(newest)}, which seems to be none of its"
-                f" rows: {doubt}. Say which key its rows have:"
+                f"its messages have the key {', '.join(newest)}, which doesn't seem to"
+                f" identify its rows: {doubt}. Name the key of its rows:"
                 f" {_how_to_give(table_id, profile, is_only_table, newest)}. --key {own} takes the"
-                " messages' all the same"
+                " messages' key anyway"
             )
         if note := rekey.hint(profile, newest):
             outcome.notes.append(note)
@@ -180,8 +180,8 @@ def shipped_key(
     if is_hbase(profile):
         return [HBASE_KEY]
     raise GenerateError(
-        f"its messages have no key: give {_how_to_give(table_id, profile, is_only_table)}. Of a"
-        " table without any, write the change log by hand, with keyless=true: docs/add-a-table.md"
+        f"its messages have no key: give {_how_to_give(table_id, profile, is_only_table)}. If"
+        " its rows have none, write the change log by hand, with keyless=true: docs/add-a-table.md"
     )
 
 

@@ -50,8 +50,8 @@ class Rekeying:
             doubt = None if _is_certain(log, fields) else self._doubt(fields)
             if doubt is not None:
                 outcome.notes.append(
-                    f"{', '.join(fields)} seems to be no key of its rows: {doubt}. Say which they"
-                    " have: --key COLUMN,..."
+                    f"{', '.join(fields)} doesn't seem to identify its rows: {doubt}. Name"
+                    " their key: --key COLUMN,..."
                 )
                 return log, []
         if {*fields} == {*log.key_fields}:
@@ -59,8 +59,8 @@ class Rekeying:
         masked = [each.column for each in log.entries.values() if each.is_masked]
         if masked:
             raise GenerateError(
-                f"{log.path.name} has masked columns ({', '.join(masked)}), which its key is not"
-                " written anew beside, lest a mask be lost: change the key by hand"
+                f"{log.path.name} has masked columns ({', '.join(masked)}), and generate changes"
+                " no key beside those, so that no mask is lost: change the key by hand"
             )
         new = rekey.rekeyed(log, fields, self.profile)
         self._refuse_choice(new)

@@ -212,8 +212,8 @@ class Writer:
         short = naming.shortest(table_id, min(profile.topics))
         if self._name is None and name != short:
             outcome.notes.append(
-                f"it is not called {short}, for another table in bronze or another model is, or SQL"
-                " keeps that name for itself; --name gives it another"
+                f"it is not called {short}, because another table in bronze or another model has"
+                " that name, or SQL reserves it; --name sets another"
             )
         self._files.write_new(
             {
@@ -297,8 +297,8 @@ class Writer:
                 if column in guessed and entry.type == "string" and not seen.values.utf8:
                     retyped[column] = "binary"
                     outcome.notes.append(
-                        f"{column} was taken for text, and has other bytes by now. They were null"
-                        " before, in _misfits"
+                        f"{column} was taken for text, and has binary values by now. Before, they"
+                        " were null, and in _misfits"
                     )
                 continue
             is_key = column in log.key
@@ -313,7 +313,8 @@ class Writer:
                 retyped[column] = both if types.fits(both, seen.values) else wanted
                 outcome.notes.append(
                     f"{column} was guessed to be {entry.type}, and has other values by now:"
-                    f" {retyped[column]} holds them all. They were null before, in _misfits"
+                    f" {retyped[column]} holds them all. Before, they were null, and in"
+                    " _misfits"
                 )
                 continue
             if has in declared or (not fits and both != "string" and types.fits(both, seen.values)):

@@ -76,8 +76,8 @@ class Access(NamedTuple):
     def _check_connect(self, port: int) -> None:
         if self.users is not None and not os.environ.get(CONNECT_TOKEN):
             raise ConfigurationError(
-                f"the environment variable {CONNECT_TOKEN} is not set: without it, anybody on this"
-                " machine could read by --connect what --users keeps from him"
+                f"the environment variable {CONNECT_TOKEN} is not set: without it, anyone on this"
+                " machine could read by --connect what --users protects"
             )
         _check_port(LOOPBACK, port, "--connect")
 

@@ -1822,7 +1822,7 @@ def test_tables_of_one_name_get_models_of_their_own(world: World) -> None:
     assert (products.name, products.status) == ("inventory_products", "created")
     assert "products_changes.sql names no topic" in products.notes[0]
     assert (twin.name, twin.status) == ("one_public_twin", "created")
-    assert twin.notes[-1].startswith("it is not called twin, for another table in bronze")
+    assert twin.notes[-1].startswith("it is not called twin, because another table")
 
 
 def test_all_tables_count_that_have_landed(built: World) -> None:
@@ -2549,7 +2549,7 @@ def test_bytes_that_were_taken_for_text_are_bytes_again(paper: Paper) -> None:
     paper.topics[capture.topic].append(put(b"b", b"\xff\0\0\1"))
     (outcome,) = paper.generate(capture.topic).tables
     assert outcome.changes == ["~ f: string -> binary"]
-    assert outcome.notes[0].startswith("f was taken for text, and has other bytes by now.")
+    assert outcome.notes[0].startswith("f was taken for text, and has binary values by now.")
     assert '"type": "binary", "encoding": "hbase"' in paper.read("silver", "cells_changes.sql")
     column = gold_columns(paper, "cells")[1]
     assert column["description"] == "HBase value `f`, the bytes as they are stored."

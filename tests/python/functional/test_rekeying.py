@@ -40,11 +40,11 @@ def test_a_message_key_that_is_none_of_the_rows_is_a_question(paper: Paper) -> N
     with pytest.raises(GenerateError) as refused:
         paper.generate("orders")
     assert str(refused.value) == (
-        "shop.public.orders: its messages have the key customer, which seems to be none of its"
-        " rows: 1 of 1 key of customer that were looked at have a second row inserted while the"
-        " first one is there, the first time at topic orders, partition 0, offset 2. Say which key"
-        " its rows have: --key COLUMN,... (columns that always have a value are id). --key customer"
-        " takes the messages' all the same"
+        "shop.public.orders: its messages have the key customer, which doesn't seem to"
+        " identify its rows: 1 of 1 key of customer that were looked at have a second row inserted"
+        " while the first one is there, the first time at topic orders, partition 0, offset 2. Name"
+        " the key of its rows: --key COLUMN,... (columns that always have a value are id). --key"
+        " customer takes the messages' key anyway"
     )
     assert not (paper.root / "models").exists()
     report = paper.generate("orders", keys=GivenKeys(["id"]))
@@ -66,7 +66,7 @@ def test_a_key_that_is_called_like_one_is_believed(paper: Paper) -> None:
         " there, the first time at topic orders, partition 0, offset 2. If the rows have another"
         " key, give it with --key"
     ]
-    with pytest.raises(GenerateError, match="seems to be none of its rows"):
+    with pytest.raises(GenerateError, match="doesn't seem to identify its rows"):
         uuid = [("c", {"id": 1}, None, {"id": 1, "uuid": text}) for text in ("a", "b")]
         paper.topics["events"] = change_lines("events", *uuid)
         paper.generate("events", name="events")

@@ -382,7 +382,7 @@ def test_a_key_that_changes_stops_its_table_alone(keyed: Keyed, stock: Stock) ->
     assert keyed.rows("crates") == [(1, "a")]
     assert keyed.rows("lots") == [(1, "a"), (2, "b")]
     meant = r"silver.lots_changes: the declared key is \(id\), and the messages' own keys"
-    doubted = r"gold.deals: \(tenant\) seems to be no key of its rows, .*offset 16"
+    doubted = r"gold.deals: \(tenant\) doesn't seem to identify its rows, .*offset 16"
     assert (keyed.warned(meant), keyed.warned(doubted)) == (1, 1)
 
     keyed.land(
@@ -428,7 +428,7 @@ def test_a_key_that_is_declared_anew_makes_the_table_anew(keyed: Keyed) -> None:
         path = keyed.lake.project / "models" / "silver" / f"{file}_changes.sql"
         path.write_text(path.read_text().replace("key=", f"message_key={said}, key=", 1))
     marks = {table: keyed.lake.build(f"silver.{table}_changes") for table in OTHER}
-    warnings = keyed.warned("seems to be no key"), keyed.warned("own keys are")
+    warnings = keyed.warned("doesn't seem to identify"), keyed.warned("own keys are")
     assert {each.status for each in keyed.run().values()} == {"success"}
     right: dict[str, list[Any]] = {
         "parts": [(1, 7, "A"), (1, 8, "x")],
@@ -438,7 +438,7 @@ def test_a_key_that_is_declared_anew_makes_the_table_anew(keyed: Keyed) -> None:
     assert {table: keyed.rows(table) for table in FORMER} == right
     # What is said of messages' keys makes nothing anew, and ends the warnings.
     assert {table: keyed.lake.build(f"silver.{table}_changes") for table in OTHER} == marks
-    assert (keyed.warned("seems to be no key"), keyed.warned("own keys are")) == warnings
+    assert (keyed.warned("doesn't seem to identify"), keyed.warned("own keys are")) == warnings
     changes = keyed.lake.sql(
         "select tenant, id, _operation, _previous_key from silver.parts_changes order by _position"
     )

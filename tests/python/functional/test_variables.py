@@ -157,8 +157,8 @@ def test_a_name_that_nobody_knows_is_told(tmp_path: Path) -> None:
     }
     assert unknown(variables, [tmp_path / "models", tmp_path / "nowhere"]) == [
         "vars.anything: no setting has this name, and no model asks for it",
-        "vars.max_quarantine: no setting has this name, and no model asks for it: is it"
-        " max_quarantine_rate?",
+        "vars.max_quarantine: no setting has this name, and no model asks for it (did you mean"
+        " max_quarantine_rate?)",
     ]
     declared = yaml.safe_load((ROOT / "dbt_project.yml").read_text())["vars"]
     assert unknown(declared, []) == []
@@ -166,9 +166,9 @@ def test_a_name_that_nobody_knows_is_told(tmp_path: Path) -> None:
 
 def test_it_is_told_when_the_project_is_read(lake: Lake, capfd: pytest.CaptureFixture[str]) -> None:
     lake.load(tombstone_retention=3)
-    assert "is it tombstone_retention_days?" in capfd.readouterr().err
+    assert "(did you mean tombstone_retention_days?)" in capfd.readouterr().err
     lake.dbt("parse", as_of=AS_OF, tombstone_retention=3)
-    assert "is it tombstone_retention_days?" in lake.log_text()
+    assert "(did you mean tombstone_retention_days?)" in lake.log_text()
 
 
 ANY_VALUE: Final = st.recursive(
@@ -204,8 +204,8 @@ def test_whatever_a_var_is_it_is_taken_or_refused_in_a_sentence(name: str, value
     ("declared", "sentence"),
     [
         ({}, "vars.topics is missing in dbt_project.yml: a list that says"),
-        ({"topcs": []}, "missing in dbt_project.yml (is it meant by vars.topcs?): a list"),
-        ({"Topics": [], 1: 2}, "(is it meant by vars.Topics?)"),
+        ({"topcs": []}, "missing in dbt_project.yml (did you mean it by vars.topcs?): a list"),
+        ({"Topics": [], 1: 2}, "(did you mean it by vars.Topics?)"),
         ({"topics": None}, "vars.topics is missing"),
         ({"shop": {"topics": None}}, "vars.topics is missing"),
         ({"shop": None}, "vars.shop is None, not the names and values"),

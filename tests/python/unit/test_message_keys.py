@@ -217,7 +217,7 @@ def test_each_record_key_is_looked_at() -> None:
 def test_doubts_say_where_and_what_to_do() -> None:
     found = {"keys": 2, "topic": "x", "partition": 3, "offset": 4}
     text = message_keys.doubt(log("b"), found, "gold.t")
-    assert text.startswith("gold.t: (b) seems to be no key of its rows")
+    assert text.startswith("gold.t: (b) doesn't seem to identify its rows")
     assert "topic x, partition 3, offset 4" in text and 'message_key=["b"]' in text
     assert message_keys.is_certain(log("b", message_key=["b"]))
     assert message_keys.is_certain(log("b", message_key="*"))
