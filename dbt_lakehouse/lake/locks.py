@@ -224,8 +224,8 @@ class _FileLock(LakeLock):
             descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as error:
             raise WriteError(
-                f"the lock {self._path} can't be written: {error.strerror}; who may only read the"
-                " lake has `lakehouse sql`, `show` and `status`"
+                f"the lock {self._path} can't be written: {error.strerror}; users who may only"
+                " read the lake have `lakehouse sql`, `show` and `status`"
             ) from error
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -10,6 +10,7 @@ from dbt_lakehouse.landing.kafka.admin import PartitionLog, read_logs
 from dbt_lakehouse.landing.kafka.positions import Position
 from dbt_lakehouse.landing.kafka.reading import Range, load_ranges
 from dbt_lakehouse.landing.kafka.settings import KafkaSource
+from dbt_lakehouse.texts import did_you_mean
 from python_udfs.core.events import Headers
 
 
@@ -80,8 +81,11 @@ def _logs(spark: SparkSession, source: KafkaSource, topic: str) -> list[Partitio
 
 def no_such_topic(source: KafkaSource, topic: str) -> ConfigurationError:
     """What there is to say of a topic that vars.topics need not name."""
+    named = (rule.topic for rule in source.rules if rule.topic != topic)
+    known = [name for name in named if name is not None]
     return ConfigurationError(
-        f"the broker at {source.settings.servers} has no topic {topic}, or lets us not read it"
+        f"the broker at {source.settings.servers} has no topic {topic}, or doesn't let this user"
+        f" read it{did_you_mean(topic, known)}"
     )
 
 

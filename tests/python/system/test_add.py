@@ -23,6 +23,7 @@ from dbt_lakehouse.commands.init.command import Choice, init
 from dbt_lakehouse.commands.topics import landed_topics
 from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.errors import ConfigurationError
+from dbt_lakehouse.landing.kafka.peeking import no_such_topic
 from dbt_lakehouse.landing.stalled import TopicsStalledError
 from dbt_lakehouse.telling import telling
 
@@ -50,7 +51,7 @@ def test_a_fresh_project_builds_and_takes_a_topic_from_kafka_to_gold(
 
     settings = fresh.project / "dbt_project.yml"
     before = settings.read_text()
-    with pytest.raises(ConfigurationError, match=r"the broker at .+ has no topic parsels, or lets"):
+    with pytest.raises(ConfigurationError, match=r"the broker at .+ has no topic parsels, or does"):
         list(add(fresh.load(), Addition(["parsels"])))
     strange = kafka.create("strange")
     kafka.send(strange, [Outgoing(b"?")])
@@ -96,6 +97,8 @@ def test_kafka_has_topics_that_vars_do_not_list(
         *(("a", "debezium_json"), ("b", "debezium_json")),
         ("d", ""),
     ]
+    said = str(no_such_topic(found, "dd"))
+    assert said.endswith("has no topic dd, or doesn't let this user read it (did you mean d?)")
     none = fresh.load(topics=[])
     assert none.kafka() is None
     with pytest.raises(ConfigurationError, match=r"names a Kafka broker, but vars.topics"):
