@@ -42,10 +42,12 @@ def gather(
     *,
     show_payloads: bool = False,
     examples: int = 1,
+    every_table: bool = False,
 ) -> Facts:
     """All facts of a lake, whose schemas of gold and silver are named, and of runs that are kept,
     the newest first: of the newest run, or of all in the period since a moment. So many examples of
-    each group of quarantine are among them. Raises what reading raises.
+    each group of quarantine are among them. With ``every_table`` those that no run was to build
+    stand beside the others. Raises what reading raises.
 
     The reader may be a sparing one.
     """
@@ -77,7 +79,7 @@ def gather(
         told = _table(name, reader, tables, nodes, since)
         told.seconds = of_run[name].seconds if name in of_run else None
         # A run that has ended before its models tells of none.
-        if of_run and name not in of_run and schema != "bronze":
+        if of_run and name not in of_run and schema != "bronze" and not every_table:
             facts.rest.append(told)
         else:
             (facts.gold if schema == gold else facts.others).append(told)

@@ -81,7 +81,17 @@ class Lake:
         since = min([now - _SPAN, *(run.started_at for run in runs[:1])])
         try:
             reader = Reader(place.settings, place.gold, sparing=True)
-            facts = gather(reader, place.gold, place.silver, runs, now, since, examples=_EXAMPLES)
+            facts = gather(
+                reader,
+                place.gold,
+                place.silver,
+                runs,
+                now,
+                since,
+                examples=_EXAMPLES,
+                # A cycle builds those with news.
+                every_table=True,
+            )
         # The next look may do better, whatever it is.
         except Exception as error:
             facts = of_runs(runs, now, since)

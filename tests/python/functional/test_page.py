@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 from urllib.request import urlopen
 
+import msgspec
 import pytest
 from flask.testing import FlaskClient
 from lakes import Lake as BuiltLake
@@ -49,7 +50,11 @@ def alert_of(page: Page) -> str:
     return alert.text
 
 
-def test_a_page_shows_what_its_report_shows(client: FlaskClient) -> None:
+def test_a_page_shows_what_its_report_shows(
+    client: FlaskClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A minute may end between the two.
+    monkeypatch.setattr(lake_module, "_FRESH_SECONDS", 600.0)
     live, report = (Page(client.get(path).text) for path in ("/", "/report"))
     is_sound(report)
     assert live.all("h1")[0].text == "shop: live"
@@ -57,6 +62,18 @@ def test_a_page_shows_what_its_report_shows(client: FlaskClient) -> None:
     assert live.table("Gold")["gold.orders"]["Rows"].split()[0] == "36"
     assert [each.attributes for each in live.all("script")] == [{"src": "/live.js", "defer": None}]
     assert client.get("/live.js").mimetype == "text/javascript"
+
+
+def test_a_table_without_news_is_shown_beside_the_others(
+    demo_lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (run, *_) = kept(demo_lake.place.root / "target", "gold")
+    nodes = [node for node in run.nodes if node.table == "gold.orders"]
+    cycle = msgspec.structs.replace(run, nodes=nodes)
+    monkeypatch.setattr(lake_module, "kept", lambda *_, folder="": [cycle] if folder else [])
+    facts = Lake(demo_lake.place, ProjectOptions()).facts()
+    assert nodes and facts.rest == []
+    assert {"gold.orders", "gold.accounts"} <= {table.name for table in facts.gold}
 
 
 def test_a_query_is_answered_and_changes_nothing(client: FlaskClient) -> None:
