@@ -3,7 +3,9 @@ say none, and what the run says of places that go back.
 
 An event that says no place has that of the row before it in its partition, and comes behind that: a
 tombstone of a compacted topic, say, or a truncate of a table that a column of the row orders. Where
-no row before it says one it stays without, and comes before all that have one.
+no row before it says one it stays without, and comes before all that have one. New rows get theirs
+as they are written, for what reads the log reads what was appended; of a log that is made anew, few
+rows need it and all are read, so they get it afterwards, and no row is sorted for it.
 """
 
 import json
@@ -14,7 +16,7 @@ from dbt_lakehouse.build.lake import Lake
 from dbt_lakehouse.build.templates import render
 from dbt_lakehouse.lake.tables import Table
 from dbt_lakehouse.runs.model_run import SOURCE_PLACES
-from dbt_lakehouse.texts import counted
+from dbt_lakehouse.texts import counted, sql_text
 
 # More partitions are not kept: each run would write down all of them.
 _MOST_PARTITIONS: Final = 1000
@@ -29,6 +31,7 @@ class Found(NamedTuple):
     placeless: int
     """So many say none."""
     newest: str | None
+    last: str | None
 
     @property
     def name(self) -> str:
@@ -43,6 +46,7 @@ class SourcePlaces:
         self._lake: Final = lake
         self._this: Final = this
         self._newest: dict[str, str] = {}
+        self._last: dict[str, str] = {}
 
     def settle(self, *, anew: bool) -> list[str]:
         """Give places to the rows that nobody has looked at yet, and say what is wrong with those
@@ -51,24 +55,27 @@ class SourcePlaces:
         table = self._table()
         kept = {} if anew else json.loads(table.properties.get(SOURCE_PLACES) or "{}")
         sequence, newest = kept.get("sequence", 0), kept.get("newest", {})
-        self._newest = newest
+        self._newest, self._last = newest, kept.get("last", {})
         if table.sequence <= sequence:
             return []
         rows = f"(select * from {self._this} where _last_updated_sequence_number > {sequence})"
         found = [Found(**row) for row in self._lake.sql.query(render("source_places", rows=rows))]
-        if any(each.placeless for each in found):
+        if anew and any(each.placeless for each in found):
             # What the run has appended is no other command's.
             self._lake.runs.run_of(self._this).seen = table.snapshot
             own = self._lake.catalog.pinned_own(self._this)
             statement = render("fill_source_places", table=self._this, own=own)
             self._lake.commits.change(self._this, statement)
         self._newest = newest_places(newest, found)
+        last = self._last | {each.name: each.last for each in found if each.last is not None}
+        self._last = last if len(last) <= _MOST_PARTITIONS else {}
         return doubts(str(self._this), newest, found)
 
     def keep(self) -> None:
         """Note that all rows were looked at, those too that the run has changed since."""
         table = self._table()
-        kept = json.dumps({"sequence": table.sequence, "newest": self._newest}, sort_keys=True)
+        places = {"newest": self._newest, "last": self._last}
+        kept = json.dumps({"sequence": table.sequence, **places}, sort_keys=True)
         if table.properties.get(SOURCE_PLACES) != kept:
             self._lake.catalog.set_properties(self._this, {SOURCE_PLACES: kept})
 
@@ -76,6 +83,18 @@ class SourcePlaces:
         table = self._lake.catalog.look_at(self._this)
         assert table is not None
         return table
+
+
+def carried(properties: Mapping[str, str]) -> list[dict[str, str]]:
+    """The last place of each partition that a log has, by the table's properties: topic, partition
+    and place, as SQL.
+    """
+    kept = json.loads(properties.get(SOURCE_PLACES) or "{}")
+    found = []
+    for name, place in kept.get("last", {}).items():
+        topic, _, partition = name.rpartition("/")
+        found.append({"topic": sql_text(topic), "partition": partition, "place": sql_text(place)})
+    return found
 
 
 def newest_places(newest: Mapping[str, str], found: Sequence[Found]) -> dict[str, str]:

@@ -10,9 +10,24 @@
       refusal: SQL that fails in place of the operation of an event whose record key has other names
           than it may have; none if it may have any.
       places: a relation of events that get another log time (`placed_at`), or none for no such one.
+      carried: of an increment that the source orders, the last place that is known of each
+          partition (topic, partition, place as SQL); none of all other rows.
       has_former: whether events with other keys come before all others (former_keys).
 #}
 {% set rows = 'typed' if has_former else 'decoded' %}
+{% set behind %}
+coalesce(
+            change._source_place,
+            last_value(change._source_place, true) over (
+                partition by topic, partition
+                order by offset, event_index
+                rows between unbounded preceding and 1 preceding
+            ) || ' !'
+            {{- ", carried.place || ' !'" if carried }}
+        )
+{%- endset %}
+{% set said = 'change._source_place' if 'order_by' in log %}
+{% set place = behind if carried is not none else said %}
 with
 {% if places %}
 read as (
@@ -85,7 +100,7 @@ final as (
         operation as _operation,
         {% endif %}
         occurred_at as _occurred_at,
-        {{ payloads.event_position(rows, 'change._source_place' if 'order_by' in log) | indent(8) }}
+        {{ payloads.event_position(rows, place) | indent(8) }}
             as _position,
         change._changed_columns as _changed_columns,
         {% if log.key or log.partial %}
@@ -98,6 +113,15 @@ final as (
             as _misfits,
         timestamp as _kafka_timestamp
     from {{ rows }}
+    {% if carried %}
+    left join (
+        select * from values
+            {% for each in carried %}
+            ({{ each.topic }}, {{ each.partition }}, {{ each.place }}){{ ',' if not loop.last }}
+            {% endfor %}
+            as carried (topic, partition, place)
+    ) as carried using (topic, partition)
+    {% endif %}
 )
 
 select * from final

@@ -1,6 +1,6 @@
 {#
   A MERGE that gives rows of a log whose events say no place in the source's order that of the row
-  before them in their partition.
+  before them in their partition, as one behind that (' !').
 
   Arguments:
       table: the log.
@@ -40,7 +40,7 @@ on
     and target._position.event_index = source.event_index
 when matched then update set
     _position = named_struct(
-        'source', source.source_before,
+        'source', source.source_before || ' !',
         'log_time', target._position.log_time,
         'topic', source.topic,
         'partition', source.partition,

@@ -180,7 +180,7 @@ def test_what_is_remembered_of_deleted_keys_goes_by_the_same_order(ordered: Orde
 
 def test_a_row_that_says_no_place_comes_behind_the_one_before_it(ordered: Ordered) -> None:
     assert "1 row of 8 new ones without a place" in ordered.said["a range again"]
-    assert ordered.in_log(10) == ordered.in_log(9) is not None
+    assert ordered.in_log(10) == f"{ordered.in_log(9)} !"
     assert "without a place" not in ordered.said["after deletes"]
 
 

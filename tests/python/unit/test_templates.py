@@ -467,8 +467,13 @@ def log_statements(log: Log) -> Iterator[tuple[str, dict[str, Any]]]:
                     "refusal": refusal,
                     "places": places,
                     "has_former": has_former,
+                    "carried": None,
                 },
             )
+    place = {"topic": "'t'", "partition": "0", "place": "'p'"}
+    for carried in ([], [place, place]) if "order_by" in log else ():
+        given = {"log": log, "events": "e", "refusal": None, "places": None, "has_former": False}
+        yield "change_log", {**given, "carried": carried}
     names = [spec["column"] for spec in log["columns"]]
     columns = [*declarations.quoted(names), "_misfits"]
     yield "fill_from_events", {"table": "t", "rows": "select 1", "columns": columns}
