@@ -19,8 +19,6 @@ PORT := 9092
 KAFKA :=
 # The folders of tests by their names alone.
 TESTS = $(if $(filter unit functional system,$(PYTEST)),tests/python/$(PYTEST),$(PYTEST))
-# The folders of tests by their names alone.
-TESTS = $(if $(filter unit functional system,$(PYTEST)),tests/python/$(PYTEST),$(PYTEST))
 DEMO :=
 # Generic tests are macros, and macros are no SQL before dbt renders them.
 SQL := models shared

@@ -3,7 +3,9 @@
 registry    the wire formats, each ``decode(key, value) -> list[Event]``, and the SQL functions
 images      what change logs read out of row images
 core/       what all decoders share: the uniform event, the one error family, limits, paths
-text/       readers of JSON and MessagePack; they know no vendor
-aerospike/  Aerospike's MessagePack and JSON
+text/       readers of JSON, MessagePack and Avro; they know no vendor
+aerospike/  Aerospike's MessagePack, JSON and Avro
 debezium/   Debezium's envelope and its dialects: Debezium, Arcion, Lindorm
+binlog/     Canal and Maxwell; other formats are modules beside it
+typed/      the columns of change logs, by their declared types
 """

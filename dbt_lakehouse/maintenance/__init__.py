@@ -1,1 +1,1 @@
-"""Maintenance of tables: their policies, and what is done by them."""
+"""Maintenance of tables: their policies, what is done by them, and who may still read what."""

@@ -65,7 +65,7 @@ class Node(msgspec.Struct, frozen=True):
     of: list[str] = []
     """The unique ids of the nodes that it reads."""
     wanted: Any = None
-    """Which source tables' events a change log takes, see ``dbt.news``."""
+    """Which source tables' events a change log takes, see ``runs.source_filter``."""
     rows: Rows | None = None
     test: str | None = None
     """Which test of ours it is, see ``dbt_lakehouse.findings``."""

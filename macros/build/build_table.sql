@@ -1,6 +1,6 @@
 {#
   What all of our materializations are: the model's table is built by the class of its kind
-  (dbt/adapters/lakehouse/building.py), and dbt does what it does around it.
+  (dbt_lakehouse/build/kinds.py), and dbt does what it does around it.
 #}
 {% macro build_table() %}
     {{ run_hooks(pre_hooks) }}

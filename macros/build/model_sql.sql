@@ -1,6 +1,6 @@
 {#
-  The SQL of a model of ours (dbt/adapters/lakehouse/building.py): what is compiled of it, be it to
-  show it or for a unit test, is what runs.
+  The SQL of a model of ours (MODELS in dbt_lakehouse/build/kinds.py): what is compiled of it, be it
+  to show it or for a unit test, is what runs.
 
   Arguments:
       name: the model's.

@@ -25,7 +25,7 @@ from dbt_lakehouse.config.project import Project, lock_patience
 from dbt_lakehouse.config.topics import TopicRule, topic_rules
 from dbt_lakehouse.errors import LakehouseError
 from dbt_lakehouse.lake.locks import landing_lock, run_lock
-from dbt_lakehouse.maintenance.rewrites import has_read_all, readers_in, rewriting
+from dbt_lakehouse.maintenance.marks_kept import has_read_all, readers_in, rewriting
 from dbt_lakehouse.runs.moving import before_of
 from dbt_lakehouse.runs.source_filter import Wanted
 from dbt_lakehouse.spark.progress import tasks_of

@@ -19,7 +19,7 @@ from dbt_lakehouse.errors import LakehouseError
 from dbt_lakehouse.lake.catalog import CATALOG_URI, SQLITE
 from dbt_lakehouse.lake.tables import NO_SNAPSHOT
 from dbt_lakehouse.maintenance import orphans
-from dbt_lakehouse.maintenance.rewrites import rewriting
+from dbt_lakehouse.maintenance.marks_kept import rewriting
 from dbt_lakehouse.runs import commits, tables
 from dbt_lakehouse.runs.source_filter import Wanted
 

@@ -1,7 +1,7 @@
 """What gold must hold after a set of messages, worked out in plain Python, and what it holds.
 
 The way from bytes to rows without Spark: ``decode_payload`` (what ``lakehouse decode`` prints), a
-running maximum for the log time, and ``reference_fold.fold``. It shares no SQL with the pipeline.
+running maximum for the log time, and ``reference.fold.fold``. It shares no SQL with the pipeline.
 """
 
 import json

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 from dbt_common.exceptions import CompilationError
-from test_node_run import declare
+from test_model_run import declare
 
 from dbt_lakehouse.build.data_tests import node_to_test, refuse_other_gold
 from dbt_lakehouse.build.tested import TESTS

@@ -10,7 +10,7 @@ import pytest
 from dbt_common.exceptions import CompilationError
 from metadata import UUID, commit, row, table
 from test_declarations import aerospike_log, log
-from test_node_run import made_of
+from test_model_run import made_of
 from test_templates import faults
 
 from dbt_lakehouse.build.folding import Refolding

@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 import duckdb
 import pytest
 from dbt_common.exceptions import CompilationError
-from test_node_run import made_of
+from test_model_run import made_of
 from test_typed_rows import image, row_of
 
 from dbt_lakehouse.commands.hashed_keys import clear_types

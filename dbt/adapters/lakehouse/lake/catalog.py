@@ -7,7 +7,7 @@ from dbt.adapters.base.relation import BaseRelation
 from dbt.adapters.contracts.relation import RelationType
 
 from dbt import selected_resources
-from dbt.adapters.lakehouse.lake.part import Part as LakePart
+from dbt.adapters.lakehouse.lake.part import LakePart
 from dbt_lakehouse.declared import contracts
 from dbt_lakehouse.declared.declarations import quoted
 from dbt_lakehouse.declared.fold_of_log import Fold

@@ -10,9 +10,9 @@ from dbt_common.exceptions import DbtRuntimeError
 from pyspark.sql import Observation
 from pyspark.sql.functions import expr
 
-from dbt.adapters.lakehouse.lake.part import Part as LakePart
+from dbt.adapters.lakehouse.lake.part import LakePart
 from dbt_lakehouse.lake.tables import Table
-from dbt_lakehouse.maintenance import rewrites
+from dbt_lakehouse.maintenance import marks_kept
 from dbt_lakehouse.runs import commits, formats, graph, source_filter, tables
 from dbt_lakehouse.runs.model_run import LEAVES, NodeRun, keeping
 from dbt_lakehouse.runs.source_filter import Wanted
@@ -73,13 +73,13 @@ class Commits(LakePart):
         self, reader: BaseRelation, upstream: BaseRelation, wanted: Wanted = None
     ) -> bool:
         """Whether a table has read all of another, or all that its model wants of it."""
-        return rewrites.has_read_all(self._spark, str(reader), str(upstream), wanted)
+        return marks_kept.has_read_all(self._spark, str(reader), str(upstream), wanted)
 
     def write_as_read(self, reader: BaseRelation, upstream: BaseRelation, statement: str) -> None:
         """Run a statement that writes to a table what it would read of another: nothing of that is
         left to it then.
         """
-        notes = rewrites.notes_of_reading(self._spark, str(reader), str(upstream))
+        notes = marks_kept.notes_of_reading(self._spark, str(reader), str(upstream))
         with commits.noting(self._spark, notes):
             self._lake.sql.execute(statement)
 

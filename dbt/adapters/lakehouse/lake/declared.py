@@ -7,7 +7,7 @@ from typing import Any
 from dbt.adapters.base.relation import BaseRelation
 
 from dbt import selected_resources
-from dbt.adapters.lakehouse.lake.part import Part as LakePart
+from dbt.adapters.lakehouse.lake.part import LakePart
 from dbt_lakehouse.build import data_tests
 from dbt_lakehouse.declared import contracts, fold_of_log, message_keys, widening
 from dbt_lakehouse.declared.fold_of_log import Fold

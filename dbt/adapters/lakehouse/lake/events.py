@@ -6,14 +6,14 @@ from typing import Any
 from dbt.adapters.base.relation import BaseRelation
 from dbt_common.exceptions import CompilationError
 
-from dbt.adapters.lakehouse.lake.part import Part as LakePart
+from dbt.adapters.lakehouse.lake.part import LakePart
 from dbt.adapters.lakehouse.lake.runs import RAW_PAYLOADS
 from dbt_lakehouse.build import truncate_order
 from dbt_lakehouse.build.truncate_order import Placed
 from dbt_lakehouse.config.topics import TopicMatcher, topic_rules
 from dbt_lakehouse.lake.policies import compacted_topics
 from dbt_lakehouse.lake.tables import Table
-from dbt_lakehouse.maintenance import rewrites
+from dbt_lakehouse.maintenance import marks_kept
 from dbt_lakehouse.runs import (
     formats,
     graph,
@@ -101,7 +101,7 @@ class Events(LakePart):
             return f"there is no {name}: nothing to free"
         behind = [
             reader
-            for reader in rewrites.readers_in(self._spark).get(name, [])
+            for reader in marks_kept.readers_in(self._spark).get(name, [])
             if reader != str(events)
         ]
         if behind or tables.look_at(self._spark, str(events)) is None:

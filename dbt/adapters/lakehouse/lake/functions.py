@@ -5,7 +5,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from dbt.adapters.lakehouse.lake.part import Part as LakePart
+from dbt.adapters.lakehouse.lake.part import LakePart
 from dbt_lakehouse.declared import declarations
 
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from dbt.adapters.lakehouse.lake import SparkLake
 
 
-class Part:
+class LakePart:
     """A part of ``SparkLake``, which finds the others there."""
 
     def __init__(self, lake: "SparkLake") -> None:

@@ -9,7 +9,7 @@ from dbt.adapters.base.relation import BaseRelation
 from dbt_common.exceptions import CompilationError
 
 from dbt import selected_resources
-from dbt.adapters.lakehouse.lake.part import Part as LakePart
+from dbt.adapters.lakehouse.lake.part import LakePart
 from dbt_lakehouse.declared.fold_of_log import Fold
 from dbt_lakehouse.lake.tables import NO_SNAPSHOT
 from dbt_lakehouse.runs import (

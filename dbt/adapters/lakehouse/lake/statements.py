@@ -4,7 +4,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from dbt.adapters.lakehouse.lake.part import Part as LakePart
+from dbt.adapters.lakehouse.lake.part import LakePart
 from dbt_lakehouse.build.templates import render
 from dbt_lakehouse.declared.fold_of_log import Fold
 from dbt_lakehouse.runs import decisions

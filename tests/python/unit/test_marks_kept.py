@@ -8,7 +8,7 @@ from metadata import UUID, commit, row, table
 from pyspark.sql import SparkSession
 
 from dbt_lakehouse.lake.tables import LOOKED, TAKEN, Table
-from dbt_lakehouse.maintenance.rewrites import has_read_all, rewriting
+from dbt_lakehouse.maintenance.marks_kept import has_read_all, rewriting
 from dbt_lakehouse.runs.marks import Mark, noted
 from dbt_lakehouse.runs.model_run import DECLARED
 from dbt_lakehouse.runs.source_filter import PROPERTY
