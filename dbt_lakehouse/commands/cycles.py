@@ -13,6 +13,7 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from datetime import UTC, datetime
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -91,7 +92,8 @@ class CycleOptions(NamedTuple):
         """
         chosen = self.selection
         if models is not None:
-            chosen = ("--select", *sorted(models), *_each("--exclude", self.exclude))
+            named = (f"fqn:{each}" for each in sorted(models))
+            chosen = ("--select", *named, *_each("--exclude", self.exclude))
         # A report and two manifests every few seconds are nothing that is read.
         flags = ("--no-write-json", *chosen)
         if self.with_tests:
@@ -167,11 +169,16 @@ class _Cycles:
         # When all that is chosen was built last, and whether it has to be, whatever the topics say.
         self._whole_at = -_WITHOUT_NEWS_SECONDS
         self._is_whole_due = True
+        # Whether the last cycle has left models out, behind tests that fail.
+        self._is_incomplete = False
         self._chosen = _chosen(watched, options)
         # Of the running cycle: what it has landed, bronze behind that, and what Kafka has left.
         self._said: list[str] = []
         self._landed_to: int | None = None
         self._newest: datetime | None = None
+        # What it begins with, and whether others have written before it had the lake's lock.
+        self._begins_with: News | None = None
+        self._has_others = False
         project = watched.project
         self._lags: Final = StreamLags(
             HourOfLags(hour_file(target_folder(project.root), project.settings, project.gold)),
@@ -286,6 +293,7 @@ class _Cycles:
         began, began_at = time.monotonic(), datetime.now(UTC)
         self._said, self._landed_to, self._newest = [], news.bronze, None
         stalled: TopicsStalledError | None = None
+        self._begins_with, self._has_others = news, False
         topics = self._topics_with(news)
         before = self._models_of(topics)
         try:
@@ -326,12 +334,16 @@ class _Cycles:
             self._whole_at = began
         # A table's events may have come in a topic that had none of them before.
         after = self._models_of(topics)
-        self._is_whole_due = before is not None and (after is None or not after <= before)
-        self._note_lags(events, models, topics)
+        self._is_whole_due = before is not None and (
+            after is None or not after <= before or self._has_others
+        )
+        # What is skipped behind a test that fails may be built when another table has news.
+        self._is_incomplete = any(str(each.status) in ("fail", "skipped") for each in results)
+        self._note_lags(events, models, set() if self._is_whole_due else topics)
 
     def _topics_with(self, news: News) -> set[str] | None:
         """The topics whose events a cycle builds; None for whatever there is."""
-        if self._is_whole_due or self._built is None:
+        if self._is_whole_due or self._is_incomplete or self._built is None:
             return None
         topics = news.topics_since(self._built)
         return None if topics is None else topics | self._behind
@@ -348,7 +360,8 @@ class _Cycles:
             return None
         nodes = self._watched.manifest().nodes
         found = models_with_news(nodes, pairs, topics)
-        return {".".join(nodes[name].fqn) for name in found} & self._chosen
+        # dbt can't be told to build nothing, and land.
+        return ({".".join(nodes[name].fqn) for name in found} & self._chosen) or None
 
     def _note_lags(
         self, events: Table | None, models: Sequence[Any], topics: Collection[str] | None
@@ -381,6 +394,22 @@ class _Cycles:
         times = [row["landed_timestamp"] for row in rows if row["landed_timestamp"] is not None]
         self._newest = max(times, default=None)
         self._lags.landed(rows)
+        self._has_others = self._others_wrote(has_landed=any(row["landed_ages"] for row in rows))
+
+    def _others_wrote(self, *, has_landed: bool) -> bool:
+        """Whether bronze or other_events has rows of others since the cycle's news were looked at:
+        they could write until it had the lake's lock. Its own landing is one commit.
+        """
+        news, events = self._begins_with, self._events()
+        assert news is not None
+        if _snapshot(events) != news.events:
+            if news.events is None or not has_same_rows(events, news.events):
+                return True
+        table = look_at(self._spark, _BRONZE)
+        since = takewhile(
+            lambda each: each.name != str(news.bronze), () if table is None else table.chain
+        )
+        return sum(each.appends or each.changes_rows for each in since) > has_landed
 
 
 def _tell_now(sentence: str) -> None:

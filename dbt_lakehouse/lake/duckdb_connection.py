@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 import duckdb
@@ -18,6 +19,7 @@ from dbt_lakehouse.lake.catalog import CATALOG, WAREHOUSE, Entry
 # In this order: Iceberg's manifests are Avro files.
 _EXTENSIONS: Final = ("avro", "iceberg")
 _OF_BUCKETS: Final = ("httpfs", "aws")
+NO_LIMITS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 def extension_files(of_buckets: bool = False) -> list[Path]:
@@ -34,8 +36,12 @@ def extension_files(of_buckets: bool = False) -> list[Path]:
     ]
 
 
-def connected(settings: Mapping[str, str], found: list[Entry]) -> DuckDBPyConnection:
-    """A database in memory from which only the files of the lake can be read."""
+def connected(
+    settings: Mapping[str, str], found: list[Entry], limits: Mapping[str, str] = NO_LIMITS
+) -> DuckDBPyConnection:
+    """A database in memory from which only the files of the lake can be read. ``limits`` are
+    settings of DuckDB's: in a process that does something else, a query must not take all there is.
+    """
     duck = duckdb.connect(
         config={
             "autoinstall_known_extensions": "false",
@@ -63,6 +69,8 @@ def connected(settings: Mapping[str, str], found: list[Entry]) -> DuckDBPyConnec
         folders.add(_folder(warehouse))
     duck.execute(f"set allowed_directories = [{', '.join(map(text_of, sorted(folders)))}]")
     duck.execute("set timezone = 'UTC'")
+    for name, value in limits.items():
+        duck.execute(f"set {name} = {text_of(value)}")
     duck.execute(f"attach ':memory:' as {CATALOG}")
     duck.execute(f"use {CATALOG}")
     duck.execute("set enable_external_access = false")

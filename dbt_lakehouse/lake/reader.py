@@ -26,7 +26,7 @@ from dbt_lakehouse.lake.catalog import (
     cut_short,
     entries,
 )
-from dbt_lakehouse.lake.duckdb_connection import connected, path_of, text_of
+from dbt_lakehouse.lake.duckdb_connection import NO_LIMITS, connected, path_of, text_of
 from dbt_lakehouse.lake.integrity import refuse_metadata, refuse_table
 from dbt_lakehouse.lake.tables import Table, parse
 from dbt_lakehouse.lake.unknown_names import (
@@ -74,7 +74,7 @@ class Reader:
     ``settings`` are the profile's with absolute paths, ``schema`` is where tables are looked for
     that are named without one. A reader that is ``sparing`` can be asked of tables once they are
     included, for each costs some milliseconds. The project's folder, ``root``, tells what is
-    declared and not built yet. Raises ``ConfigurationError`` and ``ReadError``.
+    declared and not built yet, ``limits`` are settings of DuckDB's. Raises ``ConfigurationError`` and ``ReadError``.
     """
 
     def __init__(
@@ -85,6 +85,7 @@ class Reader:
         *,
         sparing: bool = False,
         root: Path | None = None,
+        limits: Mapping[str, str] = NO_LIMITS,
     ) -> None:
         self._settings: Final = settings
         self._root: Final = root
@@ -99,7 +100,7 @@ class Reader:
         # Why tables that the catalog has can't be read.
         self._unreadable: dict[str, LakehouseError] = {}
         found = entries(settings)
-        self._duck: Final = connected(settings, found)
+        self._duck: Final = connected(settings, found, limits)
         self._refuse_bucket(found)
         self._found: Final = {str(entry): entry for entry in found}
         if not sparing:

@@ -12,8 +12,10 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import duckdb
 import msgspec
 
 from dbt_lakehouse.commands.report import told
@@ -41,6 +43,8 @@ _SECONDS_OF_DBT: Final = 120.0
 # Of each code and topic of quarantine, so many of the newest are shown.
 _EXAMPLES: Final = 5
 _FRESH_SECONDS: Final = 5.0
+# Of a query: the process may be that of a stream, beside Spark.
+_LIMITS: Final = MappingProxyType({"memory_limit": "1GB", "max_temp_directory_size": "2GB"})
 # What it tells beside what is: numbers since then, or since the newest run if that is older.
 _SPAN: Final = timedelta(hours=1)
 
@@ -63,6 +67,8 @@ class Lake:
         self._options: Final = options
         self._looking: Final = threading.Lock()
         self._facts: Facts | None = None
+        self._looked_at = 0.0
+        self._explaining: Final = threading.Lock()
         self._asking: Final = threading.Lock()
         self._kept: Reader | None = None
 
@@ -70,8 +76,10 @@ class Lake:
         """How it stands, with what is wrong if it can't be read."""
         with self._looking:
             now = datetime.now(UTC)
-            if self._facts is None or (now - self._facts.now).total_seconds() > _FRESH_SECONDS:
+            if self._facts is None or time.monotonic() - self._looked_at > _FRESH_SECONDS:
                 self._facts = self._look(now)
+                # A look may take longer than it is fresh.
+                self._looked_at = time.monotonic()
             return self._facts
 
     def _look(self, now: datetime) -> Facts:
@@ -143,10 +151,18 @@ class Lake:
 
         Raises ``ConfigurationError``.
         """
-        from dbt_lakehouse.commands.why.report import decoded
-
         if table not in self.tables():
             raise ConfigurationError(f"{table!r} is no table of {self.place.gold}")
+        if not self._explaining.acquire(blocking=False):
+            raise ConfigurationError("another row is being explained: ask again when that is done")
+        try:
+            return self._explained_by_dbt(table, key)
+        finally:
+            self._explaining.release()
+
+    def _explained_by_dbt(self, table: str, key: str) -> "Answer":
+        from dbt_lakehouse.commands.why.report import decoded
+
         # `-`: no process list has a key.
         command = ["why", "--json", f"--table={table}", "--key=-", *self._options.arguments()]
         try:
@@ -176,12 +192,12 @@ class Lake:
             try:
                 if self._kept is None:
                     place = self.place
-                    self._kept = Reader(place.settings, place.gold, root=place.root)
+                    self._kept = Reader(place.settings, place.gold, root=place.root, limits=_LIMITS)
                 else:
                     self._kept.refresh()
                 with within(self._kept, SECONDS):
                     yield self._kept
-            except ReadError:
+            except (ReadError, duckdb.Error):
                 # What could not be read may be there again for another one.
                 self._kept = None
                 raise

@@ -5,9 +5,11 @@ const PARTS = ["as-of", "verdict", "span", "status"];
 const wanted = document.getElementById("renewed");
 const unanswered = document.getElementById("unanswered");
 document.getElementById("renews").hidden = false;
+let isAsking = false;
 
 async function renew() {
-  if (!wanted.checked || document.hidden) return;
+  if (!wanted.checked || document.hidden || isAsking) return;
+  isAsking = true;
   let page;
   try {
     const answer = await fetch("/", { cache: "no-store" });
@@ -15,6 +17,8 @@ async function renew() {
   } catch {
     unanswered.textContent = "There is no answer: does `lakehouse page` still run?";
     return;
+  } finally {
+    isAsking = false;
   }
   unanswered.textContent = "";
   for (const part of PARTS.map((id) => document.getElementById(id))) {

@@ -49,6 +49,18 @@ def test_what_follows_from_the_topics_is_built_and_no_more() -> None:
     assert models_with_news(NODES, PAIRS, {"c"}) == OWN
 
 
+def test_deletes_without_a_set_are_news_of_all_sets_of_their_namespace() -> None:
+    declared = {"sources": [[None, "shop", "carts"]], "namespace": "shop"}
+    nodes = {
+        "carts_changes": node("change_log", change_log=declared),
+        "carts": node("current_state", "carts_changes"),
+    }
+    pairs = [["carts", None, "shop", "carts"], ["deletes", None, "shop", None]]
+    assert models_with_news(nodes, pairs, {"deletes"}) == {"carts_changes", "carts"}
+    pairs.append(["others", None, "other", None])
+    assert models_with_news(nodes, pairs, {"others"}) == set()
+
+
 def test_a_log_of_which_nothing_has_come_may_be_in_any_topic() -> None:
     found = models_with_news(NODES, PAIRS[:1], {"c"})
     assert found == OWN | {"parcels_changes", "parcels", "both"}
