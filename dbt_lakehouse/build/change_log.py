@@ -11,7 +11,7 @@ from dbt_lakehouse.build.key_updates import KeyUpdates
 from dbt_lakehouse.build.log_places import LogPlaces
 from dbt_lakehouse.build.log_rows import AllThere, Log, LogRows
 from dbt_lakehouse.build.model import Building, Built
-from dbt_lakehouse.build.source_places import SourcePlaces, carried
+from dbt_lakehouse.build.source_places import SourcePlaces
 from dbt_lakehouse.build.templates import render
 from dbt_lakehouse.declared import message_keys, widening
 from dbt_lakehouse.declared.declarations import events_that_say, quoted
@@ -46,10 +46,7 @@ def change_log_sql(
     if rows.log["namespace"] is None and "order_by" not in rows.log:
         run = LogPlaces(lake, this, rows).found(run)
     keys = message_keys.allowed(rows.log, _keys_taken(run))
-    places = None
-    if "order_by" in rows.log and run.table is not None and run.is_incremental:
-        places = carried(run.table.properties)
-    return rows.sql(rows.new(run, keys), keys, run.places, carried=places)
+    return rows.sql(rows.new(run, keys), keys, run.places)
 
 
 def _keys_taken(run: NodeRun) -> list[list[str]]:
@@ -110,7 +107,8 @@ class ChangeLog(Building):
         self._count_ties()
         if doubt := self._doubt_of_keys():
             doubts.append(doubt)
-        places = SourcePlaces(self.lake, self.this) if "order_by" in self.rows.log else None
+        log = self.rows.log
+        places = SourcePlaces(self.lake, self.this, log) if "order_by" in log else None
         if places is not None:
             doubts += places.settle(anew=not run.is_incremental)
         KeyUpdates(self.lake, self.this, self.rows).take_over_values()

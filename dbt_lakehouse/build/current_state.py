@@ -341,7 +341,12 @@ class Increment:
         """The truncates of the run."""
         if self._states.truncates is None:
             return []
-        return self._of.find_truncates(self._run.rows(self._log), self._remembered)
+        rows = self._run.rows(self._log)
+        if self._fold.order_by:
+            rows = render(
+                "placed_truncates", log=self._table.changes, new=rows, key=self._fold.key[0]
+            )
+        return self._of.find_truncates(rows, self._remembered)
 
     def _unread_keys(self, truncates: Sequence[Truncate]) -> int | None:
         """How many rows end because full snapshots did not read them; None without new ones."""

@@ -118,11 +118,10 @@ class LogRows:
         keys: Keys = (),
         places: str | None = None,
         has_former: bool = False,
-        carried: Sequence[Mapping[str, str]] | None = None,
     ) -> str:
         """Its rows, of a relation of ``new`` or ``typed``; the query fails on an event whose record
         key has other names than ``keys``. ``places`` is a relation of the events that get another
-        log time, ``has_former`` as in ``typed``, ``carried`` as of ``source_places.carried``.
+        log time, ``has_former`` as in ``typed``.
         """
         refusal = message_keys.REFUSAL if keys else None
         return render(
@@ -132,7 +131,6 @@ class LogRows:
             refusal=refusal,
             places=places,
             has_former=has_former,
-            carried=carried,
         )
 
     def new(self, of: NodeRun | AllThere, keys: Keys) -> str:

@@ -1,11 +1,13 @@
 """Places of a change log's rows in the source's own order (``order_by``): what becomes of rows that
 say none, and what the run says of places that go back.
 
-An event that says no place has that of the row before it in its partition, and comes behind that: a
-tombstone of a compacted topic, say, or a truncate of a table that a column of the row orders. Where
-no row before it says one it stays without, and comes before all that have one. New rows get theirs
-as they are written, for what reads the log reads what was appended; of a log that is made anew, few
-rows need it and all are read, so they get it afterwards, and no row is sorted for it.
+An event that says no place, a tombstone of a compacted topic, say, has that of the row before it in
+its partition, and comes behind that; of a log that a column of the row orders, that of its key's
+row before. Where no row before it says one it stays without, and comes before all that have one.
+So does a truncate of a table that a column orders: it is of no key, and ends no row.
+
+A MERGE gives the places behind the append. What reads what was appended sees none of them, so gold
+folds such keys from the whole log (misplaced_keys.sql).
 """
 
 import json
@@ -14,9 +16,10 @@ from typing import Any, Final, NamedTuple
 
 from dbt_lakehouse.build.lake import Lake
 from dbt_lakehouse.build.templates import render
+from dbt_lakehouse.declared.declarations import quoted
 from dbt_lakehouse.lake.tables import Table
 from dbt_lakehouse.runs.model_run import SOURCE_PLACES
-from dbt_lakehouse.texts import counted, sql_text
+from dbt_lakehouse.texts import counted
 
 # More partitions are not kept: each run would write down all of them.
 _MOST_PARTITIONS: Final = 1000
@@ -30,8 +33,9 @@ class Found(NamedTuple):
     rows: int
     placeless: int
     """So many say none."""
+    truncates: int
+    """So many of these are truncates."""
     newest: str | None
-    last: str | None
 
     @property
     def name(self) -> str:
@@ -42,11 +46,13 @@ class Found(NamedTuple):
 class SourcePlaces:
     """The places of the rows of a change log that its source orders."""
 
-    def __init__(self, lake: Lake, this: Any) -> None:
+    def __init__(self, lake: Lake, this: Any, log: Mapping[str, Any]) -> None:
         self._lake: Final = lake
         self._this: Final = this
+        # Each row counts for itself then.
+        self._by_column: Final[bool] = "column" in log["order_by"][0]
+        self._key: Final = quoted(log["key"]) if self._by_column else []
         self._newest: dict[str, str] = {}
-        self._last: dict[str, str] = {}
 
     def settle(self, *, anew: bool) -> list[str]:
         """Give places to the rows that nobody has looked at yet, and say what is wrong with those
@@ -55,27 +61,24 @@ class SourcePlaces:
         table = self._table()
         kept = {} if anew else json.loads(table.properties.get(SOURCE_PLACES) or "{}")
         sequence, newest = kept.get("sequence", 0), kept.get("newest", {})
-        self._newest, self._last = newest, kept.get("last", {})
+        self._newest = newest
         if table.sequence <= sequence:
             return []
         rows = f"(select * from {self._this} where _last_updated_sequence_number > {sequence})"
         found = [Found(**row) for row in self._lake.sql.query(render("source_places", rows=rows))]
-        if anew and any(each.placeless for each in found):
+        if any(each.placeless for each in found):
             # What the run has appended is no other command's.
             self._lake.runs.run_of(self._this).seen = table.snapshot
             own = self._lake.catalog.pinned_own(self._this)
-            statement = render("fill_source_places", table=self._this, own=own)
+            statement = render("fill_source_places", table=self._this, own=own, key=self._key)
             self._lake.commits.change(self._this, statement)
         self._newest = newest_places(newest, found)
-        last = self._last | {each.name: each.last for each in found if each.last is not None}
-        self._last = last if len(last) <= _MOST_PARTITIONS else {}
-        return doubts(str(self._this), newest, found)
+        return doubts(str(self._this), newest, found, by_column=self._by_column)
 
     def keep(self) -> None:
         """Note that all rows were looked at, those too that the run has changed since."""
         table = self._table()
-        places = {"newest": self._newest, "last": self._last}
-        kept = json.dumps({"sequence": table.sequence, **places}, sort_keys=True)
+        kept = json.dumps({"sequence": table.sequence, "newest": self._newest}, sort_keys=True)
         if table.properties.get(SOURCE_PLACES) != kept:
             self._lake.catalog.set_properties(self._this, {SOURCE_PLACES: kept})
 
@@ -83,18 +86,6 @@ class SourcePlaces:
         table = self._lake.catalog.look_at(self._this)
         assert table is not None
         return table
-
-
-def carried(properties: Mapping[str, str]) -> list[dict[str, str]]:
-    """The last place of each partition that a log has, by the table's properties: topic, partition
-    and place, as SQL.
-    """
-    kept = json.loads(properties.get(SOURCE_PLACES) or "{}")
-    found = []
-    for name, place in kept.get("last", {}).items():
-        topic, _, partition = name.rpartition("/")
-        found.append({"topic": sql_text(topic), "partition": partition, "place": sql_text(place)})
-    return found
 
 
 def newest_places(newest: Mapping[str, str], found: Sequence[Found]) -> dict[str, str]:
@@ -106,14 +97,23 @@ def newest_places(newest: Mapping[str, str], found: Sequence[Found]) -> dict[str
     return places if len(places) <= _MOST_PARTITIONS else {}
 
 
-def doubts(this: str, newest: Mapping[str, str], found: Sequence[Found]) -> list[str]:
+def doubts(
+    this: str, newest: Mapping[str, str], found: Sequence[Found], *, by_column: bool = False
+) -> list[str]:
     """What a run says of the places of new rows, held against the newest of its partitions."""
     told = []
+    if by_column and (truncates := sum(each.truncates for each in found)):
+        told.append(
+            f"{this}: {counted(truncates, 'truncate')} among the new rows, and order_by names a"
+            " column, of which a truncate has no value: the rows that it took away stay. Delete"
+            " them at the source one by one, or take order_by out of the change log"
+        )
     if placeless := sum(each.placeless for each in found):
         told.append(
             f"{this}: {counted(placeless, 'row')} of {sum(each.rows for each in found)} new ones"
             " without a place in the order that order_by names: such a row comes behind the one"
-            " before it in its partition, and before all others if none there says a place. If many"
+            f" before it {'of its key' if by_column else 'in its partition'}, and before all others"
+            " if none there says a place. If many"
             " do, name in order_by what the messages say"
         )
     behind = [

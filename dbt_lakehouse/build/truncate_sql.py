@@ -258,8 +258,14 @@ _IS_OWN: Final = "(event.topic = truncate.topic and event.partition = truncate.p
 _IS_SAID: Final = (
     "coalesce(event.said.kind = truncate.said.kind and event.said <> truncate.said, false)"
 )
+# A snapshot's rows say its place, and none is from before its truncate.
+_IS_READ: Final = (
+    "(truncate.event_index < 0 and event.operation = 'snapshot' and event.said <=> truncate.said)"
+)
 # Whether it is a fault if the two are on each other's wrong side.
-_COUNTS: Final = f"(event.is_new or truncate.is_new) and ({_IS_SAID} or truncate.is_alone)"
+_COUNTS: Final = (
+    f"(event.is_new or truncate.is_new) and ({_IS_SAID} or {_IS_READ} or truncate.is_alone)"
+)
 _SORTS_BEFORE: Final = (
     "(struct(event.topic, event.partition) < struct(truncate.topic, truncate.partition))"
 )
@@ -268,5 +274,6 @@ _IS_BEFORE: Final = f"""(case
                 then struct(event.offset, event.event_index)
                     < struct(truncate.offset, truncate.event_index)
             when {_IS_SAID} then event.said < truncate.said
+            when {_IS_READ} then false
             else event.log_time < truncate.log_time
         end)"""

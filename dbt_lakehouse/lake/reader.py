@@ -74,7 +74,8 @@ class Reader:
     ``settings`` are the profile's with absolute paths, ``schema`` is where tables are looked for
     that are named without one. A reader that is ``sparing`` can be asked of tables once they are
     included, for each costs some milliseconds. The project's folder, ``root``, tells what is
-    declared and not built yet, ``limits`` are settings of DuckDB's. Raises ``ConfigurationError`` and ``ReadError``.
+    declared and not built yet, ``limits`` are settings of DuckDB's. Raises ``ConfigurationError``
+    and ``ReadError``.
     """
 
     def __init__(

@@ -10,24 +10,10 @@
       refusal: SQL that fails in place of the operation of an event whose record key has other names
           than it may have; none if it may have any.
       places: a relation of events that get another log time (`placed_at`), or none for no such one.
-      carried: of an increment that the source orders, the last place that is known of each
-          partition (topic, partition, place as SQL); none of all other rows.
       has_former: whether events with other keys come before all others (former_keys).
 #}
 {% set rows = 'typed' if has_former else 'decoded' %}
-{% set behind %}
-coalesce(
-            change._source_place,
-            last_value(change._source_place, true) over (
-                partition by topic, partition
-                order by offset, event_index
-                rows between unbounded preceding and 1 preceding
-            ) || ' !'
-            {{- ", carried.place || ' !'" if carried }}
-        )
-{%- endset %}
-{% set said = 'change._source_place' if 'order_by' in log %}
-{% set place = behind if carried is not none else said %}
+{% set place = 'change._source_place' if 'order_by' in log %}
 with
 {% if places %}
 read as (
@@ -113,15 +99,6 @@ final as (
             as _misfits,
         timestamp as _kafka_timestamp
     from {{ rows }}
-    {% if carried %}
-    left join (
-        select * from values
-            {% for each in carried %}
-            ({{ each.topic }}, {{ each.partition }}, {{ each.place }}){{ ',' if not loop.last }}
-            {% endfor %}
-            as carried (topic, partition, place)
-    ) as carried using (topic, partition)
-    {% endif %}
 )
 
 select * from final

@@ -101,13 +101,7 @@ from (select * from deleted where _row is not null) as wanted
 full join kept on {{ parts.equal('wanted', 'kept', fold.key) | indent }}
 where not struct(
     unix_micros(kept._deleted_at) as deleted_at,
-    struct(
-        unix_micros(kept._position.log_time) as log_time,
-        kept._position.topic,
-        kept._position.partition,
-        kept._position.offset,
-        kept._position.event_index
-    ) as position,
+    {{ reference.position(fold, 'kept._position') | indent }} as position,
     unix_micros(kept._occurred_at) as occurred_at,
     unix_micros(kept._max_occurred_at) as max_occurred_at,
     {{ reference.column_texts('kept', fold.columns) | indent }} as values

@@ -5,16 +5,30 @@
   Arguments:
       table: the log.
       own: the same as it is now, to select from.
+      key: the key columns, if rows go on from their key's row before; else none.
 #}
+{% set group = ['topic', 'partition'] + key %}
 merge into {{ table }} as target
 using (
     with placeless as (
-        select distinct _position.topic, _position.partition from {{ own }}
+        select distinct
+            _position.topic,
+            _position.partition
+            {%- for column in key %},
+            {{ column }}
+            {%- endfor %}
+
+        from {{ own }}
         where _position.source is null
     ),
 
     places as (
-        select _position.*
+        select
+            _position.*
+            {%- for column in key %},
+            {{ column }}
+            {%- endfor %}
+
         from {{ own }}
     ),
 
@@ -22,12 +36,12 @@ using (
         select
             *,
             last_value(source, true) over (
-                partition by topic, partition
+                partition by {{ group | join(', ') }}
                 order by offset, event_index
                 rows between unbounded preceding and 1 preceding
             ) as source_before
         from places
-        left semi join placeless using (topic, partition)
+        left semi join placeless using ({{ group | join(', ') }})
     )
 
     select * from followed

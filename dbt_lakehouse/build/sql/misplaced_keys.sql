@@ -23,7 +23,7 @@ from (
     select _digest, _position, _occurred_at from ({{ deletes }}) where _is_new
     {% endif %}
 ) as fresh ({{ key_list }}, _first_position, _first_time)
-{{ 'left' if horizon else 'inner' }} join (
+{{ 'left' if horizon or fold.order_by else 'inner' }} join (
     select
         {{ key_list }},
         _position as _known_position,
@@ -34,6 +34,10 @@ from (
 left semi join {{ unsettled }} using ({{ key_list }})
 where
     _first_position <= _known_position
+    {% if fold.order_by %}
+    -- The log has its place by now (source_places.py).
+    or _first_position.source is null
+    {% endif %}
     {% if fold.takes_late %}
     or _first_time < _known_time
     {% endif %}
@@ -47,8 +51,8 @@ where
         _known_position is null
         and {{ parts.is_behind(horizon, '_first_position', '_first_time') | indent(8) }}
         {% if fold.order_by %}
-        -- What is sent again has a new log time; without a time of its own it may be of any age.
-        or _known_position is null and _first_time is null
+        -- What is sent again has a new log time, and may have a new time of its own.
+        or _known_position is null
         {% endif %}
     )
     {% endif %}

@@ -19,9 +19,16 @@
 {% set union = namespace(word='') %}
 {% if new_truncates %}
 -- It comes late, so what they are may rest on what it took away.
+{% if fold.order_by_source_time %}
+-- A later event may have lost to one that it takes away, so only the log has its position.
+select {{ key_list }}
+from {{ log }}
+where _position > {{ position }} and {{ fold.key[0] }} is not null
+{% else %}
 select {{ key_list }}
 from {{ gold }}
 where _position > {{ position }}
+{% endif %}
 union
 -- Only the log has the columns of an absent key.
 select {{ key_list }}

@@ -31,7 +31,8 @@ select
 {% if by_source %}
 struct(target.source_place, target.position) > struct(source.source_place, source.position)
 {%- else %}
-target.position > source.position
+-- One with a place in a source's order is from before the log went by Kafka's.
+(target.source_place is not null or target.position > source.position)
 {%- endif %}
 {% endset %}
 {% if not refolded %}

@@ -186,7 +186,7 @@ def _places(spark: SparkSession, pipeline: Pipeline) -> DataFrame:
         union all
         select {places}, 'nothing', null
         from {events} left semi join wholes using ({POSITION})
-        where event_index <> 0
+        where event_index > 0
         union all
         select {places}, 'the same', decoded.metadata
         from {events} as events

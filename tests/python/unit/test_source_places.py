@@ -2,7 +2,6 @@
 and what a run says of rows without one, or with old ones.
 """
 
-import json
 from decimal import Decimal
 from itertools import pairwise
 from typing import Any
@@ -11,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbt_lakehouse.build.source_places import Found, carried, doubts, newest_places
+from dbt_lakehouse.build.source_places import Found, doubts, newest_places
 from dbt_lakehouse.declared.source_order import CONNECTORS, parts_of
-from dbt_lakehouse.runs.model_run import SOURCE_PLACES
 from python_udfs.typed.source_places import number, source_place
 
 DECIMALS = st.decimals(allow_nan=False, allow_infinity=False, places=3)
@@ -118,23 +116,16 @@ def test_a_row_that_was_read_comes_before_what_was_not_committed_by_then() -> No
     assert read == place("mysql", "binlog.000002", "157", "0")
 
 
-def test_rows_that_say_no_place_go_on_from_the_last_one_of_their_partition() -> None:
-    kept = {"sequence": 3, "newest": {}, "last": {"it's/a topic/0": "p15", "t/1": "p14 p13"}}
-    assert carried({SOURCE_PLACES: json.dumps(kept)}) == [
-        {"topic": "'it\\'s/a topic'", "partition": "0", "place": "'p15'"},
-        {"topic": "'t'", "partition": "1", "place": "'p14 p13'"},
-    ]
-    assert carried({}) == []
-    # Behind the place that it has from the row before, and before all that come later.
+def test_a_place_behind_another_comes_before_all_later_ones() -> None:
     for later in ("p15 p11", "p15.5", "p16", "p210"):
         assert "p15" < "p15 !" < later
 
 
 def test_a_run_says_which_places_are_missing_or_old() -> None:
     found = [
-        Found("t", 0, 5, 2, "p15", "p13"),
-        Found("t", 1, 1, 0, "p14", "p14"),
-        Found("u", 0, 3, 3, None, None),
+        Found("t", 0, 5, 2, 0, "p15"),
+        Found("t", 1, 1, 0, 0, "p14"),
+        Found("u", 0, 3, 3, 1, None),
     ]
     assert newest_places({"t/0": "p19", "t/1": "p11"}, found) == {"t/0": "p19", "t/1": "p14"}
     placeless, old = doubts("silver.t", {"t/0": "p19", "t/1": "p11"}, found)

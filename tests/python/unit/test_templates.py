@@ -345,7 +345,9 @@ def other_statements() -> Iterator[tuple[str, dict[str, Any]]]:
             },
         )
     yield "source_places", {"rows": "r"}
-    yield "fill_source_places", {"table": "t", "own": "o"}
+    for key in ([], ["`id`", "`n`"]):
+        yield "fill_source_places", {"table": "t", "own": "o", "key": key}
+    yield "placed_truncates", {"log": "l", "new": "n", "key": "`id`"}
     yield "forget_truncates", {"deleted_keys": "k", "scope": "s"}
     yield "newest_known", {"table": "g", "deleted_keys": "k", "scopes": ["a", "it's"]}
     yield "summary", {"as_of": AS_OF, "is_late": "true", "key_values": "array()"}
@@ -467,13 +469,8 @@ def log_statements(log: Log) -> Iterator[tuple[str, dict[str, Any]]]:
                     "refusal": refusal,
                     "places": places,
                     "has_former": has_former,
-                    "carried": None,
                 },
             )
-    place = {"topic": "'t'", "partition": "0", "place": "'p'"}
-    for carried in ([], [place, place]) if "order_by" in log else ():
-        given = {"log": log, "events": "e", "refusal": None, "places": None, "has_former": False}
-        yield "change_log", {**given, "carried": carried}
     names = [spec["column"] for spec in log["columns"]]
     columns = [*declarations.quoted(names), "_misfits"]
     yield "fill_from_events", {"table": "t", "rows": "select 1", "columns": columns}
