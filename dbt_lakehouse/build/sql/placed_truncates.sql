@@ -1,6 +1,6 @@
 {#
-  The new truncates of a log that its source orders, to select from, with the places that the log has
-  given them since they were appended (source_places.py).
+  The new truncates of a log that its source orders, to select from, with the places that the log
+  has given them since they were appended (source_places.py).
 
   Arguments:
       log: all of the log up to where the run reads it.
