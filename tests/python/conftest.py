@@ -37,6 +37,7 @@ _LONGEST: Final = (
     *("kafka", "demo", "test_maintenance", "rows", "test_catalogs", "test_forget"),
     *("test_scenarios", "test_shared_catalog", "test_run_crashes", "test_composite_keys"),
     *("test_upstreams", "test_package", "test_cluster", "test_redrive", "test_generate"),
+    *("test_deleted_rows", "test_source_order", "test_reconciled_snapshots"),
 )
 
 # Modules of helpers, one of which each test has that opens a lake.
