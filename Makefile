@@ -35,7 +35,7 @@ export PYTHON
 # The demo and the tests are small (profiles/profiles.yml).
 export LAKEHOUSE_SMALL := true
 
-.PHONY: help setup run test real fuzz soak lint format bench bench-kafka bench-rivals kafka demo-kafka demo-debezium docs pictures sbom recording report-picture notebook clean lock prerequisites
+.PHONY: help setup run test real fuzz soak lint format bench bench-kafka bench-rivals kafka demo-kafka demo-debezium docs commands pictures sbom recording report-picture notebook clean lock prerequisites
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' Makefile
@@ -92,6 +92,9 @@ demo-debezium: setup .venv/.dev ## watch gold follow a PostgreSQL whose rows cha
 
 docs: setup ## write dbt's documentation as one page, target/docs.html, and show it in the browser
 	@$(BIN)/lakehouse docs --open
+
+commands: setup ## write the options of all commands anew, into docs/commands.md
+	@$(BIN)/python -m tools.documents.commands
 
 pictures: setup ## draw the pictures of docs/current-state.md anew
 	@$(BIN)/python -m tools.pictures

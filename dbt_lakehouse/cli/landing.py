@@ -152,6 +152,7 @@ def _land_from_kafka(
 @click.option(
     "--interval",
     type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
     default=5.0,
     show_default=True,
     help="Seconds from one commit to the next.",

@@ -212,19 +212,11 @@ class LakehouseAdapter(SparkAdapter):
         return declarations.change_log(arguments)
 
     @available.parse_none
-    def fold_of(
-        self,
-        changes: BaseRelation,
-        columns: Sequence[str] | None = None,
-        track_columns: Sequence[str] | None = None,
-        is_history: bool = False,
-        bitemporal: bool = False,
-        deleted_rows: bool = False,
-    ) -> Fold:
-        """What a gold table or a history takes of the declaration of its log."""
-        return self.lake.declared.fold_of(
-            changes, columns, track_columns, is_history, bitemporal, deleted_rows
-        )
+    def fold_of(self, changes: BaseRelation, *of: Any, **more: Any) -> Fold:
+        """What a gold table or a history takes of the declaration of its log, see
+        ``Declared.fold_of``.
+        """
+        return self.lake.declared.fold_of(changes, *of, **more)
 
     @available.parse_none
     def log_to_test(self, log: BaseRelation, test: str) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from dbt_lakehouse.commands.docs import write_page
 from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.declared.catalog_columns import shown_type
 from python_udfs.registry import FORMATS
+from tools.documents import commands
 
 POSITION = "struct<log_time:timestamp,topic:string,partition:int,offset:bigint,event_index:int>"
 UNIT_TEST = "unit_test.shop.orders.orders_are_counted"
@@ -191,6 +192,12 @@ def test_the_formats_are_all_told() -> None:
     assert re.findall(r"^\| `(\w+_(?:json|messagepack|avro))` \|", page, re.MULTILINE) == list(
         FORMATS
     )
+
+
+def test_the_options_of_commands_are_those_of_their_help() -> None:
+    told = commands.PAGE.read_text()
+    assert told == commands.page(), "make commands writes it anew"
+    assert told.count("\n### ") == len(lakehouse.commands)
 
 
 def test_the_commands_are_all_told() -> None:
