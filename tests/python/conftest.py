@@ -54,6 +54,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--seeds", type=int, default=1, help="how many seeds, one after the other")
     group.addoption("--rounds", type=int, default=3, help="how many builds of each")
     group.addoption(
+        "--ordered",
+        action="store_true",
+        help="order logs by their source's own order, as generate proposes it",
+    )
+    group.addoption(
         "--settings",
         default="default",
         help="settings of the connector, by their names in real_settings.py with commas; or all",
