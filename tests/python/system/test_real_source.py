@@ -151,9 +151,12 @@ class Run:
                 found = True
         # And their contracts.
         for file in (self._project / "models" / "gold").glob("*.yml"):
-            text = file.read_text()
-            if (self._project / "models" / "silver" / f"{file.stem}_changes.sql").exists():
-                file.write_text(text.replace("struct<log_time:", "struct<source:string,log_time:"))
+            log = self._project / "models" / "silver" / f"{file.stem}_changes.sql"
+            if log.exists() and "order_by=" in log.read_text():
+                position = file.read_text().replace(
+                    "struct<log_time:", "struct<source:string,log_time:"
+                )
+                file.write_text(position)
         return found
 
     def compare(self, when: str, *options: str) -> None:
