@@ -396,6 +396,7 @@ def test_what_tables_say_of_themselves_outlives_their_snapshots(lake: Lake) -> N
         assert len(lake.snapshots(OTHERS)) == 1
 
 
+@pytest.mark.long
 def test_a_backup_goes_on_as_the_lake_and_is_restored(lake: Lake, tmp_path: Path) -> None:
     """With deletion vectors, files that maintenance has rewritten, and what is landed and not yet
     built.

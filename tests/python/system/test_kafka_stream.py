@@ -227,6 +227,7 @@ def test_what_a_stream_passes_over_at_its_end_lands_next_time(
     assert landed(lake, topic) == kafka.records(topic)
 
 
+@pytest.mark.long
 def test_a_signal_that_ends_spark_too_ends_a_stream_as_well(lake: Lake, kafka: Kafka) -> None:
     topic = kafka.create("stream-group", 2)
     kafka.send(topic, numbered(100, 2))
