@@ -45,8 +45,8 @@
       order_by: what the source says of its own order, for messages that can come again or in
           another order: "postgresql", "mysql", "sqlserver" or "oracle" for what Debezium's
           connector says, or a list of columns of the log (a version) and paths of metadata:
-          ["source.ts_ns"]. It decides before Kafka's log, and is the first field of `_position`, `source`. None for
-          Kafka's log alone.
+          ["source.ts_ns"]. It decides before Kafka's log, and is the first field of `_position`,
+          `source`. None for Kafka's log alone.
       reconcile_snapshots: whether keys that a full snapshot of Debezium's did not read are gone:
           once it has ended, the log has a truncate before its first row, with event_index -1.
 
