@@ -1735,7 +1735,7 @@ def test_a_source_that_grows(built: World) -> None:
 @pytest.mark.parametrize(
     ("topics", "options", "message"),
     [
-        (["nowhere"], {}, r"no message of the topic nowhere: land it first .*It holds aero\.flat"),
+        (["nowhere"], {}, r"no message of the topic nowhere: land it first .*It holds aero\."),
         (["shop.cdc"], {"table": "nothing"}, r"no such table in the topic. There are archive"),
         (["shop.cdc"], {"table": "links"}, r"ambiguous: it may be archive.public.links, shop"),
         (["shop.cdc"], {"name": "x"}, r"--name is for one table: add --table"),
