@@ -33,15 +33,18 @@ class Commits(LakePart):
         self._observations: Final[dict[str, Observation]] = {}
 
     def append(self, this: BaseRelation, query: str, notes: Mapping[str, Any] | None = None) -> str:
-        """Append a query's rows to a model's table, with its run's notes and more."""
+        """Append a query's rows to a model's table, with its run's notes and more. Raises
+        ``DbtRuntimeError``, as a statement does: its reader may know what it says.
+        """
         run = self._lake.runs.run_of(this)
         self._connections.log_statement(f"append to {this}: {query}")
         self._keep_declaration(this, run)
-        rows = self._handle.session.sql(query)
-        try:
-            commits.append(rows, str(this), run.notes(notes), run.seen)
-        finally:
-            self._handle.looks.clear()
+        with self._connections.exception_handler(query):
+            rows = self._handle.session.sql(query)
+            try:
+                commits.append(rows, str(this), run.notes(notes), run.seen)
+            finally:
+                self._handle.looks.clear()
         self._keep(this, run, run.table if run.is_incremental else None)
         return "OK"
 
