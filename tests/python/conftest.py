@@ -103,11 +103,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=_turn)
 
 
-def _turn(item: pytest.Item) -> int:
-    group = _group_of(item.nodeid)
+def _turn(item: pytest.Item) -> tuple[int, str]:
+    """Then by the names of files, in whichever folders these are: some leave tables behind."""
+    group, file = _group_of(item.nodeid), Path(item.nodeid.split("::")[0]).stem
     if group in _LONGEST:
-        return _LONGEST.index(group)
-    return len(_LONGEST) + (not _opens_lake(item))
+        return _LONGEST.index(group), file
+    return len(_LONGEST) + (not _opens_lake(item)), file
 
 
 def _opens_lake(item: pytest.Item) -> bool:
