@@ -14,7 +14,8 @@ from dbt_lakehouse.build.model import Building, Built
 from dbt_lakehouse.build.source_places import SourcePlaces
 from dbt_lakehouse.build.templates import render
 from dbt_lakehouse.declared import message_keys, widening
-from dbt_lakehouse.declared.declarations import events_that_say, quoted
+from dbt_lakehouse.declared.columns import quoted
+from dbt_lakehouse.declared.declarations import events_that_say
 from dbt_lakehouse.declared.message_keys import Verdict
 from dbt_lakehouse.declared.widening import Kind
 from dbt_lakehouse.lake.tables import Table

@@ -24,7 +24,7 @@ from dbt_lakehouse.build.model import Built, Loss, Model
 from dbt_lakehouse.build.remembered import Remembered
 from dbt_lakehouse.build.templates import part, render
 from dbt_lakehouse.declared.fold_of_log import Fold
-from dbt_lakehouse.runs import decisions as folds
+from dbt_lakehouse.runs import decisions
 from dbt_lakehouse.runs.decisions import Found, Newest, Plan, Rebuilt, Truncate
 from dbt_lakehouse.runs.model_run import AS_OF, NEWEST, NodeRun
 
@@ -402,7 +402,7 @@ class Increment:
 
     def _plan(self, found: Found, truncates: Sequence[Truncate]) -> Plan:
         namespace = self._fold.namespace
-        return folds.plan(
+        return decisions.plan(
             self._fold,
             found,
             # Of one that its source orders, a later log time says nothing.

@@ -8,7 +8,7 @@ from dbt_common.exceptions import CompilationError
 from dbt_lakehouse.build.lake import Condition, Lake
 from dbt_lakehouse.build.model import Building, Built, Loss
 from dbt_lakehouse.build.templates import render
-from dbt_lakehouse.declared.declarations import quoted
+from dbt_lakehouse.declared.columns import quoted
 from dbt_lakehouse.declared.fold_of_log import DELETED_AT, Fold
 from dbt_lakehouse.declared.widening import is_in_place
 from dbt_lakehouse.runs.model_run import AS_OF, NodeRun

@@ -8,7 +8,7 @@ from dbt_common.exceptions import CompilationError
 from dbt_lakehouse.build.folding import TOUCHED, Refolding, keys_to_refold
 from dbt_lakehouse.build.model import Loss, pinned, view_of
 from dbt_lakehouse.build.templates import render
-from dbt_lakehouse.declared.declarations import quoted
+from dbt_lakehouse.declared.columns import quoted
 from dbt_lakehouse.declared.fold_of_log import RECORDED, Fold
 from dbt_lakehouse.runs.model_run import NodeRun
 

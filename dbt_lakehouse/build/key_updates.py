@@ -25,7 +25,7 @@ from dbt_lakehouse.build.lake import Lake
 from dbt_lakehouse.build.log_rows import LogRows
 from dbt_lakehouse.build.model import view_of
 from dbt_lakehouse.build.templates import render
-from dbt_lakehouse.declared.declarations import quoted
+from dbt_lakehouse.declared.columns import quoted
 from dbt_lakehouse.runs import marks
 from dbt_lakehouse.runs.marks import HistoryLost
 from dbt_lakehouse.runs.model_run import KEY_UPDATES

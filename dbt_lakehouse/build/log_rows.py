@@ -8,6 +8,7 @@ from dbt_lakehouse.build.decoding import Decoding
 from dbt_lakehouse.build.lake import Lake
 from dbt_lakehouse.build.templates import part, render
 from dbt_lakehouse.declared import declarations, message_keys
+from dbt_lakehouse.declared.columns import is_beside, quoted
 from dbt_lakehouse.runs.full_snapshots import NO_RECONCILING, reconciles
 from dbt_lakehouse.runs.log_input import LogInput, Part
 from dbt_lakehouse.runs.model_run import NodeRun
@@ -106,10 +107,10 @@ class LogRows:
         """The value columns of its rows, quoted: what the source said beside those is of one event
         alone.
         """
-        return declarations.quoted(
+        return quoted(
             spec["column"]
             for spec in self.log["columns"]
-            if not declarations.is_beside(spec) and spec["column"] not in self.log["key"]
+            if not is_beside(spec) and spec["column"] not in self.log["key"]
         )
 
     def sql(

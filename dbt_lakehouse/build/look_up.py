@@ -10,7 +10,7 @@ from dbt_lakehouse.build.lake import Lake
 from dbt_lakehouse.build.model import Model, pinned, pinned_now, value_of, view_of
 from dbt_lakehouse.build.remembered import Remembered
 from dbt_lakehouse.build.templates import part, render
-from dbt_lakehouse.declared.declarations import quoted
+from dbt_lakehouse.declared.columns import quoted
 from dbt_lakehouse.declared.fold_of_log import Fold
 from dbt_lakehouse.runs.decisions import Found, Plan, Truncate
 from dbt_lakehouse.runs.model_run import NodeRun

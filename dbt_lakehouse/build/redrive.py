@@ -16,7 +16,7 @@ from dbt_lakehouse.build.decoding import Decoding
 from dbt_lakehouse.build.lake import Lake
 from dbt_lakehouse.build.model import pinned_now
 from dbt_lakehouse.build.templates import render
-from dbt_lakehouse.declared.declarations import quoted
+from dbt_lakehouse.declared.columns import quoted
 
 
 class Tables(NamedTuple):

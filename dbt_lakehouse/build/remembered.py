@@ -9,7 +9,7 @@ from dbt_lakehouse.build.lake import Lake
 from dbt_lakehouse.build.model import Model, view_of
 from dbt_lakehouse.build.templates import render
 from dbt_lakehouse.declared.fold_of_log import Fold
-from dbt_lakehouse.runs import decisions as folds
+from dbt_lakehouse.runs import decisions
 from dbt_lakehouse.runs.decisions import Newest, Truncate
 from dbt_lakehouse.runs.model_run import HORIZON
 
@@ -74,7 +74,7 @@ class Remembered:
             remembered=remembered,
             scope=self._truncates,
         )
-        found = [folds.truncate(row) for row in self._lake.sql.query(query)]
+        found = [decisions.truncate(row) for row in self._lake.sql.query(query)]
         self._lake.sql.define(
             view_of(self._model.this, "truncates"),
             render(

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 
 from dbt_lakehouse.build.lake import Lake
 from dbt_lakehouse.build.templates import render
-from dbt_lakehouse.declared.declarations import quoted
+from dbt_lakehouse.declared.columns import quoted
 from dbt_lakehouse.lake.tables import Table
 from dbt_lakehouse.runs.model_run import SOURCE_PLACES
 from dbt_lakehouse.texts import counted

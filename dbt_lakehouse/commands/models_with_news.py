@@ -21,7 +21,7 @@ def models_with_news(
     found = {
         name
         for name in logs
-        if (of := _topics_of(models[name].config.meta["change_log"], pairs)) is None
+        if not (of := topics_of(models[name].config.meta["change_log"], pairs))
         or not of.isdisjoint(topics)
     }
     of_logs = _descendants(models, logs)
@@ -29,15 +29,16 @@ def models_with_news(
     return _descendants(models, found) | (own - of_logs)
 
 
-def _topics_of(log: Mapping[str, Any], pairs: Collection[Sequence[str | None]]) -> set[str] | None:
-    """The topics that events of a log's source tables, of any for none, have been in; None without
-    any. A set's rows go by deletes without a set too, which may be in a topic of their own.
+def topics_of(log: Mapping[str, Any], pairs: Collection[Sequence[str | None]]) -> set[str]:
+    """The topics that events of a change log have been in, by its declaration: of its source
+    tables, or of any. A set's rows go by deletes without a set too, which may be in a topic of
+    their own.
     """
     sources = log["sources"]
     wanted = None if sources is None else [list(source) for source in sources]
     if wanted is not None and (namespace := log.get("namespace")) is not None:
         wanted.append([None, namespace, None])
-    return {str(topic) for topic, *source in pairs if wanted is None or source in wanted} or None
+    return {str(topic) for topic, *source in pairs if wanted is None or source in wanted}
 
 
 def _descendants(models: Mapping[str, Any], of: Collection[str]) -> set[str]:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
+from dbt_lakehouse.commands.models_with_news import topics_of
 from dbt_lakehouse.lags import Buckets, HourOfLags, grown
 from dbt_lakehouse.report.runs import moment
 
@@ -108,11 +109,9 @@ def tables_of_topics(
                 gold.setdefault(upstream, set()).add(name)
     found: dict[str, set[str]] = {}
     for name in gold.keys() & models.keys():
-        sources = models[name].config.meta.get("change_log", {"sources": []})["sources"]
-        wanted = None if sources is None else [list(source) for source in sources]
-        for topic, *source in pairs:
-            if wanted is None or source in wanted:
-                found.setdefault(str(topic), set()).update(gold[name])
+        log = models[name].config.meta.get("change_log")
+        for topic in () if log is None else topics_of(log, pairs):
+            found.setdefault(topic, set()).update(gold[name])
     return found
 
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from dbt_common.exceptions import CompilationError
 
-from dbt_lakehouse.declared.declarations import is_beside, quoted
+from dbt_lakehouse.declared.columns import is_beside, quoted
 from dbt_lakehouse.declared.source_order import position_type
 from dbt_lakehouse.texts import did_you_mean
 

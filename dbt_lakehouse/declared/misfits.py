@@ -6,7 +6,7 @@ dbt says of the test ``no_misfits`` how many rows it has found, and no more.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from dbt_lakehouse.declared.declarations import is_beside
+from dbt_lakehouse.declared.columns import is_beside
 from dbt_lakehouse.declared.widening import may_follow
 from dbt_lakehouse.texts import counted
 from python_udfs.typed.masks import MASKED

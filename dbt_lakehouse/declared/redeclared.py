@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from dbt_lakehouse.declared.declarations import METADATA, fingerprint_of
+from dbt_lakehouse.declared.columns import METADATA
+from dbt_lakehouse.declared.declarations import fingerprint_of
 from dbt_lakehouse.declared.fold_of_log import Fold
 from dbt_lakehouse.declared.widening import is_in_place, is_widening
 

@@ -118,8 +118,9 @@ class Reader:
         return sorted(self._tables)
 
     def refresh(self) -> None:
-        """See what others have committed."""
-        self._refresh(entries(self._settings))
+        """See what others have committed. Raises ``ReadError``."""
+        with self.explained():
+            self._refresh(entries(self._settings))
 
     def set_time(self, as_of: datetime | None) -> None:
         """Show the tables as they were then, or (None) are now."""

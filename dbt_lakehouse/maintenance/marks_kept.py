@@ -17,7 +17,7 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
-from dbt_lakehouse.declared.declarations import quoted
+from dbt_lakehouse.declared.columns import quoted
 from dbt_lakehouse.lake.tables import TAKEN, Table
 from dbt_lakehouse.runs import commits, marks, source_filter, tables
 from dbt_lakehouse.runs.marks import HistoryLost, Window

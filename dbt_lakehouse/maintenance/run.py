@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
-from dbt_lakehouse.declared.declarations import quoted
+from dbt_lakehouse.declared.columns import quoted
 from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.lake import bronze
 from dbt_lakehouse.lake.catalog import CATALOG

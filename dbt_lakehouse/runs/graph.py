@@ -9,7 +9,8 @@ import jinja2
 from dbt_common.exceptions import CompilationError
 from jinja2 import nodes
 
-from dbt_lakehouse.declared import declarations, fold_of_log
+from dbt_lakehouse.declared import fold_of_log
+from dbt_lakehouse.declared.columns import quoted
 from dbt_lakehouse.declared.fold_of_log import Fold
 from dbt_lakehouse.lake.tables import Table
 from dbt_lakehouse.runs import marks
@@ -200,7 +201,7 @@ def table_ddl(node: Any, relation: str) -> str:
 def described_columns(node: Any, without: Container[str] = ()) -> str:
     """The columns of a model's description with their types, as SQL; empty for none."""
     return ", ".join(
-        f"{declarations.quoted([name])[0]} {column.data_type}"
+        f"{quoted([name])[0]} {column.data_type}"
         for name, column in node.columns.items()
         if name not in without
     )

@@ -22,7 +22,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructField
 
-from dbt_lakehouse.declared.declarations import quoted
+from dbt_lakehouse.declared.columns import quoted
 from dbt_lakehouse.declared.widening import is_in_place, is_widening
 from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.lake.broken_metadata import refuse_damage

@@ -14,6 +14,19 @@
       built_as_of: the moment that the table was built for, as text.
 #}
 {% set key_list = fold.key | join(', ') %}
+{# What a reference makes of the changes of each key. #}
+{% macro of_each_key(reference, name) %}
+select
+    {{ key_list }},
+    {{ reference }}(
+        collect_list(_change),
+        {{ fold.order_by_source_time | lower }},
+        unix_micros(timestamp '{{ built_as_of }}'),
+        {{ fold.partial | lower }}
+    ) as {{ name }}
+from changes
+group by {{ key_list }}
+{%- endmacro %}
 with all_changes as (
     {{ reference.changes(fold, log, deletes) | indent }}
 ),
@@ -23,16 +36,7 @@ changes as (
 ),
 
 expected as (
-    select
-        {{ key_list }},
-        reference_fold(
-            collect_list(_change),
-            {{ fold.order_by_source_time | lower }},
-            unix_micros(timestamp '{{ built_as_of }}'),
-            {{ fold.partial | lower }}
-        ) as _state
-    from changes
-    group by {{ key_list }}
+    {{ of_each_key('reference_fold', '_state') | indent }}
 ),
 
 live as (
@@ -44,16 +48,7 @@ live as (
 ){% if fold.deleted_rows %},
 
 deleted as (
-    select
-        {{ key_list }},
-        reference_deleted_row(
-            collect_list(_change),
-            {{ fold.order_by_source_time | lower }},
-            unix_micros(timestamp '{{ built_as_of }}'),
-            {{ fold.partial | lower }}
-        ) as _row
-    from changes
-    group by {{ key_list }}
+    {{ of_each_key('reference_deleted_row', '_row') | indent }}
 ),
 
 kept as (

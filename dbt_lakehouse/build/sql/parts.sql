@@ -133,15 +133,20 @@ true
 )
 {%- endmacro %}
 
+{# The fields of a position that all logs have, and their values. #}
+{% macro _fields_of(position) %}
+'log_time', {{ position }}.log_time,
+'topic', {{ position }}.topic,
+'partition', {{ position }}.partition,
+'offset', {{ position }}.offset,
+'event_index', {{ position }}.event_index
+{%- endmacro %}
+
 {# A position of a log as deleted_keys has it: what the source says stands beside it there. #}
 {% macro remembered(position, by_source) %}
 {% if by_source %}
 if({{ position }} is null, null, named_struct(
-    'log_time', {{ position }}.log_time,
-    'topic', {{ position }}.topic,
-    'partition', {{ position }}.partition,
-    'offset', {{ position }}.offset,
-    'event_index', {{ position }}.event_index
+    {{ _fields_of(position) | indent }}
 ))
 {%- else %}
 {{ position }}
@@ -154,11 +159,7 @@ if({{ position }} is null, null, named_struct(
 {% if by_source %}
 named_struct(
     'source', {{ relation }}.source_place,
-    'log_time', {{ position }}.log_time,
-    'topic', {{ position }}.topic,
-    'partition', {{ position }}.partition,
-    'offset', {{ position }}.offset,
-    'event_index', {{ position }}.event_index
+    {{ _fields_of(position) | indent }}
 )
 {%- else %}
 {{ position }}

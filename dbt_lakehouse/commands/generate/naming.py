@@ -17,7 +17,7 @@ from hashlib import sha256
 from typing import Final
 
 from dbt_lakehouse.commands.generate.profile import TableId
-from dbt_lakehouse.declared import declarations
+from dbt_lakehouse.declared import columns
 
 _WORD_ENDS: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _NO_NAME: Final = re.compile(r"[^a-z0-9]+")
@@ -136,7 +136,7 @@ def column_names(fields: Iterable[str], taken: Mapping[str, str | None]) -> dict
 
 def _is_technical(name: str) -> bool:
     # What begins with `_is_` may be a step's name one day.
-    return name.startswith("_is_") or name.lower() in declarations.RESERVED
+    return name.startswith("_is_") or name.lower() in columns.RESERVED
 
 
 def needs_quotes(column: str) -> bool:

@@ -29,7 +29,7 @@ from dbt_lakehouse.commands.generate.project_files import ProjectFiles
 from dbt_lakehouse.commands.generate.rekeying import Rekeying
 from dbt_lakehouse.commands.generate.report import GenerateError, Outcome, Report, listed
 from dbt_lakehouse.commands.generate.sources import ChangeLog, Entry, GoldModel
-from dbt_lakehouse.declared import declarations
+from dbt_lakehouse.declared.columns import WHOLE_IMAGE
 
 
 class Writer:
@@ -266,7 +266,7 @@ class Writer:
             outcome.status = "changed"
 
     def _new_specs(self, profile: TableProfile, log: ChangeLog) -> list[Spec]:
-        if declarations.WHOLE_IMAGE in log.fields:
+        if WHOLE_IMAGE in log.fields:
             return []
         fields = [
             name

@@ -15,7 +15,6 @@ from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import duckdb
 import msgspec
 
 from dbt_lakehouse.commands.report import told
@@ -197,7 +196,7 @@ class Lake:
                     self._kept.refresh()
                 with within(self._kept, SECONDS):
                     yield self._kept
-            except (ReadError, duckdb.Error):
+            except ReadError:
                 # What could not be read may be there again for another one.
                 self._kept = None
                 raise

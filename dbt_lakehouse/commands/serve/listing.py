@@ -9,7 +9,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.sql import SparkSession
 
-from dbt_lakehouse.declared.declarations import quoted
+from dbt_lakehouse.declared.columns import quoted
 from dbt_lakehouse.errors import DamageError
 from dbt_lakehouse.lake.catalog import CATALOG
 from dbt_lakehouse.runs.tables import load, tables_in, views_in

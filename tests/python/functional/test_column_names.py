@@ -12,7 +12,7 @@ from small_project import small_project
 from dbt_lakehouse.build.templates import FOLDER
 from dbt_lakehouse.commands.generate.naming import column_names
 from dbt_lakehouse.config.paths import ROOT
-from dbt_lakehouse.declared.declarations import RESERVED
+from dbt_lakehouse.declared.columns import RESERVED
 from dbt_lakehouse.declared.fold_of_log import DELETED_AT
 
 AS_OF = "2026-11-21 00:00:00"

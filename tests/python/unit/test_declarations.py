@@ -11,7 +11,7 @@ from dbt_lakehouse.build.templates import FOLDER
 from dbt_lakehouse.commands.status.tables import _SET_LESS
 from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.declared import declarations, fold_of_log, misfits, redeclared
-from dbt_lakehouse.declared.declarations import RESERVED
+from dbt_lakehouse.declared.columns import RESERVED, quoted
 from dbt_lakehouse.declared.fold_of_log import Fold
 from dbt_lakehouse.declared.redeclared import changes, declared
 from dbt_lakehouse.declared.widening import (
@@ -648,7 +648,7 @@ def test_any_text_is_a_literal() -> None:
     assert sql_text("it's a \\ and \\'") == "'it\\'s a \\\\ and \\\\\\''"
     # It stays what it is where a macro indents what it is in.
     assert sql_text("a\r\nb\x0bc\u2028") == "'a\\u000d\\u000ab\\u000bc\\u2028'"
-    assert declarations.quoted(["a b", "c"]) == ["`a b`", "`c`"]
+    assert quoted(["a b", "c"]) == ["`a b`", "`c`"]
 
 
 def test_a_terminal_shows_what_it_would_obey() -> None:

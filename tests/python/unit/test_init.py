@@ -59,6 +59,9 @@ def test_the_profile_is_ours_and_files_that_are_there_stay(tmp_path: Path) -> No
     assert files(tmp_path) == FILES
     profile = (tmp_path / "profiles.yml").read_bytes()
     assert profile == (ROOT / "profiles" / "profiles.yml").read_bytes()
+    # One file, wherever it is looked for.
+    for place in ("profiles.yml", "dbt_lakehouse/commands/init/profiles.yml"):
+        assert (ROOT / place).resolve() == ROOT / "profiles" / "profiles.yml"
 
 
 def test_a_package_beside_the_project_has_a_relative_path(

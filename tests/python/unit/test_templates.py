@@ -20,6 +20,7 @@ from dbt_lakehouse.build.log_rows import Log, LogRows
 from dbt_lakehouse.build.templates import FOLDER, part, render
 from dbt_lakehouse.config.topics import topic_rules
 from dbt_lakehouse.declared import declarations, fold_of_log
+from dbt_lakehouse.declared.columns import quoted
 from dbt_lakehouse.declared.fold_of_log import Fold
 from dbt_lakehouse.declared.message_keys import REFUSAL
 from dbt_lakehouse.runs import full_snapshots
@@ -472,7 +473,7 @@ def log_statements(log: Log) -> Iterator[tuple[str, dict[str, Any]]]:
                 },
             )
     names = [spec["column"] for spec in log["columns"]]
-    columns = [*declarations.quoted(names), "_misfits"]
+    columns = [*quoted(names), "_misfits"]
     yield "fill_from_events", {"table": "t", "rows": "select 1", "columns": columns}
     if names:
         yield (
@@ -480,7 +481,7 @@ def log_statements(log: Log) -> Iterator[tuple[str, dict[str, Any]]]:
             {
                 "table": "t",
                 "own": "o",
-                "columns": declarations.quoted(names),
+                "columns": quoted(names),
                 "function": "f",
                 "leaves_columns": rows.leaves_columns,
             },
@@ -491,7 +492,7 @@ def log_statements(log: Log) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def key_update_statements(log: Log, rows: LogRows) -> Iterator[tuple[str, dict[str, Any]]]:
     """The templates that key updates use."""
-    key = declarations.quoted(log["key"])
+    key = quoted(log["key"])
     yield "key_updates", {"log": "l", "key": key}
     yield "resting_on_news", {"updates": "u", "news": "n", "key": key}
     yield "resting_on", {"updates": "u", "resting": "r", "key": key}

@@ -9,7 +9,7 @@ from dbt.adapters.contracts.relation import RelationType
 from dbt import selected_resources
 from dbt.adapters.lakehouse.lake.part import LakePart
 from dbt_lakehouse.declared import contracts
-from dbt_lakehouse.declared.declarations import quoted
+from dbt_lakehouse.declared.columns import quoted
 from dbt_lakehouse.declared.fold_of_log import Fold
 from dbt_lakehouse.lake.tables import Table
 from dbt_lakehouse.runs import (
@@ -24,7 +24,7 @@ WIDENED: Final = "lakehouse.widened"
 
 
 class Catalog(LakePart):
-    """Tables as models see them: what there is, what it may hold, its columns and properties."""
+    """A part of ``SparkLake``; its protocol is in ``build.lake``."""
 
     def look_at(self, name: Any) -> Table | None:
         """A table as it is now, None if there is none; once between a node's statements that may

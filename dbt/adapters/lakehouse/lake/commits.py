@@ -26,7 +26,7 @@ _DOWNGRADE: Final = re.compile(r"Cannot downgrade v\d+ table to v\d+")
 
 
 class Commits(LakePart):
-    """Commits that hold rows together with what they were made of."""
+    """A part of ``SparkLake``; its protocol is in ``build.lake``."""
 
     def __init__(self, lake: "SparkLake") -> None:
         super().__init__(lake)

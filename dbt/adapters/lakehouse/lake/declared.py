@@ -20,7 +20,7 @@ from dbt_lakehouse.runs.taken import TakenEvents, taken
 
 
 class Declared(LakePart):
-    """What models are declared to be, and what that means for what they build."""
+    """A part of ``SparkLake``; its protocol is in ``build.lake``."""
 
     def fold_of(
         self,

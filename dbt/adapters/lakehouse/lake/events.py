@@ -28,7 +28,7 @@ from dbt_lakehouse.runs.taken import text_of
 
 
 class Events(LakePart):
-    """What is read for events: which topics, formats and payloads, and which change logs take."""
+    """A part of ``SparkLake``; its protocol is in ``build.lake``."""
 
     def looked_input(self, run: NodeRun, topics: Sequence[str] | None) -> LogInput:
         own = self._lake.catalog.look_at(run.own)

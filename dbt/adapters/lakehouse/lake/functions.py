@@ -10,7 +10,7 @@ from dbt_lakehouse.declared import declarations
 
 
 class Functions(LakePart):
-    """Functions that sessions know, for logs as they are declared; with schemas of a registry."""
+    """A part of ``SparkLake``; its protocol is in ``build.lake``."""
 
     def look_function(self, schemas: bool) -> str:
         """The name of a function that looks at payloads (``payload_functions``), which the session

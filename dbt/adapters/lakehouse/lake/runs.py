@@ -27,7 +27,7 @@ RAW_PAYLOADS: Final = "bronze.raw_payloads"
 
 
 class Runs(LakePart):
-    """Runs of models: from what a compilation finds out to what tests look at."""
+    """A part of ``SparkLake``; its protocol is in ``build.lake``."""
 
     def __init__(self, lake: "SparkLake") -> None:
         super().__init__(lake)

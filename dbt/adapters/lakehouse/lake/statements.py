@@ -13,7 +13,7 @@ from dbt_lakehouse.runs.key_ranges import KeyRanges, key_ranges, ranges_of, valu
 
 
 class Statements(LakePart):
-    """Statements of a model: run in the session of its thread, and the views that they share."""
+    """A part of ``SparkLake``; its protocol is in ``build.lake``."""
 
     def execute(self, sql: str) -> tuple[Any, Any]:
         """Run a statement that gives no rows."""

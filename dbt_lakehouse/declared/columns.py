@@ -1,0 +1,184 @@
+"""The columns that a change log declares: their names, types, masks, and where values come from."""
+
+import json
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from dbt_common.exceptions import CompilationError
+
+from dbt_lakehouse.texts import did_you_mean
+from python_udfs.images import decode_hbase
+from python_udfs.typed.masks import MASKS, NULL, has_text, masked_type
+from python_udfs.typed.values import SCALARS, element_type, reader
+
+# The names of columns that change logs, gold tables and histories have, in any of their steps; and
+# Iceberg's own.
+RESERVED: Final = frozenset(
+    """
+    _after _all _applied _before _begin _begins_life _behind _beside _by _change _change_ordinal
+    _change_type _changed_columns _clock_ahead _columns _commit_snapshot_id _copies _copy _deleted
+    _digest _end _epoch _events _expires_at _file _first_position _first_time _former _guard_time
+    _has_other_key _in_time _is_clock_ahead _is_consistent _is_effective _is_end _is_known_live
+    _is_new _is_probe _is_reinserted _is_resting _is_state _is_there _kafka_timestamp _key_before
+    _key_update _known _known_position _known_time _last _last_life _last_source
+    _last_updated_sequence_number _last_write _late_events _leaves_columns _life _live
+    _max_occurred_at _misfits _namespace _newest_before _newest_time _next _null_position
+    _occurred_at _operation _operation_before _partition _place _pos _position _previous_key _rank
+    _record_key _row _row_id _sequence _set _source _source_place _spec_id _state _step _sum _time
+    _truncated_at _unchanged_columns _unknown _unsaid _valid_from _valid_to _version
+    """.split()
+)
+# What other databases call a type that Spark calls otherwise.
+_OTHER_NAMES: Final = MappingProxyType(
+    {
+        "bool": "boolean",
+        "byte": "tinyint",
+        "short": "smallint",
+        "integer": "int",
+        "int32": "int",
+        "long": "bigint",
+        "int64": "bigint",
+        "real": "float",
+        "double precision": "double",
+        "number": "decimal(p,s)",
+        "numeric": "decimal(p,s)",
+        "char": "string",
+        "varchar": "string",
+        "text": "string",
+        "uuid": "string",
+        "json": "string",
+        "jsonb": "string",
+        "time": "string",
+        "datetime": "timestamp",
+        "timestamptz": "timestamp",
+        "blob": "binary",
+        "bytea": "binary",
+        "bytes": "binary",
+    }
+)
+_SPEC: Final = frozenset({"type", "name", "encoding", "path", "from", "mask"})
+WHOLE_IMAGE: Final = "$"
+"""The path of the whole image."""
+METADATA: Final = "metadata"
+"""Where a column is from that is none of the row: what else an event's payload said."""
+
+
+def quoted(names: Iterable[str]) -> list[str]:
+    """Names of columns in quotes: a source's columns can have any name."""
+    return [f"`{name.replace('`', '``')}`" for name in names]
+
+
+def column_of(name: str, declared: str | Mapping[str, Any]) -> dict[str, Any]:
+    """A column as a declaration keeps it, of what a model says of it: a type, or a mapping.
+
+    Raises ``CompilationError`` for what can't be declared.
+    """
+    if "`" in name:
+        raise CompilationError(
+            f"a column can't be called {name}, for a quote ends its name in SQL: give it another,"
+            " and say what the image calls it"
+        )
+    if name.lower() in RESERVED:
+        raise CompilationError(
+            f"a column can't be called {name}: the models have one of that name themselves. Give it"
+            ' another, and say what the image calls it: "other": {"type": ...,'
+            f' "name": "{name}"}}'
+        )
+    spec = {"type": declared} if isinstance(declared, str) else declared
+    if "type" not in spec or not spec.keys() <= _SPEC:
+        meant = "".join(did_you_mean(each, _SPEC) for each in sorted(spec.keys() - _SPEC)[:1])
+        raise CompilationError(
+            f"column {name} is declared as {dict(spec)}{meant}: a column is a type, or a mapping of"
+            " type, name (the field in the image) or path (address.city), encoding (hbase) and mask"
+            " (hash, null, last4); of what the source said beside the row, of type, from"
+            " (metadata), path (source.lsn) and mask"
+        )
+    if "from" in spec:
+        return _beside(name, spec)
+    type, encoding = spec["type"].lower(), spec.get("encoding")
+    found = {
+        "column": name,
+        "type": type,
+        "field": spec.get("name", name),
+        "encoding": encoding,
+    }
+    _refuse_type(name, type, encoding)
+    found |= _mask(name, spec)
+    return found if "path" not in spec else found | _inside(name, spec)
+
+
+def _beside(name: str, spec: Mapping[str, Any]) -> dict[str, Any]:
+    """A column of what the source said beside the row."""
+    if spec["from"] != METADATA or spec.keys() - {"mask"} != {"type", "from", "path"}:
+        raise CompilationError(
+            f"column {name} is declared as {dict(spec)}: what the source said beside the row is"
+            f' "from": "{METADATA}", and has a type and a path, and nothing else but a mask:'
+            ' {"type": "bigint", "from": "metadata", "path": "source.lsn"}'
+        )
+    type = spec["type"].lower()
+    _refuse_type(name, type, None)
+    found = {"column": name, "type": type, "encoding": None, "from": METADATA}
+    return found | _mask(name, spec) | _inside(name, spec)
+
+
+def _mask(name: str, spec: Mapping[str, Any]) -> dict[str, Any]:
+    """What a mask says of a column: its type is that of masked values then."""
+    if "mask" not in spec:
+        return {}
+    mask, type = spec["mask"], spec["type"].lower()
+    if mask not in MASKS:
+        raise CompilationError(
+            f'column {name} has the mask {json.dumps(mask)}: it is "hash", "null" (in quotes) or'
+            ' "last4"'
+        )
+    if mask != NULL and not has_text(type):
+        raise CompilationError(
+            f'column {name} is {type}, of which there is no mask "{mask}": a string, an integer or'
+            " a decimal can have it. Declare it as string, for the text as it came, or let its mask"
+            ' be "null"'
+        )
+    return {"type": masked_type(mask, type), "mask": mask, "clear": type}
+
+
+def is_beside(spec: Mapping[str, Any]) -> bool:
+    """Whether a declared column is of what the source said beside the row."""
+    return "from" in spec
+
+
+def _refuse_type(name: str, type: str, encoding: str | None) -> None:
+    try:
+        reader(type)
+        if encoding == "hbase":
+            decode_hbase(None, type)
+    except ValueError as error:
+        raise CompilationError(f"column {name}: {error}{_type_meant(type)}") from None
+
+
+def _type_meant(type: str) -> str:
+    """As ``did_you_mean``, of a type or of what an array or a map has."""
+    unknown = element_type(type)
+    if unknown in SCALARS:
+        return ""
+    bare, bracket, digits = unknown.partition("(")
+    if bare.strip() in _OTHER_NAMES:
+        other = _OTHER_NAMES[bare.strip()]
+        if bracket and other == "decimal(p,s)":
+            other = f"decimal({digits}"
+        return f" (did you mean {other}?)"
+    return did_you_mean(unknown, SCALARS)
+
+
+def _inside(name: str, spec: Mapping[str, Any]) -> dict[str, Any]:
+    """What a path says of a column: the field that it begins with, and its names."""
+    path = spec["path"]
+    if "name" in spec or not isinstance(path, str) or not all(path.split(".")):
+        raise CompilationError(
+            f"column {name} is declared as {dict(spec)}: a path is the names that lead to a value,"
+            " with dots between them, like address.city or tags.0; $ is the whole image. It comes"
+            " instead of a name"
+        )
+    if path == WHOLE_IMAGE:
+        return {"field": path, "path": []}
+    names = path.split(".")
+    return {"field": names[0], "path": names}
