@@ -13,7 +13,6 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from datetime import UTC, datetime
-from itertools import takewhile
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -29,8 +28,9 @@ from dbt_lakehouse.commands.kept_cycles import KeptCycles
 from dbt_lakehouse.commands.liveness import Liveness
 from dbt_lakehouse.commands.models_with_news import models_with_news
 from dbt_lakehouse.commands.stream_lags import StreamLags, tables_of_topics
+from dbt_lakehouse.commands.stream_news import News, snapshot_of
 from dbt_lakehouse.commands.upkeep import Upkeep, now, refuse_ended, told
-from dbt_lakehouse.commands.watched_project import Files, WatchedProject, looked_at
+from dbt_lakehouse.commands.watched_project import WatchedProject, looked_at
 from dbt_lakehouse.config.project import Project, target_folder
 from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.lags import HourOfLags, hour_file
@@ -103,23 +103,6 @@ class CycleOptions(NamedTuple):
 
 def _each(option: str, values: Sequence[str]) -> Iterator[str]:
     return (text for value in values for text in (option, value))
-
-
-class News(NamedTuple):
-    """What a cycle would find: Kafka's log ends by topic (bronze's name) and partition, captures,
-    and the snapshots of bronze and of other_events, to which `redrive` adds.
-    """
-
-    ends: Mapping[tuple[str, int], int]
-    captures: Files
-    bronze: int | None
-    events: str | None
-
-    def topics_since(self, built: "News") -> set[str] | None:
-        """The topics that have more than at another time; None if there may be anything."""
-        if self._replace(ends={}) != built._replace(ends={}):
-            return None
-        return {at[0] for at, end in self.ends.items() if built.ends.get(at) != end}
 
 
 def run_cycles(project: Project, options: CycleOptions, stopping: threading.Event) -> int:
@@ -259,22 +242,19 @@ class _Cycles:
             {(log.topic, log.partition): log.end for log in logs},
             looked_at(map(Path, captures)),
             bronze.current_snapshot(self._spark),
-            _snapshot(self._events()),
+            snapshot_of(self._events()),
         )
 
     def _is_new(self, news: News) -> bool:
         """Whether there is anything to build. Maintenance makes snapshots of the same rows."""
         if self._built is None:
             return True
-        built = self._built
-        if news.bronze != built.bronze and built.bronze is not None:
-            if has_same_rows(look_at(self._spark, _BRONZE), str(built.bronze)):
-                built = built._replace(bronze=news.bronze)
-        if news.events != built.events and built.events is not None:
-            if has_same_rows(self._events(), built.events):
-                built = built._replace(events=news.events)
-        self._built = built
-        return news != built
+        if news != self._built:
+            self._built = self._built.as_of(news, self._bronze(), self._events())
+        return news != self._built
+
+    def _bronze(self) -> Table | None:
+        return look_at(self._spark, _BRONZE)
 
     def _events(self) -> Table | None:
         return look_at(self._spark, f"{self._watched.project.silver}.other_events")
@@ -329,7 +309,7 @@ class _Cycles:
         troubles = [] if stalled is None else [stalled.sentence]
         self._kept.keep(self._watched.project, began_at, results, self._said, troubles)
         events = self._events()
-        self._built = news._replace(bronze=self._landed_to, events=_snapshot(events))
+        self._built = news._replace(bronze=self._landed_to, events=snapshot_of(events))
         if before is None:
             self._whole_at = began
         # A table's events may have come in a topic that had none of them before.
@@ -394,22 +374,10 @@ class _Cycles:
         times = [row["landed_timestamp"] for row in rows if row["landed_timestamp"] is not None]
         self._newest = max(times, default=None)
         self._lags.landed(rows)
-        self._has_others = self._others_wrote(has_landed=any(row["landed_ages"] for row in rows))
-
-    def _others_wrote(self, *, has_landed: bool) -> bool:
-        """Whether bronze or other_events has rows of others since the cycle's news were looked at:
-        they could write until it had the lake's lock. Its own landing is one commit.
-        """
-        news, events = self._begins_with, self._events()
-        assert news is not None
-        if _snapshot(events) != news.events:
-            if news.events is None or not has_same_rows(events, news.events):
-                return True
-        table = look_at(self._spark, _BRONZE)
-        since = takewhile(
-            lambda each: each.name != str(news.bronze), () if table is None else table.chain
+        assert self._begins_with is not None
+        self._has_others = self._begins_with.is_overtaken(
+            self._bronze(), self._events(), has_landed=any(row["landed_ages"] for row in rows)
         )
-        return sum(each.appends or each.changes_rows for each in since) > has_landed
 
 
 def _tell_now(sentence: str) -> None:
@@ -424,23 +392,6 @@ def paused(interval: float, failures: int) -> float:
 def models_of(results: Iterable[Any]) -> Iterator[Any]:
     """Of a command's results, those of models: not of hooks and tests."""
     return (each for each in results if each.node.resource_type == "model")
-
-
-def has_same_rows(table: Table | None, snapshot: str) -> bool:
-    """Whether a table has the rows that it had at an earlier snapshot, as far as is known."""
-    for each in () if table is None else table.chain:
-        if each.name == snapshot:
-            return True
-        if each.changes_rows or each.appends:
-            return False
-        if each.parent_snapshot_id is not None and str(each.parent_snapshot_id) == snapshot:
-            # It has expired itself.
-            return True
-    return False
-
-
-def _snapshot(table: Table | None) -> str | None:
-    return None if table is None else table.snapshot
 
 
 def tolerated(error: DbtError) -> tuple[Sequence[Any], str]:

@@ -26,8 +26,9 @@ from streams import MINUTE, ORDERS, START
 from dbt_lakehouse.cli import main
 from dbt_lakehouse.cli.landing import stream
 from dbt_lakehouse.commands import watched_project
-from dbt_lakehouse.commands.cycles import has_same_rows, paused
+from dbt_lakehouse.commands.cycles import paused
 from dbt_lakehouse.commands.stream_lags import done_at, tables_of_topics
+from dbt_lakehouse.commands.stream_news import has_same_rows
 from dbt_lakehouse.commands.watched_project import WatchedProject, looked_at
 from dbt_lakehouse.config.paths import ROOT
 from dbt_lakehouse.lake.tables import Snapshot, Table

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
-from dbt_lakehouse.commands.cycles import News
 from dbt_lakehouse.commands.models_with_news import models_with_news
+from dbt_lakehouse.commands.stream_news import News
 
 
 def node(materialized: str, *upstreams: str, **meta: Any) -> Any:
@@ -75,3 +75,26 @@ def test_topics_have_news_where_their_logs_have_grown() -> None:
     # Whose payloads others have landed is not known by topics.
     for other in ({"bronze": 4}, {"events": "5"}, {"captures": {None: None}}):
         assert grown._replace(**other).topics_since(built) is None
+
+
+def test_what_others_have_written_before_a_cycle_begins_is_seen() -> None:
+    def commit(name: str, appends: bool = True) -> Any:
+        return SimpleNamespace(
+            name=name, appends=appends, changes_rows=False, parent_snapshot_id=None
+        )
+
+    def table(*chain: Any) -> Any:
+        return SimpleNamespace(chain=chain, snapshot=chain[0].name)
+
+    news = News({}, {}, 1, "2")
+    bronze, events = table(commit("1")), table(commit("2"))
+    assert not news.is_overtaken(bronze, events, has_landed=False)
+    landed = table(commit("3"), commit("1"))
+    assert not news.is_overtaken(landed, events, has_landed=True)
+    # Rows that are not the cycle's own, in either table; rewritten ones are none.
+    assert news.is_overtaken(landed, events, has_landed=False)
+    assert news.is_overtaken(table(commit("4"), *landed.chain), events, has_landed=True)
+    assert news.is_overtaken(bronze, table(commit("5"), commit("2")), has_landed=False)
+    rewritten = table(commit("6", appends=False), commit("2"))
+    assert not news.is_overtaken(bronze, rewritten, has_landed=False)
+    assert news.as_of(news._replace(events="6"), bronze, rewritten).events == "6"
