@@ -32,6 +32,7 @@ from dbt_lakehouse.landing.files import positioned
 from dbt_lakehouse.landing.kafka.peeking import newest
 from dbt_lakehouse.landing.progress import Reading, size_of
 from dbt_lakehouse.schema_registry import know_schemas_of
+from dbt_lakehouse.spark.jvm import packages
 from dbt_lakehouse.spark.session import start_session
 from dbt_lakehouse.telling import working
 from dbt_lakehouse.texts import did_you_mean
@@ -120,7 +121,7 @@ def foresee(project: Project, given: Addition) -> Iterator[str]:
 
 
 def _jvm(project: Project) -> Any:
-    return start_session(project.parameters, project.root)._jvm
+    return packages(start_session(project.parameters, project.root))
 
 
 def _captured(paths: Sequence[str]) -> _Messages:

@@ -7,12 +7,13 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from dbt_lakehouse.config.paths import cache_folder
 from dbt_lakehouse.config.project import ProjectOptions, load
 from dbt_lakehouse.lake.catalog import CATALOG, CATALOG_TYPE, CATALOG_URI, SQLITE, WAREHOUSE
 from dbt_lakehouse.spark.class_archive import ARCHIVE, TARGET
+from dbt_lakehouse.spark.jvm import gateway
 from dbt_lakehouse.telling import working
 
 # What a run does, with the classes that it needs; the rows don't matter.
@@ -70,11 +71,11 @@ def _train(folder: str) -> None:
     spark = project._replace(parameters={**project.parameters, **own_lake}).open_session()
     for statement in _TRAINING:
         spark.sql(statement).collect()
-    gateway: Any = spark.sparkContext._gateway
+    java = gateway()
     spark.stop()
     # The JVM ends with its standard input.
-    gateway.proc.stdin.close()
-    gateway.proc.wait()
+    java.proc.stdin.close()
+    java.proc.wait()
 
 
 if __name__ == "__main__":

@@ -25,8 +25,8 @@ from dbt_lakehouse.lake.moved_catalog import close, closed, reopen
 from dbt_lakehouse.lake.tables import Table, parse
 from dbt_lakehouse.lake.wholeness import BEGUN, LAKE
 from dbt_lakehouse.redaction import without_secrets
-from dbt_lakehouse.spark.java import java_class
 from dbt_lakehouse.spark.java_errors import error_text
+from dbt_lakehouse.spark.jvm import hadoop_settings, java_class
 from dbt_lakehouse.spark.session import start_session
 from dbt_lakehouse.telling import working
 from dbt_lakehouse.texts import counted
@@ -124,7 +124,7 @@ class _Catalog:
 def _opened(spark: Any, settings: dict[str, str]) -> Any:
     """The catalog with these settings."""
     return java_class("org.apache.iceberg.CatalogUtil").buildIcebergCatalog(
-        CATALOG, properties(settings), spark._jsc.hadoopConfiguration()
+        CATALOG, properties(settings), hadoop_settings(spark.sparkContext)
     )
 
 

@@ -23,6 +23,7 @@ from dbt_lakehouse.maintenance.policy import (
 )
 from dbt_lakehouse.maintenance.run import keep, maintain_table
 from dbt_lakehouse.runs.tables import look_at
+from dbt_lakehouse.spark.jvm import is_stopped
 from dbt_lakehouse.spark.progress import tasks_of
 from dbt_lakehouse.spark.session import has_ended
 from dbt_lakehouse.telling import tell
@@ -127,8 +128,7 @@ def due(
 
 def refuse_ended(spark: SparkSession, error: Exception) -> None:
     """Raise ``SessionError`` if Spark has ended, which has led to the error."""
-    context: Any = spark.sparkContext
-    if context._jsc is None or has_ended(patience=1):
+    if is_stopped(spark.sparkContext) or has_ended(patience=1):
         raise SessionError("Spark has ended: start again to go on") from error
 
 

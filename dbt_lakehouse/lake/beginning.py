@@ -35,8 +35,9 @@ from dbt_lakehouse.lake.wholeness import (
     known_later,
     refuse_filled,
 )
-from dbt_lakehouse.spark.java import java_class, settings_of
+from dbt_lakehouse.spark.java import settings_of
 from dbt_lakehouse.spark.java_errors import cause_of
+from dbt_lakehouse.spark.jvm import hadoop_settings, java_class
 from dbt_lakehouse.texts import sql_text
 
 _BRONZE: Final = f"{CATALOG}.bronze"
@@ -89,7 +90,7 @@ def _refuse_filled_bucket(spark: SparkSession, settings: dict[str, str]) -> None
         return
     context: Any = spark.sparkContext
     storage = java_class("org.apache.iceberg.CatalogUtil").loadFileIO(
-        settings[FILE_IO], properties(settings), context._jsc.hadoopConfiguration()
+        settings[FILE_IO], properties(settings), hadoop_settings(context)
     )
     with closing(storage):
         files = storage.listPrefix(f"{warehouse}/bronze/").iterator()

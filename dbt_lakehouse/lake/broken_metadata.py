@@ -9,7 +9,6 @@ import re
 import time
 from typing import Any, Final
 
-from py4j.java_gateway import JavaClass
 from pyspark.sql import SparkSession
 
 from dbt_lakehouse.errors import DamageError, LakehouseError
@@ -23,6 +22,7 @@ from dbt_lakehouse.lake.catalog import (
 )
 from dbt_lakehouse.lake.integrity import refuse_table
 from dbt_lakehouse.spark.java import settings_of
+from dbt_lakehouse.spark.jvm import hadoop_settings, java_class, java_session
 from dbt_lakehouse.telling import tell
 
 # What a parsed statement names, as Spark prints it. To drop or to replace a table, Iceberg reads it
@@ -57,9 +57,9 @@ def refuse_bucket(spark: SparkSession) -> None:
         return
     for each in tables[:1]:
         context: Any = spark.sparkContext
-        catalogs = JavaClass("org.apache.iceberg.CatalogUtil", context._gateway._gateway_client)
+        catalogs = java_class("org.apache.iceberg.CatalogUtil")
         storage = catalogs.loadFileIO(
-            settings[FILE_IO], properties(settings), context._jsc.hadoopConfiguration()
+            settings[FILE_IO], properties(settings), hadoop_settings(context)
         )
         stream = storage.newInputFile(each.metadata).newStream()
         try:
@@ -83,8 +83,7 @@ def refuse_damage_in(spark: SparkSession, statement: str) -> None:
     """``refuse_damage`` for each table that a statement names."""
     if not _found:
         return
-    session: Any = spark._jsparkSession
-    plan = session.sessionState().sqlParser().parsePlan(statement).toString()
+    plan = java_session(spark).sessionState().sqlParser().parsePlan(statement).toString()
     for name in _NAMED.findall(plan):
         if len(parts := name.split(", ")) > 1:
             refuse_damage(spark, ".".join(parts))

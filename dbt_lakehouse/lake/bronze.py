@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from dbt_lakehouse.errors import LakehouseError
 from dbt_lakehouse.lake import iceberg
 from dbt_lakehouse.lake.iceberg import load_table
-from dbt_lakehouse.spark.java import java_class
+from dbt_lakehouse.spark.jvm import java_class
 from python_udfs.core.events import FORGOTTEN
 
 TABLE: Final = "lake.bronze.raw_payloads"

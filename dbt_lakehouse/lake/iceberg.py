@@ -10,8 +10,8 @@ from pyspark.sql.functions import lit
 
 from dbt_lakehouse.lake.broken_metadata import refuse_damage
 from dbt_lakehouse.lake.catalog import CATALOG
-from dbt_lakehouse.spark.java import activate, java_class
 from dbt_lakehouse.spark.java_errors import cause_of
+from dbt_lakehouse.spark.jvm import activate, java_class, java_session
 
 # What readers at work may still need of a table whose earlier states nobody asks for.
 _SNAPSHOTS_KEPT: Final = 100
@@ -31,8 +31,7 @@ def lake_catalog(spark: SparkSession) -> Any:
 def catalog_of(spark: SparkSession) -> Any:
     """The lake's ``org.apache.iceberg.spark.SparkCatalog`` of a session."""
     activate(spark)
-    session: Any = spark._jsparkSession
-    return session.sessionState().catalogManager().catalog(CATALOG)
+    return java_session(spark).sessionState().catalogManager().catalog(CATALOG)
 
 
 def load_table(spark: SparkSession, name: str) -> Any:
@@ -42,7 +41,7 @@ def load_table(spark: SparkSession, name: str) -> Any:
     """
     refuse_damage(spark, name)
     spark3_util = java_class("org.apache.iceberg.spark.Spark3Util")
-    return spark3_util.loadIcebergTable(spark._jsparkSession, name)
+    return spark3_util.loadIcebergTable(java_session(spark), name)
 
 
 def append(

@@ -20,6 +20,7 @@ from dbt_lakehouse.errors import LakehouseError
 from dbt_lakehouse.lake import bronze
 from dbt_lakehouse.lake.iceberg import load_table
 from dbt_lakehouse.lake.locks import run_lock
+from dbt_lakehouse.spark.jvm import java_context
 from dbt_lakehouse.telling import tell
 from dbt_lakehouse.texts import counted
 
@@ -73,7 +74,7 @@ def _remove(spark: SparkSession, tag: str, started: float) -> int:
     """Remove the data files that tasks with the tag have written and no snapshot names; how
     many.
     """
-    store = spark.sparkContext._jsc.sc().statusStore()
+    store = java_context(spark.sparkContext).statusStore()
     _wait_for_tasks(store)
     tasks = _tasks(spark, store, tag)
     table = load_table(spark, bronze.TABLE)
@@ -107,7 +108,7 @@ def _wait_for_tasks(store: Any) -> None:
 
 def _tasks(spark: SparkSession, store: Any, tag: str) -> set[tuple[int, int]]:
     """The number of the partition and of the task, of all tasks of the jobs with the tag."""
-    tracker = spark.sparkContext._jsc.sc().statusTracker()
+    tracker = java_context(spark.sparkContext).statusTracker()
     tasks = set()
     for job in tracker.getJobIdsForTag(tag):
         info = tracker.getJobInfo(job)

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from dbt_lakehouse.lake.beginning import lake_begun_at
 from dbt_lakehouse.runs import tables
-from dbt_lakehouse.spark.java import java_class
+from dbt_lakehouse.spark.jvm import java_class, java_session
 
 
 class Orphans(NamedTuple):
@@ -30,7 +30,7 @@ def find(spark: SparkSession, name: str, before: datetime) -> Orphans:
     session: Any = spark
     actions = java_class("org.apache.iceberg.spark.actions.SparkActions")
     result = (
-        actions.get(session._jsparkSession)
+        actions.get(java_session(session))
         .deleteOrphanFiles(tables.load(spark, name))
         # By Iceberg's file access: Hadoop's has none to buckets.
         .usePrefixListing(True)

@@ -28,7 +28,7 @@ from dbt_lakehouse.maintenance.policy import (
     is_worth_merging,
 )
 from dbt_lakehouse.runs import commits, tables
-from dbt_lakehouse.spark.java import java_class
+from dbt_lakehouse.spark.jvm import java_class
 from dbt_lakehouse.spark.progress import tasks_of
 from dbt_lakehouse.telling import working
 from dbt_lakehouse.texts import sql_text, sql_texts

@@ -17,7 +17,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from py4j.protocol import Py4JJavaError
-from pyspark import SparkContext
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructField
@@ -30,8 +29,8 @@ from dbt_lakehouse.lake.catalog import CATALOG
 from dbt_lakehouse.lake.iceberg import catalog_of, load_table
 from dbt_lakehouse.lake.tables import NO_SNAPSHOT, Table, parse
 from dbt_lakehouse.runs.marks import REWRITTEN
-from dbt_lakehouse.spark.java import java_class
 from dbt_lakehouse.spark.java_errors import cause_of
+from dbt_lakehouse.spark.jvm import java_array, java_class
 
 # Of may_have_rows, by Iceberg's names.
 _OPERATORS: Final = {
@@ -153,7 +152,7 @@ def may_have_rows(
             return True
     if size == 0 or size > _BYTES_TO_READ or between is not None or not conditions:
         return size > 0
-    names = _java_texts([column for column, _operator, _value in conditions])
+    names = java_array("java.lang.String", [column for column, _operator, _value in conditions])
     reader = java_class("org.apache.iceberg.data.IcebergGenerics").read(table)
     with closing(reader.where(filters).select(names).build()) as rows:
         return bool(rows.iterator().hasNext())
@@ -301,19 +300,13 @@ def load(spark: SparkSession, name: str) -> Any:
 
 def _listed(method: Any, schema: str) -> list[str]:
     try:
-        return [identifier.name() for identifier in method(_java_texts([schema]))]
+        return [
+            identifier.name() for identifier in method(java_array("java.lang.String", [schema]))
+        ]
     except Py4JJavaError as error:
         if cause_of(error, "NoSuchNamespaceException") is None:
             raise
         return []
-
-
-def _java_texts(values: Sequence[str]) -> Any:
-    gateway: Any = SparkContext._gateway
-    array = gateway.new_array(java_class("java.lang.String"), len(values))
-    for number, value in enumerate(values):
-        array[number] = value
-    return array
 
 
 def _is_absence(error: AnalysisException | Py4JJavaError) -> bool:

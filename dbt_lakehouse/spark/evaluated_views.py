@@ -13,7 +13,7 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import expr
 
-from dbt_lakehouse.spark.java import java_class
+from dbt_lakehouse.spark.jvm import java_class, java_session, query_execution, scala_object
 
 
 class EvaluatedViews:
@@ -29,13 +29,13 @@ class EvaluatedViews:
         that name; how many there are.
         """
         self.drop(name)
-        evaluated = _scala_object("org.apache.spark.sql.execution.columnar.InMemoryRelation").apply(
+        evaluated = scala_object("org.apache.spark.sql.execution.columnar.InMemoryRelation").apply(
             java_class("org.apache.spark.storage.StorageLevel").MEMORY_AND_DISK(),
-            rows._jdf.queryExecution(),
+            query_execution(rows),
             java_class("scala.Some")(name),
         )
         # Its order may be by columns that it does not have, which Spark then looks for in vain.
-        unordered = _scala_object("scala.collection.immutable.Nil")
+        unordered = scala_object("scala.collection.immutable.Nil")
         relation = evaluated.copy(evaluated.output(), evaluated.cacheBuilder(), unordered)
         # Until it is evaluated; its own size from then on.
         getattr(relation, "statsOfPlanToCache_$eq")(evaluated.statsOfPlanToCache())
@@ -43,7 +43,7 @@ class EvaluatedViews:
         # A job without a plan of its own, as an aggregation would have.
         relation.cacheBuilder().cachedColumnBuffers().count()
         dataset = java_class("org.apache.spark.sql.classic.Dataset")
-        dataset.ofRows(self._spark._jsparkSession, relation).createOrReplaceTempView(name)
+        dataset.ofRows(java_session(self._spark), relation).createOrReplaceTempView(name)
         return int(relation.cacheBuilder().rowCountStats().value())
 
     def create_observed(self, name: str, rows: DataFrame, aggregate: str) -> dict[str, Any]:
@@ -53,7 +53,7 @@ class EvaluatedViews:
         """
         observed = rows.observe(name, expr(aggregate).alias("taken"))
         self.create(name, observed)
-        metrics = observed._jdf.queryExecution().observedMetrics()
+        metrics = query_execution(observed).observedMetrics()
         if metrics.contains(name):
             row = metrics.apply(name).json()
         else:
@@ -87,9 +87,4 @@ def drop_view(spark: SparkSession, name: str) -> None:
     """Drop a session's temporary view, if there is one. Spark's own method would plan its query
     first, to look for what ``cache table`` holds of it.
     """
-    session: Any = spark._jsparkSession
-    session.sessionState().catalog().dropTempView(name)
-
-
-def _scala_object(name: str) -> Any:
-    return getattr(java_class(name + "$"), "MODULE$")
+    java_session(spark).sessionState().catalog().dropTempView(name)

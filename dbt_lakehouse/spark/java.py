@@ -13,8 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from py4j.java_gateway import JavaClass
-from pyspark import SparkConf, SparkContext
+from pyspark import SparkConf
 from pyspark.errors import PySparkRuntimeError
 from pyspark.find_spark_home import _find_spark_home
 from pyspark.java_gateway import launch_gateway
@@ -23,6 +22,7 @@ from pyspark.sql import SparkSession
 from dbt_lakehouse.errors import SessionError
 from dbt_lakehouse.masking import MASK_KEY
 from dbt_lakehouse.redaction import is_known
+from dbt_lakehouse.spark.jvm import java_class, java_session
 
 # Spark's machine learning alone calculates with this module, and Java warns of it in each start.
 _OF_VECTORS: Final = "--add-modules=jdk.incubator.vector"
@@ -209,21 +209,6 @@ def _interrupted_later() -> Iterator[None]:
             signal.raise_signal(signal.SIGINT)
 
 
-def java_class(name: str) -> Any:
-    """A class of the JVM by its whole name. Where ``jvm.org.apache.Table`` stands, py4j has the JVM
-    look through all jars for a class ``org``, and for one ``org.apache``, each time.
-    """
-    gateway: Any = SparkContext._gateway
-    return JavaClass(name, gateway._gateway_client)
-
-
-def activate(spark: SparkSession) -> None:
-    """Make it the active session of this thread: Spark loads a catalog with the settings of that
-    one, whichever asks for it.
-    """
-    java_class("org.apache.spark.sql.classic.SparkSession").setActiveSession(spark._jsparkSession)
-
-
 def compiled(source: Path) -> Any:
     """The class in a file of Java that has its name, ``java.lang.Class``: made by the compiler that
     Spark has for its own code.
@@ -240,8 +225,7 @@ def settings_of(spark: SparkSession) -> dict[str, str]:
     """The settings of a session, those of its Spark too."""
     # As JSON: each entry of a Java map costs a round trip.
     mapper = java_class("com.fasterxml.jackson.databind.ObjectMapper")
-    session: Any = spark._jsparkSession
     settings: dict[str, str] = json.loads(
-        mapper().writeValueAsString(session.conf().getAllAsJava())
+        mapper().writeValueAsString(java_session(spark).conf().getAllAsJava())
     )
     return settings

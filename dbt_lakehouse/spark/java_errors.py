@@ -5,15 +5,15 @@ secrets: no passwords, and no values of the data.
 import re
 from typing import Any, Final, NamedTuple
 
-from py4j.java_gateway import JavaClass, is_instance_of
+from py4j.java_gateway import is_instance_of
 from py4j.protocol import Py4JJavaError, Py4JNetworkError
-from pyspark import SparkContext
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.errors.exceptions.captured import CapturedException
 
 from dbt_lakehouse.lake import buckets
 from dbt_lakehouse.lake.integrity import repair_of
 from dbt_lakehouse.redaction import HIDDEN, without_secrets
+from dbt_lakehouse.spark.jvm import gateway, java_class, java_error
 
 # Values that conditions of class 22 of SQL's states, data exceptions, are about: quoted or numbers.
 # Where there is the error and not its text alone, Spark says what they are (``_about_values``).
@@ -166,13 +166,8 @@ def damage_text(error: BaseException, statement: str = "") -> str | None:
     """
     if not isinstance(error, Py4JJavaError | CapturedException):
         return None
-    gateway: Any = SparkContext._gateway
-    java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
-    told = (
-        ""
-        if java is None
-        else JavaClass("org.apache.spark.util.Utils", gateway._gateway_client).exceptionString(java)
-    )
+    java = java_error(error)
+    told = "" if java is None else java_class("org.apache.spark.util.Utils").exceptionString(java)
     if not _OF_FILES.search(told):
         return None
     from dbt_lakehouse.lake.broken_metadata import find_damage
@@ -210,7 +205,7 @@ def _messages(error: Exception) -> str:
 
 def _class_text(error: Exception) -> str:
     """What there is to tell of an error without a message: its class, and what Java says behind."""
-    origin = getattr(error, "_origin", None)
+    origin = java_error(error)
     return type(error).__name__ if origin is None else _reasons(origin)
 
 
@@ -230,13 +225,12 @@ def _about_values(error: BaseException) -> str | None:
     """What Spark says of an error whose cause are values of the data, without the values; None of
     another error. Whatever is above or beneath it in Java may repeat them.
     """
-    gateway: Any = SparkContext._gateway
-    cause: Any = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
+    cause = java_error(error)
     while cause is not None:
-        if is_instance_of(gateway, cause, "org.apache.spark.sql.AnalysisException"):
+        if is_instance_of(gateway(), cause, "org.apache.spark.sql.AnalysisException"):
             # About the statement, before it runs.
             return None
-        if is_instance_of(gateway, cause, "org.apache.spark.SparkThrowable") and (
+        if is_instance_of(gateway(), cause, "org.apache.spark.SparkThrowable") and (
             cause.getSqlState() or ""
         ).startswith(_OF_VALUES):
             # Types and settings are in double quotes, functions in backticks.
@@ -244,7 +238,7 @@ def _about_values(error: BaseException) -> str | None:
                 name: text if text.startswith(('"', "`")) else HIDDEN
                 for name, text in cause.getMessageParameters().items()
             }
-            helper = JavaClass("org.apache.spark.SparkThrowableHelper", gateway._gateway_client)
+            helper = java_class("org.apache.spark.SparkThrowableHelper")
             return " ".join(helper.getMessage(cause.getCondition(), parameters).split())
         cause = cause.getCause()
     return None

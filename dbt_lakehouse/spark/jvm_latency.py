@@ -1,11 +1,18 @@
 """What Spark's JVM waits for without need, and has no setting for."""
 
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from pyspark import SparkContext
 
-from dbt_lakehouse.spark.java import compiled, java_class
+from dbt_lakehouse.spark.java import compiled
+from dbt_lakehouse.spark.jvm import (
+    close_connection,
+    gateway,
+    hadoop_settings,
+    java_array,
+    java_class,
+)
 
 _HERE: Final = Path(__file__).parent
 
@@ -27,9 +34,7 @@ def _use_own_local_files(context: SparkContext) -> None:
     file_system = java_class("org.apache.hadoop.fs.FileSystem")
     scheme = java_class("java.net.URI")("file:///")
     own = compiled(_HERE / "LocalFiles.java")
-    java_context: Any = context._jsc
-    given = java_context.hadoopConfiguration()
-    settings = java_class("org.apache.hadoop.conf.Configuration")(given)
+    settings = java_class("org.apache.hadoop.conf.Configuration")(hadoop_settings(context))
     settings.setClassLoader(own.getClassLoader())
     settings.set("fs.file.impl", own.getName())
     # Hadoop keeps one for each scheme, whatever the settings of who asks next; a closed one is
@@ -39,9 +44,8 @@ def _use_own_local_files(context: SparkContext) -> None:
 
 
 def _answer_at_once() -> None:
-    gateway: Any = SparkContext._gateway
     (made,) = compiled(_HERE / "Answers.java").getConstructors()
-    listener = made.newInstance(gateway.new_array(java_class("java.lang.Object"), 0))
-    gateway.java_gateway_server.addListener(listener)
+    listener = made.newInstance(java_array("java.lang.Object", []))
+    gateway().java_gateway_server.addListener(listener)
     # This thread's connection is older than the listener; the next command makes another.
-    gateway._gateway_client.get_thread_connection().close()
+    close_connection()

@@ -48,6 +48,13 @@ from dbt_lakehouse.spark.functions_archive import functions_archive, is_local
 from dbt_lakehouse.spark.jars import JARS, S3_JARS, ensure_jars
 from dbt_lakehouse.spark.java import java_option, own_interrupts, start_java
 from dbt_lakehouse.spark.java_errors import error_text
+from dbt_lakehouse.spark.jvm import (
+    accumulator_server,
+    forget_gateway,
+    gateway,
+    is_stopped,
+    running_context,
+)
 from dbt_lakehouse.spark.jvm_latency import spare_waits
 from dbt_lakehouse.spark.sessions import Sessions
 from dbt_lakehouse.telling import working
@@ -108,7 +115,7 @@ def opened_sessions() -> Sessions:
 def has_ended(patience: float) -> bool:
     """Whether Spark's process has ended, or does within so many seconds."""
     # None under spark-submit, where Spark is this process's parent.
-    process = getattr(SparkContext._gateway, "proc", None)
+    process = getattr(gateway(), "proc", None)
     if process is None:
         return False
     try:
@@ -152,7 +159,7 @@ def start_session(parameters: Mapping[str, str], root: Path) -> SparkSession:
 def _start(settings: Mapping[str, str]) -> SparkSession:
     global _opened
     active = SparkSession.getActiveSession()
-    if active is None and _opened is not None and _opened.base.sparkContext._jsc is not None:
+    if active is None and _opened is not None and not is_stopped(_opened.base.sparkContext):
         # A thread that has none yet, or whose last command ended with an error.
         active = _opened.base
     if active is not None and active.conf.get(CATALOG_URI, "") != settings.get(CATALOG_URI, ""):
@@ -270,20 +277,20 @@ def _started(settings: Mapping[str, str]) -> SparkSession:
     )
     builder = SparkSession.builder
     try:
-        if SparkContext._active_spark_context is None:
+        if running_context() is None:
             _end_java_without(settings["spark.driver.extraClassPath"])
             at_start = [each for each in settings.items() if _is_for_command_line(each[0])]
-            gateway = SparkContext._gateway or start_java(
+            java = gateway() or start_java(
                 SparkConf(loadDefaults=False).setAll(at_start), f"{look_at}, and "
             )
-            conf = SparkConf(_jvm=gateway.jvm).setAll([*settings.items()])
+            conf = SparkConf(_jvm=java.jvm).setAll([*settings.items()])
             try:
                 with own_interrupts():
-                    context = SparkContext(conf=conf, gateway=gateway)
+                    context = SparkContext(conf=conf, gateway=java)
             except KeyboardInterrupt:
                 # It has done nothing yet, and would write of what it can't do any more.
-                if gateway.proc is not None:
-                    gateway.proc.kill()
+                if java.proc is not None:
+                    java.proc.kill()
                 raise
             spare_waits(context)
             _hear_its_end_quietly(context)
@@ -298,7 +305,7 @@ def _hear_its_end_quietly(context: SparkContext) -> None:
     """What a killed Spark leaves of a connection with news of its accumulators is a traceback of
     the thread that reads them, on stderr, before the command tells of it.
     """
-    server: Any = context._accumulatorServer
+    server = accumulator_server(context)
     tell = server.handle_error
 
     def handle_error(request: Any, address: Any) -> None:
@@ -310,17 +317,17 @@ def _hear_its_end_quietly(context: SparkContext) -> None:
 
 def _end_java_without(class_path: str) -> None:
     """End the JVM that another lake has left if it lacks a jar: it can't be given one."""
-    gateway: Any = SparkContext._gateway
+    java = gateway()
     # Under spark-submit, Spark is this process's parent.
-    if gateway is None or not hasattr(gateway, "proc"):
+    if java is None or not hasattr(java, "proc"):
         return
-    there = gateway.jvm.System.getProperty("java.class.path").split(os.pathsep)
+    there = java.jvm.System.getProperty("java.class.path").split(os.pathsep)
     if {*class_path.split(os.pathsep)} <= {*there}:
         return
-    SparkContext._gateway = SparkContext._jvm = None
-    gateway.shutdown()
+    forget_gateway()
+    java.shutdown()
     # The JVM ends with its standard input.
-    gateway.proc.communicate()
+    java.proc.communicate()
 
 
 def _is_for_command_line(name: str) -> bool:

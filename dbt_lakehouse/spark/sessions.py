@@ -16,7 +16,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from dbt_lakehouse.lake.broken_metadata import refuse_damage_in
 from dbt_lakehouse.spark.evaluated_views import EvaluatedViews, drop_view
-from dbt_lakehouse.spark.java import activate, settings_of
+from dbt_lakehouse.spark.java import settings_of
+from dbt_lakehouse.spark.jvm import activate, java_context, java_session
 from python_udfs.debezium.avro import Registered
 
 Argument = int | str | None
@@ -52,7 +53,7 @@ class LakeSession:
 
     def cancel(self) -> None:
         """End the jobs of who has the session, and those that its statements have not begun yet."""
-        self.spark.sparkContext._jsc.sc().cancelJobGroupAndFutureJobs(self._group)
+        java_context(self.spark.sparkContext).cancelJobGroupAndFutureJobs(self._group)
 
     def sql(self, statement: str) -> DataFrame:
         """The result of a statement with the arguments that are held. Raises ``DamageError``."""
@@ -88,7 +89,7 @@ class LakeSession:
         """Make it what it was when it was new."""
         self.arguments.clear()
         self.views.drop_all("")
-        left = self.spark._jsparkSession.sessionState().catalog().getTempViewNames()
+        left = java_session(self.spark).sessionState().catalog().getTempViewNames()
         for number in range(left.size()):
             drop_view(self.spark, left.apply(number))
         settings = settings_of(self.spark)
@@ -114,7 +115,7 @@ class Sessions:
             session = self._idle.pop()
         except IndexError:
             # With the base's functions, in a few milliseconds: to register them takes 60.
-            clone = self.base._jsparkSession.cloneSession()
+            clone = java_session(self.base).cloneSession()
             session = LakeSession(SparkSession(self.base.sparkContext, clone))
         session.begin()
         return session

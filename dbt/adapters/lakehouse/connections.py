@@ -33,6 +33,7 @@ from dbt_lakehouse.lake.tables import Table
 from dbt_lakehouse.runs.late_inserts import LateInserts
 from dbt_lakehouse.runs.moments import moment_of
 from dbt_lakehouse.spark.java_errors import log_text, statement_error_text
+from dbt_lakehouse.spark.jvm import packages, query_execution
 from dbt_lakehouse.spark.rows import collected
 from dbt_lakehouse.spark.sessions import LakeSession, Sessions
 from dbt_lakehouse.telling import telling
@@ -130,7 +131,7 @@ class LakehouseCursor(Cursor):
         is_query = False
         try:
             self._df = self._handle.session.sql(sql)
-            execution = self._df._jdf.queryExecution()
+            execution = query_execution(self._df)
             # What Spark has made of a command that it has run is that.
             is_query = execution.commandExecuted().getClass().getSimpleName() != "CommandResult"
         finally:
@@ -294,7 +295,7 @@ class LakehouseConnectionManager(SparkConnectionManager):
             project.reachable_kafka()
         spark = project.open_session()
         # Patterns are Java's: Spark tells which are none.
-        TopicMatcher(spark._jvm, topic_rules(project.variables.get("topics")))
+        TopicMatcher(packages(spark), topic_rules(project.variables.get("topics")))
         if self.command in COMMANDS_THAT_BUILD and self._run_lock is None:
             lock = run_lock(spark)
             lock.wait(f"dbt {self.command}", lock_patience(project.variables))

@@ -12,6 +12,7 @@ from dbt_lakehouse.lake.avro_schemas import ids_in, schemas_of
 from dbt_lakehouse.lake.tables import Table
 from dbt_lakehouse.runs.formats import format_sql, formats_then
 from dbt_lakehouse.spark.functions import register_decoder
+from dbt_lakehouse.spark.jvm import packages
 from dbt_lakehouse.texts import sql_text, sql_texts
 from python_udfs.registry import AVRO_FORMATS
 
@@ -47,7 +48,7 @@ class Payloads:
     ) -> None:
         self._spark: Final = spark
         self._other_events: Final = other_events
-        self._matcher: Final = TopicMatcher(spark._jvm, rules)
+        self._matcher: Final = TopicMatcher(packages(spark), rules)
         self.table: Final = BRONZE.path
         self._add(spark.sql(f"select {_COLUMNS} from {self.table} where false"), is_first=True)
 

@@ -15,6 +15,7 @@ from dbt_lakehouse.commands.topics import landed_topics, refuse_missing
 from dbt_lakehouse.config.project import Project
 from dbt_lakehouse.config.topics import Formats, TopicMatcher, topic_rules
 from dbt_lakehouse.lake.policies import compacted_topics
+from dbt_lakehouse.spark.jvm import packages
 from dbt_lakehouse.spark.progress import tasks_of
 from dbt_lakehouse.telling import working
 from python_udfs.registry import FORMATS
@@ -61,7 +62,7 @@ def generate(project: Project, options: Options) -> Report:
     if landed is None:
         landed = scan.landed_topics(spark)
         refuse_missing(options.topics, landed)
-    matcher = TopicMatcher(spark._jvm, rules)
+    matcher = TopicMatcher(packages(spark), rules)
     formats, unlisted, why = choose_formats(
         matcher, options, lambda topic: scan.suggested_format(spark, topic)
     )

@@ -13,6 +13,7 @@ from dbt_lakehouse.declared.columns import quoted
 from dbt_lakehouse.errors import DamageError
 from dbt_lakehouse.lake.catalog import CATALOG
 from dbt_lakehouse.runs.tables import load, tables_in, views_in
+from dbt_lakehouse.spark.jvm import schema_ddl
 from dbt_lakehouse.texts import sql_text
 
 _OWN: Final = "spark_catalog"
@@ -58,8 +59,7 @@ class Listing:
 
     def _columns(self, name: str) -> str:
         rows = self._spark.table(f"{CATALOG}.{self._schema}.{_quoted(name)}")
-        ddl: str = rows._jdf.schema().toDDL()
-        return ddl
+        return schema_ddl(rows)
 
     def _make(self, name: str, columns: str, comment: str, made_of: str) -> None:
         self._drop(name)

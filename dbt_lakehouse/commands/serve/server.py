@@ -12,7 +12,6 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from py4j.protocol import Py4JJavaError
-from pyspark import SparkContext
 from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.sql import SparkSession
 
@@ -38,8 +37,9 @@ from dbt_lakehouse.config.project import Project
 from dbt_lakehouse.errors import ConfigurationError, SessionError
 from dbt_lakehouse.lake.catalog import CATALOG
 from dbt_lakehouse.lake.iceberg import catalog_of
-from dbt_lakehouse.spark.java import compiled, java_class
+from dbt_lakehouse.spark.java import compiled
 from dbt_lakehouse.spark.java_errors import error_text
+from dbt_lakehouse.spark.jvm import java_array, java_class, java_session, scala_object
 from dbt_lakehouse.spark.session import XML_ACCESS, has_ended, open_to_read
 from dbt_lakehouse.telling import tell
 from python_udfs.registry import SQL_FUNCTIONS
@@ -140,9 +140,9 @@ def _restrict(spark: SparkSession, schema: str) -> None:
     for name in XML_ACCESS:
         # Whatever the profile lets models do, and spark-submit has started.
         java_class("java.lang.System").setProperty(name, "")
-    registry = _scala_object(f"{_ANALYSIS}.FunctionRegistry").builtin()
+    registry = scala_object(f"{_ANALYSIS}.FunctionRegistry").builtin()
     identifier = java_class("org.apache.spark.sql.catalyst.FunctionIdentifier")
-    ours = spark._jsparkSession.sessionState().functionRegistry()
+    ours = java_session(spark).sessionState().functionRegistry()
     for name in SQL_FUNCTIONS:
         known = identifier(name)
         information = ours.lookupFunction(known).get()
@@ -158,15 +158,15 @@ def _restrict(spark: SparkSession, schema: str) -> None:
     # Of this process; the others are each session's own. Spark computes the default values of
     # columns with the first two, past any session.
     functions.accept(registry)
-    functions.accept(_scala_object(f"{_ANALYSIS}.TableFunctionRegistry").builtin())
-    functions.accept(_scala_object(f"{_ANALYSIS}.FunctionRegistry").internal())
+    functions.accept(scala_object(f"{_ANALYSIS}.TableFunctionRegistry").builtin())
+    functions.accept(scala_object(f"{_ANALYSIS}.FunctionRegistry").internal())
     lake = catalog_of(spark)
     rule = _made(
         "ReadOnly", _java_set(PLANS), _java_set(SETTINGS), functions, CATALOG, lake, schema
     )
     # A session makes its parser and its analyzer when it begins; this one has its own already.
-    spark._jsparkSession.sessionState().analyzer()
-    extensions = spark._jsparkSession.extensions()
+    java_session(spark).sessionState().analyzer()
+    extensions = java_session(spark).extensions()
     extensions.injectParser(rule)
     extensions.injectCheckRule(_made("Analyzed", _java_set(PLANS_ANALYZED), lake))
 
@@ -195,11 +195,11 @@ def _listen(spark: SparkSession, access: Access, memory: Any) -> Any:
         "hive.server2.thrift.bind.host": access.host,
     }.items():
         conf.set(name, value)
-    hive = _scala_object(f"{_HIVE}.HiveThriftServer2")
+    hive = scala_object(f"{_HIVE}.HiveThriftServer2")
     events = java_class(f"{_HIVE}.ui.HiveThriftServer2EventManager")
-    getattr(hive, "eventManager_$eq")(events(spark._jsparkSession.sparkContext()))
-    server = java_class(f"{_HIVE}.HiveThriftServer2")(spark._jsparkSession)
-    service = java_class(f"{_HIVE}.SparkSQLCLIService")(server, spark._jsparkSession)
+    getattr(hive, "eventManager_$eq")(events(java_session(spark).sparkContext()))
+    server = java_class(f"{_HIVE}.HiveThriftServer2")(java_session(spark))
+    service = java_class(f"{_HIVE}.SparkSQLCLIService")(server, java_session(spark))
     connections = _made(
         "Connections",
         service,
@@ -226,7 +226,7 @@ def _listen(spark: SparkSession, access: Access, memory: Any) -> Any:
 
 def _connect(spark: SparkSession, port: int, memory: Any) -> Any:
     """The running server of Spark Connect. Raises ``SessionError``."""
-    context = spark._jsparkSession.sparkContext()
+    context = java_session(spark).sparkContext()
     context.env().conf().set("spark.connect.grpc.binding.port", str(port))
     try:
         return _made(
@@ -246,19 +246,15 @@ def _connect(spark: SparkSession, port: int, memory: Any) -> Any:
 
 
 def _query_timeout(spark: SparkSession) -> int:
-    entry = _scala_object("org.apache.spark.sql.internal.SQLConf").THRIFTSERVER_QUERY_TIMEOUT()
-    seconds: int = spark._jsparkSession.sessionState().conf().getConf(entry)
+    entry = scala_object("org.apache.spark.sql.internal.SQLConf").THRIFTSERVER_QUERY_TIMEOUT()
+    seconds: int = java_session(spark).sessionState().conf().getConf(entry)
     return seconds
 
 
 def _made(name: str, *arguments: Any) -> Any:
     """An object of one of the Java classes beside this module, which Spark's own compiler makes."""
     (constructor,) = compiled(_HERE / f"{name}.java").getConstructors()
-    gateway: Any = SparkContext._gateway
-    values = gateway.new_array(java_class("java.lang.Object"), len(arguments))
-    for number, value in enumerate(arguments):
-        values[number] = value
-    return constructor.newInstance(values)
+    return constructor.newInstance(java_array("java.lang.Object", arguments))
 
 
 def _java_set(texts: Iterable[str]) -> Any:
@@ -273,7 +269,3 @@ def _java_map(texts: Mapping[str, str]) -> Any:
     for name, text in texts.items():
         made.put(name, text)
     return made
-
-
-def _scala_object(name: str) -> Any:
-    return getattr(java_class(f"{name}$"), "MODULE$")

@@ -18,6 +18,7 @@ from dbt_lakehouse.config.topics import TopicMatcher, TopicRule
 from dbt_lakehouse.errors import ConfigurationError, KafkaError, LakehouseError
 from dbt_lakehouse.landing.kafka.settings import PREFIX, KafkaSettings
 from dbt_lakehouse.spark.java_errors import error_text
+from dbt_lakehouse.spark.jvm import packages
 
 _CONNECT_SECONDS: Final = 3.0
 _ANSWER_SECONDS: Final = 4.0
@@ -185,7 +186,7 @@ def topic_ids(
 
 @contextmanager
 def _admin(spark: SparkSession, settings: KafkaSettings) -> Iterator[tuple[Any, Any]]:
-    jvm: Any = spark._jvm
+    jvm: Any = packages(spark)
     properties = jvm.java.util.Properties()
     for name, value in settings.admin_options().items():
         properties.setProperty(name, value)
@@ -291,7 +292,7 @@ class _Offsets:
     """Asks for the first or the last offset of partitions."""
 
     def __init__(self, jvm: Any, admin: Any, settings: KafkaSettings) -> None:
-        self._jvm = jvm
+        self._packages = jvm
         self._admin = admin
         level = getattr(
             jvm.org.apache.kafka.common.IsolationLevel, settings.isolation_level.upper()
@@ -302,11 +303,11 @@ class _Offsets:
         """The offset of each partition (topic and number): ``earliest``, or ``latest``, which is
         the one behind the last message.
         """
-        specification = getattr(self._jvm.org.apache.kafka.clients.admin.OffsetSpec, which)()
-        request = self._jvm.java.util.HashMap()
+        specification = getattr(self._packages.org.apache.kafka.clients.admin.OffsetSpec, which)()
+        request = self._packages.java.util.HashMap()
         keys = {}
         for topic, partition in partitions:
-            key = self._jvm.org.apache.kafka.common.TopicPartition(topic, partition)
+            key = self._packages.org.apache.kafka.common.TopicPartition(topic, partition)
             keys[topic, partition] = key
             request.put(key, specification)
         answer = self._admin.listOffsets(request, self._options)

@@ -26,6 +26,7 @@ from dbt_lakehouse.landing.kafka.positions import (
 )
 from dbt_lakehouse.landing.kafka.reading import Range, offsets_in, paired, read_ranges
 from dbt_lakehouse.landing.kafka.settings import KafkaSettings, KafkaSource
+from dbt_lakehouse.spark.jvm import packages
 from dbt_lakehouse.telling import tell
 
 
@@ -85,7 +86,7 @@ def _note_policies(
     by it.
     """
     note_policies(spark, {name: policy for name, policy in policies.items() if policy is not None})
-    matcher = TopicMatcher(spark._jvm, source.rules)
+    matcher = TopicMatcher(packages(spark), source.rules)
     unknown = [
         topic
         for topic, policy in policies.items()

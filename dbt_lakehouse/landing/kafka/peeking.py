@@ -10,6 +10,7 @@ from dbt_lakehouse.landing.kafka.admin import PartitionLog, read_logs
 from dbt_lakehouse.landing.kafka.positions import Position
 from dbt_lakehouse.landing.kafka.reading import Range, load_ranges
 from dbt_lakehouse.landing.kafka.settings import KafkaSource
+from dbt_lakehouse.spark.jvm import packages
 from dbt_lakehouse.texts import did_you_mean
 from python_udfs.core.events import Headers
 
@@ -98,7 +99,7 @@ def _read(
 ) -> list[Peeked]:
     if not ranges:
         return []
-    formats = TopicMatcher(spark._jvm, source.rules).formats(topic)
+    formats = TopicMatcher(packages(spark), source.rules).formats(topic)
     rows = load_ranges(spark, source.settings, ranges, 1).selectExpr(
         "partition", "offset", "unix_micros(timestamp) as timestamp", "key", "value", "headers"
     )

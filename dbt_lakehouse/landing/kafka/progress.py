@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from py4j.protocol import Py4JError
-from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from dbt_lakehouse.spark.java import compiled
+from dbt_lakehouse.spark.jvm import gateway, java_context
 from dbt_lakehouse.spark.progress import tasks_of
 from dbt_lakehouse.telling import is_shown
 from dbt_lakehouse.texts import counted
@@ -27,7 +27,7 @@ def read_of(spark: SparkSession, total: int) -> Callable[[], str]:
         return str
     tasks = tasks_of(spark)
     try:
-        consumed = _consumed(SparkContext._gateway)
+        consumed = _consumed(gateway())
         start = _read(consumed)
     except (Py4JError, PySparkException, OSError):
         # No landing fails for want of this line.
@@ -57,7 +57,7 @@ def read_of(spark: SparkSession, total: int) -> Callable[[], str]:
 
 def _records_read(spark: SparkSession) -> int:
     """What the stages that are at work have read."""
-    scala: Any = spark.sparkContext._jsc.sc()
+    scala: Any = java_context(spark.sparkContext)
     stages = scala.statusStore().activeStages()
     return sum(int(stages.apply(each).inputRecords()) for each in range(stages.size()))
 

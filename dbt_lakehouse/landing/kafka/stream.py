@@ -45,6 +45,7 @@ from dbt_lakehouse.landing.kafka.reading import bronze_rows, without_landed
 from dbt_lakehouse.landing.kafka.settings import KafkaSource
 from dbt_lakehouse.landing.leftovers import leaving_no_files
 from dbt_lakehouse.spark.java_errors import error_text
+from dbt_lakehouse.spark.jvm import packages
 from dbt_lakehouse.telling import tell, working
 from dbt_lakehouse.texts import counted, did_you_mean
 
@@ -120,7 +121,7 @@ def _chosen(
     """The rules, cut down to the named topics."""
     if not topics:
         return list(rules)
-    matcher = TopicMatcher(spark._jvm, rules)
+    matcher = TopicMatcher(packages(spark), rules)
     chosen = []
     for topic in topics:
         rule = matcher.rule(topic)

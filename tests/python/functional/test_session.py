@@ -25,7 +25,7 @@ from dbt_lakehouse.errors import SessionError
 from dbt_lakehouse.lake.catalog import CATALOG_TYPE, CATALOG_URI, WAREHOUSE
 from dbt_lakehouse.spark import jars
 from dbt_lakehouse.spark.daemon import without_archives
-from dbt_lakehouse.spark.java import java_class
+from dbt_lakehouse.spark.jvm import java_class
 from dbt_lakehouse.spark.session import _READERS, _for_readers, _with_ours, open_session
 
 

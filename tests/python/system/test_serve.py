@@ -71,7 +71,7 @@ from dbt_lakehouse.config.project import Project
 from dbt_lakehouse.errors import ConfigurationError
 from dbt_lakehouse.lake.catalog import CATALOG, CATALOG_URI, entries, read_only
 from dbt_lakehouse.lake.iceberg import catalog_of
-from dbt_lakehouse.spark.java import java_class
+from dbt_lakehouse.spark.jvm import java_class
 
 USER: Final = "ana"
 PASSWORD: Final = "correct: hörse"

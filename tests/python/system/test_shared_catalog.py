@@ -25,7 +25,7 @@ from dbt_lakehouse.lake import leases
 from dbt_lakehouse.lake.broken_metadata import look_for_damage, refuse_damage_in
 from dbt_lakehouse.lake.catalog import CATALOG_URI, read_only
 from dbt_lakehouse.lake.locks import lake_lock, landing_lock, run_lock
-from dbt_lakehouse.spark.java import java_class
+from dbt_lakehouse.spark.jvm import java_class
 from local_kafka.postgres import USER, postgres
 
 # Holds a lease that runs out soon, and renews it, until it is killed.
@@ -33,8 +33,8 @@ HOLDER = """
 import time
 from dbt_lakehouse.config.project import ProjectOptions, load
 from dbt_lakehouse.lake import leases
-from dbt_lakehouse.spark.java import java_class
 from dbt_lakehouse.lake.locks import run_lock
+from dbt_lakehouse.spark.jvm import java_class
 leases.LEASE_SECONDS, leases.RENEWAL_SECONDS = 4.0, 1.0
 spark = load(ProjectOptions(project_dir=".", profiles_dir="profiles")).open_session()
 assert run_lock(spark).take("a test")

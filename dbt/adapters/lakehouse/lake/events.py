@@ -25,6 +25,7 @@ from dbt_lakehouse.runs.log_input import LogInput, Part, log_input
 from dbt_lakehouse.runs.model_run import NodeRun
 from dbt_lakehouse.runs.source_filter import News
 from dbt_lakehouse.runs.taken import text_of
+from dbt_lakehouse.spark.jvm import packages
 
 
 class Events(LakePart):
@@ -148,7 +149,7 @@ class Events(LakePart):
         return self._connections.project().variables.get("topics")
 
     def topic_matcher(self) -> TopicMatcher:
-        return TopicMatcher(self._spark._jvm, topic_rules(self.topics))
+        return TopicMatcher(packages(self._spark), topic_rules(self.topics))
 
     def place_truncates(
         self,

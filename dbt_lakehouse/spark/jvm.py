@@ -1,0 +1,121 @@
+"""Handles of Spark's JVM that PySpark keeps private, each with what it is for: the file to read
+when the next version of Spark comes.
+
+PySpark has no public way to Spark's own classes. No other module uses its private attributes; what
+they do with a handle is call methods of Java and Scala. Classes that Spark doesn't promise are used
+by ``evaluated_views``, ``landing/leftovers``, ``landing/kafka/progress`` and ``commands/serve``.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from py4j.java_gateway import JavaClass
+from pyspark import SparkContext
+from pyspark.sql import DataFrame, SparkSession
+
+
+def gateway() -> Any:
+    """py4j's ``JavaGateway`` to the JVM, None before it has started. Its ``proc`` is the process,
+    and ``java_gateway_server`` the server in the JVM.
+    """
+    return SparkContext._gateway
+
+
+def forget_gateway() -> None:
+    """Have the next session start a JVM: PySpark would ask the one that has ended."""
+    SparkContext._gateway = SparkContext._jvm = None
+
+
+def close_connection() -> None:
+    """Have this thread's next command open another connection to the JVM."""
+    gateway()._gateway_client.get_thread_connection().close()
+
+
+def java_class(name: str) -> Any:
+    """A class of the JVM by its whole name. Where ``jvm.org.apache.Table`` stands, py4j has the JVM
+    look through all jars for a class ``org``, and for one ``org.apache``, each time.
+    """
+    return JavaClass(name, gateway()._gateway_client)
+
+
+def scala_object(name: str) -> Any:
+    """What Scala has as ``object``, by its whole name."""
+    return getattr(java_class(f"{name}$"), "MODULE$")
+
+
+def java_array(element: str, values: Sequence[Any]) -> Any:
+    """An array of Java's, of the class that is named."""
+    array = gateway().new_array(java_class(element), len(values))
+    for number, value in enumerate(values):
+        array[number] = value
+    return array
+
+
+def packages(spark: SparkSession) -> Any:
+    """All classes of the JVM, by packages as attributes (``packages(spark).java.util.Properties``):
+    for who needs many of them.
+    """
+    return spark._jvm
+
+
+def java_session(spark: SparkSession) -> Any:
+    """``org.apache.spark.sql.classic.SparkSession``: its state has the catalogs, the parser and the
+    functions, and clones of it have the same functions without registering them again.
+    """
+    return spark._jsparkSession
+
+
+def java_context(context: SparkContext) -> Any:
+    """``org.apache.spark.SparkContext``: what runs, what has run and how to end it."""
+    java: Any = context._jsc
+    return java.sc()
+
+
+def is_stopped(context: SparkContext) -> bool:
+    """Whether the context has been stopped in this process."""
+    return context._jsc is None
+
+
+def hadoop_settings(context: SparkContext) -> Any:
+    """``org.apache.hadoop.conf.Configuration``, which Iceberg's catalogs and files are opened
+    with.
+    """
+    java: Any = context._jsc
+    return java.hadoopConfiguration()
+
+
+def query_execution(rows: DataFrame) -> Any:
+    """``org.apache.spark.sql.execution.QueryExecution``: the plans of a query, its metrics, and for
+    a command what Spark has made of it.
+    """
+    return rows._jdf.queryExecution()
+
+
+def schema_ddl(rows: DataFrame) -> str:
+    """The columns as ``create table`` has them, types as Spark writes them."""
+    ddl: str = rows._jdf.schema().toDDL()
+    return ddl
+
+
+def activate(spark: SparkSession) -> None:
+    """Make it the active session of this thread: Spark loads a catalog with the settings of that
+    one, whichever asks for it.
+    """
+    java_class("org.apache.spark.sql.classic.SparkSession").setActiveSession(java_session(spark))
+
+
+def java_error(error: BaseException) -> Any:
+    """The ``java.lang.Throwable`` behind an error of py4j's or PySpark's, None behind others."""
+    return getattr(error, "java_exception", None) or getattr(error, "_origin", None)
+
+
+def running_context() -> SparkContext | None:
+    """The context of this process, if there is one that has not been stopped."""
+    context: SparkContext | None = SparkContext._active_spark_context
+    return context
+
+
+def accumulator_server(context: SparkContext) -> Any:
+    """The ``socketserver`` that hears from the JVM what tasks have added up."""
+    server: Any = context._accumulatorServer
+    return server
